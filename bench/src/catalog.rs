@@ -6,7 +6,7 @@ use ratelimit_core::ip_family::IpFamily;
 
 use crate::{
     goal::Goal,
-    scenario::{self, Case, Scenario},
+    scenario::{self, Case, NewSources, Scenario},
     store::Store,
     traffic::{Cpus, Sources, Traffic},
 };
@@ -31,6 +31,10 @@ const LAYERS: [&str; 8] = [
     "{ packets = 12_000_000_000, per = \"2m\" }",
 ];
 
+/// A cluster whose store is not there.
+const CLUSTER: &str = "[cluster]\nurl = \"/run/no-store.sock\"\nnode = \"bench\"\nnodes = 1\n\
+                       secret = \"0123456789abcdef\"\n";
+
 const CONFORMING: &str = "conforming";
 const LIMITED: &str = "limited";
 const NEW_SOURCES: &str = "new-sources";
@@ -40,16 +44,34 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     let mut scenarios = vec![
         pass(store),
         flood(store),
-        new_sources(store),
         roomy(store, "pass", WIDE, CONFORMING),
         limited(store),
         roomy(store, "limited", NARROW, LIMITED),
     ];
+    scenarios.extend(new_sources(store));
     scenarios.extend([2, 4, 8].map(|count| layers(store, count)));
     scenarios.extend(["sliding-window", "token-bucket"].map(|name| algorithm(store, name)));
     scenarios.extend([banning(store), banning_the_limited(store)]);
+    scenarios.extend([in_cluster(store), shared(store)]);
     scenarios.extend(listed::scenarios(store));
     scenarios
+}
+
+/// One source, on a node of a cluster that shares no limit: it costs what it does without one.
+fn in_cluster(store: Store) -> Scenario {
+    let hot = Traffic::new(IpFamily::V4, Sources::Hot);
+    let alone = scenario::name(store, "pass", hot);
+    let case = Case::new(hot, CONFORMING).goal(Goal::Times(1.03, alone));
+    let toml = format!("{}\n{CLUSTER}", policy(WIDE));
+    Scenario::new(store, "in-cluster", toml).case(case.core())
+}
+
+/// One source with a limit that nodes share.
+fn shared(store: Store) -> Scenario {
+    let limit = WIDE.replace(" }", ", scope = \"cluster\" }");
+    let toml = format!("{}\n{CLUSTER}", policy(&limit));
+    let hot = Traffic::new(IpFamily::V4, Sources::Hot);
+    Scenario::new(store, "shared", toml).case(Case::new(hot, CONFORMING).core())
 }
 
 /// The policy of all sources.
@@ -98,13 +120,14 @@ fn on_two_cpus(mut scenario: Scenario, reason: &'static str) -> Scenario {
     scenario
 }
 
-/// A flood has an installation to itself: it evicts all other sources.
+/// A flood has an installation to itself: it evicts other sources. Over the default budget of `lru`, it passes without state.
 fn flood(store: Store) -> Scenario {
-    let mut scenario = Scenario::new(store, "pass", policy(WIDE));
+    let scenario = Scenario::new(store, "pass", policy(WIDE));
+    let mut scenario = scenario.new_sources(NewSources::Default);
     for family in IpFamily::ALL {
         let traffic = Traffic::new(family, Sources::Flood);
         let goal = goal(store, "pass", traffic, store.goals().flood);
-        let case = Case::new(traffic, CONFORMING).goal(goal);
+        let case = Case::new(traffic, of_flood(store)).goal(goal);
         scenario = scenario.case(if family == IpFamily::V4 {
             case.core()
         } else {
@@ -114,12 +137,25 @@ fn flood(store: Store) -> Scenario {
     scenario
 }
 
-/// A flood of which nearly no source gets state.
-fn new_sources(store: Store) -> Scenario {
-    let budget = "new_sources = { count = 1_000, per = \"1s\", beyond = \"drop\" }";
-    let toml = format!("{budget}\n{}", policy(WIDE));
+/// The reason of nearly all packets of a flood, where the budget for new sources is the default.
+const fn of_flood(store: Store) -> &'static str {
+    match store {
+        Store::Lru => NEW_SOURCES,
+        Store::Compact => CONFORMING,
+    }
+}
+
+/// A flood of which each source gets state, or nearly none.
+fn new_sources(store: Store) -> [Scenario; 2] {
     let traffic = Traffic::new(IpFamily::V4, Sources::Flood);
-    Scenario::new(store, "new-sources", toml).case(Case::new(traffic, NEW_SOURCES))
+    [
+        ("unlimited", NewSources::Unlimited, CONFORMING),
+        ("new-sources", NewSources::Few, NEW_SOURCES),
+    ]
+    .map(|(name, new_sources, reason)| {
+        let scenario = Scenario::new(store, name, policy(WIDE)).new_sources(new_sources);
+        scenario.case(Case::new(traffic, reason))
+    })
 }
 
 fn roomy(store: Store, name: &str, limit: &str, reason: &'static str) -> Scenario {

@@ -28,6 +28,7 @@ use ratelimit_daemon::{
     metrics,
     protected::Protected,
     recording::Recorder,
+    traffic_log::TrafficLog,
 };
 use ratelimit_tests::lab::{INTERFACE, Lab};
 use tempfile::TempDir;
@@ -132,7 +133,8 @@ impl Installation {
 
     /// Serves the control API while `work` runs, which is told the socket.
     pub fn serve<T>(&mut self, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-        let socket = self.directory.path().join("control.sock");
+        let directory = self.directory.path().to_owned();
+        let socket = directory.join("control.sock");
         let answer = self.run(|Running { handle, runtime }| {
             let stop = CancellationToken::new();
             let listener = {
@@ -140,7 +142,8 @@ impl Installation {
                 UnixListener::bind(&socket)?
             };
             let (recorder, _requests) = Recorder::new();
-            let api = ControlApi::new(handle.clone(), recorder);
+            let (history, _ended) = TrafficLog::begin(directory.clone())?;
+            let api = ControlApi::new(handle.clone(), recorder, history);
             let server = runtime.spawn(serve_control(listener, api, stop.clone()));
             let answer = work(&socket);
             stop.cancel();
@@ -263,6 +266,7 @@ fn toml(scenario: &Scenario, directory: &Path, pins: &Path) -> Result<String> {
     if let Some(capacity) = scenario.capacity {
         writeln!(toml, "capacity = {capacity}")?;
     }
+    writeln!(toml, "{}", scenario.new_sources.toml(scenario.store))?;
     writeln!(toml, "{}", scenario.toml)?;
     writeln!(
         toml,

@@ -10,6 +10,8 @@ pub struct Scenario {
     pub store: Store,
     /// What its cases are called after.
     pub name: String,
+    /// Its budget for new sources.
+    pub new_sources: NewSources,
     /// The sources that are remembered, where it is not the default.
     pub capacity: Option<u32>,
     /// Its configuration besides, without interface, paths and metrics.
@@ -20,6 +22,33 @@ pub struct Scenario {
     pub allows: Vec<Prefix>,
     /// What is measured on it.
     pub cases: Vec<Case>,
+}
+
+/// How many sources may get state.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NewSources {
+    /// The default of the store.
+    Default,
+    /// More than come, where the store has a budget by default: known sources pay for one, and all sources become known.
+    Ample,
+    /// Any number.
+    Unlimited,
+    /// A small number. The packets of others are dropped.
+    Few,
+}
+
+impl NewSources {
+    /// What says so in the table `[source]` of the configuration file.
+    pub const fn toml(self, store: Store) -> &'static str {
+        match (self, store) {
+            (Self::Default, _) | (Self::Ample, Store::Compact) => "",
+            (Self::Ample, Store::Lru) => {
+                "new_sources = { count = 16_777_215, per = \"1s\", beyond = \"pass\" }"
+            }
+            (Self::Unlimited, _) => "new_sources = \"unlimited\"",
+            (Self::Few, _) => "new_sources = { count = 1_000, per = \"1s\", beyond = \"drop\" }",
+        }
+    }
 }
 
 /// Traffic on an installation.
@@ -40,11 +69,20 @@ impl Scenario {
         Self {
             store,
             name: name.into(),
+            new_sources: NewSources::Ample,
             capacity: None,
             toml: toml.into(),
             bans: vec![],
             allows: vec![],
             cases: vec![],
+        }
+    }
+
+    /// The scenario with another budget for new sources.
+    pub fn new_sources(self, new_sources: NewSources) -> Self {
+        Self {
+            new_sources,
+            ..self
         }
     }
 

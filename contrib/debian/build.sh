@@ -16,6 +16,8 @@ cp "$binaries/ratelimitd" "$binaries/rlctl" "$tree"
 cp -a contrib/debian "$tree"
 cd "$tree/debian"
 cp "$sources/contrib/ratelimitd.service" ratelimit.ratelimitd.service
+cp "$sources/contrib/ratelimit-lists.service" ratelimit.ratelimit-lists.service
+cp "$sources/contrib/ratelimit-lists.timer" ratelimit.ratelimit-lists.timer
 cp "$sources/contrib/sysusers.conf" ratelimit.sysusers
 cp "$sources/contrib/tmpfiles.conf" ratelimit.tmpfiles
 cat > changelog <<CHANGELOG

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ratelimit_cluster::budget::members::Views;
-use ratelimit_cluster::budget::{Count, Division, Limit, Report};
+use ratelimit_cluster::budget::{Count, Division, Held, Limit, Report};
 use ratelimit_cluster::message::{Body, Secret, open, seal};
 use ratelimit_cluster::statements::{Bounds, Guard, Subject};
 use ratelimit_cluster::{Arrival, Cluster, Config, Host, Memory, NodeName, Now, Outgoing};
@@ -23,6 +23,7 @@ const NODES_OF_A_SOURCE: usize = 4;
 const LIMIT: Limit = Limit {
     amount: 100_000,
     division: Division::Equal,
+    window: 1_000,
 };
 const PERIOD: u64 = 1_000;
 const BEGIN: u64 = 1_700_000_000_000;
@@ -57,9 +58,14 @@ impl Host<Key> for Kernel {
                 key: key.clone(),
                 admitted,
                 refused: offered - admitted.min(*offered),
+                passed: admitted,
             }
         };
         self.offered.iter().map(count).collect()
+    }
+
+    fn held(&self, _: &Key) -> Held {
+        Held::default()
     }
 }
 

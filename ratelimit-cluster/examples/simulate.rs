@@ -1,6 +1,6 @@
 //! Plays any number of seeds: `cargo run -p ratelimit-cluster --release --example simulate -- --seeds 100000`.
 //!
-//! `--from N` begins with another seed, `--all` goes on after a violation.
+//! `--from N` begins with another seed, `--all` goes on after a violation. `--moving MS` plays a source that stays on a node that long at least.
 
 #[path = "../simulator/mod.rs"]
 mod simulator;
@@ -8,7 +8,7 @@ mod simulator;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use simulator::{Tally, run};
+use simulator::{Tally, run, run_moving};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +24,23 @@ fn main() -> ExitCode {
         number("--from").unwrap_or_default(),
         number("--seeds").unwrap_or(1_000),
     );
+    if let Some(stays) = number("--moving") {
+        let parts: Result<Vec<u64>, _> = (from..from + seeds)
+            .map(|seed| run_moving(seed, stays))
+            .collect();
+        return match parts {
+            Ok(parts) => {
+                let mean = parts.iter().sum::<u64>() / parts.len().max(1) as u64;
+                let (least, most) = (parts.iter().min(), parts.iter().max());
+                println!("admitted of 1000: {mean}, at least {least:?}, at most {most:?}");
+                ExitCode::SUCCESS
+            }
+            Err(violation) => {
+                println!("{violation}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let mut all = Tally::default();
     let mut violations: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for seed in from..from + seeds {

@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 pub enum Invariant {
     /// The shares of a period are at most the limit where all have the same members, and at most the limit times the sum of 1 / members else.
     SharesWithinBound,
+    /// When all is well, what nodes have used together of the windows that are running is at most the limit.
+    WindowsWithinLimit,
+    /// Always, without a liar, at most the limit times 2 - 1 / n.
+    WindowsWithinBound,
     /// With a partition and no other fault they are at most the limit times 1 + p / n, for p nodes of n behind it.
     PartitionWithinBound,
     /// What was admitted in a period is at most that, too.

@@ -66,6 +66,8 @@ fn report(now: Millis, view: u64, random: &mut Random) -> Body<Key> {
                 key: vec![key],
                 claim: number(limit.amount / 4, random),
                 demand: number(limit.amount, random),
+                held: number(limit.amount, random),
+                passed: number(limit.amount, random),
             });
         }
     }

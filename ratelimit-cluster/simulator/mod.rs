@@ -11,4 +11,4 @@ pub mod random;
 pub mod store;
 pub mod world;
 
-pub use world::{Tally, run};
+pub use world::{Tally, run, run_moving};

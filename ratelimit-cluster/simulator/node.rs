@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_cluster::budget::{Count, Division, Limit, Share};
+use ratelimit_cluster::budget::{Count, Division, Held, Limit, Share};
 use ratelimit_cluster::cluster::Host;
 use ratelimit_cluster::message::Secret;
 use ratelimit_cluster::statements::{Bounds, Guard, Subject};
@@ -28,21 +28,42 @@ pub const BOUNDS: Bounds = Bounds {
     revokers: 1,
 };
 
-/// The limits: key 0 is divided equally, key 1 in proportion, key 2 is a small one.
-pub const LIMITS: [Limit; 3] = [
-    Limit {
-        amount: 1000,
-        division: Division::Equal,
-    },
-    Limit {
-        amount: 1000,
-        division: Division::Proportional,
-    },
-    Limit {
-        amount: 50,
-        division: Division::Equal,
-    },
+/// The limits: keys 0 and 3 are divided equally, 1 and 4 in proportion, key 2 is a small one.
+pub const LIMITS: [Limit; 5] = [
+    limit(1000, Division::Equal, PERIOD),
+    limit(1000, Division::Proportional, PERIOD),
+    limit(50, Division::Equal, PERIOD),
+    limit(1000, Division::Equal, WINDOW),
+    limit(1000, Division::Proportional, WINDOW),
 ];
+
+const fn limit(amount: u64, division: Division, window: Millis) -> Limit {
+    Limit {
+        amount,
+        division,
+        window,
+    }
+}
+
+/// The windows of keys from this one on are of [`WINDOW`], and begin with a packet. Those of the others are the periods.
+pub const WINDOWED: u8 = 3;
+
+/// How long such a window is.
+pub const WINDOW: Millis = 4 * PERIOD;
+
+/// A window of a key that is running, or was.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    end: Millis,
+    used: u64,
+}
+
+impl Window {
+    /// What is used of it at a time.
+    pub fn used(&self, monotonic: Millis) -> u64 {
+        if monotonic < self.end { self.used } else { 0 }
+    }
+}
 
 /// What the kernel does: shares, and what it counted.
 #[derive(Default)]
@@ -56,13 +77,17 @@ pub struct Kernel {
     /// By what the shares were divided, in this period and after it.
     pub divided_by: [(Option<u64>, u64); 2],
     counts: BTreeMap<Key, (u64, u64)>,
+    /// The windows of keys from [`WINDOWED`] on.
+    pub windows: BTreeMap<Key, Window>,
+    /// What the monotonic clock shows.
+    monotonic: Millis,
 }
 
 /// What each node used, by period and key.
 pub type Ledger = BTreeMap<(u64, u8), BTreeMap<usize, Used>>;
 
 impl Kernel {
-    /// What is offered passes or is refused; both are counted.
+    /// What is offered passes or is refused; both are counted. Gives what passes.
     pub fn offer(
         &mut self,
         node: usize,
@@ -71,9 +96,10 @@ impl Kernel {
         key: u8,
         amount: u64,
         ledger: &mut Ledger,
-    ) {
+    ) -> u64 {
+        self.monotonic = monotonic;
         let Some((entered, since)) = self.period else {
-            return;
+            return 0;
         };
         // A daemon that lives waits where the cluster's clock goes back; without one the kernel goes on for itself.
         let over = ((monotonic - since) / PERIOD).min(if is_alive { 1 } else { u64::MAX });
@@ -100,11 +126,22 @@ impl Kernel {
             .entry(node)
             .or_insert(new);
         used.share = used.share.max(share);
-        let admitted = amount.min(share.saturating_sub(used.admitted));
+        let window = self.windows.entry(vec![key]).or_default();
+        let admitted = if key < WINDOWED {
+            amount.min(share.saturating_sub(used.admitted))
+        } else {
+            if window.end <= monotonic {
+                let end = monotonic + WINDOW;
+                *window = Window { end, used: 0 };
+            }
+            amount.min(share.saturating_sub(window.used))
+        };
+        window.used += admitted;
         used.admitted += admitted;
         let (passed, refused) = self.counts.entry(vec![key]).or_default();
         *passed += admitted;
         *refused += amount - admitted;
+        admitted
     }
 
     /// Takes over what the cluster says.
@@ -115,6 +152,7 @@ impl Kernel {
         monotonic: Millis,
         ledger: &mut Ledger,
     ) {
+        self.monotonic = monotonic;
         self.divided_by = cluster.budget().divided_by();
         let period = cluster.budget().period();
         if let Some(period) =
@@ -175,8 +213,19 @@ impl Host<Key> for Kernel {
                 key,
                 admitted,
                 refused,
+                passed: admitted,
             })
             .collect()
+    }
+
+    fn held(&self, key: &Key) -> Held {
+        let window = self.windows.get(key).copied().unwrap_or_default();
+        let (now, then) = (self.monotonic, self.monotonic + PERIOD);
+        let is_ending = window.end <= then;
+        Held {
+            then: window.used(then),
+            ending: if is_ending { window.used(now) } else { 0 },
+        }
     }
 }
 

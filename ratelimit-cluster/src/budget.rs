@@ -40,6 +40,8 @@ pub struct Limit {
     pub amount: u64,
     /// How it is divided.
     pub division: Division,
+    /// How long a window is.
+    pub window: Millis,
 }
 
 impl Limit {
@@ -47,6 +49,13 @@ impl Limit {
     #[must_use]
     pub fn equal(&self, nodes: u64) -> u64 {
         self.amount / nodes.max(1)
+    }
+
+    /// The most that may pass on a node in a time: parts of one window more than begin in it.
+    #[must_use]
+    pub fn most_in(&self, time: Millis) -> u64 {
+        let windows = time / self.window.max(1) + 2;
+        self.amount.saturating_mul(windows)
     }
 
     /// What an idle node keeps, of so many.
@@ -65,6 +74,17 @@ pub struct Count<K> {
     pub admitted: u64,
     /// What was refused.
     pub refused: u64,
+    /// What passed in this period. The others may be as much as a window has, in place of a period.
+    pub passed: u64,
+}
+
+/// What is used of a key's windows on a node, if nothing more passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Of the window that will be running a period from now.
+    pub then: u64,
+    /// Of the window that ends before that, if one does.
+    pub ending: u64,
 }
 
 /// What a node may admit of a key. It carries its end, so that it holds with the daemon dead.
@@ -126,6 +146,10 @@ pub struct Entry<K> {
     pub key: K,
     /// What the node may use two periods later whatever happens.
     pub claim: u64,
-    /// What it admitted and refused.
+    /// What it admitted and refused; nothing where it needs no more.
     pub demand: u64,
+    /// What it may have used then of the window that is running: the more of what it used, and of what it may admit until then.
+    pub held: u64,
+    /// What passed.
+    pub passed: u64,
 }

@@ -10,7 +10,7 @@ pub use send::Outgoing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::budget::members::Views;
-use crate::budget::{Budget, Count, Limit, Share};
+use crate::budget::{Budget, Count, Held, Limit, Share};
 use crate::cluster_clock::ClusterClock;
 use crate::key::Key;
 use crate::message::Secret;
@@ -66,6 +66,9 @@ pub trait Host<K>: Guard<K> {
 
     /// What was counted since the last call, of keys that need more than half of what a node has of them.
     fn counts(&mut self) -> Vec<Count<K>>;
+
+    /// What is used of a key's windows, until a period from now.
+    fn held(&self, key: &K) -> Held;
 }
 
 /// One node of a cluster.
@@ -208,6 +211,22 @@ impl<K: Key> Cluster<K> {
         let counts = |node: &NodeName| !self.revoked.contains(node);
         self.statements
             .lifter(&self.config.node, subject, now.wall, counts)
+    }
+
+    /// States itself that something is lifted which this node stated and another one lifted. So no restart brings it back, also where the other
+    /// one is gone. Says whether there was anything.
+    pub fn lift_as_others(&mut self, now: Now, subject: &Subject<K>) -> bool {
+        let (me, counts) = (&self.config.node, |node: &NodeName| {
+            !self.revoked.contains(node)
+        });
+        let lift = self
+            .statements
+            .lift_by_others(me, subject, now.wall, counts);
+        if let Some(lift) = &lift {
+            self.hold_own(lift);
+            self.unsent.push(lift.clone());
+        }
+        lift.is_some()
     }
 
     /// Whether nothing of what a node states is missing here: it reported so, or none of it counts.

@@ -199,6 +199,8 @@ fn write_report<K: Key>(writer: &mut Writer, report: &Report<K>) {
         writer.key(&entry.key);
         writer.number(entry.claim);
         writer.number(entry.demand);
+        writer.number(entry.held);
+        writer.number(entry.passed);
     }
 }
 
@@ -218,6 +220,8 @@ fn read_report<K: Key>(reader: &mut Reader<'_>) -> Result<Report<K>, Wrong> {
             key: reader.key()?,
             claim: reader.number("a claim")?,
             demand: reader.number("a demand")?,
+            held: reader.number("what is held")?,
+            passed: reader.number("what passed")?,
         })
     };
     let entries: Vec<_> = (0..count)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use ratelimit_cluster::budget::{Count, Limit};
+use ratelimit_cluster::budget::{Count, Held, Limit};
 use ratelimit_cluster::message::Secret;
 use ratelimit_cluster::statements::{Bounds, Guard, Subject};
 use ratelimit_cluster::{Arrival, Cluster, Config, Host, Memory, NodeName, Now, Outgoing};
@@ -34,6 +34,10 @@ impl Host<Key> for Protects7 {
 
     fn counts(&mut self) -> Vec<Count<Key>> {
         Vec::new()
+    }
+
+    fn held(&self, _: &Key) -> Held {
+        Held::default()
     }
 }
 
@@ -268,4 +272,42 @@ fn a_node_is_told_who_lifted_what_it_states() {
     let lifted_by = nodes.clusters[0].0.lifted_by(nodes.now(), &subject);
     assert_eq!(lifted_by, Some(name(1)));
     assert!(nodes.clusters[0].0.agrees_with(&name(1)));
+}
+
+#[test]
+fn who_stated_something_lifts_it_too_and_so_it_stays_lifted_where_the_other_is_gone() {
+    let mut nodes = Nodes::new(3);
+    nodes.ban(0, [1, 2]);
+    nodes.pass(1_000);
+    let subject = |key: u16| Subject::Ban(key.to_be_bytes().to_vec());
+    let now = nodes.now();
+    nodes.clusters[2].0.lift(now, subject(1), "why");
+    nodes.pass(100);
+    // What another node states after the lift goes on.
+    nodes.ban(1, [1]);
+    nodes.pass(1_000);
+    let now = nodes.now();
+    let first = &mut nodes.clusters[0].0;
+    assert!(first.lift_as_others(now, &subject(1)));
+    assert!(!first.lift_as_others(now, &subject(1)), "once is enough");
+    assert!(!first.lift_as_others(now, &subject(2)), "nobody lifted it");
+    nodes.pass(3_000);
+    assert_eq!([0, 1].map(|node| nodes.banned(node)), [2, 2]);
+    // Its next life knows it from its memory alone, and a node that comes from the store alone.
+    nodes.parts.remove(&(name(1).to_string(), 0));
+    nodes.parts.remove(&(name(2).to_string(), 0));
+    let config = Config {
+        node: name(0),
+        secret: Secret::new(b"s"),
+        period: 1000,
+        bounds: Bounds::default(),
+    };
+    let memory = nodes.clusters[0].0.memory();
+    let next = Cluster::new(config, nodes.now(), nodes.time, memory);
+    nodes.clusters.truncate(1);
+    nodes.clusters[0] = (next, nodes.stream.len());
+    nodes.join(Memory::default());
+    assert_eq!(nodes.banned(0), 1);
+    nodes.pass(5_000);
+    assert_eq!([0, 1].map(|node| nodes.banned(node)), [1, 1]);
 }

@@ -3,7 +3,7 @@
 #[path = "../simulator/mod.rs"]
 mod simulator;
 
-use simulator::{Tally, run};
+use simulator::{Tally, run, run_moving};
 
 #[test]
 fn ten_thousand_seeds_keep_every_invariant() {
@@ -19,4 +19,18 @@ fn ten_thousand_seeds_keep_every_invariant() {
         all.taken > 0 && all.replayed > 0 && all.refused > 0 && all.above > 0,
         "the seeds reach what they are to reach: {all:?}"
     );
+}
+
+#[test]
+fn a_source_that_moves_gets_one_limit_in_the_long_run_and_no_window_more() {
+    // A period is a second there, and a window four.
+    for stays in [8_000, 16_000] {
+        let parts = (0..100).map(|seed| run_moving(seed, stays));
+        let parts: Result<Vec<u64>, _> = parts.collect();
+        let parts = parts.unwrap_or_else(|violation| panic!("{violation}"));
+        let mean = parts.iter().sum::<u64>() / 100;
+        assert!((960..=1_040).contains(&mean), "{mean} of 1000: {parts:?}");
+        let is_near = |part: &u64| (900..=1_120).contains(part);
+        assert!(parts.iter().all(is_near), "{parts:?}");
+    }
 }

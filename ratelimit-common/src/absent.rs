@@ -1,6 +1,7 @@
 //! State that a test does not have: a value of this type cannot exist.
 
 use crate::{
+    Policy,
     algorithm::sliding_log::Ring,
     charge::Words,
     node::{Node, Share},
@@ -33,15 +34,15 @@ impl Words for Absent {
 impl Node for Absent {
     type Words = Self;
 
-    fn words(&self, _: u32) -> Option<Self> {
+    fn words(&self, _: &Policy) -> Option<Self> {
         match *self {}
     }
 
-    fn share(&self, _: usize) -> Share {
+    fn share(&self, _: &Policy, _: usize) -> Share {
         match *self {}
     }
 
-    fn set_share(&self, _: usize, _: Share) {
+    fn set_share(&self, _: &Policy, _: usize, _: Share) {
         match *self {}
     }
 }

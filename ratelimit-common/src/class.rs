@@ -1,19 +1,17 @@
 //! Classes: what a packet is, besides from whom, so that a limit can be one of SYNs or of DNS answers only.
 //!
-//! A class is a bit. Each of three arrays says for one property of a packet (what it is, where it goes, where it comes
-//! from) which classes it may still belong to; the packet belongs to those that all three name. So the cost does not grow
-//! with the number of classes (bit vectors: Lakshman and Stiliadis, SIGCOMM 1998).
+//! A class is a bit. For each value of each [`Property`] of a packet an array says which classes its packets do not belong to.
+//! The packet belongs to the classes that no property excludes. So the cost does not grow with the number of classes (bit
+//! vectors: Lakshman and Stiliadis, SIGCOMM 1998), and a class that says nothing of a property writes nothing there.
+
+mod property;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+pub use property::{NO_PORT, NO_VLAN, Property};
+
 /// Classes that can be told apart.
 pub const CLASSES_MAX: usize = 31;
-
-/// The entries of each array by port: one for each, and the last for packets that have none.
-pub const PORTS: u32 = 65_537;
-
-/// The entry of a packet without ports.
-pub const NO_PORT: u32 = 65_536;
 
 /// A set of classes, a bit each: those of a packet, or those whose packets a limit counts.
 ///
@@ -34,6 +32,9 @@ impl ClassSet {
 
     /// No class: no packet, no limit.
     pub const NONE: Self = Self(0);
+
+    /// Every class there can be: those of a packet of which nothing is known yet.
+    pub const EVERY: Self = Self(NONE_OF - 1);
 
     /// The class with this number; `None` from [`CLASSES_MAX`] on.
     #[must_use]

@@ -7,6 +7,8 @@ use crate::{Address, parse::transport::UpperLayer};
 pub struct Flow<A: Address> {
     /// The source address.
     pub source: A,
+    /// The address that it goes to.
+    pub destination: A,
     /// What the pipeline has a rule of its own for.
     pub content: Content,
     /// What stands behind the addresses.

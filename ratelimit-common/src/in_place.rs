@@ -1,9 +1,13 @@
 //! The larger steps in place, where they are called.
 
 use crate::{
-    Address, Arrival, ClassSet, Cursor, Ipv4, Ipv6, Policy, Tables,
+    Address, Arrival, Cursor, Flow, Instant, Ipv4, Ipv6, Policy, Tables,
+    challenge::{self, ChallengeState, InSegment},
     charge::outcome::Outcome,
-    classify, detection, layers,
+    classify::{self, Classified},
+    detection,
+    layers::{self, NO_DESTINATION},
+    list::Listed,
     parse::{
         ipv6::{self, Walk},
         transport::UpperLayer,
@@ -16,9 +20,19 @@ use crate::{
 };
 
 /// Tables of a host.
-pub trait InPlace: Tables + Store<Ipv4> + Store<Ipv6> {
+pub trait InPlace:
+    Tables + Store<Ipv4> + Store<Ipv6> + ChallengeState<Ipv4> + ChallengeState<Ipv6>
+{
     /// Hears what a check of the limits of a policy says.
     fn note(&self, _: Option<&Policy>, _: Outcome) {}
+}
+
+/// The index of the policy of packets that go to `address`; [`NO_DESTINATION`] where they have none.
+#[must_use]
+#[inline(always)]
+pub fn destination<A: Address>(address: A, now: Instant, tables: &impl FamilyTables<A>) -> u32 {
+    let policy = tables.listed(address, now).destination();
+    policy.unwrap_or(NO_DESTINATION)
 }
 
 impl<T: InPlace> Placement for T {
@@ -26,12 +40,37 @@ impl<T: InPlace> Placement for T {
         ipv6::walk(cursor, first)
     }
 
-    fn classify(&self, frame: Cursor<'_>, upper: UpperLayer) -> ClassSet {
-        classify::classify(frame, upper, self)
+    fn classify(&self, frame: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
+        classify::classify(frame, upper, self.settings().asks_headers(), policy, self)
     }
 }
 
-impl<A: Address, T: InPlace + FamilyTables<A> + Store<A>> FamilyPlacement<A> for T {
+impl<A, T> FamilyPlacement<A> for T
+where
+    A: InSegment,
+    T: InPlace + FamilyTables<A> + Store<A> + ChallengeState<A>,
+{
+    fn challenge(
+        &self,
+        source: &A,
+        frame: Cursor<'_>,
+        upper: UpperLayer,
+        listed: Listed,
+        now: Instant,
+    ) -> challenge::Outcome {
+        if listed.is_protected() {
+            return challenge::Outcome::Unasked;
+        }
+        let segment = A::segment(frame, self.link_layer(), upper);
+        segment.map_or(challenge::Outcome::Unasked, |segment| {
+            challenge::judge(source, &segment, now, self)
+        })
+    }
+
+    fn destination(&self, flow: &Flow<A>, now: Instant) -> u32 {
+        destination(flow.destination, now, self)
+    }
+
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         let outcome = state::check(address, policy, arrival, self);
         self.note(policy, outcome);
@@ -73,6 +112,15 @@ impl<A: Address, T: InPlace + FamilyTables<A> + Store<A>> FamilyPlacement<A> for
         arrival: &Arrival,
     ) -> Outcome {
         layers::charge_layer(layer, source, policy, arrival, self)
+    }
+
+    fn charge_destination(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        layers::charge_destination(source, policy, arrival, self)
     }
 
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {

@@ -1,4 +1,4 @@
-//! The limits of a source, of the wider prefixes around it, and of the node: all must have room, then all are charged.
+//! The limits of a source, of the wider prefixes around it, of its destination, and of the node: all must have room, then all are charged.
 //!
 //! A packet meets them from the narrowest to the widest, and right after those of its source the further ones, if the source's policy
 //! has a policy beside it: they can refuse more, and change nothing of what the source has used. One that a dry run would refuse is charged to no limit of that policy,
@@ -10,6 +10,9 @@ use crate::{
     node::Node, placement::FamilyPlacement, state, tables::FamilyTables,
 };
 
+/// The index of no policy.
+pub const NO_DESTINATION: u32 = u32::MAX;
+
 const SOURCE: usize = 0;
 /// Behind the source come its further limits.
 const FURTHER: usize = 1;
@@ -19,15 +22,29 @@ const LAYERS: usize = AROUND + LEVELS_MAX;
 /// Behind them the node.
 const NODE: usize = LAYERS;
 
-/// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it.
+/// Of a destination: what each source may send there, and what it may receive.
+const TO_DESTINATION: usize = 0;
+const DESTINATION: usize = 1;
+
+/// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its
+/// destination is at the index `destination`, where there is one.
 #[inline(always)]
-pub fn charge<A, T>(source: &A, policy: Option<&Policy>, arrival: &Arrival, tables: &T) -> Outcome
+pub fn charge<A, T>(
+    source: &A,
+    policy: Option<&Policy>,
+    destination: u32,
+    arrival: &Arrival,
+    tables: &T,
+) -> Outcome
 where
     A: Address,
     T: FamilyPlacement<A>,
 {
     let settings = tables.settings();
-    if !settings.has_layers_of_all() && !policy.is_some_and(Policy::is_of_cluster) {
+    if !settings.has_layers_of_all()
+        && destination == NO_DESTINATION
+        && !policy.is_some_and(Policy::is_of_cluster)
+    {
         return tables.charge_layer(SOURCE, source, policy, arrival);
     }
     let node_policy = settings
@@ -35,10 +52,13 @@ where
         .and_then(|index| tables.policy(index));
     let has_further = policy.is_some_and(Policy::has_further);
     let is_none = |layer| layer == FURTHER && !has_further;
+    let destination = tables.policy(destination);
     let mut walk = Walk::new();
     let _ = (0..LAYERS).all(|layer| {
         is_none(layer) || walk.check(layer, tables.check_layer(layer, source, policy, arrival))
     }) && walk.check(NODE, tables.node().check(node_policy, arrival))
+        && (destination.is_none()
+            || walk.go(tables.charge_destination(source, destination, arrival)))
         && (0..LAYERS).all(|layer| {
             is_none(layer)
                 || walk.is_full(layer)
@@ -90,6 +110,41 @@ where
     let policy = lease::in_force(&layer.address, layer.policy, arrival, true, tables);
     let outcome = state::charge_within_budget(&mut layer.address, policy, arrival, tables);
     layer.told(outcome)
+}
+
+/// Charges a packet of `source` to the limits of its destination, whose policy is `policy`, if all of them have room: to those of what each source
+/// may send there, and to those of what it may receive. It comes when all other limits had room, and before these are charged.
+#[inline(always)]
+pub fn charge_destination<A, T>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &T,
+) -> Outcome
+where
+    A: Address,
+    T: FamilyPlacement<A>,
+{
+    let of_source = policy.and_then(Policy::further);
+    let of_source = of_source.and_then(|index| tables.policy(index));
+    let told = |outcome: Outcome| outcome.by(DropReason::SourceToDestinationLimited);
+    let mut walk = Walk::new();
+    let _ = (of_source.is_none()
+        || walk.check(
+            TO_DESTINATION,
+            told(tables.check(source, of_source, arrival)),
+        ))
+        && walk.check(DESTINATION, tables.node().check(policy, arrival))
+        && (of_source.is_none()
+            || walk.is_full(TO_DESTINATION)
+            || walk.go(told(state::charge_within_budget(
+                &mut { *source },
+                of_source,
+                arrival,
+                tables,
+            ))))
+        && (walk.is_full(DESTINATION) || walk.go(tables.node().charge(policy, arrival)));
+    walk.outcome
 }
 
 /// The way of a packet through its limits.

@@ -6,7 +6,7 @@ use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICT
 
 /// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
 /// never reads them.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// The entry point for frames that fit into one buffer.
 pub const PROGRAM: &str = "ratelimit";
@@ -42,12 +42,21 @@ pub const SOURCES_DEFAULT: u32 = 1 << 18;
 /// Sources of each family whose strikes are counted.
 pub const STRIKES_MAX: u32 = 1 << 16;
 
+/// Sources of each family that are known as verified.
+pub const VERIFIED_MAX: u32 = 1 << 16;
+
 /// Sources of each family that policies have banned and user space has not adopted.
 pub const DETECTED_MAX: u32 = 1 << 16;
 
 /// Policies of the node whose words are kept apart: the one in force, and the one that a reload brings. The words of
 /// a policy stand at its scope, modulo this.
 pub const NODE_POLICIES: u32 = 16;
+
+/// Places for the state of limits of all packets together: those of the node, and behind them those of destinations.
+pub const TOTALS_MAX: u32 = POLICIES_MAX;
+
+/// Of so many of them a CPU keeps shares: of the node's, and of as many destinations at once as have packets on it.
+pub const SHARED_MAX: u32 = 1024;
 
 /// Times that a sliding log of the object as it is built may hold. The daemon makes the maps as large as the limits need.
 pub const LOG_TIMES: u32 = TIMES_MAX;
@@ -78,6 +87,12 @@ pub const fn counter_index(interface: u32, family: Family, verdict: Verdict) -> 
     (row * VERDICTS + verdict.index()) as u32
 }
 
+/// Slots in which packets are counted that meet an entry of the lists, 1 MiB a CPU. A slot takes 16 bits of an entry.
+pub const SLOTS_MAX: u32 = 1 << 16;
+
+/// The slots of policies. Those before are of bans, allows and lists, but for the first, which counts nothing.
+pub const POLICY_SLOTS: u32 = 3 << 14;
+
 /// Packets and bytes under one verdict.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
@@ -88,6 +103,26 @@ pub struct Counter {
     pub packets: u64,
     /// Bytes of their frames, as `ip -s link` counts.
     pub bytes: u64,
+}
+
+impl Counter {
+    /// The same with another packet.
+    #[must_use]
+    pub const fn with(self, frame_bytes: u32) -> Self {
+        self.plus(Self {
+            packets: 1,
+            bytes: frame_bytes as u64,
+        })
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets.wrapping_add(other.packets),
+            bytes: self.bytes.wrapping_add(other.bytes),
+        }
+    }
 }
 
 /// What stands in front of the network header on an interface; fixed when the program is loaded.

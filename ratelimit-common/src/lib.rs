@@ -30,6 +30,7 @@ pub mod algorithm;
 pub mod arrival;
 pub mod ban_budget;
 pub mod capture;
+pub mod challenge;
 pub mod charge;
 pub mod class;
 pub mod classify;

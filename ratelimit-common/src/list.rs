@@ -5,10 +5,11 @@
 
 mod listed;
 pub mod lookup_cache;
+mod slots;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use self::listed::Listed;
+pub use self::{listed::Listed, slots::Slots};
 use crate::{Address, Instant, layout::POLICIES_MAX};
 
 /// The key of a list entry: a prefix.
@@ -53,8 +54,9 @@ pub struct ListEntry {
     banned_until_ns: u64,
     /// From the lowest bit: the index of the policy, the end of the allow, and flags.
     said: u64,
+    slots: Slots,
 }
-const _: () = assert!(size_of::<ListEntry>() == 16);
+const _: () = assert!(size_of::<ListEntry>() == 24);
 
 const POLICY: u64 = 0xffff;
 const _: () = assert!(POLICIES_MAX as u64 <= POLICY);
@@ -66,6 +68,9 @@ const END: u64 = (1 << 43) - 1;
 /// A tick is 2^22 ns, 4.2 ms, so that all ends fit, and one behind all times that 64 bits have: for ever.
 const TICK_SHIFT: u32 = 22;
 const FOREVER: u64 = 1 << (u64::BITS - TICK_SHIFT);
+
+/// Of an entry in one word, where the index of the policy of a destination stands, plus one; 0 without one.
+const DESTINATION_SHIFT: u32 = 32;
 
 const PROTECTED: u64 = 1 << 59;
 const HAS_POLICY: u64 = 1 << 60;
@@ -95,7 +100,37 @@ impl ListEntry {
         Self {
             banned_until_ns: banned_until.map_or(0, Instant::as_nanos),
             said: end | policy,
+            slots: Slots::default(),
         }
+    }
+
+    /// The same with packets counted in these slots.
+    #[must_use]
+    pub fn counted_in(self, slots: Slots) -> Self {
+        let slots = slots.with_destination(self.destination());
+        Self { slots, ..self }
+    }
+
+    /// The same, where packets that go to the addresses have the policy at this index, below [`POLICIES_MAX`], or none.
+    #[must_use]
+    pub fn as_destination(self, policy: Option<u32>) -> Self {
+        let slots = self.slots.with_destination(policy);
+        Self { slots, ..self }
+    }
+
+    /// The index of the policy of packets that go to the addresses.
+    #[must_use]
+    pub const fn destination(&self) -> Option<u32> {
+        match self.slots.destination() {
+            0 => None,
+            number => Some(number.wrapping_sub(1) as u32),
+        }
+    }
+
+    /// Where packets are counted that it decides about.
+    #[must_use]
+    pub const fn slots(&self) -> Slots {
+        self.slots.without_destination()
     }
 
     /// The same, allowed until the first tick that is no earlier than `end`, at most 4.2 ms later.
@@ -180,6 +215,7 @@ pub struct Answer {
     banned_until_ns: u64,
     /// The entry without its ban, or 0.
     bits: u64,
+    slots: Slots,
 }
 
 impl Answer {
@@ -187,6 +223,7 @@ impl Answer {
     pub const NONE: Self = Self {
         banned_until_ns: 0,
         bits: 0,
+        slots: Slots::new(0, 0, 0),
     };
 
     /// That there is this one.
@@ -196,21 +233,26 @@ impl Answer {
         Self {
             banned_until_ns: entry.banned_until_ns,
             bits: entry.said | FOUND,
+            slots: entry.slots,
         }
     }
 
-    /// What it says at `now`.
+    /// What it says at `now`. The slot of what decides stands where the end of the allow was.
     #[must_use]
     #[inline(always)]
     pub const fn at(self, now: Instant) -> Listed {
-        let mut bits = self.bits;
+        let mut bits = self.bits & !(END << END_SHIFT);
+        let mut slot = self.slots.policy();
         if now.as_nanos() < self.banned_until_ns {
             bits |= BANNED;
+            slot = self.slots.ban();
         }
         if is_allowed(self.bits, now) {
             bits |= ALLOWED;
+            slot = self.slots.allow();
         }
-        Listed::from_bits(bits)
+        let destination = (self.slots.destination() as u64) << DESTINATION_SHIFT;
+        Listed::from_bits(bits | destination | (slot as u64) << END_SHIFT)
     }
 }
 
@@ -274,6 +316,42 @@ mod tests {
                     assert_eq!(listed.policy(), policy);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_packet_is_counted_for_what_decides() {
+        let now = at(9 * TICK);
+        let slots = Slots::new(11, 22, u16::MAX);
+        for (until, allowed_until, slot) in [
+            (None, 0, u16::MAX),
+            (Some(now), 9 * TICK, u16::MAX),
+            (Some(at(u64::MAX)), 9 * TICK, 22),
+            (None, u64::MAX, 11),
+            (Some(at(u64::MAX)), 10 * TICK, 11),
+        ] {
+            let entry = ListEntry::new(false, until, Some(7)).with_allow_until(at(allowed_until));
+            let listed = entry.protected().counted_in(slots).at(now);
+            assert_eq!(listed.slot(), slot);
+            assert_eq!((listed.policy(), listed.is_protected()), (Some(7), true));
+            assert_eq!(entry.at(now).slot(), 0);
+        }
+    }
+
+    #[test]
+    fn the_policy_of_a_destination_stands_beside_all_else() {
+        let now = at(9 * TICK);
+        let slots = Slots::new(u16::MAX, u16::MAX, u16::MAX);
+        for index in [None, Some(0), Some(POLICIES_MAX - 1)] {
+            let entry = ListEntry::new(true, Some(at(u64::MAX)), Some(7)).as_destination(index);
+            for entry in [entry, entry.counted_in(slots), entry.as_destination(index)] {
+                assert_eq!((entry.destination(), entry.policy()), (index, Some(7)));
+                let listed = entry.at(now);
+                assert_eq!((listed.destination(), listed.policy()), (index, Some(7)));
+                assert!(listed.is_allowed() && listed.is_banned() && !listed.is_protected());
+            }
+            let counted = entry.counted_in(slots);
+            assert_eq!((counted.slots(), counted.at(now).slot()), (slots, u16::MAX));
         }
     }
 

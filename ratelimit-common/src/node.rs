@@ -1,4 +1,4 @@
-//! Limits of the node: for everything that arrives, on all CPUs together.
+//! Limits of the node, for everything that arrives, and of a destination, for everything that goes there: on all CPUs together.
 //!
 //! One word for all CPUs would be passed from cache to cache with each packet: a single locked bucket was seen to
 //! carry 5 million packets a second on 96 CPUs, shares of each CPU 148 million. So a CPU draws a share of the limit at once, by
@@ -22,6 +22,7 @@ use crate::{
     DropReason, Instant, Limit, Policy,
     arrival::Arrival,
     charge::{outcome::Outcome, words::Words},
+    layout::{NODE_POLICIES, SHARED_MAX},
     limit::LIMITS_MAX,
 };
 
@@ -49,13 +50,13 @@ pub struct Share {
 /// The shares of a CPU, one for each limit.
 pub type Shares = [Share; LIMITS_MAX];
 
-/// The state of the node's limits: words that all CPUs share, and the shares of this one.
+/// The state of the limits of node and destinations: words that all CPUs share, and the shares of this one.
 pub trait Node: Sized {
     /// The words.
     type Words: Words;
 
-    /// The words of the policy with this scope.
-    fn words(&self, scope: u32) -> Option<Self::Words>;
+    /// The words of a policy.
+    fn words(&self, policy: &Policy) -> Option<Self::Words>;
 
     /// Whether CPUs keep shares. Where packets on one CPU interrupt each other, two could spend the same share: each draws what it costs.
     #[inline(always)]
@@ -63,11 +64,11 @@ pub trait Node: Sized {
         true
     }
 
-    /// The share that this CPU has of the limit at `index`.
-    fn share(&self, index: usize) -> Share;
+    /// The share that this CPU has of the limit at `index` of a policy, or of one whose share has the same place.
+    fn share(&self, policy: &Policy, index: usize) -> Share;
 
     /// Puts another share in its place.
-    fn set_share(&self, index: usize, share: Share);
+    fn set_share(&self, policy: &Policy, index: usize, share: Share);
 
     /// What holds in place of a policy, where the nodes of a cluster share it. What a packet asks that is about to be charged is counted.
     #[inline(always)]
@@ -108,6 +109,13 @@ impl Share {
         } else {
             0
         }
+    }
+
+    /// Whether another scope can spend of it at `at`. Its place is not free then.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_of_another(&self, scope: u32, at: Instant) -> bool {
+        self.left != 0 && self.scope != scope as u64 && at.as_nanos() < self.until_ns
     }
 
     /// The same share with so much of it left.
@@ -180,7 +188,7 @@ pub fn share_shift(cpus: u32) -> u8 {
     u8::try_from(parts.trailing_zeros()).unwrap_or(u8::MAX)
 }
 
-/// Whether all limits of the node that count a packet have room. It is not charged.
+/// Whether all limits of the node, or of a destination, that count a packet have room. It is not charged.
 #[inline(always)]
 pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
@@ -195,25 +203,22 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        let left = node.share(index).left(policy.scope(), arrival.at);
+        let left = node.share(policy, index).left(policy.scope(), arrival.at);
         if left < cost {
             let needed = cost.saturating_sub(left);
-            let outcome = node.words(policy.scope()).map_or(NO_STATE, |words| {
+            let outcome = node.words(policy).map_or(NO_STATE, |words| {
                 words.check(limit, index, arrival.at, needed)
             });
             if outcome.is_refused() {
                 node.count_refused(policy, arrival);
-                return outcome
-                    .by(DropReason::NodeLimited)
-                    .at(index)
-                    .observed_if(observe);
+                return outcome.by(reason(policy)).at(index).observed_if(observe);
             }
         }
     }
     Outcome::PASSED
 }
 
-/// Charges a packet to all limits of the node that count it, and had room.
+/// Charges a packet to all limits of the node, or of a destination, that count it, and had room.
 #[inline(always)]
 pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
@@ -228,10 +233,10 @@ pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> O
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        let share = node.share(index);
+        let share = node.share(policy, index);
         let left = share.left(policy.scope(), arrival.at);
         if left >= cost {
-            node.set_share(index, share.with_left(left.saturating_sub(cost)));
+            node.set_share(policy, index, share.with_left(left.saturating_sub(cost)));
         } else {
             let outcome = node.draw(policy, index, arrival.at, cost);
             if outcome.is_refused() {
@@ -246,12 +251,15 @@ pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> O
 /// of both. The outcome does not name the limit.
 #[inline(always)]
 pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: u64) -> Outcome {
-    let (Some(limit), Some(words)) = (policy.limit(index), node.words(policy.scope())) else {
+    let (Some(limit), Some(words)) = (policy.limit(index), node.words(policy)) else {
         return NO_STATE;
     };
-    let left = node.share(index).left(policy.scope(), at);
+    let held = node.share(policy, index);
+    let left = held.left(policy.scope(), at);
+    // What another destination has drawn is not lost: this one draws what each packet costs.
+    let keeps_share = node.keeps_shares() && !held.is_of_another(policy.scope(), at);
     let needed = cost.saturating_sub(left);
-    let share = if node.keeps_shares() {
+    let share = if keeps_share {
         limit.capacity().wrapping_shr(policy.share_shift().into())
     } else {
         0
@@ -263,14 +271,38 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
     };
     match draw_from(&source, policy.scope(), at, needed, share) {
         Ok(share) => {
-            node.set_share(index, share);
+            if keeps_share {
+                node.set_share(policy, index, share);
+            }
             Outcome::PASSED
         }
-        Err(outcome) => outcome.by(DropReason::NodeLimited),
+        Err(outcome) => outcome.by(reason(policy)),
     }
 }
 
-/// A limit of the node.
+/// Where a CPU keeps the shares of a policy. Those of the node have places of their own, destinations may have one together.
+#[must_use]
+#[inline(always)]
+pub const fn share_place(policy: &Policy) -> u32 {
+    const OTHERS: u32 = SHARED_MAX - NODE_POLICIES;
+    if policy.slot() < SHARED_MAX {
+        policy.slot()
+    } else {
+        NODE_POLICIES.wrapping_add(policy.slot() % OTHERS)
+    }
+}
+
+/// Why a packet is dropped that a limit of such a policy refuses.
+#[inline(always)]
+const fn reason(policy: &Policy) -> DropReason {
+    if policy.is_of_destination() {
+        DropReason::DestinationLimited
+    } else {
+        DropReason::NodeLimited
+    }
+}
+
+/// A limit of the node, or of a destination.
 struct OfLimit<'a, W> {
     limit: &'a Limit,
     words: &'a W,

@@ -5,12 +5,13 @@
 
 mod connection;
 mod ethernet;
+pub mod headers;
 pub mod ipv4;
 pub mod ipv6;
 mod link_layer;
 pub mod transport;
 
-pub use connection::Connection;
+pub use connection::{Connection, Wanted};
 pub use ethernet::VLAN_TAGS_MAX;
 pub use link_layer::{LinkLayer, Payload, payload};
 

@@ -1,10 +1,11 @@
 //! The sentence an operator can say: allow beats ban beats limit.
 
 use crate::{
-    Address, Arrival, ClassSet, Cursor, DropReason, Family, Flow, Instant, PassReason, Verdict,
+    Address, Arrival, Cursor, DropReason, Family, Flow, Instant, PassReason, Verdict, challenge,
     charge::{Outcome, Refusal},
+    classify::Classified,
     flow::Content,
-    layers,
+    layers::{self, NO_DESTINATION},
     parse::{self, Payload, ipv4, ipv6},
     placement::{FamilyPlacement, Placement},
     strikes::Strike,
@@ -73,9 +74,11 @@ where
     }
     let listed = tables.listed(flow.source, now);
     if listed.is_allowed() {
+        tables.count_entry(listed, frame.frame_bytes());
         return Verdict::Pass(PassReason::Allowed);
     }
     if listed.is_banned() {
+        tables.count_entry(listed, frame.frame_bytes());
         return refuse(
             flow.source,
             Refusal::without_limit(DropReason::Banned),
@@ -95,19 +98,40 @@ where
         };
         return refuse(flow.source, Refusal::without_limit(reason), tables);
     }
+    if settings.has_challenge() {
+        match tables.challenge(&source, frame, flow.upper, listed, now) {
+            challenge::Outcome::Unasked => {}
+            challenge::Outcome::Challenged => {
+                let refusal = Refusal::without_limit(DropReason::Challenged);
+                return refuse(flow.source, refusal, tables);
+            }
+            challenge::Outcome::Verified => return Verdict::Pass(PassReason::Verified),
+        }
+    }
+    // Before the limits: behind them the entry would take stack from all packets.
+    tables.count_entry(listed, frame.frame_bytes());
+    let policy = listed.policy().unwrap_or(settings.default_policy());
+    let classified = if settings.has_classes() {
+        tables.classify(frame, flow.upper, policy)
+    } else {
+        Classified::NONE
+    };
     let arrival = Arrival {
         at: now,
         bytes: frame.frame_bytes(),
-        classes: if settings.has_classes() {
-            tables.classify(frame, flow.upper)
-        } else {
-            ClassSet::NONE
-        },
+        classes: classified.classes,
         settings,
     };
-    let policy = tables.policy(listed.policy().unwrap_or(settings.default_policy()));
-    let outcome = if settings.has_layers() {
-        layers::charge(&source, policy, &arrival, tables)
+    let policy = tables.policy(policy);
+    let destination = if settings.has_destinations() {
+        tables.destination(flow, now)
+    } else {
+        NO_DESTINATION
+    };
+    let outcome = if classified.outcome != Outcome::UNCOUNTED {
+        classified.outcome
+    } else if settings.has_layers() || destination != NO_DESTINATION {
+        layers::charge(&source, policy, destination, &arrival, tables)
     } else {
         tables.charge_source(&source, policy, &arrival)
     };
@@ -115,6 +139,7 @@ where
         return Verdict::Pass(match outcome {
             Outcome::UNCOUNTED => PassReason::Unlimited,
             Outcome::OVER_BUDGET_PASSED => PassReason::NewSources,
+            Outcome::EXEMPT => PassReason::Exempt,
             _ => PassReason::Conforming,
         });
     };

@@ -2,8 +2,10 @@
 //! [`Tables`] have it [in place](crate::in_place).
 
 use crate::{
-    Address, Arrival, ClassSet, Cursor, Ipv4, Ipv6, Policy, Tables,
+    Address, Arrival, Cursor, Flow, Instant, Ipv4, Ipv6, Policy, Tables, challenge,
     charge::outcome::Outcome,
+    classify::Classified,
+    list::Listed,
     parse::{ipv6::Walk, transport::UpperLayer},
     strikes::Strike,
     tables::FamilyTables,
@@ -15,11 +17,24 @@ pub trait Placement: Tables + FamilyPlacement<Ipv4> + FamilyPlacement<Ipv6> {
     fn walk(&self, cursor: Cursor<'_>, first: u8) -> Walk;
 
     /// [`classify`](crate::classify::classify).
-    fn classify(&self, frame: Cursor<'_>, upper: UpperLayer) -> ClassSet;
+    fn classify(&self, frame: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified;
 }
 
 /// Steps of one address family.
 pub trait FamilyPlacement<A: Address>: Tables + FamilyTables<A> {
+    /// [`challenge::judge`] of the segment in `frame`, if there is one and the lists do not protect its source.
+    fn challenge(
+        &self,
+        source: &A,
+        frame: Cursor<'_>,
+        upper: UpperLayer,
+        listed: Listed,
+        now: Instant,
+    ) -> challenge::Outcome;
+
+    /// The index of the policy of the packet's destination, as [`in_place::destination`](crate::in_place::destination) answers it.
+    fn destination(&self, flow: &Flow<A>, now: Instant) -> u32;
+
     /// [`state::check`](crate::state::check).
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
 
@@ -54,6 +69,10 @@ pub trait FamilyPlacement<A: Address>: Tables + FamilyTables<A> {
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome;
+
+    /// [`layers::charge_destination`](crate::layers::charge_destination).
+    fn charge_destination(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival)
+    -> Outcome;
 
     /// [`detection::count`](crate::detection::count).
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;

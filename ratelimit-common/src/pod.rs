@@ -30,6 +30,10 @@ unsafe impl<T: Pod> Pod for ByGeneration<T> {}
 // SAFETY: as above.
 unsafe impl Pod for crate::capture::Capture {}
 // SAFETY: as above.
+unsafe impl Pod for crate::challenge::Rules {}
+// SAFETY: as above.
+unsafe impl Pod for crate::challenge::Taken {}
+// SAFETY: as above.
 unsafe impl Pod for crate::capture::Tally {}
 // SAFETY: as above.
 unsafe impl Pod for ClassSet {}

@@ -5,10 +5,12 @@ use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    Arrival, Instant, Limit,
+    Arrival, DropReason, Instant, Limit,
     algorithm::{Algorithm, FixedWindow},
+    charge::outcome::Outcome,
     class::ClassSet,
     compact::region::Region,
+    layout::NODE_POLICIES,
     limit::LIMITS_MAX,
     strikes::BanRule,
 };
@@ -28,16 +30,23 @@ pub struct Policy {
     classes: ClassSet,
     /// The index of the policy beside it, plus one; 0 for none.
     further: u32,
+    dropped: ClassSet,
+    exempt: ClassSet,
     limits: [Limit; LIMITS_MAX],
     ban: BanRule,
     terms: u64,
+    /// Where the state of limits of all packets stands.
+    slot: u32,
+    unused: u32,
+    reserved: [u64; 6],
 }
-const _: () = assert!(size_of::<Policy>() == 6 * 64);
+const _: () = assert!(size_of::<Policy>() == 7 * 64);
 const _: () = assert!(offset_of!(Policy, limits) + size_of::<Limit>() <= 64);
 
 const OBSERVE: u8 = 1 << 0;
 const HAS_LOG: u8 = 1 << 1;
 const OF_PREFIXES: u8 = 1 << 2;
+const OF_DESTINATION: u8 = 1 << 3;
 
 impl Policy {
     /// A policy of `limits`; `None` when there are more than [`LIMITS_MAX`].
@@ -74,13 +83,44 @@ impl Policy {
         Some(policy)
     }
 
-    /// The same as a policy of the node, of whose limits a CPU draws `1 / 2^shift` at once; see [`node`](crate::node).
+    /// The same as a policy of the node, of whose limits a CPU draws `1 / 2^shift` at once; see [`node`](crate::node). Its state stands at
+    /// its scope modulo [`NODE_POLICIES`].
     #[must_use]
     pub const fn in_shares(self, shift: u8) -> Self {
         Self {
             share_shift: shift,
+            slot: self.scope % NODE_POLICIES,
             ..self
         }
+    }
+
+    /// The same with its state in this slot, which is that of a destination: it is not among the first [`NODE_POLICIES`].
+    #[must_use]
+    pub const fn in_slot(self, slot: u32) -> Self {
+        Self { slot, ..self }
+    }
+
+    /// Where the state of limits of all packets together stands, of the node or of a destination.
+    #[must_use]
+    #[inline(always)]
+    pub const fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// The same for packets that go to a destination.
+    #[must_use]
+    pub const fn for_destination(self) -> Self {
+        Self {
+            flags: self.flags | OF_DESTINATION,
+            ..self
+        }
+    }
+
+    /// Whether its limits are those of a destination.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_of_destination(&self) -> bool {
+        self.flags & OF_DESTINATION != 0
     }
 
     /// The same with limits whose state is in `regions`, in the order of the limits, where the store is `compact`.
@@ -162,6 +202,29 @@ impl Policy {
         Self {
             further: index.wrapping_add(1),
             ..self
+        }
+    }
+
+    /// The same, where packets of the classes in `dropped` are dropped, and of the others those in `exempt` pass without a limit.
+    #[must_use]
+    pub const fn with_actions(self, dropped: ClassSet, exempt: ClassSet) -> Self {
+        Self {
+            dropped,
+            exempt,
+            ..self
+        }
+    }
+
+    /// What it does with a packet of these classes before any limit counts it; [`Outcome::UNCOUNTED`] is nothing.
+    #[must_use]
+    #[inline(always)]
+    pub const fn action_on(&self, packet: ClassSet) -> Outcome {
+        if self.dropped.intersects(packet) {
+            Outcome::refused(DropReason::Class, 0).observed_if(self.observe())
+        } else if self.exempt.intersects(packet) {
+            Outcome::EXEMPT
+        } else {
+            Outcome::UNCOUNTED
         }
     }
 

@@ -3,10 +3,21 @@
 //! A sample tells how many packets it stands for. What finds no room in the ring is not counted as lost: the next sample
 //! stands for it too.
 
+use core::num::NonZeroU64;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// One packet of so many is looked at, on average. A power of two.
+/// One packet of so many is looked at, on average, where there are many. A power of two.
 pub const EVERY: u32 = 32;
+
+/// Where there are few, each is looked at: so many in an epoch.
+pub const IN_EPOCH: u64 = 16;
+
+/// How fast packets come is measured in epochs of so long: 8 ms, in which bursts even out.
+const EPOCH_SHIFT: u32 = 23;
+
+/// Where so many were looked at, an epoch ends early: traffic has become faster.
+const LOOKS_MAX: u32 = 256;
 
 /// The bytes of a packet that are kept: an Ethernet header, two VLAN tags, an IPv6 header and a TCP header are 82. A power of
 /// two.
@@ -22,8 +33,8 @@ pub struct Front {
     pub packets: u32,
     /// The bytes of its frame.
     pub frame_bytes: u32,
-    /// Not 0 when it is one of a TCP connection with this host whose handshake was completed.
-    pub is_connected: u32,
+    /// The socket that this host has for it: a [number](Socket::number).
+    pub socket: u32,
     /// What it begins with, one of [`link_layer`](crate::layout::link_layer).
     pub link_layer: u32,
     /// The first of them. Behind the end of a frame that is shorter stands anything.
@@ -41,14 +52,59 @@ impl Front {
     }
 }
 
+/// The socket that a host has for a packet.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Socket {
+    /// None, or one of TCP that waits for anybody.
+    #[default]
+    None = 0,
+    /// One of a TCP connection that is being made, or has ended.
+    Connecting = 1,
+    /// One of a TCP connection whose handshake was completed.
+    Connected = 2,
+    /// One of UDP.
+    Datagram = 3,
+}
+
+impl Socket {
+    /// The one with this number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Connecting,
+            2 => Self::Connected,
+            3 => Self::Datagram,
+            _ => Self::None,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+}
+
 /// What one CPU remembers of its samples.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Countdown {
-    /// Packets to leave out before the next is looked at.
+    /// When the epoch began.
+    began_ns: u64,
+    /// Packets of the epoch up to the one that was looked at last.
+    seen: u32,
+    /// How many of them were looked at.
+    looks: u32,
+    /// The packets to leave out that were chosen, and those of them that are left.
+    chosen: u32,
     skip: u32,
+    /// The most packets to leave out; one less than a power of two.
+    skip_max: u32,
     /// Packets since the last sample.
     packets: u32,
 }
@@ -67,8 +123,16 @@ impl Countdown {
 
     /// Chooses the next, by a random number: traffic may come in rounds.
     #[inline(always)]
-    pub fn choose(&mut self, random: u32) {
-        self.skip = random & EVERY.wrapping_mul(2).wrapping_sub(1);
+    pub fn choose(&mut self, now_ns: u64, random: u32) {
+        self.seen = self.seen.saturating_add(self.chosen).saturating_add(1);
+        self.looks = self.looks.wrapping_add(1);
+        let elapsed_ns = now_ns.saturating_sub(self.began_ns);
+        if elapsed_ns >> EPOCH_SHIFT > 0 || self.looks >= LOOKS_MAX {
+            self.skip_max = skip_max(self.seen, elapsed_ns);
+            (self.began_ns, self.seen, self.looks) = (now_ns, 0, 0);
+        }
+        self.chosen = random & self.skip_max;
+        self.skip = self.chosen;
     }
 
     /// Begins anew: a sample was sent.
@@ -76,6 +140,20 @@ impl Countdown {
     pub fn sent(&mut self) {
         self.packets = 0;
     }
+}
+
+/// The most packets to leave out, so that [`IN_EPOCH`] are looked at, or up to twice as many; but no more than one of [`EVERY`] has to
+/// be.
+#[inline(always)]
+fn skip_max(packets: u32, elapsed_ns: u64) -> u32 {
+    let elapsed_ns = NonZeroU64::MIN.saturating_add(elapsed_ns);
+    let in_epoch = u64::from(packets).wrapping_shl(EPOCH_SHIFT) / elapsed_ns;
+    let most = EVERY.wrapping_mul(2).wrapping_sub(1);
+    let many = u32::try_from(in_epoch / IN_EPOCH).unwrap_or(most).min(most);
+    // All bits up to the highest one.
+    let many = many | many >> 1;
+    let many = many | many >> 2;
+    many | many >> 4
 }
 
 #[cfg(test)]
@@ -89,7 +167,7 @@ mod tests {
         for packet in 0..100_000 {
             if let Some(packets) = countdown.count() {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                countdown.choose(random >> 16);
+                countdown.choose(1, random >> 16);
                 if packet % 3 == 0 {
                     countdown.sent();
                     stood_for += packets;
@@ -98,7 +176,32 @@ mod tests {
             }
         }
         assert_eq!(stood_for + countdown.packets, 100_000);
-        assert!((2_900..=3_300).contains(&samples), "{samples}");
+        assert!((2_900..=3_600).contains(&samples), "{samples}");
+    }
+
+    #[test]
+    fn slow_packets_are_all_looked_at_and_fast_ones_within_a_bound() {
+        // Packets a second, in bursts of so many, and how many of them are looked at.
+        for (rate, burst, looked) in [
+            (100, 1, 100..=100),
+            (1_500, 1, 1_500..=1_500),
+            (1_500, 30, 1_400..=1_500),
+            (5_000, 10, 1_500..=3_500),
+            (50_000, 64, 1_500..=4_500),
+            (1_000_000, 64, 29_000..=33_000),
+        ] {
+            let (mut countdown, mut random, mut samples) = (Countdown::default(), 1_u32, 0);
+            for packet in 0..rate {
+                if countdown.count().is_some() {
+                    random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let at = packet / burst * burst * 1_000_000_000 / rate;
+                    countdown.choose((1 << 40) + at, random >> 16);
+                    countdown.sent();
+                    samples += 1;
+                }
+            }
+            assert!(looked.contains(&samples), "{rate}: {samples}");
+        }
     }
 
     #[test]
@@ -107,7 +210,7 @@ mod tests {
             at_ns: 0,
             packets: 1,
             frame_bytes: 60,
-            is_connected: 0,
+            socket: 0,
             link_layer: 0,
             bytes: [7; FRONT_BYTES as usize],
         };

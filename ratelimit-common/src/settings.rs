@@ -42,6 +42,9 @@ const DETECTION: u32 = 1 << 13;
 const SAMPLES: u32 = 1 << 14;
 const FURTHER: u32 = 1 << 15;
 const CLUSTER: u32 = 1 << 16;
+const HEADERS: u32 = 1 << 17;
+const DESTINATIONS: u32 = 1 << 18;
+const CHALLENGE: u32 = 1 << 19;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -74,6 +77,16 @@ impl Settings {
         self.with(CLASSES)
     }
 
+    /// The same with classes that ask for more [properties](crate::class::Property) than protocol and ports, or not.
+    #[must_use]
+    pub const fn asking_headers(self, asks: bool) -> Self {
+        if asks {
+            self.with(HEADERS)
+        } else {
+            self.without(HEADERS)
+        }
+    }
+
     /// The same with limits of the wider prefixes around a source.
     #[must_use]
     pub const fn with_aggregates(self) -> Self {
@@ -92,6 +105,18 @@ impl Settings {
         self.with(CLUSTER)
     }
 
+    /// The same with limits of destinations.
+    #[must_use]
+    pub const fn with_destinations(self) -> Self {
+        self.with(DESTINATIONS)
+    }
+
+    /// The same without them.
+    #[must_use]
+    pub const fn without_destinations(self) -> Self {
+        self.without(DESTINATIONS)
+    }
+
     /// The same with policies that ban.
     #[must_use]
     pub const fn with_detection(self) -> Self {
@@ -102,6 +127,16 @@ impl Settings {
     #[must_use]
     pub const fn with_samples(self) -> Self {
         self.with(SAMPLES)
+    }
+
+    /// The same with sources that may have to prove themselves, or not.
+    #[must_use]
+    pub const fn with_challenge(self, has_challenge: bool) -> Self {
+        if has_challenge {
+            self.with(CHALLENGE)
+        } else {
+            self.without(CHALLENGE)
+        }
     }
 
     /// The same with a budget for new sources.
@@ -201,6 +236,13 @@ impl Settings {
         self.has(CLASSES)
     }
 
+    /// Whether some class asks for more properties than protocol and ports.
+    #[must_use]
+    #[inline(always)]
+    pub const fn asks_headers(self) -> bool {
+        self.has(HEADERS)
+    }
+
     /// Whether a packet may meet limits besides those of its source's policy.
     #[must_use]
     #[inline(always)]
@@ -213,6 +255,13 @@ impl Settings {
     #[inline(always)]
     pub const fn has_layers_of_all(self) -> bool {
         self.has(AGGREGATES | FURTHER | NODE)
+    }
+
+    /// Whether destinations may have limits.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_destinations(self) -> bool {
+        self.has(DESTINATIONS)
     }
 
     /// Whether the wider prefixes around a source may have limits.
@@ -234,6 +283,13 @@ impl Settings {
     #[inline(always)]
     pub const fn has_samples(self) -> bool {
         self.has(SAMPLES)
+    }
+
+    /// Whether sources may have to prove themselves.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_challenge(self) -> bool {
+        self.has(CHALLENGE)
     }
 
     /// Whether new sources have a budget.

@@ -6,12 +6,12 @@ use crate::{
     Verdict,
     aggregate::Aggregates,
     charge::outcome::Refusal,
-    class::ClassSet,
+    class::{ClassSet, Property},
     detected::Detection,
     lease,
     list::Listed,
     node::Node,
-    parse::{LinkLayer, transport::Kind},
+    parse::LinkLayer,
     strikes::Strike,
 };
 
@@ -37,14 +37,8 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// The policy at `index`; `None` where there is none.
     fn policy(&self, index: u32) -> Option<&Policy>;
 
-    /// The classes that a packet of this kind may belong to.
-    fn classes_of(&self, kind: Kind) -> ClassSet;
-
-    /// The classes that a packet from this port, or from [`NO_PORT`](crate::class::NO_PORT), may belong to.
-    fn classes_from(&self, port: u32) -> ClassSet;
-
-    /// The classes that a packet to this port, or to [`NO_PORT`](crate::class::NO_PORT), may belong to.
-    fn classes_to(&self, port: u32) -> ClassSet;
+    /// The classes that packets of which `property` is `value` do not belong to.
+    fn excluded(&self, property: Property, value: u32) -> ClassSet;
 
     /// The state of the node's limits.
     fn node(&self) -> Self::Node<'_>;
@@ -61,6 +55,10 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
 
     /// Counts a packet, once, under its verdict.
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32);
+
+    /// Counts a packet in the slot of what decided about it.
+    #[inline(always)]
+    fn count_entry(&self, _: Listed, _frame_bytes: u32) {}
 }
 
 /// The tables of one address family.

@@ -29,6 +29,10 @@ pub enum PassReason {
     PassAll = 5,
     /// The source has no state, and the budget for new ones is spent: it passes, or its overflow bucket had room.
     NewSources = 6,
+    /// The packet is of a class that is exempt from limits.
+    Exempt = 7,
+    /// The packet proves that its source receives what is sent to it.
+    Verified = 8,
 }
 
 /// Why a packet is dropped.
@@ -59,6 +63,14 @@ pub enum DropReason {
     InvalidSource = 10,
     /// IPv6 neighbour discovery beyond its budget.
     NeighbourDiscovery = 11,
+    /// The packet is of a class that is dropped.
+    Class = 12,
+    /// A limit of the packet's destination had no room.
+    DestinationLimited = 13,
+    /// A limit of what each source may send to the packet's destination had no room.
+    SourceToDestinationLimited = 14,
+    /// The source is not verified: what asks for a connection was answered, and goes no further.
+    Challenged = 15,
 }
 
 /// The number of verdicts that are counted apart.
@@ -119,7 +131,7 @@ impl Verdict {
 
 impl PassReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::NotIp,
         Self::NeighbourDiscovery,
         Self::Allowed,
@@ -127,6 +139,8 @@ impl PassReason {
         Self::Unlimited,
         Self::PassAll,
         Self::NewSources,
+        Self::Exempt,
+        Self::Verified,
     ];
 
     /// The reason whose number is `number`.
@@ -146,13 +160,15 @@ impl PassReason {
             Self::Unlimited => "unlimited",
             Self::PassAll => "pass-all",
             Self::NewSources => "new-sources",
+            Self::Exempt => "exempt",
+            Self::Verified => "verified",
         }
     }
 }
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::Banned,
         Self::Limited,
         Self::Truncated,
@@ -165,6 +181,10 @@ impl DropReason {
         Self::NewSources,
         Self::InvalidSource,
         Self::NeighbourDiscovery,
+        Self::Class,
+        Self::DestinationLimited,
+        Self::SourceToDestinationLimited,
+        Self::Challenged,
     ];
 
     /// The reason whose number is `number`.
@@ -174,12 +194,31 @@ impl DropReason {
     }
 
     /// Whether the source itself is the reason: its neighbours are not its fault, and neither are those who fill the table.
+    /// A class is refused to every source.
     #[must_use]
     #[inline(always)]
     pub const fn is_of_source(self) -> bool {
         !matches!(
             self,
-            Self::AggregateLimited | Self::NodeLimited | Self::NoState | Self::NewSources
+            Self::AggregateLimited
+                | Self::NodeLimited
+                | Self::DestinationLimited
+                | Self::NoState
+                | Self::NewSources
+                | Self::Class
+                | Self::Challenged
+        )
+    }
+
+    /// Whether limits refuse that are not of the source alone, or of what it sends to one destination: no prefix of a source decides.
+    #[must_use]
+    pub const fn is_of_others(self) -> bool {
+        matches!(
+            self,
+            Self::AggregateLimited
+                | Self::NodeLimited
+                | Self::DestinationLimited
+                | Self::SourceToDestinationLimited
         )
     }
 
@@ -199,6 +238,10 @@ impl DropReason {
             Self::NewSources => "new-sources",
             Self::InvalidSource => "invalid-source",
             Self::NeighbourDiscovery => "neighbour-discovery",
+            Self::Class => "class",
+            Self::DestinationLimited => "destination-limited",
+            Self::SourceToDestinationLimited => "source-to-destination-limited",
+            Self::Challenged => "challenged",
         }
     }
 }
@@ -219,10 +262,10 @@ mod tests {
         for reason in DropReason::ALL {
             assert_eq!(DropReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(DropReason::from_number(12), None);
+        assert_eq!(DropReason::from_number(16), None);
         for reason in PassReason::ALL {
             assert_eq!(PassReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(PassReason::from_number(7), None);
+        assert_eq!(PassReason::from_number(9), None);
     }
 }

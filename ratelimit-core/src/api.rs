@@ -7,11 +7,14 @@
 mod attack;
 mod ban_filter;
 mod capture;
+mod challenge;
 mod clock;
 mod cluster;
 mod covering;
 mod crowdsec;
+mod entry_counter;
 mod event;
+mod history;
 mod lists;
 mod live;
 mod lockout;
@@ -35,6 +38,7 @@ pub use self::{
     attack::{AttackView, Limited},
     ban_filter::{BanFilter, UnbanMatchingRequest},
     capture::CaptureRequest,
+    challenge::{ChallengeStatus, SourceChallenge},
     clock::{ClockStatus, CoarseError, KernelClock},
     cluster::{
         ClusterStatus, NodeState, NodeView, NotInForce, RevokeRequest, Revoked, ShareView,
@@ -42,7 +46,9 @@ pub use self::{
     },
     covering::{Covering, Entry},
     crowdsec::CrowdsecStatus,
+    entry_counter::EntryCounter,
     event::{BanChange, Dropped, Event, EventFilter, EventKind, EventRequest, What},
+    history::{History, HistoryRequest, HistoryStatus, PastAttack, PolicyHistory, VerdictHistory},
     lists::{
         EXEMPT_REPORTED, ExemptEntries, ExemptEntry, ExportFormat, ExportRequest, Exported,
         ImportInto, ImportRequest, Imported, ImportedInto, ListTarget, ListView, Listed, Progress,
@@ -62,7 +68,13 @@ pub use self::{
     unenforced::{NOT_ENFORCED, Trouble, UNENFORCED, Unenforced},
 };
 pub use crate::origin::Origin;
-use crate::{ban::BanSpec, class::Class, limit::LimitSpec, lists::NoList, prefix::Prefix};
+use crate::{
+    ban::BanSpec,
+    class::{Action, Class},
+    limit::LimitSpec,
+    lists::NoList,
+    prefix::Prefix,
+};
 
 /// The largest body of a request, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
@@ -194,6 +206,9 @@ pub struct Ban {
     pub author: Arc<str>,
     /// Where it comes from.
     pub origin: Origin,
+    /// The packets that matched it. Of several bans that hold they matched the one that lasts longest.
+    #[serde(flatten)]
+    pub counter: EntryCounter,
 }
 
 /// An allowed prefix.
@@ -212,6 +227,9 @@ pub struct Allow {
     pub author: Option<String>,
     /// Where it comes from.
     pub origin: Origin,
+    /// The packets that matched it. Of several allows that hold they matched the one that lasts longest.
+    #[serde(flatten)]
+    pub counter: EntryCounter,
 }
 
 /// A policy, with the prefixes that it is for.
@@ -236,6 +254,10 @@ pub struct PolicyView {
     pub runtime: Option<RuntimeEntry>,
     /// Where it comes from.
     pub origin: Origin,
+    /// The packets that were judged by it. Those of prefixes and of the node judge packets that matched another policy too, and are
+    /// not counted apart.
+    #[serde(flatten)]
+    pub counter: EntryCounter,
 }
 
 /// What shares the limits of a policy.
@@ -247,6 +269,10 @@ pub enum AppliesTo {
     Source,
     /// Each prefix of a length has them, for all of its sources.
     Prefix,
+    /// They are of everything that goes to a destination.
+    Destination,
+    /// Each source has them for itself, for what it sends to a destination.
+    SourceToDestination,
     /// They are of everything that arrives.
     Node,
 }
@@ -316,6 +342,9 @@ pub struct Check {
     /// The budget for new sources, where the packet passes if the source is not one too many of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sources: Option<NewSourcesStatus>,
+    /// The challenge of TCP sources, where there is one and the source is not exempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<SourceChallenge>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
     /// When the last of them came.
@@ -366,8 +395,11 @@ pub struct SeenDrops {
 /// Limits that a source shares with others.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WiderLimits {
-    /// The prefix that shares them; `None` for the node.
+    /// The prefix that shares them, or the source; `None` for the node, and for a destination.
     pub prefix: Option<Prefix>,
+    /// The destination that they are of, or what a source sends there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Prefix>,
     /// Whether what they would drop passes.
     pub observe: bool,
     /// Their state. Of the node, what a CPU has drawn and not spent yet counts as used.
@@ -385,6 +417,9 @@ pub struct ClassView {
     /// Its packets.
     #[serde(flatten)]
     pub class: Class,
+    /// What becomes of its packets, besides limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
 }
 
 /// How much of a limit a source has used.
@@ -496,12 +531,18 @@ pub struct Status {
     /// The lengths of the wider prefixes that have limits: `ipv4/24`.
     #[serde(default)]
     pub aggregates: Vec<String>,
+    /// How many destinations have limits.
+    #[serde(default)]
+    pub destinations: usize,
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
     /// The budget for new sources; `None` where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sources: Option<NewSourcesStatus>,
+    /// The challenge of TCP sources; `None` where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<ChallengeStatus>,
     /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowdsec: Option<CrowdsecStatus>,
@@ -520,6 +561,9 @@ pub struct Status {
     /// The database.
     #[serde(default)]
     pub database: DatabaseStatus,
+    /// How the history of packets is kept.
+    #[serde(default)]
+    pub history: HistoryStatus,
     /// What does not work and keeps nothing else from working.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<Trouble>,

@@ -5,21 +5,28 @@
 
 mod builtin;
 mod catalogue;
+mod flags;
+mod fragment;
+mod numbers;
 mod overlap;
-mod ports;
 pub mod protocol;
 mod text;
 
 use std::collections::BTreeSet;
 
-use ratelimit_common::parse::transport::{Kind, has_ports};
+use ratelimit_common::{
+    class::{NO_VLAN, Property},
+    parse::transport::{Details, Kind, has_ports},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
     builtin::BUILT_IN,
-    catalogue::{Catalogue, Selected, UnknownClass},
-    ports::{PortError, Ports, parse_range as parse_ports},
+    catalogue::{Action, Catalogue, Selected, UnknownClass},
+    flags::{FlagsError, TcpFlags},
+    fragment::Fragments,
+    numbers::{Field, NumberError, Numbers},
 };
 
 /// Packets that are alike. Two classes are equal when they say the same.
@@ -27,7 +34,7 @@ pub use self::{
     Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(try_from = "text::ClassText", into = "text::ClassText")]
-pub struct Class(ClassParts);
+pub struct Class(Box<ClassParts>);
 
 /// What is said of the packets of a class. What is `None` may be anything.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -35,26 +42,61 @@ pub struct ClassParts {
     /// Protocols, numbers of IANA's.
     pub protocols: Option<BTreeSet<u8>>,
     /// Ports that they come from.
-    pub source_ports: Option<Ports>,
+    pub source_ports: Option<Numbers>,
     /// Ports that they go to.
-    pub destination_ports: Option<Ports>,
+    pub destination_ports: Option<Numbers>,
     /// Flags of TCP.
     pub tcp: Option<TcpFlags>,
-    /// Whether they are parts of fragmented packets.
-    pub fragment: Option<bool>,
+    /// Which parts of fragmented packets they are, if any.
+    pub fragment: Option<Fragments>,
+    /// Types of ICMP.
+    pub icmp_type: Option<Numbers>,
+    /// Codes of ICMP.
+    pub icmp_code: Option<Numbers>,
+    /// Bytes of the IP packet, with its header.
+    pub length: Option<Numbers>,
+    /// Time to live, or hop limit.
+    pub ttl: Option<Numbers>,
+    /// Differentiated services (RFC 2474).
+    pub dscp: Option<Numbers>,
+    /// The outermost VLAN.
+    pub vlan: Option<Numbers>,
 }
 
-/// What the flags of a TCP segment say.
-#[derive(
-    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum TcpFlags {
-    /// SYN without ACK.
-    Syn,
-    /// Flags that no implementation sends.
-    Invalid,
+/// A key that takes numbers, with what is said of it.
+type NumbersOf = (Field, fn(&ClassParts) -> &Option<Numbers>);
+
+const fn field(key: &'static str, what: &'static str, last: u16) -> Field {
+    Field { key, what, last }
 }
+
+/// The keys that take numbers.
+pub const SOURCE_PORTS: Field = field("source_ports", "port", u16::MAX);
+/// See [`ClassParts::destination_ports`].
+pub const DESTINATION_PORTS: Field = field("destination_ports", "port", u16::MAX);
+/// See [`ClassParts::icmp_type`].
+pub const ICMP_TYPE: Field = field("icmp_type", "type of ICMP", u8::MAX as u16);
+/// See [`ClassParts::icmp_code`].
+pub const ICMP_CODE: Field = field("icmp_code", "code of ICMP", u8::MAX as u16);
+/// See [`ClassParts::length`].
+pub const LENGTH: Field = field("length", "length of a packet", u16::MAX);
+/// See [`ClassParts::ttl`].
+pub const TTL: Field = field("ttl", "time to live", u8::MAX as u16);
+/// See [`ClassParts::dscp`].
+pub const DSCP: Field = field("dscp", "DSCP", 63);
+/// See [`ClassParts::vlan`].
+pub const VLAN: Field = field("vlan", "VLAN", 4095);
+
+const NUMBERS: [NumbersOf; 8] = [
+    (SOURCE_PORTS, |parts| &parts.source_ports),
+    (DESTINATION_PORTS, |parts| &parts.destination_ports),
+    (ICMP_TYPE, |parts| &parts.icmp_type),
+    (ICMP_CODE, |parts| &parts.icmp_code),
+    (LENGTH, |parts| &parts.length),
+    (TTL, |parts| &parts.ttl),
+    (DSCP, |parts| &parts.dscp),
+    (VLAN, |parts| &parts.vlan),
+];
 
 /// Which packets a limit counts, as it was written.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
@@ -75,12 +117,21 @@ pub enum ClassError {
     /// A list without entries.
     #[error("the list of `{0}` is empty: no packet would belong to the class")]
     EmptyList(&'static str),
+    /// A list of all that there is.
+    #[error("`{0}` names everything there is, so it says nothing")]
+    FullList(&'static str),
     /// Ports of a protocol that has none.
     #[error("packets of {0} have no ports: none would belong to the class")]
     NoPorts(String),
     /// TCP flags of another protocol.
     #[error("packets of {0} have no TCP flags: none would belong to the class")]
     NotTcp(String),
+    /// ICMP types of another protocol.
+    #[error("packets of {0} have no types of ICMP: none would belong to the class")]
+    NotIcmp(String),
+    /// What a later fragment cannot say.
+    #[error("later fragments have no `{0}`: none would belong to the class")]
+    NotInLaterFragments(&'static str),
 }
 
 impl Class {
@@ -93,45 +144,40 @@ impl Class {
         if parts == ClassParts::default() {
             return Err(ClassError::Everything);
         }
-        let is_empty = |ports: &Option<Ports>| ports.as_ref().is_some_and(Ports::is_empty);
-        for (key, empty) in [
-            (
-                "protocol",
-                parts.protocols.as_ref().is_some_and(BTreeSet::is_empty),
-            ),
-            ("source_ports", is_empty(&parts.source_ports)),
-            ("destination_ports", is_empty(&parts.destination_ports)),
-        ] {
-            if empty {
-                return Err(ClassError::EmptyList(key));
+        if parts.protocols.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Err(ClassError::EmptyList("protocol"));
+        }
+        for (field, numbers) in NUMBERS {
+            match numbers(&parts) {
+                Some(numbers) if numbers.is_empty() => {
+                    return Err(ClassError::EmptyList(field.key));
+                }
+                // Ports say that there are some.
+                Some(numbers) if numbers.has_all(field.last) && field.what != "port" => {
+                    return Err(ClassError::FullList(field.key));
+                }
+                _ => {}
             }
         }
-        let (of_ports, of_tcp) = (parts.has_ports(), parts.tcp.is_some());
+        parts.check_fragment()?;
+        let implied = parts.implied_protocols();
         let protocols = parts.protocols.get_or_insert_with(|| {
-            let implied = |protocol: &u8| match (of_tcp, of_ports) {
-                (true, _) => *protocol == protocol::TCP,
-                (false, true) => has_ports(*protocol),
-                (false, false) => true,
-            };
-            (0..=u8::MAX).filter(implied).collect()
+            let all = 0..=u8::MAX;
+            all.filter(|protocol| implied.iter().all(|(_, has)| has(*protocol)))
+                .collect()
         });
-        let named = |protocol: &u8| protocol::name(*protocol);
-        if let Some(other) = protocols
-            .iter()
-            .find(|protocol| of_tcp && **protocol != protocol::TCP)
-        {
-            return Err(ClassError::NotTcp(named(other)));
-        }
-        if let Some(other) = protocols
-            .iter()
-            .find(|protocol| of_ports && !has_ports(**protocol))
-        {
-            return Err(ClassError::NoPorts(named(other)));
+        // None is left where something is said of ICMP, and something that ICMP has not.
+        let icmp = protocols.is_empty().then_some(protocol::ICMP);
+        for (error, has) in implied {
+            let mut own = protocols.iter().copied().chain(icmp);
+            if let Some(other) = own.find(|protocol| !has(*protocol)) {
+                return Err(error(protocol::name(other)));
+            }
         }
         if protocols.len() == usize::from(u8::MAX) + 1 {
             parts.protocols = None;
         }
-        Ok(Self(parts))
+        Ok(Self(Box::new(parts)))
     }
 
     /// What is said of its packets. Protocols that follow from ports or flags are said as well.
@@ -140,42 +186,111 @@ impl Class {
         &self.0
     }
 
-    /// Whether a packet of this kind may belong to the class.
+    /// Whether it asks for more than protocol and ports: for properties [of headers](Property::is_of_headers).
     #[must_use]
-    pub fn has_kind(&self, kind: Kind) -> bool {
-        let protocols = self.0.protocols.as_ref();
-        let flags = self.0.tcp.is_none_or(|flags| match flags {
-            TcpFlags::Syn => kind.is_syn(),
-            TcpFlags::Invalid => kind.is_invalid(),
-        });
-        let fragment = self
-            .0
-            .fragment
-            .is_none_or(|fragment| fragment == kind.is_fragment());
-        flags && fragment && protocols.is_none_or(|protocols| protocols.contains(&kind.protocol()))
+    pub fn asks_headers(&self) -> bool {
+        let mut properties = Property::ALL.into_iter();
+        properties.any(|property| property.is_of_headers() && self.says(property))
     }
 
-    /// Whether a packet from this port, or [none](ratelimit_common::class::NO_PORT), may belong to the class.
+    /// Whether something is said of a property.
     #[must_use]
-    pub fn has_source_port(&self, port: u32) -> bool {
-        accepts(self.0.source_ports.as_ref(), port)
+    pub const fn says(&self, property: Property) -> bool {
+        let parts = &self.0;
+        match property {
+            Property::Kind => {
+                parts.protocols.is_some() || parts.tcp.is_some() || parts.fragment.is_some()
+            }
+            Property::SourcePort => parts.source_ports.is_some(),
+            Property::DestinationPort => parts.destination_ports.is_some(),
+            Property::Details => {
+                matches!(parts.tcp, Some(TcpFlags::Masked { .. }))
+                    || parts.icmp_type.is_some()
+                    || parts.icmp_code.is_some()
+            }
+            Property::Length => parts.length.is_some(),
+            Property::HopsAndService => parts.ttl.is_some() || parts.dscp.is_some(),
+            Property::Vlan => parts.vlan.is_some(),
+        }
     }
 
-    /// Whether a packet to this port, or [none](ratelimit_common::class::NO_PORT), may belong to the class.
+    /// Whether a packet of which `property` is `value` may belong to the class.
     #[must_use]
-    pub fn has_destination_port(&self, port: u32) -> bool {
-        accepts(self.0.destination_ports.as_ref(), port)
+    pub fn has(&self, property: Property, value: u32) -> bool {
+        let parts = &self.0;
+        let accepts = |numbers: &Option<Numbers>, value: u32| {
+            let accepts =
+                |numbers: &Numbers| u16::try_from(value).is_ok_and(|it| numbers.contains(it));
+            numbers.as_ref().is_none_or(accepts)
+        };
+        match property {
+            Property::Kind => Kind::from_index(value).is_some_and(|kind| self.has_kind(kind)),
+            Property::SourcePort => accepts(&parts.source_ports, value),
+            Property::DestinationPort => accepts(&parts.destination_ports, value),
+            Property::Details => self.has_details(Details::from_index(value)),
+            Property::Length => accepts(&parts.length, value),
+            Property::HopsAndService => {
+                accepts(&parts.ttl, value >> 8) && accepts(&parts.dscp, (value & 0xff) >> 2)
+            }
+            Property::Vlan => {
+                parts.vlan.is_none() || value < NO_VLAN && accepts(&parts.vlan, value)
+            }
+        }
+    }
+
+    fn has_kind(&self, kind: Kind) -> bool {
+        let parts = &self.0;
+        let protocols = parts.protocols.as_ref();
+        parts.tcp.is_none_or(|flags| flags.may_be_of(kind))
+            && parts
+                .fragment
+                .is_none_or(|fragments| fragments.have(kind.fragment()))
+            && protocols.is_none_or(|protocols| protocols.contains(&kind.protocol()))
+    }
+
+    fn has_details(&self, details: Details) -> bool {
+        let parts = &self.0;
+        if parts.icmp_type.is_none() && parts.icmp_code.is_none() {
+            return parts.tcp.is_none_or(|flags| flags.may_have(details));
+        }
+        let said = [&parts.icmp_type, &parts.icmp_code];
+        details.icmp_type_and_code().is_some_and(|bytes| {
+            let mut pairs = said.into_iter().zip(bytes);
+            pairs.all(|(said, byte)| said.as_ref().is_none_or(|said| said.contains(byte.into())))
+        })
     }
 }
+
+/// How a protocol is refused, and which are not.
+type Implied = (fn(String) -> ClassError, fn(u8) -> bool);
 
 impl ClassParts {
-    const fn has_ports(&self) -> bool {
-        self.source_ports.is_some() || self.destination_ports.is_some()
+    /// The protocols of which something else is said that no other has.
+    fn implied_protocols(&self) -> Vec<Implied> {
+        let of_ports = self.source_ports.is_some() || self.destination_ports.is_some();
+        let of_icmp = self.icmp_type.is_some() || self.icmp_code.is_some();
+        let all: [(bool, Implied); 3] = [
+            (
+                self.tcp.is_some(),
+                (ClassError::NotTcp, |number| number == protocol::TCP),
+            ),
+            (of_icmp, (ClassError::NotIcmp, protocol::is_icmp)),
+            (of_ports, (ClassError::NoPorts, has_ports)),
+        ];
+        let said = all.into_iter().filter(|(is_said, _)| *is_said);
+        said.map(|(_, implied)| implied).collect()
     }
-}
 
-fn accepts(ports: Option<&Ports>, port: u32) -> bool {
-    ports.is_none_or(|ports| u16::try_from(port).is_ok_and(|port| ports.contains(port)))
+    /// A later fragment has no header of the transport.
+    fn check_fragment(&self) -> Result<(), ClassError> {
+        if self.fragment != Some(Fragments::Later) {
+            return Ok(());
+        }
+        let of_header = NUMBERS.into_iter().take(4);
+        let mut keys = of_header.filter_map(|(field, said)| said(self).as_ref().map(|_| field.key));
+        let key = keys.next().or(self.tcp.map(|_| "tcp"));
+        key.map_or(Ok(()), |key| Err(ClassError::NotInLaterFragments(key)))
+    }
 }
 
 #[cfg(test)]

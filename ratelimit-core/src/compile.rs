@@ -3,6 +3,7 @@
 pub mod carried;
 pub mod class_numbers;
 pub mod clock_choice;
+mod destination_slots;
 mod node_scope;
 mod policy;
 pub mod regions;
@@ -10,7 +11,7 @@ mod tables;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     iter,
     net::IpAddr,
     sync::Arc,
@@ -20,6 +21,7 @@ use jiff::Timestamp;
 use ratelimit_common::{
     BanBudget, BanBudgets, Instant, Policy, Settings,
     aggregate::{Aggregate, Aggregates},
+    challenge,
     new_sources::Budget,
 };
 
@@ -31,20 +33,22 @@ use self::{
 pub use self::{policy::keeps_state, tables::Tables};
 use crate::{
     ban::BanSpec,
-    class::{Catalogue, Selected, UnknownClass},
+    class::{Catalogue, Class, Selected, UnknownClass},
     class_tables::ClassTables,
     config::{ClockWish, Config, ListConfig, StateStore},
+    counter_slots::{CounterSlots, Owner},
     intent::{
         Edit, FOREVER, Intent, Target, WantedPolicy,
         list::{List, ListEntry},
         policy_name,
     },
     ip_family::IpFamily,
+    limit::{LimitSpec, sharing},
     lists::{Reading, merge},
     memory_tables::MemoryTables,
-    policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
+    policies::{DEFAULT, NODE, Named, Policies, TooManyPolicies, Used, destination_name},
     prefix::Prefix,
-    rules::Rules,
+    rules::{CountedPolicy, Rules, Statement},
 };
 
 /// What tags are mixed with in a simulation, which is to say the same each time. The daemon draws others.
@@ -72,6 +76,16 @@ pub enum CompileError {
         /// The name of the class.
         class: String,
     },
+    /// Nodes cannot share a limit, which was set at runtime.
+    #[error(
+        "the runtime limits of {policy} are shared by all nodes, and cannot be with this configuration: {why}; or take the limits away first"
+    )]
+    Unshareable {
+        /// The name of the policy.
+        policy: String,
+        /// Why, and what to write.
+        why: String,
+    },
 }
 
 impl CompileError {
@@ -82,7 +96,7 @@ impl CompileError {
             .iter()
             .filter_map(|target| Some((target, intent.limits_of(*target)?)));
         let found = match self {
-            Self::UnknownClass { policy, .. } => {
+            Self::UnknownClass { policy, .. } | Self::Unshareable { policy, .. } => {
                 candidates.find(|(target, _)| policy_name(**target) == *policy)
             }
             Self::TooManyPolicies(_) | Self::TooManyClasses(_) | Self::NoRoom(_) => {
@@ -145,7 +159,8 @@ pub fn compile_policies(
     cpus: u32,
 ) -> Result<Unsettled, CompileError> {
     let wanted = intent.policies();
-    let mut counted = BTreeSet::new();
+    let actions = intent.config.classes.actions();
+    let mut counted: BTreeSet<Class> = actions.map(|(_, class, _)| class).collect();
     for policy in &wanted {
         for limit in policy.all_limits() {
             let selected = select(limit, &intent.config.classes);
@@ -156,6 +171,7 @@ pub fn compile_policies(
             if let Some(Selected::Class(class)) = selected.map_err(unknown)? {
                 counted.insert(class);
             }
+            require_shareable(&policy.name, limit, &intent.config)?;
         }
     }
     classes.assign(counted, held.classes)?;
@@ -176,14 +192,16 @@ pub fn compile_policies(
     if !held.retired.is_empty() {
         used.to_mut().extend(held.retired);
     }
-    policies.keep_clocks(&used);
+    let in_datapath = Used::new(&used);
+    policies.keep_clocks(&in_datapath);
     for named in &mut compiled {
-        named.policy = policies.with_clocks(&named.policy, &used, held.now);
+        named.policy = policies.with_clocks(&named.policy, &in_datapath, held.now);
         if let Some(further) = &mut named.further {
-            further.policy = policies.with_clocks(&further.policy, &used, held.now);
+            further.policy = policies.with_clocks(&further.policy, &in_datapath, held.now);
         }
     }
     share_words(&mut compiled);
+    destination_slots::give(&mut compiled, &used)?;
     let mut unsettled = match held.sets {
         None => without_table(held, &compiled),
         Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
@@ -193,9 +211,10 @@ pub fn compile_policies(
         named.policy = named.policy.on_terms(terms);
     }
     for (policy, named) in wanted.iter().zip(compiled) {
-        policies.assign(&policy.name, named, &used)?;
+        policies.assign(&policy.name, named, &in_datapath)?;
     }
-    policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
+    let names: HashSet<&str> = wanted.iter().map(|policy| policy.name.as_str()).collect();
+    policies.retain(|name| names.contains(name));
     retire(held, policies, &mut unsettled.retired);
     Ok(unsettled)
 }
@@ -286,7 +305,7 @@ fn place(
     for (policy, named) in wanted.iter().zip(compiled) {
         let sources = sources_of(policy, intent);
         let parts = [
-            (policy.role != Role::Node).then_some((&mut named.policy, sources)),
+            (!policy.role.is_total()).then_some((&mut named.policy, sources)),
             (named.further.as_mut()).map(|it| (&mut it.policy, limited_sources(intent))),
         ];
         for (part, sources) in parts.into_iter().flatten() {
@@ -319,15 +338,14 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
         .and_then(|(before, unsettled)| compile(&before, unsettled));
     let kept: BTreeSet<u32> = held.policies.values().map(Policy::scope).collect();
     let is_whole = intent.policies().iter().all(|wanted| {
-        wanted.role == Role::Node
-            || policies.get(&wanted.name).is_none_or(|named| {
-                let is_whole = |policy: &Policy, sources| {
-                    kept.contains(&policy.scope()) || is_whole(policy, sources)
-                };
-                let further = named.further.as_ref();
-                is_whole(&named.policy, sources_of(wanted, intent))
-                    && further.is_none_or(|it| is_whole(&it.policy, limited_sources(intent)))
-            })
+        policies.get(&wanted.name).is_none_or(|named| {
+            let is_whole = |policy: &Policy, sources| {
+                kept.contains(&policy.scope()) || is_whole(policy, sources)
+            };
+            let further = named.further.as_ref();
+            (wanted.role.is_total() || is_whole(&named.policy, sources_of(wanted, intent)))
+                && further.is_none_or(|it| is_whole(&it.policy, limited_sources(intent)))
+        })
     });
     if answer.is_ok() && is_whole && held.sets / 2 <= wanted {
         held.sets
@@ -337,26 +355,41 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
     }
 }
 
-/// The rules of every prefix that something is said about.
+/// The rules of every prefix that something is said about, with packets counted in these slots.
 #[must_use]
-pub fn compile_rules(policies: &Policies, intent: &Intent) -> Rules {
-    let index = |name: &str| Some(policies.get(name)?.index);
-    let mut rules = Rules::of(intent.statements(index));
-    for (prefix, until) in intent.forced() {
-        rules.set_forced_ban(prefix, Some(until));
+pub fn compile_rules(policies: &Policies, intent: &Intent, slots: &CounterSlots) -> Rules {
+    let policy = |name: &str| counted_policy(policies, slots, name);
+    let destinations = policies.of_destinations();
+    let destinations =
+        destinations.map(|(prefix, _, named)| (prefix, Statement::Destination(named.index)));
+    let statements = intent.statements(slots, policy).into_iter();
+    let mut rules = Rules::of(statements.chain(destinations));
+    for prefix in intent.forced() {
+        rules.set_forced_ban(prefix, intent.forced_ban(prefix, slots));
     }
+    rules.set_protected(intent.config.protected.iter().copied().collect());
     rules
 }
 
 /// Brings the rules of one prefix to what is intended.
-pub fn compile_prefix(rules: &mut Rules, policies: &Policies, intent: &Intent, prefix: Prefix) {
+pub fn compile_prefix(
+    rules: &mut Rules,
+    policies: &Policies,
+    intent: &Intent,
+    slots: &CounterSlots,
+    prefix: Prefix,
+) {
     let policy = intent.policy_name(prefix);
-    let policy = policy
-        .and_then(|name| policies.get(&name))
-        .map(|named| named.index);
-    let (allowed_until, banned_until) = (intent.allowed_until(prefix), intent.banned_until(prefix));
-    rules.set(prefix, allowed_until, banned_until, policy);
-    rules.set_forced_ban(prefix, intent.forced_until(prefix));
+    let policy = policy.and_then(|name| counted_policy(policies, slots, &name));
+    let allowed = intent.allow_of(prefix, slots);
+    rules.set(prefix, allowed, intent.longest_ban(prefix, slots), policy);
+    rules.set_forced_ban(prefix, intent.forced_ban(prefix, slots));
+    let destination = policies.get(&destination_name(prefix));
+    rules.set_destination(prefix, destination.map(|named| named.index));
+}
+
+fn counted_policy(policies: &Policies, slots: &CounterSlots, name: &str) -> Option<CountedPolicy> {
+    Some((policies.get(name)?.index, slots.slot(Owner::Policy(name))))
 }
 
 /// The settings of an intent whose policies are compiled.
@@ -364,9 +397,19 @@ pub fn compile_prefix(rules: &mut Rules, policies: &Policies, intent: &Intent, p
 pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     let default = policies.get(DEFAULT).map(|named| named.index);
     let mut settings = Settings::new(default.unwrap_or_default(), intent.config.observe);
-    let mut limits = policies.iter().flat_map(|(_, named)| &named.limits);
-    if limits.any(|limit| limit.class().is_some()) {
+    let limits = policies.iter().flat_map(|(_, named)| &named.limits);
+    let classes = &intent.config.classes;
+    let counted = limits.filter_map(|limit| select(limit, classes).ok()?);
+    let acted_on = classes
+        .actions()
+        .map(|(_, class, _)| Selected::Class(class));
+    for selected in counted.chain(acted_on) {
         settings = settings.with_classes();
+        if let Selected::Class(class) = selected
+            && class.asks_headers()
+        {
+            settings = settings.asking_headers(true);
+        }
     }
     let mut families = IpFamily::ALL.into_iter();
     if families.any(|family| !policies.of_prefixes(family).is_empty()) {
@@ -381,6 +424,9 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     {
         settings = settings.with_cluster();
     }
+    if policies.of_destinations().next().is_some() {
+        settings = settings.with_destinations();
+    }
     if policies.iter().any(|(_, named)| named.ban.is_some()) {
         settings = settings.with_detection();
     }
@@ -390,6 +436,7 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if let Some(new_sources) = &intent.config.new_sources {
         settings = settings.with_new_sources(new_sources.beyond);
     }
+    settings = settings.with_challenge(intent.config.challenge.is_some());
     match policies.get(NODE) {
         Some(node) => settings.with_node(node.index),
         None => settings,
@@ -408,6 +455,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         pass_all_until: Instant::default(),
         detection_limit: detection_limit(&intent.config),
         new_sources: new_sources(&intent.config, cpus),
+        challenge: challenge(&intent.config, cpus),
         settings: settings(policies, intent),
         ..Tables::default()
     }
@@ -418,6 +466,20 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
 pub fn nodes(config: &Config) -> u64 {
     let cluster = config.cluster.as_ref();
     cluster.map_or(1, |cluster| cluster.nodes.max(1).into())
+}
+
+/// Refuses a limit that nodes are to share and cannot. A host that leaves its cluster has it alone until it ends there.
+fn require_shareable(policy: &str, limit: &LimitSpec, config: &Config) -> Result<(), CompileError> {
+    let Some(cluster) = &config.cluster else {
+        return Ok(());
+    };
+    let problem = sharing::problem(limit, cluster.nodes);
+    problem.map_or(Ok(()), |problem| {
+        Err(CompileError::Unshareable {
+            policy: policy.to_owned(),
+            why: format!("{}; {}", problem.message, problem.hint),
+        })
+    })
 }
 
 /// How many bans detection may make in a minute.
@@ -432,6 +494,13 @@ pub const fn detection_limit(config: &Config) -> BanBudgets {
 fn new_sources(config: &Config, cpus: u32) -> Budget {
     let new_sources = config.new_sources.as_ref();
     new_sources.map_or_else(Budget::default, |budget| budget.compile(cpus))
+}
+
+fn challenge(config: &Config, cpus: u32) -> challenge::Rules {
+    let challenge = config.challenge.as_ref();
+    challenge.map_or_else(challenge::Rules::default, |challenge| {
+        challenge.compile(cpus)
+    })
 }
 
 fn aggregates(policies: &Policies, family: IpFamily) -> Aggregates {
@@ -501,7 +570,7 @@ impl Compiled {
             now: Instant::default(),
         };
         compile_policies(&mut policies, &mut classes, &intent, &nothing, 1)?;
-        let rules = compile_rules(&policies, &intent);
+        let rules = compile_rules(&policies, &intent, &CounterSlots::default());
         Ok(Self {
             intent,
             policies,
@@ -524,6 +593,16 @@ impl Compiled {
     #[must_use]
     pub fn has_coarse_clock(&self) -> bool {
         self.config().clock == ClockWish::Coarse
+    }
+
+    /// Whether nothing that is found by itself is done about a prefix: it is allowed, or meets what `[protected]` names.
+    #[must_use]
+    pub fn is_exempt(&self, prefix: Prefix) -> bool {
+        let mut protected = self.intent.config.protected.iter();
+        protected.any(|own| own.covers(prefix) || prefix.covers(*own))
+            || prefix
+                .supernets()
+                .any(|wider| self.intent.is_allowed(wider))
     }
 
     /// What was compiled.
@@ -559,6 +638,7 @@ impl Compiled {
         tables.set_aggregates(ipv4, ipv6);
         tables.set_detection_limit(detection_limit(self.config()));
         tables.set_new_sources(new_sources(self.config(), 1));
+        tables.set_challenge(challenge(self.config(), 1), challenge::Key::default());
         for (prefix, entry) in self.rules.entries() {
             tables.set_list_entry(prefix, entry);
         }
@@ -586,6 +666,12 @@ impl Compiled {
     #[must_use]
     pub fn node_policy(&self) -> Option<(&str, &Named)> {
         Some((NODE, self.policies.get(NODE)?))
+    }
+
+    /// The name and limits of the policy of the only destination that has one.
+    #[must_use]
+    pub fn only_destination(&self) -> Option<(&str, &Named)> {
+        self.policies.only_destination()
     }
 
     /// The policies at their indices; empty ones between them.

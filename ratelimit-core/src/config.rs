@@ -8,14 +8,17 @@
 
 mod arguments;
 mod ban;
+mod challenge;
 mod class;
 pub mod cluster;
 mod compile;
 pub mod crowdsec;
+mod destination;
 mod detection;
 mod document;
 mod error;
 mod file;
+mod history;
 mod interface;
 mod limit;
 mod list;
@@ -49,7 +52,7 @@ pub use self::{
     arguments::{Arguments, from_command_line},
     error::ConfigError,
     list::ListConfig,
-    origin::settings,
+    origin::{settings, value_of},
 };
 use self::{
     cluster::Cluster,
@@ -59,6 +62,7 @@ use self::{
 };
 use crate::{
     ban::BanSpec,
+    challenge::TcpChallenge,
     class::Catalogue,
     detection::Rules,
     diagnostic::Diagnostic,
@@ -154,6 +158,8 @@ pub struct Config {
     pub source: Source,
     /// How many of them may come anew; `None` is any number.
     pub new_sources: Option<NewSources>,
+    /// When sources have to prove themselves.
+    pub challenge: Option<TcpChallenge>,
     /// The classes that have names.
     pub classes: Catalogue,
     /// The policy for sources that no other is for.
@@ -162,6 +168,8 @@ pub struct Config {
     pub policies: BTreeMap<String, PolicyConfig>,
     /// The limits of the wider prefixes around a source.
     pub aggregate: AggregateConfig,
+    /// The limits of destinations, by prefix.
+    pub destinations: BTreeMap<Prefix, DestinationConfig>,
     /// The limits of everything that arrives.
     pub node: NodeConfig,
     /// The most bans in a minute of sources that are verified.
@@ -172,6 +180,8 @@ pub struct Config {
     pub attacks: Rules,
     /// The allow list, sorted.
     pub allow: Vec<Prefix>,
+    /// What is never banned, and limited all the same, sorted.
+    pub protected: Vec<Prefix>,
     /// The lists that are read from files, by name.
     pub lists: BTreeMap<String, ListConfig>,
     /// Whether everything is a dry run.
@@ -186,6 +196,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Whether the dashboard is served there too.
     pub dashboard: bool,
+    /// How long it is kept what packets came; `None` where nothing is.
+    pub history: Option<Duration>,
     /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
     pub crowdsec: Option<Crowdsec>,
     /// The cluster that this host is a node of; `None` is none.
@@ -201,6 +213,8 @@ pub struct Interface {
     pub mode: Mode,
     /// Whether there may be jumbo frames although the interface's MTU does not say so yet.
     pub jumbo: bool,
+    /// The pinned XDP program that gets what passes.
+    pub next: Option<PathBuf>,
 }
 
 /// Where in the kernel the program runs.
@@ -325,6 +339,17 @@ impl AggregateConfig {
             IpFamily::V6 => &mut self.ipv6,
         }
     }
+}
+
+/// The limits of what goes to the addresses of a prefix.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct DestinationConfig {
+    /// Those of all packets together, at most 8.
+    pub limits: Vec<LimitSpec>,
+    /// Those of what each source sends there, at most 8.
+    pub source_limits: Vec<LimitSpec>,
+    /// Whether to count and pass what they would drop.
+    pub observe: bool,
 }
 
 /// The limits of everything that arrives.

@@ -4,12 +4,15 @@
 //! bounded memory whatever is forged; at its end each kind of attack that is looked for is judged.
 
 mod attack;
+mod content;
 mod detector;
 mod distinct;
+mod evidence;
 mod kind;
+mod recent;
 mod rule;
 mod sample;
-mod services;
+mod shape;
 mod space_saving;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@
 
 use std::fmt::{self, Write};
 
+use crate::histogram::Histogram;
+
 /// One of the two formats.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Format {
@@ -42,6 +44,7 @@ enum Kind {
     Counter,
     Gauge,
     Info,
+    Histogram,
 }
 
 /// Writes metrics, family by family.
@@ -82,14 +85,30 @@ impl Exposition {
         self.family(name, Kind::Info, help)
     }
 
+    /// Writes a family of one histogram of times. The name ends with `_seconds`.
+    pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        let text = self.family(name, Kind::Histogram, help).text;
+        for (end, count) in histogram.buckets() {
+            write_line(
+                text,
+                format_args!("{name}_bucket{{le=\"{end:?}\"}} {count}"),
+            );
+        }
+        let (count, sum) = (histogram.count(), histogram.sum_seconds());
+        write_line(text, format_args!("{name}_bucket{{le=\"+Inf\"}} {count}"));
+        write_line(text, format_args!("{name}_sum {sum}"));
+        write_line(text, format_args!("{name}_count {count}"));
+    }
+
     fn family(&mut self, name: &str, kind: Kind, help: &str) -> Family<'_> {
         let sample = match kind {
             Kind::Counter => format!("{name}_total"),
-            Kind::Gauge => name.to_owned(),
+            Kind::Gauge | Kind::Histogram => name.to_owned(),
             Kind::Info => format!("{name}_info"),
         };
         let (family, kind) = match (self.format, kind) {
             (Format::Classic, Kind::Counter) => (sample.as_str(), "counter"),
+            (_, Kind::Histogram) => (name, "histogram"),
             (Format::Classic, Kind::Gauge | Kind::Info) => (sample.as_str(), "gauge"),
             (Format::OpenMetrics, Kind::Counter) => (name, "counter"),
             (Format::OpenMetrics, Kind::Gauge) => (name, "gauge"),
@@ -172,6 +191,20 @@ mod tests {
             Format::OpenMetrics,
             "# HELP a Help.\n# TYPE a counter\na_total{l=\"x\\\"y\"} 3\n# EOF\n",
         );
+    }
+
+    #[test]
+    fn a_histogram_has_buckets_a_sum_and_a_count() {
+        let mut histogram = Histogram::default();
+        histogram.observe(std::time::Duration::from_millis(250));
+        let mut exposition = Exposition::new(Format::Classic);
+        exposition.histogram("a_seconds", "Help.", &histogram);
+        let text = exposition.finish();
+        assert!(text.starts_with("# HELP a_seconds Help.\n# TYPE a_seconds histogram\na_seconds_bucket{le=\"0.0001\"} 0\n"));
+        assert!(text.contains(
+            "{le=\"0.1\"} 0\na_seconds_bucket{le=\"0.5\"} 1\na_seconds_bucket{le=\"1.0\"} 1\n"
+        ));
+        assert!(text.ends_with("{le=\"+Inf\"} 1\na_seconds_sum 0.25\na_seconds_count 1\n"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod list;
 mod offences;
 pub mod renewed;
 mod rows;
+mod statements;
 mod suspended;
 
 use std::{
@@ -35,9 +36,8 @@ use crate::{
     lists::Action,
     log_size::LogSize,
     origin::Origin,
-    policies::{DEFAULT, NODE, Role, aggregate_name, is_detected},
+    policies::{DEFAULT, NODE, Role, aggregate_name, destination_name, is_detected},
     prefix::Prefix,
-    rules::Statement,
 };
 
 /// All of it.
@@ -150,6 +150,8 @@ pub struct WantedPolicy<'a> {
     pub further: Vec<LimitSpec>,
     /// Whether what they would drop passes.
     pub observe: bool,
+    /// The same of the further ones.
+    pub further_observe: bool,
     /// Whose limits they are.
     pub role: Role,
     /// When a source is banned that goes on over them.
@@ -167,6 +169,7 @@ impl<'a> WantedPolicy<'a> {
             limits: limits.into(),
             further: Vec::new(),
             observe,
+            further_observe: false,
             role,
             ban: None,
         }
@@ -447,47 +450,6 @@ impl Intent {
         &self.limits
     }
 
-    /// Until when a prefix is on the allow list: the longest of its allows holds.
-    #[must_use]
-    pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
-        let runtime = self.allows.get(&prefix);
-        let runtime = runtime.map(|allow| renewed::runtime_allow(allow.until));
-        let configured = self.config.allow.binary_search(&prefix).ok();
-        let lists = self.lists_for(Action::Allow);
-        let listed = lists.filter_map(|(_, list)| {
-            let entry = list.get(prefix)?;
-            Some(renewed::allow_in_list(list, entry.until))
-        });
-        let configured = configured.map(|_| FOREVER);
-        listed.chain(runtime).chain(configured).max()
-    }
-
-    /// Whether a prefix is on the allow list.
-    #[must_use]
-    pub fn is_allowed(&self, prefix: Prefix) -> bool {
-        self.allowed_until(prefix).is_some()
-    }
-
-    /// Until when a prefix is banned: the longest of its bans holds.
-    #[must_use]
-    pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
-        let bans = self.bans_of(prefix);
-        let bans = bans.map(|(origin, ban)| renewed::end_of_ban(origin, ban.until));
-        let lists = self.lists_for(Action::Ban);
-        let listed = lists.filter_map(|(_, list)| {
-            let entry = list.get(prefix)?;
-            Some(renewed::end_in_list(list, entry.until))
-        });
-        bans.chain(listed).max()
-    }
-
-    /// Until when a prefix is banned by somebody who insisted.
-    #[must_use]
-    pub fn forced_until(&self, prefix: Prefix) -> Option<Instant> {
-        let forced = self.bans.get(&(prefix, Origin::Forced))?;
-        Some(renewed::end_of_ban(&Origin::Forced, forced.until))
-    }
-
     /// The name of the policy of a prefix: that of a further limit, of runtime limits, or the one of the configuration.
     #[must_use]
     pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
@@ -520,53 +482,6 @@ impl Intent {
             None if is_detected(policy) => self.limited_under(policy),
             None => policy.parse().into_iter().collect(),
         }
-    }
-
-    /// Everything that is said about prefixes; runtime limits come before those of the configuration. `index` is that of
-    /// the policy of a name.
-    pub fn statements(&self, index: impl Fn(&str) -> Option<u32>) -> Vec<(Prefix, Statement)> {
-        let lists = self.lists.values().map(|list| list.entries().len());
-        let mut all = Vec::with_capacity(self.bans.len() + lists.sum::<usize>());
-        let bans = self.bans.iter();
-        all.extend(bans.map(|((prefix, origin), ban)| {
-            let until = renewed::end_of_ban(origin, ban.until);
-            (*prefix, Statement::Banned(until))
-        }));
-        for list in self.lists.values() {
-            let entries = list.entries().iter();
-            all.extend(entries.map(|entry| {
-                let statement = match list.action {
-                    Action::Ban => Statement::Banned(renewed::end_in_list(list, entry.until)),
-                    Action::Allow => Statement::Allowed(renewed::allow_in_list(list, entry.until)),
-                };
-                (entry.prefix, statement)
-            }));
-        }
-        let allows = self.allows.iter();
-        let allows = allows.map(|(prefix, row)| (*prefix, renewed::runtime_allow(row.until)));
-        let allows = allows.chain(self.config.allow.iter().map(|prefix| (*prefix, FOREVER)));
-        all.extend(allows.map(|(prefix, until)| (prefix, Statement::Allowed(until))));
-        for prefix in self.limited.keys() {
-            let index = index(&self.limited_policy(*prefix).name());
-            all.extend(index.map(|index| (*prefix, Statement::Policy(index))));
-        }
-        for prefix in self.limits_in_force().filter_map(|(target, _)| *target) {
-            let index = index(&prefix.to_string());
-            all.extend(index.map(|index| (prefix, Statement::Policy(index))));
-        }
-        for (name, policy) in &self.config.policies {
-            let index = index(name);
-            let sources = policy.sources.iter();
-            all.extend(sources.filter_map(|prefix| Some((*prefix, Statement::Policy(index?)))));
-        }
-        all
-    }
-
-    /// The bans that somebody insisted on.
-    pub fn forced(&self) -> impl Iterator<Item = (Prefix, Instant)> {
-        let forced = self.bans.iter();
-        let forced = forced.filter(|((_, origin), _)| *origin == Origin::Forced);
-        forced.map(|((prefix, _), ban)| (*prefix, ban.until))
     }
 
     /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
@@ -622,7 +537,21 @@ impl Intent {
         let node = &self.config.node;
         let node = (!node.limits.is_empty())
             .then(|| WantedPolicy::new(NODE.to_owned(), &node.limits, node.observe, Role::Node));
-        levels.chain(node)
+        levels.chain(self.destination_policies()).chain(node)
+    }
+
+    fn destination_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {
+        let destinations = self.config.destinations.iter();
+        destinations.map(|(prefix, destination)| WantedPolicy {
+            further: destination.source_limits.clone(),
+            further_observe: destination.observe,
+            ..WantedPolicy::new(
+                destination_name(*prefix),
+                &destination.limits,
+                destination.observe,
+                Role::Destination(*prefix),
+            )
+        })
     }
 }
 
@@ -640,7 +569,10 @@ pub fn log_times(config: &Config) -> u32 {
     let of_attacks = of_attacks.filter(|rule| rule.answer == Answer::Limit);
     let of_attacks = of_attacks.map(|rule| &rule.limit);
     let of_prefixes = levels.flat_map(|level| &level.limits);
-    longest(of_sources.chain(of_prefixes).chain(of_attacks))
+    let destinations = config.destinations.values();
+    let to_destinations = destinations.flat_map(|destination| &destination.source_limits);
+    let others = of_attacks.chain(to_destinations);
+    longest(of_sources.chain(of_prefixes).chain(others))
 }
 
 /// The times that the longest log of `limits` keeps; 0 where there is none.

@@ -1,5 +1,7 @@
 //! A limit as people say it: so much, of this, per that.
 
+pub mod sharing;
+
 use std::{fmt, str::FromStr, time::Duration};
 
 use ratelimit_common::{

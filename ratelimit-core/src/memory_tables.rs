@@ -3,19 +3,30 @@
 //! It decides as the kernel does. Where the store is `lru` it forgets nothing unless it is told how many sources there is room
 //! for; of sliding logs and strikes it forgets nothing.
 
+mod challenge;
 mod compact;
 mod family;
 mod node;
 mod recent;
 
-use std::{cell::Cell, net::IpAddr, sync::atomic::AtomicU64};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::atomic::AtomicU64,
+};
 
 use ratelimit_common::{
     Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant,
     Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
     ban_budget::SLOTS,
+    challenge::{
+        ChallengeState, InSegment, Key, Rules, Shared,
+        cookie::{self, Message},
+    },
     charge::{Outcome, Refusal},
+    class::Property,
     compact::Mix,
     decide,
     detected::{Detection, Tally},
@@ -24,12 +35,13 @@ use ratelimit_common::{
     neighbour_discovery,
     new_sources::{Budget, BudgetShares, Newcomer, Taken},
     node::{Node as _, Share},
-    parse::{LinkLayer, transport::Kind},
+    parse::LinkLayer,
     store::{InsertError, Store},
     strikes::Strike,
     tables::FamilyTables,
 };
 
+use challenge::MemoryChallenge;
 pub use compact::MemoryCompact;
 use family::{MemoryDenial, MemoryWord};
 pub use family::{MemoryFamily, MemoryRing, MemoryWords, REFUSED_SETS};
@@ -54,6 +66,7 @@ pub struct MemoryTables {
     ipv4: MemoryFamily<Ipv4>,
     ipv6: MemoryFamily<Ipv6>,
     counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
+    entry_counters: RefCell<BTreeMap<u16, Counter>>,
     refusal: Cell<Option<Refusal>>,
     refused_scope: Cell<Option<u32>>,
     pass_all_until: Instant,
@@ -61,6 +74,7 @@ pub struct MemoryTables {
     detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     discovered: Cell<u64>,
     new_sources: Budget,
+    challenge: MemoryChallenge,
     taken: [Cell<u64>; 2],
     budget_shares: [Cell<Share>; 2],
     tally: Cell<Tally>,
@@ -85,6 +99,7 @@ impl MemoryTables {
                     bytes: 0,
                 })
             }; COUNTERS_OF_INTERFACE],
+            entry_counters: RefCell::default(),
             refusal: Cell::new(None),
             refused_scope: Cell::new(None),
             pass_all_until: Instant::from_nanos(u64::MAX),
@@ -92,6 +107,7 @@ impl MemoryTables {
             detection_rings: Default::default(),
             discovered: Cell::new(0),
             new_sources: Budget::default(),
+            challenge: MemoryChallenge::default(),
             taken: Default::default(),
             budget_shares: Default::default(),
             tally: Cell::default(),
@@ -137,6 +153,16 @@ impl MemoryTables {
         self
     }
 
+    /// The packets that matched what a slot counts for.
+    #[must_use]
+    pub fn entry_counter(&self, slot: u16) -> Counter {
+        self.entry_counters
+            .borrow()
+            .get(&slot)
+            .copied()
+            .unwrap_or_default()
+    }
+
     /// Sets the arrays by which the classes of a packet are looked up.
     pub fn set_classes(&mut self, classes: ClassTables) {
         self.classes = classes;
@@ -161,6 +187,11 @@ impl MemoryTables {
     /// Sets how many sources may get state, where the settings say that they have a budget.
     pub fn set_new_sources(&mut self, budget: Budget) {
         self.new_sources = budget;
+    }
+
+    /// Sets when sources are challenged, where the settings say that they may be, and what cookies are keyed with.
+    pub fn set_challenge(&mut self, rules: Rules, key: Key) {
+        self.challenge = MemoryChallenge::new(rules, key);
     }
 
     /// What was taken of the budgets for new sources and for their overflow buckets, and what the CPU has drawn and not spent.
@@ -285,16 +316,8 @@ impl Tables for At<'_> {
         self.tables.policies.get(usize::try_from(index).ok()?)
     }
 
-    fn classes_of(&self, kind: Kind) -> ClassSet {
-        at(self.tables.classes.by_kind(), kind.index())
-    }
-
-    fn classes_from(&self, port: u32) -> ClassSet {
-        at(self.tables.classes.from_port(), port)
-    }
-
-    fn classes_to(&self, port: u32) -> ClassSet {
-        at(self.tables.classes.to_port(), port)
+    fn excluded(&self, property: Property, value: u32) -> ClassSet {
+        self.tables.classes.excluded(property, value)
     }
 
     fn node(&self) -> &MemoryNode {
@@ -320,11 +343,16 @@ impl Tables for At<'_> {
 
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
         let cell = self.tables.cell(family, verdict);
-        let Counter { packets, bytes } = cell.get();
-        cell.set(Counter {
-            packets: packets.wrapping_add(1),
-            bytes: bytes.wrapping_add(frame_bytes.into()),
-        });
+        cell.set(cell.get().with(frame_bytes));
+    }
+
+    fn count_entry(&self, listed: Listed, frame_bytes: u32) {
+        let slot = listed.slot();
+        if slot != 0 {
+            let mut counters = self.tables.entry_counters.borrow_mut();
+            let counter = counters.entry(slot).or_default();
+            *counter = counter.with(frame_bytes);
+        }
     }
 }
 
@@ -367,6 +395,45 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
 
     fn sample(&self, _: A, refusal: Refusal) {
         self.tables.refusal.set(Some(refusal));
+    }
+}
+
+impl<A: InMemory> ChallengeState<A> for At<'_> {
+    fn rules(&self) -> Option<&Rules> {
+        Some(self.tables.challenge.rules())
+    }
+
+    fn cookie(&self, message: &Message) -> u32 {
+        cookie::hash(self.tables.challenge.key(), message)
+    }
+
+    fn takes(&self, which: Shared, now: Instant) -> bool {
+        let keeps_shares = (&self.tables.node).keeps_shares();
+        self.tables.challenge.takes(which, now, keeps_shares)
+    }
+
+    fn may_answer(&self, source: &A, now: Instant) -> bool {
+        A::family(self.tables).may_answer(*source, self.tables.challenge.rules(), now)
+    }
+
+    fn until(&self) -> Instant {
+        self.tables.challenge.until().get()
+    }
+
+    fn set_until(&self, until: Instant) {
+        self.tables.challenge.until().set(until);
+    }
+
+    fn set_since(&self, since: Instant) {
+        self.tables.challenge.since().set(since);
+    }
+
+    fn verified_until(&self, source: &A) -> Option<Instant> {
+        A::family(self.tables).verified_until(source)
+    }
+
+    fn verify(&self, source: &A, until: Instant) {
+        A::family(self.tables).verify(*source, until);
     }
 }
 
@@ -432,12 +499,8 @@ impl<A: InMemory> Store<A> for At<'_> {
     }
 }
 
-fn at(classes: &[ClassSet], index: u32) -> ClassSet {
-    classes.get(index as usize).copied().unwrap_or_default()
-}
-
 /// The address families, each with its part of the tables.
-trait InMemory: Address + IpAddress + std::hash::Hash + Default {
+trait InMemory: Address + InSegment + IpAddress + std::hash::Hash + Default {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self>;
 }
 

@@ -1,7 +1,8 @@
 //! The policies by name, and the indices under which the datapath knows them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    iter,
     net::IpAddr,
 };
 
@@ -78,6 +79,12 @@ pub struct Part<'a> {
 }
 
 impl Named {
+    /// Its index, and that of the further ones.
+    fn indices(&self) -> impl Iterator<Item = u32> + use<> {
+        let further = self.further.map(|further| further.index);
+        iter::once(self.index).chain(further)
+    }
+
     /// Its limits, and the further ones.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let (own, further) = self.limits.split_at(self.policy.len());
@@ -89,7 +96,7 @@ impl Named {
             policy: &it.policy,
             limits: further,
         });
-        std::iter::once(own).chain(further)
+        iter::once(own).chain(further)
     }
 }
 
@@ -106,6 +113,8 @@ pub enum Role {
     Sources,
     /// Those of each prefix of a length.
     Prefixes(IpFamily, u8),
+    /// Those of the addresses of a prefix together, as destinations.
+    Destination(Prefix),
     /// Those of the node.
     Node,
 }
@@ -118,8 +127,14 @@ impl Role {
             Self::Prefixes(family, length) if family == IpFamily::of(address) => {
                 Prefix::around(address, length)
             }
-            Self::Prefixes(..) | Self::Sources | Self::Node => None,
+            Self::Prefixes(..) | Self::Sources | Self::Destination(_) | Self::Node => None,
         }
+    }
+
+    /// Whether its limits are those of all packets together, of which CPUs draw shares.
+    #[must_use]
+    pub const fn is_total(self) -> bool {
+        matches!(self, Self::Destination(_) | Self::Node)
     }
 }
 
@@ -132,6 +147,12 @@ pub fn aggregate_name(family: IpFamily, length: u8) -> String {
     }
 }
 
+/// The name of the policy of a destination. No policy of a configuration can have it.
+#[must_use]
+pub fn destination_name(prefix: Prefix) -> String {
+    format!("[destination] {prefix}")
+}
+
 /// The policies that are in force, or are to be.
 ///
 /// A policy is never changed in place: packets that are judged by it at this moment would see a mix. One with other limits
@@ -139,6 +160,8 @@ pub fn aggregate_name(family: IpFamily, length: u8) -> String {
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     by_name: BTreeMap<String, Named>,
+    /// The indices of all of them.
+    taken: BTreeSet<u32>,
     /// Where the search for a free index begins, so that an index is used again as late as possible.
     next: u32,
     /// An index that is given, and not yet by name.
@@ -147,9 +170,35 @@ pub struct Policies {
     clocks: BTreeMap<u32, Policy>,
 }
 
+/// The policies in the datapath.
+pub struct Used<'a> {
+    by_index: &'a BTreeMap<u32, Policy>,
+    by_scope: HashMap<u32, Vec<u32>>,
+}
+
+impl<'a> Used<'a> {
+    /// These, by index.
+    #[must_use]
+    pub fn new(by_index: &'a BTreeMap<u32, Policy>) -> Self {
+        let mut by_scope: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (index, policy) in by_index {
+            by_scope.entry(policy.scope()).or_default().push(*index);
+        }
+        Self { by_index, by_scope }
+    }
+
+    /// Those of a scope, in the order of their indices.
+    fn of_scope(&self, scope: u32) -> impl Iterator<Item = (u32, &'a Policy)> {
+        let indices = self.by_scope.get(&scope).map_or(&[][..], Vec::as_slice);
+        indices.iter().map(|index| (*index, &self.by_index[index]))
+    }
+}
+
 /// More policies than the datapath holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("there are more than {POLICIES_MAX} policies")]
+#[error(
+    "there are more than {POLICIES_MAX} policies; one whose limits change counts twice meanwhile: change fewer at once"
+)]
 pub struct TooManyPolicies;
 
 impl Policies {
@@ -166,7 +215,7 @@ impl Policies {
         &mut self,
         name: &str,
         wanted: Named,
-        used: &BTreeMap<u32, Policy>,
+        used: &Used<'_>,
     ) -> Result<u32, TooManyPolicies> {
         let mut wanted = wanted;
         if let Some(further) = &mut wanted.further {
@@ -181,7 +230,13 @@ impl Policies {
         self.reserved = None;
         let index = index?;
         wanted.index = index;
-        self.by_name.insert(name.to_owned(), wanted);
+        let indices = wanted.indices();
+        if let Some(before) = self.by_name.insert(name.to_owned(), wanted) {
+            for index in before.indices() {
+                self.taken.remove(&index);
+            }
+        }
+        self.taken.extend(indices);
         Ok(index)
     }
 
@@ -194,7 +249,7 @@ impl Policies {
         &mut self,
         wanted: &Policy,
         held: Option<(u32, Policy)>,
-        used: &BTreeMap<u32, Policy>,
+        used: &Used<'_>,
     ) -> Result<u32, TooManyPolicies> {
         if let Some((index, _)) = held.filter(|(_, policy)| policy == wanted) {
             return Ok(index);
@@ -208,8 +263,8 @@ impl Policies {
     }
 
     /// Remembers the clocks of the token buckets that are in the datapath.
-    pub fn keep_clocks(&mut self, used: &BTreeMap<u32, Policy>) {
-        let with_clocks = used.values().filter(|policy| policy.has_clock());
+    pub fn keep_clocks(&mut self, used: &Used<'_>) {
+        let with_clocks = used.by_index.values().filter(|policy| policy.has_clock());
         self.clocks
             .extend(with_clocks.map(|policy| (policy.scope(), *policy)));
     }
@@ -217,13 +272,8 @@ impl Policies {
     /// The policy with clocks of its token buckets that go on at `now` where those of its scope stand: in the datapath, where `used` are the
     /// policies, or, where it was taken away, as they were then. Of two in the datapath the one of the same rate counts.
     #[must_use]
-    pub fn with_clocks(
-        &self,
-        policy: &Policy,
-        used: &BTreeMap<u32, Policy>,
-        now: Instant,
-    ) -> Policy {
-        let same = || used.values().filter(|it| it.scope() == policy.scope());
+    pub fn with_clocks(&self, policy: &Policy, used: &Used<'_>, now: Instant) -> Policy {
+        let same = || used.of_scope(policy.scope()).map(|(_, it)| it);
         let mut at_its_rate = same().filter(|it| policy.has_rates_of(it));
         let before = at_its_rate.next().or_else(|| same().next());
         let policy = policy.after(before.or_else(|| self.clocks.get(&policy.scope())), now);
@@ -233,6 +283,7 @@ impl Policies {
     /// Keeps the names that `keep` says, and forgets the others.
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.by_name.retain(|name, _| keep(name));
+        self.taken = self.by_name.values().flat_map(Named::indices).collect();
     }
 
     /// The policy of a name.
@@ -274,11 +325,27 @@ impl Policies {
     pub fn of_prefixes(&self, wanted: IpFamily) -> Vec<(u8, &str, &Named)> {
         let all = self.iter().filter_map(|(name, named)| match named.role {
             Role::Prefixes(family, length) if family == wanted => Some((length, name, named)),
-            Role::Prefixes(..) | Role::Sources | Role::Node => None,
+            Role::Prefixes(..) | Role::Sources | Role::Destination(_) | Role::Node => None,
         });
         let mut all: Vec<_> = all.collect();
         all.sort_by_key(|(length, ..)| std::cmp::Reverse(*length));
         all
+    }
+
+    /// The policies of destinations, with their prefixes.
+    pub fn of_destinations(&self) -> impl Iterator<Item = (Prefix, &str, &Named)> {
+        self.iter().filter_map(|(name, named)| match named.role {
+            Role::Destination(prefix) => Some((prefix, name, named)),
+            Role::Prefixes(..) | Role::Sources | Role::Node => None,
+        })
+    }
+
+    /// The policy of the only destination that has one.
+    #[must_use]
+    pub fn only_destination(&self) -> Option<(&str, &Named)> {
+        let mut all = self.of_destinations();
+        let (_, name, named) = all.next()?;
+        all.next().is_none().then_some((name, named))
     }
 
     /// What the datapath is to hold, by index.
@@ -287,7 +354,7 @@ impl Policies {
         let named = self.by_name.values();
         let all = named.flat_map(|named| {
             let further = named.further.map(|it| (it.index, it.policy));
-            std::iter::once((named.index, named.policy)).chain(further)
+            iter::once((named.index, named.policy)).chain(further)
         });
         all.collect()
     }
@@ -322,32 +389,21 @@ impl Policies {
         Sharing(sharing)
     }
 
-    fn adoptable(&self, policy: &Policy, used: &BTreeMap<u32, Policy>) -> Option<u32> {
-        let same = used
-            .iter()
-            .filter(|(_, used)| *used == policy)
-            .map(|(index, _)| *index);
-        let mut same = same.peekable();
-        same.peek()?;
-        let taken = self.taken();
-        same.find(|index| !taken.contains(index))
+    fn adoptable(&self, policy: &Policy, used: &Used<'_>) -> Option<u32> {
+        let same = used.of_scope(policy.scope());
+        let mut same = same.filter(|(_, used)| *used == policy);
+        same.find_map(|(index, _)| (!self.is_taken(index)).then_some(index))
     }
 
-    fn free(&self, used: &BTreeMap<u32, Policy>) -> Result<u32, TooManyPolicies> {
-        let taken = self.taken();
+    fn free(&self, used: &Used<'_>) -> Result<u32, TooManyPolicies> {
         (0..POLICIES_MAX)
             .map(|step| (self.next + step) % POLICIES_MAX)
-            .find(|index| !taken.contains(index) && !used.contains_key(index))
+            .find(|index| !self.is_taken(*index) && !used.by_index.contains_key(index))
             .ok_or(TooManyPolicies)
     }
 
-    fn taken(&self) -> BTreeSet<u32> {
-        let named = self.by_name.values();
-        let indices = named.flat_map(|named| {
-            let further = named.further.map(|further| further.index);
-            std::iter::once(named.index).chain(further)
-        });
-        indices.chain(self.reserved).collect()
+    fn is_taken(&self, index: u32) -> bool {
+        self.taken.contains(&index) || self.reserved == Some(index)
     }
 }
 
@@ -418,25 +474,35 @@ mod tests {
     fn other_limits_get_another_index_and_the_same_ones_keep_theirs() {
         let mut policies = Policies::default();
         let first = policies
-            .assign("a", named("a", 10), &BTreeMap::new())
+            .assign("a", named("a", 10), &Used::new(&BTreeMap::new()))
             .unwrap();
         let used = policies.by_index();
-        assert_eq!(policies.assign("a", named("a", 10), &used), Ok(first));
-        let second = policies.assign("a", named("a", 2000), &used).unwrap();
+        assert_eq!(
+            policies.assign("a", named("a", 10), &Used::new(&used)),
+            Ok(first)
+        );
+        let second = policies
+            .assign("a", named("a", 2000), &Used::new(&used))
+            .unwrap();
         assert_ne!(second, first);
-        assert_ne!(policies.assign("b", named("b", 10), &used), Ok(first));
+        assert_ne!(
+            policies.assign("b", named("b", 10), &Used::new(&used)),
+            Ok(first)
+        );
     }
 
     #[test]
     fn what_is_in_the_datapath_from_before_a_restart_is_taken_over() {
         let mut before = Policies::default();
-        before.assign("x", named("x", 1), &BTreeMap::new()).unwrap();
+        before
+            .assign("x", named("x", 1), &Used::new(&BTreeMap::new()))
+            .unwrap();
         let index = before
-            .assign("a", named("a", 10), &BTreeMap::new())
+            .assign("a", named("a", 10), &Used::new(&BTreeMap::new()))
             .unwrap();
         let mut after = Policies::default();
         assert_eq!(
-            after.assign("a", named("a", 10), &before.by_index()),
+            after.assign("a", named("a", 10), &Used::new(&before.by_index())),
             Ok(index)
         );
     }

@@ -7,27 +7,50 @@ use std::{
     net::IpAddr,
 };
 
-use ratelimit_common::{Instant, ListEntry};
+use ratelimit_common::{Instant, ListEntry, list::Slots};
 
 use self::exempt::Exemptions;
 #[cfg(test)]
 use crate::intent::FOREVER;
 use crate::{ip_family::IpFamily, prefix::Prefix};
 
+/// Until when something holds, and the slot that counts the packets that meet it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counted {
+    /// Until when.
+    pub until: Instant,
+    /// The slot; 0 for none.
+    pub slot: u16,
+}
+
+/// The one that lasts longer, the later one of two that last as long.
+#[must_use]
+pub fn longer(one: Option<Counted>, other: Option<Counted>) -> Option<Counted> {
+    let end = |counted: Option<Counted>| counted.map(|counted| counted.until);
+    if end(other) >= end(one) { other } else { one }
+}
+
+/// A policy by its index, and the slot that counts the packets that meet it.
+pub type CountedPolicy = (u32, u16);
+
 /// What is said about the addresses of a prefix by its own name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Said {
-    allowed_until: Option<Instant>,
-    banned_until: Option<Instant>,
-    policy: Option<u32>,
+    allowed: Option<Counted>,
+    banned: Option<Counted>,
+    policy: Option<CountedPolicy>,
+    destination: Option<u32>,
 }
 
 impl From<ListEntry> for Said {
     fn from(kept: ListEntry) -> Self {
+        let slots = kept.slots();
+        let counted = |slot| move |until| Counted { until, slot };
         Self {
-            allowed_until: kept.allowed_until(),
-            banned_until: kept.banned_until(),
-            policy: kept.policy(),
+            allowed: kept.allowed_until().map(counted(slots.allow())),
+            banned: kept.banned_until().map(counted(slots.ban())),
+            policy: kept.policy().map(|index| (index, slots.policy())),
+            destination: kept.destination(),
         }
     }
 }
@@ -35,15 +58,16 @@ impl From<ListEntry> for Said {
 impl Said {
     /// The same in half of the memory.
     fn kept(self) -> ListEntry {
-        entry(self.allowed_until, self.banned_until, self.policy)
+        entry(self.allowed, self.banned, self.policy).as_destination(self.destination)
     }
 
     /// The same with what is said about a prefix inside.
     fn with(self, inner: &Self) -> Self {
         Self {
-            allowed_until: self.allowed_until.max(inner.allowed_until),
-            banned_until: self.banned_until.max(inner.banned_until),
+            allowed: longer(self.allowed, inner.allowed),
+            banned: longer(self.banned, inner.banned),
             policy: inner.policy.or(self.policy),
+            destination: inner.destination.or(self.destination),
         }
     }
 }
@@ -52,26 +76,32 @@ impl Said {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Statement {
     /// They are on the allow list until then.
-    Allowed(Instant),
+    Allowed(Counted),
     /// They are banned until then.
-    Banned(Instant),
-    /// They are under the policy at this index.
-    Policy(u32),
+    Banned(Counted),
+    /// They are under this policy.
+    Policy(CountedPolicy),
+    /// Packets that go to them are under this policy.
+    Destination(u32),
 }
 
 impl Statement {
     fn said(self, said: Said) -> Said {
         match self {
             Self::Allowed(until) => Said {
-                allowed_until: said.allowed_until.max(Some(until)),
+                allowed: longer(said.allowed, Some(until)),
                 ..said
             },
             Self::Banned(until) => Said {
-                banned_until: said.banned_until.max(Some(until)),
+                banned: longer(said.banned, Some(until)),
                 ..said
             },
-            Self::Policy(index) => Said {
-                policy: said.policy.or(Some(index)),
+            Self::Policy(policy) => Said {
+                policy: said.policy.or(Some(policy)),
+                ..said
+            },
+            Self::Destination(policy) => Said {
+                destination: said.destination.or(Some(policy)),
                 ..said
             },
         }
@@ -94,7 +124,7 @@ pub struct Rules {
 
 impl Rules {
     /// The rules that many statements make, of which nothing is said so far: of bans and of allows
-    /// of one prefix the longest holds, of policies the first.
+    /// of one prefix the longest holds, the last of those that are as long, of policies the first.
     #[must_use]
     pub fn of(statements: impl IntoIterator<Item = (Prefix, Statement)>) -> Self {
         let mut statements: Vec<_> = statements.into_iter().collect();
@@ -115,38 +145,44 @@ impl Rules {
         rules
     }
 
-    /// Says all that is said about a prefix by its own name, but for forced bans.
+    /// Says all that is said about a prefix by its own name as one of sources, but for forced bans.
     pub fn set(
         &mut self,
         prefix: Prefix,
-        allowed_until: Option<Instant>,
-        banned_until: Option<Instant>,
-        policy: Option<u32>,
+        allowed: Option<Counted>,
+        banned: Option<Counted>,
+        policy: Option<CountedPolicy>,
     ) {
         self.change(prefix, |said| {
             *said = Said {
-                allowed_until,
-                banned_until,
+                allowed,
+                banned,
                 policy,
+                ..*said
             };
         });
+    }
+
+    /// Puts packets that go to a prefix under a policy, or under that of the prefix around it.
+    pub fn set_destination(&mut self, prefix: Prefix, policy: Option<u32>) {
+        self.change(prefix, |said| said.destination = policy);
     }
 
     /// Puts a prefix on the allow list, or takes it off.
     #[cfg(test)]
     pub fn set_allowed(&mut self, prefix: Prefix, allowed: bool) {
-        let until = allowed.then_some(FOREVER);
-        self.change(prefix, |said| said.allowed_until = until);
+        let until = allowed.then_some(FOREVER).map(uncounted);
+        self.change(prefix, |said| said.allowed = until);
     }
 
     /// Bans a prefix until a time, or ends its ban.
     #[cfg(test)]
     pub fn set_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
-        self.change(prefix, |said| said.banned_until = until);
+        self.change(prefix, |said| said.banned = until.map(uncounted));
     }
 
     /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set`](Self::set).
-    pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
+    pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Counted>) {
         self.exempt.set_forced(prefix, until);
     }
 
@@ -164,16 +200,18 @@ impl Rules {
         protected.filter(|prefix| {
             let banned = self
                 .around(*prefix)
-                .map(|(_, said)| said.banned_until)
+                .filter_map(|(_, said)| said.banned)
+                .map(|banned| banned.until)
                 .max();
-            banned.flatten() > self.exempt.forced_around(*prefix)
+            let forced = self.exempt.forced_around(*prefix);
+            banned > forced.map(|forced| forced.until)
         })
     }
 
     /// Puts the sources of a prefix under a policy, or under that of the prefix around it.
     #[cfg(test)]
     pub fn set_policy(&mut self, prefix: Prefix, policy: Option<u32>) {
-        self.change(prefix, |said| said.policy = policy);
+        self.change(prefix, |said| said.policy = policy.map(|index| (index, 0)));
     }
 
     /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its own name.
@@ -235,14 +273,10 @@ impl Rules {
     /// The entry of a prefix of which this is said, the prefixes around it included.
     fn entry_of(&self, prefix: Prefix, sum: Said) -> ListEntry {
         if !self.exempt.is_protected(prefix) {
-            return entry(sum.allowed_until, sum.banned_until, sum.policy);
+            return sum.kept();
         }
-        entry(
-            sum.allowed_until,
-            self.exempt.forced_around(prefix),
-            sum.policy,
-        )
-        .protected()
+        let banned = self.exempt.forced_around(prefix);
+        Said { banned, ..sum }.kept().protected()
     }
 
     /// Whether the datapath has an entry for just this prefix.
@@ -293,12 +327,25 @@ impl Rules {
 
 /// What the datapath holds of an allow, a ban and a policy. An allow ends there within a tick of its end.
 fn entry(
-    allowed_until: Option<Instant>,
-    banned_until: Option<Instant>,
-    policy: Option<u32>,
+    allowed: Option<Counted>,
+    banned: Option<Counted>,
+    policy: Option<CountedPolicy>,
 ) -> ListEntry {
-    let entry = ListEntry::new(false, banned_until, policy);
-    allowed_until.map_or(entry, |until| entry.with_allow_until(until))
+    let slot = |counted: Option<Counted>| counted.map_or(0, |counted| counted.slot);
+    let of_policy = policy.map_or(0, |(_, slot)| slot);
+    let entry = ListEntry::new(
+        false,
+        banned.map(|banned| banned.until),
+        policy.map(|(index, _)| index),
+    );
+    allowed
+        .map_or(entry, |allowed| entry.with_allow_until(allowed.until))
+        .counted_in(Slots::new(slot(allowed), slot(banned), of_policy))
+}
+
+#[cfg(test)]
+fn uncounted(until: Instant) -> Counted {
+    Counted { until, slot: 0 }
 }
 
 #[cfg(test)]
@@ -318,16 +365,16 @@ mod tests {
         let prefixes = texts.map(prefix);
         let [wide, _, narrow, address, beside, ipv6] = prefixes;
         let statements = [
-            (narrow, Statement::Policy(3)),
-            (address, Statement::Banned(at(9))),
-            (wide, Statement::Banned(at(5))),
-            (address, Statement::Allowed(FOREVER)),
-            (narrow, Statement::Policy(4)),
-            (wide, Statement::Banned(at(7))),
-            (wide, Statement::Policy(1)),
-            (beside, Statement::Allowed(at(3))),
-            (beside, Statement::Allowed(FOREVER)),
-            (ipv6, Statement::Banned(at(1))),
+            (narrow, Statement::Policy((3, 0))),
+            (address, Statement::Banned(uncounted(at(9)))),
+            (wide, Statement::Banned(uncounted(at(5)))),
+            (address, Statement::Allowed(uncounted(FOREVER))),
+            (narrow, Statement::Policy((4, 0))),
+            (wide, Statement::Banned(uncounted(at(7)))),
+            (wide, Statement::Policy((1, 0))),
+            (beside, Statement::Allowed(uncounted(at(3)))),
+            (beside, Statement::Allowed(uncounted(FOREVER))),
+            (ipv6, Statement::Banned(uncounted(at(1)))),
         ];
         let mut bulk = Rules::of(statements);
         let mut single = Rules::default();
@@ -366,14 +413,70 @@ mod tests {
     #[test]
     fn an_allow_holds_as_long_as_the_longest_around_it() {
         let mut rules = Rules::default();
-        rules.set(prefix("10.0.0.0/8"), Some(second(50)), None, None);
-        rules.set(prefix("10.1.2.3"), Some(second(10)), Some(FOREVER), None);
+        rules.set(
+            prefix("10.0.0.0/8"),
+            Some(uncounted(second(50))),
+            None,
+            None,
+        );
+        let [allowed, banned] = [second(10), FOREVER].map(|until| Some(uncounted(until)));
+        rules.set(prefix("10.1.2.3"), allowed, banned, None);
         let until = |rules: &Rules| rules.entry(prefix("10.1.2.3")).unwrap().allowed_until();
         assert!(until(&rules) >= Some(second(50)) && until(&rules) < Some(second(51)));
         rules.set(prefix("10.0.0.0/8"), None, None, None);
         let entry = rules.entry(prefix("10.1.2.3")).unwrap();
         assert!(entry.is_allowed(second(9)) && !entry.is_allowed(second(11)));
         assert!(entry.is_banned(second(11)));
+    }
+
+    #[test]
+    fn packets_are_counted_for_the_ban_that_lasts_longest() {
+        let counted = |seconds, slot| {
+            let until = second(seconds);
+            Some(Counted { until, slot })
+        };
+        let mut rules = Rules::default();
+        rules.set(
+            prefix("10.0.0.0/8"),
+            counted(5, 1),
+            counted(50, 2),
+            Some((7, 4)),
+        );
+        rules.set(prefix("10.1.0.0/16"), None, counted(40, 3), None);
+        rules.set(prefix("10.2.0.0/16"), None, counted(50, 5), Some((8, 6)));
+        for (text, slots) in [
+            ("10.0.0.0/8", Slots::new(1, 2, 4)),
+            ("10.1.0.0/16", Slots::new(1, 2, 4)),
+            ("10.2.0.0/16", Slots::new(1, 5, 6)),
+        ] {
+            assert_eq!(rules.entry(prefix(text)).unwrap().slots(), slots, "{text}");
+        }
+        rules.set_forced_ban(prefix("10.0.0.0/8"), counted(9, 9));
+        rules.set_protected([prefix("10.2.0.0/16")].into());
+        let entry = rules.entry(prefix("10.2.0.0/16")).unwrap();
+        assert_eq!(entry.slots(), Slots::new(1, 9, 6));
+    }
+
+    #[test]
+    fn a_destination_is_that_of_the_narrowest_prefix_beside_all_that_is_said_of_sources() {
+        let mut rules = Rules::of([
+            (prefix("10.0.0.0/8"), Statement::Destination(3)),
+            (prefix("10.1.0.0/16"), Statement::Banned(uncounted(at(9)))),
+            (prefix("10.1.2.0/24"), Statement::Destination(4)),
+        ]);
+        rules.set_protected([prefix("10.1.2.3")].into());
+        let destination = |rules: &Rules, text: &str| {
+            let (_, entry) = rules.longest_match(text.parse().unwrap()).unwrap();
+            (entry.destination(), entry.banned_until())
+        };
+        assert_eq!(destination(&rules, "10.9.9.9"), (Some(3), None));
+        assert_eq!(destination(&rules, "10.1.9.9"), (Some(3), Some(at(9))));
+        assert_eq!(destination(&rules, "10.1.2.9"), (Some(4), Some(at(9))));
+        assert_eq!(destination(&rules, "10.1.2.3"), (Some(4), None));
+        rules.set(prefix("10.1.2.0/24"), None, None, Some((7, 0)));
+        assert_eq!(destination(&rules, "10.1.2.9"), (Some(4), Some(at(9))));
+        rules.set_destination(prefix("10.1.2.0/24"), None);
+        assert_eq!(destination(&rules, "10.1.2.9"), (Some(3), Some(at(9))));
     }
 
     #[test]
@@ -429,9 +532,9 @@ mod tests {
         check_protected(&rules, "127.0.0.1", None, None);
         assert_eq!(rules.exempt().collect::<Vec<_>>(), [prefix("10.0.0.1")]);
         rules.set_ban(prefix("10.0.0.1"), Some(at(40)));
-        rules.set_forced_ban(prefix("10.0.0.1"), Some(at(40)));
+        rules.set_forced_ban(prefix("10.0.0.1"), Some(uncounted(at(40))));
         check_protected(&rules, "10.0.0.1", Some(40), Some(7));
-        rules.set_forced_ban(prefix("10.0.0.0/8"), Some(at(50)));
+        rules.set_forced_ban(prefix("10.0.0.0/8"), Some(uncounted(at(50))));
         check_protected(&rules, "10.0.0.1", Some(50), Some(7));
         assert_eq!(rules.exempt().next(), None);
         assert_eq!(rules.set_protected(BTreeSet::new()), own);

@@ -6,6 +6,7 @@
 //! and strikes are all kept.
 
 pub mod answer;
+mod attacks;
 mod bans;
 mod clock;
 mod comparison;
@@ -97,6 +98,11 @@ impl Simulation {
         Ok(())
     }
 
+    /// No packet comes any more: what the last ones were is judged, too.
+    pub fn finish(&mut self) {
+        self.new.finish();
+    }
+
     /// What happened to the packets so far, with the `top` sources that lost the most.
     #[must_use]
     pub fn answer(&self, top: usize) -> Answer {
@@ -117,6 +123,7 @@ impl Simulation {
             sources_dropped: self.new.sources().count_refused(),
             sources: self.new.top(top, &self.masks),
             timeline: self.new.timeline(),
+            attacks: self.new.attacks(),
             comparison: comparison
                 .map(|(old, comparison)| comparison.answer(old, &self.new, top, &self.masks)),
         }

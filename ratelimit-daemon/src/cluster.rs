@@ -9,6 +9,7 @@
 
 mod key;
 mod link;
+mod route;
 mod secret;
 
 pub use self::{

@@ -10,6 +10,7 @@ mod adopt;
 mod beside;
 mod busy;
 mod candidate;
+mod challenge;
 mod change_log;
 pub mod commands;
 mod configured_lists;
@@ -17,6 +18,7 @@ mod connected;
 mod connection;
 mod controller;
 mod enforcer;
+mod entry_counters;
 mod event_log;
 mod evictions;
 mod exempt;
@@ -57,11 +59,12 @@ mod trial;
 mod troubles;
 mod unshared;
 mod unwritten;
+mod workload;
 
 pub use beside::{read_again, read_before, read_request};
 pub use busy::{BusyWith, asked_as};
 pub use candidate::Candidate;
-pub use controller::{CONFIGURATION, Controller, Reloads};
+pub use controller::{CONFIGURATION, Controller, Reloads, Unkept};
 pub use enforcer::verify::{ByKind, Kind};
 pub use feeds::{Feed, detected::Detections};
 pub use handle::{Handle, Unanswered};
@@ -73,7 +76,7 @@ pub use list_files::ListFile;
 pub use metrics_port::Listeners;
 pub use queries::{
     export::Export,
-    status::{Snapshot, scrape, status},
+    status::{Snapshot, fill, scrape, status},
     top::top,
     views::bans_in_parts,
 };
@@ -85,3 +88,4 @@ pub use stand_in::{copy as copy_state, open as open_store};
 pub use state::State;
 pub use store::Store;
 pub use trial::resume;
+pub use workload::{Seen as SeenWorkload, Workload};

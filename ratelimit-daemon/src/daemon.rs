@@ -36,7 +36,8 @@ use crate::{
     recording::{self, CaptureMaps, Recorder},
     ring,
     rtnetlink::Watch,
-    tasks::{cluster, crowdsec, events, links, protected, samples},
+    tasks::{cluster, crowdsec, events, links, protected, samples, traffic},
+    traffic_log::TrafficLog,
     user::User,
 };
 
@@ -79,6 +80,7 @@ pub struct Daemon {
     links: Watch,
     control: UnixSocket,
     metrics: control::Listeners,
+    state_directory: PathBuf,
     socket: PathBuf,
     _lock: Lock,
 }
@@ -161,6 +163,7 @@ impl Daemon {
             links,
             control,
             metrics,
+            state_directory: paths.state,
             socket,
             _lock: lock,
         })
@@ -187,12 +190,14 @@ impl Daemon {
             .control
             .listen(BACKLOG)
             .context("listening on the control socket")?;
+        let (history, history_ended) =
+            TrafficLog::begin(self.state_directory).context("starting the history")?;
         tasks.spawn(self.loading.watch(stop.clone()));
         let (recorder, requests) = Recorder::new();
         tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
         let serve = http::serve_control(
             control,
-            ControlApi::new(controller.clone(), recorder),
+            ControlApi::new(controller.clone(), recorder, history.clone()),
             stop.clone(),
         );
         tasks.spawn(async {
@@ -202,7 +207,12 @@ impl Daemon {
         tasks.spawn(http::serve_metrics(
             self.metrics,
             controller.clone(),
+            history.clone(),
             stop.clone(),
+        ));
+        tasks.spawn(control::asked_as(
+            "the counters, for the history",
+            traffic::follow(history, controller.clone(), stop.clone()),
         ));
         let alive = || tell_systemd(&[sd_notify::NotifyState::Watchdog]);
         tasks.spawn(control::asked_as(
@@ -255,6 +265,9 @@ impl Daemon {
         let failed = first_failure(&mut tasks, &stop).await;
         tell_systemd(&[sd_notify::NotifyState::Stopping]);
         drain(tasks).await;
+        if timeout(GRACE, history_ended).await.is_err() {
+            warn!("the last seconds of the history could not be written in time");
+        }
         finish(thread, &self.socket)?;
         failed.map_or(Ok(()), Err)
     }

@@ -4,11 +4,14 @@
 
 mod attachments;
 mod batch;
-mod class_maps;
+mod class_map;
 mod compact;
 mod count;
+mod cpu_counters;
 mod detected_maps;
 mod detection_tables;
+mod entry_counter_maps;
+mod entry_counter_tables;
 mod family_maps;
 mod grace;
 mod kernel;
@@ -32,6 +35,7 @@ pub use attachments::Attachments;
 pub use batch::Place;
 pub use compact::read_held;
 pub use detection_tables::DetectionTables;
+pub use entry_counter_tables::EntryCounterTables;
 pub use kernel::Kernel;
 pub use list_tables::ListTables;
 pub use mapped::Mapped;
@@ -161,7 +165,9 @@ pub struct Totals {
 }
 
 /// All of it, for one owner.
-pub trait Datapath: ListTables + PolicyTables + DetectionTables + Attachments + Send {
+pub trait Datapath:
+    ListTables + PolicyTables + DetectionTables + EntryCounterTables + Attachments + Send
+{
     /// The state of sources, to be read beside.
     fn sources(&self) -> Arc<dyn SourceTables>;
 

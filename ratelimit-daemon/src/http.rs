@@ -5,6 +5,7 @@ mod capture_api;
 mod control_api;
 mod dashboard;
 mod event_api;
+mod history_api;
 mod list_api;
 mod metrics_listener;
 mod names;

@@ -12,10 +12,10 @@ pub mod http;
 pub mod links;
 pub mod loader;
 pub mod lock;
-mod memory;
 pub mod metrics;
 mod private;
 pub mod privileges;
+pub mod process;
 pub mod protected;
 pub mod recording;
 mod ring;
@@ -24,7 +24,5 @@ mod seccomp;
 mod stream;
 mod syscall;
 pub mod tasks;
+pub mod traffic_log;
 pub mod user;
-
-#[doc(inline)]
-pub use ratelimit_interface as interface;

@@ -10,6 +10,7 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -19,7 +20,7 @@ use ratelimit_core::{
     config::{Interface, Mode},
 };
 
-use crate::interface::{InterfaceState, XdpMode};
+use ratelimit_interface::{InterfaceState, XdpMode};
 
 /// How long what failed waits until it is tried again, unless something is different.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -49,6 +50,8 @@ pub struct Running {
     pub on: Option<InterfaceState>,
     /// Whether it takes frames of several buffers.
     pub takes_long_frames: bool,
+    /// The program that gets what passes, as the configuration names it.
+    pub next: Option<PathBuf>,
 }
 
 /// What is to be done about an interface.
@@ -122,7 +125,9 @@ pub fn step(wanted: &Interface, sight: &Sight) -> Step {
 /// configuration tries it.
 fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -> bool {
     let is_long = wanted.jumbo || there.mtu > MTU_OF_ONE_BUFFER;
-    !is_long || program.is_none_or(|program| program.takes_long_frames)
+    program.is_none_or(|program| {
+        (program.takes_long_frames || !is_long) && program.next == wanted.next
+    })
 }
 
 /// What is to be told where nothing is to be done any more.

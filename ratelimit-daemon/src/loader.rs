@@ -8,6 +8,7 @@ mod link;
 mod load;
 mod local;
 mod logs;
+mod next;
 mod object;
 mod pins;
 mod process;
@@ -23,7 +24,7 @@ use std::{
     collections::BTreeMap,
     io,
     os::fd::{BorrowedFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 pub use compact::TABLES;
@@ -38,7 +39,7 @@ use serde::{Deserialize, Serialize};
 pub use serve::serve;
 pub use socket::Socket;
 
-use crate::interface::XdpMode;
+use ratelimit_interface::XdpMode;
 
 /// Makes maps, and puts the program on interfaces. What is pinned is taken over wherever it fits.
 pub trait Loader: Send {
@@ -181,6 +182,9 @@ pub struct InterfacePlan {
     pub mode: Mode,
     /// Whether there may be jumbo frames although its MTU does not say so yet.
     pub jumbo: bool,
+    /// Where the program is pinned that gets what passes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<PathBuf>,
 }
 
 /// A program on an interface.

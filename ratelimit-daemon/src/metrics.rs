@@ -1,12 +1,16 @@
 //! The metrics that Prometheus scrapes. No label holds an address: their number does not grow with the sources.
 
+mod daemon;
+
 use ratelimit_common::{Family as AddressFamily, detected::Detection};
 use ratelimit_core::{
-    api::{ClusterStatus, CrowdsecStatus, ListView, NodeState, SharingStatus, Status},
+    api::{
+        ClusterStatus, CrowdsecStatus, EntryCounter, ListView, NodeState, SharingStatus, Status,
+    },
     exposition::{Exposition, Format},
 };
 
-use crate::control::{CONFIGURATION, Filling, Kind as TableKind, Reconciliation, Snapshot};
+use crate::control::{Filling, Kind as TableKind, Reconciliation, Snapshot};
 
 /// All metrics, as text.
 #[must_use]
@@ -19,6 +23,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     filling(&mut to, &snapshot.filling);
     sources(&mut to, snapshot);
     new_sources(&mut to, snapshot);
+    challenge(&mut to, snapshot);
     events(&mut to, snapshot);
     interfaces(&mut to, snapshot);
     if let Some(status) = &snapshot.status.crowdsec {
@@ -27,7 +32,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     if let Some(status) = &snapshot.status.cluster {
         cluster(&mut to, status);
     }
-    daemon(&mut to, snapshot);
+    daemon::write(&mut to, snapshot);
     to.finish()
 }
 
@@ -71,6 +76,7 @@ fn lists(to: &mut Exposition, snapshot: &Snapshot) {
         .value(status.allows);
     to.gauge("ratelimit_policies", "Policies, with the default policy.")
         .value(status.policies);
+    policies(to, snapshot);
     files(to, &status.lists);
 
     let maps = || status.maps.iter();
@@ -94,9 +100,42 @@ fn lists(to: &mut Exposition, snapshot: &Snapshot) {
         .each("map", maps().map(|map| (&map.name, map.memory_bytes)));
 }
 
+/// What matched the policies of the configuration. Those of runtime limits have addresses for names.
+fn policies(to: &mut Exposition, snapshot: &Snapshot) {
+    let counters = |count: fn(&EntryCounter) -> Option<u64>| {
+        let policies = snapshot.policies.iter();
+        policies.filter_map(move |(name, counter)| Some((name, count(counter)?)))
+    };
+    to.counter(
+        "ratelimit_policy_packets",
+        "Packets that were judged by a policy.",
+    )
+    .each("policy", counters(|counter| counter.packets));
+    to.counter(
+        "ratelimit_policy_bytes",
+        "Bytes of frames that were judged by a policy.",
+    )
+    .each("policy", counters(|counter| counter.bytes));
+}
+
 fn files(to: &mut Exposition, lists: &[ListView]) {
     to.gauge("ratelimit_list_entries", "Entries of a list.")
         .each("list", lists.iter().map(|list| (&list.name, list.entries)));
+    let counters = |count: fn(&ListView) -> Option<u64>| {
+        lists
+            .iter()
+            .filter_map(move |list| Some((&list.name, count(list)?)))
+    };
+    to.counter(
+        "ratelimit_list_packets",
+        "Packets that matched an entry of a list.",
+    )
+    .each("list", counters(|list| list.counter.packets));
+    to.counter(
+        "ratelimit_list_bytes",
+        "Bytes of frames that matched an entry of a list.",
+    )
+    .each("list", counters(|list| list.counter.bytes));
     let from_files = lists.iter().filter(|list| list.file.is_some());
     to.counter(
         "ratelimit_list_errors",
@@ -237,6 +276,18 @@ fn new_sources(to: &mut Exposition, snapshot: &Snapshot) {
     .value(budget.per_seconds);
 }
 
+/// Whether sources are challenged, where they may be. The counters of packets say how many were, and how many proved themselves.
+fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
+    let Some(challenge) = &snapshot.status.challenge else {
+        return;
+    };
+    to.gauge(
+        "ratelimit_challenge_on",
+        "1 while sources that are not verified are challenged.",
+    )
+    .value(u8::from(challenge.is_on));
+}
+
 fn events(to: &mut Exposition, snapshot: &Snapshot) {
     to.counter("ratelimit_events_sent", "Sampled drops sent to the daemon.")
         .value(snapshot.totals.events_sent);
@@ -362,44 +413,6 @@ fn shares(to: &mut Exposition, sharing: &SharingStatus) {
         )
         .value(seconds(at));
     }
-}
-
-fn daemon(to: &mut Exposition, snapshot: &Snapshot) {
-    let status = &snapshot.status;
-    to.gauge("ratelimit_observe", "Whether everything is a dry run.")
-        .value(u8::from(status.observe));
-    to.gauge(
-        "ratelimit_pass_all",
-        "Whether everything passes, as an operator asked for it.",
-    )
-    .value(u8::from(status.pass_all.is_some()));
-    to.gauge(
-        "ratelimit_config_last_reload_successful",
-        "Whether the last reload of the configuration succeeded.",
-    )
-    .value(u8::from(snapshot.reloads.error.is_none()));
-    let fallback = status.troubles.iter().any(|it| it.what == CONFIGURATION);
-    to.gauge(
-        "ratelimit_config_fallback",
-        "Whether what was in force before holds, as the files could not be put in force at the start.",
-    )
-    .value(u8::from(fallback));
-    to.gauge(
-        "ratelimit_config_last_reload_success_timestamp_seconds",
-        "When the configuration was last applied.",
-    )
-    .value(seconds(snapshot.reloads.applied));
-    to.gauge(
-        "ratelimit_database_damaged",
-        "Damaged databases that were put aside.",
-    )
-    .value(status.database.aside);
-    to.gauge("ratelimit_start_time_seconds", "When the daemon started.")
-        .value(seconds(status.started));
-    to.info("ratelimit_clock", "The clock that packets are judged by.")
-        .each("clock", [(status.clock.clock.label(), 1)]);
-    to.info("ratelimit_build", "The version of the daemon.")
-        .each("version", [(&status.version, 1)]);
 }
 
 /// The families that have sources.

@@ -1,4 +1,4 @@
-//! The addresses without which this host would be cut off, and why each of them is one.
+//! The addresses that are not banned: those without which this host would be cut off, those of the configuration, and why.
 //!
 //! What is protected is found (`netlink.rs`, `resolvers.rs`, `sessions.rs`), kept current (`tasks/protected.rs`), and asked whether a
 //! ban may be (`vetting.rs`). A protected address is not allowed: its limits hold. Only bans stop at it.
@@ -34,6 +34,8 @@ pub enum Why {
     SshPeer,
     /// The service of this name answers there.
     Service(&'static str),
+    /// The configuration says so, in `[protected]`.
+    Configured,
 }
 
 impl fmt::Display for Why {
@@ -45,6 +47,7 @@ impl fmt::Display for Why {
             Self::Resolver(file) => write!(formatter, "a resolver in {file}"),
             Self::SshPeer => formatter.write_str("where an SSH session comes from"),
             Self::Service(name) => write!(formatter, "where {name} answers"),
+            Self::Configured => formatter.write_str("protected by the configuration"),
         }
     }
 }

@@ -8,3 +8,4 @@ pub mod events;
 pub mod links;
 pub mod protected;
 pub mod samples;
+pub mod traffic;

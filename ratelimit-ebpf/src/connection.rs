@@ -1,12 +1,15 @@
-//! Whether a packet is one of a TCP connection with this host: then its source is not forged.
+//! The socket that this host has for a packet. Where it is one of a TCP connection, the source is not forged.
 
 use core::{mem, ptr};
 
 use aya_ebpf::{
     bindings::{bpf_sock, bpf_sock_tuple, xdp_md},
-    helpers::{bpf_sk_release, bpf_skc_lookup_tcp},
+    helpers::{bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp},
 };
-use ratelimit_common::parse::Connection;
+use ratelimit_common::{
+    parse::{Connection, Wanted},
+    sample::Socket,
+};
 
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS` of linux/bpf.h).
 const OWN_NAMESPACE: u64 = u64::MAX;
@@ -15,9 +18,20 @@ const OWN_NAMESPACE: u64 = u64::MAX;
 /// and all that follow up to the last acknowledgement. TIME_WAIT has no socket that could be asked.
 const COMPLETED: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
-/// Looks for the socket of `connection`, which came in the packet of `context`.
+/// The state of a socket that waits for anybody.
+const LISTENING: u32 = 10;
+
+/// The socket for `connection`, which came in the packet of `context`.
 #[inline(always)]
-pub fn is_completed<A>(context: *mut xdp_md, connection: &Connection<A>) -> bool {
+pub fn socket<A>(context: *mut xdp_md, connection: &Connection<A>, wanted: Wanted) -> Socket {
+    match wanted {
+        Wanted::Segment => of_segment(context, connection),
+        Wanted::Datagram => of_datagram(context, connection),
+    }
+}
+
+#[inline(always)]
+fn of_segment<A>(context: *mut xdp_md, connection: &Connection<A>) -> Socket {
     // SAFETY: the tuple is as long as the kernel is told, and has the layout of its member for the family. It is only read.
     let socket: *mut bpf_sock = unsafe {
         bpf_skc_lookup_tcp(
@@ -31,12 +45,41 @@ pub fn is_completed<A>(context: *mut xdp_md, connection: &Connection<A>) -> bool
         )
     };
     if socket.is_null() {
-        return false;
+        return Socket::None;
     }
     // SAFETY: the socket is not null, and is held until it is released.
-    unsafe {
+    let state = unsafe {
         let state = (&raw const (*socket).state).read_volatile();
         bpf_sk_release(socket.cast());
-        COMPLETED & 1u32.wrapping_shl(state) != 0
+        state
+    };
+    if COMPLETED & 1u32.wrapping_shl(state) != 0 {
+        Socket::Connected
+    } else if state == LISTENING {
+        Socket::None
+    } else {
+        Socket::Connecting
     }
+}
+
+#[inline(always)]
+fn of_datagram<A>(context: *mut xdp_md, connection: &Connection<A>) -> Socket {
+    // SAFETY: as above.
+    let socket: *mut bpf_sock = unsafe {
+        bpf_sk_lookup_udp(
+            context.cast(),
+            ptr::from_ref(connection)
+                .cast_mut()
+                .cast::<bpf_sock_tuple>(),
+            mem::size_of::<Connection<A>>() as u32,
+            OWN_NAMESPACE,
+            0,
+        )
+    };
+    if socket.is_null() {
+        return Socket::None;
+    }
+    // SAFETY: the socket is not null.
+    unsafe { bpf_sk_release(socket.cast()) };
+    Socket::Datagram
 }

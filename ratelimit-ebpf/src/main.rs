@@ -11,6 +11,7 @@
 
 mod atomic;
 mod capture;
+mod challenge;
 mod clock;
 mod compact;
 mod connection;
@@ -25,6 +26,7 @@ mod leases;
 mod lists;
 mod maps;
 mod new_sources;
+mod next;
 mod records;
 mod refused;
 mod samples;
@@ -39,14 +41,15 @@ use aya_ebpf::{
     macros::xdp,
     programs::XdpContext,
 };
-use ratelimit_common::{Cursor, Verdict, decide};
+use maps::{NEXT, NEXT_FRAGS, Next};
+use ratelimit_common::{Cursor, DropReason, Verdict, decide};
 use tables::{KernelTables, settings};
 
 /// Judges one packet, all of which is readable.
 #[xdp]
 #[inline(always)]
 pub fn ratelimit(context: XdpContext) -> u32 {
-    judge(&context, frame::whole)
+    judge(&context, frame::whole, &NEXT)
 }
 
 /// Judges one packet of an interface with jumbo frames: of one that takes several buffers, the first is readable, and holds the
@@ -56,11 +59,19 @@ pub fn ratelimit(context: XdpContext) -> u32 {
 pub fn ratelimit_frags(context: XdpContext) -> u32 {
     let frame_bytes = frame::bytes(context.ctx);
     frame::copy_short(&context, frame_bytes);
-    judge(&context, |context| frame::cursor(context, frame_bytes))
+    judge(
+        &context,
+        |context| frame::cursor(context, frame_bytes),
+        &NEXT_FRAGS,
+    )
 }
 
 #[inline(always)]
-fn judge<'a>(context: &'a XdpContext, frame: impl FnOnce(&'a XdpContext) -> Cursor<'a>) -> u32 {
+fn judge<'a>(
+    context: &'a XdpContext,
+    frame: impl FnOnce(&'a XdpContext) -> Cursor<'a>,
+    next: &Next,
+) -> u32 {
     let settings = settings();
     samples::offer(context.ctx, settings);
     let now = clock::now(settings);
@@ -68,7 +79,11 @@ fn judge<'a>(context: &'a XdpContext, frame: impl FnOnce(&'a XdpContext) -> Curs
     let frame = frame(context);
     let tables = KernelTables::new(context.ctx, now, settings);
     match decide(frame, now, &tables) {
-        Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,
+        Verdict::Pass(_) | Verdict::Observe(_) => {
+            next::call(context, next);
+            XDP_PASS
+        }
+        Verdict::Drop(DropReason::Challenged) => challenge::answer(context.ctx),
         Verdict::Drop(_) => XDP_DROP,
     }
 }

@@ -4,7 +4,7 @@
 
 use aya_ebpf::{
     bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
-    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, ProgramArray, RingBuf},
     macros::{btf_map, map},
     maps as untyped,
 };
@@ -14,16 +14,17 @@ use ratelimit_common::{
     aggregate::Aggregates,
     ban_budget,
     capture::{self, Capture, Room},
+    challenge::{self, ANSWER_BUCKETS},
     charge::Step,
-    class::PORTS,
+    class::Property,
     compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
     generation::ByGeneration,
     layout::{
         CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, FRONT_COPIED,
-        INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, NODE_POLICIES, POLICIES_MAX,
-        SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
+        INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, POLICIES_MAX, SAMPLES_BYTES,
+        SHARED_MAX, SLOTS_MAX, SOURCES_DEFAULT, STRIKES_MAX, TOTALS_MAX, VERIFIED_MAX,
     },
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
@@ -33,7 +34,7 @@ use ratelimit_common::{
     },
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
-    parse::{ipv6::EXTENSION_HEADERS_MAX, transport::Kind},
+    parse::ipv6::EXTENSION_HEADERS_MAX,
     refused::{Refused, SETS, WAYS},
     sample::Countdown,
     source::LogKey,
@@ -53,6 +54,7 @@ type Compact = Array<Set, 1, MAPPED>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type RefusedSources<A> = Array<[Refused<A>; WAYS], { SETS as usize }, MAPPED>;
 type StrikesBySource<A> = LruHashMap<A, u64, { STRIKES_MAX as usize }>;
+type VerifiedSources<A> = LruHashMap<A, u64, { VERIFIED_MAX as usize }>;
 type Answers = PerCpuArray<[CachedAnswer; lookup_cache::SLOTS], 1>;
 
 /// A timer interrupt of the kernel, and the time at which a CPU noticed it.
@@ -87,25 +89,21 @@ pub static POLICIES: Array<Policy, { (POLICIES_MAX + LEASED_MAX) as usize }, MAP
 #[btf_map]
 pub static PASS_ALL_UNTIL: Array<u64, 1> = Array::new();
 
-/// Kind, source port, destination port → the classes that a packet may belong to.
+/// Value of a property → the classes that packets with it do not belong to.
 #[btf_map]
-pub static CLASSES_BY_KIND: Array<ClassSet, { Kind::COUNT as usize }> = Array::new();
-#[btf_map]
-pub static CLASSES_FROM_PORT: Array<ClassSet, { PORTS as usize }> = Array::new();
-#[btf_map]
-pub static CLASSES_TO_PORT: Array<ClassSet, { PORTS as usize }> = Array::new();
+pub static EXCLUDED_CLASSES: Array<ClassSet, { Property::ENTRIES as usize }> = Array::new();
 
 /// Index of a family → the wider prefixes that have limits.
 #[btf_map]
 pub static AGGREGATES: Array<ByGeneration<Aggregates>, 2> = Array::new();
 
-/// Scope of a policy of the node, modulo its entries → the state of its limits.
+/// Slot of a policy of the node, or of a destination → the state of its limits.
 #[btf_map]
-pub static NODE: Array<Record, { NODE_POLICIES as usize }> = Array::new();
+pub static NODE: Array<Record, { TOTALS_MAX as usize }> = Array::new();
 
-/// Index 0 → what this CPU has drawn of the node's limits.
+/// Place of the shares of a policy → what this CPU has drawn of its limits.
 #[btf_map]
-pub static NODE_SHARES: PerCpuArray<Shares, 1> = PerCpuArray::new();
+pub static NODE_SHARES: PerCpuArray<Shares, { SHARED_MAX as usize }> = PerCpuArray::new();
 
 /// The words of a sliding log: its head, and its times.
 pub type LogWords = [u64; LOG_TIMES as usize + 1];
@@ -227,6 +225,43 @@ pub static NEW_SOURCES_TAKEN: Array<Taken, 1> = Array::new();
 #[btf_map]
 pub static NEW_SOURCES_SHARES: PerCpuArray<BudgetShares, 1> = PerCpuArray::new();
 
+/// The slot of an interface → the program that gets what passes there.
+pub type Next = ProgramArray<{ INTERFACES_MAX as usize }>;
+
+/// Those of frames that fit into one buffer.
+#[btf_map]
+pub static NEXT: Next = Next::new();
+
+/// Those of frames that may take several: the kernel lets no program call one of the other kind.
+#[btf_map]
+pub static NEXT_FRAGS: Next = Next::new();
+
+/// Index 0 → when sources are challenged, and how much is answered.
+#[btf_map]
+pub static CHALLENGE: Array<ByGeneration<challenge::Rules>, 1> = Array::new();
+
+/// Index 0 and 1 → what cookies are keyed with. It outlives the daemon.
+#[btf_map]
+pub static CHALLENGE_KEY: Array<u64, 2> = Array::new();
+
+/// Index 0 → since when and until when the challenge is on, and what all CPUs have taken of its budgets.
+#[btf_map]
+pub static CHALLENGE_TAKEN: Array<challenge::Taken, 1> = Array::new();
+
+/// Index 0 → what this CPU has drawn of them.
+#[btf_map]
+pub static CHALLENGE_SHARES: PerCpuArray<BudgetShares, 1> = PerCpuArray::new();
+
+/// A number of a source → answers that it was sent, as a word of a window of a second.
+#[btf_map]
+pub static ANSWERED: Array<u64, { ANSWER_BUCKETS as usize }, MAPPED> = Array::new();
+
+/// Source → until when it is verified.
+#[btf_map]
+static VERIFIED_V4: VerifiedSources<Ipv4> = LruHashMap::new();
+#[btf_map]
+static VERIFIED_V6: VerifiedSources<Ipv6> = LruHashMap::new();
+
 /// Index 0 → how much neighbour discovery there was on this CPU.
 #[btf_map]
 pub static NEIGHBOUR_DISCOVERY: PerCpuArray<u64, 1> = PerCpuArray::new();
@@ -238,6 +273,15 @@ pub static STEPS: PerCpuArray<Claimed<[Step; LIMITS_MAX]>, 1> = PerCpuArray::new
 /// Interface, family and verdict → packets and bytes.
 #[btf_map]
 pub static VERDICTS: PerCpuArray<Counter, { COUNTERS as usize }> = PerCpuArray::new();
+
+/// Slot → packets and bytes that matched what it counts for.
+#[btf_map]
+pub static ENTRY_COUNTERS: PerCpuArray<Counter, { SLOTS_MAX as usize }> = PerCpuArray::new();
+
+/// Slot → what it counts for, as a hash with the seed that the first element has, for the daemon alone: it must outlive it as
+/// long as the counts.
+#[btf_map]
+pub static COUNTER_OWNERS: Array<u64, { SLOTS_MAX as usize }> = Array::new();
 
 /// A sample of the drops, as `DropEvent`, and the bans of policies, as `BanEvent`.
 #[btf_map]
@@ -293,6 +337,7 @@ pub trait FamilyMaps: Address {
     const STRIKES: &'static StrikesBySource<Self>;
     const DETECTED: &'static DetectedBySource<Self>;
     const REMEMBERED: &'static Answers;
+    const VERIFIED: &'static VerifiedSources<Self>;
     /// A word of the prefix-length filter in front of the lists.
     fn filter_word(index: u32) -> Option<&'static u64>;
     /// The same, to write it.
@@ -307,6 +352,7 @@ impl FamilyMaps for Ipv4 {
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
     const REMEMBERED: &'static Answers = &REMEMBERED_V4;
+    const VERIFIED: &'static VerifiedSources<Self> = &VERIFIED_V4;
 
     #[inline(always)]
     fn filter_word(index: u32) -> Option<&'static u64> {
@@ -327,6 +373,7 @@ impl FamilyMaps for Ipv6 {
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
     const REMEMBERED: &'static Answers = &REMEMBERED_V6;
+    const VERIFIED: &'static VerifiedSources<Self> = &VERIFIED_V6;
 
     #[inline(always)]
     fn filter_word(index: u32) -> Option<&'static u64> {

@@ -7,7 +7,8 @@ use aya_ebpf::{
 };
 use ratelimit_common::{
     Ipv4, Ipv6, Settings,
-    sample::{FRONT_BYTES, Front},
+    parse::Wanted,
+    sample::{FRONT_BYTES, Front, Socket},
 };
 
 use crate::{
@@ -37,11 +38,11 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     let Some(packets) = countdown.count() else {
         return 0;
     };
+    let now = clock::precise();
     // SAFETY: the helper takes nothing and cannot fail.
-    countdown.choose(unsafe { bpf_get_prandom_u32() });
+    countdown.choose(now.as_nanos(), unsafe { bpf_get_prandom_u32() });
     // Each looks at packets of its family alone. Before there is an entry: the verifier wants no call while one is held.
-    let is_connected =
-        subprograms::is_connected::<Ipv4>(context) || subprograms::is_connected::<Ipv6>(context);
+    let socket = socket(context).number();
     let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
         return 0;
     };
@@ -53,10 +54,10 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     let bytes = frame_bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
     // SAFETY: the entry is this program's until it is submitted, and holds as many bytes as the mask lets through.
     let is_read = unsafe {
-        (*front).at_ns = clock::precise().as_nanos();
+        (*front).at_ns = now.as_nanos();
         (*front).packets = packets;
         (*front).frame_bytes = frame_bytes;
-        (*front).is_connected = is_connected.into();
+        (*front).socket = socket;
         (*front).link_layer = interface::link_layer().number();
         let place = (&raw mut (*front).bytes).cast::<c_void>();
         bpf_xdp_load_bytes(context, 0, place, bytes.wrapping_add(1)) == 0
@@ -69,4 +70,20 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
         entry.discard(BPF_RB_NO_WAKEUP.into());
     }
     0
+}
+
+/// The socket that this host has for a packet.
+#[inline(always)]
+fn socket(context: *mut xdp_md) -> Socket {
+    for wanted in [Wanted::Segment, Wanted::Datagram] {
+        for socket in [
+            subprograms::socket::<Ipv4>(context, wanted),
+            subprograms::socket::<Ipv6>(context, wanted),
+        ] {
+            if socket != Socket::None {
+                return socket;
+            }
+        }
+    }
+    Socket::None
 }

@@ -5,9 +5,9 @@ use ratelimit_common::{
     Arrival, Family, Instant, Limit, Policy, Record, SourceKey,
     algorithm::{FixedWindow, sliding_log::Ring},
     charge::{self, Outcome, Place, Places, Words},
-    layout::{LOG_TIMES, NODE_POLICIES},
+    layout::LOG_TIMES,
     limit::LIMITS_MAX,
-    node::{Node, Share},
+    node::{Node, Share, share_place},
     source::LogKey,
     store::SourceWords,
 };
@@ -309,8 +309,8 @@ impl Node for MapNode {
     type Words = NodeWords;
 
     #[inline(always)]
-    fn words(&self, scope: u32) -> Option<NodeWords> {
-        NODE.get_ptr_mut(scope & (NODE_POLICIES - 1)).map(NodeWords)
+    fn words(&self, policy: &Policy) -> Option<NodeWords> {
+        NODE.get_ptr_mut(policy.slot()).map(NodeWords)
     }
 
     #[inline(always)]
@@ -319,22 +319,22 @@ impl Node for MapNode {
     }
 
     #[inline(always)]
-    fn share(&self, index: usize) -> Share {
+    fn share(&self, policy: &Policy, index: usize) -> Share {
         if interruption::is_possible() {
             return Share::default();
         }
         NODE_SHARES
-            .get(0)
+            .get(share_place(policy))
             .and_then(|shares| shares.get(index).copied())
             .unwrap_or_default()
     }
 
     #[inline(always)]
-    fn set_share(&self, index: usize, share: Share) {
+    fn set_share(&self, policy: &Policy, index: usize, share: Share) {
         if interruption::is_possible() {
             return;
         }
-        if let Some(shares) = NODE_SHARES.get_ptr_mut(0) {
+        if let Some(shares) = NODE_SHARES.get_ptr_mut(share_place(policy)) {
             // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
             if let Some(place) = unsafe { (*shares).get_mut(index) } {
                 *place = share;

@@ -4,19 +4,18 @@ use core::ptr;
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Policy, Settings, Standing,
-    Tables, Verdict,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Policy, Settings,
+    Standing, Tables, Verdict,
     aggregate::Aggregates,
+    challenge,
     charge::{Outcome, Refusal},
+    class::Property,
+    classify::Classified,
     detected::Detection,
     detection,
-    layout::counter_index,
+    layout::{Counter, counter_index},
     list::Listed,
-    parse::{
-        LinkLayer,
-        ipv6::Walk,
-        transport::{Kind, UpperLayer},
-    },
+    parse::{LinkLayer, ipv6::Walk, transport::UpperLayer},
     placement::{FamilyPlacement, Placement},
     state,
     strikes::Strike,
@@ -29,10 +28,7 @@ use crate::{
     detected, events,
     family::FamilyCode,
     interface, interruption, lists,
-    maps::{
-        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, PASS_ALL_UNTIL, POLICIES,
-        SETTINGS, VERDICTS,
-    },
+    maps::{AGGREGATES, EXCLUDED_CLASSES, PASS_ALL_UNTIL, POLICIES, SETTINGS, VERDICTS},
     records::Records,
     refused,
     state::MapNode,
@@ -100,21 +96,9 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn classes_of(&self, kind: Kind) -> ClassSet {
-        CLASSES_BY_KIND
-            .get(kind.index())
-            .copied()
-            .unwrap_or_default()
-    }
-
-    #[inline(always)]
-    fn classes_from(&self, port: u32) -> ClassSet {
-        CLASSES_FROM_PORT.get(port).copied().unwrap_or_default()
-    }
-
-    #[inline(always)]
-    fn classes_to(&self, port: u32) -> ClassSet {
-        CLASSES_TO_PORT.get(port).copied().unwrap_or_default()
+    fn excluded(&self, property: Property, value: u32) -> ClassSet {
+        let entry = property.start().wrapping_add(value);
+        EXCLUDED_CLASSES.get(entry).copied().unwrap_or_default()
     }
 
     #[inline(always)]
@@ -143,14 +127,25 @@ impl Tables for KernelTables {
         if let Some(counter) =
             VERDICTS.get_ptr_mut(counter_index(interface::slot(), family, verdict))
         {
-            // SAFETY: aligned words of a live map value.
-            unsafe {
-                interruption::add([
-                    (&raw mut (*counter).packets, 1),
-                    (&raw mut (*counter).bytes, frame_bytes.into()),
-                ]);
-            }
+            add(counter, frame_bytes);
         }
+    }
+
+    #[inline(always)]
+    fn count_entry(&self, listed: Listed, frame_bytes: u32) {
+        subprograms::count_entry(listed, frame_bytes);
+    }
+}
+
+/// Adds a packet to a counter of this CPU, the value of a map.
+#[inline(always)]
+pub fn add(counter: *mut Counter, frame_bytes: u32) {
+    // SAFETY: aligned words of a live map value.
+    unsafe {
+        interruption::add([
+            (&raw mut (*counter).packets, 1),
+            (&raw mut (*counter).bytes, frame_bytes.into()),
+        ]);
     }
 }
 
@@ -223,12 +218,30 @@ impl Placement for KernelTables {
     }
 
     #[inline(always)]
-    fn classify(&self, _: Cursor<'_>, upper: UpperLayer) -> ClassSet {
-        subprograms::classify(self.context, upper)
+    fn classify(&self, _: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
+        subprograms::classify(self.context, upper, self.settings.asks_headers(), policy)
     }
 }
 
 impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
+    #[inline(always)]
+    fn challenge(
+        &self,
+        source: &A,
+        _: Cursor<'_>,
+        upper: UpperLayer,
+        listed: Listed,
+        now: Instant,
+    ) -> challenge::Outcome {
+        let generation = self.settings.generation();
+        subprograms::challenge(self.context, source, upper, listed, generation, now)
+    }
+
+    #[inline(always)]
+    fn destination(&self, _: &Flow<A>, now: Instant) -> u32 {
+        subprograms::destination::<A>(self.context, now, self.settings)
+    }
+
     #[inline(always)]
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         if compact::is_used() {
@@ -257,10 +270,12 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
 
     #[inline(always)]
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        if compact::is_used() {
-            return state::charge_source(source, policy, arrival, &SlotStore, self);
-        }
-        state::charge_source(source, policy, arrival, &Records, self)
+        let outcome = if compact::is_used() {
+            state::charge_source(source, policy, arrival, &SlotStore, self)
+        } else {
+            state::charge_source(source, policy, arrival, &Records, self)
+        };
+        subprograms::forgotten(outcome, arrival.at)
     }
 
     #[inline(always)]
@@ -283,6 +298,16 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         arrival: &Arrival,
     ) -> Outcome {
         subprograms::charge_layer(layer, source, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_destination(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        subprograms::charge_destination(source, policy, arrival)
     }
 
     /// A refusal that leads to no ban costs no call.

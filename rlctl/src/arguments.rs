@@ -101,8 +101,10 @@ pub enum Verb {
     Import(ImportArguments),
     /// Write bans, allows and lists as lines of text
     Export(ExportArguments),
-    /// Show the lists, or remove one
-    #[command(after_help = "Examples:\n  rlctl lists\n  rlctl lists rm spamhaus")]
+    /// Show the lists, download them, or remove one
+    #[command(
+        after_help = "Examples:\n  rlctl lists\n  rlctl lists fetch\n  rlctl lists rm spamhaus\n\nPACKETS and BYTES are those that matched one of its entries, and `-` where they are not counted."
+    )]
     Lists {
         /// What to do [default: show the lists]
         #[command(subcommand)]
@@ -116,6 +118,8 @@ pub enum Verb {
     Suggest(SuggestArguments),
     /// Show packets and bytes by interface, family, verdict and reason
     Stats(StatsArguments),
+    /// Show packets by verdict over the last hours or days, and the attacks
+    History(HistoryArguments),
     /// Show recent bans, other changes, and a sample of the drops
     Events(EventsArguments),
     /// Write dropped packets to a file, each with its reason as a comment
@@ -169,7 +173,7 @@ pub enum Verb {
     Cluster(ClusterVerb),
     /// Show the protected addresses, and why they are protected
     #[command(
-        after_help = "Examples:\n  rlctl protected\n\nDetection, lists, CrowdSec and other nodes never ban them. `rlctl ban` needs --force for them. Their limits hold."
+        after_help = "Examples:\n  rlctl protected\n\nDetection, lists, CrowdSec and other nodes never ban them. `rlctl ban` needs --force for them. Their limits hold. `[protected]` of the configuration names more."
     )]
     Protected,
     /// Let everything pass, in spite of bans and limits
@@ -267,6 +271,9 @@ pub struct CheckArguments {
     /// TCP flags, with commas between them: syn,ack. `none` is none
     #[arg(long, value_name = "FLAGS")]
     pub flags: Option<String>,
+    /// Address that it goes to, whose limits count too
+    #[arg(long, value_name = "IP")]
+    pub to: Option<IpAddr>,
     /// Interface that it comes to
     #[arg(long, value_name = "NAME", add = completions::interfaces())]
     pub iface: Option<String>,
@@ -333,7 +340,7 @@ pub struct BanArguments {
 /// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'"
+    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nPACKETS and BYTES are those that matched the entry, and `-` where they are not counted."
 )]
 pub struct ListArguments {
     /// Which list
@@ -399,6 +406,20 @@ pub struct StatsArguments {
     /// How many times [default: until Ctrl-C]
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
+}
+
+/// `history [--since TIME] [--step TIME]`
+#[derive(Args, Clone, Copy, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n\nThe daemon keeps each second for an hour, each minute for a week, and each hour for 30 days ([history] keep). A time in which nothing ran is told as `-`."
+)]
+pub struct HistoryArguments {
+    /// How far to look back
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = trial_time)]
+    pub since: Duration,
+    /// How long each row is [default: what makes 24 rows]
+    #[arg(long, value_name = "TIME", value_parser = trial_time)]
+    pub step: Option<Duration>,
 }
 
 /// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM]`

@@ -13,6 +13,7 @@ mod diff;
 mod doctor;
 mod events;
 mod export;
+mod history;
 mod import;
 mod limit;
 mod list;
@@ -61,10 +62,14 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Lists {
             verb: Some(ListsVerb::Rm { name }),
         } => lists::rm(&name, client),
+        Verb::Lists {
+            verb: Some(ListsVerb::Fetch(arguments)),
+        } => lists::fetch::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments, client, now),
         Verb::Top(arguments) => top::run(&arguments, client, output),
         Verb::Suggest(arguments) => suggest::run(&arguments, client, now),
         Verb::Stats(arguments) => stats::run(&arguments, client, output),
+        Verb::History(arguments) => history::run(&arguments, client, now),
         Verb::Events(arguments) => events::run(&arguments, client, output, now),
         Verb::Capture(arguments) => capture::run(&arguments, client, output),
         Verb::Reload { dry_run: true } => diff::run(None, client),

@@ -5,7 +5,7 @@ use std::{str::FromStr, time::Duration};
 use clap::Args;
 use ratelimit_core::{
     class::Match,
-    limit::{AlgorithmName, LimitError, LimitSpec, LimitUnit},
+    limit::{AlgorithmName, Division, LimitError, LimitSpec, LimitUnit, Scope},
     quantity,
 };
 
@@ -14,7 +14,7 @@ use ratelimit_core::{
 pub struct LimitArguments {
     /// A limit, as packets=1000,per=1s. Repeat it for several. Keys are those of the flags below
     #[arg(long, value_name = "LIMIT")]
-    #[arg(conflicts_with_all = ["packets", "bytes", "per", "algorithm", "burst", "match"])]
+    #[arg(conflicts_with_all = ["packets", "bytes", "per", "algorithm", "burst", "match", "scope", "share"])]
     limit: Vec<OneLimit>,
     #[command(flatten)]
     flags: OneLimit,
@@ -41,6 +41,12 @@ struct OneLimit {
     /// Packets that it counts, as tcp-syn, fragments, other or a class of the configuration [default: all]
     #[arg(long = "match", value_name = "CLASS", id = "match")]
     class: Option<String>,
+    /// For whom it holds: node, each node by itself, or cluster, all nodes together, which needs --cluster [default: node]
+    #[arg(long, value_name = "SCOPE", value_parser = scope)]
+    scope: Option<Scope>,
+    /// How nodes share it: equal or proportional [default: equal]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    share: Option<Division>,
 }
 
 /// Why the options are no limits.
@@ -65,6 +71,11 @@ pub enum LimitArgumentsError {
         /// Why not.
         error: String,
     },
+    /// A share of what each node has for itself.
+    #[error(
+        "only a limit of all nodes together has a share: write `--scope cluster`, or `scope=cluster` in --limit"
+    )]
+    ShareOfNode,
     /// A limit that cannot be enforced.
     #[error("{amount} per {per}: {error}")]
     Limit {
@@ -111,10 +122,15 @@ impl OneLimit {
             per: quantity::duration(per).to_string(),
             error,
         })?;
-        Ok(match &self.class {
+        let limit = match &self.class {
             Some(class) => limit.of_class(Match::Named(class.clone())),
             None => limit,
-        })
+        };
+        match (self.scope.unwrap_or_default(), self.share) {
+            (Scope::Cluster, share) => Ok(limit.shared(share.unwrap_or_default())),
+            (Scope::Node, None) => Ok(limit),
+            (Scope::Node, Some(_)) => Err(LimitArgumentsError::ShareOfNode),
+        }
     }
 }
 
@@ -142,9 +158,11 @@ impl FromStr for OneLimit {
                 }
                 "burst" => limit.burst.replace(value.to_owned()).is_none(),
                 "match" => limit.class.replace(value.to_owned()).is_none(),
+                "scope" => limit.scope.replace(scope(value)?).is_none(),
+                "share" => limit.share.replace(share(value)?).is_none(),
                 _ => {
                     return Err(format!(
-                        "`{key}` is no key of a limit: write packets, bytes, per, algorithm, burst or match"
+                        "`{key}` is no key of a limit: write packets, bytes, per, algorithm, burst, match, scope or share"
                     ));
                 }
             };
@@ -158,6 +176,26 @@ impl FromStr for OneLimit {
             return Err("a limit counts packets or bytes: repeat --limit for the other".to_owned());
         }
         Ok(limit)
+    }
+}
+
+/// For whom a limit holds.
+fn scope(text: &str) -> Result<Scope, String> {
+    match text {
+        "node" => Ok(Scope::Node),
+        "cluster" => Ok(Scope::Cluster),
+        _ => Err(format!("`{text}` is no scope: write node or cluster")),
+    }
+}
+
+/// How nodes share a limit.
+fn share(text: &str) -> Result<Division, String> {
+    match text {
+        "equal" => Ok(Division::Equal),
+        "proportional" => Ok(Division::Proportional),
+        _ => Err(format!(
+            "`{text}` is no way to share a limit: write equal or proportional"
+        )),
     }
 }
 
@@ -229,6 +267,10 @@ mod tests {
             "--packets 5 --per 1m --algorithm sliding-log",
             Ok("5 packets per 1m (sliding-log)"),
         );
+        check(
+            "--packets 5 --per 1m --scope cluster --share proportional",
+            Ok("5 packets per 1m, shared by all nodes"),
+        );
     }
 
     #[test]
@@ -253,6 +295,18 @@ mod tests {
         for line in ["--per 1s", "--match dns", "--limit per=1s"] {
             check(line, Err(amount));
         }
+    }
+
+    #[test]
+    fn a_share_is_of_a_limit_of_all_nodes() {
+        let share = "only a limit of all nodes together has a share: write `--scope cluster`, or `scope=cluster` in --limit";
+        check("--packets 5 --per 1s --share equal", Err(share));
+        let line = "--limit packets=5,per=1s,scope=node,share=equal";
+        check(line, Err(share));
+        check(
+            "--limit packets=5,per=1s,scope=cluster,share=equal",
+            Ok("5 packets per 1s, shared by all nodes"),
+        );
     }
 
     #[test]

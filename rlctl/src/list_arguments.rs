@@ -8,7 +8,7 @@ use ratelimit_core::{
     lists::{Action, Connected},
 };
 
-use crate::{completions, term::Term};
+use crate::{arguments::CONFIG, completions, term::Term};
 
 /// `import FILE|- [--list NAME | --ban | --allow]`
 #[derive(Args, Debug)]
@@ -132,9 +132,25 @@ pub struct ExportArguments {
     pub format: ExportFormat,
 }
 
+/// `lists fetch [NAME...] [--config FILE]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl lists fetch\n  rlctl lists fetch spamhaus\n  systemctl enable --now ratelimit-lists.timer\n\nA list with `url` in the configuration is downloaded into its `file`, by curl. The file is replaced whole, and only by a list that the daemon takes; the daemon reads it as often as `every` says. Ends with 1 when one of them failed."
+)]
+pub struct FetchArguments {
+    /// The lists [default: all with a url]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// The configuration that names them
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
+}
+
 /// What can be done with lists.
 #[derive(Debug, Subcommand)]
 pub enum ListsVerb {
+    /// Download the lists whose `url` the configuration names
+    Fetch(FetchArguments),
     /// Remove an imported list
     #[command(after_help = "Examples:\n  rlctl lists rm spamhaus")]
     Rm {

@@ -102,6 +102,11 @@ pub fn packets(number: u64) -> String {
     }
 }
 
+/// A figure of a table; `-` where nothing is counted.
+pub fn counted(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| number.to_string())
+}
+
 /// `until 14:32:07`, or `forever`.
 pub fn until(until: Option<Timestamp>, now: &Zoned) -> String {
     match until {

@@ -43,8 +43,10 @@ Examples:
 
 The kernel's own code judges the packets, at the times of the capture. Where there are more
 sources than `[source] capacity`, the configured store evicts state, and a note says how often.
-The kernel evicts nearly the same sources from `lru`. No source has a connection. A capture
-that is cut is simulated up to the cut, and ends with 1.";
+The kernel evicts nearly the same sources from `lru`. No source has a connection. Attacks that `[detection]`
+looks for are named, and their sources. The answers are not carried out: no verdict is that of a ban or
+a limit that an attack brings. An ACK flood is never named, as a capture does not say which connections
+the host has. A capture that is cut is simulated up to the cut, and ends with 1.";
 
 const SIMULATE_JSON: &str = "\
 With --json:
@@ -58,6 +60,8 @@ With --json:
              sources of a family for which there is room; how often one lost its state to another
   sources    source, passed, dropped, observed, first: reason, policy, limit; --top of them
   timeline   interval_seconds, intervals: start_seconds, passed, dropped, observed
+  attacks    null where none is looked for, or kind, subject, start_seconds, end_seconds, packets_per_second,
+             sources_seen, answer, sources: those it would be given to, budgets of a minute aside
   compare    null, or file, verdicts_old and timeline_old (as above), verdicts: old and new (action,
              reason), packets, bytes; sources_changed, sources_newly_dropped, sources_no_longer_dropped,
              sources: source, old and new (passed, dropped, observed), first; --top of them";

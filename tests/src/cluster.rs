@@ -1,5 +1,8 @@
 //! Daemons in namespaces of their own, and a real Redis between them: what is sent to each, and what its kernel admits.
 
+pub mod campaign;
+pub mod store_network;
+
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -59,19 +62,27 @@ impl Drop for Stopping<'_> {
 /// The configuration of a node, where limits stand in `toml`.
 #[must_use]
 pub fn configuration(redis: &Redis, name: &str, nodes: usize, toml: &str) -> String {
-    let socket = redis.socket();
+    with_store(&redis.socket().display().to_string(), name, nodes, toml)
+}
+
+/// The same with another way to the store.
+#[must_use]
+pub fn with_store(url: &str, name: &str, nodes: usize, toml: &str) -> String {
     format!(
-        "{toml}\n[cluster]\nurl = \"{}\"\nnode = \"{name}\"\nnodes = {nodes}\n\
-         secret = \"0123456789abcdef0123456789abcdef\"\n",
-        socket.display()
+        "{toml}\n[cluster]\nurl = \"{url}\"\nnode = \"{name}\"\nnodes = {nodes}\n\
+         secret = \"0123456789abcdef0123456789abcdef\"\n"
     )
 }
 
 impl Node {
     /// A node that runs.
     pub fn started(redis: &Redis, name: &str, nodes: usize, toml: &str) -> Result<Self> {
-        let lab = Lab::new()?;
-        let service = Service::started(&lab, &configuration(redis, name, nodes, toml))?;
+        Self::started_in(Lab::new()?, &configuration(redis, name, nodes, toml))
+    }
+
+    /// A node that runs in a lab, with a whole configuration.
+    pub fn started_in(lab: Lab, configuration: &str) -> Result<Self> {
+        let service = Service::started(&lab, configuration)?;
         Ok(Self {
             lab,
             service: Mutex::new(service),

@@ -58,6 +58,7 @@ where
     refused: Mapped,
     strikes: HashMap<MapData, A, u64>,
     detected: HashMap<MapData, A, Detected>,
+    verified: HashMap<MapData, A, u64>,
 }
 
 impl<A: KernelFamily> FamilyMaps<A>
@@ -79,6 +80,7 @@ where
             )?,
             strikes: map("STRIKES")?.try_into()?,
             detected: map("DETECTED")?.try_into()?,
+            verified: map("VERIFIED")?.try_into()?,
         })
     }
 
@@ -190,6 +192,7 @@ where
         self.set_generation(generation.wrapping_add(2));
         clear(&mut self.sources)?;
         clear(&mut self.detected)?;
+        clear(&mut self.verified)?;
         for word in self.refused.words() {
             word.store(0, Relaxed);
         }

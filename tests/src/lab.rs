@@ -67,8 +67,7 @@ impl Lab {
 
     /// The namespaces alone, without a link.
     pub fn without_link() -> Result<Self> {
-        static LABS: AtomicU32 = AtomicU32::new(0);
-        let unique = format!("rl-{}-{}", process::id(), LABS.fetch_add(1, Relaxed));
+        let unique = unique();
         Ok(Self {
             near: Namespace::new(format!("{unique}-near"))?,
             far: Namespace::new(format!("{unique}-far"))?,
@@ -88,6 +87,12 @@ impl Lab {
     }
 }
 
+/// What no other lab of any process is called.
+fn unique() -> String {
+    static LABS: AtomicU32 = AtomicU32::new(0);
+    format!("rl-{}-{}", process::id(), LABS.fetch_add(1, Relaxed))
+}
+
 /// A network namespace, which goes when this is dropped.
 #[derive(Debug)]
 pub struct Namespace {
@@ -95,6 +100,11 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// A namespace for what a word says.
+    pub fn of(role: &str) -> Result<Self> {
+        Self::new(format!("{}-{role}", unique()))
+    }
+
     /// A namespace that says nothing by itself.
     fn new(name: String) -> Result<Self> {
         run("ip", &["netns", "add", &name])?;

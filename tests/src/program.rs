@@ -17,11 +17,12 @@ use ratelimit_common::{
     Record, Settings, Standing, Verdict,
     aggregate::Aggregates,
     ban_budget::SLOTS,
+    challenge::{self, ANSWER_BUCKETS},
     compact::Region,
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},
     generation::ByGeneration,
-    layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
+    layout::{self, Counter, LOG_TIMES, clock, counter_index, store},
     limit::LIMITS_MAX,
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
@@ -32,7 +33,13 @@ use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix:
 use ratelimit_daemon::{datapath::Mapped, loader::OBJECT};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::family::{FamilyMaps, REFUSED_SETS, mapped, refused_sets, take_map};
+use crate::{
+    family::{FamilyMaps, REFUSED_SETS, mapped, refused_sets, take_map},
+    random,
+};
+
+/// Slots of the node and of destinations that tests use.
+pub const TOTALS: u32 = 32;
 
 /// What is fixed when the program is loaded.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +60,8 @@ pub struct Constants {
     pub logs: u32,
     /// Whether the program is the one for frames that take several buffers.
     pub frags: bool,
+    /// Whether what passes goes to the program of the slot, if there is one.
+    pub has_next: bool,
     /// One of [`store`]'s.
     pub store: u32,
     /// Sets of a `compact` table.
@@ -88,6 +97,7 @@ impl Default for Constants {
             detected: 1 << 10,
             logs: 1,
             frags: false,
+            has_next: false,
             store: default_store(),
             sets: match default_store() {
                 store::COMPACT => LIMITS_EACH * (SETS_FIRST + POLICIES_PLACED * SETS_EACH),
@@ -157,12 +167,15 @@ pub enum Action {
     Drop,
     /// `XDP_PASS`.
     Pass,
+    /// `XDP_TX`: the frame goes back, as it was written over.
+    Answer,
 }
 
 impl From<Verdict> for Action {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Pass(_) | Verdict::Observe(_) => Self::Pass,
+            Verdict::Drop(DropReason::Challenged) => Self::Answer,
             Verdict::Drop(_) => Self::Drop,
         }
     }
@@ -183,7 +196,7 @@ pub struct Program {
     settings: Array<MapData, Settings>,
     pass_all_until: Array<MapData, u64>,
     policies: Array<MapData, Policy>,
-    classes: [Array<MapData, ClassSet>; 3],
+    classes: Array<MapData, ClassSet>,
     held_classes: ClassTables,
     aggregates: Array<MapData, ByGeneration<Aggregates>>,
     node: Array<MapData, Record>,
@@ -191,6 +204,7 @@ pub struct Program {
     logs: HashMap<MapData, LogKey, LogWords>,
     clock: Mutex<Array<MapData, u64>>,
     counters: PerCpuArray<MapData, Counter>,
+    entry_counters: PerCpuArray<MapData, Counter>,
     inserted: PerCpuArray<MapData, u64>,
     samplers: PerCpuArray<MapData, Sampler>,
     filter: Array<MapData, Filter>,
@@ -198,6 +212,10 @@ pub struct Program {
     detection_rings: Mapped,
     tally: PerCpuArray<MapData, Tally>,
     new_sources: Array<MapData, ByGeneration<Budget>>,
+    challenge: Array<MapData, ByGeneration<challenge::Rules>>,
+    challenge_taken: Array<MapData, challenge::Taken>,
+    challenge_shares: PerCpuArray<MapData, BudgetShares>,
+    answered: Mapped,
     discovered: PerCpuArray<MapData, u64>,
     new_sources_taken: Array<MapData, Taken>,
     new_sources_shares: PerCpuArray<MapData, BudgetShares>,
@@ -218,12 +236,14 @@ impl Program {
             other => other,
         };
         let frags = u32::from(constants.frags);
+        let has_next = u32::from(constants.has_next);
         let mut ebpf = EbpfLoader::new()
             .override_global("CLOCK", &clock, true)
             .override_global("INTERFACE", &constants.interface, true)
             .override_global("LINK_LAYER", &link_layer, true)
             .override_global("INTERRUPTIBLE", &interruptible, true)
             .override_global("FRAGS", &frags, true)
+            .override_global("HAS_NEXT", &has_next, true)
             .override_global("SOURCE_MASK_V4", &constants.masks.0, true)
             .override_global("SOURCE_MASK_V6", &constants.masks.1, true)
             .map_max_entries("SOURCES_V4", constants.sources)
@@ -255,11 +275,7 @@ impl Program {
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
             pass_all_until: take_map(&mut ebpf, "PASS_ALL_UNTIL")?.try_into()?,
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
-            classes: [
-                take_map(&mut ebpf, "CLASSES_BY_KIND")?.try_into()?,
-                take_map(&mut ebpf, "CLASSES_FROM_PORT")?.try_into()?,
-                take_map(&mut ebpf, "CLASSES_TO_PORT")?.try_into()?,
-            ],
+            classes: take_map(&mut ebpf, "EXCLUDED_CLASSES")?.try_into()?,
             held_classes: ClassTables::default(),
             aggregates: take_map(&mut ebpf, "AGGREGATES")?.try_into()?,
             node: take_map(&mut ebpf, "NODE")?.try_into()?,
@@ -267,6 +283,7 @@ impl Program {
             logs: take_map(&mut ebpf, "LOGS")?.try_into()?,
             clock: Mutex::new(take_map(&mut ebpf, "MANUAL_CLOCK")?.try_into()?),
             counters: take_map(&mut ebpf, "VERDICTS")?.try_into()?,
+            entry_counters: take_map(&mut ebpf, "ENTRY_COUNTERS")?.try_into()?,
             inserted: take_map(&mut ebpf, "INSERTED")?.try_into()?,
             samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
             filter: take_map(&mut ebpf, "DETECTED_FILTER")?.try_into()?,
@@ -274,6 +291,10 @@ impl Program {
             detection_rings: mapped(&take_map(&mut ebpf, "DETECTION_RING")?, SLOTS * 2)?,
             tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,
             new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
+            challenge: take_map(&mut ebpf, "CHALLENGE")?.try_into()?,
+            challenge_taken: take_map(&mut ebpf, "CHALLENGE_TAKEN")?.try_into()?,
+            challenge_shares: take_map(&mut ebpf, "CHALLENGE_SHARES")?.try_into()?,
+            answered: mapped(&take_map(&mut ebpf, "ANSWERED")?, ANSWER_BUCKETS)?,
             discovered: take_map(&mut ebpf, "NEIGHBOUR_DISCOVERY")?.try_into()?,
             new_sources_taken: take_map(&mut ebpf, "NEW_SOURCES_TAKEN")?.try_into()?,
             new_sources_shares: take_map(&mut ebpf, "NEW_SOURCES_SHARES")?.try_into()?,
@@ -323,9 +344,11 @@ impl Program {
     fn run_with(&self, options: TestRunOptions<'_>) -> Result<Action> {
         const XDP_DROP: u32 = 1;
         const XDP_PASS: u32 = 2;
+        const XDP_TX: u32 = 3;
         match self.xdp().test_run(options)?.return_value {
             XDP_DROP => Ok(Action::Drop),
             XDP_PASS => Ok(Action::Pass),
+            XDP_TX => Ok(Action::Answer),
             other => anyhow::bail!("the program answered {other}"),
         }
     }
@@ -419,19 +442,12 @@ impl Program {
         Ok(self.policies.set(index, policy, 0)?)
     }
 
-    /// Sets the arrays by which the classes of a packet are looked up.
+    /// Sets the array by which the classes of a packet are looked up.
     pub fn set_classes(&mut self, wanted: &ClassTables) -> Result<()> {
-        let held = &self.held_classes;
-        let arrays = [
-            (wanted.by_kind(), held.by_kind()),
-            (wanted.from_port(), held.from_port()),
-            (wanted.to_port(), held.to_port()),
-        ];
-        for (map, (wanted, held)) in self.classes.iter_mut().zip(arrays) {
-            for (index, (wanted, held)) in (0..).zip(wanted.iter().zip(held)) {
-                if wanted != held {
-                    map.set(index, *wanted, 0)?;
-                }
+        let entries = wanted.entries().iter().zip(self.held_classes.entries());
+        for (index, (wanted, held)) in (0..).zip(entries) {
+            if wanted != held {
+                self.classes.set(index, *wanted, 0)?;
             }
         }
         self.held_classes = wanted.clone();
@@ -444,15 +460,15 @@ impl Program {
         Ok(self.aggregates.set(1, ByGeneration::both(ipv6), 0)?)
     }
 
-    /// The state of the node's limits under each scope, modulo their number.
-    pub fn node_records(&self) -> Result<Vec<Record>> {
-        let records = (0..NODE_POLICIES).map(|index| self.node.get(&index, 0));
+    /// The state of the limits of the node and of destinations, by slot.
+    pub fn totals(&self) -> Result<Vec<Record>> {
+        let records = (0..TOTALS).map(|slot| self.node.get(&slot, 0));
         Ok(records.collect::<Result<_, _>>()?)
     }
 
-    /// What each CPU has drawn of the node's limits, and not spent.
-    pub fn node_shares(&self) -> Result<Vec<Shares>> {
-        Ok(self.shares.get(&0, 0)?.to_vec())
+    /// What each CPU has drawn of the limits of a place, and not spent.
+    pub fn shares(&self, place: u32) -> Result<Vec<Shares>> {
+        Ok(self.shares.get(&place, 0)?.to_vec())
     }
 
     /// Sets how many bans policies may make in a minute; without this none.
@@ -471,6 +487,11 @@ impl Program {
     /// Sets how many sources may get state.
     pub fn set_new_sources(&mut self, budget: Budget) -> Result<()> {
         Ok(self.new_sources.set(0, ByGeneration::both(budget), 0)?)
+    }
+
+    /// Sets when sources are challenged.
+    pub fn set_challenge(&mut self, rules: challenge::Rules) -> Result<()> {
+        Ok(self.challenge.set(0, ByGeneration::both(rules), 0)?)
     }
 
     /// What was taken of the budgets for new sources and for their overflow buckets, and what a CPU has drawn and not spent.
@@ -518,7 +539,7 @@ impl Program {
         for key in self.logs.keys().collect::<Result<Vec<_>, _>>()? {
             self.logs.remove(&key)?;
         }
-        for index in 0..NODE_POLICIES {
+        for index in 0..TOTALS {
             self.node.set(index, Record::default(), 0)?;
         }
         for family in [0, 1] {
@@ -527,15 +548,29 @@ impl Program {
         for word in self.detection_rings.words() {
             word.store(0, Relaxed);
         }
-        let cpus = self.node_shares()?.len();
+        let cpus = self.shares(0)?.len();
         let uncounted = PerCpuValues::try_from(vec![Tally::default(); cpus])?;
         self.tally.set(0, uncounted, 0)?;
+        for slot in 0..random::SLOTS {
+            let empty = PerCpuValues::try_from(vec![Counter::default(); cpus])?;
+            self.entry_counters.set(slot.into(), empty, 0)?;
+        }
         self.set_discovered(0)?;
         let undrawn = PerCpuValues::try_from(vec![BudgetShares::default(); cpus])?;
         self.new_sources_shares.set(0, undrawn, 0)?;
         self.new_sources_taken.set(0, Taken::default(), 0)?;
-        let unspent = PerCpuValues::try_from(vec![Shares::default(); cpus])?;
-        Ok(self.shares.set(0, unspent, 0)?)
+        let undrawn = PerCpuValues::try_from(vec![BudgetShares::default(); cpus])?;
+        self.challenge_shares.set(0, undrawn, 0)?;
+        self.challenge_taken
+            .set(0, challenge::Taken::default(), 0)?;
+        for word in self.answered.words() {
+            word.store(0, Relaxed);
+        }
+        for place in 0..TOTALS {
+            let unspent = PerCpuValues::try_from(vec![Shares::default(); cpus])?;
+            self.shares.set(place, unspent, 0)?;
+        }
+        Ok(())
     }
 
     /// Sets what the lists say about the addresses of `prefix` that no longer prefix matches.
@@ -581,6 +616,15 @@ impl Program {
                 packets: sum.packets + counter.packets,
                 bytes: sum.bytes + counter.bytes,
             }))
+    }
+
+    /// The packets that matched what a slot counts for.
+    pub fn entry_counter(&self, slot: u16) -> Result<Counter> {
+        let by_cpu = self.entry_counters.get(&slot.into(), 0)?;
+        Ok(by_cpu
+            .iter()
+            .copied()
+            .fold(Counter::default(), Counter::plus))
     }
 
     /// How many sources of `family` got state.

@@ -11,16 +11,25 @@ use ratelimit_common::{
     BanBudget, BanBudgets, BanRule, ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
-    class::NO_PORT,
+    challenge::Rules,
+    class::{NO_PORT, Property},
+    layout::POLICIES_MAX,
     limit::LIMITS_MAX,
+    list::Slots,
     new_sources::Budget,
-    parse::transport::Kind,
+    parse::transport::{Details, Kind},
     settings::OverBudget,
     strikes::WITHIN_MIN,
 };
 use ratelimit_core::{class_tables::ClassTables, prefix::Prefix};
 
-use crate::{Scene, mutation::choose};
+use crate::{Scene, mutation::choose, program::TOTALS, scene::of_kind};
+
+/// Where the packets of tests go to.
+const DESTINATION: (Ipv4Addr, Ipv6Addr) = (
+    Ipv4Addr::new(198, 51, 100, 1),
+    Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1),
+);
 
 /// Policies of a scene.
 const POLICIES: u16 = 8;
@@ -54,6 +63,8 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
 
 /// A scene around these sources, at about `now`.
 pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> Scene {
+    let destinations = (0..rng.u8(..5)).map(|_| (prefix(rng, &[DESTINATION]), entry(rng, now)));
+    let destinations: Vec<(Prefix, ListEntry)> = destinations.collect();
     Scene {
         settings: settings(rng),
         pass_all_until: later(rng, now),
@@ -64,9 +75,11 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
             unverified: BanBudget::per_minute(at_least_one(rng.u32(..12))),
         },
         new_sources: new_sources(rng),
+        challenge: challenge(rng),
         policies: (0..POLICIES).map(|_| policy(rng)).collect(),
         entries: (0..rng.u8(..30))
             .map(|_| (prefix(rng, sources), entry(rng, now)))
+            .chain(destinations)
             .collect(),
     }
 }
@@ -98,9 +111,9 @@ pub fn later(rng: &mut Rng, now: Instant) -> Instant {
 }
 
 fn settings(rng: &mut Rng) -> Settings {
-    let mut settings = Settings::new(policy_index(rng), rng.u8(..8) == 0);
+    let mut settings = Settings::new(policy_index(rng), rng.u8(..4) == 0);
     if rng.bool() {
-        settings = settings.with_classes();
+        settings = settings.with_classes().asking_headers(rng.bool());
     }
     // Without wider limits a packet takes the short way, where denials are cached.
     let has_layers = rng.u8(..3) > 0;
@@ -123,13 +136,25 @@ fn settings(rng: &mut Rng) -> Settings {
         );
         settings = settings.with_new_sources(beyond);
     }
-    settings.with_pass_all(rng.u8(..8) == 0)
+    if has_layers && rng.bool() {
+        settings = settings.with_destinations();
+    }
+    settings
+        .with_challenge(rng.bool())
+        .with_pass_all(rng.u8(..8) == 0)
 }
 
 /// Fewer than the sources that come, and some that no packet of a round sees a second window of.
 fn new_sources(rng: &mut Rng) -> Budget {
     let per = Duration::from_millis(rng.u64(66..100_000));
     Budget::new(at_least_one(rng.u32(..12)), per, 1).expect("they are few")
+}
+
+/// Few enough that the budgets are spent.
+fn challenge(rng: &mut Rng) -> Rules {
+    let over = rng.bool().then(|| at_least_one(rng.u32(..12)));
+    let lasts = Duration::from_millis(rng.u64(1..100_000));
+    Rules::new(over, lasts, at_least_one(rng.u32(..12)), 1).expect("they are few")
 }
 
 fn aggregates(rng: &mut Rng, bits: u8) -> Aggregates {
@@ -156,7 +181,18 @@ fn classes(rng: &mut Rng) -> ClassTables {
                 && (!fragment || kind.is_fragment())
         };
         let [from, to] = [0; 2].map(|_| port(rng));
-        tables.add(class, is_kind, from, to);
+        let (least, most) = (rng.u32(..40), rng.u32(40..2_000));
+        let asked = choose(rng, &Property::ALL);
+        tables.add(class, |property, value| match property {
+            Property::Kind => of_kind(is_kind)(property, value),
+            Property::SourcePort => from(value),
+            Property::DestinationPort => to(value),
+            _ if property != asked => true,
+            Property::HopsAndService => value >> 8 >= least,
+            Property::Details => value & 0xff >= least || value == Details::NONE.index(),
+            Property::Length => value < most,
+            Property::Vlan => value >= least,
+        });
     }
     tables
 }
@@ -182,12 +218,28 @@ fn policy(rng: &mut Rng) -> Policy {
     let policy = policy
         .expect("it has at most as many limits as may be")
         .in_shares(rng.u8(..6));
+    let policy = if rng.bool() {
+        policy.for_destination().in_slot(rng.u32(..TOTALS))
+    } else {
+        policy
+    };
     let policy = if rng.u8(..6) == 0 {
         policy.for_prefixes()
     } else {
         policy
     };
-    let policy = if rng.u8(..4) == 0 {
+    // A class that a scene lacks has every packet.
+    let policy = if rng.u8(..6) == 0 {
+        let class = ClassSet::one(rng.usize(..3)).expect("there are more");
+        if rng.bool() {
+            policy.with_actions(class, ClassSet::NONE)
+        } else {
+            policy.with_actions(ClassSet::NONE, class)
+        }
+    } else {
+        policy
+    };
+    let policy = if policy.is_of_destination() || rng.u8(..4) == 0 {
         policy.with_further(policy_index(rng))
     } else {
         policy
@@ -261,6 +313,9 @@ fn prefix(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)]) -> Prefix {
     Prefix::around(address, length).expect("the length is one of the family")
 }
 
+/// The slots that packets are counted in.
+pub const SLOTS: u16 = 16;
+
 fn entry(rng: &mut Rng, now: Instant) -> ListEntry {
     let now = now.as_nanos();
     let end = |rng: &mut Rng| match rng.u8(..8) {
@@ -275,6 +330,10 @@ fn entry(rng: &mut Rng, now: Instant) -> ListEntry {
     let policy = rng.bool().then(|| policy_index(rng));
     let entry = ListEntry::new(false, until, policy);
     let entry = entry.with_allow_until(Instant::from_nanos(allowed_until));
+    let [allow, ban, of_policy] = [(); 3].map(|()| rng.u16(..SLOTS));
+    let entry = entry.counted_in(Slots::new(allow, ban, of_policy));
+    let destination = rng.bool().then(|| policy_index(rng));
+    let entry = entry.as_destination(destination.filter(|index| *index <= POLICIES_MAX));
     if rng.u8(..6) == 0 {
         entry.protected()
     } else {

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::debian;
+use crate::{debian, lab::Namespace};
 
 /// How long the server may take to answer: the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -21,14 +21,22 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub struct Redis {
     directory: TempDir,
     child: Option<Child>,
+    /// The namespace in which it listens by TCP too.
+    namespace: Option<String>,
 }
 
 impl Redis {
     /// A server that runs and keeps nothing on disk.
     pub fn started() -> Result<Self> {
+        Self::started_in(None)
+    }
+
+    /// The same, that listens at port 6379 of all addresses of a namespace too.
+    pub fn started_in(namespace: Option<&Namespace>) -> Result<Self> {
         let mut redis = Self {
             directory: tempfile::tempdir()?,
             child: None,
+            namespace: namespace.map(|it| it.name().to_owned()),
         };
         // Daemons of other users connect to the socket.
         fs::set_permissions(redis.directory.path(), fs::Permissions::from_mode(0o755))?;
@@ -39,7 +47,18 @@ impl Redis {
     /// Starts the server, and waits until it answers. What it had before is gone.
     pub fn start(&mut self) -> Result<()> {
         let mut server = Self::program("redis-server");
-        server.args(["--port", "0", "--save", "", "--unixsocketperm", "777"]);
+        let mut port = "0";
+        if let Some(namespace) = &self.namespace {
+            let program = server.get_program().to_owned();
+            let mut inside = Command::new("ip");
+            inside.args(["netns", "exec", namespace]).arg(program);
+            for (key, value) in server.get_envs() {
+                inside.env(key, value.unwrap_or_default());
+            }
+            inside.args(["--bind", "0.0.0.0", "--protected-mode", "no"]);
+            (server, port) = (inside, "6379");
+        }
+        server.args(["--port", port, "--save", "", "--unixsocketperm", "777"]);
         server.arg("--unixsocket").arg(self.socket());
         server.arg("--dir").arg(self.directory.path());
         server.stdin(Stdio::null()).stdout(Stdio::null());
@@ -94,7 +113,7 @@ impl Redis {
 
         let mut client = Self::program("redis-cli");
         client.arg("-s").arg(self.socket()).arg("-e").arg("-x");
-        client.args(["XADD", "ratelimit:stream", "*", "m"]);
+        client.args(["XADD", "{ratelimit}:stream", "*", "m"]);
         let mut client = client.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
         let mut stdin = client.stdin.take().context("a pipe was asked for")?;
         stdin.write_all(message)?;
@@ -103,7 +122,9 @@ impl Redis {
         Ok(())
     }
 
-    fn program(name: &str) -> Command {
+    /// One of its programs.
+    #[must_use]
+    pub fn program(name: &str) -> Command {
         let root = debian::directory("redis-server");
         let mut command = Command::new(root.join("usr/bin").join(name));
         let libraries = root.join("usr/lib");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use ratelimit_common::{
     BanBudgets, Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
-    aggregate::Aggregates, algorithm::FixedWindow, compact::Region, layout::store,
-    new_sources::Budget,
+    aggregate::Aggregates, algorithm::FixedWindow, challenge, class::Property, compact::Region,
+    layout::store, new_sources::Budget, parse::transport::Kind,
 };
 use ratelimit_core::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
@@ -29,6 +29,8 @@ pub struct Scene {
     pub detection_limit: BanBudgets,
     /// How many sources may get state on one CPU, where the settings say that they have a budget.
     pub new_sources: Budget,
+    /// When sources are challenged, where the settings say that they may be.
+    pub challenge: challenge::Rules,
     /// What the lists say.
     pub entries: Vec<(Prefix, ListEntry)>,
 }
@@ -88,6 +90,7 @@ impl Scene {
         tables.set_pass_all_until(self.pass_all_until);
         tables.set_detection_limit(self.detection_limit);
         tables.set_new_sources(self.new_sources);
+        tables.set_challenge(self.challenge, challenge::Key::default());
         for (prefix, entry) in &self.entries {
             tables.set_list_entry(*prefix, *entry);
         }
@@ -106,10 +109,18 @@ impl Scene {
         program.set_aggregates(ipv4, ipv6)?;
         program.set_detection_limit(self.detection_limit)?;
         program.set_new_sources(self.new_sources)?;
+        program.set_challenge(self.challenge)?;
         for (prefix, entry) in &self.entries {
             program.set_list_entry(*prefix, *entry)?;
         }
         Ok(())
+    }
+}
+
+/// The packets of the kinds for which `is_kind` holds, for [`ClassTables::add`].
+pub fn of_kind(is_kind: impl Fn(Kind) -> bool) -> impl Fn(Property, u32) -> bool {
+    move |property, value| {
+        property != Property::Kind || Kind::from_index(value).is_some_and(&is_kind)
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     env,
     fmt::{Debug, Write},
     hash::Hash,
+    net::{Ipv4Addr, Ipv6Addr},
     str::FromStr,
     time::Instant as Stopwatch,
 };
@@ -21,17 +22,17 @@ use ratelimit_common::{
 };
 use ratelimit_core::memory_tables::{MemoryCompact, MemoryTables};
 use ratelimit_tests::{
-    Program, cpu,
+    Frame, Program, cpu,
     mutation::mutate,
-    packet::ETHERNET_BYTES,
+    packet::{ETHERNET_BYTES, SYN, VLAN},
     program::{Action, Constants, ONE_BUFFER_BYTES, source_masks},
-    random, require_root,
+    proof, random, require_root,
     scene::Scene,
     shapes,
 };
 
 /// Packets under one scene.
-const ROUND: u64 = 4_000;
+const ROUND: u64 = 2_000;
 /// One packet in so many comes at a new time.
 const PACKETS_A_TIME: u8 = 8;
 
@@ -56,8 +57,11 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
     let sources = random::sources(&mut rng, 12);
     let frames: Vec<Vec<u8>> = sources
         .iter()
-        .flat_map(|(ipv4, ipv6)| shapes::all(*ipv4, *ipv6))
-        .map(|shaped| shaped.frame)
+        .flat_map(|(ipv4, ipv6)| {
+            let shapes = shapes::all(*ipv4, *ipv6).into_iter();
+            let shapes = shapes.map(|shaped| shaped.frame);
+            shapes.chain(questions(*ipv4, *ipv6))
+        })
         .collect();
     let mut duels: Vec<Duel> = prefixes
         .into_iter()
@@ -84,6 +88,12 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
         let now = random::start(&mut rng);
         let scene = random::scene(&mut rng, &sources, now).in_sets(rng.u32(1..3));
         let duel = &mut duels[usize::try_from(round).unwrap() % 4];
+        // What is a copy is not answered, and the host does not know.
+        let settings = scene.settings;
+        let scene = Scene {
+            settings: settings.with_challenge(settings.has_challenge() && !duel.takes_buffers),
+            ..scene
+        };
         duel.begin(&scene, now);
         for _ in 0..ROUND {
             if rng.u8(..PACKETS_A_TIME) == 0 {
@@ -95,6 +105,13 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
             if duel.constants.link_layer == LinkLayer::None {
                 frame.drain(..ETHERNET_BYTES);
                 frame.resize(frame.len().max(ETHERNET_BYTES), 0);
+            }
+            // Some of those that ask prove themselves.
+            if rng.bool()
+                && let Some(proof) = proof::of(&frame, duel.constants.link_layer, duel.now)
+            {
+                duel.judge(&frame);
+                frame = proof;
             }
             let first = rng.usize(..300);
             if duel.takes_buffers && rng.bool() && first < frame.len() {
@@ -133,6 +150,17 @@ fn kernel_and_host_agree_on_every_shape_cut_at_every_length() {
 }
 
 /// A comparison says nothing about verdicts that never came.
+/// What asks for connections.
+fn questions(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> impl Iterator<Item = Vec<u8>> {
+    (1..10).flat_map(move |port| {
+        let tagged = Frame::ethernet().vlan(VLAN, port);
+        [
+            Frame::ethernet().ipv4(ipv4).tcp(port, SYN).build(),
+            tagged.ipv6(ipv6).tcp(port, SYN).build(),
+        ]
+    })
+}
+
 fn every_verdict_occurred(duels: &[Duel]) {
     use DropReason::{Contended, NoState};
     for verdict in Verdict::all() {
@@ -152,6 +180,10 @@ fn every_verdict_occurred(duels: &[Duel]) {
         );
         assert!(packets > 0 || is_by_accident, "{verdict:?}");
     }
+    assert!(
+        duels.iter().all(|duel| duel.counted > 0),
+        "entries counted packets"
+    );
     for detection in [Detection::Banned, Detection::Unverified, Detection::TooMany] {
         let count: u64 = duels
             .iter()
@@ -175,6 +207,8 @@ struct Duel {
     inserted: [u64; 2],
     /// How often each detection came, over all rounds.
     detections: [u64; Detection::ALL.len()],
+    /// How many packets matched an entry that counts them, over all rounds.
+    counted: u64,
     now: Instant,
 }
 
@@ -201,6 +235,7 @@ impl Duel {
             counters: vec![],
             inserted: [0; 2],
             detections: [0; Detection::ALL.len()],
+            counted: 0,
             now: Instant::default(),
         }
     }
@@ -277,6 +312,14 @@ impl Duel {
             );
         }
         let (kernel, host) = (&self.kernel, &self.host);
+        for slot in 0..random::SLOTS {
+            assert_eq!(
+                kernel.entry_counter(slot).unwrap(),
+                host.entry_counter(slot),
+                "slot {slot}"
+            );
+            self.counted += host.entry_counter(slot).packets;
+        }
         let sources = [
             host.ipv4()
                 .compact()
@@ -340,13 +383,11 @@ impl Duel {
         }
         let logs = [host.ipv4().logs(), host.ipv6().logs()].concat();
         same("logs", kernel.logs().unwrap(), logs);
-        assert_eq!(kernel.node_records().unwrap(), host.node().records());
-        let shares = kernel.node_shares().unwrap();
-        assert_eq!(
-            shares[Self::CPU],
-            host.node().shares(),
-            "shares of the node"
-        );
+        for (slot, record) in (0..).zip(kernel.totals().unwrap()) {
+            assert_eq!(record, host.node().record(slot), "slot {slot}");
+            let shares = kernel.shares(slot).unwrap();
+            assert_eq!(shares[Self::CPU], host.node().shares(slot), "slot {slot}");
+        }
         let discovered = kernel.discovered().unwrap();
         assert_eq!(discovered[Self::CPU], host.discovered(), "neighbours");
         let budgets = kernel.budgets(Self::CPU).unwrap();

@@ -15,7 +15,7 @@ use ratelimit_tests::{
     packet::{ACK, ETHERNET_BYTES, SYN, VLAN},
     program::Constants,
     require_root,
-    scene::{banned_until, limit},
+    scene::{banned_until, limit, of_kind},
     shapes, skip,
 };
 
@@ -111,7 +111,7 @@ fn program(link_layer: LinkLayer) -> Option<Program> {
 fn no_requests() -> Scene {
     let class = ClassSet::one(0).unwrap();
     let mut classes = ClassTables::default();
-    classes.add(class, Kind::is_syn, |_| true, |_| true);
+    classes.add(class, of_kind(Kind::is_syn));
     let requests = limit(1, Unit::Bytes, Duration::from_hours(1)).for_classes(class);
     Scene {
         settings: Settings::new(0, false).with_classes(),

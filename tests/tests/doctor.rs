@@ -1,20 +1,16 @@
 //! `rlctl doctor` on real devices and programs: what it names is so, and the command that it names mends it.
 
 use std::{
-    ffi::CString,
-    fs, io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    fs,
     path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
 use aya::programs::{links::FdLink, xdp::XdpMode};
-use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_type};
 use ratelimit_tests::{
     Lab, Program,
+    foreign::{Answer, Pin},
     lab::{INTERFACE, Tun},
     program::Constants,
     require_command, require_cpus, require_root,
@@ -64,8 +60,8 @@ fn a_program_that_ip_attached_comes_off_by_the_command_that_is_named() {
     for (mode, word) in [("generic", "xdpgeneric"), ("native", "xdpdrv")] {
         let lab = Lab::new().unwrap();
         let service = Service::new(&lab, TOML).unwrap();
-        let foreign = pinned_program();
-        let pin = foreign.0.to_str().unwrap();
+        let foreign = Pin::answering(Answer::Pass, false).unwrap();
+        let pin = foreign.text();
         // Not `ip -netns`, which hides the bpffs.
         let attach = ["link", "set", "dev", INTERFACE, word, "pinned", pin];
         let mut ip = service.inside(Path::new("ip"));
@@ -97,8 +93,8 @@ fn a_program_on_a_pinned_link_comes_off_by_the_command_that_is_named() {
     let attach = || theirs.xdp_mut().attach(INTERFACE, XdpMode::Driver);
     let id = lab.near.enter(attach).unwrap();
     let link = FdLink::try_from(theirs.xdp_mut().take_link(id).unwrap()).unwrap();
-    let pin = Pin::new();
-    link.pin(&pin.0).unwrap();
+    let pin = Pin::vacant();
+    link.pin(pin.path()).unwrap();
     let service = Service::started(&lab, TOML).unwrap();
     // It has the name of ours, and the daemon knows that it is not.
     let (code, findings) = examine(&service, &[]);
@@ -323,76 +319,4 @@ fn readable_rlctl(service: &Service) -> PathBuf {
     let copy = service.path("rlctl");
     fs::copy(binary("rlctl"), &copy).unwrap();
     copy
-}
-
-/// A pin that goes when this is dropped.
-struct Pin(PathBuf);
-
-impl Pin {
-    fn new() -> Self {
-        static PINS: AtomicU32 = AtomicU32::new(0);
-        let unique = format!(
-            "rltest-foreign-{}-{}",
-            process::id(),
-            PINS.fetch_add(1, Relaxed)
-        );
-        Self(Path::new("/sys/fs/bpf").join(unique))
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// A program that passes everything, pinned.
-fn pinned_program() -> Pin {
-    let pin = Pin::new();
-    let program = load().unwrap();
-    let name = CString::new(pin.0.to_str().unwrap()).unwrap();
-    // SAFETY: every field of the union is plain data.
-    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: the whole of it was zeroed.
-    let pinned = unsafe { &mut attributes.__bindgen_anon_4 };
-    pinned.pathname = name.as_ptr() as u64;
-    pinned.bpf_fd = u32::try_from(program.as_raw_fd()).unwrap();
-    bpf(bpf_cmd::BPF_OBJ_PIN, &mut attributes).unwrap();
-    pin
-}
-
-/// Loads two instructions: `XDP_PASS` is the answer.
-fn load() -> io::Result<OwnedFd> {
-    const PASS: [u64; 2] = [0x0000_0002_0000_00b7, 0x95];
-    let license = c"GPL";
-    // SAFETY: every field of the union is plain data.
-    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: the whole of it was zeroed.
-    let program = unsafe { &mut attributes.__bindgen_anon_3 };
-    program.prog_type = bpf_prog_type::BPF_PROG_TYPE_XDP as u32;
-    program.insns = PASS.as_ptr() as u64;
-    program.insn_cnt = 2;
-    program.license = license.as_ptr() as u64;
-    for (place, byte) in program.prog_name.iter_mut().zip(b"somebody_elses") {
-        *place = (*byte).try_into().unwrap();
-    }
-    let descriptor = bpf(bpf_cmd::BPF_PROG_LOAD, &mut attributes)?;
-    // SAFETY: the kernel gave it to this process just now.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
-    // SAFETY: what the attributes point to outlives the call.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command as libc::c_int,
-            attributes,
-            size_of::<bpf_attr>(),
-        )
-    };
-    match i32::try_from(answer) {
-        Ok(answer) if answer >= 0 => Ok(answer),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

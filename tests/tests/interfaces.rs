@@ -534,7 +534,9 @@ fn somebody_elses_program_is_left_alone_and_the_hint_says_what_takes_it_off() {
     ] {
         assert!(why.contains(&part), "{why}");
     }
-    let program: u64 = why.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(why.contains("write `next = "), "{why}");
+    let program = why.split_once("shows for the program ").unwrap().1;
+    let program: u64 = program.split(';').next().unwrap().parse().unwrap();
     let links = bpftool(&first, &["-j", "link", "list"]).unwrap();
     let links: serde_json::Value = serde_json::from_str(&links).unwrap();
     let links = links.as_array().unwrap();
@@ -571,6 +573,61 @@ fn generic_mode_on_a_bridge_is_said_with_what_to_attach_to_instead() {
         "{}",
         service.log()
     );
+}
+
+/// Of a limit of four, two packets are left: a bridge and its port have both charged each. The kernel refuses a port whose bridge has a
+/// program.
+#[test]
+fn packets_that_meet_the_program_twice_are_told() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    for bridge in ["br0", "zbr0"] {
+        lab.near
+            .ip(&["link", "add", bridge, "type", "bridge"])
+            .unwrap();
+        lab.near.ip(&["link", "set", bridge, "up"]).unwrap();
+    }
+    let join = |bridge: &str| {
+        lab.near
+            .ip(&["link", "set", INTERFACE, "master", bridge])
+            .unwrap();
+    };
+    let toml = |names: &[&str]| {
+        let interfaces: String = names.iter().map(|it| interface(it)).collect();
+        format!("[policy.default]\nlimits = [{{ packets = 4, per = \"1h\" }}]\n{interfaces}")
+    };
+    let remark = |service: &Service, name| status_of(service, name)["remark"].to_string();
+    join("zbr0");
+    let mut service = Service::started(&lab, &toml(&[INTERFACE, "zbr0"])).unwrap();
+    let told = remark(&service, "zbr0");
+    assert!(told.contains("charged twice"), "{told}");
+    // A bridge takes no frame without a sender.
+    let mut frame = frame(FREE);
+    frame[..12].copy_from_slice(&[255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 7]);
+    let mut receiver = Receiver::on(&lab.near, "zbr0").unwrap();
+    let sender = Sender::on(&lab.far, INTERFACE).unwrap();
+    for _ in 0..6 {
+        sender.send(&frame).unwrap();
+    }
+    let mut passed = 0;
+    while let Some(arrived) = receiver.next(LATE).unwrap() {
+        passed += usize::from(arrived[26..30] == FREE.octets());
+    }
+    assert_eq!(passed, 2);
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    let told = remark(&service, INTERFACE);
+    assert!(told.contains("charged twice"), "{told}");
+    service.configure(&toml(&[INTERFACE])).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    assert_eq!(remark(&service, INTERFACE), "null");
+    service.rlctl_ok(&["detach"]).unwrap();
+    join("br0");
+    service.configure(&toml(&["br0", INTERFACE])).unwrap();
+    let said = service.rlctl(&["reload"]).unwrap();
+    let expected = "an interface above it, a bridge, bond or VLAN, runs an XDP program";
+    let said = format!("{}{}", said.stdout, said.stderr);
+    assert!(said.contains(expected), "{said}");
 }
 
 /// The number of the link on the interface of the lab; `None` while there is none.

@@ -9,6 +9,7 @@ use ratelimit_common::{
     ClassSet, DropReason, Family, Instant, Limit, Policy, Settings, Unit, Verdict,
     aggregate::{Aggregate, Aggregates},
     algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
+    class::Property,
     node::{self, Share},
     parse::transport::Kind,
 };
@@ -17,7 +18,7 @@ use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     program::{Action, CONFORMING, Constants, LIMITED},
     require_cpus, require_root,
-    scene::{Judge, limit},
+    scene::{Judge, limit, of_kind},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ const ACK: u8 = 0x10;
 fn a_limit_of_a_class_counts_its_packets_alone() {
     let class = ClassSet::one(0).unwrap();
     let mut classes = ClassTables::default();
-    classes.add(class, Kind::is_syn, |_| true, |_| true);
+    classes.add(class, of_kind(Kind::is_syn));
     let scene = Scene {
         settings: Settings::new(0, false).with_classes(),
         policies: vec![policy(&[packets(3), packets(1).for_classes(class)])],
@@ -49,9 +50,13 @@ fn a_limit_of_a_class_counts_its_packets_alone() {
 
 #[test]
 fn a_source_is_unlimited_for_packets_that_no_limit_counts() {
+    let nothing = ClassSet::one(0).unwrap();
+    let mut classes = ClassTables::default();
+    classes.add(nothing, |_, _| false);
     let scene = Scene {
         settings: Settings::new(0, false).with_classes(),
-        policies: vec![policy(&[packets(1).for_classes(ClassSet::one(0).unwrap())])],
+        policies: vec![policy(&[packets(1).for_classes(nothing)])],
+        classes,
         ..Scene::default()
     };
     let frame = Frame::ethernet().ipv4(source(1)).udp(53);
@@ -67,7 +72,11 @@ fn a_source_is_unlimited_for_packets_that_no_limit_counts() {
 fn what_belongs_to_none_of_its_classes_is_of_the_others() {
     let dns = ClassSet::one(0).unwrap();
     let mut classes = ClassTables::default();
-    classes.add(dns, |kind| kind.protocol() == 17, |_| true, |to| to == 53);
+    let is_udp = of_kind(|kind| kind.protocol() == 17);
+    classes.add(dns, |property, value| match property {
+        Property::DestinationPort => value == 53,
+        _ => is_udp(property, value),
+    });
     let scene = Scene {
         settings: Settings::new(0, false).with_classes(),
         policies: vec![policy(&[
@@ -204,7 +213,7 @@ fn a_dry_run_of_a_prefix_is_told_and_the_node_still_refuses() {
 fn a_packet_that_a_dry_run_would_refuse_is_charged_to_none_of_its_limits() {
     let class = ClassSet::one(0).unwrap();
     let mut classes = ClassTables::default();
-    classes.add(class, Kind::is_syn, |_| true, |_| true);
+    classes.add(class, of_kind(Kind::is_syn));
     let limits = [packets(10), packets(1).for_classes(class)];
     let frames = [SYN, ACK].map(|flags| Frame::ethernet().ipv4(source(1)).tcp(443, flags));
     for observe in [false, true] {
@@ -310,9 +319,9 @@ fn random_limit(rng: &mut fastrand::Rng) -> Limit {
 /// SYNs, and the others.
 fn classes_of_flags() -> ClassTables {
     let mut classes = ClassTables::default();
-    classes.add(ClassSet::one(0).unwrap(), Kind::is_syn, |_| true, |_| true);
+    classes.add(ClassSet::one(0).unwrap(), of_kind(Kind::is_syn));
     let is_other = |kind: Kind| !kind.is_syn();
-    classes.add(ClassSet::one(1).unwrap(), is_other, |_| true, |_| true);
+    classes.add(ClassSet::one(1).unwrap(), of_kind(is_other));
     classes
 }
 
@@ -450,10 +459,10 @@ fn packets_that_may_interrupt_each_other_keep_no_shares_of_the_node() {
         for _ in 0..3 {
             assert_eq!(program.run(&frame).unwrap(), Action::Pass);
         }
-        let word = program.node_records().unwrap()[1].words[0];
+        let word = program.totals().unwrap()[1].words[0];
         let used = packets(AMOUNT).algorithm().used(word, at);
         assert_eq!(used, drawn, "interruptible: {interruptible}");
-        let shares = program.node_shares().unwrap();
+        let shares = program.shares(1).unwrap();
         let is_kept = shares.iter().any(|shares| shares[0] != Share::default());
         assert_eq!(is_kept, !interruptible);
     }

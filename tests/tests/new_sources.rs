@@ -14,10 +14,13 @@ use ratelimit_common::{
     settings::OverBudget,
 };
 use ratelimit_tests::{
-    Frame, Program, cpu,
+    Frame, Lab, Program,
+    attached::Attached,
+    cpu,
     program::{CONFORMING, Constants, LIMITED},
     require_root,
     scene::{Judge, Scene, limit},
+    service::Service,
 };
 
 const PASSED: Verdict = Verdict::Pass(PassReason::NewSources);
@@ -183,6 +186,32 @@ fn without_a_budget_nothing_is_over_it() {
 
 const MINUTE: Duration = Duration::from_mins(1);
 
+/// A flood of four times as many forged sources as there is room for passes whole, and a source that is silent meanwhile keeps
+/// its count. Where any number gets state, that of the source is evicted.
+#[test]
+fn by_default_a_flood_passes_and_evicts_nobody() {
+    const CAPACITY: u64 = 1 << 15;
+    require_root!();
+    for (more, passed_after) in [("", 2), ("new_sources = \"unlimited\"\n", 5)] {
+        let toml = format!(
+            "[source]\ncapacity = {CAPACITY}\n{more}[policy.default]\nlimits = [{{ packets = 5, per = \"1h\" }}]\n"
+        );
+        let lab = Lab::new().unwrap();
+        let service = Service::started(&lab, &toml).unwrap();
+        let program = Attached::of(&service).unwrap();
+        cpu::pin(0);
+        let known = frame(Ipv4Addr::new(203, 0, 113, 9).into());
+        assert_eq!(program.passed(&known, 3).unwrap(), 3);
+        for source in 0..4 * CAPACITY {
+            assert!(program.passes(&frame(ipv4(source))).unwrap(), "{source}");
+        }
+        assert_eq!(program.passed(&known, 10).unwrap(), passed_after);
+        let status = service.rlctl_ok(&["status"]).unwrap();
+        let told = "at most 2048 new sources per 1s; packets of others pass";
+        assert_eq!(status.contains(told), more.is_empty(), "{status}");
+    }
+}
+
 fn a_minute(packets: u64) -> Limit {
     limit(packets, Unit::Packets, MINUTE)
 }
@@ -212,11 +241,14 @@ fn judges(scene: &Scene) -> [Box<dyn Judge>; 2] {
 trait Send: Judge {
     /// Sends a packet of `source`.
     fn send(&mut self, source: IpAddr, at_ns: u64) -> Verdict {
-        let frame = match source {
-            IpAddr::V4(source) => Frame::ethernet().ipv4(source).udp(1).build(),
-            IpAddr::V6(source) => Frame::ethernet().ipv6(source).udp(1).build(),
-        };
-        self.judge(&frame, Instant::from_nanos(at_ns))
+        self.judge(&frame(source), Instant::from_nanos(at_ns))
+    }
+}
+
+fn frame(source: IpAddr) -> Vec<u8> {
+    match source {
+        IpAddr::V4(source) => Frame::ethernet().ipv4(source).udp(1).build(),
+        IpAddr::V6(source) => Frame::ethernet().ipv6(source).udp(1).build(),
     }
 }
 

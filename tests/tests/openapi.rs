@@ -56,6 +56,12 @@ fn each_answer_is_as_it_is_described() {
         ("get", "/v1/limits", None),
         ("get", "/v1/lists", None),
         ("get", "/v1/stats", None),
+        ("get", "/v1/history", None),
+        (
+            "get",
+            "/v1/history?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z",
+            None,
+        ),
         ("get", "/v1/progress", None),
         ("get", "/v1/protected", None),
         ("get", "/v1/cluster", None),

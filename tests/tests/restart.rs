@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Unit;
 use ratelimit_common::layout;
-use ratelimit_core::api::Ban;
+use ratelimit_core::api::{Allow, Ban, EntryCounter, PolicyView};
 use ratelimit_tests::{
     Frame, Lab,
     lab::{INTERFACE, Receiver, Sender},
@@ -210,17 +210,23 @@ fn a_daemon_with_another_layout_takes_over_in_each_mode() {
     }
 }
 
-fn intent(service: &Service) -> Vec<serde_json::Value> {
+/// What is intended, without what was counted.
+fn intent(service: &Service) -> (Vec<Ban>, Vec<Allow>, Vec<PolicyView>) {
     let list = |list| service.rlctl_ok(&["--json", "list", list]).unwrap();
     let mut bans: Vec<Ban> = serde_json::from_str(&list("bans")).unwrap();
     for ban in &mut bans {
         ban.until = ban.until.map(|until| until.round(Unit::Second).unwrap());
+        ban.counter = EntryCounter::default();
     }
-    let others = ["allows", "limits"].map(|name| serde_json::from_str(&list(name)).unwrap());
-    [serde_json::to_value(bans).unwrap()]
-        .into_iter()
-        .chain(others)
-        .collect()
+    let mut allows: Vec<Allow> = serde_json::from_str(&list("allows")).unwrap();
+    for allow in &mut allows {
+        allow.counter = EntryCounter::default();
+    }
+    let mut policies: Vec<PolicyView> = serde_json::from_str(&list("limits")).unwrap();
+    for policy in &mut policies {
+        policy.counter = EntryCounter::default();
+    }
+    (bans, allows, policies)
 }
 
 fn send_until(lab: &Lab, stop: &AtomicBool) -> u64 {

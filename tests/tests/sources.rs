@@ -15,7 +15,7 @@ use ratelimit_tests::{
     packet::{Extension, Ipv4Options, SYN},
     program::{CONFORMING, Constants, LIMITED, source_masks},
     require_root,
-    scene::{Judge, banned_until, limit},
+    scene::{Judge, banned_until, limit, of_kind},
 };
 
 const START_NS: u64 = 1 << 40;
@@ -144,8 +144,8 @@ fn neighbour_discovery_behind_an_extension_header_is_none() {
 fn of_requests_split_before_their_flags_no_more_pass_than_of_others() {
     let mut classes = ClassTables::default();
     let [requests, invalid] = [0, 1].map(|number| ClassSet::one(number).unwrap());
-    classes.add(requests, Kind::is_syn, |_| true, |_| true);
-    classes.add(invalid, Kind::is_invalid, |_| true, |_| true);
+    classes.add(requests, of_kind(Kind::is_syn));
+    classes.add(invalid, of_kind(Kind::is_invalid));
     for class in [requests, invalid] {
         let scene = Scene {
             settings: Settings::new(0, false).with_classes(),

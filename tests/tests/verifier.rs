@@ -36,6 +36,7 @@ fn the_program_loads_with_every_combination_of_constants() {
                         store,
                         sets: 1_024,
                         frags,
+                        has_next: frags,
                         link_layer,
                         interruptible: ipv4 == 24,
                         ..Constants::default()

@@ -9,6 +9,7 @@ use clap::Parser;
 
 mod bench;
 mod build;
+mod campaign;
 mod check;
 mod demo;
 mod exactness;
@@ -36,6 +37,7 @@ enum Command {
     Kernels(kernels::Arguments),
     Exactness(exactness::Arguments),
     Floods(floods::Arguments),
+    Campaign(campaign::Arguments),
     Fuzz(fuzz::Arguments),
     Package(package::Arguments),
 }
@@ -58,6 +60,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Kernels(arguments) => kernels::run(arguments),
         Command::Exactness(arguments) => exactness::run(arguments),
         Command::Floods(arguments) => floods::run(arguments),
+        Command::Campaign(arguments) => campaign::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Package(arguments) => package::run(arguments).map(|()| ExitCode::SUCCESS),
     }

@@ -4,11 +4,11 @@ use std::{fmt::Write, net::IpAddr};
 
 use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
-use super::{CONFORMING, LAYERS, WIDE, goal, policy};
+use super::{CONFORMING, LAYERS, WIDE, goal, of_flood, policy};
 use crate::{
     goal::Goal,
     lists,
-    scenario::{self, Case, Scenario},
+    scenario::{self, Case, NewSources, Scenario},
     store::Store,
     traffic::{self, FIRST, Sources, Traffic},
 };
@@ -85,13 +85,17 @@ fn passed_by(store: Store, count: usize, hot: f64, flood: f64) -> Scenario {
         .concat();
     let mut scenario = Scenario {
         bans,
+        new_sources: NewSources::Default,
         ..of(store, &format!("bans-{count}"))
     };
     for family in IpFamily::ALL {
-        for (sources, more) in [(Sources::Hot, hot), (Sources::Flood, flood)] {
+        for (sources, reason, more) in [
+            (Sources::Hot, CONFORMING, hot),
+            (Sources::Flood, of_flood(store), flood),
+        ] {
             let traffic = Traffic::new(family, sources);
             let goal = Goal::Plus(more, scenario::name(store, "pass", traffic));
-            let case = Case::new(traffic, CONFORMING).goal(goal);
+            let case = Case::new(traffic, reason).goal(goal);
             let is_core = count == 10_000 && family == IpFamily::V4;
             scenario = scenario.case(if is_core { case.core() } else { case });
         }

@@ -9,7 +9,11 @@ use ratelimit_common::layout::SOURCES_DEFAULT;
 use ratelimit_tests::{Lab, lab::INTERFACE};
 
 use crate::{
-    catalog::ROOMY, harness, installation::Installation, scenario::Scenario, store::Store,
+    catalog::ROOMY,
+    harness,
+    installation::Installation,
+    scenario::{NewSources, Scenario},
+    store::Store,
     traffic::Sources,
 };
 
@@ -20,8 +24,6 @@ const RECEIVED_BY_IP: &str = "InReceives";
 const WITHOUT_ROUTE: &str = "InAddrErrors";
 /// The programs of the others.
 pub const PROGRAMS: [&str; 2] = ["nft", "iptables"];
-/// What bounds the state that new sources get, where something does.
-const NEW_SOURCES: &str = "new_sources = { count = 1_000, per = \"1s\", beyond = \"drop\" }";
 
 /// What all of them enforce for each source.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,7 +45,7 @@ pub enum Kind {
     NoLimiter,
     /// This limiter.
     Ratelimit(Store),
-    /// This limiter with `lru` and a budget for new sources, which is off by default.
+    /// This limiter with `lru`, which drops what is over a small budget for new sources.
     NewSources,
     /// A dynamic set of nftables at ingress, the earliest of its hooks.
     Nftables,
@@ -73,7 +75,7 @@ impl Kind {
             Limit::Wide => &[Self::NoLimiter],
         };
         let budgeted = match sources {
-            Sources::Flood => &[Self::NewSources][..],
+            Sources::Flood => &[Self::NoLimiter, Self::NewSources][..],
             _ => &[],
         };
         let stores = Store::ALL.map(Self::Ratelimit);
@@ -98,7 +100,7 @@ impl Kind {
             Self::DropAfterALook => "drop after a look",
             Self::Ratelimit(Store::Lru) => "ratelimit lru",
             Self::Ratelimit(Store::Compact) => "ratelimit compact",
-            Self::NewSources => "ratelimit lru, new_sources",
+            Self::NewSources => "ratelimit lru, drops new",
             Self::NoLimiter => "no limiter",
             Self::Nftables => "nftables",
             Self::Hashlimit => "iptables hashlimit",
@@ -117,9 +119,16 @@ impl Contender {
             Kind::EmptyDrop => drop_all(&lab, object, "drop"),
             Kind::DropAfterALook => drop_all(&lab, object, "drop_after_a_look"),
             Kind::NoLimiter => receive_without_xdp(&lab).map(|()| Loaded::Rules),
-            Kind::Ratelimit(store) => ratelimit(&lab, &scenario(store, limit, capacity, "")),
+            Kind::Ratelimit(store) => {
+                let new_sources = match sources {
+                    Sources::Flood => NewSources::Default,
+                    _ => NewSources::Ample,
+                };
+                ratelimit(&lab, &scenario(store, limit, capacity, new_sources))
+            }
             Kind::NewSources => {
-                ratelimit(&lab, &scenario(Store::Lru, limit, capacity, NEW_SOURCES))
+                let scenario = scenario(Store::Lru, limit, capacity, NewSources::Few);
+                ratelimit(&lab, &scenario)
             }
             Kind::Nftables => nftables(&lab, limit, capacity),
             Kind::Hashlimit => hashlimit(&lab, limit, capacity),
@@ -171,14 +180,15 @@ fn ratelimit(lab: &Lab, scenario: &Scenario) -> Result<Loaded> {
     Ok(Loaded::Ratelimit(Box::new(installation)))
 }
 
-fn scenario(store: Store, limit: Limit, capacity: u32, more: &str) -> Scenario {
+fn scenario(store: Store, limit: Limit, capacity: u32, new_sources: NewSources) -> Scenario {
     let amount = match limit {
         Limit::Narrow => "packets = 1, per = \"1h\"",
         Limit::Wide => "packets = 1_000_000, per = \"1s\"",
     };
     let limits = format!("{{ {amount}, algorithm = \"token-bucket\" }}");
-    let toml = format!("{more}\n[policy.default]\nlimits = [{limits}]");
-    Scenario::new(store, "live", toml).capacity(capacity)
+    let toml = format!("[policy.default]\nlimits = [{limits}]");
+    let scenario = Scenario::new(store, "live", toml).capacity(capacity);
+    scenario.new_sources(new_sources)
 }
 
 fn drop_all(lab: &Lab, object: &[u8], name: &str) -> Result<Loaded> {

@@ -44,7 +44,7 @@ pub struct Parts {
 /// ```
 /// use ratelimit_cluster::budget::{Division, Limit, division::{Wish, divide}};
 ///
-/// let limit = Limit { amount: 1000, division: Division::Equal };
+/// let limit = Limit { amount: 1000, division: Division::Equal, window: 1000 };
 /// let wish = |demand, place| Wish { claim: 0, demand, place };
 /// // Two nodes that want much share what a third one leaves.
 /// let parts = divide(&limit, 3, wish(900, 0), &[(wish(900, 1), 1), (wish(200, 2), 1)], 0);

@@ -1,13 +1,17 @@
 //! The periods of one node: counts become reports, reports become shares.
 
+mod dividing;
+mod rate;
+mod reporting;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::division::{Parts, Wish, divide};
+use self::rate::Rate;
 use super::members::{Members, Views};
 use super::reports::{PERIODS, Reports};
-use super::{Count, Entry, Fallback, Limit, Report, Share};
+use super::{Count, Entry, Fallback, Held, Limit, Report, Share};
 use crate::key::Key;
-use crate::message::{ENTRIES_MAX, Refusal};
+use crate::message::Refusal;
 use crate::name::NodeName;
 use crate::time::Millis;
 
@@ -24,6 +28,14 @@ struct Own<K> {
     known: BTreeSet<K>,
 }
 
+/// What this host used of keys.
+struct Used<'a, K, H> {
+    /// Of the windows that are running until the end of the period that begins.
+    held: &'a H,
+    /// What passed in the period that is over.
+    passed: BTreeMap<K, u64>,
+}
+
 /// What one node knows and does about budgets.
 #[derive(Clone, Debug)]
 pub struct Budget<K> {
@@ -37,8 +49,12 @@ pub struct Budget<K> {
     reports: Reports<K>,
     own: BTreeMap<u64, Own<K>>,
     shares: BTreeMap<K, Share>,
+    /// What of each key the others leave to this node in this period, with what it holds.
+    reserved: BTreeMap<K, u64>,
     /// What the others have of the keys that the last division was about.
     others: BTreeMap<K, u64>,
+    /// What may pass of each of these keys, on all nodes together and in the long run.
+    rates: BTreeMap<K, Rate>,
     fallback: Option<Fallback>,
     /// By how many a limit is divided where a key has no share of its own, in this period and after it.
     sizes: (u64, u64),
@@ -80,7 +96,9 @@ impl<K: Key> Budget<K> {
             reports,
             own,
             shares,
+            reserved: BTreeMap::new(),
             others: BTreeMap::new(),
+            rates: BTreeMap::new(),
             fallback: Some(Fallback::NoClock),
             sizes: (size, size),
         }
@@ -202,6 +220,7 @@ impl<K: Key> Budget<K> {
         monotonic: Millis,
         context: u64,
         limit: impl Fn(&K) -> Option<Limit>,
+        held: impl Fn(&K) -> Held,
         counts: Vec<Count<K>>,
     ) -> Option<Report<K>> {
         if !self.is_over(cluster) {
@@ -221,230 +240,22 @@ impl<K: Key> Budget<K> {
         self.members.period_over();
         self.reports.keep_around(period);
         self.own.retain(|of, _| of.abs_diff(period) <= PERIODS);
-        let report = self.report(period.saturating_sub(1), &limit, counts);
-        self.divide(period, &limit);
-        report
-    }
-
-    /// What is reported of the period that is over, and promised for the one after next.
-    fn report(
-        &mut self,
-        period: u64,
-        limit: &impl Fn(&K) -> Option<Limit>,
-        counts: Vec<Count<K>>,
-    ) -> Option<Report<K>> {
-        if period < self.reports_from {
-            return None;
-        }
-        let (view, size) = (self.members.view(), self.members.size());
-        let members: Vec<_> = self.members.names().iter().cloned().collect();
-        let before: Vec<_> = members
-            .iter()
-            .map(|name| self.report_of(period.saturating_sub(1), name, view))
-            .collect();
-        let unheard = members
-            .iter()
-            .zip(&before)
-            .enumerate()
-            .filter(|(_, (name, report))| report.is_none() && **name != self.me);
-        let unheard: Vec<_> = unheard
-            .filter_map(|(place, _)| u16::try_from(place).ok())
-            .collect();
-        let mut entries: Vec<_> = counts
-            .into_iter()
-            .filter_map(|count| {
-                let limit = limit(&count.key)?;
-                let demand = count
-                    .admitted
-                    .saturating_add(count.refused)
-                    .min(limit.amount);
-                let share = self
-                    .shares
-                    .get(&count.key)
-                    .map_or(limit.equal(self.sizes.0), |share| share.amount);
-                let is_busy = demand.saturating_mul(2) > share.min(limit.equal(size));
-                is_busy.then(|| Entry {
-                    claim: self.claim(&limit, size, demand, &count.key, &members, &before),
-                    key: count.key,
-                    demand,
-                })
-            })
-            .collect();
-        entries.sort_by(|one, other| {
-            other
-                .demand
-                .cmp(&one.demand)
-                .then_with(|| one.key.cmp(&other.key))
-        });
-        entries.truncate(ENTRIES_MAX);
-        entries.sort_by(|one, other| one.key.cmp(&other.key));
-        entries.dedup_by(|one, other| one.key == other.key);
-        let report = Report {
-            period,
-            view,
-            unheard,
-            entries,
-        };
-        let known = before
-            .into_iter()
-            .flatten()
-            .flat_map(|report| &report.entries)
-            .map(|entry| &entry.key);
-        let known = known
-            .filter(|key| report.entry(key).is_none())
-            .cloned()
-            .collect();
-        self.own.insert(
-            period,
-            Own {
-                report: report.clone(),
-                members,
-                size,
-                known,
-            },
-        );
-        Some(report)
-    }
-
-    /// What is claimed of a busy key: its part if nobody claimed anything, within what is everybody's right.
-    fn claim(
-        &self,
-        limit: &Limit,
-        size: u64,
-        demand: u64,
-        key: &K,
-        members: &[NodeName],
-        before: &[Option<&Report<K>>],
-    ) -> u64 {
-        let mut others = Vec::new();
-        let mut missing = size - members.len() as u64;
-        let mut mine = wish(0, demand, 0);
-        for ((name, report), place) in members.iter().zip(before).zip(0..) {
-            match report {
-                _ if *name == self.me => mine.place = place,
-                Some(report) => {
-                    let entry = report.entry(key);
-                    others.extend(entry.map(|entry| (wish(0, entry.demand, place), 1)));
-                }
-                None => missing += 1,
-            }
-        }
-        others.push((wish(0, limit.amount, 0), missing));
-        let parts = divide(limit, size, mine, &others, 0);
-        parts.mine.clamp(limit.newcomer(size), limit.equal(size))
-    }
-
-    /// The shares of a period, from the reports of two periods before, and what holds after it.
-    fn divide(&mut self, period: u64, limit: &impl Fn(&K) -> Option<Limit>) {
-        let size = self.members.size();
-        let mut amounts = BTreeMap::new();
         let before = core::mem::take(&mut self.shares);
-        self.others.clear();
-        self.fallback = self.why_fallback(period);
-        if let Some(own) = self.own.get(&period.saturating_sub(2)) {
-            self.sizes.0 = own.size.max(size);
-            let of = period.saturating_sub(2);
-            let busy = own.report.entries.iter().map(|entry| &entry.key);
-            let parts = busy.chain(&own.known).filter_map(|key| {
-                let limit = limit(key)?;
-                let mut parts = self.parts(of, own, key, &limit);
-                if own.known.contains(key) {
-                    parts.mine = limit.newcomer(own.size);
-                }
-                Some((key.clone(), parts))
-            });
-            for (key, Parts { mine, others }) in parts.collect::<Vec<_>>() {
-                self.others.insert(key.clone(), others);
-                amounts.insert(key, mine);
-            }
-        } else {
-            self.sizes.0 = self.sizes.1.max(size);
-            let held = before.into_iter().filter_map(|(key, share)| {
-                let most = limit(&key)?.equal(self.sizes.0);
-                Some((key, share.then.min(most)))
-            });
-            amounts.extend(held);
-        }
-        let mut then = BTreeMap::new();
-        if let Some(own) = self.own.get(&period.saturating_sub(1)) {
-            self.sizes.1 = own.size;
-            then.extend(
-                own.report
-                    .entries
-                    .iter()
-                    .map(|entry| (entry.key.clone(), entry.claim)),
-            );
-            then.extend(
-                own.known
-                    .iter()
-                    .filter_map(|key| Some((key.clone(), limit(key)?.newcomer(own.size)))),
-            );
-        } else {
-            // Nothing was promised for the next period, so what held before holds on.
-            self.sizes.1 = self.sizes.1.max(size);
-            then.clone_from(&amounts);
-            then.retain(|key, amount| {
-                limit(key).is_some_and(|limit| {
-                    *amount = (*amount).min(limit.equal(self.sizes.1));
-                    true
-                })
-            });
-        }
-        let keys: BTreeSet<_> = amounts.keys().chain(then.keys()).cloned().collect();
-        for key in keys {
-            if let Some(default) = limit(&key).map(|limit| self.default_share(&limit)) {
-                let amount = amounts.get(&key).copied().unwrap_or(default.amount);
-                let then = then.get(&key).copied().unwrap_or(default.then);
-                self.shares.insert(
-                    key,
-                    Share {
-                        amount,
-                        until: self.lease_end,
-                        then,
-                    },
-                );
-            }
-        }
-    }
-
-    /// This node's part of a key that is busy somewhere, and what the others have. What it does not know of another one is taken for the
-    /// worst.
-    fn parts(&self, period: u64, own: &Own<K>, key: &K, limit: &Limit) -> Parts {
-        let (equal, view) = (limit.equal(own.size), own.report.view);
-        let mine = own.report.entry(key);
-        let my_place = own.members.binary_search(&self.me).unwrap_or_default();
-        // Who heard that this node was busy with the key keeps the newcomer's part of it, if it is not busy itself.
-        let told = self
-            .own
-            .get(&period.saturating_sub(1))
-            .filter(|own| own.report.view == view && own.report.entry(key).is_some());
-        let mut others = Vec::new();
-        let mut missing = own.size - own.members.len() as u64;
-        let mut idle = 0;
-        for (name, place) in own.members.iter().zip(0..) {
-            if *name == self.me {
-                continue;
-            }
-            let Some(report) = self.report_of(period, name, view) else {
-                missing += 1;
-                continue;
-            };
-            if let Some(entry) = report.entry(key) {
-                others.push((wish(entry.claim.min(equal), entry.demand, place), 1));
-                continue;
-            }
-            let has_heard = told.is_some() && report.has_heard(my_place);
-            idle += if has_heard {
-                limit.newcomer(own.size)
-            } else {
-                equal
-            };
-        }
-        others.push((wish(equal, limit.amount, 0), missing));
-        let (claim, demand) =
-            mine.map_or((limit.newcomer(own.size), 0), |it| (it.claim, it.demand));
-        let mine = wish(claim, demand, my_place as u64);
-        divide(limit, own.size, mine, &others, idle)
+        let passed = counts.iter().map(|count| (count.key.clone(), count.passed));
+        let used = Used {
+            held: &held,
+            passed: passed.collect(),
+        };
+        let mut amounts = self.divide(period, &limit, before, &used);
+        let report = self.report(
+            period.saturating_sub(1),
+            &limit,
+            &used,
+            counts,
+            &mut amounts,
+        );
+        self.lease(period, &limit, &amounts);
+        report
     }
 
     /// Why the division of a period can only take the others for the worst.
@@ -473,13 +284,5 @@ impl<K: Key> Budget<K> {
                 .filter(|report| report.view == view);
         }
         self.reports.of(period, name, view)
-    }
-}
-
-fn wish(claim: u64, demand: u64, place: u64) -> Wish {
-    Wish {
-        claim,
-        demand,
-        place,
     }
 }

@@ -17,6 +17,7 @@ fn limit(amount: u64, is_equal: bool) -> Limit {
         } else {
             Division::Proportional
         },
+        window: 1_000,
     }
 }
 
@@ -182,8 +183,16 @@ impl Two {
                 key: vec![7],
                 admitted: 0,
                 refused: demand,
+                passed: 0,
             };
-            let report = node.advance(period * 1000, period * 1000, 0, limit, vec![count]);
+            let report = node.advance(
+                period * 1000,
+                period * 1000,
+                0,
+                limit,
+                |_| Held::default(),
+                vec![count],
+            );
             self.told.extend(report);
         }
     }

@@ -66,9 +66,11 @@ impl<K: Key> Cluster<K> {
         if let Some(time) = time.filter(|_| is_new) {
             let context = host.limits() ^ self.config.period.rotate_left(32);
             let counts = host.counts();
-            report =
-                self.budget
-                    .advance(time, now.monotonic, context, |key| host.limit(key), counts);
+            let (limit, held) = (|key: &K| host.limit(key), |key: &K| host.held(key));
+            let monotonic = now.monotonic;
+            report = self
+                .budget
+                .advance(time, monotonic, context, limit, held, counts);
             self.statements.forget_ended(now.wall);
             self.judge_nodes(now.wall);
         }

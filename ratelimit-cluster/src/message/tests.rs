@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::budget::Count;
+use crate::budget::{Count, Held};
 use crate::cluster::Host;
 use crate::statements::{Bounds, Guard};
 use crate::{Arrival, Cluster, Config, Memory, Now};
@@ -33,6 +33,10 @@ impl Host<Vec<u8>> for Nothing {
 
     fn counts(&mut self) -> Vec<Count<Vec<u8>>> {
         Vec::new()
+    }
+
+    fn held(&self, _: &Vec<u8>) -> Held {
+        Held::default()
     }
 }
 
@@ -98,6 +102,8 @@ fn a_message_is_read_as_it_was_written() {
             key: vec![4],
             claim: 5,
             demand: u64::MAX,
+            held: 6,
+            passed: 7,
         }],
     };
     let stated = Stated {
@@ -300,7 +306,7 @@ proptest! {
     /// A body that was right, with some bytes changed, left out and put in.
     #[test]
     fn a_changed_body_never_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..3), 1..8)) {
-        let report = Report { period: 7, view: 9, unheard: vec![1], entries: vec![Entry { key: vec![4; 8], claim: 5, demand: 6 }; 1] };
+        let report = Report { period: 7, view: 9, unheard: vec![1], entries: vec![Entry { key: vec![4; 8], claim: 5, demand: 6, held: 7, passed: 8 }; 1] };
         for body in [ban(1), Body::Report(report, Stated::default())] {
             let mut bytes = body.write();
             for (place, byte, kind) in &changes {

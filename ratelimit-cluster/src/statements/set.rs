@@ -193,6 +193,28 @@ impl<K: Key> StatementSet<K> {
         Some(last.author.clone())
     }
 
+    /// The lift by others of what a node said and would hold still, where the node lifts it no such way itself. It takes away what theirs
+    /// and the node's own lift do, and no more.
+    pub fn lift_by_others(
+        &self,
+        author: &NodeName,
+        subject: &Subject<K>,
+        wall: Millis,
+        counts: impl Fn(&NodeName) -> bool,
+    ) -> Option<Statement<K>> {
+        let lifter = self.lifter(author, subject, wall, counts)?;
+        let lift = self.find(&lifter, subject, Verb::Lifts)?;
+        let own = self.find(author, subject, Verb::Lifts);
+        let is_known = own.is_some_and(|own| own.stamp >= lift.stamp && own.until >= lift.until);
+        (!is_known).then(|| Statement {
+            subject: subject.clone(),
+            verb: Verb::Lifts,
+            stamp: lift.stamp,
+            until: own.map_or(lift.until, |own| own.until.max(lift.until)),
+            note: lift.note.clone(),
+        })
+    }
+
     /// Whether anything is held that a node stated about a subject.
     #[must_use]
     pub fn holds(&self, author: &NodeName, subject: &Subject<K>) -> bool {

@@ -40,9 +40,8 @@ impl Promising {
         };
         let (mut opened, mut used) = (0, 0);
         admitted.iter().all(|(at, cost)| {
-            let at = at - at % window.tick_ns();
-            if used == 0 || at >= opened + window.window_ns() {
-                (opened, used) = (at, 0);
+            if used == 0 || *at >= opened + window.window_ns() {
+                (opened, used) = (at - at % window.tick_ns(), 0);
             }
             used += cost;
             used <= self.amount

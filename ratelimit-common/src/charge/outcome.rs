@@ -50,6 +50,9 @@ impl Outcome {
     /// The same where such packets pass.
     pub const OVER_BUDGET_PASSED: Self = Self(2);
 
+    /// A class is exempt from limits.
+    pub const EXEMPT: Self = Self(3);
+
     /// The limit at `index` refused the packet.
     #[must_use]
     #[inline(always)]

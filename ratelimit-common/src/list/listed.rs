@@ -1,6 +1,6 @@
 //! What the lists say about an address at one time.
 
-use super::{ALLOWED, BANNED, FOUND, HAS_POLICY, POLICY, PROTECTED};
+use super::{ALLOWED, BANNED, DESTINATION_SHIFT, END_SHIFT, FOUND, HAS_POLICY, POLICY, PROTECTED};
 
 /// All of it in one word, which is 0 where there is no entry.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -58,5 +58,22 @@ impl Listed {
         } else {
             Some((self.0 & POLICY) as u32)
         }
+    }
+
+    /// The index of the policy of packets that go to the address; `None` where they have none.
+    #[must_use]
+    #[inline(always)]
+    pub const fn destination(self) -> Option<u32> {
+        match (self.0 >> DESTINATION_SHIFT & 0xffff) as u32 {
+            0 => None,
+            number => Some(number.wrapping_sub(1)),
+        }
+    }
+
+    /// The slot in which packets are counted that it decides about; 0 for none.
+    #[must_use]
+    #[inline(always)]
+    pub const fn slot(self) -> u16 {
+        (self.0 >> END_SHIFT & 0xffff) as u16
     }
 }

@@ -88,6 +88,73 @@ proptest! {
     }
 }
 
+/// Two destinations may have one place for their shares. What one of them has drawn is not lost to the other.
+#[test]
+fn destinations_that_share_a_place_each_admit_their_limit() {
+    const AMOUNT: u64 = 100_000;
+    let mut both = [7, 8].map(|scope| {
+        let limit = Limit::new(window(AMOUNT), Unit::Packets);
+        let policy = Policy::new(&[limit], scope, false).unwrap();
+        policy.in_shares(share_shift(1)).for_destination()
+    });
+    let first = NODE_POLICIES + 3;
+    both[0] = both[0].in_slot(first);
+    let mut others = SHARED_MAX..crate::layout::TOTALS_MAX;
+    let second = others.find(|slot| share_place(&both[1].in_slot(*slot)) == first);
+    both[1] = both[1].in_slot(second.unwrap());
+    assert_eq!(share_place(&both[1]), share_place(&both[0]));
+    let shares = Cell::new(Shares::default());
+    let words: [[Cell<u64>; LIMITS_MAX]; 2] = Default::default();
+    let mut admitted = [0; 2];
+    for _ in 0..AMOUNT + 500 {
+        for index in [0, 1] {
+            let node = OnePlace {
+                shares: &shares,
+                words: &words[index],
+            };
+            let arrival = Arrival {
+                at: Instant::from_nanos(SECOND),
+                bytes: 60,
+                classes: ClassSet::NONE,
+                settings: crate::Settings::default(),
+            };
+            let policy = Some(&both[index]);
+            let outcome = node.check(policy, &arrival);
+            if outcome.is_refused() {
+                let reason = outcome.refusal().unwrap().reason;
+                assert_eq!(reason, DropReason::DestinationLimited);
+            } else if !node.charge(policy, &arrival).is_refused() {
+                admitted[index] += 1;
+            }
+        }
+    }
+    assert_eq!(admitted, [AMOUNT; 2]);
+}
+
+/// Shares that have one place, whichever policy they are of.
+struct OnePlace<'a> {
+    shares: &'a Cell<Shares>,
+    words: &'a [Cell<u64>; LIMITS_MAX],
+}
+
+impl<'a> Node for OnePlace<'a> {
+    type Words = SharedWords<'a>;
+
+    fn words(&self, _: &Policy) -> Option<SharedWords<'a>> {
+        Some(SharedWords(self.words))
+    }
+
+    fn share(&self, _: &Policy, index: usize) -> Share {
+        self.shares.get()[index]
+    }
+
+    fn set_share(&self, _: &Policy, index: usize, share: Share) {
+        let mut all = self.shares.get();
+        all[index] = share;
+        self.shares.set(all);
+    }
+}
+
 struct FixedTimes {
     window_ns: u64,
     tick_ns: u64,
@@ -160,15 +227,15 @@ struct Cpu<'a> {
 impl<'a> Node for Cpu<'a> {
     type Words = SharedWords<'a>;
 
-    fn words(&self, _: u32) -> Option<SharedWords<'a>> {
+    fn words(&self, _: &Policy) -> Option<SharedWords<'a>> {
         Some(SharedWords(&self.machine.words))
     }
 
-    fn share(&self, index: usize) -> Share {
+    fn share(&self, _: &Policy, index: usize) -> Share {
         self.machine.shares[self.cpu].get()[index]
     }
 
-    fn set_share(&self, index: usize, share: Share) {
+    fn set_share(&self, _: &Policy, index: usize, share: Share) {
         let shares = &self.machine.shares[self.cpu];
         let mut all = shares.get();
         all[index] = share;

@@ -1,4 +1,4 @@
-//! Both ends of a TCP connection: what its socket is found by.
+//! Both ends of a TCP connection or of a UDP datagram: what its socket is found by.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -24,19 +24,41 @@ pub struct Connection<A> {
 const _: () = assert!(size_of::<Connection<Ipv4>>() == 12);
 const _: () = assert!(size_of::<Connection<Ipv6>>() == 36);
 
-impl Connection<Ipv4> {
-    /// The connection of the packet in `frame`, a cursor at its front. `None` when it is no TCP segment, is not whole, or its
-    /// ports are cut off.
+/// Of which packets the ends are wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Wanted {
+    /// Of whole TCP segments.
+    Segment = 0,
+    /// Of UDP datagrams, and of the first fragments of some.
+    Datagram = 1,
+}
+
+impl Wanted {
+    /// Those with this number.
     #[must_use]
     #[inline(always)]
-    pub fn of_ipv4(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<Self> {
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            0 => Self::Segment,
+            _ => Self::Datagram,
+        }
+    }
+}
+
+impl Connection<Ipv4> {
+    /// The connection of the packet in `frame`, a cursor at its front. `None` when it is none of those that are
+    /// `wanted`, or its ports are cut off.
+    #[must_use]
+    #[inline(always)]
+    pub fn of_ipv4(frame: Cursor<'_>, link_layer: LinkLayer, wanted: Wanted) -> Option<Self> {
         let mut cursor = frame;
         let Ok(Payload::Ipv4) = payload(&mut cursor, link_layer) else {
             return None;
         };
         let addresses = ipv4::addresses(cursor)?;
         let flow = ipv4::flow(&mut cursor)?;
-        Self::of_segment(addresses, flow.upper, frame)
+        Self::of_upper(addresses, flow.upper, frame, wanted)
     }
 }
 
@@ -48,6 +70,7 @@ impl Connection<Ipv6> {
     pub fn of_ipv6<'a>(
         frame: Cursor<'a>,
         link_layer: LinkLayer,
+        wanted: Wanted,
         walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
         within: impl FnOnce(UpperLayer) -> UpperLayer,
     ) -> Option<Self> {
@@ -57,14 +80,23 @@ impl Connection<Ipv6> {
         };
         let addresses = ipv6::addresses(cursor)?;
         let flow = ipv6::flow(&mut cursor, walk)?;
-        Self::of_segment(addresses, within(flow.upper), frame)
+        Self::of_upper(addresses, within(flow.upper), frame, wanted)
     }
 }
 
 impl<A> Connection<A> {
     #[inline(always)]
-    fn of_segment(addresses: [A; 2], upper: UpperLayer, frame: Cursor<'_>) -> Option<Self> {
-        if !upper.is_tcp() || upper.fragment != Fragment::Whole {
+    fn of_upper(
+        addresses: [A; 2],
+        upper: UpperLayer,
+        frame: Cursor<'_>,
+        wanted: Wanted,
+    ) -> Option<Self> {
+        let is_wanted = match wanted {
+            Wanted::Segment => upper.is_tcp() && upper.fragment == Fragment::Whole,
+            Wanted::Datagram => upper.is_udp() && upper.fragment != Fragment::Later,
+        };
+        if !is_wanted {
             return None;
         }
         let ports = upper.ports(frame)?;
@@ -107,12 +139,31 @@ mod tests {
         assert_eq!(of_ipv6(TCP, &PORTS[..3]), None);
     }
 
+    #[test]
+    fn a_datagram_has_two_ends_and_its_first_fragment_too() {
+        let datagram = |fragment| ends_of_ipv4(17, fragment, &PORTS, Wanted::Datagram);
+        let ports = |connection: Connection<Ipv4>| connection.ports;
+        assert_eq!(datagram([0, 0]).map(ports), Some([[0xc0, 0x01], [0, 80]]));
+        assert_eq!(datagram([0x20, 0]).map(ports), datagram([0, 0]).map(ports));
+        assert_eq!(datagram([0, 1]), None);
+        assert_eq!(ends_of_ipv4(TCP, [0, 0], &PORTS, Wanted::Datagram), None);
+    }
+
     fn of_ipv4(protocol: u8, fragment: [u8; 2], ports: &[u8]) -> Option<Connection<Ipv4>> {
+        ends_of_ipv4(protocol, fragment, ports, Wanted::Segment)
+    }
+
+    fn ends_of_ipv4(
+        protocol: u8,
+        fragment: [u8; 2],
+        ports: &[u8],
+        wanted: Wanted,
+    ) -> Option<Connection<Ipv4>> {
         let [flags, offset] = fragment;
         let header = [0x45, 0, 0, 0, 0, 0, flags, offset, 64, protocol, 0, 0];
         let ends = [192, 0, 2, 1, 198, 51, 100, 7];
         let frame = frame([0x08, 0], &[&header, &ends, ports]);
-        Connection::of_ipv4(Cursor::new(&frame), LinkLayer::Ethernet)
+        Connection::of_ipv4(Cursor::new(&frame), LinkLayer::Ethernet, wanted)
     }
 
     fn of_ipv6(protocol: u8, ports: &[u8]) -> Option<Connection<Ipv6>> {
@@ -121,6 +172,7 @@ mod tests {
         Connection::of_ipv6(
             Cursor::new(&frame),
             LinkLayer::Ethernet,
+            Wanted::Segment,
             ipv6::walk,
             |upper| upper,
         )

@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
 use super::Payload;
-use crate::{Cursor, DropReason};
+use crate::{Cursor, DropReason, class::NO_VLAN};
 
 /// The most VLAN tags that are looked through: a service tag and a customer tag (802.1ad).
 pub const VLAN_TAGS_MAX: usize = 2;
@@ -14,6 +14,9 @@ const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 /// The service tag of equipment from before 802.1ad.
 const ETHERTYPE_QINQ_OLD: u16 = 0x9100;
+
+/// The bits of a tag that name the VLAN.
+const VLAN_ID: u16 = 0x0fff;
 
 #[derive(FromBytes, Immutable, Unaligned)]
 #[repr(C)]
@@ -52,6 +55,18 @@ pub fn payload(cursor: &mut Cursor<'_>) -> Result<Payload, DropReason> {
         deeper if is_vlan(deeper) => Err(DropReason::VlanDepth),
         _ => Ok(Payload::Other),
     }
+}
+
+/// The outermost VLAN of the frame at `cursor`, or [`NO_VLAN`]. A tag of priority alone (802.1p) says 0.
+#[inline(always)]
+pub fn vlan(mut cursor: Cursor<'_>) -> u32 {
+    match cursor.take::<Ethernet>() {
+        Some(header) if is_vlan(u16::from_be_bytes(header.ethertype)) => {}
+        _ => return NO_VLAN,
+    }
+    cursor.take::<Vlan>().map_or(NO_VLAN, |tag| {
+        u32::from(u16::from_be_bytes(tag.control) & VLAN_ID)
+    })
 }
 
 #[inline(always)]

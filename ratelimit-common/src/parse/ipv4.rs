@@ -2,6 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
+use super::headers::Numbers;
 use super::transport::{Fragment, UpperLayer};
 use crate::{Cursor, Flow, Ipv4, flow::Content};
 
@@ -24,6 +25,10 @@ struct Header {
     destination: Ipv4,
 }
 
+/// Bytes of a header without options.
+pub const HEADER_BYTES: u16 = 20;
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
+
 /// The flow of the packet at `cursor`; `None` when its header is cut.
 #[inline(always)]
 #[must_use]
@@ -32,6 +37,7 @@ pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
     let header: &Header = cursor.take()?;
     Some(Flow {
         source: header.source,
+        destination: header.destination,
         content: Content::Ordinary,
         upper: UpperLayer {
             protocol: header.protocol,
@@ -47,6 +53,17 @@ pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
 pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv4; 2]> {
     let header: &Header = cursor.take()?;
     Some([header.source, header.destination])
+}
+
+/// What the header at `cursor` says of the packet's bytes, its time to live and its type of service; 0 when it is cut.
+#[inline(always)]
+#[must_use]
+pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
+    let Some(header) = cursor.take::<Header>() else {
+        return Numbers::default();
+    };
+    let length = u16::from_be_bytes(header.total_length);
+    Numbers::new(length, header.time_to_live, header.service)
 }
 
 impl Header {

@@ -2,6 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
+use super::headers::Numbers;
 use super::transport::{Fragment, UpperLayer};
 use crate::{Cursor, Flow, Ipv6, flow::Content};
 
@@ -34,6 +35,9 @@ struct FixedHeader {
     destination: Ipv6,
 }
 
+const FIXED_HEADER_BYTES: u16 = 40;
+const _: () = assert!(size_of::<FixedHeader>() == FIXED_HEADER_BYTES as usize);
+
 #[derive(FromBytes, Immutable, Unaligned)]
 #[repr(C)]
 struct Extension {
@@ -63,6 +67,7 @@ pub fn flow<'a>(
     if !is_extension(header.next_header) {
         return Some(Flow {
             source: header.source,
+            destination: header.destination,
             content: content(header, *cursor),
             upper: Walk::ended(cursor, header.next_header).upper,
         });
@@ -78,6 +83,7 @@ pub fn flow<'a>(
     }
     Some(Flow {
         source: header.source,
+        destination: header.destination,
         content: if is_complete {
             Content::Ordinary
         } else {
@@ -93,6 +99,18 @@ pub fn flow<'a>(
 pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv6; 2]> {
     let header: &FixedHeader = cursor.take()?;
     Some([header.source, header.destination])
+}
+
+/// What the header at `cursor` says of the packet's bytes with itself, its hop limit and its traffic class; 0 when it is cut.
+#[inline(always)]
+#[must_use]
+pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
+    let Some(header) = cursor.take::<FixedHeader>() else {
+        return Numbers::default();
+    };
+    let length = u16::from_be_bytes(header.payload_length).saturating_add(FIXED_HEADER_BYTES);
+    let [first, second, ..] = header.version_class_label;
+    Numbers::new(length, header.hop_limit, first << 4 | second >> 4)
 }
 
 /// What stands right behind the fixed header. Neighbour discovery has no extension headers: nobody sends it with any, and a

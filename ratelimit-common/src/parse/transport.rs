@@ -5,23 +5,27 @@ use zerocopy::{FromBytes, Immutable, Unaligned};
 
 use crate::{Cursor, class::NO_PORT};
 
-const TCP: u8 = 6;
+const ICMP: u8 = 1;
+pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
 const DCCP: u8 = 33;
+const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
-const FIN: u8 = 1 << 0;
-const SYN: u8 = 1 << 1;
-const RST: u8 = 1 << 2;
+pub(crate) const FIN: u8 = 1 << 0;
+pub(crate) const SYN: u8 = 1 << 1;
+pub(crate) const RST: u8 = 1 << 2;
 const PSH: u8 = 1 << 3;
-const ACK: u8 = 1 << 4;
+pub(crate) const ACK: u8 = 1 << 4;
 const URG: u8 = 1 << 5;
 /// The flags without those of congestion notification (RFC 3168), which may come with any of them.
 const FLAGS: u8 = FIN | SYN | RST | PSH | ACK | URG;
 
 /// Where the flags of a TCP header end.
 const FLAGS_END: u16 = 14;
+/// Bytes of both ports.
+const PORTS_BYTES: u16 = 4;
 
 /// What stands behind the network header and its extension headers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,7 +72,7 @@ impl Fragment {
     /// The one with this number.
     #[must_use]
     #[inline(always)]
-    pub const fn from_number(number: u8) -> Self {
+    pub const fn from_number(number: u32) -> Self {
         match number {
             0 => Self::Whole,
             1 => Self::First,
@@ -97,11 +101,11 @@ pub struct Kind(u32);
 
 impl Kind {
     /// The number of kinds: each has an [`index`](Self::index) below.
-    pub const COUNT: u32 = 1 << 11;
+    pub const COUNT: u32 = 1 << 12;
 
     const SYN: u32 = 1 << 8;
     const INVALID: u32 = 1 << 9;
-    const FRAGMENT: u32 = 1 << 10;
+    const FRAGMENT_SHIFT: u32 = 10;
 
     /// The kind with this index; `None` from [`COUNT`](Self::COUNT) on.
     #[must_use]
@@ -144,12 +148,94 @@ impl Kind {
     /// A part of a fragmented packet, be it the first.
     #[must_use]
     pub const fn is_fragment(self) -> bool {
-        self.0 & Self::FRAGMENT != 0
+        !matches!(self.fragment(), Fragment::Whole)
+    }
+
+    /// Which part of its packet it is.
+    #[must_use]
+    pub const fn fragment(self) -> Fragment {
+        Fragment::from_number(self.0 >> Self::FRAGMENT_SHIFT)
+    }
+
+    #[inline(always)]
+    const fn new(protocol: u8, fragment: Fragment) -> Self {
+        Self(protocol as u32 | (fragment as u32) << Self::FRAGMENT_SHIFT)
     }
 
     #[inline(always)]
     const fn with(self, flag: u32, set: bool) -> Self {
         if set { Self(self.0 | flag) } else { self }
+    }
+}
+
+/// What the upper layer says besides: the flags of TCP, or the type and the code of ICMP.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Details(u32);
+
+impl Details {
+    /// The number of them: each has an [`index`](Self::index) below.
+    pub const COUNT: u32 = Self::NONE.0 + 1;
+
+    /// Of another protocol, a later fragment, or a header that is cut off.
+    pub const NONE: Self = Self(Self::HIDDEN.0 + 1);
+
+    /// The flags of TCP that come in a later fragment. They may be any.
+    pub const HIDDEN: Self = Self(Self::FLAGS + (1 << 8));
+
+    /// Types and codes of ICMP lie in front of it.
+    const FLAGS: u32 = 1 << 16;
+
+    /// A message of ICMP or ICMP for IPv6; which of them, its protocol says.
+    #[must_use]
+    #[inline(always)]
+    pub const fn icmp(kind: u8, code: u8) -> Self {
+        Self(u16::from_be_bytes([kind, code]) as u32)
+    }
+
+    /// A segment of TCP with these flags.
+    #[must_use]
+    #[inline(always)]
+    pub const fn tcp(flags: u8) -> Self {
+        Self(Self::FLAGS | flags as u32)
+    }
+
+    /// Their place in an array.
+    #[must_use]
+    #[inline(always)]
+    pub const fn index(self) -> u32 {
+        self.0
+    }
+
+    /// Those with this index; [`NONE`](Self::NONE) from [`COUNT`](Self::COUNT) on.
+    #[must_use]
+    pub const fn from_index(index: u32) -> Self {
+        if index < Self::COUNT {
+            Self(index)
+        } else {
+            Self::NONE
+        }
+    }
+
+    /// The type and the code, where they are those of ICMP.
+    #[must_use]
+    pub const fn icmp_type_and_code(self) -> Option<[u8; 2]> {
+        if self.0 < Self::FLAGS {
+            let [.., kind, code] = self.0.to_be_bytes();
+            Some([kind, code])
+        } else {
+            None
+        }
+    }
+
+    /// The flags, where they are known.
+    #[must_use]
+    pub const fn tcp_flags(self) -> Option<u8> {
+        let [.., above, flags] = self.0.to_be_bytes();
+        if self.0 >= Self::FLAGS && above == 0 {
+            Some(flags)
+        } else {
+            None
+        }
     }
 }
 
@@ -178,6 +264,13 @@ impl UpperLayer {
         self.protocol == TCP
     }
 
+    /// Whether it is UDP.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_udp(&self) -> bool {
+        self.protocol == UDP
+    }
+
     /// The ports in `frame`, a cursor at its front: the one it comes from, and the one it goes to. The protocol is one that
     /// has ports. `None` where they are cut off.
     #[must_use]
@@ -189,13 +282,37 @@ impl UpperLayer {
         Some([header.source, header.destination])
     }
 
+    /// What the header in `frame`, a cursor at its front, says besides ports.
+    #[must_use]
+    #[inline(always)]
+    pub fn details(&self, frame: Cursor<'_>) -> Details {
+        if self.fragment == Fragment::Later {
+            return Details::NONE;
+        }
+        let mut cursor = frame;
+        cursor.skip(self.offset & OFFSET_MAX);
+        match self.protocol {
+            ICMP | ICMPV6 => cursor
+                .take()
+                .map_or(Details::NONE, |[kind, code]: &[u8; 2]| {
+                    Details::icmp(*kind, *code)
+                }),
+            TCP if self.fragment == Fragment::Tiny => Details::HIDDEN,
+            TCP => {
+                cursor.skip(PORTS_BYTES);
+                let header = cursor.take::<TcpHeader>();
+                header.map_or(Details::NONE, |header| Details::tcp(header.flags))
+            }
+            _ => Details::NONE,
+        }
+    }
+
     /// Reads the transport header in `frame`, a cursor at its front. What is cut off is not known, and the packet still has
     /// a kind.
     #[must_use]
     #[inline(always)]
     pub fn transport(&self, frame: Cursor<'_>) -> Transport {
-        let kind =
-            Kind(u32::from(self.protocol)).with(Kind::FRAGMENT, self.fragment != Fragment::Whole);
+        let kind = Kind::new(self.protocol, self.fragment);
         let without_ports = Transport {
             kind,
             source_port: NO_PORT,
@@ -298,7 +415,7 @@ mod tests {
             Fragment::Later,
             Fragment::Tiny,
         ] {
-            assert_eq!(Fragment::from_number(fragment as u8), fragment);
+            assert_eq!(Fragment::from_number(fragment as u32), fragment);
         }
     }
 

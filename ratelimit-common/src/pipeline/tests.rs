@@ -7,17 +7,19 @@ use std::{vec, vec::Vec};
 
 use super::*;
 use crate::{
-    BanRule, Detected, InPlace, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey,
-    Standing, Tables, Unit,
+    BanRule, ClassSet, Detected, InPlace, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings,
+    SourceKey, Standing, Tables, Unit,
     absent::Absent,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    challenge::ChallengeState,
     charge::Words,
+    class::Property,
     detected::Detection,
     limit::LIMITS_MAX,
     list::Listed,
+    list::Slots,
     new_sources::Newcomer,
-    parse::transport::Kind,
     settings::OverBudget,
     store::{InsertError, SourceWords, Store},
 };
@@ -54,6 +56,62 @@ fn where_an_allow_has_ended_the_ban_beneath_it_holds() {
     let allowed = Verdict::Pass(PassReason::Allowed);
     check(&allowed_until(LATER), &[allowed; 2]);
     check(&allowed_until(EARLIER), &[BANNED; 2]);
+}
+
+#[test]
+fn a_packet_is_counted_for_what_decides_about_it() {
+    let slots = Slots::new(2, 3, 4);
+    let check_counted = |observe: bool, allowed, banned_until, expected: &[u16]| {
+        let fake = Fake {
+            settings: Settings::new(0, observe),
+            entry: Some(ListEntry::new(allowed, banned_until, Some(0)).counted_in(slots)),
+            ..Fake::new(1, false)
+        };
+        let frame = frame();
+        for slot in expected {
+            let _ = decide(Cursor::new(&frame), NOW, &fake);
+            assert_eq!(fake.entry_counters.take(), [(*slot, 34)]);
+        }
+        let open = Fake {
+            settings: fake.settings.with_pass_all(true),
+            ..fake
+        };
+        let _ = decide(Cursor::new(&frame), NOW, &open);
+        assert_eq!(
+            open.entry_counters.take(),
+            [],
+            "what passes all counts for no entry"
+        );
+    };
+    for observe in [false, true] {
+        check_counted(observe, false, None, &[4, 4, 4]);
+        check_counted(observe, false, Some(LATER), &[3, 3]);
+        check_counted(observe, true, Some(LATER), &[2, 2]);
+        check_counted(observe, false, Some(NOW), &[4, 4]);
+    }
+}
+
+#[test]
+fn a_packet_of_a_source_that_is_not_listed_is_counted_for_nothing() {
+    let fake = Fake::new(1, false);
+    check(&fake, &[CONFORMING, LIMITED]);
+    assert_eq!(fake.entry_counters.take(), []);
+}
+
+#[test]
+fn a_packet_that_a_policy_has_banned_did_not_meet_its_limits() {
+    let fake = Fake {
+        entry: Some(ListEntry::new(false, None, Some(0)).counted_in(Slots::new(0, 0, 4))),
+        ..Fake::banning()
+    };
+    check(&fake, &[CONFORMING, LIMITED, LIMITED, BANNED]);
+    let slots: Vec<u16> = fake
+        .entry_counters
+        .take()
+        .into_iter()
+        .map(|(slot, _)| slot)
+        .collect();
+    assert_eq!(slots, [4, 4, 4]);
 }
 
 #[test]
@@ -375,15 +433,13 @@ const ARRIVAL: Arrival = Arrival {
 const LATER: Instant = Instant::from_nanos(5_000_000_001);
 
 /// Sends packets of one source; each must get its verdict, and be counted once under it.
+fn frame() -> Vec<u8> {
+    let ipv4 = [&[0x45; 12][..], &[192, 0, 2, 1], &[0; 4]].concat();
+    [&[0; 12][..], &[0x08, 0], &ipv4].concat()
+}
+
 fn check(fake: &Fake, expected: &[Verdict]) {
-    let frame = [
-        &[0; 12][..],
-        &[0x08, 0],
-        &[0x45; 12],
-        &[192, 0, 2, 1],
-        &[0; 4],
-    ]
-    .concat();
+    let frame = frame();
     for verdict in expected {
         assert_eq!(decide(Cursor::new(&frame), NOW, fake), *verdict);
     }
@@ -425,6 +481,7 @@ struct Fake {
     detections: RefCell<Vec<Detection>>,
     samples: RefCell<Vec<DropReason>>,
     counted: RefCell<Vec<(Family, Verdict, u32)>>,
+    entry_counters: RefCell<Vec<(u16, u32)>>,
 }
 
 impl Fake {
@@ -449,6 +506,7 @@ impl Fake {
             detections: RefCell::default(),
             samples: RefCell::default(),
             counted: RefCell::new(vec![]),
+            entry_counters: RefCell::new(vec![]),
         }
     }
 
@@ -496,15 +554,7 @@ impl Tables for Fake {
 
     type Node<'a> = Absent;
 
-    fn classes_of(&self, _: Kind) -> ClassSet {
-        unreachable!()
-    }
-
-    fn classes_from(&self, _: u32) -> ClassSet {
-        unreachable!()
-    }
-
-    fn classes_to(&self, _: u32) -> ClassSet {
+    fn excluded(&self, _: Property, _: u32) -> ClassSet {
         unreachable!()
     }
 
@@ -530,6 +580,14 @@ impl Tables for Fake {
         self.counted
             .borrow_mut()
             .push((family, verdict, frame_bytes));
+    }
+
+    fn count_entry(&self, listed: Listed, frame_bytes: u32) {
+        if listed.slot() != 0 {
+            self.entry_counters
+                .borrow_mut()
+                .push((listed.slot(), frame_bytes));
+        }
     }
 }
 
@@ -619,6 +677,10 @@ impl FamilyTables<Ipv6> for Fake {
 }
 
 impl InPlace for Fake {}
+
+impl ChallengeState<Ipv4> for Fake {}
+
+impl ChallengeState<Ipv6> for Fake {}
 
 impl Store<Ipv4> for Fake {
     type Key<'a> = SourceKey<Ipv4>;

@@ -75,6 +75,7 @@ fn is_of(origin: &Origin, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::EntryCounter;
 
     #[test]
     fn a_filter_has_the_bans_of_which_everything_holds() {
@@ -99,6 +100,7 @@ mod tests {
     fn check(filter: &BanFilter, expected: bool) {
         let now = Timestamp::UNIX_EPOCH;
         let ban = Ban {
+            counter: EntryCounter::default(),
             prefix: "203.0.113.0/24".parse().unwrap(),
             until: Some(now + SignedDuration::from_secs(60)),
             since: now,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Allow, Ban, RuntimeEntry};
+use super::{Allow, Ban, EntryCounter, RuntimeEntry};
 use crate::prefix::Prefix;
 
 /// An entry of a table whose prefix covers an address.
@@ -33,5 +33,8 @@ pub enum Entry {
         /// Who set its runtime limits, until when and why; nothing of it is there where nobody did.
         #[serde(flatten)]
         runtime: Option<RuntimeEntry>,
+        /// The packets that were judged by it.
+        #[serde(flatten)]
+        counter: EntryCounter,
     },
 }

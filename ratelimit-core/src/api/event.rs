@@ -168,6 +168,13 @@ pub enum What {
         /// The user who did it; `None` when its time was over.
         by: Option<Arc<str>>,
     },
+    /// From here on TCP sources that are not verified are challenged: more connections were asked for than may be.
+    ChallengeBegan {
+        /// Beyond how many in a second, as it is written.
+        when: String,
+    },
+    /// Nobody is challenged any more.
+    ChallengeEnded,
     /// Whoever follows was too slow for events that are gone.
     Lost {
         /// How many.
@@ -325,6 +332,8 @@ impl What {
             | Self::TroubleEnded { .. }
             | Self::PassAllOn { .. }
             | Self::PassAllOff { .. }
+            | Self::ChallengeBegan { .. }
+            | Self::ChallengeEnded
             | Self::Lost { .. } => None,
         }
     }

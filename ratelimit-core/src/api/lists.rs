@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::EntryCounter;
 use crate::{
     lists::{Action, Connected},
     prefix::Prefix,
@@ -182,6 +183,9 @@ pub struct ListView {
     /// Those of them that do not hold for a connected network, and of which the configuration does not say that this is meant.
     #[serde(default)]
     pub connected_unsaid: usize,
+    /// The packets that matched one of its entries.
+    #[serde(flatten)]
+    pub counter: EntryCounter,
 }
 
 /// Names a list.

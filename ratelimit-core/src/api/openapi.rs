@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 use super::{
     Allow, AllowRequest, Applied, ApplyRequest, Attempt, Ban, BanFilter, BanRequest,
     CaptureRequest, Changed, Check, ClusterStatus, Detached, DiffRequest, Event, EventRequest,
-    ExportRequest, ImportRequest, Imported, LimitRequest, LimitTarget, ListTarget, ListView,
-    LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest, PassAllStatus, PolicyView,
-    PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest, Progress, ProtectedView,
-    Reloaded, RevokeRequest, Revoked, Setting, StatsRow, Status, SuggestRequest, Suggested,
-    TopRequest, TopSource, UnbanMatchingRequest,
+    ExportRequest, History, HistoryRequest, ImportRequest, Imported, LimitRequest, LimitTarget,
+    ListTarget, ListView, LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest, PassAllStatus,
+    PolicyView, PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest, Progress,
+    ProtectedView, Reloaded, RevokeRequest, Revoked, Setting, StatsRow, Status, SuggestRequest,
+    Suggested, TopRequest, TopSource, UnbanMatchingRequest,
 };
 
 const JSON: &str = "application/json";
@@ -145,6 +145,9 @@ pub fn document() -> Value {
     api.get("/v1/live", "What a dashboard shows, as server-sent events")
         .queries::<LiveRequest>()
         .answers_as::<String>("text/event-stream");
+    api.get("/v1/history", "What packets came in the last days")
+        .queries::<HistoryRequest>()
+        .answers::<History>();
     api.get("/v1/openapi.json", "This description")
         .answers::<Map<String, Value>>();
     api.finish()

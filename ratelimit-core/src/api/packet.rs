@@ -1,6 +1,6 @@
 //! A packet that is asked about.
 
-use std::fmt;
+use std::{fmt, net::IpAddr};
 
 use ratelimit_common::parse::transport::has_ports;
 use schemars::JsonSchema;
@@ -38,6 +38,9 @@ pub struct PacketRequest {
     /// The flags of a TCP segment, with commas between them: `syn,ack`. `none` is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flags: Option<String>,
+    /// The address that it goes to; without it, one that no destination has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<IpAddr>,
     /// The interface that it comes to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
@@ -129,6 +132,7 @@ impl fmt::Display for PacketRequest {
         let ports = |way, port: Option<u16>| port.map(|port| format!("{way} port {port}"));
         let words = [
             protocol,
+            self.to.map(|address| format!("to {address}")),
             ports("to", self.destination_port),
             ports("from", self.source_port),
             self.flags.as_ref().map(|flags| format!("with {flags}")),

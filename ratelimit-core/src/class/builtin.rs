@@ -1,19 +1,22 @@
 //! The classes that need no definition.
 
 use super::{
-    Class, ClassParts, Ports, TcpFlags,
+    Class, ClassParts, Fragments, Numbers, TcpFlags,
     catalogue::Selected,
     protocol::{ICMP, ICMPV6, TCP, UDP},
 };
 
 /// Their names.
-pub const BUILT_IN: [&str; 8] = [
+pub const BUILT_IN: [&str; 11] = [
     "tcp",
     "udp",
     "icmp",
     "tcp-syn",
+    "tcp-syn-ack",
+    "tcp-rst",
     "tcp-invalid",
     "fragments",
+    "later-fragments",
     "reflection",
     "other",
 ];
@@ -67,22 +70,26 @@ pub fn of(name: &str) -> Option<Selected> {
         tcp: Some(flags),
         ..ClassParts::default()
     };
+    let fragments = |fragments| ClassParts {
+        fragment: Some(fragments),
+        ..ClassParts::default()
+    };
     let parts = match name {
         "tcp" => protocols(&[TCP]),
         "udp" => protocols(&[UDP]),
         "icmp" => protocols(&[ICMP, ICMPV6]),
         "tcp-syn" => tcp(TcpFlags::Syn),
+        "tcp-syn-ack" => tcp(TcpFlags::SYN_ACK),
+        "tcp-rst" => tcp(TcpFlags::RST),
         "tcp-invalid" => tcp(TcpFlags::Invalid),
-        "fragments" => ClassParts {
-            fragment: Some(true),
-            ..ClassParts::default()
-        },
+        "fragments" => fragments(Fragments::Any),
+        "later-fragments" => fragments(Fragments::Later),
         "reflection" => ClassParts {
             source_ports: Some(
                 REFLECTORS
                     .iter()
                     .map(|port| *port..=*port)
-                    .collect::<Ports>(),
+                    .collect::<Numbers>(),
             ),
             ..protocols(&[UDP])
         },

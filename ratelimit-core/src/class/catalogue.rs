@@ -2,11 +2,27 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{BUILT_IN, Class, Match, builtin};
 
-/// The classes that a configuration names, besides the built-in ones.
+/// The classes that a configuration names, besides the built-in ones, and what becomes of some of them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Catalogue(BTreeMap<String, Class>);
+pub struct Catalogue {
+    classes: BTreeMap<String, Class>,
+    actions: BTreeMap<String, Action>,
+}
+
+/// What becomes of the packets of a class, instead of limits.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// They are dropped.
+    Drop,
+    /// They pass, and no limit counts them.
+    Exempt,
+}
 
 /// The packets that a limit counts.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,16 +41,48 @@ pub struct UnknownClass {
     pub name: String,
 }
 
+impl Action {
+    /// As it is said behind a class.
+    #[must_use]
+    pub const fn becomes(self) -> &'static str {
+        match self {
+            Self::Drop => ", dropped",
+            Self::Exempt => ", exempt from limits",
+        }
+    }
+}
+
 impl Catalogue {
     /// Gives a class a name.
     pub fn insert(&mut self, name: String, class: Class) {
-        self.0.insert(name, class);
+        self.classes.insert(name, class);
+    }
+
+    /// Says what becomes of the packets of the class with this name, be it a built-in one.
+    pub fn set_action(&mut self, name: String, action: Action) {
+        self.actions.insert(name, action);
+    }
+
+    /// What happens to the packets of the class `name` before any limit counts them.
+    #[must_use]
+    pub fn action(&self, name: &str) -> Option<Action> {
+        self.actions.get(name).copied()
+    }
+
+    /// The classes with an action, and their names.
+    pub fn actions(&self) -> impl Iterator<Item = (&str, Class, Action)> {
+        self.actions.iter().filter_map(|(name, action)| {
+            match self.select(&Match::Named(name.clone())) {
+                Ok(Selected::Class(class)) => Some((name.as_str(), class, *action)),
+                Ok(Selected::Other) | Err(_) => None,
+            }
+        })
     }
 
     /// The class of a name, where a configuration names it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Class> {
-        self.0.get(name)
+        self.classes.get(name)
     }
 
     /// The packets that `wanted` is about.
@@ -51,15 +99,20 @@ impl Catalogue {
         }
     }
 
-    /// The names that the configuration gives, with their classes.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Class)> {
-        self.0.iter().map(|(name, class)| (name.as_str(), class))
+    /// The classes of which the configuration says something, with their names and actions.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Class, Option<Action>)> {
+        let own = self.classes.iter().map(|(name, class)| {
+            let action = self.action(name);
+            (name.as_str(), class.clone(), action)
+        });
+        let built_in = self.actions().filter(|(name, ..)| self.get(name).is_none());
+        own.chain(built_in.map(|(name, class, action)| (name, class, Some(action))))
     }
 
     /// Every name, the built-in ones first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         BUILT_IN
             .into_iter()
-            .chain(self.0.keys().map(String::as_str))
+            .chain(self.classes.keys().map(String::as_str))
     }
 }

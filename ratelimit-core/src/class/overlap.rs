@@ -1,8 +1,8 @@
 //! Which packets belong to two classes.
 
 use ratelimit_common::{
-    class::{NO_PORT, PORTS},
-    parse::transport::{Kind, has_ports},
+    class::{NO_PORT, NO_VLAN, Property},
+    parse::transport::{Details, Kind, has_ports},
 };
 
 use super::{
@@ -14,34 +14,43 @@ impl Class {
     /// Whether every packet of this class belongs to `other` too.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
-        let ports = |own: &dyn Fn(u32) -> bool, others: &dyn Fn(u32) -> bool| {
-            (0..PORTS).all(|port| !own(port) || others(port))
-        };
-        kinds().all(|kind| !self.has_kind(kind) || other.has_kind(kind))
-            && ports(&|port| self.has_source_port(port), &|port| {
-                other.has_source_port(port)
-            })
-            && ports(&|port| self.has_destination_port(port), &|port| {
-                other.has_destination_port(port)
-            })
+        let mut asked = Property::ALL.into_iter().filter(|it| other.says(*it));
+        asked.all(|property| {
+            values(property).all(|value| !self.has(property, value) || other.has(property, value))
+        })
     }
 
     /// A packet that belongs to both, in words: `udp from port 53`. `None` when there is none.
     #[must_use]
     pub fn example_in_both(&self, other: &Self) -> Option<String> {
-        let source =
-            (0..NO_PORT).find(|port| self.has_source_port(*port) && other.has_source_port(*port));
-        let destination = (0..NO_PORT)
-            .find(|port| self.has_destination_port(*port) && other.has_destination_port(*port));
+        let both = [self, other];
+        let is_said = |property| both.iter().any(|class| class.says(property));
+        let common = |property: Property| {
+            let mut values = values(property).filter(move |value| match property {
+                Property::SourcePort | Property::DestinationPort => *value != NO_PORT,
+                Property::Vlan => *value != NO_VLAN,
+                _ => true,
+            });
+            values.find(|value| both.iter().all(|class| class.has(property, *value)))
+        };
+        let mut words = vec![];
+        for property in Property::ALL {
+            if property.is_of_headers() && is_said(property) {
+                words.push(text(property, common(property)?));
+            }
+        }
+        let source = common(Property::SourcePort);
+        let destination = common(Property::DestinationPort);
         let ports = source.zip(destination);
-        let without_ports = [self, other]
-            .iter()
-            .all(|class| class.has_source_port(NO_PORT) && class.has_destination_port(NO_PORT));
+        let says_no_port = !is_said(Property::SourcePort) && !is_said(Property::DestinationPort);
         let mut kinds: Vec<Kind> = kinds()
-            .filter(|kind| self.has_kind(*kind) && other.has_kind(*kind))
+            .filter(|kind| {
+                both.iter()
+                    .all(|class| class.has(Property::Kind, kind.index()))
+            })
             .filter(|kind| {
                 (has_ports(kind.protocol()) && ports.is_some())
-                    || (may_lack_ports(*kind) && without_ports)
+                    || (may_lack_ports(*kind) && says_no_port)
             })
             .collect();
         kinds.sort_by_key(|kind| {
@@ -53,25 +62,55 @@ impl Class {
             )
         });
         let kind = *kinds.first()?;
-        let names_port =
-            |port: Option<u32>, is_said: bool| port.filter(|_| is_said && ports.is_some());
-        let is_said =
-            |has: fn(&Self, u32) -> bool| [self, other].iter().any(|class| !has(class, NO_PORT));
-        let mut words = vec![protocol::name(kind.protocol())];
-        words.extend(kind.is_fragment().then(|| "in fragments".to_owned()));
-        words.extend(flags(kind).map(str::to_owned));
-        let source = names_port(source, is_said(Self::has_source_port));
-        words.extend(source.map(|port| format!("from port {port}")));
-        let destination = names_port(destination, is_said(Self::has_destination_port));
-        words.extend(destination.map(|port| format!("to port {port}")));
-        Some(words.join(" "))
+        let mut front = vec![protocol::name(kind.protocol())];
+        front.extend(kind.is_fragment().then(|| "in fragments".to_owned()));
+        front.extend(flags(kind).map(str::to_owned));
+        for (property, port, way) in [
+            (Property::SourcePort, source, "from"),
+            (Property::DestinationPort, destination, "to"),
+        ] {
+            let port = port.filter(|_| is_said(property) && ports.is_some());
+            front.extend(port.map(|port| format!("{way} port {port}")));
+        }
+        front.append(&mut words);
+        Some(front.join(" "))
     }
 }
 
-/// The kinds that packets can be of: flags are those of TCP.
+/// The values that packets can have: flags are those of TCP.
+fn values(property: Property) -> impl Iterator<Item = u32> {
+    let is_kind = move |value: &u32| {
+        property != Property::Kind || Kind::from_index(*value).is_some_and(is_possible)
+    };
+    (0..property.values()).filter(is_kind)
+}
+
 fn kinds() -> impl Iterator<Item = Kind> {
-    let all = (0..Kind::COUNT).filter_map(Kind::from_index);
-    all.filter(|kind| kind.protocol() == TCP || !(kind.is_syn() || kind.is_invalid()))
+    values(Property::Kind).filter_map(Kind::from_index)
+}
+
+const fn is_possible(kind: Kind) -> bool {
+    kind.protocol() == TCP || !(kind.is_syn() || kind.is_invalid())
+}
+
+/// What a packet has, of which a property has this value.
+fn text(property: Property, value: u32) -> String {
+    match property {
+        Property::Details => {
+            let details = Details::from_index(value);
+            match (details.icmp_type_and_code(), details.tcp_flags()) {
+                (Some([kind, code]), _) => format!("of type {kind} and code {code}"),
+                (None, Some(flags)) => format!("with flags {flags:#04x}"),
+                (None, None) => "without flags".to_owned(),
+            }
+        }
+        Property::Length => format!("of length {value}"),
+        Property::HopsAndService => {
+            format!("with TTL {} and DSCP {}", value >> 8, (value & 0xff) >> 2)
+        }
+        Property::Vlan => format!("in VLAN {value}"),
+        Property::Kind | Property::SourcePort | Property::DestinationPort => value.to_string(),
+    }
 }
 
 /// Whether a packet may come without ports: its protocol has none, or a fragment does not carry them.

@@ -28,6 +28,12 @@ const NAMES: [(&str, &[u8]); 15] = [
     ("udplite", &[136]),
 ];
 
+/// Whether it is ICMP, of either family.
+#[must_use]
+pub const fn is_icmp(number: u8) -> bool {
+    matches!(number, ICMP | ICMPV6)
+}
+
 /// The protocols of a name or a number.
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<u8>> {

@@ -161,8 +161,9 @@ fn every_built_in_name_has_packets() {
     let Ok(Selected::Class(reflection)) = named("reflection") else {
         panic!("it is a class");
     };
-    assert!(reflection.has_source_port(11_211) && !reflection.has_source_port(443));
-    assert!(reflection.has_destination_port(NO_PORT) && !reflection.has_source_port(NO_PORT));
+    let has_source = |port| reflection.has(Property::SourcePort, port);
+    assert!(has_source(11_211) && !has_source(443) && !has_source(NO_PORT));
+    assert!(reflection.has(Property::DestinationPort, NO_PORT));
     assert!(named("tcp-sny").is_err());
 }
 

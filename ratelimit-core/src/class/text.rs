@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use ratelimit_common::parse::transport::has_ports;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Class, ClassError, ClassParts, Match, PortError, Ports, TcpFlags, ports, protocol};
+use super::{
+    Class, ClassError, ClassParts, Field, Fragments, Match, NumberError, Numbers, TcpFlags,
+    protocol,
+};
 
 /// `{"protocol": ["udp"], "source_ports": ["53", "8000-8100"]}`
 #[derive(Deserialize, JsonSchema, Serialize)]
@@ -21,7 +23,19 @@ pub struct ClassText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tcp: Option<TcpFlags>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    fragment: Option<bool>,
+    fragment: Option<Fragments>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    icmp_type: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    icmp_code: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    length: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dscp: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vlan: Option<Vec<String>>,
 }
 
 /// Why a text is no class.
@@ -30,9 +44,9 @@ pub enum ClassTextError {
     /// It names a protocol that is not known.
     #[error("there is no protocol `{0}`")]
     Protocol(String),
-    /// It names ports that do not exist.
+    /// It names numbers that do not exist.
     #[error(transparent)]
-    Port(#[from] PortError),
+    Number(#[from] NumberError),
     /// It does not fit together.
     #[error(transparent)]
     Class(#[from] ClassError),
@@ -52,32 +66,41 @@ impl TryFrom<ClassText> for Class {
         });
         Ok(Self::new(ClassParts {
             protocols: protocols.transpose()?,
-            source_ports: text.source_ports.as_deref().map(read_ports).transpose()?,
-            destination_ports: text
-                .destination_ports
-                .as_deref()
-                .map(read_ports)
-                .transpose()?,
+            source_ports: read(super::SOURCE_PORTS, text.source_ports)?,
+            destination_ports: read(super::DESTINATION_PORTS, text.destination_ports)?,
             tcp: text.tcp,
             fragment: text.fragment,
+            icmp_type: read(super::ICMP_TYPE, text.icmp_type)?,
+            icmp_code: read(super::ICMP_CODE, text.icmp_code)?,
+            length: read(super::LENGTH, text.length)?,
+            ttl: read(super::TTL, text.ttl)?,
+            dscp: read(super::DSCP, text.dscp)?,
+            vlan: read(super::VLAN, text.vlan)?,
         })?)
     }
 }
 
-fn read_ports(words: &[String]) -> Result<Ports, PortError> {
-    words.iter().map(|word| ports::parse_range(word)).collect()
+fn read(field: Field, words: Option<Vec<String>>) -> Result<Option<Numbers>, NumberError> {
+    let read = |words: Vec<String>| words.iter().map(|word| field.parse_range(word)).collect();
+    words.map(read).transpose()
 }
 
 impl From<Class> for ClassText {
     fn from(class: Class) -> Self {
-        let ports = |ports: Ports| ports.texts().collect();
-        let parts = class.0;
+        let texts = |numbers: Option<Numbers>| numbers.map(|numbers| numbers.texts().collect());
+        let parts = *class.0;
         Self {
             protocol: parts.protocols.map(|numbers| protocol::spell(&numbers)),
-            source_ports: parts.source_ports.map(ports),
-            destination_ports: parts.destination_ports.map(ports),
+            source_ports: texts(parts.source_ports),
+            destination_ports: texts(parts.destination_ports),
             tcp: parts.tcp,
             fragment: parts.fragment,
+            icmp_type: texts(parts.icmp_type),
+            icmp_code: texts(parts.icmp_code),
+            length: texts(parts.length),
+            ttl: texts(parts.ttl),
+            dscp: texts(parts.dscp),
+            vlan: texts(parts.vlan),
         }
     }
 }
@@ -89,36 +112,55 @@ impl fmt::Display for Class {
         let protocols = parts
             .protocols
             .as_ref()
-            .filter(|_| !follow_from_ports(parts));
+            .filter(|_| !follow_from_the_rest(parts));
         let protocols = protocols.map(|numbers| protocol::spell(numbers).join("/"));
         match (parts.fragment, protocols) {
-            (Some(true), None) => formatter.write_str("fragments")?,
-            (Some(true), Some(protocols)) => write!(formatter, "fragments of {protocols}")?,
-            (Some(false), None) => formatter.write_str("unfragmented packets")?,
-            (Some(false), Some(protocols)) => write!(formatter, "unfragmented {protocols}")?,
+            (Some(Fragments::None), Some(protocols)) => {
+                write!(formatter, "unfragmented {protocols}")?;
+            }
+            (Some(fragments), None) => formatter.write_str(fragments.name())?,
+            (Some(fragments), Some(protocols)) => {
+                write!(formatter, "{} of {protocols}", fragments.name())?;
+            }
             (None, None) => formatter.write_str("packets")?,
             (None, Some(protocols)) => formatter.write_str(&protocols)?,
         }
         match parts.tcp {
             Some(TcpFlags::Syn) => formatter.write_str(" with SYN")?,
             Some(TcpFlags::Invalid) => formatter.write_str(" with invalid flags")?,
+            Some(flags @ TcpFlags::Masked { .. }) => write!(formatter, " with flags {flags}")?,
             None => {}
         }
-        if let Some(ports) = &parts.source_ports {
-            write!(formatter, " from port {ports}")?;
-        }
-        if let Some(ports) = &parts.destination_ports {
-            write!(formatter, " to port {ports}")?;
+        for (words, numbers) in [
+            ("of type", &parts.icmp_type),
+            ("with code", &parts.icmp_code),
+            ("from port", &parts.source_ports),
+            ("to port", &parts.destination_ports),
+            ("of length", &parts.length),
+            ("with TTL", &parts.ttl),
+            ("with DSCP", &parts.dscp),
+            ("in VLAN", &parts.vlan),
+        ] {
+            if let Some(numbers) = numbers {
+                write!(formatter, " {words} {numbers}")?;
+            }
         }
         Ok(())
     }
 }
 
-/// Whether its protocols are all that have ports, so that these say as much.
-fn follow_from_ports(parts: &ClassParts) -> bool {
-    let with_ports = (0..=u8::MAX).filter(|protocol| has_ports(*protocol));
+/// Whether its protocols are all that the rest can be said of, so that it says as much.
+fn follow_from_the_rest(parts: &ClassParts) -> bool {
+    let implied = parts.implied_protocols();
+    // TCP and ICMP are worth a word.
+    let is_of_ports_alone = parts.tcp.is_none() && !implied.is_empty();
+    let all = 0..=u8::MAX;
+    let follows = all.filter(|protocol| implied.iter().all(|(_, has)| has(*protocol)));
     let protocols = parts.protocols.as_ref();
-    parts.has_ports() && protocols.is_some_and(|own| own.iter().copied().eq(with_ports))
+    is_of_ports_alone
+        && parts.icmp_type.is_none()
+        && parts.icmp_code.is_none()
+        && protocols.is_some_and(|own| own.iter().copied().eq(follows))
 }
 
 impl fmt::Display for Match {

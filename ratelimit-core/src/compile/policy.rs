@@ -7,7 +7,7 @@ use ratelimit_common::{
 use zerocopy::IntoBytes;
 
 use crate::{
-    class::{Catalogue, Selected, UnknownClass},
+    class::{Action, Catalogue, Selected, UnknownClass},
     compile::{class_numbers::ClassNumbers, node_scope},
     intent::WantedPolicy,
     limit::{Algorithm, LimitSpec},
@@ -36,14 +36,14 @@ impl Compiler<'_> {
     /// The policy as the datapath reads it, with the state of the policy `state`; its indices are not known yet.
     pub fn compile(&self, wanted: &WantedPolicy<'_>, state: &str) -> Named {
         let shift = match wanted.role {
-            Role::Node => Some(self.share_shift(&wanted.limits)),
+            Role::Node | Role::Destination(_) => Some(self.share_shift(&wanted.limits)),
             Role::Sources | Role::Prefixes(..) => None,
         };
         let counted = self.counted(wanted.limits.iter());
         let (limits, named) = self.limits(state, &wanted.limits, counted, shift);
         let scope = match wanted.role {
             Role::Node => node_scope::of(named, self.held_node),
-            Role::Sources | Role::Prefixes(..) => named,
+            Role::Sources | Role::Prefixes(..) | Role::Destination(_) => named,
         };
         let policy = policy(&limits, scope, wanted.observe);
         let policy = match &wanted.ban {
@@ -52,16 +52,22 @@ impl Compiler<'_> {
         };
         let policy = match wanted.role {
             Role::Prefixes(..) => policy.for_prefixes(),
-            Role::Sources | Role::Node => policy,
+            Role::Sources => {
+                policy.with_actions(self.acted_on(Action::Drop), self.acted_on(Action::Exempt))
+            }
+            Role::Destination(_) => policy.for_destination(),
+            Role::Node => policy,
         };
         let further = (!wanted.further.is_empty()).then(|| {
             let counted = self.counted(wanted.all_limits());
             let (limits, scope) =
                 self.limits(&further_name(wanted), &wanted.further, counted, None);
-            Further {
-                index: 0,
-                policy: self::policy(&limits, scope, false),
-            }
+            let policy = self::policy(&limits, scope, wanted.further_observe);
+            let policy = match wanted.role {
+                Role::Destination(_) => policy.for_destination(),
+                Role::Sources | Role::Prefixes(..) | Role::Node => policy,
+            };
+            Further { index: 0, policy }
         });
         Named {
             index: 0,
@@ -72,6 +78,13 @@ impl Compiler<'_> {
             further,
             has_state_of_another: state != wanted.name,
         }
+    }
+
+    /// The classes of which the configuration says that this becomes of their packets.
+    fn acted_on(&self, action: Action) -> ClassSet {
+        let actions = self.catalogue.actions().filter(|(.., own)| *own == action);
+        let selected = actions.map(|(_, class, _)| Selected::Class(class));
+        self.numbers.counted(selected.collect::<Vec<_>>().iter())
     }
 
     /// The classes that limits count: `other` is none of them.
@@ -148,6 +161,9 @@ impl Compiler<'_> {
 
 /// What the state of further limits is kept under. Of token buckets there are several at once: each rate has a clock.
 fn further_name(wanted: &WantedPolicy<'_>) -> String {
+    if let Role::Destination(_) = wanted.role {
+        return format!("{} of each source", wanted.name);
+    }
     let buckets = wanted.further.iter().filter(|limit| has_burst(limit));
     let rates = buckets.map(|limit| format!(" {}/{:?}", limit.amount(), limit.window()));
     format!("{FURTHER}{}", rates.collect::<String>())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ratelimit_common::{
-    BanBudgets, Instant, Policy, Settings, aggregate::Aggregates, new_sources::Budget,
+    BanBudgets, Instant, Policy, Settings, aggregate::Aggregates, challenge, new_sources::Budget,
 };
 
 use crate::{class_tables::ClassTables, ip_family::IpFamily};
@@ -25,6 +25,8 @@ pub struct Tables {
     pub detection_limit: BanBudgets,
     /// How many sources may get state on one CPU.
     pub new_sources: Budget,
+    /// When sources are challenged.
+    pub challenge: challenge::Rules,
     /// What holds for all packets, in whichever generation.
     pub settings: Settings,
 }

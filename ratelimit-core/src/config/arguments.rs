@@ -6,13 +6,14 @@ use super::{
     AggregateConfig, ClockWish, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths,
     PolicyConfig, Source, default_metrics,
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
-    interface, limit,
+    history, interface, limit,
 };
 use crate::{
     class::Catalogue,
     detection::Rules,
     diagnostic::{Diagnostic, Problem},
     limit::{Algorithm, LimitSpec, LimitUnit},
+    new_sources::NewSources,
     quantity,
 };
 
@@ -51,7 +52,8 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
     Ok(Config {
         files: vec![],
         interfaces,
-        new_sources: None,
+        new_sources: NewSources::of_store(&Source::default()),
+        challenge: None,
         source: Source::default(),
         classes: Catalogue::default(),
         default_policy: PolicyConfig {
@@ -62,11 +64,13 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         },
         policies: BTreeMap::new(),
         aggregate: AggregateConfig::default(),
+        destinations: BTreeMap::new(),
         node: NodeConfig::default(),
         bans_per_minute: PER_MINUTE_DEFAULT,
         unverified_per_minute: UNVERIFIED_DEFAULT,
         attacks: Rules::new(),
         allow: vec![],
+        protected: vec![],
         lists: BTreeMap::new(),
         observe: arguments.observe,
         clock: ClockWish::default(),
@@ -74,6 +78,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         paths: Paths::default(),
         metrics: Some(default_metrics()),
         dashboard: false,
+        history: Some(history::DEFAULT),
         crowdsec: None,
         cluster: None,
     })
@@ -102,6 +107,7 @@ fn interfaces(names: &[String], problems: &mut Vec<Diagnostic>) -> Vec<Interface
         name: name.clone(),
         mode: Mode::default(),
         jumbo: false,
+        next: None,
     };
     names.iter().map(wanted).collect()
 }

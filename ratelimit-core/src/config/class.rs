@@ -9,15 +9,15 @@ use super::{
 };
 use crate::{
     class::{
-        BUILT_IN, Class, ClassError, ClassParts, Match, PortError, Ports, TcpFlags, parse_ports,
-        protocol,
+        self, Action, BUILT_IN, Class, ClassError, ClassParts, Field, FlagsError, Fragments, Match,
+        NumberError, Numbers, TcpFlags, protocol,
     },
     diagnostic::Problem,
 };
 
 const EXAMPLE: &str = "{ protocol = \"udp\", source_ports = [53] }";
 
-const TCP_FLAGS: [(&str, TcpFlags); 2] = [("syn", TcpFlags::Syn), ("invalid", TcpFlags::Invalid)];
+const ACTIONS: [(&str, Action); 2] = [("drop", Action::Drop), ("exempt", Action::Exempt)];
 
 /// A class with a name, and the place of its table.
 pub struct NamedClass {
@@ -25,8 +25,10 @@ pub struct NamedClass {
     /// As a message names it: `[class.dns-answers]`.
     pub title: String,
     pub spot: Spot,
-    /// `None` in place of what is wrong, and reported.
+    /// `None` in place of what is wrong, and reported, and for one that is built in.
     pub class: Option<Class>,
+    /// What becomes of its packets, besides limits.
+    pub action: Option<Action>,
 }
 
 /// Reads the classes of a file.
@@ -46,20 +48,58 @@ fn read_named(name: At<String>, value: Value<'_>, report: &mut Report) -> Option
             Problem::new(message, "write letters, digits, `-` and `_`"),
         );
     }
-    if BUILT_IN.contains(&name.as_str()) {
-        let message = format!("`{name}` is a built-in class");
-        report.add(&spot, Problem::new(message, "give the class another name"));
-    }
     let title = format!("[class.{name}]");
-    let section = value.table(title.clone(), "[class.dns-answers] above it", report)?;
+    let name_spot = spot;
+    let mut section = value.table(title.clone(), "[class.dns-answers] above it", report)?;
     let spot = section.spot.clone();
+    let action = section.take("action");
+    let action = action.and_then(|value| value.choice(&ACTIONS, report));
+    let action = action.map(|at| at.value);
+    if BUILT_IN.contains(&name.as_str()) {
+        return built_in(name, name_spot, title, &section, action, report);
+    }
     let class = read(section, report);
     Some(NamedClass {
         name,
         title,
         spot,
         class,
+        action,
     })
+}
+
+/// Of a built-in class only the action can be said.
+fn built_in(
+    name: String,
+    spot: Spot,
+    title: String,
+    section: &Section<'_>,
+    action: Option<Action>,
+    report: &mut Report,
+) -> Option<NamedClass> {
+    let hint = match action {
+        _ if !section.is_empty() => {
+            "give the class another name; of this one only `action` can be set"
+        }
+        None => "write action = \"drop\" or action = \"exempt\", or give the class another name",
+        Some(_) if name == "other" => {
+            let message = "`other` is what the limits of a policy leave: it has no action";
+            report.add(&spot, Problem::new(message, "name a class"));
+            return None;
+        }
+        Some(_) => {
+            return Some(NamedClass {
+                name,
+                title,
+                spot,
+                class: None,
+                action,
+            });
+        }
+    };
+    let message = format!("`{name}` is a built-in class");
+    report.add(&spot, Problem::new(message, hint));
+    None
 }
 
 /// Reads which packets a limit counts. A name is added to `mentions`: whether a class has it is not known yet.
@@ -85,29 +125,82 @@ fn read(mut section: Section<'_>, report: &mut Report) -> Option<Class> {
     let spot = section.spot.clone();
     let protocols = section.take("protocol");
     let protocols = protocols.map(|value| read_protocols(value, report));
-    let mut ports = |key| {
-        let value = section.take(key)?;
-        Some(read_ports(
-            value,
-            &format!("{key} = [53, \"8000-8100\"]"),
-            report,
-        ))
+    let mut numbers = |field: Field| {
+        let value = section.take(field.key)?;
+        Some(read_numbers(value, field, report))
     };
-    let (source_ports, destination_ports) = (ports("source_ports"), ports("destination_ports"));
+    let (source_ports, destination_ports) = (
+        numbers(class::SOURCE_PORTS),
+        numbers(class::DESTINATION_PORTS),
+    );
+    let (icmp_type, icmp_code) = (numbers(class::ICMP_TYPE), numbers(class::ICMP_CODE));
+    let (length, ttl) = (numbers(class::LENGTH), numbers(class::TTL));
+    let (dscp, vlan) = (numbers(class::DSCP), numbers(class::VLAN));
     let tcp = section.take("tcp");
-    let tcp = tcp.map(|value| value.choice(&TCP_FLAGS, report));
+    let tcp = tcp.map(|value| read_flags(value, report));
     let fragment = section.take("fragment");
-    let fragment = fragment.map(|value| value.boolean(report));
+    let fragment = fragment.map(|value| read_fragments(value, report));
     section.finish(report);
     let parts = ClassParts {
         protocols: given(protocols)?,
         source_ports: given(source_ports)?,
         destination_ports: given(destination_ports)?,
-        tcp: given(tcp)?.map(|at| at.value),
-        fragment: given(fragment)?.map(|at| at.value),
+        tcp: given(tcp)?,
+        fragment: given(fragment)?,
+        icmp_type: given(icmp_type)?,
+        icmp_code: given(icmp_code)?,
+        length: given(length)?,
+        ttl: given(ttl)?,
+        dscp: given(dscp)?,
+        vlan: given(vlan)?,
     };
     let answer = Class::new(parts).map_err(|error| report.add(&spot, explain(&error)));
     answer.ok()
+}
+
+fn read_flags(value: Value<'_>, report: &mut Report) -> Option<TcpFlags> {
+    let At { value: text, spot } = value.text("tcp = \"syn\"", report)?;
+    let flags = text.parse();
+    flags
+        .map_err(|error| report.add(&spot, explain_flags(&text, &error)))
+        .ok()
+}
+
+fn explain_flags(text: &str, error: &FlagsError) -> Problem {
+    const EXAMPLE: &str = "\"fin,psh,urg / fin,syn,rst,psh,ack,urg\"";
+    let hint = match error {
+        FlagsError::Unknown(_) => {
+            let names: Vec<&str> = TcpFlags::names().collect();
+            let hint = suggestion::word(text, &names);
+            format!("{hint}, or flags and those that are looked at: {EXAMPLE}")
+        }
+        FlagsError::NoMask(_) => {
+            format!("write the flags that are looked at behind a slash: {EXAMPLE}")
+        }
+        FlagsError::NotLookedAt(name) => format!("write `{name}` behind the slash, too"),
+    };
+    Problem::new(error.to_string(), hint)
+}
+
+fn read_fragments(value: Value<'_>, report: &mut Report) -> Option<Fragments> {
+    if value.is_text() {
+        let At { value: word, spot } = value.text("fragment = true", report)?;
+        let known = Fragments::WORDS.iter().find(|(text, _)| *text == word);
+        if known.is_none() {
+            let hint = "write true, false, \"first\", \"later\" or \"tiny\"";
+            report.add(
+                &spot,
+                Problem::new(format!("unknown fragment `{word}`"), hint),
+            );
+        }
+        return known.map(|(_, fragments)| *fragments);
+    }
+    let is_fragment = value.boolean(report)?.value;
+    Some(if is_fragment {
+        Fragments::Any
+    } else {
+        Fragments::None
+    })
 }
 
 /// What is given, or not; `None` when it is wrong.
@@ -150,21 +243,44 @@ fn read_protocol(value: Value<'_>, example: &str, report: &mut Report) -> Option
     protocols
 }
 
-fn read_ports(value: Value<'_>, example: &str, report: &mut Report) -> Option<Ports> {
-    let items = value.list(example, report)?;
+fn read_numbers(value: Value<'_>, field: Field, report: &mut Report) -> Option<Numbers> {
+    let example = format!("{} = {}", field.key, example(field));
+    let items = if value.is_list() {
+        value.list(&example, report)?
+    } else {
+        vec![value]
+    };
     let count = items.len();
     let ranges = items
         .into_iter()
-        .filter_map(|item| read_range(item, example, report));
+        .filter_map(|item| read_range(item, field, &example, report));
     let ranges: Vec<RangeInclusive<u16>> = ranges.collect();
     (ranges.len() == count).then(|| ranges.into_iter().collect())
 }
 
-fn read_range(value: Value<'_>, example: &str, report: &mut Report) -> Option<RangeInclusive<u16>> {
+/// What one would write for it.
+fn example(field: Field) -> &'static str {
+    match field.key {
+        "icmp_type" => "[8]",
+        "icmp_code" => "[0, \"1-4\"]",
+        "length" => "[\"1400-65535\"]",
+        "ttl" => "[\"0-20\"]",
+        "dscp" => "[46]",
+        "vlan" => "[7, \"100-199\"]",
+        _ => "[53, \"8000-8100\"]",
+    }
+}
+
+fn read_range(
+    value: Value<'_>,
+    field: Field,
+    example: &str,
+    report: &mut Report,
+) -> Option<RangeInclusive<u16>> {
     let At { value: text, spot } = read_word(value, example, report)?;
-    let range = parse_ports(&text);
+    let range = field.parse_range(&text);
     range
-        .map_err(|error| report.add(&spot, explain_port(&error)))
+        .map_err(|error| report.add(&spot, explain_number(field, &error)))
         .ok()
 }
 
@@ -179,11 +295,14 @@ fn read_word(value: Value<'_>, example: &str, report: &mut Report) -> Option<At<
     value.text(example, report)
 }
 
-fn explain_port(error: &PortError) -> Problem {
+fn explain_number(field: Field, error: &NumberError) -> Problem {
     let hint = match error {
-        PortError::Syntax(_) => "write for example 53 or \"8000-8100\"".to_owned(),
-        PortError::TooLarge(_) => "write a number from 0 to 65535".to_owned(),
-        PortError::Reversed { first, last } => format!("write \"{last}-{first}\""),
+        NumberError::Syntax { .. } if field.what == "port" => {
+            "write for example 53 or \"8000-8100\"".to_owned()
+        }
+        NumberError::Syntax { .. } => format!("write for example {}", example(field)),
+        NumberError::TooLarge { last, .. } => format!("write a number from 0 to {last}"),
+        NumberError::Reversed { first, last } => format!("write \"{last}-{first}\""),
     };
     Problem::new(error.to_string(), hint)
 }
@@ -191,13 +310,20 @@ fn explain_port(error: &PortError) -> Problem {
 fn explain(error: &ClassError) -> Problem {
     let hint = match error {
         ClassError::Everything => {
-            "write `protocol`, `source_ports`, `destination_ports`, `tcp` or `fragment`; a limit without `match` counts every packet"
+            "write what its packets have, for example `protocol` or `destination_ports`; a limit without `match` counts every packet"
         }
         ClassError::EmptyList(_) => "write what belongs to the class, or leave the list out",
+        ClassError::FullList(_) => "leave it out",
         ClassError::NoPorts(_) => {
             "leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports"
         }
         ClassError::NotTcp(_) => "leave `protocol` out, or write protocol = \"tcp\"",
+        ClassError::NotIcmp(_) => {
+            "leave `protocol` out, or write protocol = \"icmp\" or \"icmpv6\""
+        }
+        ClassError::NotInLaterFragments(_) => {
+            "leave it out: only the first fragment has a transport header"
+        }
     };
     Problem::new(error.to_string(), hint)
 }

@@ -24,6 +24,9 @@ const NODE_MAX: usize = 64;
 pub const SECRET_MIN: usize = 16;
 
 const URL_EXAMPLE: &str = "url = \"redis://127.0.0.1:6379\"";
+const CA_EXAMPLE: &str = "ca_file = \"/etc/ratelimit/cluster-ca.pem\"";
+const CERT_EXAMPLE: &str = "cert_file = \"/etc/ratelimit/cluster-node.pem\"";
+const KEY_EXAMPLE: &str = "key_file = \"/etc/ratelimit/cluster-node.key\"";
 const NODE_EXAMPLE: &str = "node = \"edge-1\"";
 const SECRET_EXAMPLE: &str = "secret_file = \"/etc/ratelimit/cluster.secret\"";
 const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\", with the same text on all nodes: `openssl rand -hex 32` makes one";
@@ -33,6 +36,10 @@ const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\"
 pub struct Cluster {
     /// Where the store is.
     pub store: Store,
+    /// The certificates of authorities, of which one signed that of the store; those of the system where there is none.
+    pub ca_file: Option<PathBuf>,
+    /// What this node shows to a server that asks for it.
+    pub certificate: Option<Certificate>,
     /// The name of this node.
     pub node: Arc<str>,
     /// What all nodes know and nobody else.
@@ -43,6 +50,15 @@ pub struct Cluster {
     pub nodes: u32,
 }
 
+/// Files of a certificate and its key, in PEM.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Certificate {
+    /// The certificate, with those between it and the authority that the server knows.
+    pub cert_file: PathBuf,
+    /// Its private key.
+    pub key_file: PathBuf,
+}
+
 /// Reads `[cluster]`; `None` in place of what is wrong, and reported.
 pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<Cluster>> {
     let url = section.take("url");
@@ -50,6 +66,9 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<C
         section.lacks("url", &format!("write {URL_EXAMPLE}"), report);
     }
     let store = url.and_then(|value| read_store(value, report));
+    let is_tls = store.as_ref().is_none_or(Store::is_tls);
+    let ca_file = read_tls_file(&mut section, CA_EXAMPLE, is_tls, report);
+    let certificate = read_certificate(&mut section, is_tls, report);
     let node = section.take("node");
     if node.is_none() {
         let hint = format!("write {NODE_EXAMPLE}, a name that no other node has");
@@ -65,6 +84,8 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<C
     section.finish(report);
     let value = Cluster {
         store: store?,
+        ca_file: ca_file.ok()?,
+        certificate: certificate.ok()?,
         node: node?,
         secret: secret?,
         period: period?,
@@ -79,6 +100,58 @@ fn read_store(value: Value<'_>, report: &mut Report) -> Option<Store> {
     store
         .map_err(|error| report.add(&spot, Problem::new(error.to_string(), error.hint())))
         .ok()
+}
+
+/// What is wrong is reported.
+struct Reported;
+
+/// Reads the path of a file for TLS, whose key the example begins with.
+fn read_tls_file(
+    section: &mut Section<'_>,
+    example: &'static str,
+    is_tls: bool,
+    report: &mut Report,
+) -> Result<Option<PathBuf>, Reported> {
+    let key = example.split(' ').next().unwrap_or_default();
+    let Some(value) = section.take(key) else {
+        return Ok(None);
+    };
+    let At { value, spot } = value.text(example, report).ok_or(Reported)?;
+    let path = PathBuf::from(&value);
+    if !path.is_absolute() {
+        let message = format!("`{value}` is not an absolute path");
+        refuse(&spot, message, example, report);
+        return Err(Reported);
+    }
+    if !is_tls {
+        let message = format!("[cluster] has a `{key}`, and its `url` takes no TLS");
+        refuse(&spot, message, "url = \"rediss://HOST:6379\"", report);
+        return Err(Reported);
+    }
+    Ok(Some(path))
+}
+
+fn read_certificate(
+    section: &mut Section<'_>,
+    is_tls: bool,
+    report: &mut Report,
+) -> Result<Option<Certificate>, Reported> {
+    let cert_file = read_tls_file(section, CERT_EXAMPLE, is_tls, report);
+    let key_file = read_tls_file(section, KEY_EXAMPLE, is_tls, report);
+    let (there, lacking, example) = match (cert_file?, key_file?) {
+        (None, None) => return Ok(None),
+        (Some(cert_file), Some(key_file)) => {
+            return Ok(Some(Certificate {
+                cert_file,
+                key_file,
+            }));
+        }
+        (Some(_), None) => ("cert_file", "key_file", KEY_EXAMPLE),
+        (None, Some(_)) => ("key_file", "cert_file", CERT_EXAMPLE),
+    };
+    let message = format!("[cluster] has a `{there}` and no `{lacking}`");
+    refuse(&section.spot.clone(), message, example, report);
+    Err(Reported)
 }
 
 fn read_node(value: Value<'_>, report: &mut Report) -> Option<Arc<str>> {

@@ -6,17 +6,17 @@ mod shared;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban,
+    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban, destination,
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     document::Document,
     file::File,
-    interface,
+    history, interface,
     list::NamedList,
     policy::{self, Policy},
-    prefixes::Places,
+    prefixes::{self, Places},
     report::{At, Report, Spot},
 };
-use crate::{detection::Rules, diagnostic::Problem, prefix::Prefix};
+use crate::{detection::Rules, diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
 
 /// The configuration that `document` is. It counts only when nothing was reported.
 pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Config {
@@ -25,6 +25,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         places.enter(&policy.title, &policy.sources, report);
     }
     Places::default().enter("[allow]", &document.allow, report);
+    prefixes::check_protected(&document.protected, report);
     let mut policies = policies(&document.policies, report);
     let default_policy = policies.remove(policy::DEFAULT);
     if default_policy.is_none() {
@@ -44,6 +45,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();
+    let history = document.history.as_ref();
     let metrics = value_or_default(document.metrics.as_ref());
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),
@@ -54,14 +56,20 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         aggregate: aggregate.map_or_else(AggregateConfig::default, |at| {
             at.value.compile(&source, report)
         }),
+        destinations: destination::compile(&document.destinations, report),
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
+        new_sources: match &document.new_sources {
+            Some(at) => at.value,
+            None => NewSources::of_store(&source),
+        },
         source,
-        new_sources: document.new_sources.as_ref().map(|at| at.value),
+        challenge: document.challenge.as_ref().and_then(|at| at.value),
         bans_per_minute: detection.map_or(PER_MINUTE_DEFAULT, |at| at.value.bans_per_minute),
         unverified_per_minute: detection
             .map_or(UNVERIFIED_DEFAULT, |at| at.value.unverified_per_minute),
         attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
         allow: sorted(&document.allow),
+        protected: sorted(&document.protected),
         lists: lists(&document.lists, report),
         observe: value_or_default(document.observe.as_ref()),
         clock: value_or_default(document.clock.as_ref()),
@@ -69,6 +77,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         paths: value_or_default(document.paths.as_ref()),
         metrics: metrics.listen,
         dashboard: metrics.dashboard,
+        history: history.map_or(Some(history::DEFAULT), |at| at.value),
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
         cluster: document.cluster.as_ref().map(|at| at.value.clone()),
     }

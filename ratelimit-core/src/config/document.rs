@@ -3,17 +3,19 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use toml::de::DeTable;
 
 use super::{
-    ClockWish, Crowdsec, Interface, OnStop, Paths, Source, StateStore,
+    ClockWish, Crowdsec, Interface, OnStop, Paths, Source, StateStore, challenge,
     class::{self, NamedClass},
     cluster::{self, Cluster},
     crowdsec, default_metrics,
+    destination::{self, Destination},
     detection::{self, Detection},
-    interface,
+    history, interface,
     list::{self, NamedList},
     new_sources,
     policy::{self, Policy},
@@ -22,7 +24,10 @@ use super::{
     table::{Section, Value},
     wide::{self, Aggregate, Node},
 };
-use crate::{diagnostic::Problem, limit::LimitSpec, new_sources::NewSources, prefix::Prefix};
+use crate::{
+    challenge::TcpChallenge, diagnostic::Problem, limit::LimitSpec, new_sources::NewSources,
+    prefix::Prefix,
+};
 
 /// The most sources of a family that can be remembered.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -50,19 +55,23 @@ pub struct Document {
     /// `None` in place of what is wrong, and reported.
     pub interfaces: Vec<Option<At<Interface>>>,
     pub source: Option<At<Source>>,
-    pub new_sources: Option<At<NewSources>>,
+    pub new_sources: Option<At<Option<NewSources>>>,
+    pub challenge: Option<At<Option<TcpChallenge>>>,
     pub classes: Vec<NamedClass>,
     pub policies: Vec<Policy>,
     pub aggregate: Option<At<Aggregate>>,
+    pub destinations: Vec<Destination>,
     pub node: Option<At<Node>>,
     pub detection: Option<At<Detection>>,
     pub allow: Vec<At<Prefix>>,
+    pub protected: Vec<At<Prefix>>,
     pub lists: Vec<NamedList>,
     pub observe: Option<At<bool>>,
     pub clock: Option<At<ClockWish>>,
     pub on_stop: Option<At<OnStop>>,
     pub paths: Option<At<Paths>>,
     pub metrics: Option<At<Metrics>>,
+    pub history: Option<At<Option<Duration>>>,
     pub crowdsec: Option<At<Crowdsec>>,
     pub cluster: Option<At<Cluster>>,
 }
@@ -76,16 +85,20 @@ impl Document {
         let on_stop = root.take("on_stop");
         let interfaces = root.take("interface");
         let source = root.take_table("source", report);
+        let challenge = root.take_table("challenge", report);
         let classes = root.take_table("class", report);
         let policies = root.take_table("policy", report);
         let aggregate = root.take_table("aggregate", report);
+        let destinations = root.take_table("destination", report);
         let node = root.take_table("node", report);
         let detection = root.take_table("detection", report);
         let allow = root.take_table("allow", report);
+        let protected = root.take_table("protected", report);
         let crowdsec = root.take_table("crowdsec", report);
         let cluster = root.take_table("cluster", report);
         let lists = root.take_table("list", report);
         let metrics = root.take_table("metrics", report);
+        let history = root.take_table("history", report);
         let paths = root.take_table("paths", report);
         root.finish(report);
         let (source, new_sources) = source.map(|section| read_source(section, report)).unzip();
@@ -96,14 +109,19 @@ impl Document {
             interfaces: interfaces.map_or(vec![], |value| interface::read_all(value, report)),
             source,
             new_sources: new_sources.flatten(),
+            challenge: challenge.map(|section| challenge::read(section, report)),
             classes: classes.map_or(vec![], |section| class::read_all(section, report)),
             policies: policies.map_or(vec![], |section| policy::read_all(section, report)),
             aggregate: aggregate.map(|section| wide::read_aggregate(section, report)),
+            destinations: destinations
+                .map_or(vec![], |section| destination::read_all(section, report)),
             node: node.map(|section| wide::read_node(section, report)),
             detection: detection.map(|section| detection::read(section, report)),
-            allow: allow.map_or(vec![], |section| read_allow(section, report)),
+            allow: allow.map_or(vec![], |section| read_sources(section, report)),
+            protected: protected.map_or(vec![], |section| read_sources(section, report)),
             lists: lists.map_or(vec![], |section| list::read_all(section, report)),
             metrics: metrics.map(|section| read_metrics(section, report)),
+            history: history.map(|section| history::read(section, report)),
             crowdsec: crowdsec.and_then(|section| crowdsec::read(section, report)),
             cluster: cluster.and_then(|section| cluster::read(section, report)),
             paths: paths.map(|section| read_paths(section, report)),
@@ -115,19 +133,23 @@ impl Document {
         self.interfaces.extend(next.interfaces);
         self.classes.extend(next.classes);
         self.policies.extend(next.policies);
+        self.destinations.extend(next.destinations);
         self.allow.extend(next.allow);
+        self.protected.extend(next.protected);
         self.lists.extend(next.lists);
         set_once("`observe`", &mut self.observe, next.observe, report);
         set_once("`clock`", &mut self.clock, next.clock, report);
         set_once("`on_stop`", &mut self.on_stop, next.on_stop, report);
         set_once("[source]", &mut self.source, next.source, report);
         self.new_sources = next.new_sources.or(self.new_sources);
+        set_once("[challenge]", &mut self.challenge, next.challenge, report);
         set_once("[aggregate]", &mut self.aggregate, next.aggregate, report);
         set_once("[node]", &mut self.node, next.node, report);
         set_once("[detection]", &mut self.detection, next.detection, report);
         set_once("[crowdsec]", &mut self.crowdsec, next.crowdsec, report);
         set_once("[cluster]", &mut self.cluster, next.cluster, report);
         set_once("[metrics]", &mut self.metrics, next.metrics, report);
+        set_once("[history]", &mut self.history, next.history, report);
         set_once("[paths]", &mut self.paths, next.paths, report);
         self
     }
@@ -139,6 +161,7 @@ impl Document {
             limits: policy.limits.iter().collect(),
         });
         let aggregate = self.aggregate.iter().flat_map(|at| at.value.groups());
+        let destinations = self.destinations.iter().flat_map(Destination::groups);
         let node = self.node.iter().map(|at| Group {
             title: "[node]".to_owned(),
             limits: at.value.limits.iter().collect(),
@@ -150,6 +173,7 @@ impl Document {
         });
         policies
             .chain(aggregate)
+            .chain(destinations)
             .chain(node)
             .chain(detection)
             .collect()
@@ -161,7 +185,9 @@ impl Document {
         let aggregate = self.aggregate.iter().flat_map(|at| &at.value.mentions);
         let node = self.node.iter().flat_map(|at| &at.value.mentions);
         let detection = self.detection.iter().flat_map(|at| &at.value.mentions);
-        policies.chain(aggregate).chain(node).chain(detection)
+        let destinations = self.destinations.iter().flat_map(|it| &it.mentions);
+        let wide = aggregate.chain(destinations).chain(node);
+        policies.chain(wide).chain(detection)
     }
 }
 
@@ -183,7 +209,7 @@ impl Default for Metrics {
     }
 }
 
-/// Limits that a packet is charged to together: of a policy, of a prefix around its source, or of the node.
+/// Limits that a packet is charged to together: of a policy, of a prefix around its source, of its destination, or of the node.
 pub struct Group<'d> {
     /// As a message names it: `[policy.default]`.
     pub title: String,
@@ -204,7 +230,7 @@ fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, repor
 fn read_source(
     mut section: Section<'_>,
     report: &mut Report,
-) -> (At<Source>, Option<At<NewSources>>) {
+) -> (At<Source>, Option<At<Option<NewSources>>>) {
     let default = Source::default();
     let mut integer = |key, range, default| {
         let value = section.take(key);
@@ -242,7 +268,7 @@ fn read_source(
     (At { value, spot }, new_sources)
 }
 
-fn read_allow(mut section: Section<'_>, report: &mut Report) -> Vec<At<Prefix>> {
+fn read_sources(mut section: Section<'_>, report: &mut Report) -> Vec<At<Prefix>> {
     let sources = section.take("sources");
     section.finish(report);
     sources.map_or(vec![], |value| prefixes::read(value, report))

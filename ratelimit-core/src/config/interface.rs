@@ -1,5 +1,7 @@
 //! An interface: `[[interface]]`.
 
+use std::path::{Component, PathBuf};
+
 use ratelimit_common::layout::INTERFACES_MAX;
 
 use super::{
@@ -37,6 +39,8 @@ fn read(value: Value<'_>, report: &mut Report) -> Option<At<Interface>> {
     let mode = mode.and_then(|value| value.choice(&MODES, report));
     let jumbo = section.take("jumbo");
     let jumbo = jumbo.and_then(|value| value.boolean(report));
+    let next = section.take("next");
+    let next = next.and_then(|value| read_next(value, report));
     section.finish(report);
     let At { value, spot } = name?;
     if let Err(problem) = check_name(&value) {
@@ -47,11 +51,30 @@ fn read(value: Value<'_>, report: &mut Report) -> Option<At<Interface>> {
         name: value,
         mode: mode.map(|mode| mode.value).unwrap_or_default(),
         jumbo: jumbo.is_some_and(|jumbo| jumbo.value),
+        next,
     };
     Some(At {
         value: interface,
         spot,
     })
+}
+
+/// Where a program is pinned.
+fn read_next(value: Value<'_>, report: &mut Report) -> Option<PathBuf> {
+    const EXAMPLE: &str = "next = \"/sys/fs/bpf/other\"";
+    let At { value, spot } = value.text(EXAMPLE, report)?;
+    let path = PathBuf::from(&value);
+    let mut parts = path.components();
+    let is_plain = parts.next() == Some(Component::RootDir)
+        && parts.all(|part| matches!(part, Component::Normal(_)))
+        && path.parent().is_some();
+    if is_plain {
+        return Some(path);
+    }
+    let message = format!("`{value}` is no path that a program can be pinned at");
+    let hint = format!("write an absolute path on a bpffs without `..`, such as {EXAMPLE}");
+    report.add(&spot, Problem::new(message, hint));
+    None
 }
 
 /// What Linux allows: `dev_valid_name` in `net/core/dev.c`.

@@ -26,6 +26,8 @@ const ACTIONS: [(&str, Action); 2] = [("ban", Action::Ban), ("allow", Action::Al
 pub struct ListConfig {
     /// The file.
     pub file: PathBuf,
+    /// Where `rlctl lists fetch` downloads that from; `None` is nowhere. The daemon itself asks nobody.
+    pub url: Option<String>,
     /// How often it is read again; `None` is at start and on reload only.
     pub every: Option<Duration>,
     /// What is done with the sources on it.
@@ -69,6 +71,8 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<List
         section.lacks("file", "write file = \"/var/lib/lists/drop.txt\"", report);
     }
     let file = file.and_then(|value| read_file(value, report));
+    let url = section.take("url");
+    let url = url.and_then(|value| read_url(value, report));
     let every = section.take("every");
     let every = every.and_then(|value| read_every(value, report));
     let action = section.take("action");
@@ -84,6 +88,7 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<List
     section.finish(report);
     Some(ListConfig {
         file: file?,
+        url,
         every,
         action: action.map(|action| action.value).unwrap_or_default(),
         skip_bad,
@@ -101,6 +106,21 @@ fn read_file(value: Value<'_>, report: &mut Report) -> Option<PathBuf> {
     }
     let message = format!("`{}` is not an absolute path", text.value);
     let hint = "write one that begins with /, such as \"/var/lib/lists/drop.txt\"";
+    report.add(&text.spot, Problem::new(message, hint));
+    None
+}
+
+fn read_url(value: Value<'_>, report: &mut Report) -> Option<String> {
+    let text = value.text("url = \"https://example.com/drop.txt\"", report)?;
+    let has_host = ["https://", "http://"]
+        .iter()
+        .filter_map(|scheme| text.value.strip_prefix(scheme))
+        .any(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    if has_host && !text.value.contains(char::is_whitespace) {
+        return Some(text.value);
+    }
+    let message = format!("`{}` is no address of a list", text.value);
+    let hint = "write one that begins with https:// or http://";
     report.add(&text.spot, Problem::new(message, hint));
     None
 }

@@ -1,4 +1,4 @@
-//! `new_sources = { count = 100_000, per = "1s", beyond = "drop" }` in `[source]`.
+//! `new_sources = { count = 100_000, per = "1s", beyond = "drop" }` in `[source]`, or `new_sources = "unlimited"`.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -19,6 +19,10 @@ use crate::{
 };
 
 const EXAMPLE: &str = "new_sources = { count = 100_000, per = \"1s\", beyond = \"drop\" }";
+
+/// In place of a budget: all new sources get state.
+const UNLIMITED: &str = "unlimited";
+
 const COUNT_EXAMPLE: u32 = 100_000;
 
 /// The longest window: a flood of an hour ago should not keep anybody out.
@@ -27,8 +31,15 @@ const PER_MAX: Duration = Duration::from_hours(1);
 /// The prefixes that are charged as one where the budget is spent, of IPv4 and of IPv6.
 const OVERFLOW_BUCKETS: [(&str, u8); 2] = [("ipv4_prefix", 24), ("ipv6_prefix", 48)];
 
-/// Reads the budget.
-pub fn read(value: Value<'_>, source: &Source, report: &mut Report) -> Option<At<NewSources>> {
+/// Reads the budget, or that there is none.
+pub fn read(
+    value: Value<'_>,
+    source: &Source,
+    report: &mut Report,
+) -> Option<At<Option<NewSources>>> {
+    if value.is_text() {
+        return value.choice(&[(UNLIMITED, None)], report);
+    }
     let mut section = value.table("new_sources".to_owned(), EXAMPLE, report)?;
     let count = match section.take("count") {
         Some(value) => value.integer_in(1..=COUNT_MAX, COUNT_EXAMPLE, report),
@@ -54,7 +65,10 @@ pub fn read(value: Value<'_>, source: &Source, report: &mut Report) -> Option<At
         per: per?,
         beyond: beyond.value,
     };
-    Some(At { value, spot })
+    Some(At {
+        value: Some(value),
+        spot,
+    })
 }
 
 fn lacks<T>(section: &Section<'_>, key: &str, example: &str, report: &mut Report) -> Option<T> {

@@ -8,7 +8,10 @@ use toml::{
 };
 
 use super::{cluster::Store, file::File};
-use crate::api::{Setting, SettingOrigin};
+use crate::{
+    api::{Setting, SettingOrigin},
+    limit::LimitSpec,
+};
 
 /// The file that is shipped, which has every key of a table that is always there with its default.
 const SHIPPED: &str = include_str!("../../../contrib/config.toml");
@@ -17,11 +20,12 @@ const SHIPPED: &str = include_str!("../../../contrib/config.toml");
 const EXAMPLES: [&str; 2] = ["interface.", "policy."];
 
 /// Keys of tables that may be there, or several times, with their defaults.
-const OPTIONAL: [(&str, &str, &str); 11] = [
+const OPTIONAL: [(&str, &str, &str); 12] = [
     ("interface.*", "mode", "\"auto\""),
     ("interface.*", "jumbo", "false"),
     ("policy.*", "observe", "false"),
     ("aggregate", "observe", "false"),
+    ("destination.*", "observe", "false"),
     ("node", "observe", "false"),
     ("list.*", "action", "\"ban\""),
     ("list.*", "skip_bad", "false"),
@@ -56,14 +60,20 @@ pub fn settings(files: &[File]) -> Vec<Setting> {
     settings
 }
 
+/// Limits, as a configuration says them.
+#[must_use]
+pub fn value_of(limits: &[LimitSpec]) -> String {
+    toml::Value::try_from(limits).map_or_else(|error| error.to_string(), |value| value.to_string())
+}
+
 /// The defaults of the tables that are there.
 fn optional(settings: &[Setting]) -> Vec<(String, String)> {
     let mut tables = BTreeSet::new();
     for setting in settings {
-        let mut parts = setting.key.split('.');
-        let (Some(first), Some(second)) = (parts.next(), parts.next()) else {
+        let Some((first, rest)) = setting.key.split_once('.') else {
             continue;
         };
+        let second = first_part(rest);
         tables.insert((first.to_owned(), first.to_owned()));
         tables.insert((format!("{first}.*"), format!("{first}.{second}")));
     }
@@ -72,6 +82,25 @@ fn optional(settings: &[Setting]) -> Vec<(String, String)> {
         tables.map(move |(_, table)| (format!("{table}.{key}"), (*value).to_owned()))
     });
     defaults.collect()
+}
+
+/// The first part of a key, in quotes where it has dots.
+fn first_part(key: &str) -> &str {
+    let end = match key.strip_prefix('"').and_then(|rest| rest.find('"')) {
+        Some(quote) => Some(quote + 2),
+        None => key.find('.'),
+    };
+    end.and_then(|end| key.get(..end)).unwrap_or(key)
+}
+
+/// A part of a key as TOML has it.
+fn key_part(key: &str) -> String {
+    let is_bare = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+    if key.chars().all(is_bare) {
+        key.to_owned()
+    } else {
+        format!("\"{key}\"")
+    }
 }
 
 fn of_file(file: &File) -> Vec<Setting> {
@@ -98,8 +127,8 @@ impl Walk<'_> {
     fn table(&mut self, path: &str, table: &DeTable<'_>) {
         for (key, value) in table {
             let path = match path {
-                "" => key.get_ref().to_string(),
-                path => format!("{path}.{}", key.get_ref()),
+                "" => key_part(key.get_ref()),
+                path => format!("{path}.{}", key_part(key.get_ref())),
             };
             self.value(path, key.span().start, value);
         }
@@ -173,7 +202,22 @@ mod tests {
     use crate::config;
 
     const MAIN: &str = "observe = true\n\n[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = [\n  # a lot\n  { packets = 7, per = \"1s\" },\n]\n";
-    const PARTNER: &str = "[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = []\n[crowdsec]\nurl = \"http://host/\"\nkey = \"topsecret\"\n[cluster]\nurl = \"redis://u:pw@store/1\"\n";
+    const PARTNER: &str = "[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = []\n[crowdsec]\nurl = \"http://host/\"\nkey = \"topsecret\"\n[cluster]\nurl = \"redis://u:pw@store/1\"\n[destination.\"198.51.100.7/32\"]\nlimits = [{ packets = 9, per = \"1s\" }]\n";
+
+    #[test]
+    fn limits_are_told_as_they_are_written() {
+        let load = |limits: &str| {
+            let text =
+                format!("[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = {limits}\n");
+            super::super::tests::load_text(&text).default_policy.limits
+        };
+        let limits = load(
+            r#"[{ packets = 7, per = "1s", match = { protocol = "udp", length = ["9-99"] } },
+                { bytes = "5kB", per = "1m", algorithm = "token-bucket", burst = "9kB", match = "tcp-syn" }]"#,
+        );
+        assert_eq!(limits.len(), 2);
+        assert_eq!(load(&value_of(&limits)), limits);
+    }
 
     #[test]
     fn each_key_is_told_with_its_file_and_line_or_as_a_default() {
@@ -186,10 +230,11 @@ mod tests {
             "policy.default.observe = false default",
             "policy.partner.sources = [\"203.0.113.0/24\"] conf.d/partner.toml:2",
             "policy.partner.observe = false default",
+            "destination.\"198.51.100.7/32\".observe = false default",
             "crowdsec.every = \"10s\" default",
             "crowdsec.key = \"(secret)\" conf.d/partner.toml:6",
             "crowdsec.url = \"http://host/\" conf.d/partner.toml:5",
-            "cluster.url = \"redis://store/1\" conf.d/partner.toml:8",
+            "cluster.url = \"redis://store:6379/1\" conf.d/partner.toml:8",
             "clock = \"auto\" default",
             "source.ipv6_prefix = 64 default",
             "paths.state = \"/var/lib/ratelimit\" default",
@@ -213,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_defaults_say_what_holds_without_them() {
-        let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\nnode.limits = [{ packets = 9, per = \"1s\" }]\n\
+        let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\ndestination.\"10.0.0.1\".limits = [{ packets = 9, per = \"1s\" }]\nnode.limits = [{ packets = 9, per = \"1s\" }]\n\
                     aggregate.ipv4 = [{ prefix = 24, packets = 9, per = \"1s\" }]\n\
                     crowdsec.url = \"/run/c\"\ncrowdsec.key_file = \"/k\"\n\
                     cluster.url = \"/run/r\"\ncluster.node = \"a\"\ncluster.secret_file = \"/s\"\n";

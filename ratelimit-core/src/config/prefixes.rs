@@ -1,4 +1,4 @@
-//! Lists of prefixes: the sources of a policy, and the allow list.
+//! Lists of prefixes: the sources of a policy, the allow list, and what is never banned.
 
 use std::collections::HashMap;
 
@@ -7,6 +7,9 @@ use super::{
     table::Value,
 };
 use crate::{diagnostic::Problem, prefix::Prefix};
+
+/// The most prefixes of `[protected]`: each ban is compared with all of them.
+const PROTECTED_MAX: usize = 256;
 
 const EXAMPLE: &str = "sources = [\"192.0.2.0/24\", \"2001:db8::1\"]";
 
@@ -17,6 +20,21 @@ pub fn read(value: Value<'_>, report: &mut Report) -> Vec<At<Prefix>> {
         .into_iter()
         .filter_map(|item| read_prefix(item, report))
         .collect()
+}
+
+/// Reports what `[protected]` cannot hold: everything, and more than are looked through for each ban.
+pub fn check_protected(list: &[At<Prefix>], report: &mut Report) {
+    Places::default().enter("[protected]", list, report);
+    if let Some(more) = list.get(PROTECTED_MAX) {
+        let message = format!("[protected] has more than {PROTECTED_MAX} prefixes");
+        let hint = "write wider prefixes, or fewer";
+        report.add(&more.spot, Problem::new(message, hint));
+    }
+    for everything in list.iter().filter(|at| at.value.is_empty()) {
+        let message = format!("{} is every address: no ban would hold", everything.value);
+        let hint = "name the networks, or write observe = true for a dry run";
+        report.add(&everything.spot, Problem::new(message, hint));
+    }
 }
 
 fn read_prefix(value: Value<'_>, report: &mut Report) -> Option<At<Prefix>> {

@@ -36,6 +36,11 @@ pub struct Value<'a> {
 }
 
 impl<'a> Section<'a> {
+    /// Whether nothing is left that was not taken.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The table that is the whole of a file.
     pub fn root(file: usize, entries: DeTable<'a>) -> Self {
         Self {

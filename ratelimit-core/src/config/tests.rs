@@ -2,11 +2,13 @@
 
 mod accepted;
 mod bans;
+mod challenge;
 mod classes;
 mod cluster;
 mod command_line;
 mod contrib;
 mod crowdsec;
+mod destinations;
 mod detection;
 mod files;
 mod limits;
@@ -74,7 +76,7 @@ fn check_warnings_behind_minimal(toml: &str, expected: &str) {
 }
 
 #[track_caller]
-fn load_text(toml: &str) -> Config {
+pub(in crate::config) fn load_text(toml: &str) -> Config {
     let (answer, _directory) = inspect_files(&[("config.toml", toml)]);
     answer.unwrap_or_else(|error| panic!("{error}\n{toml}")).0
 }

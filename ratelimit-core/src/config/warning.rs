@@ -6,7 +6,7 @@ mod classes;
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    detection,
+    destination, detection,
     document::{Document, Group},
     policy,
     report::{At, Report, Spot},
@@ -128,7 +128,10 @@ fn warn_of_narrow_aggregates(document: &Document, classes: &Catalogue, warnings:
         .find(|policy| policy.name == policy::DEFAULT);
     let of_source = || default.iter().flat_map(|policy| &policy.limits);
     let wide = document.groups().into_iter().skip(document.policies.len());
-    let wide = wide.filter(|group| group.title != detection::TITLE);
+    // What goes to one destination is not all that a source may send.
+    let wide = wide.filter(|group| {
+        group.title != detection::TITLE && !group.title.contains(destination::TITLE)
+    });
     for group in wide {
         for limit in group.limits {
             let reached = of_source().find(|at| is_idle_beside(&at.value, &limit.value, classes));

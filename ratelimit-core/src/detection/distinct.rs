@@ -25,6 +25,17 @@ impl<const WORDS: usize> Distinct<WORDS> {
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
+
+    /// Whether there are nearly as many as `added` that were added: at least seven of ten, or more than can be told.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub fn is_nearly_all_of(&self, added: u64) -> bool {
+        let (all, set) = ((64 * WORDS) as f64, self.count() as f64);
+        if set >= 0.95 * all {
+            return true;
+        }
+        let estimate = -all * (1.0 - set / all).ln();
+        estimate >= 0.7 * added as f64
+    }
 }
 
 #[cfg(test)]
@@ -45,5 +56,22 @@ mod tests {
             distinct.add(thing, &key);
         }
         assert_eq!(distinct.count(), 256);
+    }
+
+    #[test]
+    fn repetition_is_told_from_things_that_are_all_different() {
+        let key = RandomState::new();
+        for added in [10, 1_000, 4_000, 20_000] {
+            let (mut different, mut repeated) = (Distinct::<64>::default(), Distinct::default());
+            for thing in 0..added {
+                different.add(thing, &key);
+                repeated.add(thing / 4 % 2_000, &key);
+            }
+            assert!(different.is_nearly_all_of(added), "{added}");
+            assert!(
+                !Distinct::<64>::is_nearly_all_of(&repeated, added),
+                "{added}"
+            );
+        }
     }
 }

@@ -19,8 +19,18 @@ pub enum Kind {
     /// TCP segments with flags that nobody sends, or requests with both congestion flags (RFC 3168) that nobody goes on
     /// with.
     TcpFlags,
+    /// Acceptances of connections (SYN-ACK) that the target did not ask for: servers send them to a forged source.
+    SynAckReflection,
+    /// Resets of no connection.
+    RstFlood,
     /// Answers of many servers to questions that the target did not ask (Rossow, "Amplification Hell", NDSS 2014).
     Reflection,
+    /// UDP to ports at which nobody listens, or from sources that each send one datagram.
+    UdpFlood,
+    /// ICMP that the target did not ask for.
+    IcmpFlood,
+    /// Later fragments without a first one.
+    FragmentFlood,
     /// A source that sends far more than the others.
     HeavyHitter,
     /// A subnet that sends far more than the others, none of its members most of it.
@@ -29,11 +39,16 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 11] = [
         Self::SynFlood,
         Self::AckFlood,
         Self::TcpFlags,
+        Self::SynAckReflection,
+        Self::RstFlood,
         Self::Reflection,
+        Self::UdpFlood,
+        Self::IcmpFlood,
+        Self::FragmentFlood,
         Self::HeavyHitter,
         Self::Spread,
     ];
@@ -45,7 +60,12 @@ impl Kind {
             Self::SynFlood => "syn-flood",
             Self::AckFlood => "ack-flood",
             Self::TcpFlags => "tcp-flags",
+            Self::SynAckReflection => "syn-ack-reflection",
+            Self::RstFlood => "rst-flood",
             Self::Reflection => "reflection",
+            Self::UdpFlood => "udp-flood",
+            Self::IcmpFlood => "icmp-flood",
+            Self::FragmentFlood => "fragment-flood",
             Self::HeavyHitter => "heavy-hitter",
             Self::Spread => "spread",
         }
@@ -58,7 +78,12 @@ impl Kind {
             Self::SynFlood => "syn_flood",
             Self::AckFlood => "ack_flood",
             Self::TcpFlags => "tcp_flags",
+            Self::SynAckReflection => "syn_ack_reflection",
+            Self::RstFlood => "rst_flood",
             Self::Reflection => "reflection",
+            Self::UdpFlood => "udp_flood",
+            Self::IcmpFlood => "icmp_flood",
+            Self::FragmentFlood => "fragment_flood",
             Self::HeavyHitter => "heavy_hitter",
             Self::Spread => "spread",
         }
@@ -71,8 +96,14 @@ impl Kind {
             NonZeroU32::new(packets).expect("no kind begins at 0")
         }
         match self {
-            Self::SynFlood | Self::TcpFlags => const { above(500) },
-            Self::AckFlood | Self::Reflection => const { above(1_000) },
+            Self::SynFlood | Self::TcpFlags | Self::SynAckReflection | Self::RstFlood => {
+                const { above(500) }
+            }
+            Self::AckFlood
+            | Self::Reflection
+            | Self::UdpFlood
+            | Self::IcmpFlood
+            | Self::FragmentFlood => const { above(1_000) },
             Self::HeavyHitter | Self::Spread => const { above(20_000) },
         }
     }

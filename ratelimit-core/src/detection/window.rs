@@ -4,52 +4,60 @@ use std::{hash::RandomState, net::IpAddr};
 
 use super::{
     Kind, Rules, Sample, Subject,
+    content::{Content, Datagram, Icmp},
     distinct::Distinct,
-    sample::Content,
-    services::Services,
+    evidence::{Around, Conversation, Crowd, Evidence, Question, Tally},
+    recent::Recent,
+    shape::{Pace, Suspicion},
     space_saving::{Counter, SpaceSaving},
 };
 use crate::prefix::Prefix;
 
 /// Targets, each with what goes against it.
-const TARGETS: usize = 256;
+const TARGETS: usize = 512;
+/// Hosts, each with what is counted of it.
+const HOSTS: usize = 1024;
 /// Sources, once for each kind that they take part in.
 const SOURCES: usize = 4096;
 const SUBNETS: usize = 1024;
 
-/// Answers of so many servers, nobody asks for at once.
-const REFLECTORS_MIN: u64 = 16;
 /// So many members make a subnet more than a few sources.
 const MEMBERS_MIN: u64 = 8;
 /// How many times what the others send on average is far over it.
 const FAR_OVER: u64 = 10;
-/// A client that means it goes on with its connection by more segments than so many: it acknowledges, asks, and closes.
-const SEGMENTS_MIN: u64 = 2;
-/// Acknowledgements of no connection for each request, that are none of an attack: the last of the handshake, and what of the
-/// question comes with it, before the network stack has seen it.
-const STRAYS_MAX: u64 = 3;
 /// A source has much of an attack from a tenth of what makes one.
 const MUCH: u64 = 10;
+/// What comes with an attack of another kind is so many times less, and is not named besides.
+const BESIDE: u64 = 8;
 
-/// Several thousand sources.
-type Crowd = Distinct<64>;
+/// Below it are ports of services (RFC 6335): what comes from there to a higher one is an answer, and is a reflection or none.
+const SERVICES_END: u16 = 1024;
+/// Clients of these services send a datagram each.
+const A_DATAGRAM_EACH: [u16; 2] = [53, 123];
+
 /// The members of a subnet.
 type Members = Distinct<4>;
 
 /// The counts of one window.
 pub struct Window {
     key: RandomState,
-    attacked: SpaceSaving<(Kind, Subject), Crowd>,
-    /// Segments that go on with connections, by target.
-    acknowledging: SpaceSaving<IpAddr, ()>,
+    attacked: SpaceSaving<(Kind, Subject), Evidence>,
+    tallies: SpaceSaving<(IpAddr, Tally), ()>,
+    /// Questions by who asks, and those of the window before: their answers may come in this one.
+    asked: SpaceSaving<(IpAddr, Question), ()>,
+    asked_before: SpaceSaving<(IpAddr, Question), ()>,
     sources: SpaceSaving<(Kind, Prefix), ()>,
     subnets: SpaceSaving<Prefix, Members>,
-    /// What came besides segments that go on with connections, and from how many sources and subnets.
+    /// What came besides segments that go on with connections and answers to questions, and from how many sources and subnets.
     unasked: u64,
     crowd: Crowd,
     crowd_of_subnets: Crowd,
-    /// Where connections are. It outlives the window.
-    services: Services,
+    /// Where connections are: an address and a port. An acknowledgement of no connection is ordinary where it is forwarded,
+    /// to a container or a host behind this one, also from a port that something listens at. Where connections end here it is
+    /// not. It outlives the window.
+    services: Recent<(IpAddr, u16)>,
+    /// Who has asked whom over UDP. It outlives the window.
+    conversations: Recent<Conversation>,
 }
 
 /// What a window shows.
@@ -66,36 +74,90 @@ impl Window {
         Self {
             key: RandomState::new(),
             attacked: SpaceSaving::new(TARGETS),
-            acknowledging: SpaceSaving::new(TARGETS),
+            tallies: SpaceSaving::new(HOSTS),
+            asked: SpaceSaving::new(HOSTS),
+            asked_before: SpaceSaving::new(HOSTS),
             sources: SpaceSaving::new(SOURCES),
             subnets: SpaceSaving::new(SUBNETS),
             unasked: 0,
             crowd: Crowd::default(),
             crowd_of_subnets: Crowd::default(),
-            services: Services::default(),
+            services: Recent::default(),
+            conversations: Recent::default(),
         }
     }
 
     /// Counts a packet.
     ///
     /// A source with connections sends as fast as the other side acknowledges, and many may stand behind one address: its
-    /// segments are none that make a heavy hitter. The limits of its policy hold for them.
+    /// segments are none that make a heavy hitter, and neither are answers of UDP that were asked for. The limits of its
+    /// policy hold for them.
     pub fn add(&mut self, sample: &Sample) {
+        self.tally(sample.target, Tally::Received, sample);
+        self.note_question(sample);
+        let is_unasked = match sample.content {
+            Content::Connected { port } => {
+                self.services.note((sample.target, port), sample.at);
+                self.tally(sample.target, Tally::Acknowledging, sample);
+                false
+            }
+            Content::Stray { port } => {
+                if self.services.has(&(sample.target, port)) {
+                    self.attack(Kind::AckFlood, None, sample);
+                }
+                self.tally(sample.target, Tally::Acknowledging, sample);
+                false
+            }
+            Content::Acknowledging
+            | Content::Acceptance { is_asked: true }
+            | Content::Reset {
+                of_connection: true,
+            } => {
+                self.tally(sample.target, Tally::Acknowledging, sample);
+                false
+            }
+            Content::Request => self.attack(Kind::SynFlood, None, sample),
+            Content::OddFlags => self.attack(Kind::TcpFlags, None, sample),
+            Content::Acceptance { .. } => self.attack(Kind::SynAckReflection, None, sample),
+            Content::Reset { .. } => self.attack(Kind::RstFlood, None, sample),
+            Content::Datagram(datagram) => self.add_datagram(datagram, sample),
+            Content::Icmp(_) | Content::LaterIcmp => self.attack(Kind::IcmpFlood, None, sample),
+            Content::LaterFragment => {
+                self.tally(sample.target, Tally::LaterFragments, sample);
+                self.attack(Kind::FragmentFlood, None, sample)
+            }
+            Content::Other => true,
+        };
+        if is_unasked {
+            self.add_unasked(sample);
+        }
+    }
+
+    /// Counts a datagram; answers whether nobody has asked for it.
+    fn add_datagram(&mut self, datagram: Datagram, sample: &Sample) -> bool {
+        let [from, to] = [datagram.source_port, datagram.destination_port];
+        if datagram.is_first {
+            self.tally(sample.target, Tally::FirstFragments, sample);
+        }
+        let conversation = (sample.target, sample.source, from);
+        if datagram.is_wanted() || (from < to && self.conversations.has(&conversation)) {
+            return false;
+        }
+        // Between equal ports peers talk: time servers, gateways of a VPN.
+        if from != to {
+            self.attack(Kind::Reflection, Some(from), sample);
+        }
+        let is_answer = from < SERVICES_END && to >= SERVICES_END;
+        if !(is_answer || A_DATAGRAM_EACH.contains(&to) || datagram.has_socket) {
+            self.attack(Kind::UdpFlood, None, sample);
+        }
+        true
+    }
+
+    /// Counts what nobody has asked for, by source and subnet.
+    fn add_unasked(&mut self, sample: &Sample) {
         let packets = u64::from(sample.packets);
         let (source, subnet) = origins(sample.source);
-        let (kind, source_port) = match sample.content {
-            Content::Acknowledging | Content::Connected { .. } | Content::Stray { .. } => {
-                self.acknowledge(sample);
-                return;
-            }
-            Content::Request => (Some(Kind::SynFlood), None),
-            Content::OddFlags => (Some(Kind::TcpFlags), None),
-            Content::Answer { port } => (Some(Kind::Reflection), Some(port)),
-            Content::Other => (None, None),
-        };
-        if let Some(kind) = kind {
-            self.attack(kind, source_port, sample);
-        }
         self.unasked += packets;
         self.crowd.add(source, &self.key);
         self.crowd_of_subnets.add(subnet, &self.key);
@@ -104,21 +166,32 @@ impl Window {
         members.add(source, &self.key);
     }
 
-    /// Counts a segment that is no request.
-    fn acknowledge(&mut self, sample: &Sample) {
+    /// Counts what the source of a packet asks.
+    fn note_question(&mut self, sample: &Sample) {
         let packets = u64::from(sample.packets);
-        self.acknowledging.add(sample.target, packets);
-        match sample.content {
-            Content::Connected { port } => self.services.note((sample.target, port), sample.at),
-            Content::Stray { port } if self.services.has(&(sample.target, port)) => {
-                self.attack(Kind::AckFlood, None, sample);
+        let question = match sample.content {
+            Content::Request => Question::Connection,
+            Content::Icmp(Icmp::Question) => Question::Echo,
+            Content::Datagram(datagram) => {
+                self.tally(sample.source, Tally::SentDatagrams, sample);
+                let port = datagram.destination_port;
+                if port < datagram.source_port {
+                    let conversation = (sample.source, sample.target, port);
+                    self.conversations.note(conversation, sample.at);
+                }
+                Question::Datagram(port)
             }
-            _ => {}
-        }
+            _ => return,
+        };
+        self.asked.add((sample.source, question), packets);
+    }
+
+    fn tally(&mut self, host: IpAddr, tally: Tally, sample: &Sample) {
+        self.tallies.add((host, tally), sample.packets.into());
     }
 
     /// Counts a packet that may be one of an attack on its target.
-    fn attack(&mut self, kind: Kind, source_port: Option<u16>, sample: &Sample) {
+    fn attack(&mut self, kind: Kind, source_port: Option<u16>, sample: &Sample) -> bool {
         let packets = u64::from(sample.packets);
         let (source, _) = origins(sample.source);
         let address = sample.target;
@@ -126,19 +199,18 @@ impl Window {
             address,
             source_port,
         };
-        let crowd = self.attacked.add((kind, subject), packets);
-        crowd.add(source, &self.key);
+        let evidence = self.attacked.add((kind, subject), packets);
+        evidence.add(source, sample, &self.key);
         self.sources.add((kind, source), packets);
+        true
     }
 
     /// The attacks of the window, by `rules`.
     pub fn judge(&self, rules: &Rules) -> Vec<Seen> {
-        let attacked = self.attacked.iter().map(|counter| Seen {
-            kind: counter.key.0,
-            subject: counter.key.1,
-            packets: counter.certain(),
-            sources: counter.value.count(),
-        });
+        let targets = self.attacked.iter();
+        let targets = targets.filter_map(|counter| self.judge_target(counter, rules));
+        let targets: Vec<Seen> = targets.collect();
+        let mut seen = without_what_comes_beside(&targets, rules);
         let hitters = self.sources.iter();
         let hitters = hitters.filter(|counter| counter.key.0 == Kind::HeavyHitter);
         let hitters = hitters.map(|counter| Seen {
@@ -153,12 +225,91 @@ impl Window {
             packets: counter.certain(),
             sources: counter.value.count(),
         });
-        let all = attacked.chain(hitters).chain(subnets);
-        all.filter(|seen| {
+        seen.extend(hitters.chain(subnets).filter(|seen| {
             let rule = rules.get(&seen.kind);
-            rule.is_some_and(|rule| seen.packets >= rule.above.get().into()) && self.is_attack(seen)
+            rule.is_some_and(|rule| seen.packets >= rule.above.get().into())
+                && self.is_far_over_others(seen)
+        }));
+        seen
+    }
+
+    /// What goes against a target, if it is an attack.
+    fn judge_target(
+        &self,
+        counter: &Counter<(Kind, Subject), Evidence>,
+        rules: &Rules,
+    ) -> Option<Seen> {
+        let (kind, subject) = counter.key;
+        let Subject::Target {
+            address,
+            source_port,
+        } = subject
+        else {
+            return None;
+        };
+        let (packets, rule) = (counter.certain(), rules.get(&kind)?);
+        let around = self.around(kind, address, source_port);
+        // The later fragments of a datagram come with it.
+        let received = match kind {
+            Kind::Reflection => around.received.saturating_sub(around.later_fragments),
+            _ => around.received,
+        };
+        let samples = counter.value.samples;
+        let suspicion = Suspicion {
+            kind,
+            pace: Pace::of(kind, packets, samples, rule.above.get(), received)?,
+            packets,
+            source_port,
+            evidence: &counter.value,
+            around: &around,
+        };
+        suspicion.is_attack().then(|| Seen {
+            kind,
+            subject,
+            packets,
+            sources: counter.value.sources.count(),
         })
-        .collect()
+    }
+
+    /// What came to `address` besides, and what came from it.
+    fn around(&self, kind: Kind, address: IpAddr, source_port: Option<u16>) -> Around {
+        let question = match (kind, source_port) {
+            (_, Some(port)) => Question::Datagram(port),
+            (Kind::IcmpFlood, None) => Question::Echo,
+            _ => Question::Connection,
+        };
+        let opening = match kind {
+            // What it is compared with, it is not itself.
+            Kind::AckFlood => &[Kind::SynFlood, Kind::TcpFlags][..],
+            _ => &[Kind::SynFlood, Kind::TcpFlags, Kind::SynAckReflection],
+        };
+        let subject = Subject::Target {
+            address,
+            source_port: None,
+        };
+        let count_of = |kind| {
+            let counter = self.attacked.get(&(kind, subject));
+            counter.map_or(0, |counter| counter.count)
+        };
+        let asked = [&self.asked, &self.asked_before].map(|asked| {
+            let counter = asked.get(&(address, question));
+            counter.map_or(0, |counter| counter.count)
+        });
+        Around {
+            received: self.tallied(address, Tally::Received),
+            acknowledging: self.tallied(address, Tally::Acknowledging),
+            resets: count_of(Kind::RstFlood),
+            opening: opening.iter().map(|kind| count_of(*kind)).sum(),
+            first_fragments: self.tallied(address, Tally::FirstFragments),
+            later_fragments: self.tallied(address, Tally::LaterFragments),
+            sent_datagrams: self.tallied(address, Tally::SentDatagrams),
+            asked: asked.iter().sum(),
+        }
+    }
+
+    fn tallied(&self, host: IpAddr, tally: Tally) -> u64 {
+        let counter = self.tallies.get(&(host, tally));
+        counter.map_or(0, |counter| counter.count)
     }
 
     /// The sources that have much of an attack of `kind` which begins at `above`, those with most of it first.
@@ -178,7 +329,9 @@ impl Window {
     /// Forgets what was counted.
     pub fn clear(&mut self) {
         self.attacked.clear();
-        self.acknowledging.clear();
+        self.tallies.clear();
+        std::mem::swap(&mut self.asked, &mut self.asked_before);
+        self.asked.clear();
         self.sources.clear();
         self.subnets.clear();
         self.unasked = 0;
@@ -186,28 +339,15 @@ impl Window {
         self.crowd_of_subnets = Crowd::default();
     }
 
-    /// Whether what is seen, of which there is enough, is what it looks like.
-    fn is_attack(&self, seen: &Seen) -> bool {
+    /// Whether a source or a subnet sends far more than the others.
+    fn is_far_over_others(&self, seen: &Seen) -> bool {
         match (seen.kind, seen.subject) {
-            (Kind::Reflection, _) => seen.sources >= REFLECTORS_MIN,
-            (Kind::AckFlood, subject) => {
-                let requests = [Kind::SynFlood, Kind::TcpFlags].map(|kind| {
-                    let counter = self.attacked.get(&(kind, subject));
-                    counter.map_or(0, |counter| counter.count)
-                });
-                seen.packets > requests.iter().sum::<u64>() * STRAYS_MAX
-            }
-            (_, Subject::Target { address, .. }) => {
-                let acknowledging = self.acknowledging.get(&address);
-                let acknowledging = acknowledging.map_or(0, |counter| counter.count);
-                acknowledging < seen.packets * SEGMENTS_MIN
-            }
             (Kind::Spread, Subject::Source(subnet)) => {
                 seen.sources >= MEMBERS_MIN
                     && self.is_far_over(seen.packets, &self.crowd_of_subnets)
                     && self.largest_member(subnet) < seen.packets / 2
             }
-            (_, Subject::Source(_)) => self.is_far_over(seen.packets, &self.crowd),
+            _ => self.is_far_over(seen.packets, &self.crowd),
         }
     }
 
@@ -224,6 +364,41 @@ impl Window {
         let members = sources
             .filter(|counter| counter.key.0 == Kind::HeavyHitter && subnet.covers(counter.key.1));
         members.map(Counter::certain).max().unwrap_or(0)
+    }
+}
+
+/// The attacks on targets without those that are part of another one, or come beside it: a host that is flooded gets errors, and
+/// resets of those whose addresses were forged.
+fn without_what_comes_beside(seen: &[Seen], rules: &Rules) -> Vec<Seen> {
+    let is_part = |one: &Seen| {
+        let others = seen.iter().filter(|other| {
+            other.kind != one.kind && address(other.subject) == address(one.subject)
+        });
+        let of = |kinds: &[Kind]| -> u64 {
+            let others = others.clone().filter(|other| kinds.contains(&other.kind));
+            others.map(|other| other.packets).sum()
+        };
+        let largest = others.clone().map(|other| other.packets).max().unwrap_or(0);
+        let is_beside = one.packets * BESIDE < largest;
+        match one.kind {
+            Kind::UdpFlood => {
+                let rest = one.packets.saturating_sub(of(&[Kind::Reflection]));
+                rest < rules[&one.kind].above.get().into() && rest * 2 < one.packets || is_beside
+            }
+            Kind::FragmentFlood => {
+                of(&[Kind::Reflection, Kind::UdpFlood, Kind::IcmpFlood]) > 0 || is_beside
+            }
+            Kind::IcmpFlood | Kind::RstFlood | Kind::SynAckReflection => is_beside,
+            _ => false,
+        }
+    };
+    seen.iter().filter(|one| !is_part(one)).copied().collect()
+}
+
+fn address(subject: Subject) -> Option<IpAddr> {
+    match subject {
+        Subject::Target { address, .. } => Some(address),
+        Subject::Source(_) => None,
     }
 }
 

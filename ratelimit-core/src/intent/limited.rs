@@ -94,6 +94,7 @@ impl Intent {
                 limits: limits.into(),
                 further,
                 observe: false,
+                further_observe: false,
                 role: base.role,
                 ban: base.ban.filter(|_| !base.observe),
             })

@@ -11,6 +11,7 @@ use ratelimit_common::{
     Address, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
+    challenge::Rules,
     charge::{self, Outcome, Words},
     limit::LIMITS_MAX,
     list::PrefixKey,
@@ -48,6 +49,8 @@ pub struct MemoryFamily<A: Address + Hash + Default> {
     refused: RefCell<Vec<[Refused<A>; WAYS]>>,
     strikes: RefCell<HashMap<A, Cell<u64>>>,
     detected: RefCell<HashMap<A, Detected>>,
+    answered: RefCell<HashMap<A, Cell<u64>>>,
+    verified: RefCell<HashMap<A, Instant>>,
 }
 
 impl<A: Address + Hash + Default> MemoryFamily<A> {
@@ -63,7 +66,25 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
             refused: RefCell::new(vec![Default::default(); REFUSED_SETS as usize]),
             strikes: RefCell::default(),
             detected: RefCell::default(),
+            answered: RefCell::default(),
+            verified: RefCell::default(),
         }
+    }
+
+    /// Takes one of the answers to a source. Here no source shares its word with another.
+    pub(super) fn may_answer(&self, source: A, rules: &Rules, now: Instant) -> bool {
+        let mut answered = self.answered.borrow_mut();
+        rules.take_of_source(&MemoryWord(answered.entry(source).or_default()), now)
+    }
+
+    /// Until when a source is, or was, verified.
+    pub(super) fn verified_until(&self, source: &A) -> Option<Instant> {
+        self.verified.borrow().get(source).copied()
+    }
+
+    /// Notes that a source is verified.
+    pub(super) fn verify(&self, source: A, until: Instant) {
+        self.verified.borrow_mut().insert(source, until);
     }
 
     /// The state of every source that was seen.

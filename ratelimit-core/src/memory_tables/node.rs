@@ -1,13 +1,16 @@
-//! The state of the node's limits, for a machine with one CPU.
+//! The state of the limits of node and destinations, for a machine with one CPU.
 
-use std::{cell::Cell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+};
 
 use ratelimit_common::{
-    Record,
+    Policy, Record,
     charge::Words,
-    layout::NODE_POLICIES,
     limit::LIMITS_MAX,
-    node::{Node, Share, Shares},
+    node::{Node, Share, Shares, share_place},
 };
 
 use super::family::{MemoryRing, exchange};
@@ -17,8 +20,8 @@ type Cells = [Cell<u64>; LIMITS_MAX];
 /// The words of the node's limits, and the shares of its CPU.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryNode {
-    words: [Rc<Cells>; NODE_POLICIES as usize],
-    shares: Cell<Shares>,
+    words: RefCell<BTreeMap<u32, Rc<Cells>>>,
+    shares: RefCell<BTreeMap<u32, Shares>>,
     keeps_no_shares: bool,
 }
 
@@ -28,43 +31,51 @@ impl MemoryNode {
         self.keeps_no_shares = true;
     }
 
-    /// The state of the limits under each scope, modulo their number.
+    /// The state of the limits in a slot.
     #[must_use]
-    pub fn records(&self) -> Vec<Record> {
-        let record = |words: &Rc<Cells>| Record::new(words.each_ref().map(Cell::get));
-        self.words.iter().map(record).collect()
+    pub fn record(&self, slot: u32) -> Record {
+        let words = self.words.borrow();
+        let words = words
+            .get(&slot)
+            .map(|words| words.each_ref().map(Cell::get));
+        Record::new(words.unwrap_or_default())
     }
 
-    /// What was drawn, and not spent.
+    /// What was drawn of the limits of a place, and not spent.
     #[must_use]
-    pub const fn shares(&self) -> Shares {
-        self.shares.get()
+    pub fn shares(&self, place: u32) -> Shares {
+        self.shares
+            .borrow()
+            .get(&place)
+            .copied()
+            .unwrap_or_default()
     }
 }
 
 impl Node for &MemoryNode {
     type Words = NodeWords;
 
-    fn words(&self, scope: u32) -> Option<NodeWords> {
-        let words = self.words.get((scope % NODE_POLICIES) as usize)?;
-        Some(NodeWords(Rc::clone(words)))
+    fn words(&self, policy: &Policy) -> Option<NodeWords> {
+        let mut words = self.words.borrow_mut();
+        Some(NodeWords(Rc::clone(
+            words.entry(policy.slot()).or_default(),
+        )))
     }
 
     fn keeps_shares(&self) -> bool {
         !self.keeps_no_shares
     }
 
-    fn share(&self, index: usize) -> Share {
-        self.shares.get()[index]
+    fn share(&self, policy: &Policy, index: usize) -> Share {
+        self.shares(share_place(policy))[index]
     }
 
-    fn set_share(&self, index: usize, share: Share) {
+    fn set_share(&self, policy: &Policy, index: usize, share: Share) {
         if self.keeps_no_shares {
             return;
         }
-        let mut shares = self.shares.get();
-        shares[index] = share;
-        self.shares.set(shares);
+        let mut shares = self.shares.borrow_mut();
+        shares.entry(share_place(policy)).or_default()[index] = share;
     }
 }
 

@@ -5,8 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use ratelimit_common::Instant;
-
+use super::{Counted, longer};
 use crate::prefix::Prefix;
 
 /// The protected prefixes, a handful, and the bans that hold for them all the same.
@@ -16,7 +15,7 @@ pub struct Exemptions {
     /// Those of them that are no single addresses.
     wide: Vec<Prefix>,
     /// The manual bans that were forced.
-    forced: BTreeMap<Prefix, Instant>,
+    forced: BTreeMap<Prefix, Counted>,
 }
 
 impl Exemptions {
@@ -28,7 +27,7 @@ impl Exemptions {
     }
 
     /// Notes that the ban of a prefix was forced, or ends that.
-    pub fn set_forced(&mut self, prefix: Prefix, until: Option<Instant>) {
+    pub fn set_forced(&mut self, prefix: Prefix, until: Option<Counted>) {
         match until {
             Some(until) => self.forced.insert(prefix, until),
             None => self.forced.remove(&prefix),
@@ -46,10 +45,10 @@ impl Exemptions {
     }
 
     /// The end of the longest forced ban around a prefix.
-    pub fn forced_around(&self, prefix: Prefix) -> Option<Instant> {
+    pub fn forced_around(&self, prefix: Prefix) -> Option<Counted> {
         let forced = self.forced.iter();
         let around = forced.filter(|(own, _)| own.covers(prefix));
-        around.map(|(_, until)| *until).max()
+        around.fold(None, |longest, (_, ban)| longer(longest, Some(*ban)))
     }
 
     /// The narrowest protected prefix around an address.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{config::StateStore, prefix::Prefix};
+use crate::{config::StateStore, detection::Answer as Detected, prefix::Prefix};
 
 pub use super::{clock::Times, tally::Tally};
 
@@ -41,8 +41,31 @@ pub struct Answer {
     pub sources: Vec<RefusedSource>,
     /// What happened when.
     pub timeline: Timeline,
+    /// What would have been named an attack; `None` where the configuration looks for none.
+    pub attacks: Option<Vec<AttackRow>>,
     /// The same by another configuration, and the differences.
     pub comparison: Option<ComparisonAnswer>,
+}
+
+/// What would have been named an attack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AttackRow {
+    /// What kind.
+    pub kind: &'static str,
+    /// What it went against, or where it came from.
+    pub subject: String,
+    /// The end of the second in which it was found, from the first packet on.
+    pub start_seconds: f64,
+    /// The end of the last second in which it was going on.
+    pub end_seconds: f64,
+    /// The most packets in a second.
+    pub packets_per_second: u64,
+    /// The most sources in a second, or more.
+    pub sources_seen: u64,
+    /// What the configuration has done about its sources.
+    pub answer: Detected,
+    /// The sources that this would have been done about, but for the budgets of a minute.
+    pub sources: Vec<Prefix>,
 }
 
 /// Packets of a verdict.

@@ -14,7 +14,7 @@ use super::{
 
 /// Packets by what both said of them: old verdict, then new.
 #[derive(Debug)]
-pub struct Comparison(Box<[[Count; VERDICTS]; VERDICTS]>);
+pub struct Comparison(Vec<[Count; VERDICTS]>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
@@ -24,7 +24,7 @@ struct Count {
 
 impl Default for Comparison {
     fn default() -> Self {
-        Self(Box::new([[Count::default(); VERDICTS]; VERDICTS]))
+        Self(vec![[Count::default(); VERDICTS]; VERDICTS])
     }
 }
 

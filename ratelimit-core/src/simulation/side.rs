@@ -6,7 +6,8 @@ use ratelimit_common::{Cursor, DropReason, Family, Instant, Verdict, charge::Ref
 
 use super::{
     Configured,
-    answer::{Refused, RefusedSource, Timeline as TimelineAnswer, VerdictRow},
+    answer::{AttackRow, Refused, RefusedSource, Timeline as TimelineAnswer, VerdictRow},
+    attacks::Attacks,
     bans::Bans,
     clock::Moment,
     origin::{Masks, Origin},
@@ -27,6 +28,7 @@ pub struct Side {
     timeline: Timeline,
     sources: Sources,
     bans: Bans,
+    attacks: Option<Attacks>,
     /// How far the clock goes at a time, where it is the coarse one.
     tick: Option<Duration>,
     tick_ns: u64,
@@ -46,6 +48,7 @@ impl Side {
         let tick_ns = tick.unwrap_or_default().as_nanos();
         Ok(Self {
             bans: Bans::default(),
+            attacks: Attacks::of(&compiled),
             tick,
             tick_ns: u64::try_from(tick_ns).unwrap_or_default().max(1),
             tables: compiled.memory_tables(),
@@ -66,6 +69,9 @@ impl Side {
         let instant = Instant::from_nanos(instant - instant % self.tick_ns);
         let verdict = self.tables.judge(frame, instant);
         self.bans.take_over(&self.tables, &self.compiled);
+        if let Some(attacks) = &mut self.attacks {
+            attacks.take(frame, moment, &self.compiled);
+        }
         let refusal = self.tables.take_refusal();
         if let Some(Origin { address, source }) = origin {
             self.sources.count(*source, verdict, |reason| FirstRefusal {
@@ -77,6 +83,18 @@ impl Side {
         }
         self.timeline.count(moment.since_first_ns, verdict)?;
         Ok(verdict)
+    }
+
+    /// No packet comes any more.
+    pub fn finish(&mut self) {
+        if let Some(attacks) = &mut self.attacks {
+            attacks.finish(&self.compiled);
+        }
+    }
+
+    /// What would have been named an attack; `None` where nothing is looked for.
+    pub fn attacks(&self) -> Option<Vec<AttackRow>> {
+        self.attacks.as_ref().map(Attacks::rows)
     }
 
     pub fn config(&self) -> &Config {
@@ -149,6 +167,9 @@ impl Side {
     fn policy_of(&self, first: &FirstRefusal) -> Option<(&str, &Named)> {
         match first.reason {
             DropReason::NodeLimited => self.compiled.node_policy(),
+            DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
+                self.compiled.only_destination()
+            }
             DropReason::AggregateLimited => self
                 .compiled
                 .prefixes_around(first.address)
@@ -163,7 +184,13 @@ impl Side {
         let first = entry.first?;
         let policy = first.limit.and_then(|_| self.policy_of(&first));
         let limits = policy.map(|(_, named)| named.limits.as_slice());
-        let limit = limits.and_then(|limits| limits.get(usize::from(first.limit?)));
+        // What each source may send to a destination stands behind what that may receive.
+        let before = match first.reason {
+            DropReason::SourceToDestinationLimited => policy.map(|(_, named)| named.policy.len()),
+            _ => None,
+        };
+        let limit = limits
+            .and_then(|limits| limits.get(before.unwrap_or_default() + usize::from(first.limit?)));
         Some(Refused {
             reason: first.reason.label(),
             policy: policy.map(|(name, _)| name.to_owned()),
@@ -174,10 +201,18 @@ impl Side {
 
 /// The index of the limit that decided, for the reasons that are about one.
 fn limit_of(refusal: Refusal) -> Option<u8> {
-    use DropReason::{AggregateLimited, Contended, Limited, NodeLimited};
+    use DropReason::{
+        AggregateLimited, Contended, DestinationLimited, Limited, NodeLimited,
+        SourceToDestinationLimited,
+    };
     let is_of_limit = matches!(
         refusal.reason,
-        Limited | AggregateLimited | NodeLimited | Contended
+        Limited
+            | AggregateLimited
+            | DestinationLimited
+            | SourceToDestinationLimited
+            | NodeLimited
+            | Contended
     );
     is_of_limit.then_some(refusal.limit)
 }

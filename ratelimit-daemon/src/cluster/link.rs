@@ -1,21 +1,17 @@
 //! A connection to the store: two, since the one that waits for messages carries nothing else meanwhile. Each call has a deadline.
 
-use std::time::Duration;
+use std::{io, path::PathBuf};
 
 use ratelimit_cluster::{Arrival, Millis, NodeName};
-use ratelimit_core::config::cluster::Store;
-use redis::{AsyncConnectionConfig, Client, Cmd, Value, aio::MultiplexedConnection, cmd};
+use ratelimit_core::config::cluster::Cluster;
+use redis::{Cmd, Value, aio::MultiplexedConnection, cmd};
 
-use super::Heard;
+use super::{Heard, route::Route};
 
-/// The stream that all nodes append to and read.
-const STREAM: &str = "ratelimit:stream";
+/// The stream that all nodes append to and read. In a Redis Cluster all keys with the same word in braces are on one server.
+const STREAM: &str = "{ratelimit}:stream";
 /// What the keys of stored parts begin with.
-const PART: &str = "ratelimit:part";
-/// How long a connection may take to be made.
-const CONNECTING: Duration = Duration::from_secs(1);
-/// How long a call may take.
-const DEADLINE: Duration = Duration::from_millis(1_500);
+const PART: &str = "{ratelimit}:part";
 /// How long the store holds a question for messages until one comes, in milliseconds.
 const WAIT_MS: u64 = 300;
 /// The most messages of an answer: with the longest ones 16 MB.
@@ -33,11 +29,57 @@ const PART_KEPT_MAX: Millis = 366 * 86_400_000;
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// It does not answer, or answers with an error.
-    #[error("{0}")]
+    #[error("{0}{hint}", hint = hint(.0))]
     Redis(#[from] redis::RedisError),
+    /// The file of a certificate or key cannot be read.
+    #[error("reading `{0}` of [cluster], {path}: {2}", path = .1.display())]
+    File(&'static str, PathBuf, io::Error),
+    /// None of the hosts answered in time.
+    #[error("no host of `url` led to a server within 3s")]
+    Late,
+    /// A server does not answer in TLS: one that speaks none waits for more.
+    #[error(
+        "no answer in TLS within 1s; where the port speaks none, write redis:// or another port"
+    )]
+    NoTls,
+    /// A sentinel does not know the servers.
+    #[error(
+        "the sentinel {0} knows no `{1}`: compare it with `sentinel monitor` in its configuration"
+    )]
+    Unknown(String, String),
+    /// The servers of a Redis Cluster send us around.
+    #[error(
+        "the servers of the Redis Cluster do not agree who has the keys, the last one named is {0}"
+    )]
+    Moved(String),
     /// It answers what no such server answers.
     #[error("an answer that is none of Redis or Valkey, to {0}")]
     Nonsense(&'static str),
+}
+
+/// What to do about an error that the configuration can end.
+fn hint(error: &redis::RedisError) -> &'static str {
+    let text = error.to_string();
+    let says = |part: &str| text.contains(part);
+    if says("invalid peer certificate") {
+        "; `ca_file` of [cluster] is to have the certificate of who signed that of the server, which is to name the host of `url`"
+    } else if says("parse client certificate") || says("peer sent no certificates") {
+        "; `cert_file` of [cluster] is to have a certificate in PEM"
+    } else if says("extract private key") {
+        "; `key_file` of [cluster] is to have a private key in PEM, without a password"
+    } else if says("KeyMismatch") || says("keys may not be consistent") {
+        "; `key_file` of [cluster] is to have the key of the certificate in `cert_file`"
+    } else if says("CertificateRequired") {
+        "; the server asks for a certificate of this node: write `cert_file` and `key_file` into [cluster]"
+    } else if says("received fatal alert") {
+        "; the server refuses the certificate in `cert_file` of [cluster]: it is to be valid, and signed by an authority that the server knows"
+    } else if says("WRONGPASS") || says("NOAUTH") || says("AuthenticationFailed") {
+        "; compare user and password in `url` of [cluster] with those of the server, and that of sentinels behind `?sentinel=`"
+    } else if says("NoPerm") {
+        "; the user needs +xadd +xread +xrevrange +set +mget and ~{ratelimit}:*"
+    } else {
+        ""
+    }
 }
 
 /// The place of an entry in the stream: the store's time, and a number.
@@ -70,42 +112,6 @@ pub struct Stream {
     after: EntryId,
 }
 
-/// Connects twice. The stream is read from its end on.
-///
-/// # Errors
-///
-/// When the store does not let this node in, or does not answer in time.
-async fn connect(store: &Store) -> Result<(Link, Stream), LinkError> {
-    let client = Client::open(store.expose())?;
-    let config = || {
-        AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECTING))
-            .set_response_timeout(Some(DEADLINE))
-    };
-    let mut writing = client
-        .get_multiplexed_async_connection_with_config(&config())
-        .await?;
-    let reading = client
-        .get_multiplexed_async_connection_with_config(&config())
-        .await?;
-    let last = ask(
-        &mut writing,
-        cmd("XREVRANGE").arg(&[STREAM, "+", "-", "COUNT", "1"]),
-    )
-    .await?;
-    let last = entries(last).ok_or(LinkError::Nonsense("XREVRANGE"))?;
-    let after = last.last().map(|(id, _)| *id).unwrap_or_default();
-    let link = Link {
-        connection: writing,
-        seen: after.millis,
-    };
-    let stream = Stream {
-        connection: reading,
-        after,
-    };
-    Ok((link, stream))
-}
-
 async fn ask(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Value, LinkError> {
     Ok(command.query_async(connection).await?)
 }
@@ -116,8 +122,22 @@ impl Link {
     /// # Errors
     ///
     /// When the store does not let this node in, or does not answer in time.
-    pub async fn connect(store: &Store) -> Result<(Self, Stream), LinkError> {
-        connect(store).await
+    pub async fn connect(config: &Cluster) -> Result<(Self, Stream), LinkError> {
+        let route = Route::new(config).await?;
+        let mut last = cmd("XREVRANGE");
+        last.arg(&[STREAM, "+", "-", "COUNT", "1"]);
+        let (writing, reading, last) = route.connect(&last).await?;
+        let last = entries(last).ok_or(LinkError::Nonsense("XREVRANGE"))?;
+        let after = last.last().map(|(id, _)| *id).unwrap_or_default();
+        let link = Self {
+            connection: writing,
+            seen: after.millis,
+        };
+        let stream = Stream {
+            connection: reading,
+            after,
+        };
+        Ok((link, stream))
     }
 
     /// Takes notice of when a message was stored: those long before it may go.

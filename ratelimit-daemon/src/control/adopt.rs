@@ -225,6 +225,7 @@ impl State {
     fn make_intended(&mut self, edits: &[Edit]) {
         for edit in edits {
             self.intent.edit(edit.clone());
+            self.count_added(std::slice::from_ref(edit));
             for prefix in edit.prefixes() {
                 self.compile_prefix(prefix);
             }

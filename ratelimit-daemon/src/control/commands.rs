@@ -10,6 +10,7 @@ mod detach;
 mod due;
 mod events;
 mod everywhere;
+mod history;
 mod import;
 mod limit;
 mod lists;
@@ -38,6 +39,7 @@ pub use self::{
     due::{CompareOn, LookAtLinks, Stop, TendLinks, Tick},
     events::TakeEvents,
     everywhere::{AllowEverywhere, DisallowEverywhere, LimitEverywhere, RemoveLimitsEverywhere},
+    history::NoteHistory,
     import::Import,
     limit::{RemoveLimits, SetLimits},
     lists::{DueLists, RemoveList, TakeList},

@@ -8,7 +8,7 @@ use ratelimit_core::{api::Refused, config::Config, intent::Edit, lists::Reading}
 
 use super::{
     list_files::{Deadline, ListFile},
-    lists::{ListRead, from_file, not_named, told},
+    lists::{ListRead, from_file, log, not_named, told},
     state::State,
 };
 
@@ -69,6 +69,11 @@ pub struct ListChanges {
 }
 
 impl ListChanges {
+    /// Logs what became of the lists that were put in force.
+    pub(super) fn log(&self) {
+        self.read.iter().for_each(|(name, read)| log(name, read));
+    }
+
     /// What is different, a line each.
     pub(super) fn told(&self) -> Vec<String> {
         let gone = self.gone.iter();

@@ -4,10 +4,14 @@
 //! change gets into the database and the datapath, or into neither, is in `state.rs`.
 
 use jiff::Timestamp;
-use ratelimit_core::{api::Unenforced, config::Config};
+use ratelimit_core::{
+    api::{HistoryStatus, Unenforced},
+    config::Config,
+};
 use tokio::sync::mpsc;
 
 use super::{
+    challenge::Challenge,
     feeds::{
         attacks::Attacks, cluster::Membership, crowdsec::CrowdsecFeed, detected::Detections,
         ended::EndedEntries, lists::ListFiles, pass_all::PassAll, trials::Trials,
@@ -23,6 +27,7 @@ use super::{
     state::State,
     store::Store,
     troubles::{Loudness, Troubles},
+    workload::Workload,
 };
 use crate::{datapath::Datapath, protected::Protected};
 
@@ -39,7 +44,10 @@ pub struct Controller {
     pub(super) attacks: Attacks,
     /// How far an import is.
     pub(super) progress: Progress,
+    pub(super) workload: Workload,
     pub(super) history: History,
+    /// How the history of packets is kept, beside the controller.
+    pub(super) traffic: HistoryStatus,
     pub(super) list_files: ListFiles,
     pub(super) ended_entries: EndedEntries,
     pub(super) comparisons: Comparisons,
@@ -47,6 +55,7 @@ pub struct Controller {
     pub(crate) cluster: Membership,
     pub(super) trials: Trials,
     pub(super) pass_all: PassAll,
+    pub(super) challenge: Challenge,
     pub(crate) interfaces: Interfaces,
     pub(crate) troubles: Troubles,
     pub(super) last_good: LastGood,
@@ -64,6 +73,15 @@ pub struct Reloads {
     pub applied: Timestamp,
     /// Why it was last refused; `None` when it was not.
     pub error: Option<String>,
+}
+
+/// What holds and is not written down, so that a restart may undo it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unkept {
+    /// Changes that are not in the database.
+    pub changes: usize,
+    /// Files of the state directory that say something else.
+    pub files: usize,
 }
 
 impl Controller {
@@ -91,7 +109,9 @@ impl Controller {
         detections.take_missed(&mut state);
         Ok(Self {
             trials,
+            traffic: HistoryStatus::default(),
             pass_all,
+            challenge: Challenge::default(),
             last_good: LastGood::new(&directory),
             started: Timestamp::now(),
             reloads: Reloads {
@@ -101,6 +121,7 @@ impl Controller {
             detections,
             attacks: Attacks::default(),
             progress,
+            workload: Workload::default(),
             history,
             list_files,
             ended_entries: EndedEntries::default(),
@@ -144,6 +165,19 @@ impl Controller {
     /// Why what holds is not written down, so that a restart may undo it.
     #[must_use]
     pub fn unkept(&self) -> Vec<String> {
+        let files = self.files_behind().into_iter().map(str::to_owned);
+        files.chain(self.state.unwritten.behind()).collect()
+    }
+
+    /// How many changes, and how many files, are not written down though they hold.
+    pub(super) fn count_unkept(&self) -> Unkept {
+        Unkept {
+            changes: self.state.unwritten.count(),
+            files: self.files_behind().len(),
+        }
+    }
+
+    fn files_behind(&self) -> Vec<&str> {
         let behind = [
             self.pass_all.behind(),
             self.trials.behind(),
@@ -152,11 +186,7 @@ impl Controller {
                 .as_ref()
                 .and_then(|_| StandIn::behind(&self.troubles)),
         ];
-        let files = behind.map(|behind| behind.map(str::to_owned)).into_iter();
-        files
-            .chain([self.state.unwritten.behind()])
-            .flatten()
-            .collect()
+        behind.into_iter().flatten().collect()
     }
 
     /// What is not enforced, as it was seen last.

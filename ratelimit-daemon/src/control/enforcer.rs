@@ -10,6 +10,7 @@ use ratelimit_common::{
     BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
     compact::Region,
     generation::{ByGeneration, Generation},
+    layout::NODE_POLICIES,
 };
 use ratelimit_core::{
     class_tables::ClassTables, compile::Tables, ip_family::IpFamily, prefix::Prefix,
@@ -110,7 +111,8 @@ impl Enforcer {
         let settings = self.held.settings;
         let of_prefixes = self.held.aggregates.values();
         let of_prefixes = of_prefixes.flat_map(|levels| (0..).map_while(|at| levels.get(at)));
-        let named = self.entries.values().filter_map(ListEntry::policy);
+        let entries = self.entries.values();
+        let named = entries.flat_map(|entry| entry.policy().into_iter().chain(entry.destination()));
         let mut named: HashSet<u32> = named
             .chain(of_prefixes.map(|level| u32::from(level.policy)))
             .chain(settings.node_policy())
@@ -179,6 +181,7 @@ impl Enforcer {
             pass_all_until: self.datapath.pass_all_until()?,
             detection_limit: self.datapath.detection_limit()?,
             new_sources: *self.datapath.new_sources()?.of(generation),
+            challenge: *self.datapath.challenge()?.of(generation),
             settings: without_generation(settings),
         })
     }
@@ -342,6 +345,7 @@ impl Enforcer {
         let settings = wanted.settings != self.held.settings;
         self.held.aggregates != wanted.aggregates
             || self.held.new_sources != wanted.new_sources
+            || self.held.challenge != wanted.challenge
             || (settings && !changes.is_empty())
             || crossing::is_nested(changes, &self.entries)
     }
@@ -419,6 +423,10 @@ impl Enforcer {
                     Some(from) => self.datapath.copy_region(from, limit)?,
                     None => {}
                 }
+            }
+            let has_slot = |it: &Policy| it.is_of_destination() && it.slot() >= NODE_POLICIES;
+            if has_slot(policy) && !held.iter().any(|held| held.slot() == policy.slot()) {
+                self.datapath.clear_total(policy.slot())?;
             }
             undo.push(Undo::NewPolicy(*index));
             self.datapath.set_policy(*index, policy)?;
@@ -639,7 +647,9 @@ impl Enforcer {
             policy.map(Policy::scope)
         };
         match (scope(self.held.settings), scope(settings)) {
-            (before, Some(after)) if before != Some(after) => self.datapath.clear_node(after),
+            (before, Some(after)) if before != Some(after) => {
+                self.datapath.clear_total(after % NODE_POLICIES)
+            }
             _ => Ok(()),
         }
     }

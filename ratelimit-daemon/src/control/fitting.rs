@@ -1,7 +1,11 @@
 //! Which runtime limits this host can have.
 
 use ratelimit_common::limit::LIMITS_MAX;
-use ratelimit_core::{api::Refused, intent, limit::LimitSpec};
+use ratelimit_core::{
+    api::Refused,
+    intent,
+    limit::{LimitSpec, sharing},
+};
 
 use super::state::State;
 
@@ -21,6 +25,7 @@ pub fn check(state: &State, limits: &[LimitSpec]) -> Result<(), Refused> {
         )));
     }
     require_classes(state, limits)?;
+    require_shareable(state, limits)?;
     require_room(state, intent::longest(limits))
 }
 
@@ -35,6 +40,16 @@ fn require_classes(state: &State, limits: &[LimitSpec]) -> Result<(), Refused> {
         }
     }
     Ok(())
+}
+
+/// Refuses limits for all nodes together where nodes cannot share them.
+fn require_shareable(state: &State, limits: &[LimitSpec]) -> Result<(), Refused> {
+    let cluster = state.intent.config.cluster.as_ref();
+    let nodes = cluster.map_or(0, |cluster| cluster.nodes);
+    let mut problems = limits.iter().filter_map(|it| sharing::problem(it, nodes));
+    problems.next().map_or(Ok(()), |problem| {
+        Err(Refused::because(problem.message).hint(problem.hint))
+    })
 }
 
 /// Refuses sliding logs that are longer than those that room was made for.

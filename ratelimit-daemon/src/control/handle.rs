@@ -14,6 +14,7 @@ use super::{
     controller::Controller,
     progress::Progress,
     scanner::{self, Scanner},
+    workload::Workload,
 };
 
 /// Requests that may wait for their turn.
@@ -62,6 +63,7 @@ pub struct Handle {
     scans: mpsc::Sender<scanner::Job>,
     progress: Progress,
     busy: Busy,
+    workload: Workload,
 }
 
 /// Why the controller has no answer.
@@ -85,6 +87,12 @@ impl Handle {
         self.busy.with()
     }
 
+    /// How the controller keeps up, and what it refused.
+    #[must_use]
+    pub const fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
     /// Answers a question when its turn comes.
     ///
     /// # Errors
@@ -105,7 +113,9 @@ impl Handle {
     pub async fn call<C: Command>(&self, command: C) -> Result<C::Answer, Unanswered> {
         let (sender, answer) = oneshot::channel();
         let (what, busy) = (Busy::what(), self.busy.clone());
+        let waiting = self.workload.wait();
         let job = Job::Alone(Box::new(move |controller| {
+            drop(waiting);
             let value = busy.during(what, || command.run(controller));
             controller.state.keep_journal();
             // Nobody may wait any more: the client hung up.
@@ -121,7 +131,11 @@ impl Handle {
     ///
     /// When the controller has stopped.
     pub async fn post(&self, command: impl Command<Answer = ()>) -> Result<(), Unanswered> {
-        let job = Job::Alone(Box::new(|controller| command.run(controller)));
+        let waiting = self.workload.wait();
+        let job = Job::Alone(Box::new(|controller| {
+            drop(waiting);
+            command.run(controller);
+        }));
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)
     }
 
@@ -137,7 +151,9 @@ impl Handle {
     ) -> Result<(C::Answer, Vec<String>), Unanswered> {
         let (sender, answer) = oneshot::channel();
         let (what, busy) = (Busy::what(), self.busy.clone());
+        let waiting = self.workload.wait();
         let job = Job::Grouped(Box::new(move |controller| {
+            drop(waiting);
             let value = busy.during(what, || command.run(controller));
             Box::new(move |unkept: Unkept, others| {
                 let _ = sender.send((value, unkept, others));
@@ -185,6 +201,7 @@ impl Controller {
         self.scans = Some(scans.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let (progress, busy) = (self.progress.clone(), Busy::default());
+        let workload = self.workload.clone();
         let writing = busy.clone();
         let thread = thread::Builder::new()
             .name("controller".into())
@@ -203,6 +220,7 @@ impl Controller {
             scans,
             progress,
             busy,
+            workload,
         };
         Ok((handle, thread))
     }

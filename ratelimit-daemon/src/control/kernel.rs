@@ -5,6 +5,7 @@ use ratelimit_core::{
     config::{Config, StateStore},
     intent::{self, Intent},
     log_size::LogSize,
+    memory,
 };
 
 use super::{Store, trial};
@@ -12,7 +13,6 @@ use crate::{
     cpus,
     datapath::{Kernel, read_held},
     loader::{Loader, MapPlan, Sizes},
-    memory,
 };
 
 /// Has the loader open the maps, with room for everything. Nothing is attached yet.

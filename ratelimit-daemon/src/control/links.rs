@@ -91,12 +91,19 @@ impl Interfaces {
         }
         let wanted = state.intent.config.interfaces.clone();
         let lost_before = self.links.unenforced();
+        let remarked: Vec<_> = wanted.iter().map(|it| self.remark_of(&it.name)).collect();
         self.links.configure(&wanted);
         let changed = wanted.iter().filter(|it| !before.contains(it));
         for interface in changed {
             self.tend(state, interface, true);
         }
         self.attach_wanted(state, false);
+        // What was to be known may have been about an interface that is not configured any more.
+        for interface in &wanted {
+            if before.contains(interface) && self.remark_of(&interface.name).is_some() {
+                self.tend(state, interface, true);
+            }
+        }
         let lost = self.links.unenforced();
         let is_lost = |name: &str| lost.iter().any(|it| it.interface == name);
         let again = lost_before.iter().filter(|it| {
@@ -106,7 +113,13 @@ impl Interfaces {
         let again = again.map(|it| format!("interface {}: attached again", it.interface));
         let anew = lost.iter().filter(|it| !lost_before.contains(it));
         let anew = anew.map(|it| format!("interface {}: not enforced: {}", it.interface, it.why));
-        again.chain(anew).collect()
+        let remarks = wanted.iter().zip(remarked).filter_map(|(it, before)| {
+            let now = self
+                .remark_of(&it.name)
+                .filter(|now| Some(now) != before.as_ref())?;
+            Some(format!("interface {}: {now}", it.name))
+        });
+        again.chain(anew).chain(remarks).collect()
     }
 
     fn tend(&mut self, state: &mut State, interface: &Interface, anew: bool) {

@@ -98,27 +98,43 @@ pub fn not_named(intent: &Intent, config: &Config) -> Vec<Arc<str>> {
     gone.map(|(name, _)| Arc::clone(name)).collect()
 }
 
-/// Logs what became of a list, and says what is different, if anything is.
-pub(super) fn told(name: &str, read: &ListRead) -> Option<String> {
-    let ListRead {
-        left_out,
-        difference,
-        unsaid,
-    } = read;
-    if *left_out > 0 {
-        warn!(list = %name, lines = left_out, "bad lines of a list were left out");
+/// Logs what became of a list that was put in force.
+pub(super) fn log(name: &str, read: &ListRead) {
+    if read.left_out > 0 {
+        warn!(list = %name, lines = read.left_out, "bad lines of a list were left out");
     }
-    let unsaid = unsaid.first.first().map(|entry| {
+    if let Some(entry) = read.unsaid.first.first() {
         let ExemptEntry {
             prefix,
             protected,
             why,
         } = entry;
-        let count = unsaid.count;
+        let count = read.unsaid.count;
         warn!(list = %name, entries = count, %prefix, network = %protected, why, "a list does not hold for connected networks: say so with connected = \"exempt\", or ban them with connected = \"include\"");
+    }
+    let Difference {
+        added,
+        removed,
+        updated,
+        kept,
+        ..
+    } = &read.difference;
+    if !read.difference.is_empty() {
+        info!(list = %name, added, removed, updated, kept, "list replaced");
+    }
+}
+
+/// Says what is different, if anything is.
+pub(super) fn told(name: &str, read: &ListRead) -> Option<String> {
+    let unsaid = read.unsaid.first.first().map(|entry| {
+        let ExemptEntry {
+            prefix,
+            protected,
+            why,
+        } = entry;
         format!("list {name}: {prefix} does not hold for {protected}, {why}; say so with connected = \"exempt\", or ban it with connected = \"include\"")
     });
-    if difference.is_empty() {
+    if read.difference.is_empty() {
         return unsaid;
     }
     let Difference {
@@ -127,8 +143,7 @@ pub(super) fn told(name: &str, read: &ListRead) -> Option<String> {
         updated,
         kept,
         ..
-    } = difference;
-    info!(list = %name, added, removed, updated, kept, "list replaced");
+    } = &read.difference;
     let lines = [
         Some(format!(
             "list {name}: +{added} -{removed} ~{updated} ={kept}"

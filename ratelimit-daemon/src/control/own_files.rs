@@ -58,10 +58,16 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
     if let Some(cluster) = &after.cluster {
         let known = before.cluster.as_ref();
         let is_same = known.is_some_and(|known| {
-            (&known.store, &known.secret) == (&cluster.store, &cluster.secret)
+            let files = (&known.ca_file, &known.certificate);
+            (&known.store, files, &known.secret)
+                == (
+                    &cluster.store,
+                    (&cluster.ca_file, &cluster.certificate),
+                    &cluster.secret,
+                )
         });
         if !is_same {
-            return Some("another url or secret of [cluster]".to_owned());
+            return Some("another url, certificate or secret of [cluster]".to_owned());
         }
     }
     let directories: Vec<Option<&Path>> =

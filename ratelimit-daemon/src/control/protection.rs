@@ -24,11 +24,12 @@ const PEER_LASTS: Duration = Duration::from_hours(1);
 /// Such addresses at a time: whoever may command the daemon may as well allow them.
 const PEERS_MAX: usize = 64;
 
-/// What was found, and what commands told.
+/// What was found, what commands told, and what the configuration names.
 pub struct Protection {
     found: Protected,
     peers: BTreeMap<IpAddr, Instant>,
-    /// Both.
+    configured: Vec<Prefix>,
+    /// All of them.
     all: Protected,
     /// Where bans stop, as it was told.
     told: BTreeSet<Prefix>,
@@ -41,6 +42,7 @@ impl Protection {
             all: found.clone(),
             found,
             peers: BTreeMap::new(),
+            configured: Vec::new(),
             told: BTreeSet::new(),
         }
     }
@@ -102,6 +104,14 @@ impl Protection {
         self.found = found;
     }
 
+    /// Has these prefixes protected beside, as the configuration names them.
+    pub fn configure(&mut self, prefixes: &[Prefix]) {
+        if self.configured != prefixes {
+            self.configured = prefixes.to_vec();
+            self.join();
+        }
+    }
+
     /// Has the other end of the SSH session protected that a command came from.
     pub fn note_ssh_peer(&mut self, peer: IpAddr) {
         if self.peers.len() < PEERS_MAX || self.peers.contains_key(&peer) {
@@ -131,11 +141,14 @@ impl Protection {
         self.told = exempt;
     }
 
-    /// Puts both together, and answers whether that is different from before.
+    /// Puts all together, and answers whether that is different from before.
     pub fn join(&mut self) -> bool {
         self.peers.retain(|_, last| last.elapsed() < PEER_LASTS);
         let mut all = self.found.clone();
         all.extend(self.peers.keys().map(|peer| (*peer, Why::SshPeer)));
+        for prefix in &self.configured {
+            all.add(*prefix, Why::Configured);
+        }
         let different = !all.protects_as(&self.all);
         self.all = all;
         different

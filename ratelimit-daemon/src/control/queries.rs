@@ -1,5 +1,6 @@
 //! What reads: each answers a question from the [state](super::State), and changes nothing.
 
+pub mod challenge;
 pub mod check;
 mod covering;
 pub mod diff;
@@ -13,4 +14,5 @@ pub mod settings;
 pub mod status;
 pub mod suggest;
 pub mod top;
+pub mod traffic;
 pub mod views;

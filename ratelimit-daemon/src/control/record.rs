@@ -8,7 +8,7 @@ use std::{
 use super::{change_log, journal::Journal, rows, term, unwritten::intended};
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{BanChange, What},
+    api::{BanChange, EntryCounter, What},
     intent::{BanRow, Edit, Intent, Target},
     origin::Origin,
     prefix::Prefix,
@@ -78,14 +78,16 @@ pub fn record_edits(
 fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) -> Option<What> {
     Some(match (edit, before) {
         (Edit::Ban(prefix, origin, Some(row)), _) => {
-            What::BanAdded(rows::ban(*prefix, origin, row))
+            What::BanAdded(rows::ban(*prefix, origin, row, EntryCounter::default()))
         }
         (Edit::Ban(..), Edit::Ban(prefix, origin, Some(row))) => {
             ban_gone(*prefix, origin, row, cause)
         }
-        (Edit::Allow(prefix, Some(row)), _) => What::AllowAdded(rows::allow(*prefix, row)),
+        (Edit::Allow(prefix, Some(row)), _) => {
+            What::AllowAdded(rows::allow(*prefix, row, EntryCounter::default()))
+        }
         (Edit::Allow(..), Edit::Allow(prefix, Some(row))) => {
-            let allow = rows::allow(*prefix, row);
+            let allow = rows::allow(*prefix, row, EntryCounter::default());
             match cause {
                 Cause::Time => What::AllowEnded(allow),
                 Cause::Origin | Cause::Rollback | Cause::User(_) => What::AllowRemoved {
@@ -138,7 +140,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
 }
 
 fn ban_gone(prefix: Prefix, origin: &Origin, row: &BanRow, cause: Cause<'_>) -> What {
-    let ban = rows::ban(prefix, origin, row);
+    let ban = rows::ban(prefix, origin, row, EntryCounter::default());
     match cause.of_removed() {
         BanChange::Ended => What::BanEnded(ban),
         BanChange::Added | BanChange::Removed => What::BanRemoved {

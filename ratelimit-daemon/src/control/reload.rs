@@ -1,14 +1,19 @@
 //! What a new configuration changes, and what of it waits for a restart.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ratelimit_core::{
     api::Refused,
     ban::BanSpec,
-    class::Catalogue,
+    challenge::TcpChallenge,
+    class::{Action, Catalogue, Class},
     compile::keeps_state,
-    config::{Config, Interface, PolicyConfig},
+    config::{Config, DestinationConfig, Interface, PolicyConfig},
     ip_family::IpFamily,
     limit::LimitSpec,
     new_sources::NewSources,
+    prefix::Prefix,
+    quantity,
 };
 
 /// Refuses what takes effect only at a restart: the database and the pins stay where they are while the daemon runs.
@@ -57,6 +62,13 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
         let (before, after) = (word(before), word(after));
         lines.push(format!("dashboard: {before} -> {after}"));
     }
+    if before.history != after.history {
+        let word = |config: &Config| match config.history {
+            Some(keep) => quantity::duration(keep).to_string(),
+            None => "off".to_owned(),
+        };
+        lines.push(format!("history: {} -> {}", word(before), word(after)));
+    }
     lines
 }
 
@@ -83,7 +95,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         Some(&before.default_policy),
         Some(&after.default_policy),
     );
-    let names: std::collections::BTreeSet<_> = before
+    let names: BTreeSet<_> = before
         .policies
         .keys()
         .chain(after.policies.keys())
@@ -124,19 +136,13 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             budget(after.new_sources)
         ));
     }
-    if before.allow != after.allow {
-        let added = after
-            .allow
-            .iter()
-            .filter(|prefix| !before.allow.contains(prefix))
-            .count();
-        let removed = before
-            .allow
-            .iter()
-            .filter(|prefix| !after.allow.contains(prefix))
-            .count();
-        lines.push(format!("allow list: +{added} -{removed}"));
-    }
+    lines.extend(challenge_change(before.challenge, after.challenge));
+    lines.extend(prefix_changes("allow list", &before.allow, &after.allow));
+    lines.extend(prefix_changes(
+        "protected",
+        &before.protected,
+        &after.protected,
+    ));
     for (name, list) in &after.lists {
         match before.lists.get(name) {
             None => lines.push(format!("list {name}: added, from {}", list.file.display())),
@@ -241,14 +247,18 @@ fn limit_changes(
     parts
 }
 
-/// Which classes are different, and what they were and are.
+/// Which classes are different, and what they and their actions were and are.
 fn class_changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
-    let names: std::collections::BTreeSet<&str> = before
-        .iter()
-        .chain(after.iter())
-        .map(|(name, _)| name)
-        .collect();
-    let change = |name: &str| match (before.get(name), after.get(name)) {
+    let texts = |catalogue: &Catalogue| -> BTreeMap<String, String> {
+        let text = |(name, class, action): (&str, Class, Option<Action>)| {
+            let becomes = action.map_or("", Action::becomes);
+            (name.to_owned(), format!("{class}{becomes}"))
+        };
+        catalogue.iter().map(text).collect()
+    };
+    let (before, after) = (texts(before), texts(after));
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let change = |name: &String| match (before.get(name), after.get(name)) {
         (None, Some(class)) => Some(format!("class {name}: added, {class}")),
         (Some(_), None) => Some(format!("class {name}: removed")),
         (Some(old), Some(new)) if old != new => Some(format!("class {name}: {old} -> {new}")),
@@ -281,7 +291,7 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
             levels.flat_map(|level| level.limits.clone()).collect()
         };
         let both = [before, after].map(|config| config.aggregate.levels(family));
-        let prefixes: std::collections::BTreeSet<u8> = both
+        let prefixes: BTreeSet<u8> = both
             .into_iter()
             .flatten()
             .map(|level| level.prefix)
@@ -296,25 +306,53 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
             );
         }
     }
+    let destinations: BTreeSet<&Prefix> = [before, after]
+        .into_iter()
+        .flat_map(|config| config.destinations.keys())
+        .collect();
+    let mut observed = Vec::new();
+    for prefix in destinations {
+        let [old, new] = [before, after].map(|config| destination_of(config, prefix));
+        let what = format!("destination {prefix}");
+        compare(what.clone(), &old.limits, &new.limits, "it");
+        let to = format!("{what}, of each source");
+        compare(to, &old.source_limits, &new.source_limits, "each source");
+        observed.push((what, old.observe, new.observe));
+    }
     compare(
         "node".to_owned(),
         &before.node.limits,
         &after.node.limits,
         "it",
     );
-    for (name, old, new) in [
+    let others = [
         (
-            "aggregate",
+            "aggregate".to_owned(),
             before.aggregate.observe,
             after.aggregate.observe,
         ),
-        ("node", before.node.observe, after.node.observe),
-    ] {
+        ("node".to_owned(), before.node.observe, after.node.observe),
+    ];
+    for (name, old, new) in others.into_iter().chain(observed) {
         if old != new {
             lines.push(format!("{name}: observe {old} -> {new}"));
         }
     }
     lines
+}
+
+fn destination_of(config: &Config, prefix: &Prefix) -> DestinationConfig {
+    let destination = config.destinations.get(prefix);
+    destination.cloned().unwrap_or_default()
+}
+
+/// `challenge of TCP: never -> always, for 10m, at most 1000000 answers a second`
+fn challenge_change(before: Option<TcpChallenge>, after: Option<TcpChallenge>) -> Option<String> {
+    let told = |challenge: Option<TcpChallenge>| {
+        challenge.map_or_else(|| "never".to_owned(), |challenge| challenge.to_string())
+    };
+    let is_changed = before != after;
+    is_changed.then(|| format!("challenge of TCP: {} -> {}", told(before), told(after)))
 }
 
 fn limits(limits: &[LimitSpec]) -> String {
@@ -323,4 +361,13 @@ fn limits(limits: &[LimitSpec]) -> String {
     }
     let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
     limits.join(" and ")
+}
+/// How many prefixes of a list come and go; `None` where none does.
+fn prefix_changes(what: &str, before: &[Prefix], after: &[Prefix]) -> Option<String> {
+    let missing = |of: &[Prefix], from: &[Prefix]| {
+        let others: BTreeSet<&Prefix> = from.iter().collect();
+        of.iter().filter(|prefix| !others.contains(prefix)).count()
+    };
+    let (added, removed) = (missing(after, before), missing(before, after));
+    (before != after).then(|| format!("{what}: +{added} -{removed}"))
 }

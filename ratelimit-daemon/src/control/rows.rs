@@ -1,7 +1,7 @@
 //! Rows of what is intended, as they are told.
 
 use ratelimit_core::{
-    api::{Allow, Ban, Origin, RuntimeEntry},
+    api::{Allow, Ban, EntryCounter, Origin, RuntimeEntry},
     intent::{AllowRow, BanRow, LimitRow},
     prefix::Prefix,
 };
@@ -9,7 +9,7 @@ use ratelimit_core::{
 use super::term;
 
 /// A ban as it is told.
-pub fn ban(prefix: Prefix, origin: &Origin, row: &BanRow) -> Ban {
+pub fn ban(prefix: Prefix, origin: &Origin, row: &BanRow, counter: EntryCounter) -> Ban {
     Ban {
         prefix,
         until: term::told(row.until),
@@ -17,11 +17,12 @@ pub fn ban(prefix: Prefix, origin: &Origin, row: &BanRow) -> Ban {
         reason: row.reason.clone(),
         author: row.author.clone(),
         origin: origin.clone(),
+        counter,
     }
 }
 
 /// A runtime allow, as it is told.
-pub fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
+pub fn allow(prefix: Prefix, row: &AllowRow, counter: EntryCounter) -> Allow {
     Allow {
         prefix,
         until: term::told(row.until),
@@ -29,6 +30,7 @@ pub fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
         reason: row.reason.clone(),
         author: Some(row.author.clone()),
         origin: Origin::of_author(&row.author),
+        counter,
     }
 }
 

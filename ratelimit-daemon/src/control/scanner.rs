@@ -111,6 +111,20 @@ impl Scanner {
         Ok(sources)
     }
 
+    /// How many entries the maps have that only a scan can count, by their names.
+    ///
+    /// # Errors
+    ///
+    /// When the tables cannot be read.
+    pub fn fill(&mut self, policies: &Policies) -> Result<Vec<(&'static str, u64)>, DatapathError> {
+        let mut fill = self.tables.count_others()?;
+        if !self.tables.is_compact() {
+            let [v4, v6] = self.count_sources(policies)?.held;
+            fill.extend([("SOURCES_V4", v4), ("SOURCES_V6", v6)]);
+        }
+        Ok(fill)
+    }
+
     /// Whether limits are not where they were in a `compact` table when this was last asked.
     fn have_moved(&mut self, policies: &Policies) -> bool {
         if !self.tables.is_compact() {

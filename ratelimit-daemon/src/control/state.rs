@@ -24,6 +24,7 @@ use tracing::{error, info, warn};
 
 use super::{
     enforcer::{Changes, Enforcer},
+    entry_counters::EntryCounters,
     event_log::EventLog,
     journal::Journal,
     kernel,
@@ -63,6 +64,7 @@ pub struct State {
     /// How often the coarse clock moves on.
     coarse_tick: Duration,
     pub(super) enforcer: Enforcer,
+    pub(super) entry_counters: EntryCounters,
     pub(super) store: Store,
     pub(super) unwritten: Unwritten,
     pub(super) list_copies: ListCopies,
@@ -117,11 +119,14 @@ impl State {
             filling: Filling::default(),
             unshared: Unshared::default(),
             renewals: 0,
+            entry_counters: EntryCounters::default(),
         };
+        state.entry_counters = EntryCounters::adopt(state.enforcer.datapath_mut());
         state.enforcer.progress = progress.clone();
         state.store.progress = progress.clone();
         state.intent.edit(Edit::PassAll(pass_all));
         state.drop_ended();
+        state.count_all();
         state.compile_at_start()?;
         state
             .adopt_lists()
@@ -130,6 +135,7 @@ impl State {
         state
             .enforce_all()
             .context("filling the tables in the kernel")?;
+        state.forget_others();
         state.tell_clock(None);
         state.protection.tell(&state.rules);
         Ok(state)
@@ -192,6 +198,7 @@ impl State {
         let renews = before.as_ref().is_some_and(|before| before.renews);
         self.intent.edit_all(&mut edits);
         let mut reverse = edits;
+        self.count_added(&reverse);
         let tables = if renews { self.renew_tables() } else { Ok(()) };
         if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, giving_way, cause)) {
             reverse.reverse();
@@ -209,8 +216,10 @@ impl State {
                     "a change that failed could not be taken back"
                 );
             }
+            self.forget_removed(&reverse);
             return Err(refusal(error));
         }
+        self.forget_removed(&reverse);
         self.enlarge_regions();
         if before.is_some() {
             self.retry_suspended(cause == Cause::Rollback);
@@ -272,6 +281,7 @@ impl State {
     fn restore(&mut self, before: Before) -> anyhow::Result<()> {
         self.intent.suspended = before.suspended;
         (self.rules, self.policies, self.classes) = before.compiled;
+        self.protection.configure(&self.intent.config.protected);
         self.unsettled = Unsettled {
             retired: self.enforcer.held().retired.clone(),
             ..Unsettled::default()
@@ -343,7 +353,9 @@ impl State {
     }
 
     fn compile_rules(&mut self) {
-        self.rules = compile::compile_rules(&self.policies, &self.intent);
+        self.rules =
+            compile::compile_rules(&self.policies, &self.intent, self.entry_counters.slots());
+        self.protection.configure(&self.intent.config.protected);
         self.rules.set_protected(self.protection.prefixes());
     }
 
@@ -407,7 +419,8 @@ impl State {
     }
 
     pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
-        compile::compile_prefix(&mut self.rules, &self.policies, &self.intent, prefix);
+        let (policies, intent, slots) = (&self.policies, &self.intent, self.entry_counters.slots());
+        compile::compile_prefix(&mut self.rules, policies, intent, slots, prefix);
     }
 
     fn enforce(&mut self, edits: &[Edit]) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 //! what is enforced.
 
 mod checksum;
+mod commits;
 mod damage;
 mod flush;
 mod group;
@@ -45,7 +46,7 @@ use self::{
     witness::Witness,
     writer::{allow_sum, ban_sum, changes_sum, limits_sum, note_sum},
 };
-pub use self::{damage::Damage, writer::Writer};
+pub use self::{commits::Commits, damage::Damage, writer::Writer};
 use super::{
     progress::Progress,
     timekeeper::{Moment, Note, Reading, Timekeeper},
@@ -72,6 +73,7 @@ pub struct Store {
     flusher: Flusher,
     group: Group,
     patience: Patience,
+    commits: Commits,
     /// Is told of changes that were written.
     pub progress: Progress,
     /// The bans as they were read when the file was opened, until they are asked for or something changes.
@@ -163,6 +165,7 @@ impl Store {
             flusher: Flusher::of(path, changes),
             group: Group::default(),
             patience,
+            commits: Commits::default(),
             progress: Progress::default(),
             read: RefCell::default(),
         })
@@ -178,6 +181,12 @@ impl Store {
     #[must_use]
     pub fn count_aside(&self) -> usize {
         damage::count_aside(&self.directory)
+    }
+
+    /// How commits went since it was opened.
+    #[must_use]
+    pub const fn commits(&self) -> &Commits {
+        &self.commits
     }
 
     /// Takes in what the clocks show, and answers where the ends of what ends are now, if those are other points on the kernel's

@@ -178,6 +178,11 @@ impl Unwritten {
         ))
     }
 
+    /// How many changes are not in the database as it refused them.
+    pub fn count(&self) -> usize {
+        self.failed.as_ref().map_or(0, |_| self.keys.len())
+    }
+
     fn fail(&mut self, error: &anyhow::Error, took: Duration) {
         self.keys.extend(self.group.take().into_iter().flatten());
         let error = format!("{error:#}");

@@ -31,6 +31,15 @@ impl Place {
         Self(Some(bytes))
     }
 
+    /// The place in an array from which a scan goes on with `index`: the kernel is told the one before.
+    #[must_use]
+    pub(super) fn before(index: u32) -> Self {
+        let before = index.checked_sub(1);
+        before.map_or_else(Self::default, |index| {
+            Self::at(index.to_ne_bytes().to_vec())
+        })
+    }
+
     /// Whether the scan begins there: anew, when it was answered.
     #[must_use]
     pub fn is_front(&self) -> bool {
@@ -102,12 +111,7 @@ pub fn for_range<V: Pod>(
     indices: Range<u32>,
     visit: impl FnMut(u32, V),
 ) -> io::Result<()> {
-    // The kernel goes on behind the index that it is told.
-    let before = indices.start.checked_sub(1);
-    let place = before.map_or_else(Place::default, |index| {
-        Place::at(index.to_ne_bytes().to_vec())
-    });
-    for_some(map, &place, indices.len(), visit).map(drop)
+    for_some(map, &Place::before(indices.start), indices.len(), visit).map(drop)
 }
 
 /// The same where a value is so many `words`.

@@ -5,40 +5,43 @@ use std::{
     net::IpAddr,
     ops::Range,
     os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
     sync::Arc,
 };
 
 use anyhow::{Context, anyhow};
-use aya::maps::{Array, MapData, PerCpuArray};
+use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray};
 use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Limit, Policy, Record, Settings,
     Standing, Verdict,
     aggregate::Aggregates,
+    challenge,
     compact::Region,
     detected::Tally,
     event::Sampler,
     generation::ByGeneration,
-    layout::{Counter, INTERFACES_MAX, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
+    layout::{
+        COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, POLICIES_MAX, TOTALS_MAX, counter_index,
+    },
     lease::{Demand, Lease},
     new_sources::Budget,
     source::LogKey,
 };
 use ratelimit_core::{
-    api::MapStatus,
-    class_tables::{ClassArray, ClassTables},
-    config::Interface,
-    ip_family::IpFamily,
-    log_size::LogSize,
-    prefix::Prefix,
+    api::MapStatus, class_tables::ClassTables, config::Interface, ip_family::IpFamily,
+    log_size::LogSize, prefix::Prefix,
 };
 
 use super::{
-    Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, ListTables, Place,
-    PolicyTables, SourceTables, Totals, batch,
-    class_maps::ClassMaps,
+    Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, EntryCounterTables,
+    ListTables, Place, PolicyTables, SourceTables, Totals, batch,
+    class_map::ClassMap,
     compact::CompactTable,
     count,
+    cpu_counters::CpuCounters,
     detected_maps::{self, DetectedMaps},
+    entry_counter_maps::EntryCounterMaps,
+    entry_counter_tables::verdicts_of_limits,
     family_maps::{self, FamilyMaps, failed, unreadable},
     grace,
     lease_maps::LeaseMaps,
@@ -47,13 +50,16 @@ use super::{
     slots,
     source_maps::SourceMaps,
 };
+use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+
 use crate::{
-    interface::{self, InterfaceState, XdpMode},
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
     loader::{Attachment, Detachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, Sizes},
     recording::CaptureMaps,
     ring::{Events, Ring},
 };
+
+const VERDICTS_MAP: &str = "VERDICTS";
 
 /// The pinned maps, and the programs on their interfaces.
 pub struct Kernel {
@@ -63,19 +69,23 @@ pub struct Kernel {
     ports: BTreeMap<String, Port>,
     settings: Array<MapData, Settings>,
     pass_all_until: Array<MapData, u64>,
-    classes: ClassMaps,
+    classes: ClassMap,
     aggregates: Array<MapData, ByGeneration<Aggregates>>,
     node: Array<MapData, Record>,
     compact: Option<CompactTable>,
     sources: Arc<SourceMaps>,
     detected: DetectedMaps,
     new_sources: Array<MapData, ByGeneration<Budget>>,
+    challenge: Array<MapData, ByGeneration<challenge::Rules>>,
+    challenge_taken: Array<MapData, challenge::Taken>,
+    verified: (HashMap<MapData, Ipv4, u64>, HashMap<MapData, Ipv6, u64>),
     leases: LeaseMaps,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
     v6: FamilyMaps<Ipv6>,
-    verdicts: PerCpuArray<MapData, Counter>,
+    verdicts: CpuCounters,
+    entry_counters: EntryCounterMaps,
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
     samples: Option<Ring>,
@@ -99,6 +109,8 @@ struct OwnProgram {
     /// The index of the interface.
     index: u32,
     takes_long_frames: bool,
+    /// The program that gets what passes.
+    next: Option<PathBuf>,
 }
 
 impl Kernel {
@@ -116,6 +128,7 @@ impl Kernel {
                 number: link.program,
                 index: on.index,
                 takes_long_frames: link.takes_long_frames,
+                next: None,
             });
             let port = Port {
                 slot: link.slot,
@@ -147,11 +160,14 @@ impl Kernel {
             ports: BTreeMap::new(),
             settings: maps.open("SETTINGS")?,
             pass_all_until: maps.open("PASS_ALL_UNTIL")?,
-            classes: ClassMaps::new(maps)?,
+            classes: ClassMap::new(maps)?,
             aggregates: maps.open("AGGREGATES")?,
             node: maps.open("NODE")?,
             detected: DetectedMaps::new(maps)?,
             new_sources: maps.open("NEW_SOURCES")?,
+            challenge: maps.open("CHALLENGE")?,
+            challenge_taken: maps.open("CHALLENGE_TAKEN")?,
+            verified: (maps.open("VERIFIED_V4")?, maps.open("VERIFIED_V6")?),
             leases: LeaseMaps::new(maps)?,
             compact: sizes
                 .sets
@@ -162,7 +178,8 @@ impl Kernel {
             policies: maps.open("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
             v6: FamilyMaps::new(maps, &family_maps::V6)?,
-            verdicts: maps.open("VERDICTS")?,
+            verdicts: CpuCounters::new(maps, VERDICTS_MAP)?,
+            entry_counters: EntryCounterMaps::new(maps)?,
             sampler: maps.open("SAMPLER")?,
             events: Some(maps.open("EVENTS")?),
             samples: Some(Ring::new(maps.descriptor("SAMPLES")?)),
@@ -289,12 +306,8 @@ impl PolicyTables for Kernel {
         self.classes.read()
     }
 
-    fn some_classes(
-        &self,
-        array: ClassArray,
-        indices: Range<u32>,
-    ) -> Result<Vec<ClassSet>, DatapathError> {
-        self.classes.read_some(array, indices)
+    fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>, DatapathError> {
+        self.classes.read_some(indices)
     }
 
     fn set_aggregates(
@@ -317,10 +330,10 @@ impl PolicyTables for Kernel {
         grace::wait();
     }
 
-    fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
+    fn clear_total(&mut self, slot: u32) -> Result<(), DatapathError> {
         self.node
-            .set(scope % NODE_POLICIES, Record::default(), 0)
-            .map_err(failed("writing", "NODE", NODE_POLICIES))
+            .set(slot, Record::default(), 0)
+            .map_err(failed("writing", "NODE", TOTALS_MAX))
     }
 
     fn log_size(&self) -> LogSize {
@@ -394,6 +407,36 @@ impl PolicyTables for Kernel {
         let answer = self.new_sources.get(&0, 0);
         answer.map_err(failed("reading", "NEW_SOURCES", 1))
     }
+
+    fn set_challenge(
+        &mut self,
+        rules: ByGeneration<challenge::Rules>,
+    ) -> Result<(), DatapathError> {
+        let answer = self.challenge.set(0, rules, 0);
+        answer.map_err(failed("writing", "CHALLENGE", 1))
+    }
+
+    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
+        let answer = self.challenge.get(&0, 0);
+        answer.map_err(failed("reading", "CHALLENGE", 1))
+    }
+
+    fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
+        let answer = self.challenge_taken.get(&0, 0);
+        answer.map_err(failed("reading", "CHALLENGE_TAKEN", 1))
+    }
+
+    fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {
+        let (name, answer) = match source {
+            IpAddr::V4(source) => ("VERIFIED_V4", self.verified.0.get(&source.into(), 0)),
+            IpAddr::V6(source) => ("VERIFIED_V6", self.verified.1.get(&source.into(), 0)),
+        };
+        match answer {
+            Ok(until_ns) => Ok(Some(Instant::from_nanos(until_ns))),
+            Err(MapError::KeyNotFound | MapError::ElementNotFound) => Ok(None),
+            Err(error) => Err(failed("reading", name, 1)(error)),
+        }
+    }
 }
 
 impl DetectionTables for Kernel {
@@ -438,6 +481,41 @@ impl DetectionTables for Kernel {
     }
 }
 
+impl EntryCounterTables for Kernel {
+    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>, DatapathError> {
+        self.entry_counters.owners()
+    }
+
+    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<(), DatapathError> {
+        self.entry_counters.set_owner(slot, owner)
+    }
+
+    fn entry_counter(&self, slot: u16) -> Result<Counter, DatapathError> {
+        self.entry_counters.get(slot)
+    }
+
+    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
+        self.entry_counters.range(slots)
+    }
+
+    fn judged(&self) -> Result<Counter, DatapathError> {
+        let counts = self.verdicts_in(0..COUNTERS)?;
+        let mut sum = Counter::default();
+        for slot in 0..INTERFACES_MAX {
+            for family in [Family::Ipv4, Family::Ipv6] {
+                for verdict in verdicts_of_limits() {
+                    sum = sum.plus(at(&counts, counter_index(slot, family, verdict)));
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<(), DatapathError> {
+        self.entry_counters.set(slot, count)
+    }
+}
+
 impl Attachments for Kernel {
     fn slots(&self) -> Vec<(u32, String)> {
         let ports = self.ports.iter();
@@ -463,11 +541,13 @@ impl Attachments for Kernel {
                 Some(Running {
                     on,
                     takes_long_frames: own.takes_long_frames,
+                    next: own.next.clone(),
                 })
             }
             None => port.filter(|port| port.is_pinned).map(|_| Running {
                 on: None,
                 takes_long_frames: true,
+                next: None,
             }),
         };
         Ok(Sight { there, program })
@@ -516,6 +596,7 @@ impl Attachments for Kernel {
             slot: self.slot_of(name)?,
             mode: interface.mode,
             jumbo: interface.jumbo,
+            next: interface.next.clone(),
         };
         let attachment = self.loader()?.attach(&plan)?;
         let port = Port {
@@ -525,10 +606,15 @@ impl Attachments for Kernel {
                 number: attachment.program,
                 index: state.index,
                 takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
+                next: plan.next,
             }),
         };
         self.ports.insert(name.clone(), port);
-        let remarks = [attachment.remark.clone(), remark(&state, &attachment)];
+        let remarks = [
+            attachment.remark.clone(),
+            remark(&state, &attachment),
+            self.twice(&state),
+        ];
         let remarks: Vec<String> = remarks.into_iter().flatten().collect();
         Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
     }
@@ -578,17 +664,19 @@ impl Datapath for Kernel {
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
         let mut rows = Vec::new();
         for slot in self.ports.values().map(|port| port.slot) {
-            for family in Family::ALL {
-                for verdict in Verdict::all() {
-                    let count = self.counter(slot, family, verdict)?;
-                    if count.packets > 0 {
-                        rows.push(CounterRow {
-                            interface: slot,
-                            family,
-                            verdict,
-                            count,
-                        });
-                    }
+            let counts = self.verdicts_in(counter_index_range(slot))?;
+            let kinds = Family::ALL
+                .into_iter()
+                .flat_map(|family| Verdict::all().map(move |verdict| (family, verdict)));
+            for (family, verdict) in kinds {
+                let count = at(&counts, counter_index(0, family, verdict));
+                if count.packets > 0 {
+                    rows.push(CounterRow {
+                        interface: slot,
+                        family,
+                        verdict,
+                        count,
+                    });
                 }
             }
         }
@@ -655,6 +743,29 @@ impl Kernel {
         self.loader.as_mut().context("there is no loader")
     }
 
+    /// What is to be said where packets meet the program twice: on an interface, and on the bridge, bond or VLAN above it.
+    fn twice(&self, on: &InterfaceState) -> Option<String> {
+        let beneath = |upper: &InterfaceState| {
+            let names = upper.is_stacked().then(|| interface::beneath(upper).ok());
+            names.flatten().unwrap_or_default()
+        };
+        let below = beneath(on);
+        let is_other = |(name, port): &(&String, &Port)| {
+            let other = || interface::query(name).ok().flatten();
+            let is_above = || other().is_some_and(|other| beneath(&other).contains(&on.name));
+            **name != on.name && port.program.is_some() && (below.contains(name) || is_above())
+        };
+        let others = self.ports.iter().filter(is_other);
+        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+        (!others.is_empty()).then(|| {
+            format!(
+                "packets that come by both {} and {} are judged and charged twice: remove one of them from the configuration",
+                on.name,
+                others.join(", ")
+            )
+        })
+    }
+
     /// The slot of an interface, else the lowest that none has.
     fn slot_of(&self, interface: &str) -> anyhow::Result<u32> {
         if let Some(port) = self.ports.get(interface) {
@@ -675,20 +786,19 @@ impl Kernel {
         }
     }
 
-    fn counter(
-        &self,
-        slot: u32,
-        family: Family,
-        verdict: Verdict,
-    ) -> Result<Counter, DatapathError> {
-        let index = counter_index(slot, family, verdict);
-        let values = self
-            .verdicts
-            .get(&index, 0)
-            .map_err(failed("reading", "VERDICTS", 0))?;
-        Ok(values.iter().fold(Counter::default(), |sum, cpu| Counter {
-            packets: sum.packets.wrapping_add(cpu.packets),
-            bytes: sum.bytes.wrapping_add(cpu.bytes),
-        }))
+    fn verdicts_in(&self, indices: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
+        let counts = self.verdicts.sums(indices);
+        counts.map_err(unreadable(VERDICTS_MAP))
     }
+}
+
+/// The counters of an interface.
+const fn counter_index_range(slot: u32) -> Range<u32> {
+    const ROWS: u32 = COUNTERS / INTERFACES_MAX;
+    let first = slot % INTERFACES_MAX * ROWS;
+    first..first + ROWS
+}
+
+fn at(counts: &[Counter], index: u32) -> Counter {
+    counts.get(index as usize).copied().unwrap_or_default()
 }

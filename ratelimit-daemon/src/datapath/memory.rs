@@ -17,30 +17,27 @@ use ratelimit_common::{
     aggregate::Aggregates,
     algorithm::sliding_log::TIMES_MAX,
     ban_budget::SLOTS,
+    challenge,
     compact::Region,
     detected::{Detection, Tally},
     generation::ByGeneration,
-    layout::NODE_POLICIES,
+    layout::Counter,
     lease::{Demand, Lease},
     new_sources::Budget,
     source::LogKey,
 };
 use ratelimit_core::{
-    api::MapStatus,
-    atomic_ring::AtomicRing,
-    class_tables::{ClassArray, ClassTables},
-    config::Interface,
-    ip_family::IpFamily,
-    log_size::LogSize,
-    prefix::Prefix,
+    api::MapStatus, atomic_ring::AtomicRing, class_tables::ClassTables, config::Interface,
+    ip_family::IpFamily, log_size::LogSize, prefix::Prefix,
 };
 
 use super::{
-    Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, ListTables, LogRow,
-    Place, PolicyTables, SlotRow, SourceRow, SourceTables, Totals,
+    Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, EntryCounterTables,
+    ListTables, LogRow, Place, PolicyTables, SlotRow, SourceRow, SourceTables, Totals,
 };
+use ratelimit_interface::{InterfaceState, XdpMode};
+
 use crate::{
-    interface::{InterfaceState, XdpMode},
     links::{Running, Sight},
     loader::{Detachment, MapPlan},
 };
@@ -66,8 +63,8 @@ pub struct Memory {
     pub classes: ClassTables,
     /// The wider prefixes that have limits.
     pub aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
-    /// The state of the node's policies, by their scope modulo their number.
-    pub node: BTreeMap<u32, Record>,
+    /// The state of the policies of node and destinations, by their slots.
+    pub totals: BTreeMap<u32, Record>,
     /// The words of sliding logs, by source, scope and limit.
     pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
     /// What the sliding logs can hold; `None` stands for no end.
@@ -94,6 +91,12 @@ pub struct Memory {
     pub missing: Vec<String>,
     /// How many sources may get state on one CPU.
     pub new_sources: ByGeneration<Budget>,
+    /// When sources are challenged.
+    pub challenge: ByGeneration<challenge::Rules>,
+    /// What was taken of its budgets.
+    pub challenge_taken: challenge::Taken,
+    /// Until when sources are verified.
+    pub verified: BTreeMap<IpAddr, Instant>,
     /// What keys have leased.
     pub leases: HashMap<LogKey, Lease>,
     /// What packets asked of limits that nodes share.
@@ -104,6 +107,12 @@ pub struct Memory {
     pub settings_refused: bool,
     /// How many changes of the settings are taken until they are refused.
     pub settings_left: Option<u32>,
+    /// What packets matched, by slot.
+    pub entry_counters: BTreeMap<u16, Counter>,
+    /// Whose slots they are.
+    pub counter_owners: BTreeMap<u16, u64>,
+    /// The packets that limits judged.
+    pub judged: Counter,
     /// Where the next scan of sources waits.
     pub gate: Option<Gate>,
 }
@@ -140,14 +149,16 @@ pub enum Write {
     Classes(Box<ClassTables>),
     /// The wider prefixes of a family.
     Aggregates(IpFamily, ByGeneration<Aggregates>),
-    /// The state of a policy of the node, which is empty.
-    NodeState(u32),
+    /// The state in a slot of the node or of a destination, which is empty.
+    Total(u32),
     /// A region of a `compact` table, which is empty.
     Region(Region),
     /// What a region holds, in another one that was empty.
     CopiedRegion(Region, Region),
     /// How many sources may get state on one CPU.
     NewSources(ByGeneration<Budget>),
+    /// The rules of the challenge.
+    Challenge(ByGeneration<challenge::Rules>),
     /// What holds for all packets.
     Settings(Settings),
 }
@@ -308,13 +319,9 @@ impl PolicyTables for Shared {
         Ok(self.memory().classes.clone())
     }
 
-    fn some_classes(
-        &self,
-        array: ClassArray,
-        indices: Range<u32>,
-    ) -> Result<Vec<ClassSet>, DatapathError> {
+    fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>, DatapathError> {
         let memory = self.memory();
-        let classes = memory.classes.array(array).iter();
+        let classes = memory.classes.entries().iter();
         let classes = classes.skip(indices.start as usize).take(indices.len());
         Ok(classes.copied().collect())
     }
@@ -337,10 +344,10 @@ impl PolicyTables for Shared {
 
     fn wait_for_packets(&self) {}
 
-    fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
+    fn clear_total(&mut self, slot: u32) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.writes.push(Write::NodeState(scope));
-        memory.node.remove(&(scope % NODE_POLICIES));
+        memory.writes.push(Write::Total(slot));
+        memory.totals.remove(&slot);
         Ok(())
     }
 
@@ -409,6 +416,28 @@ impl PolicyTables for Shared {
         Ok(self.memory().new_sources)
     }
 
+    fn set_challenge(
+        &mut self,
+        rules: ByGeneration<challenge::Rules>,
+    ) -> Result<(), DatapathError> {
+        let mut memory = self.memory();
+        memory.writes.push(Write::Challenge(rules));
+        memory.challenge = rules;
+        Ok(())
+    }
+
+    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
+        Ok(self.memory().challenge)
+    }
+
+    fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
+        Ok(self.memory().challenge_taken)
+    }
+
+    fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {
+        Ok(self.memory().verified.get(&source).copied())
+    }
+
     fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
         self.memory().pass_all_until = until;
         Ok(())
@@ -416,6 +445,38 @@ impl PolicyTables for Shared {
 
     fn pass_all_until(&self) -> Result<Instant, DatapathError> {
         Ok(self.memory().pass_all_until)
+    }
+}
+
+impl EntryCounterTables for Shared {
+    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>, DatapathError> {
+        let mut owners = self.memory().counter_owners.clone();
+        owners.retain(|_, owner| *owner != 0);
+        Ok(owners)
+    }
+
+    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<(), DatapathError> {
+        self.memory().counter_owners.insert(slot, owner);
+        Ok(())
+    }
+
+    fn entry_counter(&self, slot: u16) -> Result<Counter, DatapathError> {
+        let counter = self.memory().entry_counters.get(&slot).copied();
+        Ok(counter.unwrap_or_default())
+    }
+
+    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
+        let slots = slots.map(|slot| u16::try_from(slot).unwrap_or_default());
+        slots.map(|slot| self.entry_counter(slot)).collect()
+    }
+
+    fn judged(&self) -> Result<Counter, DatapathError> {
+        Ok(self.memory().judged)
+    }
+
+    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<(), DatapathError> {
+        self.memory().entry_counters.insert(slot, count);
+        Ok(())
     }
 }
 
@@ -498,6 +559,7 @@ impl Attachments for Shared {
             program: Some(Running {
                 on: Some(state),
                 takes_long_frames: true,
+                next: None,
             }),
         })
     }
@@ -563,8 +625,12 @@ impl SourceTables for Shared {
         Ok(Totals::default().inserted)
     }
 
-    fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {
-        let record = self.memory().node.get(&(scope % NODE_POLICIES)).copied();
+    fn count_others(&self) -> Result<Vec<(&'static str, u64)>, DatapathError> {
+        Ok(vec![])
+    }
+
+    fn total(&self, slot: u32) -> Result<Record, DatapathError> {
+        let record = self.memory().totals.get(&slot).copied();
         Ok(record.unwrap_or_default())
     }
 

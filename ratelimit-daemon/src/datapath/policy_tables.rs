@@ -1,10 +1,11 @@
 //! Policies, classes, and what holds for all packets.
 
-use std::ops::Range;
+use std::{net::IpAddr, ops::Range};
 
 use ratelimit_common::{
     ClassSet, Instant, Limit, Policy, Settings,
     aggregate::Aggregates,
+    challenge,
     compact::Region,
     generation::ByGeneration,
     layout::POLICIES_MAX,
@@ -12,11 +13,7 @@ use ratelimit_common::{
     new_sources::Budget,
     source::LogKey,
 };
-use ratelimit_core::{
-    class_tables::{ClassArray, ClassTables},
-    ip_family::IpFamily,
-    log_size::LogSize,
-};
+use ratelimit_core::{class_tables::ClassTables, ip_family::IpFamily, log_size::LogSize};
 
 use super::DatapathError;
 
@@ -37,12 +34,8 @@ pub trait PolicyTables {
     /// The arrays by which classes are looked up.
     fn classes(&self) -> Result<ClassTables, DatapathError>;
 
-    /// The elements of one of them at some indices, as many of which there are.
-    fn some_classes(
-        &self,
-        array: ClassArray,
-        indices: Range<u32>,
-    ) -> Result<Vec<ClassSet>, DatapathError>;
+    /// The elements at some indices, as many of which there are.
+    fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>, DatapathError>;
 
     /// Changes the wider prefixes of a family that have limits, those of a generation at once.
     fn set_aggregates(
@@ -57,8 +50,8 @@ pub trait PolicyTables {
     /// Waits until no packet is under way any more that came before: what only those were led to can be written again.
     fn wait_for_packets(&self);
 
-    /// Forgets the state of a policy of the node, which is not in force.
-    fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError>;
+    /// Forgets the state in the slot of a policy of the node or of a destination, which is not in force.
+    fn clear_total(&mut self, slot: u32) -> Result<(), DatapathError>;
 
     /// What the sliding logs can hold.
     fn log_size(&self) -> LogSize;
@@ -107,4 +100,17 @@ pub trait PolicyTables {
 
     /// How many sources may get state.
     fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError>;
+
+    /// Sets when sources are challenged, where the settings say that they may be.
+    fn set_challenge(&mut self, rules: ByGeneration<challenge::Rules>)
+    -> Result<(), DatapathError>;
+
+    /// When sources are challenged.
+    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError>;
+
+    /// Since when and until when they are, and what was taken of what all CPUs share.
+    fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError>;
+
+    /// Until when a source is, or was, verified.
+    fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError>;
 }

@@ -14,7 +14,7 @@ use aya::{
 };
 use ratelimit_common::{
     Address, Family, Instant, Ipv4, Ipv6, Policy, Record, Refusals, SourceKey, compact::Region,
-    layout::NODE_POLICIES, refused::Refused, source::LogKey,
+    layout::TOTALS_MAX, lease::Demand, refused::Refused, source::LogKey,
 };
 use ratelimit_core::{
     ip_family::{IpAddress, IpFamily},
@@ -32,6 +32,10 @@ use super::{
 };
 use crate::loader::{REFUSED_MAPS, Sizes};
 
+const STRIKES: [&str; 2] = ["STRIKES_V4", "STRIKES_V6"];
+const DEMANDS: &str = "DEMANDS";
+const LOGS: &str = "LOGS";
+
 /// The maps of both stores.
 pub(super) struct SourceMaps {
     v4: FamilySources<Ipv4>,
@@ -40,6 +44,9 @@ pub(super) struct SourceMaps {
     logs: Logs,
     node: Array<MapData, Record>,
     inserted: PerCpuArray<MapData, u64>,
+    strikes_v4: OwnedFd,
+    strikes_v6: OwnedFd,
+    demands: OwnedFd,
 }
 
 impl SourceMaps {
@@ -53,6 +60,9 @@ impl SourceMaps {
             logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
             node: maps.open("NODE")?,
             inserted: maps.open("INSERTED")?,
+            strikes_v4: maps.descriptor(STRIKES[0])?,
+            strikes_v6: maps.descriptor(STRIKES[1])?,
+            demands: maps.descriptor(DEMANDS)?,
         })
     }
 
@@ -73,7 +83,37 @@ impl SourceMaps {
     }
 }
 
+/// How many entries a map has.
+fn count<K: Pod, V: Pod>(map: &OwnedFd, name: &'static str) -> Result<u64, DatapathError> {
+    let mut entries = 0;
+    let answer = batch::for_each(map.as_fd(), |_: K, _: V| entries += 1);
+    answer.map_err(unreadable(name)).map(|()| entries)
+}
+
 impl SourceTables for SourceMaps {
+    fn count_others(&self) -> Result<Vec<(&'static str, u64)>, DatapathError> {
+        let mut logs = 0;
+        let mut place = Place::default();
+        loop {
+            place = self.logs.for_some(&place, |_, _| logs += 1)?;
+            if place.is_front() {
+                break;
+            }
+        }
+        Ok(vec![
+            (LOGS, logs),
+            (
+                STRIKES[0],
+                count::<Ipv4, u64>(&self.strikes_v4, STRIKES[0])?,
+            ),
+            (
+                STRIKES[1],
+                count::<Ipv6, u64>(&self.strikes_v6, STRIKES[1])?,
+            ),
+            (DEMANDS, count::<LogKey, Demand>(&self.demands, DEMANDS)?),
+        ])
+    }
+
     fn is_compact(&self) -> bool {
         self.compact.is_some()
     }
@@ -174,10 +214,10 @@ impl SourceTables for SourceMaps {
         })
     }
 
-    fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {
+    fn total(&self, slot: u32) -> Result<Record, DatapathError> {
         self.node
-            .get(&(scope % NODE_POLICIES), 0)
-            .map_err(failed("reading", "NODE", NODE_POLICIES))
+            .get(&slot, 0)
+            .map_err(failed("reading", "NODE", TOTALS_MAX))
     }
 
     fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {

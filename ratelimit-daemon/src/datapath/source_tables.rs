@@ -81,8 +81,11 @@ pub trait SourceTables: Send + Sync {
         visit: &mut dyn FnMut(LogRow),
     ) -> Result<Place, DatapathError>;
 
-    /// The state of a policy of the node.
-    fn node_record(&self, scope: u32) -> Result<Record, DatapathError>;
+    /// How many entries maps have that only a scan can count, but for those of sources, by their names.
+    fn count_others(&self) -> Result<Vec<(&'static str, u64)>, DatapathError>;
+
+    /// The state of a policy of the node or of a destination, in its slot.
+    fn total(&self, slot: u32) -> Result<Record, DatapathError>;
 
     /// How often a source was refused; `None` where it is not known to have been.
     fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError>;

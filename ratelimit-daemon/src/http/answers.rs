@@ -1,7 +1,7 @@
 //! Answers of the controller as JSON, with what everybody is told beside them.
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{
         FromRequest, FromRequestParts, Query, Request,
         rejection::{JsonRejection, QueryRejection},
@@ -171,7 +171,9 @@ pub fn bad_request(error: String) -> Response {
 
 pub fn answer(status: StatusCode, refused: Refused) -> Response {
     let problem = Problem::new(status.as_u16(), refused);
-    ([(CONTENT_TYPE, PROBLEM_JSON)], (status, Json(problem))).into_response()
+    let code = Extension(problem.code);
+    let kind = [(CONTENT_TYPE, PROBLEM_JSON)];
+    (code, kind, (status, Json(problem))).into_response()
 }
 
 /// An error as all others are, also where the router or an extractor said it in its own way.
@@ -191,6 +193,8 @@ pub async fn as_problem(response: Response, request: &str) -> Response {
     };
     let problem = answer(status, Refused::because(detail));
     head.headers.remove(CONTENT_LENGTH);
-    head.headers.extend(problem.headers().clone());
-    Response::from_parts(head, problem.into_body())
+    let (own, body) = problem.into_parts();
+    head.headers.extend(own.headers);
+    head.extensions.extend(own.extensions);
+    Response::from_parts(head, body)
 }

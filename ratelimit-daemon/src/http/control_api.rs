@@ -17,7 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{
-        self, APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, DiffRequest,
+        self, APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, Code, DiffRequest,
         PacketRequest, REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest,
         TopRequest,
     },
@@ -40,6 +40,7 @@ use crate::{
     },
     recording::Recorder,
     stream::Streams,
+    traffic_log::TrafficLog,
 };
 
 use super::{
@@ -73,12 +74,16 @@ pub struct ControlApi {
 impl ControlApi {
     /// What commands the controller, and begins and ends captures.
     #[must_use]
-    pub fn new(controller: Handle, recorder: Recorder) -> Self {
+    pub fn new(controller: Handle, recorder: Recorder, history: TrafficLog) -> Self {
         Self {
             routes: TowerToHyperService::new(
                 routes(controller.clone())
                     .merge(observe_api::router(controller.clone()))
-                    .merge(dashboard::router(controller.clone(), Audience::Socket)),
+                    .merge(dashboard::router(
+                        controller.clone(),
+                        history,
+                        Audience::Socket,
+                    )),
             ),
             controller,
             recorder,
@@ -102,11 +107,12 @@ impl ControlApi {
             return answer(StatusCode::FORBIDDEN, refused);
         }
         let noted = self.note_ssh_peer(request.headers());
-        if request.method() == Method::GET {
+        let is_command = request.method() != Method::GET;
+        if is_command {
+            noted.await;
+        } else {
             // Nobody is banned by it: it does not wait for a controller that is stuck.
             let _ = timeout(STATUS_PATIENCE, noted).await;
-        } else {
-            noted.await;
         }
         let claimed = request.headers().get(SUDO_USER);
         let claimed = claimed.and_then(|claimed| claimed.to_str().ok());
@@ -118,7 +124,11 @@ impl ControlApi {
         let asked = format!("{} {}", request.method(), request.uri().path());
         let what = format!("{asked} by {}", peer.author);
         let Ok(response) = control::asked_as(what, self.routes.call(request)).await;
-        as_problem(response, &asked).await
+        let response = as_problem(response, &asked).await;
+        if is_command && let Some(code) = response.extensions().get::<Code>() {
+            self.controller.workload().refuse(*code);
+        }
+        response
     }
 
     /// Protects the other end of the SSH session that the request was typed in, before it is carried out.

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     control::{Handle, Listeners},
     stream::Streams,
+    traffic_log::TrafficLog,
 };
 
 /// Serves on the last listener that came, until `stop`.
@@ -22,6 +23,7 @@ use crate::{
 pub async fn serve_metrics(
     mut listeners: Listeners,
     controller: Handle,
+    history: TrafficLog,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut serving: Option<CancellationToken> = None;
@@ -41,8 +43,9 @@ pub async fn serve_metrics(
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
             let token = stop.child_token();
-            let dashboard = dashboard::router(controller.clone(), Audience::Network)
-                .layer(Extension(Streams::new(token.clone())));
+            let dashboard =
+                dashboard::router(controller.clone(), history.clone(), Audience::Network)
+                    .layer(Extension(Streams::new(token.clone())));
             let router = observe_api::router(controller.clone()).merge(dashboard);
             tokio::spawn(serve_observe(listener, router, token.clone()));
             serving = Some(token);

@@ -39,6 +39,7 @@ impl World {
             Running {
                 on: self.interfaces.iter().find(runs).cloned(),
                 takes_long_frames: true,
+                next: None,
             }
         });
         let there = self.interfaces.iter().find(|it| it.name == name).cloned();
@@ -113,6 +114,7 @@ fn wanted(name: &str) -> Interface {
         name: name.to_owned(),
         mode: Mode::Auto,
         jumbo: false,
+        next: None,
     }
 }
 
@@ -141,6 +143,7 @@ fn what_is_to_be_done_follows_from_what_is_seen() {
     let runs = |on: Option<InterfaceState>| Running {
         on,
         takes_long_frames: false,
+        next: None,
     };
     let check = |there: Option<InterfaceState>, program: Option<Running>, expected| {
         let sight = Sight { there, program };

@@ -9,6 +9,7 @@ use aya_obj::Object;
 use super::{HeldTable, load::Seeds, pins::Pins};
 
 const SEEDS: &str = "COMPACT_SEEDS";
+const CHALLENGE_KEY: &str = "CHALLENGE_KEY";
 const POLICIES: &str = "POLICIES";
 
 /// The tables of a family each.
@@ -81,15 +82,38 @@ pub fn seeds(pins: &Pins) -> anyhow::Result<Seeds> {
         let map: Array<MapData, u64> = Array::try_from(aya::maps::Map::Array(map))?;
         return Ok([map.get(&0, 0)?, map.get(&1, 0)?]);
     }
-    let mut seeds = [0u64; 2];
+    random()
+}
+
+/// Two random words.
+fn random() -> anyhow::Result<Seeds> {
+    let mut words = [0u64; 2];
     // SAFETY: the buffer is as long as is said.
-    let filled = unsafe { libc::getrandom(seeds.as_mut_ptr().cast(), size_of_val(&seeds), 0) };
+    let filled = unsafe { libc::getrandom(words.as_mut_ptr().cast(), size_of_val(&words), 0) };
     anyhow::ensure!(
-        usize::try_from(filled) == Ok(size_of_val(&seeds)),
-        "drawing random seeds: {}",
+        usize::try_from(filled) == Ok(size_of_val(&words)),
+        "drawing random numbers: {}",
         io::Error::last_os_error()
     );
-    Ok(seeds)
+    Ok(words)
+}
+
+/// Draws the key of the cookies, unless there is one: the cookies of a daemon before stay good.
+///
+/// # Errors
+///
+/// When the kernel refuses, or has no random numbers.
+pub fn keep_challenge_key(maps: &mut aya::Ebpf) -> anyhow::Result<()> {
+    let map = maps
+        .map_mut(CHALLENGE_KEY)
+        .context("the BPF object has no key of cookies")?;
+    let mut map = Array::<_, u64>::try_from(map)?;
+    if [map.get(&0, 0)?, map.get(&1, 0)?] == [0; 2] {
+        for (index, word) in (0..).zip(random()?) {
+            map.set(index, word, 0)?;
+        }
+    }
+    Ok(())
 }
 
 /// Keeps the seeds for as long as the table.

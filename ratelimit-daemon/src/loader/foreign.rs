@@ -1,6 +1,6 @@
 //! How to take somebody else's program off an interface.
 
-use crate::interface::XdpMode;
+use ratelimit_interface::XdpMode;
 
 /// What to type. A program on a BPF link stays whatever `ip` is told. Which links there are only `CAP_SYS_ADMIN` may ask, and nobody
 /// here has it: the hint names both ways.

@@ -1,17 +1,20 @@
 //! Attaching the program to interfaces, and taking it off.
 
 use std::{
-    fs,
+    fs, io,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, anyhow, bail};
-use aya::programs::{
-    ProgramError, Xdp,
-    links::{FdLink, PinnedLink},
-    xdp,
+use aya::{
+    programs::{
+        ProgramError, Xdp,
+        links::{FdLink, PinnedLink},
+        xdp,
+    },
+    sys::SyscallError,
 };
 use ratelimit_core::config::Mode;
 use tracing::{info, warn};
@@ -20,7 +23,7 @@ use super::{
     Attachment, InterfacePlan, foreign,
     pins::{LinkPin, Pins},
 };
-use crate::interface::{self, InterfaceState, XdpMode};
+use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
 /// How long the kernel may take to let a link go.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -128,7 +131,8 @@ fn attach_anew(
     let state = interface::query(name)?.unwrap_or_else(|| state.clone());
     if let Some((mode, id)) = state.program {
         bail!(
-            "{name} already runs the {} XDP program with id {id}, which is left alone: {}",
+            "{name} already runs the {} XDP program with id {id}, which is left alone: {}; to run both, pin it before \
+             (`bpftool prog pin id {id} /sys/fs/bpf/NAME`), and write `next = \"/sys/fs/bpf/NAME\"` for this interface",
             mode.label(),
             foreign::how_to_take_off(name, mode, id),
         );
@@ -187,9 +191,29 @@ fn attach_as(
         XdpMode::Offloaded => xdp::XdpMode::Hardware,
     };
     let attached: Result<_, ProgramError> = program.attach_to_if_index(state.index, flag);
-    let id = attached
-        .with_context(|| format!("attaching to {} in {} mode", interface.name, mode.label()))?;
+    let id = attached.map_err(|error| {
+        let name = &interface.name;
+        let error = if is_above(&error) {
+            anyhow!(
+                "an interface above it, a bridge, bond or VLAN, runs an XDP program, so the kernel lets none on {name}: configure one of the two"
+            )
+        } else {
+            error.into()
+        };
+        error.context(format!("attaching to {name} in {} mode", mode.label()))
+    })?;
     fd_link(program, id)
+}
+
+/// Whether the kernel refuses a program because one runs above: `dev_xdp_attach` of `net/core/dev.c`. One on the interface itself was
+/// looked for before.
+fn is_above(error: &ProgramError) -> bool {
+    match error {
+        ProgramError::SyscallError(SyscallError { io_error, .. }) => {
+            io_error.kind() == io::ErrorKind::AlreadyExists
+        }
+        _ => false,
+    }
 }
 
 /// Pins a link, which the pin holds from then on too.

@@ -25,11 +25,9 @@ use super::{
     program_log::ProgramLog,
     realtime,
 };
-use crate::{
-    interface::{self, InterfaceState},
-    loader::TABLES,
-    syscall,
-};
+use ratelimit_interface::{self as interface, InterfaceState};
+
+use crate::{loader::TABLES, syscall};
 
 /// The maps of the sources that were refused.
 pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
@@ -52,6 +50,7 @@ pub struct Variant {
     slot: u32,
     entry_point: &'static str,
     link_layer: ratelimit_common::parse::LinkLayer,
+    has_next: bool,
 }
 
 impl Variant {
@@ -69,6 +68,7 @@ impl Variant {
             slot: plan.slot,
             entry_point: entry_point(plan, on, pin),
             link_layer: interface::link_layer(on.index)?.unwrap_or_default(),
+            has_next: plan.next.is_some(),
         })
     }
 }
@@ -129,6 +129,7 @@ pub fn maps(
 ) -> anyhow::Result<Descriptors> {
     let mut ebpf = load(object, pins, plan, seeds, &Fixed::default())?;
     compact::keep_seeds(&mut ebpf, seeds)?;
+    compact::keep_challenge_key(&mut ebpf)?;
     let mut descriptors = Descriptors::new();
     for (name, map) in ebpf.maps().filter(|(name, _)| pins::is_shared(name)) {
         let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
@@ -184,6 +185,7 @@ pub fn program(
         slot: variant.slot,
         link_layer: variant.link_layer.number(),
         frags: (variant.entry_point == PROGRAM_FRAGS).into(),
+        has_next: variant.has_next.into(),
     };
     let mut ebpf = load(object, pins, maps, seeds, &fixed)?;
     let log = ProgramLog::of(&mut ebpf);
@@ -228,6 +230,7 @@ struct Fixed {
     slot: u32,
     link_layer: u32,
     frags: u32,
+    has_next: u32,
 }
 
 fn load(
@@ -251,6 +254,7 @@ fn load(
         .override_global("INTERFACE", &fixed.slot, true)
         .override_global("LINK_LAYER", &fixed.link_layer, true)
         .override_global("FRAGS", &fixed.frags, true)
+        .override_global("HAS_NEXT", &fixed.has_next, true)
         .override_global("INTERRUPTIBLE", &interruptible, true)
         .override_global("CLOCK", &clock, true)
         .override_global("LOG_WORDS", &log_words, true)
@@ -275,6 +279,7 @@ fn data_of(map: &Map) -> anyhow::Result<&MapData> {
         | Map::HashMap(data)
         | Map::LruHashMap(data)
         | Map::PerCpuArray(data)
+        | Map::ProgramArray(data)
         | Map::RingBuf(data) => Ok(data),
         _ => bail!("a map of a kind that this program does not have"),
     }

@@ -14,11 +14,11 @@ use super::{
     Attachment, Descriptors, Detachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, compact,
     link,
     load::{self, Loaded, Seeds},
-    logs,
+    logs, next,
     pins::{Pins, is_shared},
     program_log, room,
 };
-use crate::interface;
+use ratelimit_interface as interface;
 
 /// Does it itself, so it needs the capabilities.
 #[derive(Default)]
@@ -137,7 +137,14 @@ impl Loader for Local {
                 .with_context(|| format!("loading the program for {}", plan.name))?,
         };
         let frags = program.frags();
-        let attached = link::attach(program.xdp()?, (plan, &on), frags, pins, pin);
+        let next = plan.next.as_deref();
+        // What runs there keeps its next program until it is replaced.
+        let attached = next
+            .map_or(Ok(()), |path| next::set(pins, plan.slot, frags, path))
+            .and_then(|()| link::attach(program.xdp()?, (plan, &on), frags, pins, pin))
+            .and_then(|attached| {
+                next::release(pins, plan.slot, next.map(|_| frags)).map(|()| attached)
+            });
         self.loaded.insert(plan.name.clone(), program);
         let pins = self.pins()?;
         // What ran before may run on.
@@ -169,6 +176,7 @@ impl Loader for Local {
         for pin in pins.all_links()? {
             if pin.interface == interface {
                 link::detach(&pin)?;
+                next::release(pins, pin.slot, None)?;
                 is_pinned = true;
             }
         }

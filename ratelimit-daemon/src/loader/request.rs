@@ -91,6 +91,7 @@ impl Request {
             Self::OpenMaps(plan) => check_maps(plan),
             Self::Attach(plan) => {
                 ensure!(plan.slot < INTERFACES_MAX, "no slot {}", plan.slot);
+                plan.next.as_deref().map_or(Ok(()), check_path)?;
                 check_name(&plan.name)
             }
             Self::Rename(names) => names
@@ -191,6 +192,14 @@ mod tests {
             r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"x":1}}"#,
             Err("not a request"),
         );
+        for (next, expected) in [
+            ("/sys/fs/bpf/other", Ok(())),
+            ("other", Err("no absolute path")),
+        ] {
+            let plan =
+                r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"next":"NEXT"}}"#;
+            check(&plan.replace("NEXT", next), expected);
+        }
         check(r#"{"exec":"/bin/sh"}"#, Err("not a request"));
         check("", Err("not a request"));
         check("\u{0}\u{1}", Err("not a request"));

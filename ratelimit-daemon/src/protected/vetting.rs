@@ -147,6 +147,10 @@ impl From<Refusal> for Refused {
             Refusal::Everything(_) => "ban the prefixes that do harm",
             Refusal::Wide { .. } => "ban narrower prefixes, or add --force if you mean it",
             Refusal::WideForDetection { .. } => "ban it by hand: `rlctl ban`",
+            Refusal::Protected {
+                why: Why::Configured,
+                ..
+            } => "ban prefixes without it, or add --force if you mean it",
             Refusal::Protected { .. } => {
                 "ban prefixes without it, or add --force if you mean it: this host may be cut off"
             }

@@ -73,7 +73,7 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
     failures = 0;
     loop {
         let since = Instant::now();
-        let error = match Link::connect(&config.store).await {
+        let error = match Link::connect(&config).await {
             Ok((link, stream)) => {
                 controller.call(ReachCluster).await?;
                 carry(controller, &node, link, stream).await?

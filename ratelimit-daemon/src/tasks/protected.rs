@@ -7,9 +7,10 @@ use netlink_packet_core::NetlinkPayload;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
+use ratelimit_interface::messages;
+
 use crate::{
     control::{Handle, commands::Protect},
-    interface::messages,
     protected::{Protected, netlink::is_relevant},
     rtnetlink::{Changes, Watch},
 };

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{Cursor, Instant, parse::LinkLayer, sample::Front};
+use ratelimit_common::{
+    Cursor, Instant,
+    parse::LinkLayer,
+    sample::{Front, Socket},
+};
 use ratelimit_core::detection::{Detector, Rules, Sample, Step};
 use tokio::time::{Instant as Moment, sleep};
 use tokio_util::sync::CancellationToken;
@@ -78,10 +82,8 @@ fn read(ring: &mut Events, detector: &mut Detector) -> Step {
             let frame = Cursor::with_frame_bytes(front.frame(), front.frame_bytes);
             let link_layer = LinkLayer::from_number(front.link_layer);
             let sample = Sample::read(at, front.packets, frame, link_layer);
-            let sample = sample.map(|sample| match front.is_connected {
-                0 => sample,
-                _ => sample.connected(),
-            });
+            let socket = Socket::from_number(front.socket);
+            let sample = sample.map(|sample| sample.with_socket(socket));
             step.extend(sample.map_or_else(Step::default, |sample| detector.take(&sample)));
         }
     }

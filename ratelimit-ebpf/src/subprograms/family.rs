@@ -3,7 +3,7 @@
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{Ipv4, Ipv6, Limit, Policy};
 
-use super::{events, layers, leases, limits, logs, newcomers, strikes};
+use super::{challenge, destinations, events, layers, leases, limits, logs, newcomers, strikes};
 use crate::{lists, maps::FamilyMaps};
 
 /// Of a source, its policy, a time and a packet.
@@ -17,6 +17,8 @@ pub type OfLog<A> = extern "C" fn(*const Limit, *const A, u64, u64) -> u64;
 
 /// The subprograms of a family, each described beside the function that calls it.
 pub trait Subprograms: FamilyMaps {
+    const CHALLENGE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64;
+    const CHARGE_DESTINATION: OfSource<Self>;
     const CHARGE_LAYER: OfLayer<Self>;
     const CHARGE_LOG: OfLog<Self>;
     const CHARGE_NEW: OfSource<Self>;
@@ -30,7 +32,8 @@ pub trait Subprograms: FamilyMaps {
     const COUNT_STRIKE: OfSource<Self>;
     const COUNT_REFUSED: extern "C" fn(*const Self, *const Policy, u64) -> u64;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64;
-    const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64;
+    const FIND_DESTINATION: extern "C" fn(*mut xdp_md, u64, u64) -> u64;
+    const FIND_SOCKET: extern "C" fn(*mut xdp_md, u64) -> u64;
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64;
     const LEASED: extern "C" fn(*const Self, *const Policy, u64, u64, u64) -> u64;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64;
@@ -38,6 +41,9 @@ pub trait Subprograms: FamilyMaps {
 }
 
 impl Subprograms for Ipv4 {
+    const CHALLENGE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64 =
+        challenge::challenge_source_v4;
+    const CHARGE_DESTINATION: OfSource<Self> = destinations::charge_destination_v4;
     const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v4;
     const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v4;
     const CHARGE_NEW: OfSource<Self> = limits::charge_new_source_v4;
@@ -56,7 +62,9 @@ impl Subprograms for Ipv4 {
         leases::leased_by_source_v4;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v4;
-    const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64 = strikes::find_connection_v4;
+    const FIND_DESTINATION: extern "C" fn(*mut xdp_md, u64, u64) -> u64 =
+        destinations::find_destination_v4;
+    const FIND_SOCKET: extern "C" fn(*mut xdp_md, u64) -> u64 = strikes::find_socket_v4;
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
         newcomers::has_state_v4;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64 =
@@ -65,6 +73,9 @@ impl Subprograms for Ipv4 {
 }
 
 impl Subprograms for Ipv6 {
+    const CHALLENGE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64 =
+        challenge::challenge_source_v6;
+    const CHARGE_DESTINATION: OfSource<Self> = destinations::charge_destination_v6;
     const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v6;
     const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v6;
     const CHARGE_NEW: OfSource<Self> = limits::charge_new_source_v6;
@@ -83,7 +94,9 @@ impl Subprograms for Ipv6 {
         leases::leased_by_source_v6;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v6;
-    const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64 = strikes::find_connection_v6;
+    const FIND_DESTINATION: extern "C" fn(*mut xdp_md, u64, u64) -> u64 =
+        destinations::find_destination_v6;
+    const FIND_SOCKET: extern "C" fn(*mut xdp_md, u64) -> u64 = strikes::find_socket_v6;
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
         newcomers::has_state_v6;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64 =

@@ -4,7 +4,10 @@ use core::ptr;
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Cursor, Instant, Ipv4, Ipv6, Policy, detection, parse::Connection, strikes::Strike,
+    Cursor, Instant, Ipv4, Ipv6, Policy, detection,
+    parse::{Connection, Wanted},
+    sample::Socket,
+    strikes::Strike,
 };
 
 use super::{Subprograms, nullable, on_stack, unknown, walk};
@@ -37,11 +40,18 @@ pub fn detect<A: Subprograms>(
 /// Whether the packet of `context` is one of a connection with this host.
 #[inline(always)]
 pub fn is_connected<A: Subprograms>(context: *mut xdp_md) -> bool {
-    unknown((A::FIND_CONNECTION)(context)) != 0
+    socket::<A>(context, Wanted::Segment) == Socket::Connected
+}
+
+/// The socket that this host has for the packet of `context`, if it is `wanted` and of this family.
+#[inline(always)]
+pub fn socket<A: Subprograms>(context: *mut xdp_md, wanted: Wanted) -> Socket {
+    let number = unknown((A::FIND_SOCKET)(context, wanted as u64));
+    Socket::from_number(number as u32)
 }
 
 macro_rules! of_family {
-    ($address:ty, $count_strike:ident, $detect_source:ident, $find_connection:ident = $connection_of:expr) => {
+    ($address:ty, $count_strike:ident, $detect_source:ident, $find_socket:ident, $connection_of:expr) => {
         #[unsafe(no_mangle)]
         #[inline(never)]
         pub extern "C" fn $count_strike(
@@ -85,14 +95,16 @@ macro_rules! of_family {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        pub extern "C" fn $find_connection(context: *mut xdp_md) -> u64 {
+        pub extern "C" fn $find_socket(context: *mut xdp_md, wanted: u64) -> u64 {
+            let wanted = Wanted::from_number(wanted as u32);
             let xdp = XdpContext::new(context);
             let (frame, is_copied) = frame::again(&xdp);
             let connection: Option<Connection<$address>> =
-                $connection_of(frame, context, is_copied);
-            let is_completed =
-                connection.is_some_and(|connection| connection::is_completed(context, &connection));
-            is_completed.into()
+                $connection_of(frame, context, is_copied, wanted);
+            let socket = connection.map_or(Socket::None, |connection| {
+                connection::socket(context, &connection, wanted)
+            });
+            socket.number().into()
         }
     };
 }
@@ -101,16 +113,19 @@ of_family!(
     Ipv4,
     count_strike_v4,
     detect_source_v4,
-    find_connection_v4 = |frame, _, _| Connection::of_ipv4(frame, link_layer())
+    find_socket_v4,
+    |frame, _, _, wanted| Connection::of_ipv4(frame, link_layer(), wanted)
 );
 of_family!(
     Ipv6,
     count_strike_v6,
     detect_source_v6,
-    find_connection_v6 = |frame, context, is_copied| {
+    find_socket_v6,
+    |frame, context, is_copied, wanted| {
         Connection::of_ipv6(
             frame,
             link_layer(),
+            wanted,
             |cursor, first| walk(context, cursor, first),
             |upper| frame::within(is_copied, upper),
         )

@@ -4,6 +4,7 @@
 //! anything refused before?
 
 mod circumstances;
+mod counter;
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,8 @@ use jiff::Zoned;
 use ratelimit_core::{
     api::{
         Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED, Origin,
-        PacketRequest, RefusedBy, SeenDrops, StrikesView, Unenforced, What, WiderLimits,
+        PacketRequest, RefusedBy, SeenDrops, SourceChallenge, StrikesView, Unenforced, What,
+        WiderLimits,
     },
     limit::Algorithm,
     lists::Action,
@@ -37,6 +39,7 @@ pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<R
         source_port: arguments.sport,
         destination_port: arguments.dport,
         flags: arguments.flags.clone(),
+        to: arguments.to.map(|to| to.to_canonical()),
         interface: arguments.iface.clone(),
     };
     let mut path = format!("/v1/check/{address}");
@@ -67,6 +70,8 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
         sentences.push(format!("source: it counts as one of {}", check.source));
     }
     sentences.push(format!("rule: {}", rule(check)));
+    let mut deciding = check.covering.iter().filter(|entry| entry.decides);
+    sentences.extend(deciding.find_map(|it| counter::sentence(&it.entry)));
     if let Some(ban) = &check.ban {
         sentences.extend(Circumstances::of_ban(ban).sentences(now));
     }
@@ -90,10 +95,27 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
         let budget = printable(&budget.to_string());
         sentences.push(format!("new sources: {budget}, unless its source is known"));
     }
+    sentences.extend(check.challenge.as_ref().map(|it| challenge(it, now)));
     sentences.push(format!("refused: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(strikes));
     sentences.extend(check.last_drops.iter().map(|drops| seen(drops, now)));
     sentences
+}
+
+/// `not verified: its SYNs are challenged since 14:02:11`
+fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
+    if let Some(until) = challenge.verified_until {
+        let until = phrase::moment(until, now);
+        return format!("verified: its SYNs are not challenged until {until}");
+    }
+    match challenge.since {
+        Some(since) => {
+            let since = phrase::moment(since, now);
+            format!("not verified: its SYNs are challenged since {since}")
+        }
+        None if challenge.is_on => "not verified: its SYNs are challenged".to_owned(),
+        None => "not verified: its SYNs are not challenged at this moment".to_owned(),
+    }
 }
 
 /// `not enforced: packets that come by eth0 pass, since 14:22:07: there is no such interface`
@@ -235,6 +257,12 @@ fn deciding_rule(check: &Check) -> String {
             "the limits that a prefix around it has, for all of its sources".to_owned()
         }
         ("node-limited", ..) => "the limits of the node, for everything that arrives".to_owned(),
+        ("destination-limited", ..) => {
+            "the limits of the destination, for everything that goes there".to_owned()
+        }
+        ("source-to-destination-limited", ..) => {
+            "the limits of what each source may send to the destination".to_owned()
+        }
         (_, _, Some(prefix)) => format!("the policy `{policy}`, which is for {prefix}"),
         (_, _, None) => {
             format!("the policy `{policy}`, as for every source without one of its own")
@@ -314,9 +342,13 @@ fn list(listed: &Listed, now: &Zoned) -> String {
 
 /// The limits that a source shares with others.
 fn wider<'a>(limits: &'a WiderLimits, now: &'a Zoned) -> impl Iterator<Item = String> + 'a {
-    let whose = match limits.prefix {
-        Some(prefix) => format!("all of {prefix}"),
-        None => "the node, with what CPUs have drawn ahead".to_owned(),
+    let whose = match (limits.destination, limits.prefix) {
+        (Some(destination), Some(source)) => format!("what {source} sends to {destination}"),
+        (Some(destination), None) => {
+            format!("all that goes to {destination}, with what CPUs have drawn ahead")
+        }
+        (None, Some(prefix)) => format!("all of {prefix}"),
+        (None, None) => "the node, with what CPUs have drawn ahead".to_owned(),
     };
     let dry_run = if limits.observe { " (dry run)" } else { "" };
     let states = limits.limits.iter();

@@ -9,7 +9,7 @@ use crate::{
     failure::Failure,
     phrase,
     report::Report,
-    table::{Table, left},
+    table::{Table, left, right},
 };
 
 /// Lists who is banned, or those of them that a filter has.
@@ -33,11 +33,22 @@ pub fn bans(
         };
         return Ok(Report::new(answer, "").note(none));
     }
-    let columns = ["PREFIX", "UNTIL", "LEFT", "SINCE", "ORIGIN", "BY", "REASON"];
-    let mut table = Table::new(columns.map(left));
+    let mut table = Table::new([
+        left("PREFIX"),
+        right("PACKETS"),
+        right("BYTES"),
+        left("UNTIL"),
+        left("LEFT"),
+        left("SINCE"),
+        left("ORIGIN"),
+        left("BY"),
+        left("REASON"),
+    ]);
     for ban in &answer.value {
         table.row([
             ban.prefix.to_string(),
+            phrase::counted(ban.counter.packets),
+            phrase::counted(ban.counter.bytes),
             phrase::end(ban.until, now),
             remaining(ban.until, now),
             phrase::moment(ban.since, now),
@@ -55,11 +66,22 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("nobody is on the allow list"));
     }
-    let mut table = Table::new(["PREFIX", "UNTIL", "LEFT", "SINCE", "BY", "REASON"].map(left));
+    let mut table = Table::new([
+        left("PREFIX"),
+        right("PACKETS"),
+        right("BYTES"),
+        left("UNTIL"),
+        left("LEFT"),
+        left("SINCE"),
+        left("BY"),
+        left("REASON"),
+    ]);
     for allow in &answer.value {
         let since = allow.since.map(|since| phrase::moment(since, now));
         table.row([
             allow.prefix.to_string(),
+            phrase::counted(allow.counter.packets),
+            phrase::counted(allow.counter.bytes),
             phrase::end(allow.until, now),
             remaining(allow.until, now),
             since.unwrap_or_default(),
@@ -74,10 +96,19 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
 /// when, and why.
 pub fn limits(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Vec<PolicyView>> = client.get("/v1/limits")?;
-    let columns = [
-        "POLICY", "PREFIX", "LIMIT", "MODE", "UNTIL", "LEFT", "SINCE", "BY", "REASON",
-    ];
-    let mut table = Table::new(columns.map(left));
+    let mut table = Table::new([
+        left("POLICY"),
+        left("PREFIX"),
+        left("LIMIT"),
+        left("MODE"),
+        right("PACKETS"),
+        right("BYTES"),
+        left("UNTIL"),
+        left("LEFT"),
+        left("SINCE"),
+        left("BY"),
+        left("REASON"),
+    ]);
     for policy in &answer.value {
         policy_rows(policy, &mut table, now);
     }
@@ -109,6 +140,8 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
             prefix.unwrap_or_else(|| first(default_for(policy), row)),
             limit.unwrap_or_else(|| first(no_limit(policy), row)),
             first(mode, row),
+            first(&phrase::counted(policy.counter.packets), row),
+            first(&phrase::counted(policy.counter.bytes), row),
             first(&until, row),
             first(&left, row),
             first(&since, row),
@@ -124,7 +157,7 @@ fn default_for(policy: &PolicyView) -> &'static str {
         AppliesTo::Prefix => "each, as one",
         AppliesTo::Node => "everything",
         AppliesTo::Source if policy.prefixes.is_empty() => "all others",
-        AppliesTo::Source => "",
+        AppliesTo::Destination | AppliesTo::SourceToDestination | AppliesTo::Source => "",
     }
 }
 

@@ -1,5 +1,7 @@
 //! `rlctl lists`: which lists there are, where they come from, and how it goes with their files.
 
+pub mod fetch;
+
 use jiff::Zoned;
 use ratelimit_core::{
     api::{Changed, ListTarget, ListView},
@@ -25,6 +27,8 @@ pub fn show(client: &Client, now: &Zoned) -> Result<Report, Failure> {
         left("LIST"),
         left("ACTION"),
         right("ENTRIES"),
+        right("PACKETS"),
+        right("BYTES"),
         left("CHANGED"),
         left("READ"),
         left("EVERY"),
@@ -39,7 +43,7 @@ pub fn show(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     Ok(report)
 }
 
-fn row(list: &ListView, now: &Zoned) -> [String; 7] {
+fn row(list: &ListView, now: &Zoned) -> [String; 9] {
     let moment = |time| phrase::moment(time, now);
     let imported = list.file.is_none();
     let every = list
@@ -54,6 +58,8 @@ fn row(list: &ListView, now: &Zoned) -> [String; 7] {
         list.name.to_string(),
         list.action.label().to_owned(),
         list.entries.to_string(),
+        phrase::counted(list.counter.packets),
+        phrase::counted(list.counter.bytes),
         list.since.map_or_else(|| "never".to_owned(), moment),
         read,
         every.map_or_else(

@@ -36,6 +36,7 @@ pub fn run(arguments: &SimulateArguments) -> Result<Report, Failure> {
     let mut capture = Capture::open(input).map_err(|error| no_capture(&name, &error))?;
     let format = capture.format();
     let ended = capture.read(|packet| Ok(simulation.packet(packet)?));
+    simulation.finish();
     let answer = simulation.answer(arguments.top);
     let broken = match ended {
         Ok(()) => None,

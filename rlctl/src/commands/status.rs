@@ -6,9 +6,12 @@ use std::{
 };
 
 use jiff::Zoned;
-use ratelimit_core::api::{
-    Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock, ListView,
-    MapStatus, Outcome, Status, SuspendedLimits, Trouble, Unenforced,
+use ratelimit_core::{
+    api::{
+        Attempt, ChallengeStatus, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus,
+        KernelClock, ListView, MapStatus, Outcome, Status, SuspendedLimits, Trouble, Unenforced,
+    },
+    class::Action,
 };
 
 use crate::{
@@ -145,9 +148,15 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     if !status.classes.is_empty() {
         let classes = status.classes.iter();
         let classes: Vec<String> = classes
-            .map(|view| format!("{} ({})", printable(&view.name), view.class))
+            .map(|view| {
+                let action = view.action.map_or("", Action::becomes);
+                format!("{} ({}{action})", printable(&view.name), view.class)
+            })
             .collect();
         lines.push(format!("classes: {}", classes.join(", ")));
+    }
+    if status.destinations > 0 {
+        lines.push(format!("destinations with limits: {}", status.destinations));
     }
     if !status.aggregates.is_empty() {
         let lengths: Vec<String> = status.aggregates.iter().map(|it| printable(it)).collect();
@@ -162,9 +171,24 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     if let Some(new_sources) = &status.new_sources {
         lines.push(printable(&new_sources.to_string()));
     }
+    lines.extend(status.challenge.as_ref().map(|it| challenge(it, now)));
     lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
     lines.extend(status.cluster.as_ref().map(|it| cluster::line(it, now)));
     lines
+}
+
+/// `TCP sources are challenged over 5000 syn/s; verified for 10m; at most 1000000 answers a second: on since 14:02:11`
+fn challenge(challenge: &ChallengeStatus, now: &Zoned) -> String {
+    let told = printable(&challenge.to_string());
+    match challenge.since {
+        Some(since) => format!(
+            "{told}: {} since {}",
+            styled(WARNING, "on"),
+            phrase::moment(since, now)
+        ),
+        None if challenge.is_on => told,
+        None => format!("{told}: off at this moment"),
+    }
 }
 
 /// What became of the configuration that was tried last.

@@ -39,7 +39,13 @@ fn each_verb_that_fails_says_so_in_an_object_with_an_error() {
     for (words, _) in rows() {
         for daemon in [refuses(409, "no", Some("why")), Daemon::Absent] {
             // These ask no daemon, or tell what they found without one.
-            let alone = ["config check", "doctor", "simulate", "support"];
+            let alone = [
+                "config check",
+                "doctor",
+                "lists fetch",
+                "simulate",
+                "support",
+            ];
             if alone.iter().any(|verb| words.starts_with(verb)) {
                 continue;
             }
@@ -182,6 +188,7 @@ fn rows() -> Vec<(&'static str, Value)> {
             Value::Null,
         ),
         ("config check $DIR/config.toml", Value::Null),
+        ("lists fetch --config $DIR/config.toml", Value::Null),
         (
             "simulate $DIR/some.pcap --config $DIR/config.toml",
             Value::Null,

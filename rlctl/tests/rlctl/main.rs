@@ -3,6 +3,7 @@
 mod changes;
 mod daemon;
 mod failures;
+mod fetch;
 mod json;
 mod lockout;
 mod simulate;

@@ -138,6 +138,7 @@ fn json_has_the_same_figures_under_names_that_stay() {
         "sources_evicted": 0,
         "sources": [source("198.51.100.1", 3), source("2001:db8::/64", 2)],
         "timeline": {"interval_seconds": 1.0, "intervals": [interval(0.0, 5, 1), interval(1.0, 4, 1)]},
+        "attacks": null,
         "compare": {
             "file": "old.toml",
             "verdicts_old": [row("pass", "not-ip", 1), row("pass", "conforming", 6), row("drop", "limited", 4)],
@@ -320,7 +321,7 @@ fn more_sources_than_the_kernel_would_remember_are_told() {
     let files = files(&pcap());
     fs::write(
         files.path().join("small.toml"),
-        format!("{NEW}[source]\ncapacity = 1024\n"),
+        format!("{NEW}[source]\ncapacity = 1024\nnew_sources = {{ count = 100_000, per = \"1s\", beyond = \"drop\" }}\n"),
     )
     .unwrap();
     let frames = (0..1025_u16).map(|number| {
@@ -385,4 +386,45 @@ fn files(capture: &[u8]) -> TempDir {
         fs::write(directory.path().join(name), bytes).unwrap();
     }
     directory
+}
+
+#[test]
+fn attacks_are_named_with_their_times_and_with_whom_the_answer_would_meet() {
+    // A second of peace, and one with a source that sends a hundred times what others do.
+    let mut packets = vec![header()];
+    for millis in (0..3000).step_by(10) {
+        let other = u8::try_from(millis / 10 % 20).unwrap();
+        packets.push(packet(millis, Frame::V4([198, 51, 100, other])));
+        if (1000..2000).contains(&millis) {
+            packets.push(packet(millis, Frame::V4([203, 0, 113, 7])));
+        }
+    }
+    let files = files(&packets.concat());
+    let rule = "[detection.heavy_hitter]\nabove = 50\nanswer = \"ban\"\n";
+    let path = files.path().join("attack.toml");
+    fs::write(&path, format!("{OLD}{rule}")).unwrap();
+    let arguments = ["capture", "--config", "attack.toml"];
+    let (stdout, ..) = run(&files, &arguments, b"");
+    let expected = "\
+1 attack would have been named:
+ATTACK        SUBJECT           FROM    TO  PACKETS/S  SOURCES  ANSWER
+heavy-hitter  from 203.0.113.7  2.0s  2.0s        100        1  ban 203.0.113.7
+";
+    assert!(stdout.ends_with(expected), "{stdout}");
+    let protected = "[protected]\nsources = [\"203.0.113.0/24\"]\n";
+    fs::write(&path, format!("{OLD}{rule}{protected}")).unwrap();
+    let (stdout, ..) = run(
+        &files,
+        &["capture", "--config", "attack.toml", "--json"],
+        b"",
+    );
+    let answer: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        answer["attacks"],
+        json!([{ "kind": "heavy-hitter", "subject": "from 203.0.113.7", "start_seconds": 2.0, "end_seconds": 2.0,
+            "packets_per_second": 100, "sources_seen": 1, "answer": "ban", "sources": [] }])
+    );
+    let (stdout, ..) = run(&files, &["capture", "--config", "old.toml", "--json"], b"");
+    let answer: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(answer["attacks"], Value::Null);
 }

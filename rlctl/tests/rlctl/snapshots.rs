@@ -161,6 +161,15 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
             {"interface": "eth0", "family": "ipv6", "action": "drop", "reason": "limited", "packets": 12, "bytes": 720}]),
         ),
         (
+            "history --since 30d",
+            json!({"from": SINCE, "to": "2026-03-02T16:32:07Z", "step_seconds": 3600, "observed_seconds": [1200, 0],
+            "verdicts": [{"action": "pass", "reason": "conforming", "packets": [120_000, 0], "bytes": [7_200_000, 0]},
+                {"action": "drop", "reason": "limited", "packets": [600, 0], "bytes": [36_000, 0]}],
+            "policies": [{"policy": "default", "packets": [120_600, 0], "bytes": [7_236_000, 0]}],
+            "attacks": [{"kind": "syn-flood", "subject": "to 10.10.10.10", "since": SINCE, "seen": "2026-03-02T14:40:07Z",
+                "packets_per_second": 90_000, "sources": 700}]}),
+        ),
+        (
             "suggest",
             json!({"since": SINCE, "percentile": 99.0, "headroom": 2.0, "policies": [policy], "limits": [{"policy": "default", "limit": limit,
             "windows": 12_000, "sources": 340, "median": 12, "at": 240, "most": 900, "full": 0, "at_least": false,
@@ -172,7 +181,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
         ),
         (
             "config show --origin",
-            json!([{"key": "policy.192.0.2.0/24.limits", "value": "\"5 packets per 1s\"", "origin": "runtime", "author": "root"},
+            json!([{"key": "policy.192.0.2.0/24.limits", "value": "[{ algorithm = \"fixed-window\", packets = 5, per = \"1s\" }]", "origin": "runtime", "author": "root"},
             {"key": "observe", "value": "true", "origin": "file", "file": "/etc/ratelimit/config.toml", "line": 3},
             {"key": "clock", "value": "\"auto\"", "origin": "default"}]),
         ),

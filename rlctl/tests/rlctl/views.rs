@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use ratelimit_core::{
     api::{
-        AppliesTo, Ban, ClockStatus, CoarseError, DatabaseStatus, InterfaceStatus, KernelClock,
-        LimitState, MapStatus, Origin, PolicyView, Status,
+        AppliesTo, Ban, ClockStatus, CoarseError, DatabaseStatus, EntryCounter, HistoryStatus,
+        InterfaceStatus, KernelClock, LimitState, MapStatus, Origin, PolicyView, Status,
     },
     config::ClockWish,
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -66,6 +66,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
             map("STATES", None, 1_000_000, 640),
         ],
         new_sources: None,
+        challenge: None,
         bans: 1,
         detected_bans: 0,
         attacks: vec![],
@@ -74,6 +75,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         policies: 2,
         classes: Vec::new(),
         aggregates: Vec::new(),
+        destinations: 0,
         node: false,
         crowdsec: None,
         cluster: None,
@@ -81,6 +83,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         pass_all: None,
         attempt: None,
         database: DatabaseStatus::default(),
+        history: HistoryStatus::default(),
         troubles: Vec::new(),
     }
 }
@@ -109,6 +112,14 @@ fn ban(prefix: &str, since: jiff::Timestamp) -> Ban {
         reason: Some("port scan".into()),
         author: "alice".into(),
         origin: Origin::Manual,
+        counter: EntryCounter::default(),
+    }
+}
+
+fn counter(packets: u64, bytes: u64) -> EntryCounter {
+    EntryCounter {
+        packets: Some(packets),
+        bytes: Some(bytes),
     }
 }
 
@@ -122,6 +133,7 @@ fn policies() -> [PolicyView; 2] {
         applies_to: AppliesTo::Source,
         runtime: None,
         origin: Origin::Config,
+        counter: EntryCounter::default(),
     };
     let partner = PolicyView {
         name: "partner".to_owned(),
@@ -135,6 +147,7 @@ fn policies() -> [PolicyView; 2] {
         applies_to: AppliesTo::Source,
         runtime: None,
         origin: Origin::Config,
+        counter: EntryCounter::default(),
     };
     [default, partner]
 }

@@ -82,7 +82,19 @@ impl Receiver {
     /// The same of an interface of this name.
     pub fn on(namespace: &Namespace, interface: &str) -> Result<Self> {
         let socket = namespace.enter(|| socket(libc::ETH_P_ALL, interface))?;
-        set(&socket, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
+        set(
+            &socket,
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            &BUFFER_BYTES,
+        )?;
+        let yes: libc::c_int = 1;
+        set(
+            &socket,
+            libc::SOL_PACKET,
+            libc::PACKET_IGNORE_OUTGOING,
+            &yes,
+        )?;
         Ok(Self(socket))
     }
 
@@ -176,12 +188,11 @@ fn socket(protocol: libc::c_int, interface: &str) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> Result<()> {
+fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> Result<()> {
     let bytes = libc::socklen_t::try_from(size_of::<T>())?;
     let value = std::ptr::from_ref(value).cast();
     // SAFETY: the value outlives the call, and is as long as it says.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, bytes) };
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, bytes) };
     ensure!(
         result == 0,
         "setting option {option}: {}",

@@ -18,6 +18,7 @@ use ratelimit_daemon::{
     http::{self, ControlApi},
     protected::Protected,
     recording::Recorder,
+    traffic_log::TrafficLog,
 };
 use ratelimit_tests::service::binary;
 use tempfile::TempDir;
@@ -64,7 +65,8 @@ impl Daemon {
         let listener =
             runtime.block_on(async { UnixListener::bind(directory.path().join("control.sock")) });
         let (recorder, _requests) = Recorder::new();
-        let api = ControlApi::new(controller.clone(), recorder);
+        let (history, _ended) = TrafficLog::begin(directory.path().to_owned()).unwrap();
+        let api = ControlApi::new(controller.clone(), recorder, history);
         runtime.spawn(http::serve_control(
             listener.unwrap(),
             api,

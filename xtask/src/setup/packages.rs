@@ -57,6 +57,7 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("hping3", "hping3"),
     Program::new("lintian", "lintian"),
     Program::new("mandoc", "mandoc"),
+    Program::new("openssl", "openssl"),
     Program::new("ping", "iputils-ping"),
     Program::new("prometheus", PROMETHEUS),
     Program::new("promtool", PROMETHEUS),

@@ -37,6 +37,9 @@ fn named(located: &[NamedClass], report: &mut Report) -> Catalogue {
                 "make them one, or give one another name",
             );
         }
+        if let Some(action) = named.action {
+            catalogue.set_action(named.name.clone(), action);
+        }
         let Some(class) = &named.class else { continue };
         if let Some(first) = classes
             .insert(class, named)
@@ -86,7 +89,7 @@ fn check_mentions(document: &Document, catalogue: &Catalogue, report: &mut Repor
 }
 
 fn check_count(document: &Document, catalogue: &Catalogue, report: &mut Report) {
-    let mut used = BTreeSet::new();
+    let mut used: BTreeSet<Class> = catalogue.actions().map(|(_, class, _)| class).collect();
     for group in document.groups() {
         for limit in group.limits {
             let selected = limit.value.class().map(|class| catalogue.select(class));

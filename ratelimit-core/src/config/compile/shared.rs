@@ -7,7 +7,7 @@ use crate::{
         report::{At, Report},
     },
     diagnostic::Problem,
-    limit::{Algorithm, LimitSpec},
+    limit::{LimitSpec, sharing},
 };
 
 /// Reports limits with `scope = "cluster"` that nodes cannot share.
@@ -41,7 +41,8 @@ pub fn check(document: &Document, report: &mut Report) {
         report.add(&cluster.spot, Problem::new(message, hint));
     }
     for At { value, spot } in shared {
-        if let Some(problem) = problem(value, nodes) {
+        // That there are none is told once, above.
+        if let Some(problem) = sharing::problem(value, nodes.max(1)) {
             report.add(spot, problem);
         }
     }
@@ -49,23 +50,4 @@ pub fn check(document: &Document, report: &mut Report) {
 
 fn is_shared(limit: &At<LimitSpec>) -> bool {
     limit.value.division().is_some()
-}
-
-fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
-    if matches!(limit.algorithm(), Algorithm::TokenBucket { .. }) {
-        let message =
-            "nodes do not share a token-bucket: what is missing in it depends on one rate";
-        let hint = "write algorithm = \"sliding-window\", which needs no burst, or remove `scope`";
-        return Some(Problem::new(message, hint));
-    }
-    (limit.amount() < nodes.into()).then(|| {
-        let amount = limit.unit().amount(limit.amount());
-        let message =
-            format!("{nodes} nodes cannot share a limit of {amount}: each has at least 1");
-        let hint = format!(
-            "write at least {}, or remove `scope`",
-            limit.unit().amount(nodes.into())
-        );
-        Problem::new(message, hint)
-    })
 }

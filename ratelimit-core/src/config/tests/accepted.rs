@@ -67,6 +67,9 @@ fn every_key_is_understood() {
         sources = ["203.0.113.0/24", "2001:db8:40::/48", "198.51.100.0/255.255.255.0"]
         limits = []
         observe = true
+        [protected]
+        sources = ["2001:db8:5::/48", "198.51.100.0/24"]
+
         [allow]
         sources = ["192.0.2.10"]
         [metrics]
@@ -110,6 +113,8 @@ fn every_key_is_understood() {
     assert_eq!(sources, expected);
     assert!(partner.limits.is_empty() && partner.observe);
     assert_eq!(config.allow, ["192.0.2.10".parse().unwrap()]);
+    let protected = ["198.51.100.0/24", "2001:db8:5::/48"];
+    assert_eq!(config.protected, protected.map(|it| it.parse().unwrap()));
     assert_eq!(config.metrics, Some("[::1]:9000".parse().unwrap()));
     assert!(!config.dashboard);
     assert_eq!(config.paths.pins, Path::new("/sys/fs/bpf/a"));
@@ -142,6 +147,15 @@ fn the_dashboard_can_be_served_beside_the_metrics() {
 }
 
 #[test]
+fn the_history_is_kept_for_a_time_or_not_at_all() {
+    let days = |days: u64| Duration::from_hours(24 * days);
+    let kept = |text: &str| load_text(&format!("{MINIMAL}{text}")).history;
+    assert_eq!(kept(""), Some(days(30)));
+    assert_eq!(kept("[history]\nkeep = \"7d\"\n"), Some(days(7)));
+    assert_eq!(kept("[history]\nkeep = false\n"), None);
+}
+
+#[test]
 fn a_byte_order_mark_and_carriage_returns_do_not_matter() {
     let windows = format!("\u{feff}{}", MINIMAL.replace('\n', "\r\n"));
     assert_eq!(
@@ -155,6 +169,7 @@ fn interface(name: &str, mode: Mode) -> Interface {
         name: name.to_owned(),
         mode,
         jumbo: false,
+        next: None,
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::class::{Match, Selected};
+use crate::class::{Action, Match, Selected};
 
 #[test]
 fn a_limit_names_a_class_or_says_what_it_is() {
@@ -87,10 +87,23 @@ config.toml:14:38: there is no class `dns-answer`
    |                                      ^^^^^^^^^^^^ did you mean "dns-answers"?
 config.toml:15:38: there is no class `games`
 15 |   { packets = 1, per = "1s", match = "games" },
-   |                                      ^^^^^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-invalid" or "fragments" or "reflection" or "other" or "dns-answers"
+   |                                      ^^^^^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "other" or "dns-answers"
 config.toml:16:38: `match` is an integer, not a string
 16 |   { packets = 1, per = "1s", match = 53 },
    |                                      ^^ write match = "tcp-syn", or match = { protocol = "udp", source_ports = [53] }"#,
+    );
+}
+
+#[test]
+fn what_no_protocol_has_at_once_is_refused() {
+    check_behind_minimal(
+        "[class.a]\nicmp_type = [8]\nsource_ports = [53]\n[class.b]\nicmp_type = [8]\ntcp = \"syn\"\n",
+        r#"config.toml:8:1: packets of icmp have no ports: none would belong to the class
+8 | [class.a]
+  | ^^^^^^^^^ leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports
+config.toml:11:1: packets of icmp have no TCP flags: none would belong to the class
+11 | [class.b]
+   | ^^^^^^^^^ leave `protocol` out, or write protocol = "tcp""#,
     );
 }
 
@@ -114,7 +127,7 @@ limits = [{ packets = 1, per = "1s", match = {} }]
 "#,
         r#"config.toml:8:1: the class says nothing: it would have every packet
 8 | [class.a]
-  | ^^^^^^^^^ write `protocol`, `source_ports`, `destination_ports`, `tcp` or `fragment`; a limit without `match` counts every packet
+  | ^^^^^^^^^ write what its packets have, for example `protocol` or `destination_ports`; a limit without `match` counts every packet
 config.toml:9:1: the list of `protocol` is empty: no packet would belong to the class
 9 | [class.b]
   | ^^^^^^^^^ write what belongs to the class, or leave the list out
@@ -129,7 +142,7 @@ config.toml:17:1: the list of `destination_ports` is empty: no packet would belo
    | ^^^^^^^^^ write what belongs to the class, or leave the list out
 config.toml:21:46: the class says nothing: it would have every packet
 21 | limits = [{ packets = 1, per = "1s", match = {} }]
-   |                                              ^^ write `protocol`, `source_ports`, `destination_ports`, `tcp` or `fragment`; a limit without `match` counts every packet"#,
+   |                                              ^^ write what its packets have, for example `protocol` or `destination_ports`; a limit without `match` counts every packet"#,
     );
 }
 
@@ -151,21 +164,18 @@ port = 53
 config.toml:9:24: the range `90-80` ends before it begins
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                        ^^^^^^^ write "80-90"
-config.toml:9:33: `http` is no port and no range of ports
+config.toml:9:33: `http` is no port and no range of them
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                                 ^^^^^^ write for example 53 or "8000-8100"
-config.toml:9:41: `1-2-3` is no port and no range of ports
+config.toml:9:41: `1-2-3` is no port and no range of them
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                                         ^^^^^^^ write for example 53 or "8000-8100"
-config.toml:9:50: `-1` is no port and no range of ports
+config.toml:9:50: `-1` is no port and no range of them
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                                                  ^^ write for example 53 or "8000-8100"
 config.toml:9:54: `source_ports` is a fraction, not a string
 9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
   |                                                      ^^^ write source_ports = [53, "8000-8100"]
-config.toml:10:21: `destination_ports` is an integer, not a list
-10 | destination_ports = 80
-   |                     ^^ write destination_ports = [53, "8000-8100"]
 config.toml:12:13: there is no protocol `upd`
 12 | protocol = ["upd", 256, "http"]
    |             ^^^^^ write "tcp" or "udp" or "icmp" or "icmpv6" or "sctp" or "gre" or "esp" or "igmp" or "ipip" or "dccp" or "ipv6" or "ospf" or "pim" or "vrrp" or "udplite", or a number from 0 to 255
@@ -175,15 +185,15 @@ config.toml:12:20: there is no protocol `256`
 config.toml:12:25: there is no protocol `http`
 12 | protocol = ["upd", 256, "http"]
    |                         ^^^^^^ write "tcp" or "udp" or "icmp" or "icmpv6" or "sctp" or "gre" or "esp" or "igmp" or "ipip" or "dccp" or "ipv6" or "ospf" or "pim" or "vrrp" or "udplite", or a number from 0 to 255
-config.toml:13:7: unknown tcp `sin`
+config.toml:13:7: there is no TCP flag `sin`
 13 | tcp = "sin"
-   |       ^^^^^ write "syn" or "invalid"
-config.toml:14:12: `fragment` is a string, not true or false
+   |       ^^^^^ write "syn" or "invalid" or "syn-ack" or "rst", or flags and those that are looked at: "fin,psh,urg / fin,syn,rst,psh,ack,urg"
+config.toml:14:12: unknown fragment `yes`
 14 | fragment = "yes"
-   |            ^^^^^ write fragment = true
+   |            ^^^^^ write true, false, "first", "later" or "tiny"
 config.toml:15:1: unknown key `port` in [class.b]
 15 | port = 53
-   | ^^^^ remove it; known here: protocol, source_ports, destination_ports, tcp, fragment"#,
+   | ^^^^ remove it; known here: action, protocol, source_ports, destination_ports, icmp_type, icmp_code, length, ttl, dscp, vlan, tcp, fragment"#,
     );
 }
 
@@ -199,10 +209,118 @@ source_ports = [54]
 "#,
         r#"config.toml:8:8: `udp` is a built-in class
 8 | [class.udp]
-  |        ^^^ give the class another name
+  |        ^^^ give the class another name; of this one only `action` can be set
 config.toml:11:8: `a b` is no name for a class
 11 | [class."a b"]
    |        ^^^^^ write letters, digits, `-` and `_`"#,
+    );
+}
+
+#[test]
+fn a_class_may_ask_for_every_header() {
+    let config = load_text(
+        r#"
+        [[interface]]
+        name = "eth0"
+        [class.flood]
+        protocol = "udp"
+        length = ["1400-65535"]
+        ttl = ["0-20"]
+        dscp = 46
+        vlan = [7, "100-199"]
+        fragment = "first"
+        [class.pings]
+        icmp_type = [8]
+        icmp_code = 0
+        [class.christmas]
+        tcp = "fin,psh,urg / fin,syn,rst,psh,ack,urg"
+        action = "drop"
+        [class.tcp-rst]
+        action = "exempt"
+        [policy.default]
+        limits = [{ packets = 1, per = "1s", match = "later-fragments" }]
+        "#,
+    );
+    let class = |name: &str| config.classes.get(name).unwrap().to_string();
+    assert_eq!(
+        class("flood"),
+        "first fragments of udp of length 1400-65535 with TTL 0-20 with DSCP 46 in VLAN 7,100-199"
+    );
+    assert_eq!(class("pings"), "icmp of type 8 with code 0");
+    let actions: Vec<_> = config
+        .classes
+        .actions()
+        .map(|(name, class, action)| (name, class.to_string(), action))
+        .collect();
+    let christmas = "tcp with flags fin,psh,urg / fin,syn,rst,psh,ack,urg";
+    let expected = [
+        ("christmas", christmas.to_owned(), Action::Drop),
+        ("tcp-rst", "tcp with flags rst".to_owned(), Action::Exempt),
+    ];
+    assert_eq!(actions, expected);
+}
+
+#[test]
+fn headers_that_no_packet_has_are_refused() {
+    check_behind_minimal(
+        r#"[class.a]
+ttl = [256]
+dscp = 64
+vlan = "4096"
+length = ["100-"]
+[class.b]
+length = ["0-65535"]
+[class.c]
+icmp_type = 8
+protocol = "tcp"
+[class.d]
+fragment = "later"
+destination_ports = 53
+[class.e]
+tcp = "syn / ack"
+[class.f]
+tcp = "fin"
+action = "pass"
+[class.tcp]
+[class.other]
+action = "drop"
+"#,
+        r#"config.toml:9:8: there is no time to live 256: the last one is 255
+9 | ttl = [256]
+  |        ^^^ write a number from 0 to 255
+config.toml:10:8: there is no DSCP 64: the last one is 63
+10 | dscp = 64
+   |        ^^ write a number from 0 to 63
+config.toml:11:8: there is no VLAN 4096: the last one is 4095
+11 | vlan = "4096"
+   |        ^^^^^^ write a number from 0 to 4095
+config.toml:12:11: `100-` is no length of a packet and no range of them
+12 | length = ["100-"]
+   |           ^^^^^^ write for example ["1400-65535"]
+config.toml:13:1: `length` names everything there is, so it says nothing
+13 | [class.b]
+   | ^^^^^^^^^ leave it out
+config.toml:15:1: packets of tcp have no types of ICMP: none would belong to the class
+15 | [class.c]
+   | ^^^^^^^^^ leave `protocol` out, or write protocol = "icmp" or "icmpv6"
+config.toml:18:1: later fragments have no `destination_ports`: none would belong to the class
+18 | [class.d]
+   | ^^^^^^^^^ leave it out: only the first fragment has a transport header
+config.toml:22:7: `syn` is set, but not looked at: no packet would belong to the class
+22 | tcp = "syn / ack"
+   |       ^^^^^^^^^^^ write `syn` behind the slash, too
+config.toml:24:7: `fin` does not say which flags are looked at
+24 | tcp = "fin"
+   |       ^^^^^ write the flags that are looked at behind a slash: "fin,psh,urg / fin,syn,rst,psh,ack,urg"
+config.toml:25:10: unknown action `pass`
+25 | action = "pass"
+   |          ^^^^^^ write "drop" or "exempt"
+config.toml:26:8: `tcp` is a built-in class
+26 | [class.tcp]
+   |        ^^^ write action = "drop" or action = "exempt", or give the class another name
+config.toml:27:8: `other` is what the limits of a policy leave: it has no action
+27 | [class.other]
+   |        ^^^^^ name a class"#,
     );
 }
 
@@ -270,7 +388,7 @@ destination_ports = [80]
 ",
         r#"config.toml:8:1: no limit counts [class.web]
 8 | [class.web]
-  | ^^^^^^^^^^^ write match = "web" in a limit, or remove it"#,
+  | ^^^^^^^^^^^ write match = "web" in a limit, give it an action, or remove it"#,
     );
 }
 

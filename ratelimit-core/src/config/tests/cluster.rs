@@ -9,7 +9,10 @@ const SECRET: &str = "0123456789abcdef";
 fn a_cluster_has_a_store_a_name_a_secret_and_a_period() {
     let text = "[cluster]\nurl = \"redis://u:p@store:6379/1\"\nnode = \"edge-1\"\nsecret = \"0123456789abcdef\"\n";
     let cluster = load_text(&format!("{MINIMAL}{text}")).cluster.unwrap();
-    assert_eq!(cluster.store.expose(), "redis://u:p@store:6379/1");
+    assert_eq!(
+        cluster.store.expose(cluster.store.hosts()[0]),
+        "redis://u:p@store:6379/1"
+    );
     assert_eq!(&*cluster.node, "edge-1");
     assert_eq!(cluster.period, Duration::from_millis(250));
     let shown = format!("{cluster:?}");
@@ -41,16 +44,28 @@ config.toml:8:1: [cluster] has no `secret_file`
 #[test]
 fn a_store_that_cannot_be_asked_is_refused() {
     check_behind_minimal(
-        "[cluster]\nurl = \"rediss://store:6379\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
-        r#"config.toml:9:7: `rediss://store:6379` takes TLS, which ratelimitd does not speak
-9 | url = "rediss://store:6379"
-  |       ^^^^^^^^^^^^^^^^^^^^^ write the redis:// address of a server in a network of your own, or of a tunnel that adds TLS"#,
+        "[cluster]\nurl = \"redis+sentinel://store\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
+        r#"config.toml:9:7: `url` of [cluster] does not say what the sentinels call the servers
+9 | url = "redis+sentinel://store"
+  |       ^^^^^^^^^^^^^^^^^^^^^^^^ write "redis+sentinel://HOST1:26379,HOST2:26379/mymaster""#,
+    );
+    check_behind_minimal(
+        "[cluster]\nurl = \"redis://store\"\nca_file = \"/ca.pem\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
+        r#"config.toml:10:11: [cluster] has a `ca_file`, and its `url` takes no TLS
+10 | ca_file = "/ca.pem"
+   |           ^^^^^^^^^ write url = "rediss://HOST:6379""#,
+    );
+    check_behind_minimal(
+        "[cluster]\nurl = \"rediss://store\"\nca_file = \"ca.pem\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
+        r#"config.toml:10:11: `ca.pem` is not an absolute path
+10 | ca_file = "ca.pem"
+   |           ^^^^^^^^ write ca_file = "/etc/ratelimit/cluster-ca.pem""#,
     );
     check_behind_minimal(
         "[cluster]\nurl = \"http://store\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
         r#"config.toml:9:7: `url` of [cluster] is no address of a Redis or Valkey server
 9 | url = "http://store"
-  |       ^^^^^^^^^^^^^^ write "redis://HOST:6379", "redis://USER:PASSWORD@HOST:6379/0", or the socket, "/run/redis/redis-server.sock""#,
+  |       ^^^^^^^^^^^^^^ write "redis://HOST:6379", "rediss://USER:PASSWORD@HOST:6379/0", or the socket, "/run/redis/redis-server.sock""#,
     );
 }
 
@@ -85,6 +100,30 @@ fn a_secret_stands_in_one_place_is_long_and_is_not_shown() {
         r#"config.toml:11:15: `s` is not an absolute path
 11 | secret_file = "s"
    |               ^^^ write secret_file = "/etc/ratelimit/cluster.secret""#,
+    );
+}
+
+#[test]
+fn a_certificate_has_its_key() {
+    let cluster = "[cluster]\nurl = \"rediss://store\"\nnode = \"a\"\nsecret_file = \"/s\"\n";
+    let both = "cert_file = \"/node.pem\"\nkey_file = \"/node.key\"\n";
+    let config = load_text(&format!("{MINIMAL}{cluster}{both}"));
+    let certificate = config.cluster.unwrap().certificate.unwrap();
+    assert_eq!(
+        (certificate.cert_file, certificate.key_file),
+        ("/node.pem".into(), "/node.key".into())
+    );
+    check_behind_minimal(
+        &format!("{cluster}cert_file = \"/node.pem\"\n"),
+        r#"config.toml:8:1: [cluster] has a `cert_file` and no `key_file`
+8 | [cluster]
+  | ^^^^^^^^^ write key_file = "/etc/ratelimit/cluster-node.key""#,
+    );
+    check_behind_minimal(
+        &format!("{cluster}key_file = \"/node.key\"\n"),
+        r#"config.toml:8:1: [cluster] has a `key_file` and no `cert_file`
+8 | [cluster]
+  | ^^^^^^^^^ write cert_file = "/etc/ratelimit/cluster-node.pem""#,
     );
 }
 

@@ -44,3 +44,17 @@ config.toml:10:9: a list is read at most once a second
    |         ^^^^^^ write for example \"1h\"",
     );
 }
+
+#[test]
+fn a_list_is_downloaded_from_an_address() {
+    let text = "[list.drop]\nfile = \"/var/lib/ratelimit-lists/drop\"\nurl = \"https://example.com/drop.txt\"\n";
+    let config = load_text(&format!("{MINIMAL}{text}"));
+    let url = config.lists["drop"].url.as_deref();
+    assert_eq!(url, Some("https://example.com/drop.txt"));
+    check_behind_minimal(
+        "[list.drop]\nfile = \"/d\"\nurl = \"file:///etc/shadow\"\n",
+        "config.toml:10:7: `file:///etc/shadow` is no address of a list
+10 | url = \"file:///etc/shadow\"
+   |       ^^^^^^^^^^^^^^^^^^^^ write one that begins with https:// or http://",
+    );
+}

@@ -23,7 +23,24 @@ fn new_sources_have_a_budget_where_one_is_written() {
             format!("100000 per 2s, over budget {word}")
         );
     }
-    assert_eq!(load_text(MINIMAL).new_sources, None);
+}
+
+/// `lru` alone has a budget by default: a sixteenth of its capacity, and 1,024 at least.
+#[test]
+fn the_budget_is_by_default_a_part_of_the_capacity_and_drops_nothing() {
+    let of = |source: &str| load_text(&format!("{MINIMAL}{source}")).new_sources;
+    for (source, count) in [
+        ("", 16_384),
+        ("[source]\ncapacity = 1_000_000\n", 62_500),
+        ("[source]\ncapacity = 100\n", 1_024),
+    ] {
+        let budget = of(source).unwrap();
+        assert_eq!(budget.count.get(), count);
+        assert_eq!(budget.per, Duration::from_secs(1));
+        assert_eq!(budget.beyond, OverBudget::Pass);
+    }
+    assert_eq!(of("[source]\nstore = \"compact\"\n"), None);
+    assert_eq!(of("[source]\nnew_sources = \"unlimited\"\n"), None);
 }
 
 #[test]

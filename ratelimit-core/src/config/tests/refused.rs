@@ -67,14 +67,14 @@ bans = { after = 5000 }
     );
     check_behind_minimal(
         r#"[list.spamhaus]
-url = "https://example.com"
+download = "https://example.com"
 "#,
         "config.toml:8:1: [list.spamhaus] has no `file`
 8 | [list.spamhaus]
   | ^^^^^^^^^^^^^^^ write file = \"/var/lib/lists/drop.txt\"
-config.toml:9:1: unknown key `url` in [list.spamhaus]
-9 | url = \"https://example.com\"
-  | ^^^ remove it; known here: file, every, action, skip_bad, force, allow_empty, connected",
+config.toml:9:1: unknown key `download` in [list.spamhaus]
+9 | download = \"https://example.com\"
+  | ^^^^^^^^ remove it; known here: file, url, every, action, skip_bad, force, allow_empty, connected",
     );
     check_behind_minimal(
         r#"[allow]
@@ -91,6 +91,26 @@ port = 9798
         "config.toml:9:1: unknown key `port` in [metrics]
 9 | port = 9798
   | ^^^^ remove it; known here: listen, dashboard",
+    );
+}
+
+#[test]
+fn a_history_without_a_sensible_length_is_refused() {
+    check_behind_minimal(
+        "[history]
+keep = \"5m\"
+",
+        "config.toml:9:8: `keep` is 5m, which is not between 1h and 366d
+9 | keep = \"5m\"
+  |        ^^^^ write keep = \"30d\", or false to keep nothing",
+    );
+    check_behind_minimal(
+        "[history]
+keep = true
+",
+        "config.toml:9:8: `keep` is true: it is not said how long
+9 | keep = true
+  |        ^^^^ write keep = \"30d\", or false to keep nothing",
     );
 }
 

@@ -146,3 +146,23 @@ config.toml:11:9: `` is no name for a policy
    |         ^^ write letters, digits, `-` and `_`"#,
     );
 }
+
+#[test]
+fn what_is_protected_is_neither_everything_nor_more_than_is_looked_through() {
+    check_behind_minimal(
+        "[protected]\nsources = [\"198.51.100.0/24\", \"::/0\", \"198.51.100.0/24\"]\n",
+        r#"config.toml:9:31: ::/0 is every address: no ban would hold
+9 | sources = ["198.51.100.0/24", "::/0", "198.51.100.0/24"]
+  |                               ^^^^^^ name the networks, or write observe = true for a dry run
+config.toml:9:39: 198.51.100.0/24 stands twice in [protected], first at config.toml:9:12
+9 | sources = ["198.51.100.0/24", "::/0", "198.51.100.0/24"]
+  |                                       ^^^^^^^^^^^^^^^^^ remove it"#,
+    );
+    let sources = (0..257).map(|it| format!("\"10.{}.{}.1\"", it / 256, it % 256));
+    let sources: Vec<String> = sources.collect();
+    let toml = format!("[protected]\nsources = [\n{}]\n", sources.join(",\n"));
+    let expected = "config.toml:266:1: [protected] has more than 256 prefixes
+266 | \"10.1.0.1\"]
+    | ^^^^^^^^^^ write wider prefixes, or fewer";
+    check_behind_minimal(&toml, expected);
+}

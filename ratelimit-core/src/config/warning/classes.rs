@@ -13,12 +13,15 @@ use crate::{
 /// Reports what is suspicious about the classes of `document`.
 pub fn find(document: &Document, classes: &Catalogue, warnings: &mut Report) {
     for named in &document.classes {
-        if !document
+        let is_counted = document
             .mentions()
-            .any(|mention| mention.value == named.name)
-        {
+            .any(|mention| mention.value == named.name);
+        if !is_counted && classes.action(&named.name).is_none() {
             let message = format!("no limit counts {}", named.title);
-            let hint = format!("write match = \"{}\" in a limit, or remove it", named.name);
+            let hint = format!(
+                "write match = \"{}\" in a limit, give it an action, or remove it",
+                named.name
+            );
             warnings.add(&named.spot, Problem::new(message, hint));
         }
     }

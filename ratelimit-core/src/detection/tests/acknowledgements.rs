@@ -1,11 +1,14 @@
 //! Acknowledgements: of connections, of none, and forwarded.
 
 use super::*;
-use ratelimit_common::{Cursor, parse::LinkLayer};
+use ratelimit_common::{Cursor, parse::LinkLayer, sample::Socket};
 
 const WEB: u16 = 443;
 const CONNECTED: Content = Content::Connected { port: WEB };
 const STRAY: Content = Content::Stray { port: WEB };
+const RESET: Content = Content::Reset {
+    of_connection: false,
+};
 
 #[test]
 fn acknowledgements_of_no_connection_are_a_flood() {
@@ -93,17 +96,22 @@ fn flags_tell_an_acknowledgement() {
         (ACK, STRAY),
         (ACK | PSH, STRAY),
         (ACK | FIN, Content::Acknowledging),
-        (ACK | SYN, Content::Acknowledging),
-        (ACK | RST, Content::Acknowledging),
-        (RST, Content::Acknowledging),
+        (ACK | SYN, Content::Acceptance { is_asked: false }),
+        (ACK | RST, RESET),
+        (RST, RESET),
     ] {
         let sample = segment(flags);
         assert_eq!(sample.content, content, "flags {flags:#x}");
         let connected = match content {
             STRAY => CONNECTED,
+            Content::Acceptance { .. } => Content::Acceptance { is_asked: true },
+            RESET => Content::Reset {
+                of_connection: true,
+            },
             other => other,
         };
-        assert_eq!(sample.connected().content, connected, "flags {flags:#x}");
+        let with_socket = sample.with_socket(Socket::Connected).content;
+        assert_eq!(with_socket, connected, "flags {flags:#x}");
     }
 }
 

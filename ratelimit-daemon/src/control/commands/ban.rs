@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{BanRequest, Changed, Held, PrefixesRequest, Refused, UnbanMatchingRequest},
+    api::{
+        BanRequest, Changed, EntryCounter, Held, PrefixesRequest, Refused, UnbanMatchingRequest,
+    },
     intent::{BanRow, Edit},
     origin::Origin,
     prefix::Prefix,
@@ -145,7 +147,11 @@ impl Command for UnbanMatching {
         let now = Timestamp::now();
         let bans = controller.state.intent.bans().iter();
         let ended = bans.filter(|((prefix, origin), row)| {
-            !matches!(origin, Origin::List(_)) && filter.has(&rows::ban(*prefix, origin, row), now)
+            !matches!(origin, Origin::List(_))
+                && filter.has(
+                    &rows::ban(*prefix, origin, row, EntryCounter::default()),
+                    now,
+                )
         });
         let mut edits: Vec<Edit> = ended
             .map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None))

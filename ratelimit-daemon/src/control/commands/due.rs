@@ -33,6 +33,7 @@ impl Command for Tick {
         controller.interfaces.tend_all(state);
         links::tend_pins(state, &mut controller.troubles);
         StandIn::tick(&mut controller.stand_in, state, &mut controller.troubles);
+        controller.challenge.tick(state);
         if controller.metrics_port.is_due() {
             controller.follow_metrics();
         }
@@ -43,11 +44,13 @@ impl Command for Tick {
             let _ = controller.state.take(&mut Adopted::default());
         }
         let state = &mut controller.state;
+        state.free_counters();
         state.write_unwritten();
         state.keep_journal();
         controller.comparisons.begin(state);
         state.filling.watch(&state.enforcer);
         state.store.flush();
+        controller.workload.tick();
     }
 }
 

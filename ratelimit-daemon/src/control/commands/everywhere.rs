@@ -47,6 +47,7 @@ impl Command for AllowEverywhere {
         controller
             .cluster
             .say_allows(&prefixes, until, reason.as_deref());
+        controller.cluster.write_down();
         info!(%author, prefixes = prefixes.len(), "allowed on all nodes");
         Ok(changed)
     }
@@ -75,9 +76,12 @@ impl Command for DisallowEverywhere {
             .iter()
             .map(|prefix| Edit::Allow(*prefix, None))
             .collect();
+        // The other order would let a kill in between bring them back.
+        let lift = |prefix: &Prefix| controller.cluster.lift_allow(*prefix, &author);
+        let stated: Vec<bool> = prefixes.iter().map(lift).collect();
+        controller.cluster.write_down();
         let mut changed = controller.state.apply(edits, Cause::User(&author))?;
-        for prefix in prefixes {
-            let is_stated = controller.cluster.lift_allow(prefix, &author);
+        for (prefix, is_stated) in prefixes.into_iter().zip(stated) {
             match (present.contains(&prefix), is_stated) {
                 (true, _) => {}
                 (false, true) => changed.removed += 1,
@@ -113,6 +117,7 @@ impl Command for LimitEverywhere {
         };
         let changed = set.run(controller)?;
         controller.cluster.say_limits(&controller.state, target);
+        controller.cluster.write_down();
         info!(%author, "limits of all nodes were set");
         Ok(changed)
     }
@@ -134,6 +139,7 @@ impl Command for RemoveLimitsEverywhere {
         let target = request.prefix;
         controller.cluster.author()?;
         let is_stated = controller.cluster.lift_limits(target, &author);
+        controller.cluster.write_down();
         if !controller.state.intent.limits().contains_key(&target) {
             let changed = Changed {
                 removed: 1,

@@ -29,6 +29,9 @@ impl Command for SetLimits {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { request, author } = self;
+        if !is_of_cluster(&author) {
+            require_own(&request.limits)?;
+        }
         fitting::check(&controller.state, &request.limits)?;
         require_kept_classes(controller, &request.limits)?;
         let until = term::until("a limit", request.seconds)?;
@@ -97,6 +100,17 @@ impl Command for RemoveLimits {
         changed.starts_anew = before.start_anew_as(&controller.state.scopes(request.prefix));
         Ok(changed)
     }
+}
+
+/// Refuses limits for all nodes together that this one alone would have.
+fn require_own(limits: &[LimitSpec]) -> Result<(), Refused> {
+    if limits.iter().all(|limit| limit.division().is_none()) {
+        return Ok(());
+    }
+    Err(
+        Refused::because("a limit that all nodes share has to be set on all of them")
+            .hint("write `--cluster` beside `--scope cluster`, or leave the scope out"),
+    )
 }
 
 /// Refuses limits of classes that a trial alone has.

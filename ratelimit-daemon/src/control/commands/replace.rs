@@ -62,5 +62,6 @@ fn note_lists(controller: &mut Controller) -> Vec<String> {
     for (name, ..) in &changes.read {
         controller.list_files.succeeded(name);
     }
+    changes.log();
     changes.told()
 }

@@ -8,6 +8,7 @@ mod crowdsec;
 mod damage;
 mod detections;
 mod ends;
+mod entry_counters;
 mod groups;
 mod history;
 mod lists;
@@ -477,6 +478,7 @@ fn config() -> Config {
             name: "eth0".into(),
             mode: Mode::Auto,
             jumbo: false,
+            next: None,
         }],
         source: Source {
             store: StateStore::Lru,
@@ -486,6 +488,7 @@ fn config() -> Config {
             logs: 64,
         },
         new_sources: None,
+        challenge: None,
         default_policy: PolicyConfig {
             limits: vec![limit(10)],
             ..PolicyConfig::default()
@@ -493,10 +496,12 @@ fn config() -> Config {
         policies: [("partner".to_owned(), partner)].into(),
         classes: Catalogue::default(),
         aggregate: AggregateConfig::default(),
+        destinations: BTreeMap::new(),
         node: NodeConfig::default(),
         bans_per_minute: NonZeroU32::new(1000).unwrap(),
         unverified_per_minute: NonZeroU32::new(1000).unwrap(),
         attacks: Rules::new(),
+        protected: Vec::new(),
         allow: vec![prefix("192.0.2.10")],
         lists: BTreeMap::new(),
         observe: false,
@@ -508,6 +513,7 @@ fn config() -> Config {
             runtime: "".into(),
         },
         dashboard: false,
+        history: None,
         metrics: None,
         crowdsec: None,
         cluster: None,

@@ -125,6 +125,7 @@ impl Enforcer {
         if let Some(wanted) = wanted {
             self.held.aggregates.clone_from(&wanted.aggregates);
             self.held.new_sources = wanted.new_sources;
+            self.held.challenge = wanted.challenge;
         }
         undo.clear();
         self.datapath.wait_for_packets();
@@ -139,7 +140,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Writes the wider prefixes and the budget for new sources into the other generation, as they are to be or, without that, as
+    /// Writes the wider prefixes, the budget for new sources and the rules of the challenge into the other generation, as they are to be or, without that, as
     /// they are. Whatever a daemon that died left there is gone then.
     fn write_others(&mut self, wanted: Option<&Tables>) -> Result<(), DatapathError> {
         let (held, wanted) = (&self.held, wanted.unwrap_or(&self.held));
@@ -150,7 +151,10 @@ impl Enforcer {
         }
         let new_sources = ByGeneration::both(wanted.new_sources);
         self.datapath
-            .set_new_sources(new_sources.with(self.generation, held.new_sources))
+            .set_new_sources(new_sources.with(self.generation, held.new_sources))?;
+        let challenge = ByGeneration::both(wanted.challenge);
+        self.datapath
+            .set_challenge(challenge.with(self.generation, held.challenge))
     }
 }
 

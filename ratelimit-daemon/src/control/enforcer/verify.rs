@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use ratelimit_common::{Policy, layout::POLICIES_MAX};
-use ratelimit_core::{
-    class_tables::ClassArray, compile::Tables, ip_family::IpFamily, prefix::Prefix,
-};
+use ratelimit_common::{Policy, class::Property, layout::POLICIES_MAX};
+use ratelimit_core::{compile::Tables, ip_family::IpFamily, prefix::Prefix};
 
 use super::Enforcer;
 use crate::{
@@ -101,10 +99,9 @@ pub enum Extent {
     All,
 }
 
-/// Where the comparison of the arrays of classes and of all policies goes on.
+/// Where the comparison of the array of classes and of all policies goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spare {
-    array: ClassArray,
     element: u32,
     policy: u32,
 }
@@ -168,6 +165,7 @@ impl Enforcer {
                 self.held.pass_all_until != actual.pass_all_until,
                 self.held.detection_limit != actual.detection_limit,
                 self.held.new_sources != actual.new_sources,
+                self.held.challenge != actual.challenge,
             ];
             let settings = settings.iter().filter(|is_other| **is_other);
             different.set(Kind::Settings, settings.count());
@@ -275,17 +273,12 @@ impl Enforcer {
     }
 
     fn compare_classes(&mut self) -> Result<bool, DatapathError> {
-        let Spare { array, element, .. } = self.spare;
-        let written = self.held.classes.array(array);
-        let end = written.len().min((element + CLASSES_AT_ONCE) as usize);
-        let indices = element..u32::try_from(end).unwrap_or(u32::MAX);
-        let actual = self.datapath.some_classes(array, indices.clone())?;
-        let is_different = written.get(element as usize..end) != Some(&actual);
-        (self.spare.array, self.spare.element) = if end == written.len() {
-            (array.next(), 0)
-        } else {
-            (array, indices.end)
-        };
+        let element = self.spare.element;
+        let written = self.held.classes.entries();
+        let end = Property::ENTRIES.min(element + CLASSES_AT_ONCE);
+        let actual = self.datapath.some_classes(element..end)?;
+        let is_different = written.get(element as usize..end as usize) != Some(&actual);
+        self.spare.element = end % Property::ENTRIES;
         Ok(is_different)
     }
 

@@ -6,9 +6,11 @@
 mod bans;
 mod budgets;
 mod changes;
+mod counted;
 mod memory;
 mod recent;
 mod status;
+mod used;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,7 +20,7 @@ use std::{
 use jiff::Timestamp;
 use ratelimit_cluster::{
     Cluster as Node, Config as NodeConfig, Host, Millis, NodeName, Now, Outgoing, Received,
-    budget::{Count, Limit},
+    budget::{Count, Held, Limit},
     message::{Refusal, Secret},
     statements::{Bounds, Guard, Subject},
 };
@@ -84,6 +86,8 @@ pub struct Membership {
     /// The one that is put in force at this moment.
     about: Option<(Subject<ClusterKey>, NodeName)>,
     joined: std::time::Instant,
+    /// Whether it was heard what the other nodes state since this one started.
+    is_caught_up: bool,
     swept: std::time::Instant,
     kept: Kept<Remembered>,
     written: std::time::Instant,
@@ -104,6 +108,7 @@ impl Membership {
             unheeded: BTreeMap::new(),
             about: None,
             joined: std::time::Instant::now(),
+            is_caught_up: false,
             swept: std::time::Instant::now(),
             kept: Kept::new(&config.paths.state, "cluster.json"),
             written: std::time::Instant::now(),
@@ -133,6 +138,18 @@ impl Membership {
         self.joined.elapsed() >= SETTLING && self.node.as_ref().is_some_and(agrees)
     }
 
+    /// Notes that what the members state is known, as far as they report at all; says whether it was not before.
+    fn catch_up(&mut self) -> bool {
+        let is_known = |node: &Node<ClusterKey>| {
+            let mut members = node.budget().members().names().iter();
+            members.all(|name| name == node.name() || node.agrees_with(name))
+        };
+        let is_new = !self.is_caught_up
+            && (self.joined.elapsed() >= SETTLING || self.node.as_ref().is_some_and(is_known));
+        self.is_caught_up |= is_new;
+        is_new
+    }
+
     /// Counts a message that is refused; of each kind one a minute is logged.
     fn refuse(&mut self, refusal: &Refusal) {
         let refused = self.refused.entry(refusal.label()).or_default();
@@ -158,10 +175,22 @@ impl Membership {
         // Of many statements this takes longer: it is done less often then.
         let pause = WRITE * u32::try_from(1 + remembered.len() / 10_000).unwrap_or(u32::MAX);
         if self.written.elapsed() >= pause {
-            self.kept.keep(Some(&remembered));
-            self.written = std::time::Instant::now();
-            self.is_unwritten = false;
+            self.keep(&remembered);
         }
+    }
+
+    /// Writes down at once what a user stated or lifted here, so that no kill brings back what was before.
+    pub fn write_down(&mut self) {
+        if let Some(node) = &self.node {
+            let remembered = Remembered::of(node);
+            self.keep(&remembered);
+        }
+    }
+
+    fn keep(&mut self, remembered: &Remembered) {
+        self.kept.keep(Some(remembered));
+        self.written = std::time::Instant::now();
+        self.is_unwritten = false;
     }
 }
 
@@ -255,6 +284,10 @@ impl Host<ClusterKey> for Here<'_> {
     fn counts(&mut self) -> Vec<Count<ClusterKey>> {
         self.1.counts(self.0)
     }
+
+    fn held(&self, key: &ClusterKey) -> Held {
+        self.1.held(self.0, key)
+    }
 }
 
 /// What both clocks show.
@@ -276,7 +309,7 @@ impl Membership {
         let mut memory = self.remembered(&node);
         self.budgets.begin(config.period);
         self.budgets.follow(state);
-        memory.shares = self.budgets.held(state);
+        memory.shares = self.budgets.leased(state);
         memory.views.at_least = config.nodes.into();
         memory.divided_by = memory.divided_by.max(config.nodes.into());
         let (now, stated) = (now(), memory.statements.len());
@@ -289,9 +322,12 @@ impl Membership {
         let incarnation = Timestamp::now().as_microsecond();
         let incarnation = incarnation.try_into().unwrap_or_default();
         self.joined = std::time::Instant::now();
+        self.is_caught_up = false;
         self.node = Some(Node::new(own, now, incarnation, memory));
         self.connection.reset();
         state.unshared.begin(&state.intent);
+        // What was lifted right before a kill.
+        self.put_in_force(state, now, self.all(state));
         info!(%node, stated, "a node of the cluster");
         node
     }
@@ -347,7 +383,7 @@ impl Membership {
         let own = self.state_own_bans(state, now).into_iter();
         let mut changed: Vec<_> = own.map(bans::ban_of).collect();
         changed.extend(self.hear(state, now, heard));
-        if self.swept.elapsed() >= SWEEP {
+        if self.catch_up() || self.swept.elapsed() >= SWEEP {
             self.state_own_changes(state, now);
             changed.extend(self.all(state));
             self.swept = std::time::Instant::now();

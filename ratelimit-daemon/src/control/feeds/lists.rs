@@ -20,7 +20,7 @@ use tracing::warn;
 use super::Feed;
 use crate::control::{
     list_files::{Deadline, ListFile, SILENCE},
-    lists::{ListRead, from_file, not_named, told},
+    lists::{ListRead, from_file, log, not_named, told},
     state::State,
 };
 
@@ -108,6 +108,7 @@ impl Feed for ListFiles {
         self.line = match (&arrived.what, answer) {
             (What::Read(..), Ok(_)) => {
                 self.succeeded(name);
+                log(name, read);
                 told(name, read)
             }
             (What::Read(..), Err(refused)) => {

@@ -126,7 +126,7 @@ fn count_node(
     let now = clock::now();
     let mut found = Vec::new();
     for (name, node) in policies.iter().filter(|it| it.1.role == Role::Node) {
-        let record = tables.node_record(node.policy.scope())?;
+        let record = tables.total(node.policy.slot())?;
         for (limit, word) in node.limits.iter().zip(record.words) {
             if let Some(used) = counted(&limit.compile().algorithm(), word, now) {
                 found.push(Windows {
@@ -145,7 +145,7 @@ fn count_node(
 fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
     let mut limits = BTreeMap::new();
     for (name, named) in policies.iter() {
-        if named.role == Role::Node || named.has_state_of_another {
+        if named.role.is_total() || named.has_state_of_another {
             continue;
         }
         let mut seen: Vec<Measured> = Vec::new();

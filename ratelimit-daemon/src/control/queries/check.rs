@@ -13,10 +13,12 @@ use ratelimit_common::{
 };
 use ratelimit_core::{
     api::{
-        Ban, Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED,
-        PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView, Unenforced, What, WiderLimits,
+        Ban, Check, ClassVerdict, Covering, Entry, EntryCounter, LimitState, Limited, Listed,
+        NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView, Unenforced, What,
+        WiderLimits,
     },
-    intent::{BanRow, FOREVER},
+    class::Selected,
+    intent::{BanRow, FOREVER, renewed},
     ip_family::IpFamily,
     limit::LimitSpec,
     lists::Action,
@@ -26,10 +28,10 @@ use ratelimit_core::{
 };
 
 use super::{
-    covering, drops,
+    challenge, covering, drops,
     limit_state::SourceState,
     new_sources,
-    preview::{self, Asked},
+    preview::{self, Asked, Way},
     views,
 };
 use crate::{
@@ -79,6 +81,7 @@ pub fn check(
 ) -> Result<Check, Refused> {
     let Question { address, packet } = question;
     let asked = packet.packet(IpFamily::of(address))?;
+    let way = way(address, packet.to)?;
     let interface = packet.interface.as_deref();
     let unenforced = unenforced(links, interface)?;
     let now = clock::now();
@@ -89,7 +92,7 @@ pub fn check(
         leased: state.enforcer.leased_at(now)?,
     };
     let leased = &shares.leased;
-    let (verdict, refusal) = preview(state, leased, address, asked, now);
+    let (verdict, refusal) = preview(state, leased, way, asked, now);
     let matched = state.rules.longest_match(address);
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
@@ -109,7 +112,10 @@ pub fn check(
     };
     let strikes_view =
         named.and_then(|(_, named)| strikes_view(state, source, named, strikes, now));
-    let wider = wider(state, &shares, source, now)?;
+    let is_conforming = verdict == Verdict::Pass(PassReason::Conforming);
+    let needs_state =
+        is_conforming && !limits.is_empty() && limits.iter().all(|limit| limit.used == 0);
+    let wider = wider(state, &shares, (source, way.to), now)?;
     let last_drops = covering::last_drops(state, source, interface);
     let is_enforced = match interface {
         Some(_) => unenforced.is_empty(),
@@ -121,10 +127,10 @@ pub fn check(
         ("pass", NOT_ENFORCED)
     };
     let levels = || limits.iter().chain(wider.iter().flat_map(|it| &it.limits));
-    let refused_by = |refusal| refused_by(state, source, refusal, levels());
+    let refused_by = |refusal| refused_by(state, (source, way.to), refusal, levels());
     let classes = match asked {
         Asked::Classes(_) => {
-            let found = other_classes(state, leased, address, verdict, now).into_iter();
+            let found = other_classes(state, leased, way, verdict, now).into_iter();
             let told = found.map(|(class, verdict, refusal)| ClassVerdict {
                 drops_seen: drops_of_class(&last_drops, &class),
                 class,
@@ -145,7 +151,7 @@ pub fn check(
         classes,
         refused_by: refused_by(refusal),
         packet,
-        rule: deciding_rule(state, address, verdict, ban.as_ref(), now),
+        rule: deciding_rule(state, address, verdict, ban.as_ref(), &covering),
         until: match &ban {
             Some(ban) => ban.until,
             None => deciding_end(&covering),
@@ -160,8 +166,12 @@ pub fn check(
         covering,
         last_drops: last_drops.into_iter().take(DROPS_TOLD).collect(),
         strikes: strikes_view,
-        new_sources: new_sources::new_sources(state)
-            .filter(|_| verdict == Verdict::Pass(PassReason::Conforming)),
+        new_sources: new_sources::new_sources(state).filter(|_| needs_state),
+        challenge: (verdict != Verdict::Pass(PassReason::Allowed)
+            && !verdict_is_ban(verdict)
+            && state.protection.why(address).is_none())
+        .then(|| challenge::of_source(state, source.address()))
+        .flatten(),
         refused_packets: refusals.map_or(0, |refusals| refusals.packets),
         refused_last: refusals
             .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),
@@ -176,7 +186,12 @@ fn ban_in_kernel(state: &State, source: Prefix) -> Option<Ban> {
         until: Instant::from_nanos(detected.until_ns),
         ..Sentence::new(state, source, &detected).row()
     };
-    Some(ban(source, &Origin::Detected, &row))
+    Some(ban(
+        source,
+        &Origin::Detected,
+        &row,
+        EntryCounter::default(),
+    ))
 }
 
 /// The strikes of a source under its policy, if that bans.
@@ -242,23 +257,34 @@ fn unenforced(links: &Links, interface: Option<&str>) -> Result<Vec<Unenforced>,
     Ok(unenforced)
 }
 
+/// The way of the packet that is asked about.
+fn way(from: IpAddr, to: Option<IpAddr>) -> Result<Way, Refused> {
+    match to.map(|to| to.to_canonical()) {
+        Some(to) if IpFamily::of(to) != IpFamily::of(from) => Err(Refused::because(format!(
+            "no packet goes from {from} to {to}: one is IPv4, the other IPv6"
+        ))
+        .hint("name two addresses of one family")),
+        to => Ok(Way { from, to }),
+    }
+}
+
 fn preview(
     state: &State,
     leased: &HashMap<LogKey, Policy>,
-    address: IpAddr,
+    way: Way,
     asked: Asked,
     now: Instant,
 ) -> (Verdict, Option<Refusal>) {
     let source = &state.intent.config.source;
     let (rules, enforcer) = (&state.rules, &state.enforcer);
-    preview::preview(address, asked, now, rules, enforcer, leased, source)
+    preview::preview(way, asked, now, rules, enforcer, leased, source)
 }
 
 /// The classes whose packets have another verdict than those of no class.
 fn other_classes(
     state: &State,
     leased: &HashMap<LogKey, Policy>,
-    address: IpAddr,
+    way: Way,
     verdict: Verdict,
     now: Instant,
 ) -> Vec<(String, Verdict, Option<Refusal>)> {
@@ -273,8 +299,14 @@ fn other_classes(
             }
         }
     }
+    for (name, class, _) in state.intent.config.classes.actions() {
+        let set = state
+            .classes
+            .set_of(&Selected::Class(class), ClassSet::NONE);
+        classes.insert(name.to_owned(), set);
+    }
     let verdicts = classes.into_iter().map(|(class, set)| {
-        let (verdict, refusal) = preview(state, leased, address, Asked::Classes(set), now);
+        let (verdict, refusal) = preview(state, leased, way, Asked::Classes(set), now);
         (class, verdict, refusal)
     });
     let passes = matches!(verdict, Verdict::Pass(_));
@@ -289,13 +321,19 @@ fn other_classes(
 /// The limit of a refusal, with its level among those that were read.
 fn refused_by<'a>(
     state: &State,
-    source: Prefix,
+    (source, to): (Prefix, Option<IpAddr>),
     refusal: Option<Refusal>,
     mut levels: impl Iterator<Item = &'a LimitState>,
 ) -> Option<RefusedBy> {
     let refusal = refusal?;
-    let (_, named) = drops::refuser(state, source.address(), refusal.reason)?;
-    let limit = named.limits.get(usize::from(refusal.limit))?;
+    let destination = to.and_then(|to| destination_of(state, to));
+    let (_, named) = match refusal.reason {
+        DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
+            destination.map(|(_, name, named)| (name, named))
+        }
+        reason => drops::refuser(state, source.address(), reason),
+    }?;
+    let limit = drops::limit(named, refusal.reason, refusal.limit)?;
     let level = levels.find(|level| level.limit == *limit && level.room_in_seconds > 0.0);
     Some(RefusedBy {
         limit: limit.clone(),
@@ -320,25 +358,11 @@ fn drops_of_class(drops: &[SeenDrops], class: &str) -> usize {
 /// those count that were forced.
 pub(super) fn ban_of(state: &State, address: IpAddr, now: Instant) -> Option<Ban> {
     let is_protected = state.protection.why(address).is_some();
-    let bans = state.intent.bans_around(address.into());
-    let bans = bans.filter(|(_, _, row)| row.until > now);
-    let bans = bans.filter(|(_, origin, _)| !is_protected || **origin == Origin::Forced);
-    let longest = bans.max_by_key(|(_, _, row)| row.until);
-    let listed = listed_ban(state, address, now).filter(|_| !is_protected);
-    match (longest, listed) {
-        (Some((_, _, row)), Some((until, listed))) if until > row.until => Some(listed),
-        (Some((prefix, origin, row)), _) => Some(ban(prefix, origin, row)),
-        (None, listed) => listed.map(|(_, listed)| listed),
-    }
+    let mut bans = covering::bans_around(state, address, now).into_iter();
+    bans.find(|ban| !is_protected || ban.origin == Origin::Forced)
 }
 
-/// The entry of a list that bans an address and ends last, with its end.
-fn listed_ban(state: &State, address: IpAddr, now: Instant) -> Option<(Instant, Ban)> {
-    let bans = listed_bans(state, address, now);
-    bans.max_by_key(|(until, _)| *until)
-}
-
-/// The entries of lists that ban an address, with their ends.
+/// The entries of lists that ban an address, with the ends that the kernel has.
 pub(in crate::control) fn listed_bans(
     state: &State,
     address: IpAddr,
@@ -357,7 +381,8 @@ pub(in crate::control) fn listed_bans(
             author: Arc::clone(&list.author),
         };
         let origin = Origin::List(Arc::clone(name));
-        (entry.until, ban(entry.prefix, &origin, &row))
+        let until = renewed::end_in_list(list, entry.until);
+        (until, views::told_ban(state, entry.prefix, &origin, &row))
     })
 }
 
@@ -367,19 +392,19 @@ fn deciding_rule(
     address: IpAddr,
     verdict: Verdict,
     ban: Option<&Ban>,
-    now: Instant,
+    covering: &[Covering],
 ) -> Option<Prefix> {
     let mut around = Prefix::from(address).supernets().rev();
+    let mut allows = covering.iter().filter_map(|it| match &it.entry {
+        Entry::Allow(allow) => Some(allow.prefix),
+        Entry::Ban(_) | Entry::Policy { .. } => None,
+    });
     match verdict {
-        Verdict::Pass(PassReason::Allowed) => around.find(|prefix| {
-            let until = state.intent.allowed_until(*prefix);
-            until.is_some_and(|until| until > now)
-        }),
+        Verdict::Pass(PassReason::Allowed) => allows.next(),
         Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
             ban.map(|ban| ban.prefix)
         }
-        Verdict::Drop(DropReason::AggregateLimited | DropReason::NodeLimited)
-        | Verdict::Observe(DropReason::AggregateLimited | DropReason::NodeLimited) => None,
+        Verdict::Drop(reason) | Verdict::Observe(reason) if reason.is_of_others() => None,
         _ => around.find(|prefix| state.intent.policy_name(*prefix).is_some()),
     }
 }
@@ -388,7 +413,7 @@ fn deciding_rule(
 fn wider(
     state: &State,
     shares: &Shares<'_>,
-    source: Prefix,
+    (source, to): (Prefix, Option<IpAddr>),
     now: Instant,
 ) -> Result<Vec<WiderLimits>, DatapathError> {
     let tables = state.enforcer.datapath().sources();
@@ -401,14 +426,18 @@ fn wider(
         };
         wider.push(WiderLimits {
             prefix,
+            destination: None,
             observe: named.policy.observe(),
             limits,
             refused_packets: None,
         });
     }
+    if let Some((prefix, _, named)) = to.and_then(|to| destination_of(state, to)) {
+        wider.extend(limits_of_destination(state, (source, prefix), named, now)?);
+    }
     if let Some(node) = state.policies.get(NODE) {
         // The node has no logs that a source would be asked for, and no further limits.
-        let record = tables.node_record(node.policy.scope())?;
+        let record = tables.total(node.policy.slot())?;
         let limits = node.parts().map(|part| {
             let key = node_key(part.policy.scope());
             let kept = SourceState {
@@ -422,12 +451,56 @@ fn wider(
         });
         wider.push(WiderLimits {
             prefix: None,
+            destination: None,
             observe: node.policy.observe(),
             limits: limits.collect::<Result<Vec<_>, _>>()?.concat(),
             refused_packets: Some(views::refused_by_node(state)?),
         });
     }
     Ok(wider)
+}
+
+/// The policy of packets that go to an address, with its prefix.
+fn destination_of(state: &State, to: IpAddr) -> Option<(Prefix, &str, &Named)> {
+    let (_, entry) = state.rules.longest_match(to)?;
+    let index = entry.destination()?;
+    let mut all = state.policies.of_destinations();
+    all.find(|(_, _, named)| named.index == index)
+}
+
+/// What a destination receives, and what a source sends there.
+fn limits_of_destination(
+    state: &State,
+    (source, destination): (Prefix, Prefix),
+    named: &Named,
+    now: Instant,
+) -> Result<Vec<WiderLimits>, DatapathError> {
+    let tables = state.enforcer.datapath().sources();
+    let parts = named.parts().enumerate();
+    let parts = parts.filter(|(_, part)| !part.limits.is_empty());
+    let told = parts.map(|(index, part)| {
+        let is_total = index == 0;
+        let record = if is_total {
+            Some(tables.total(part.policy.slot())?)
+        } else {
+            tables.record(source.address(), part.policy, now)?
+        };
+        let kept = SourceState {
+            tables: &*tables,
+            source: source.address(),
+            part,
+            record: record.unwrap_or_default(),
+            leased: None,
+        };
+        Ok(WiderLimits {
+            prefix: (!is_total).then_some(source),
+            destination: Some(destination),
+            observe: part.policy.observe(),
+            limits: kept.limits(now)?,
+            refused_packets: None,
+        })
+    });
+    told.collect()
 }
 
 fn limit_states(

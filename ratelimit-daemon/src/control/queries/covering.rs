@@ -1,10 +1,12 @@
 //! All that is said about an address, and what of it decides.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{cmp::Reverse, net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::{
     api::{Allow, Ban, Covering, Entry, Origin, SeenDrops, What},
+    counter_slots::Owner,
+    intent::renewed,
     lists::Action,
     policies::DEFAULT,
     prefix::Prefix,
@@ -27,19 +29,21 @@ pub(in crate::control) fn covering(
     let allows = around
         .iter()
         .filter_map(|prefix| allow_of(state, *prefix, now));
+    let mut allows: Vec<Allow> = allows.chain(listed_allows(state, address, now)).collect();
+    allows.sort_by_key(|allow| {
+        let ends_later = (allow.until.is_some(), Reverse(allow.until));
+        (ends_later, Reverse(allow.prefix.len()))
+    });
     let policies = around.iter().filter_map(|prefix| {
         let policy = state.intent.policy_name(*prefix)?;
         Some(policy_entry(state, policy, Some(*prefix)))
     });
     let default = policy_entry(state, DEFAULT.to_owned(), None);
+    let bans = bans_around(state, address, now);
     let entries = allows
-        .chain(listed_allows(state, address, now))
+        .into_iter()
         .map(Entry::Allow)
-        .chain(
-            bans_around(state, address, &around, now)
-                .into_iter()
-                .map(Entry::Ban),
-        )
+        .chain(bans.into_iter().map(Entry::Ban))
         .chain(policies)
         .chain([default]);
     let mut covering: Vec<Covering> = entries
@@ -60,6 +64,7 @@ pub(in crate::control) fn covering(
 fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry {
     Entry::Policy {
         runtime: views::runtime_of(state, &policy),
+        counter: state.policy_counter(&policy),
         policy,
         prefix,
     }
@@ -96,12 +101,13 @@ pub(in crate::control) fn last_drops(
 }
 
 /// The bans of an address, those of lists too, the one that ends last first; those that stop at a protected address after
-/// those that do not.
-fn bans_around(state: &State, address: IpAddr, around: &[Prefix], now: Instant) -> Vec<Ban> {
-    let bans = around.iter().flat_map(|prefix| {
-        let bans = state.intent.bans_of(*prefix);
-        let bans = bans.filter(|(_, row)| row.until > now);
-        bans.map(|(origin, row)| (row.until, rows::ban(*prefix, origin, row)))
+/// those that do not. Packets are counted for the first.
+pub(super) fn bans_around(state: &State, address: IpAddr, now: Instant) -> Vec<Ban> {
+    let bans = state.intent.bans_around(address.into());
+    let bans = bans.filter(|(_, _, row)| row.until > now);
+    let bans = bans.map(|(prefix, origin, row)| {
+        let until = renewed::end_of_ban(origin, row.until);
+        (until, views::told_ban(state, prefix, origin, row))
     });
     let mut bans: Vec<_> = bans
         .chain(check::listed_bans(state, address, now))
@@ -109,12 +115,12 @@ fn bans_around(state: &State, address: IpAddr, around: &[Prefix], now: Instant) 
     let is_protected = state.protection.why(address).is_some();
     bans.sort_by_key(|(until, ban)| {
         let stops = is_protected && ban.origin != Origin::Forced;
-        (stops, std::cmp::Reverse(*until))
+        (stops, Reverse(*until), Reverse(ban.prefix.len()))
     });
     bans.into_iter().map(|(_, ban)| ban).collect()
 }
 
-/// The entries of lists that allow an address, the narrowest first.
+/// The entries of lists that allow an address.
 fn listed_allows(state: &State, address: IpAddr, now: Instant) -> Vec<Allow> {
     let lists = state.intent.lists_for(Action::Allow);
     let allows = lists.flat_map(|(name, list)| {
@@ -126,17 +132,20 @@ fn listed_allows(state: &State, address: IpAddr, now: Instant) -> Vec<Allow> {
             reason: list.reasons.get(entry.reason).map(ToOwned::to_owned),
             author: Some(list.author.to_string()),
             origin: Origin::List(Arc::clone(name)),
+            counter: state.counter(Owner::List(name)),
         })
     });
-    let mut allows: Vec<Allow> = allows.collect();
-    allows.sort_by_key(|allow| std::cmp::Reverse(allow.prefix.len()));
-    allows
+    allows.collect()
 }
 
 fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
     let row = state.intent.allows().get(&prefix);
     if let Some(row) = row.filter(|row| row.until > now) {
-        return Some(rows::allow(prefix, row));
+        return Some(rows::allow(
+            prefix,
+            row,
+            state.counter(Owner::Allow(prefix)),
+        ));
     }
     state
         .intent
@@ -150,6 +159,7 @@ fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
             reason: None,
             author: None,
             origin: Origin::Config,
+            counter: state.counter(Owner::Allow(prefix)),
         })
 }
 
@@ -160,8 +170,7 @@ fn is_of_verdict(entry: &Entry, verdict: Verdict) -> bool {
         Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
             matches!(entry, Entry::Ban(_))
         }
-        Verdict::Drop(DropReason::AggregateLimited | DropReason::NodeLimited)
-        | Verdict::Observe(DropReason::AggregateLimited | DropReason::NodeLimited) => false,
+        Verdict::Drop(reason) | Verdict::Observe(reason) if reason.is_of_others() => false,
         Verdict::Pass(_) | Verdict::Drop(_) | Verdict::Observe(_) => {
             matches!(entry, Entry::Policy { .. })
         }

@@ -6,6 +6,7 @@ use ratelimit_common::{DropReason, Family, event::DropEvent};
 use ratelimit_core::{
     api::Dropped,
     ip_family::IpFamily,
+    limit::LimitSpec,
     policies::{DEFAULT, NODE, Named},
 };
 
@@ -16,7 +17,7 @@ pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
     let source = source(drop);
     let reason = DropReason::from_number(drop.reason);
     let refuser = reason.and_then(|reason| refuser(state, source, reason));
-    let limit = refuser.and_then(|(_, named)| named.limits.get(usize::from(drop.limit)));
+    let limit = refuser.and_then(|(_, named)| limit(named, reason?, drop.limit));
     Dropped {
         source,
         reason: reason.map_or("unknown", DropReason::label).to_owned(),
@@ -28,10 +29,10 @@ pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
     }
 }
 
-/// The policy whose limits refuse packets of `source` for a reason; `None` where none did, or one of several.
+/// The policy that refuses packets of `source` for a reason; `None` where none did, or one of several.
 pub fn refuser(state: &State, source: IpAddr, reason: DropReason) -> Option<(&str, &Named)> {
     match reason {
-        DropReason::Limited | DropReason::Contended | DropReason::NoState => {
+        DropReason::Limited | DropReason::Contended | DropReason::NoState | DropReason::Class => {
             let matched = state.rules.longest_match(source);
             let index = matched.and_then(|(_, entry)| entry.policy());
             let own = index.and_then(|index| state.policies.at(index));
@@ -43,15 +44,32 @@ pub fn refuser(state: &State, source: IpAddr, reason: DropReason) -> Option<(&st
                 _ => None,
             }
         }
+        // Whose limit it is, the event does not say.
+        DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
+            state.policies.only_destination()
+        }
         DropReason::NodeLimited => Some((NODE, state.policies.get(NODE)?)),
         DropReason::Banned
         | DropReason::Truncated
         | DropReason::VlanDepth
         | DropReason::ExtensionDepth
         | DropReason::NewSources
+        | DropReason::Challenged
         | DropReason::InvalidSource
         | DropReason::NeighbourDiscovery => None,
     }
+}
+
+/// The limit at `index` that refuses for a reason. A class refuses without one.
+#[must_use]
+pub fn limit(named: &Named, reason: DropReason, index: u8) -> Option<&LimitSpec> {
+    // What each source may send to a destination stands behind what that may receive.
+    let before = match reason {
+        DropReason::SourceToDestinationLimited => named.policy.len(),
+        _ => 0,
+    };
+    let limit = named.limits.get(before + usize::from(index))?;
+    (reason != DropReason::Class).then_some(limit)
 }
 
 /// The source of a packet: one of IPv6 may look like an IPv4 address that is mapped.

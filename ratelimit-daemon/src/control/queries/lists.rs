@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ratelimit_core::api::{ExemptEntries, ListView};
+use ratelimit_core::{
+    api::{ExemptEntries, ListView},
+    counter_slots::Owner,
+};
 
 use crate::{
     clock,
@@ -58,6 +61,7 @@ fn view(state: &State, files: &ListFiles, name: Arc<str>) -> ListView {
             }
             _ => 0,
         },
+        counter: state.counter(Owner::List(&name)),
         name,
     }
 }

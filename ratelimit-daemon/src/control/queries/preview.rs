@@ -6,8 +6,9 @@ use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant, Policy, Record,
     Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
+    challenge::ChallengeState,
     charge::{Refusal, Words},
-    class::NO_PORT,
+    class::Property,
     decide,
     detected::Detection,
     layout::POLICIES_MAX,
@@ -15,7 +16,6 @@ use ratelimit_common::{
     list::Listed,
     new_sources::Newcomer,
     node::{Node, Share},
-    parse::transport::Kind,
     source::LogKey,
     store::{InsertError, SourceWords, Store},
     strikes::Strike,
@@ -39,6 +39,15 @@ const NO_NEXT_HEADER: u8 = 59;
 /// Where the flags stand in a TCP header.
 const FLAGS: usize = 13;
 
+/// From where the packet comes, and where it goes to.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// Its source.
+    pub from: IpAddr,
+    /// Its destination, where one is named.
+    pub to: Option<IpAddr>,
+}
+
 /// The packet that is asked about.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
@@ -48,10 +57,10 @@ pub enum Asked {
     Packet(Packet),
 }
 
-/// The verdict on a packet of `address` at `now`, and what refused it.
+/// The verdict on a packet at `now`, and what refused it.
 #[must_use]
 pub(super) fn preview(
-    address: IpAddr,
+    way: Way,
     asked: Asked,
     now: Instant,
     rules: &Rules,
@@ -59,13 +68,15 @@ pub(super) fn preview(
     leased: &HashMap<LogKey, Policy>,
     source: &Source,
 ) -> (Verdict, Option<Refusal>) {
-    let frame = frame(address, asked);
+    let mut frame = frame(way.from, asked);
+    put_destination(&mut frame, way);
     let preview = Preview {
         rules,
         enforcer,
         leased: leased.iter().collect(),
         tables: &*enforcer.datapath().sources(),
         source,
+        to: way.to,
         asked,
         now,
         refusal: Cell::new(None),
@@ -110,6 +121,14 @@ fn frame(address: IpAddr, asked: Asked) -> [u8; FRAME_BYTES] {
     frame
 }
 
+fn put_destination(frame: &mut [u8; FRAME_BYTES], way: Way) {
+    match (way.from, way.to) {
+        (IpAddr::V4(_), Some(IpAddr::V4(to))) => frame[30..34].copy_from_slice(&to.octets()),
+        (IpAddr::V6(_), Some(IpAddr::V6(to))) => frame[38..54].copy_from_slice(&to.octets()),
+        _ => {}
+    }
+}
+
 struct Preview<'a> {
     rules: &'a Rules,
     enforcer: &'a Enforcer,
@@ -117,15 +136,10 @@ struct Preview<'a> {
     leased: Vec<(&'a LogKey, &'a Policy)>,
     tables: &'a dyn SourceTables,
     source: &'a Source,
+    to: Option<IpAddr>,
     asked: Asked,
     now: Instant,
     refusal: Cell<Option<Refusal>>,
-}
-
-/// The classes that the entry of a port has. A port of which nothing is said is one that no class names.
-fn classes_at(entries: &[ClassSet], port: Option<u16>) -> ClassSet {
-    let index = port.map_or(NO_PORT, u32::from);
-    entries.get(index as usize).copied().unwrap_or_default()
 }
 
 impl Tables for Preview<'_> {
@@ -135,7 +149,13 @@ impl Tables for Preview<'_> {
         Self: 'a;
 
     fn settings(&self) -> Settings {
-        self.enforcer.held().settings
+        // Where no destination is asked for, none is what limits are of.
+        let settings = self.enforcer.held().settings;
+        if self.to.is_none() {
+            settings.without_destinations()
+        } else {
+            settings
+        }
     }
 
     fn pass_all_until(&self) -> Instant {
@@ -149,32 +169,23 @@ impl Tables for Preview<'_> {
         self.enforcer.held().policies.get(&index)
     }
 
-    fn classes_of(&self, kind: Kind) -> ClassSet {
-        match self.asked {
-            Asked::Classes(classes) => classes,
-            Asked::Packet(_) => {
-                let entries = self.enforcer.held().classes.by_kind();
-                entries
-                    .get(kind.index() as usize)
-                    .copied()
-                    .unwrap_or_default()
-            }
-        }
-    }
-
-    fn classes_from(&self, _: u32) -> ClassSet {
-        let entries = self.enforcer.held().classes.from_port();
-        match self.asked {
-            Asked::Classes(classes) => classes,
-            Asked::Packet(packet) => classes_at(entries, packet.source_port),
-        }
-    }
-
-    fn classes_to(&self, _: u32) -> ClassSet {
-        let entries = self.enforcer.held().classes.to_port();
-        match self.asked {
-            Asked::Classes(classes) => classes,
-            Asked::Packet(packet) => classes_at(entries, packet.destination_port),
+    /// What is not said of a packet belongs to no class that asks for it.
+    fn excluded(&self, property: Property, value: u32) -> ClassSet {
+        let packet = match self.asked {
+            Asked::Classes(classes) => return ClassSet::EVERY.difference(classes),
+            Asked::Packet(packet) => packet,
+        };
+        let tables = &self.enforcer.held().classes;
+        let said = match property {
+            Property::Kind => Some(value),
+            Property::SourcePort => packet.source_port.map(u32::from),
+            Property::DestinationPort => packet.destination_port.map(u32::from),
+            Property::Details => (packet.protocol == protocol::TCP).then_some(value),
+            Property::Length | Property::HopsAndService | Property::Vlan => None,
+        };
+        match said {
+            Some(value) => tables.excluded(property, value),
+            None => tables.asking_for(property),
         }
     }
 
@@ -241,6 +252,9 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         self.refusal.set(Some(refusal));
     }
 }
+
+/// The answer tells beside the verdict whether the source is challenged.
+impl<A: IpAddress> ChallengeState<A> for Preview<'_> {}
 
 impl InPlace for Preview<'_> {}
 
@@ -331,9 +345,9 @@ struct ReadOnlyNode<'a>(&'a Preview<'a>);
 impl<'a> Node for ReadOnlyNode<'a> {
     type Words = ReadOnly<'a>;
 
-    fn words(&self, scope: u32) -> Option<ReadOnly<'a>> {
+    fn words(&self, policy: &Policy) -> Option<ReadOnly<'a>> {
         let tables = self.0.tables;
-        let record = tables.node_record(scope).ok()?;
+        let record = tables.total(policy.slot()).ok()?;
         Some(ReadOnly {
             record,
             tables,
@@ -347,9 +361,9 @@ impl<'a> Node for ReadOnlyNode<'a> {
         policy.or_on_its_terms(leased.map(|(_, policy)| *policy))
     }
 
-    fn share(&self, _: usize) -> Share {
+    fn share(&self, _: &Policy, _: usize) -> Share {
         Share::default()
     }
 
-    fn set_share(&self, _: usize, _: Share) {}
+    fn set_share(&self, _: &Policy, _: usize, _: Share) {}
 }

@@ -21,18 +21,15 @@ pub fn settings(controller: &Controller) -> Result<Vec<Setting>, Refused> {
         );
     }
     let limits = controller.state.intent.limits_in_force();
-    let runtime = limits.map(|(target, row)| {
-        let limits: Vec<String> = row.limits.iter().map(ToString::to_string).collect();
-        Setting {
-            key: match target {
-                Some(prefix) => format!("policy.{prefix}.limits"),
-                None => "policy.default.limits".to_owned(),
-            },
-            value: format!("\"{}\"", limits.join(", ")),
-            origin: SettingOrigin::Runtime {
-                author: row.author.clone(),
-            },
-        }
+    let runtime = limits.map(|(target, row)| Setting {
+        key: match target {
+            Some(prefix) => format!("policy.{prefix}.limits"),
+            None => "policy.default.limits".to_owned(),
+        },
+        value: config::value_of(&row.limits),
+        origin: SettingOrigin::Runtime {
+            author: row.author.clone(),
+        },
     });
     Ok(runtime.chain(config::settings(texts)).collect())
 }

@@ -5,33 +5,35 @@ use std::{collections::BTreeMap, sync::Arc};
 use ratelimit_common::detected::Tally;
 use ratelimit_core::{
     api::{
-        ClassView, ClusterStatus, DamagedDatabase, DatabaseStatus, MapStatus, PassAllStatus,
-        Refused, Status,
+        ClassView, ClusterStatus, DamagedDatabase, DatabaseStatus, EntryCounter, MapStatus,
+        PassAllStatus, Refused, Status,
     },
-    class::Class,
+    class::{Action, Class},
     intent::Edit,
     ip_family::IpFamily,
-    policies::{NODE, Named, Role},
+    policies::{DEFAULT, NODE, Named, Role},
 };
 
 use super::{
-    lists, new_sources,
+    challenge, lists, new_sources,
     views::{allows, counters},
 };
 use crate::{
     clock,
     control::{
         commands::LookAtLinks,
-        controller::{Controller, Reloads},
+        controller::{Controller, Reloads, Unkept},
         feeds::{cluster::no_cluster, detected::Detections},
         handle::{Handle, Unanswered},
         reconcile::Reconciliation,
         reserve::Filling,
         scanner::Sources,
         state::State,
-        store::Found,
+        store::{Commits, Found},
+        workload::{self, Workload},
     },
     datapath::{CounterRow, Totals},
+    process::Process,
 };
 
 /// What the metrics are made of.
@@ -41,6 +43,8 @@ pub struct Snapshot {
     pub status: Status,
     /// The counters, with the names of their interfaces.
     pub counters: Vec<(String, CounterRow)>,
+    /// What matched the policies of the configuration.
+    pub policies: Vec<(String, EntryCounter)>,
     /// Sums over the CPUs.
     pub totals: Totals,
     /// What became of the sources that policies were to ban.
@@ -59,6 +63,32 @@ pub struct Snapshot {
     pub reconciliation: Reconciliation,
     /// How lists have filled.
     pub filling: Filling,
+    /// How commits of the database went.
+    pub commits: Commits,
+    /// What holds and is not written down.
+    pub unkept: Unkept,
+    /// What was seen beside the controller.
+    pub beside: Beside,
+}
+
+/// What the metrics have that the controller is not asked for.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// How the controller keeps up.
+    pub workload: workload::Seen,
+    /// What the process takes; `None` where that cannot be read.
+    pub process: Option<Process>,
+}
+
+impl Beside {
+    /// How it is at the moment.
+    #[must_use]
+    pub fn look(workload: &Workload) -> Self {
+        Self {
+            workload: workload.seen(),
+            process: Process::this(),
+        }
+    }
 }
 
 /// The state of the daemon and its datapath.
@@ -84,12 +114,26 @@ pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
         .await
 }
 
+/// How many entries the maps have that only a scan can count, by their names: nothing where they cannot be read.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn fill(controller: &Handle) -> Result<Vec<(&'static str, u64)>, Unanswered> {
+    let policies = controller.ask(|controller| Arc::clone(&controller.state.policies));
+    let policies = policies.await?;
+    let fill = controller.scan(move |scanner| scanner.fill(&policies));
+    Ok(fill.await?.unwrap_or_default())
+}
+
 /// What the metrics are made of. Refused is what cannot be read.
 ///
 /// # Errors
 ///
 /// When the controller has stopped.
 pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
+    // Before this waits for its turn too.
+    let beside = Beside::look(controller.workload());
     controller.call(LookAtLinks).await?;
     let policies = controller.ask(|controller| Arc::clone(&controller.state.policies));
     let policies = policies.await?;
@@ -97,7 +141,7 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
     match count.await? {
         Ok(sources) => {
             controller
-                .ask(move |controller| snapshot(controller, sources))
+                .ask(move |controller| snapshot(controller, sources, beside))
                 .await
         }
         Err(error) => Ok(Err(error.into())),
@@ -153,14 +197,17 @@ fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
         policies: controller.state.policies.of_sources(),
         classes: class_views(&controller.state),
         aggregates: aggregate_lengths(&controller.state),
+        destinations: controller.state.policies.of_destinations().count(),
         node: controller.state.policies.get(NODE).is_some(),
         new_sources: new_sources::new_sources(&controller.state),
+        challenge: challenge::challenge(&controller.state),
         crowdsec: controller.crowdsec.status(&controller.state),
         cluster: controller.cluster.status(&controller.state),
         protected: controller.state.protection.prefixes().len(),
         pass_all: controller.pass_all.status().cloned(),
         attempt: controller.trials.attempt(),
         database: database(&controller.state),
+        history: controller.traffic.clone(),
         troubles: controller.troubles.views(),
     }
 }
@@ -170,13 +217,18 @@ fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
 /// # Errors
 ///
 /// When the kernel's tables cannot be read.
-pub fn snapshot(controller: &Controller, sources: Sources) -> Result<Snapshot, Refused> {
+pub fn snapshot(
+    controller: &Controller,
+    sources: Sources,
+    beside: Beside,
+) -> Result<Snapshot, Refused> {
     Ok(Snapshot {
         status: with_slots(
             controller,
             is_compact(&controller.state).then_some(sources.held),
         ),
         counters: counters(&controller.state)?,
+        policies: configured_policies(&controller.state),
         totals: controller.state.enforcer.datapath().totals()?,
         tally: controller.state.enforcer.datapath().tally()?,
         detections: controller.detections.clone(),
@@ -186,7 +238,18 @@ pub fn snapshot(controller: &Controller, sources: Sources) -> Result<Snapshot, R
         reloads: controller.reloads.clone(),
         reconciliation: controller.comparisons.reconciliation(&controller.state),
         filling: controller.state.filling,
+        commits: controller.state.store.commits().clone(),
+        unkept: controller.count_unkept(),
+        beside,
     })
+}
+
+fn configured_policies(state: &State) -> Vec<(String, EntryCounter)> {
+    let configured = state.intent.config.policies.keys().map(String::as_str);
+    let names = std::iter::once(DEFAULT).chain(configured);
+    names
+        .map(|name| (name.to_owned(), state.policy_counter(name)))
+        .collect()
 }
 
 /// How many bans there are that have not ended.
@@ -213,9 +276,10 @@ fn database(state: &State) -> DatabaseStatus {
 
 fn class_views(state: &State) -> Vec<ClassView> {
     let named = state.intent.config.classes.iter();
-    let view = |(name, class): (&str, &Class)| ClassView {
+    let view = |(name, class, action): (&str, Class, Option<Action>)| ClassView {
         name: name.to_owned(),
-        class: class.clone(),
+        class,
+        action,
     };
     named.map(view).collect()
 }

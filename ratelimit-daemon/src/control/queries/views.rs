@@ -5,10 +5,13 @@ use std::net::IpAddr;
 use ratelimit_common::{DropReason, Verdict};
 use ratelimit_core::{
     api::{
-        Allow, AppliesTo, Ban, Origin, PolicyView, ProtectedView, Refused, RuntimeEntry, StatsRow,
+        Allow, AppliesTo, Ban, EntryCounter, Origin, PolicyView, ProtectedView, Refused,
+        RuntimeEntry, StatsRow,
     },
     config::OnStop,
+    counter_slots::Owner,
     detection::Rules,
+    intent::BanRow,
     policies::{DEFAULT, Role, is_detected},
     prefix::Prefix,
 };
@@ -34,15 +37,18 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
     let mut bans = Vec::new();
     let mut behind = None;
     loop {
-        let part = controller
-            .ask(move |controller| export::some_bans(&controller.state.intent, behind.as_ref()));
+        let part = controller.ask(move |controller| {
+            let state = &controller.state;
+            let part = export::some_bans(&state.intent, behind.as_ref()).into_iter();
+            part.map(|(prefix, origin, row)| told_ban(state, prefix, &origin, &row))
+                .collect::<Vec<Ban>>()
+        });
         let part = part.await?;
-        let Some((prefix, origin, _)) = part.last() else {
+        let Some(last) = part.last() else {
             return Ok(bans);
         };
-        behind = Some((*prefix, origin.clone()));
-        let told = part.into_iter();
-        bans.extend(told.map(|(prefix, origin, row)| rows::ban(prefix, &origin, &row)));
+        behind = Some((last.prefix, last.origin.clone()));
+        bans.extend(part);
     }
 }
 
@@ -65,8 +71,22 @@ pub fn bans(state: &State) -> Vec<Ban> {
     let lasting = state.intent.bans().iter();
     lasting
         .filter(|(_, row)| row.until > now)
-        .map(|((prefix, origin), row)| rows::ban(*prefix, origin, row))
+        .map(|((prefix, origin), row)| told_ban(state, *prefix, origin, row))
         .collect()
+}
+
+/// A ban as it is told, with its counter.
+pub(in crate::control) fn told_ban(
+    state: &State,
+    prefix: Prefix,
+    origin: &Origin,
+    row: &BanRow,
+) -> Ban {
+    let owner = match origin {
+        Origin::List(name) => Owner::List(name),
+        _ => Owner::Ban(prefix, origin),
+    };
+    rows::ban(prefix, origin, row, state.counter(owner))
 }
 
 /// What is protected, and why.
@@ -82,7 +102,8 @@ pub fn allows(state: &State) -> Vec<Allow> {
     let allows = state.intent.allows();
     let lasts = |prefix: &Prefix| allows.get(prefix).is_some_and(|row| row.until > now);
     let runtime = allows.iter().filter(|(prefix, _)| lasts(prefix));
-    let runtime = runtime.map(|(prefix, row)| rows::allow(*prefix, row));
+    let runtime = runtime
+        .map(|(prefix, row)| rows::allow(*prefix, row, state.counter(Owner::Allow(*prefix))));
     let configured = state.intent.config.allow.iter();
     let configured = configured.filter(|prefix| !lasts(prefix));
     let configured = configured.map(|prefix| Allow {
@@ -92,6 +113,7 @@ pub fn allows(state: &State) -> Vec<Allow> {
         reason: None,
         author: None,
         origin: Origin::Config,
+        counter: state.counter(Owner::Allow(*prefix)),
     });
     let mut allows: Vec<Allow> = runtime.chain(configured).collect();
     allows.sort_by_key(|allow| allow.prefix);
@@ -104,13 +126,14 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
     let wanted = state.intent.policies();
     wanted
         .into_iter()
-        .map(|policy| {
+        .flat_map(|policy| {
+            let (role, own_limits) = (policy.role, policy.limits.len());
             let runtime = runtime_of(state, &policy.name);
             let manual = runtime.is_some();
             let configured = state.intent.config.policies.get(&policy.name);
             let own = policy.name.parse().ok().filter(|_| manual);
             let detected = is_detected(&policy.name);
-            PolicyView {
+            let view = PolicyView {
                 prefixes: match configured {
                     Some(policy) => policy.sources.clone(),
                     None if detected => state.intent.limited_under(&policy.name),
@@ -126,10 +149,42 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                     None => Origin::Config,
                 },
                 runtime,
+                counter: match policy.role {
+                    Role::Sources => state.policy_counter(&policy.name),
+                    Role::Prefixes(..) | Role::Destination(_) | Role::Node => {
+                        EntryCounter::default()
+                    }
+                },
                 name: policy.name,
-            }
+            };
+            views_of(view, role, own_limits)
         })
         .collect()
+}
+
+/// A policy; of a destination, its own limits and those of what each source may send there apart.
+fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
+    let Role::Destination(prefix) = role else {
+        return vec![view];
+    };
+    let (total, of_each) = view.limits.split_at(own);
+    let both = [
+        (total, AppliesTo::Destination, view.name.clone()),
+        (
+            of_each,
+            AppliesTo::SourceToDestination,
+            format!("{} of each source", view.name),
+        ),
+    ];
+    let told = both.into_iter().filter(|(limits, ..)| !limits.is_empty());
+    let told = told.map(|(limits, applies_to, name)| PolicyView {
+        name,
+        prefixes: vec![prefix],
+        limits: limits.to_vec(),
+        applies_to,
+        ..view.clone()
+    });
+    told.collect()
 }
 
 /// Who set the limits of a policy at runtime; `None` where nobody did.
@@ -196,6 +251,7 @@ fn applies_to(role: Role) -> AppliesTo {
     match role {
         Role::Sources => AppliesTo::Source,
         Role::Prefixes(..) => AppliesTo::Prefix,
+        Role::Destination(_) => AppliesTo::Destination,
         Role::Node => AppliesTo::Node,
     }
 }

@@ -1,6 +1,8 @@
 //! Transactions, and groups of changes that share one: each change of a group is made whole or not at all, and all of them
 //! are kept by one commit.
 
+use std::time::Instant;
+
 use anyhow::{Context, ensure};
 use ratelimit_core::intent::Edit;
 
@@ -29,7 +31,7 @@ impl Store {
         change: impl FnOnce(&Writer<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let answer = self.try_transaction(change);
-        self.patience.note(&self.connection, &answer);
+        self.note(&answer);
         answer
     }
 
@@ -71,6 +73,7 @@ impl Store {
         if answer.is_err() {
             self.roll_back();
         }
+        self.commits.note(&answer);
         answer
     }
 
@@ -94,7 +97,7 @@ impl Store {
         }
         self.read.take();
         let answer = self.join_group().and_then(|()| change(&self.writer()));
-        self.patience.note(&self.connection, &answer);
+        self.note(&answer);
         answer
     }
 
@@ -138,11 +141,18 @@ impl Store {
     /// Ends the transaction that has begun, with the number that it has.
     fn commit(&mut self) -> anyhow::Result<()> {
         self.writer().write_changes(self.changes + 1)?;
+        let begun = Instant::now();
         self.run("COMMIT")?;
+        self.commits.kept(begun);
         self.changes += 1;
         self.witness.see(self.changes);
         self.flusher.shorten(self.changes);
         Ok(())
+    }
+
+    fn note<T>(&mut self, answer: &anyhow::Result<T>) {
+        self.patience.note(&self.connection, answer);
+        self.commits.note(answer);
     }
 
     fn roll_back(&self) {

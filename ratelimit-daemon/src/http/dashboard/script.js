@@ -28,10 +28,11 @@ function span(seconds) {
   return first < 0 ? "0s" : parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
 }
 
-/** Curves over the last minutes: `add` takes a map of names to values, each second. */
+/** Curves over the last seconds: `add` takes a map of names to values, each second. */
 class Chart {
-  constructor(id, names = [], first = 0) {
+  constructor(id, names = [], first = 0, seconds = SECONDS) {
     this.first = first;
+    this.seconds = seconds;
     this.place = $(id);
     this.series = new Map(names.map((name) => [name, []]));
   }
@@ -39,7 +40,7 @@ class Chart {
     for (const name of Object.keys(values)) if (!this.series.has(name)) this.series.set(name, []);
     for (const [name, points] of this.series) {
       points.push([at, values[name] ?? 0]);
-      while (points.length && points[0][0] < at - SECONDS * 1000) points.shift();
+      while (points.length && points[0][0] < at - this.seconds * 1000) points.shift();
     }
     this.draw(at);
   }
@@ -55,12 +56,12 @@ class Chart {
     const svg = drawing(600, 140);
     for (const y of [10, 65, 120]) svg.append(shape("line", { x1: 0, x2: 600, y1: y, y2: y, class: "grid" }));
     shown.forEach(([, points], index) => {
-      const path = points.map(([at, value]) => `${(600 - (now - at) / SECONDS / 1000 * 600).toFixed(1)},${(120 - value / top * 110).toFixed(1)}`);
+      const path = points.map(([at, value]) => `${(600 - (now - at) / this.seconds / 1000 * 600).toFixed(1)},${(120 - value / top * 110).toFixed(1)}`);
       svg.append(shape("polyline", { points: path.join(" "), class: `curve s${index + this.first}` }));
     });
     const key = make("div", { class: "key" });
     shown.forEach(([name, points], index) => key.append(make("span", { class: `s${index + this.first}` }, `${name} ${number(points.at(-1)?.[1])}`)));
-    this.place.replaceChildren(make("span", { class: "scale" }, `${number(top)} at the upper line, ${SECONDS / 60} minutes`), svg, key);
+    this.place.replaceChildren(make("span", { class: "scale" }, `${number(top)} at the upper line, ${this.seconds / 60} minutes`), svg, key);
   }
 }
 
@@ -78,7 +79,7 @@ const charts = {
   packets: new Chart("packets", ACTIONS),
   bytes: new Chart("bytes", ACTIONS),
   reasons: new Chart("reasons", [], 1),
-  quota: new Chart("quota", [], 3),
+  quota: new Chart("quota", [], 3, 3600),
 };
 let before = null;
 let bans = [];
@@ -87,6 +88,8 @@ let refusedAt = 0;
 let chosen = "";
 let quotas = null;
 const attacks = new Map();
+/** Attacks that the time line remembers; the daemon names at most 256 at a time. */
+const ATTACKS_MAX = 256;
 
 function onStats({ at: time, rows }) {
   const at = Date.parse(time);
@@ -142,6 +145,7 @@ function onStatus(status) {
 function onAttacks(now) {
   const at = Date.now();
   for (const it of now) attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: at });
+  for (const key of [...attacks.keys()].slice(0, -ATTACKS_MAX)) attacks.delete(key);
   const all = [...attacks.values()];
   $("attacks").replaceChildren(...(now.length ? now : [null]).map((it) => it === null
     ? make("li", { class: "well" }, "none is going on")
@@ -193,7 +197,8 @@ function drawBans() {
   const has = (ban) => [ban.prefix, ban.origin, ban.reason, ban.author].some((it) => JSON.stringify(it ?? "").toLowerCase().includes(part));
   const shown = bans.filter((ban) => has(ban) && (!ban.until || Date.parse(ban.until) > Date.now())).slice(0, 100);
   $("bans-note").textContent = `${shown.length} of the last ${bans.length}`;
-  $("bans").replaceChildren(...shown.map((ban) => make("tr", {}, make("td", {}, ban.prefix), make("td", {}, left(ban)),
+  $("bans").replaceChildren(...shown.map((ban) => make("tr", {}, make("td", {}, ban.prefix),
+    make("td", { class: "number" }, ban.packets == null ? "" : number(ban.packets)), make("td", {}, left(ban)),
     make("td", {}, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)), make("td", {}, ban.reason ?? ""), make("td", {}, ban.author ?? ""))));
 }
 
@@ -213,10 +218,14 @@ function onCheck(check) {
   const why = check.ban ? `banned, ends in ${left(check.ban)}` : check.reason;
   $("verdict").textContent = `${check.address} under ${check.policy}: ${check.action} (${why})`;
   quotas = {};
-  for (const it of check.limits) {
-    const amount = it.share?.here ?? it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
-    quotas[`left of ${limit(it.limit)}`] = Math.max(0, amount - it.used);
-  }
+  const tell = (limits, whose) => {
+    for (const it of limits) {
+      const amount = it.share?.here ?? it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
+      quotas[`left of ${limit(it.limit)}${whose}`] = Math.max(0, amount - it.used);
+    }
+  };
+  tell(check.limits, "");
+  for (const it of check.wider ?? []) tell(it.limits, it.prefix ? ` for ${it.prefix}` : " for the node");
 }
 
 let source = null;

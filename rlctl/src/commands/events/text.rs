@@ -209,6 +209,17 @@ fn others(what: &What, now: &Zoned) -> String {
             styled(GOOD, "pass-all"),
             by_whom(by.as_deref())
         ),
+        What::ChallengeBegan { when } => format!(
+            "{} is on, {}: TCP sources that are not verified are challenged",
+            styled(BAD, "challenge"),
+            printable(when)
+        ),
+        What::ChallengeEnded => {
+            format!(
+                "{} is off: nobody is challenged any more",
+                styled(GOOD, "challenge")
+            )
+        }
         What::InterfaceAttached {
             interface,
             mode,

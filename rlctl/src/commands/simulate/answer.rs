@@ -69,6 +69,7 @@ impl SimulateJson<'_> {
             "sources_evicted": answer.evicted,
             "sources": answer.sources,
             "timeline": answer.timeline,
+            "attacks": answer.attacks,
             "compare": compare,
         })
     }

@@ -1,5 +1,6 @@
 //! What a simulation found, for people.
 
+mod attacks;
 mod comparison;
 mod notes;
 
@@ -30,6 +31,7 @@ pub fn render(file: &str, arguments: &SimulateArguments, answer: &Answer) -> Str
         paragraphs.push(sources(answer));
     }
     paragraphs.push(timeline(answer));
+    paragraphs.extend(answer.attacks.as_deref().map(attacks::found));
     if let Some((old, comparison)) = arguments.compare.as_ref().zip(answer.comparison.as_ref()) {
         let old = printable(&old.display().to_string());
         paragraphs.push(comparison::differences(&old, comparison, answer.packets));

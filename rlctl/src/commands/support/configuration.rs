@@ -59,7 +59,12 @@ fn url(text: &str, redactor: &mut Redactor) -> String {
         None => (text, None),
     };
     for value in query.iter().flat_map(|query| query.split('&')) {
-        redactor.learn_secret(value.split_once('=').map_or(value, |(_, value)| value));
+        let value = value.split_once('=').map_or(value, |(_, value)| value);
+        redactor.learn_secret(
+            value
+                .split_once(':')
+                .map_or(value, |(_, password)| password),
+        );
     }
     let query = query.map_or(String::new(), |_| format!("?{REDACTED}"));
     let Some((scheme, rest)) = text.split_once("://") else {

@@ -208,7 +208,7 @@ fn last_line(choice: &Choice) -> Line<'static> {
 mod tests {
     use jiff::Timestamp;
     use ratatui::{Terminal, backend::TestBackend};
-    use ratelimit_core::api::{Ban, Origin};
+    use ratelimit_core::api::{Ban, EntryCounter, Origin};
 
     use super::*;
 
@@ -225,6 +225,7 @@ mod tests {
             ban,
         };
         let ban = Ban {
+            counter: EntryCounter::default(),
             prefix: "2001:db8::/64".parse().unwrap(),
             until: Some(now.timestamp() + jiff::SignedDuration::from_mins(10)),
             since: now.timestamp(),

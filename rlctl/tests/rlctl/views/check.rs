@@ -11,7 +11,7 @@ use ratelimit_core::{
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
 
-use super::{ban, check_view, limits};
+use super::{ban, check_view, counter, limits};
 use crate::{
     Expected, check,
     daemon::{Daemon, answers},
@@ -23,6 +23,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
     let mut ban = ban("203.0.113.0/24", since);
     ban.until = Some(until);
+    ban.counter = counter(1200, 72_000);
     let mut beneath = ban.clone();
     beneath.prefix = "203.0.0.0/16".parse().unwrap();
     (beneath.until, beneath.reason) = (None, None);
@@ -32,6 +33,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
         policy: "partner".to_owned(),
         prefix: prefix.map(|prefix| prefix.parse().unwrap()),
         runtime: None,
+        counter: counter(70, 4200),
     };
     let covering = vec![
         entry(Entry::Ban(ban.clone()), true),
@@ -67,6 +69,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     let stdout = format!(
         "packets from 203.0.113.7 are dropped (banned)
 rule: the ban of 203.0.113.0/24
+counter: 1200 packets, 72000 bytes
 until: {until_told} (10d 12h left)
 banned: by alice, since {since_told}
 why: port scan
@@ -136,6 +139,7 @@ fn check_tells_the_limits_that_a_source_shares() {
     let prefix = "203.0.113.0/24".parse().unwrap();
     let wider = |prefix, observe, limits| WiderLimits {
         prefix,
+        destination: None,
         observe,
         limits,
         refused_packets: prefix.is_none().then_some(12),
@@ -273,6 +277,7 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
         reason: Some("migration".to_owned()),
         author: Some("bob".to_owned()),
         origin: Origin::Manual,
+        counter: counter(7, 420),
     });
     let limits = Entry::Policy {
         policy: "192.0.2.0/24".to_owned(),
@@ -283,6 +288,7 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
             reason: None,
             author: "alice".to_owned(),
         }),
+        counter: counter(70, 4200),
     };
     let answer = |decides: [bool; 2], reason: &str| Check {
         reason: reason.to_owned(),
@@ -300,6 +306,7 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
     let stdout = &format!(
         "packets from 192.0.2.1 pass (allowed)
 rule: the allow list has 192.0.2.0/24
+counter: 7 packets, 420 bytes
 until: {until_told} (10d 12h left)
 allowed: by bob, since {since_told}
 why: migration
@@ -311,6 +318,7 @@ refused: no refusal by its own limits on record"
     let stdout = &format!(
         "packets from 192.0.2.1 pass at this moment (conforming)
 rule: the policy `192.0.2.0/24`, which is for 192.0.2.0/24
+counter: 70 packets, 4200 bytes, by all sources under `192.0.2.0/24`
 until: forever
 limited: by alice, since {since_told}
 why: nobody said
@@ -448,6 +456,7 @@ fn passing(address: &str) -> Check {
         classes: Vec::new(),
         strikes: None,
         new_sources: None,
+        challenge: None,
         refused_packets: 0,
         refused_last: None,
         unenforced: Vec::new(),

@@ -1,8 +1,8 @@
 //! What `rlctl list` prints.
 
-use ratelimit_core::api::{Allow, Origin, PolicyView, RuntimeEntry};
+use ratelimit_core::api::{Allow, EntryCounter, Origin, PolicyView, RuntimeEntry};
 
-use super::{ban, check_view, policies};
+use super::{ban, check_view, counter, policies};
 use crate::{Expected, check, daemon::answers, moment};
 
 #[test]
@@ -14,10 +14,11 @@ fn list_bans_shows_until_when_by_whom_and_why() {
     forever.reason = None;
     let mut ten_days = ban("203.0.113.7", since);
     ten_days.until = Some(until);
+    ten_days.counter = counter(1200, 72_000);
     let stdout = format!(
-        "PREFIX         UNTIL                LEFT     SINCE                ORIGIN         BY          REASON
-203.0.113.7    {until_told}  10d 12h  {since_told}  manual         alice       port scan
-2001:db8::/48  forever                       {since_told}  list:spamhaus  ratelimitd"
+        "PREFIX         PACKETS  BYTES  UNTIL                LEFT     SINCE                ORIGIN         BY          REASON
+203.0.113.7       1200  72000  {until_told}  10d 12h  {since_told}  manual         alice       port scan
+2001:db8::/48        -      -  forever                       {since_told}  list:spamhaus  ratelimitd"
     );
     check_view(
         &["list", "bans"],
@@ -44,13 +45,14 @@ fn list_allows_and_allow_list_show_the_same() {
             reason: Some("monitoring".to_owned()),
             author: Some("alice".to_owned()),
             origin: Origin::Manual,
+            counter: counter(7, 420),
             ..allow("198.51.100.0/24", None)
         },
     ];
     let stdout = format!(
-        "PREFIX           UNTIL                LEFT     SINCE                BY      REASON
-192.0.2.10       forever                                            config
-198.51.100.0/24  {until_told}  10d 12h  {since_told}  alice   monitoring"
+        "PREFIX           PACKETS  BYTES  UNTIL                LEFT     SINCE                BY      REASON
+192.0.2.10             -      -  forever                                            config
+198.51.100.0/24        7    420  {until_told}  10d 12h  {since_told}  alice   monitoring"
     );
     check_view(
         &["list", "allows"],
@@ -69,7 +71,8 @@ fn list_allows_and_allow_list_show_the_same() {
 #[test]
 fn list_limits_shows_prefixes_and_limits_side_by_side() {
     let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
-    let [default, partner] = policies();
+    let [mut default, partner] = policies();
+    default.counter = counter(70, 4200);
     let runtime = |until, reason: Option<&str>| RuntimeEntry {
         until,
         since,
@@ -93,12 +96,12 @@ fn list_limits_shows_prefixes_and_limits_side_by_side() {
     ];
     let stdout = &format!(
         "\
-POLICY     PREFIX          LIMIT                MODE     UNTIL                LEFT     SINCE                BY      REASON
-default    all others      1000 packets per 1s  enforce                                                     config
+POLICY     PREFIX          LIMIT                MODE     PACKETS  BYTES  UNTIL                LEFT     SINCE                BY      REASON
+default    all others      1000 packets per 1s  enforce       70   4200                                                     config
                            50MB per 1s
-partner    203.0.113.0/24  unlimited            observe  {until_told}  10d 12h  {since_told}  alice   crawler
+partner    203.0.113.0/24  unlimited            observe        -      -  {until_told}  10d 12h  {since_told}  alice   crawler
            2001:db8::/48
-192.0.2.1  192.0.2.1       unlimited            observe  forever                       {since_told}  alice"
+192.0.2.1  192.0.2.1       unlimited            observe        -      -  forever                       {since_told}  alice"
     );
     check_view(
         &["list", "limits"],
@@ -138,5 +141,6 @@ fn allow(prefix: &str, since: Option<jiff::Timestamp>) -> Allow {
         reason: None,
         author: None,
         origin: Origin::Config,
+        counter: EntryCounter::default(),
     }
 }

@@ -158,8 +158,10 @@ fn status_shows_classes_and_what_has_limits_besides_sources() {
         classes: vec![ClassView {
             name: "dns".to_owned(),
             class: serde_json::from_str(class).unwrap(),
+            action: None,
         }],
         aggregates: vec!["ipv4/24".to_owned(), "ipv6/56".to_owned()],
+        destinations: 3,
         node: true,
         ..status(past)
     };
@@ -169,6 +171,7 @@ configuration: from the command line, applied {told}
 clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
 1 ban, 3 allows, 2 policies
 classes: dns (udp from port 53)
+destinations with limits: 3
 wider prefixes with limits: ipv4/24 and ipv6/56
 the node has limits
 

@@ -113,9 +113,10 @@ impl Lab {
                 Write::Settings(new) => settings = *new,
                 Write::Classes(_)
                 | Write::Aggregates(..)
-                | Write::NodeState(_)
+                | Write::Total(_)
                 | Write::Region(_)
                 | Write::CopiedRegion(..)
+                | Write::Challenge(_)
                 | Write::NewSources(_) => {}
             }
             let entries = entries

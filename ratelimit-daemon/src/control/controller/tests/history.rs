@@ -119,7 +119,7 @@ fn what_the_node_has_used_is_counted() {
     let mut record = Record::default();
     record.words[0] = word;
     let scope = node.policy.scope() % ratelimit_common::layout::NODE_POLICIES;
-    lab.memory.lock().unwrap().node.insert(scope, record);
+    lab.memory.lock().unwrap().totals.insert(scope, record);
     for _ in 0..20 {
         lab.look();
     }

@@ -56,6 +56,33 @@ fn of_more_than_200_ways_to_lock_oneself_out_only_the_forced_ones_do() {
     assert!(scenarios >= 200, "{scenarios}");
 }
 
+#[test]
+fn what_the_configuration_protects_is_never_banned_and_limited_all_the_same() {
+    let mut lab = Lab::new(config());
+    let own = address("203.0.113.7");
+    lab.ban(&["203.0.113.7"], None).unwrap();
+    assert_eq!(lab.action(own), "drop");
+    let mut protecting = config();
+    protecting.protected = vec![prefix("203.0.113.0/25")];
+    lab.controller.replace_config(protecting).unwrap();
+    assert_eq!(lab.action(own), "pass");
+    assert_eq!(lab.policy_amount("203.0.113.7"), 50);
+    let refused = lab.ban(&["203.0.113.0/24"], None).unwrap_err();
+    let expected = "203.0.113.0/24 covers 203.0.113.0/25, protected by the configuration";
+    assert_eq!(refused.error, expected);
+    ban(
+        &mut lab,
+        prefix("203.0.113.0/24"),
+        Word::List { forced: false },
+    )
+    .unwrap();
+    assert_eq!(lab.action(own), "pass");
+    assert_eq!(lab.action(address("203.0.113.200")), "drop");
+    assert!(ban(&mut lab, prefix("203.0.113.9"), Word::Detection).is_err());
+    lab.controller.replace_config(config()).unwrap();
+    assert_eq!(lab.action(own), "drop");
+}
+
 /// What the documentation says.
 fn expected(word: Word, address: &str, length: u8) -> Outcome {
     let widest = if address.contains(':') { 19 } else { 8 };
@@ -324,4 +351,8 @@ impl Lab {
     fn action(&self, address: IpAddr) -> String {
         self.controller.check(address).unwrap().action
     }
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
 }

@@ -7,7 +7,8 @@
 use std::{env, fmt::Write as _};
 
 use ratelimit_common::{
-    Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, new_sources::Budget,
+    Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, challenge,
+    new_sources::Budget,
 };
 use ratelimit_core::{
     class_tables::ClassTables, compile::Compiled, ip_family::IpFamily, memory_tables::MemoryTables,
@@ -115,6 +116,7 @@ pub(super) struct State {
     classes: ClassTables,
     aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
     new_sources: ByGeneration<Budget>,
+    challenge: ByGeneration<challenge::Rules>,
     sets: Option<u32>,
 }
 
@@ -129,6 +131,7 @@ impl State {
             classes: memory.classes.clone(),
             aggregates: memory.aggregates.clone(),
             new_sources: memory.new_sources,
+            challenge: memory.challenge,
             sets: memory.table_sets,
         }
     }
@@ -141,6 +144,7 @@ impl State {
             classes: self.classes.clone(),
             aggregates: self.aggregates.clone(),
             new_sources: self.new_sources,
+            challenge: self.challenge,
             table_sets: self.sets,
             ..Memory::default()
         }
@@ -165,9 +169,10 @@ impl State {
                 self.aggregates.insert(*family, *aggregates);
             }
             Write::NewSources(window) => self.new_sources = *window,
+            Write::Challenge(rules) => self.challenge = *rules,
             Write::Settings(settings) => self.settings = *settings,
             // No packet has come yet.
-            Write::NodeState(_) | Write::Region(_) | Write::CopiedRegion(..) => {}
+            Write::Total(_) | Write::Region(_) | Write::CopiedRegion(..) => {}
         }
     }
 
@@ -198,6 +203,7 @@ impl State {
         });
         tables.set_aggregates(ipv4, ipv6);
         tables.set_new_sources(*self.new_sources.of(generation));
+        tables.set_challenge(*self.challenge.of(generation), challenge::Key::default());
         for (prefix, entry) in &self.entries {
             tables.set_list_entry(*prefix, *entry.of(generation));
         }

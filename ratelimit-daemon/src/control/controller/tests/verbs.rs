@@ -121,7 +121,7 @@ impl Controller {
     }
 
     pub(super) fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
-        status::snapshot(self, sources)
+        status::snapshot(self, sources, status::Beside::look(&self.workload))
     }
 
     pub(super) fn status(&self) -> Status {

@@ -70,9 +70,14 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
         reserved: 0,
     };
     lab.controller.run(TakeEvents {
-        drops: [DropReason::Limited, DropReason::Limited, DropReason::Banned]
-            .map(drop)
-            .into(),
+        drops: [
+            DropReason::Class,
+            DropReason::Limited,
+            DropReason::Limited,
+            DropReason::Banned,
+        ]
+        .map(drop)
+        .into(),
         has_bans: false,
     });
     let told = |address: &str| {
@@ -90,6 +95,7 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
     let expected = [
         ("banned".to_owned(), None, false, 1),
         ("limited".to_owned(), Some("default".to_owned()), true, 2),
+        ("class".to_owned(), Some("default".to_owned()), false, 1),
     ];
     assert_eq!(
         told("192.0.2.1"),

@@ -3,8 +3,10 @@
 use std::{collections::BTreeSet, fs};
 
 use ratelimit_common::{
-    ClassSet, Policy, Record, aggregate::Aggregate, class::CLASSES_MAX, layout::NODE_POLICIES,
-    parse::transport::Kind,
+    ClassSet, Policy, Record,
+    aggregate::Aggregate,
+    class::{CLASSES_MAX, Property},
+    layout::NODE_POLICIES,
 };
 use ratelimit_core::{
     api::AppliesTo, class::Match, class_tables::ClassTables, config, intent, ip_family::IpFamily,
@@ -33,7 +35,7 @@ fn a_packet_sees_what_was_or_what_will_be() {
         place(&|it| matches!(it, Write::Policy(..))),
         place(&|it| matches!(it, Write::Entry(..))),
         place(&|it| matches!(it, Write::Aggregates(..))),
-        place(&|it| *it == Write::NodeState(node.scope())),
+        place(&|it| *it == Write::Total(node.slot())),
         place(&|it| *it == Write::Settings(settings)),
         last(&|it| matches!(it, Write::Entry(..))),
         place(&|it| is_of(it, udp)),
@@ -200,14 +202,13 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
 fn arrays_of_classes_that_somebody_changed_are_put_right_when_their_turn_comes() {
     let mut lab = lab(EVERYTHING);
     let before = lab.memory.lock().unwrap().classes.clone();
-    for array in 0..3 {
-        let mut arrays =
-            [before.by_kind(), before.from_port(), before.to_port()].map(<[_]>::to_vec);
-        *arrays[array].last_mut().unwrap() = ClassSet::one(CLASSES_MAX - 1).unwrap();
-        let [by_kind, from_port, to_port] = arrays;
-        lab.memory.lock().unwrap().classes = ClassTables::from_arrays(by_kind, from_port, to_port);
-        (0..67).for_each(|_| lab.controller.tick());
-        assert!(lab.memory.lock().unwrap().classes == before, "{array}");
+    for property in Property::ALL {
+        let mut entries = before.entries().to_vec();
+        let last = property.start() + property.values() - 1;
+        entries[last as usize] = ClassSet::one(CLASSES_MAX - 1).unwrap();
+        lab.memory.lock().unwrap().classes = ClassTables::from_entries(entries);
+        (0..165).for_each(|_| lab.controller.tick());
+        assert!(lab.memory.lock().unwrap().classes == before, "{property:?}");
     }
 }
 
@@ -511,8 +512,18 @@ impl Lab {
 
     /// The classes that a packet of a protocol may belong to.
     fn class_of(&self, kind: u32) -> ClassSet {
-        let kind = Kind::from_index(kind).unwrap();
-        self.memory.lock().unwrap().classes.by_kind()[kind.index() as usize]
+        let excluded = self
+            .memory
+            .lock()
+            .unwrap()
+            .classes
+            .excluded(Property::Kind, kind);
+        self.memory
+            .lock()
+            .unwrap()
+            .classes
+            .classes()
+            .difference(excluded)
     }
 
     fn node(&self) -> Option<Policy> {
@@ -524,12 +535,12 @@ impl Lab {
         let mut record = Record::default();
         record.words[0] = word;
         let slot = scope % NODE_POLICIES;
-        self.memory.lock().unwrap().node.insert(slot, record);
+        self.memory.lock().unwrap().totals.insert(slot, record);
     }
 
     fn node_state(&self, scope: u32) -> u64 {
         let memory = self.memory.lock().unwrap();
-        let record = memory.node.get(&(scope % NODE_POLICIES)).copied();
+        let record = memory.totals.get(&(scope % NODE_POLICIES)).copied();
         record.unwrap_or_default().words[0]
     }
 }

@@ -5,28 +5,27 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
-    time::{Duration, Instant as Moment},
+    time::Duration,
 };
 
 use jiff::Timestamp;
-use ratelimit_cluster::budget::{AMOUNT_MAX, Count, Division, Fallback, Limit, Share};
-use ratelimit_common::{
-    Instant, Ipv4, Ipv6, Limit as Limited, Policy, SourceKey, lease::Demand, source::LogKey,
+use ratelimit_cluster::{
+    Millis,
+    budget::{AMOUNT_MAX, Count, Division, Fallback, Held, Limit, Share},
 };
+use ratelimit_common::{Instant, Ipv4, Ipv6, Limit as Limited, Policy, SourceKey, source::LogKey};
 use ratelimit_core::{
     api::SharingStatus,
     compile,
     config::cluster::Cluster,
     limit::{self, FRAME_BYTES, LimitSpec, LimitUnit},
-    policies::{Policies, wide_hash},
+    policies::{Policies, Role, wide_hash},
 };
 use tracing::warn;
 
-use super::{
-    Membership, Node,
-    recent::{PARTS, Recent, estimate},
-};
+use super::{Membership, Node, counted::Counted, used::used};
 use crate::{
+    clock,
     cluster::ClusterKey,
     control::{
         enforcer::leases::Leased,
@@ -42,20 +41,22 @@ const NANOS_OF_MILLI: u64 = 1_000_000;
 
 /// A limit that nodes share.
 #[derive(Clone, Debug)]
-struct Shared {
+pub(super) struct Shared {
     scope: u32,
     /// Its index in the policy.
     index: usize,
     limit: Limit,
-    window: Duration,
+    /// How long a window is.
+    pub window: Duration,
     /// What a packet may count.
-    quantum: u64,
+    pub quantum: u64,
 }
 
 /// A policy that has some.
 #[derive(Clone, Debug)]
 struct Of {
     policy: Policy,
+    role: Role,
     limits: Vec<LimitSpec>,
     /// The limits that are shared, by their index, as other nodes know them.
     shared: BTreeMap<usize, u64>,
@@ -89,19 +90,9 @@ pub(super) struct Budgets {
 /// What the kernel was told to admit by a limit of a key.
 #[derive(Debug)]
 struct Told {
-    recent: Recent,
     share: Share,
     /// Since when it is so much.
     since: Timestamp,
-}
-
-/// What was counted until a moment.
-#[derive(Debug)]
-struct Counted {
-    at: Moment,
-    demands: HashMap<LogKey, Demand>,
-    /// What each key asked by each limit in the periods of the last window.
-    recent: HashMap<(LogKey, usize), Recent>,
 }
 
 impl Default for Budgets {
@@ -111,11 +102,7 @@ impl Default for Budgets {
             policies: BTreeMap::new(),
             hash: 0,
             followed: None,
-            counted: RefCell::new(Counted {
-                at: Moment::now(),
-                demands: HashMap::new(),
-                recent: HashMap::new(),
-            }),
+            counted: RefCell::default(),
             written: None,
             is_failing: false,
             told: HashMap::new(),
@@ -148,12 +135,13 @@ impl Budgets {
         let nodes = compile::nodes(&state.intent.config);
         (self.limits, self.policies) = (BTreeMap::new(), BTreeMap::new());
         let mut text = nodes.to_string();
-        for (scope, (name, _, part)) in policies.parts() {
+        for (scope, (name, role, part)) in policies.parts() {
             if !part.policy.is_of_cluster() {
                 continue;
             }
             let mut of = Of {
                 policy: *part.policy,
+                role,
                 limits: part.limits.to_vec(),
                 shared: BTreeMap::new(),
             };
@@ -209,47 +197,39 @@ impl Budgets {
                 return Vec::new();
             }
         };
+        let limits = |key: &LogKey| {
+            let of = self.policies.get(&key.scope());
+            let shared = of.into_iter().flat_map(|of| &of.shared);
+            shared.filter_map(|(index, id)| Some((*id, *index, self.limits.get(id)?)))
+        };
         let mut counted = self.counted.borrow_mut();
-        let elapsed = counted.at.elapsed();
-        let before = std::mem::take(&mut counted.demands);
-        let mut earlier = std::mem::take(&mut counted.recent);
-        counted.at = Moment::now();
-        let mut counts = Vec::new();
-        for (key, demand) in &demands {
-            let Some(of) = self.policies.get(&key.scope()) else {
-                continue;
-            };
-            let before = before.get(key).copied().unwrap_or_default();
-            for (index, id) in &of.shared {
-                let window = self.limits.get(id).map(|shared| shared.window);
-                let window = window.unwrap_or_default();
-                let quantum = self.limits.get(id).map_or(1, |shared| shared.quantum);
-                // What was evicted and came back begins at 0.
-                let since = |now: &[u64; 8], before: &[u64; 8]| {
-                    let (now, before) = (now[*index], before[*index]);
-                    now.checked_sub(before).unwrap_or(now)
-                };
-                let admitted = since(&demand.admitted, &before.admitted);
-                let refused = since(&demand.refused, &before.refused);
-                let place = (*key, *index);
-                let recent = earlier
-                    .remove(&place)
-                    .unwrap_or_else(|| Recent::new(window, self.period, 0));
-                let (demand, recent) = estimate(recent, admitted + refused, quantum);
-                if demand > 0 {
-                    let demand = scaled(demand, window, elapsed * PARTS);
-                    let refused = scaled(refused, window, elapsed).min(demand);
-                    counts.push(Count {
-                        key: budget(key, *id),
-                        admitted: demand - refused,
-                        refused,
-                    });
-                    counted.recent.insert(place, recent);
-                }
-            }
-        }
-        counted.demands = demands.into_iter().collect();
-        counts
+        counted.take(demands, self.period, limits)
+    }
+
+    /// What is used of a key's windows, until a period from now. What cannot be read counts as the whole limit.
+    pub fn held(&self, state: &State, key: &ClusterKey) -> Held {
+        let Some(((key, index), shared)) = self.place(key) else {
+            return Held::default();
+        };
+        let Some(of) = self.policies.get(&key.scope()) else {
+            return Held::default();
+        };
+        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
+        let now = clock::now();
+        let then = Instant::from_nanos(now.as_nanos().saturating_add(period));
+        let tables = state.enforcer.datapath().sources();
+        let algorithm = of.limits[index].compile().algorithm();
+        used(
+            &*tables,
+            (&key, index),
+            of.role,
+            (&of.policy, &algorithm),
+            (now, then),
+        )
+        .unwrap_or(Held {
+            then: shared.limit.amount,
+            ending: 0,
+        })
     }
 
     /// Has the kernel admit what a node may, where that is not what it does.
@@ -278,33 +258,19 @@ impl Budgets {
     /// Notes what shares are and since when, and whether they are those of a division.
     fn note(&mut self, node: &Node<ClusterKey>) {
         let at = Timestamp::now();
-        let period = node.budget().period().unwrap_or_default();
         let mut before = std::mem::take(&mut self.told);
         for (key, share) in node.shares() {
-            let Some((place, shared)) = self.place(key) else {
+            let Some((place, _)) = self.place(key) else {
                 continue;
             };
-            let told = before.remove(&place);
-            let (known, since) = told
-                .map(|it| (it.recent, (it.share.amount, it.since)))
-                .unzip();
-            let mut recent: Recent = known.unwrap_or_else(|| {
-                let default = node.default_share(&shared.limit).amount;
-                Recent::new(shared.window, self.period, default)
-            });
-            recent.take(period, share.amount);
             let share = Share {
-                amount: recent.mean().max(1),
-                then: recent.mean_with(share.then).min(share.then),
+                amount: share.amount.max(1),
                 ..share
             };
-            let since = since.filter(|(amount, _)| *amount == share.amount);
-            let since = since.map_or(at, |(_, since)| since);
-            let told = Told {
-                recent,
-                share,
-                since,
-            };
+            let before = before.remove(&place).map(|it| (it.share.amount, it.since));
+            let before = before.filter(|(amount, _)| *amount == share.amount);
+            let since = before.map_or(at, |(_, since)| since);
+            let told = Told { share, since };
             self.told.insert(place, told);
         }
         let fallback = node.budget().fallback();
@@ -412,7 +378,7 @@ impl Budgets {
     }
 
     /// What the kernel has leased from before a restart: of each key the smaller of what it is and what it becomes.
-    pub fn held(&self, state: &State) -> BTreeMap<ClusterKey, u64> {
+    pub fn leased(&self, state: &State) -> BTreeMap<ClusterKey, u64> {
         let leased = state.enforcer.leased().unwrap_or_default();
         let amounts = leased.iter().flat_map(|(key, [now, then])| {
             let of = self.policies.get(&key.scope());
@@ -460,6 +426,11 @@ impl Membership {
     }
 }
 
+/// A window is at least a millisecond long, and a period too.
+fn millis(time: Duration) -> Millis {
+    time.as_millis().try_into().unwrap_or(Millis::MAX)
+}
+
 fn limit_of(spec: &LimitSpec) -> Option<Limit> {
     Some(Limit {
         amount: spec.amount().min(AMOUNT_MAX),
@@ -467,6 +438,7 @@ fn limit_of(spec: &LimitSpec) -> Option<Limit> {
             limit::Division::Equal => Division::Equal,
             limit::Division::Proportional => Division::Proportional,
         },
+        window: millis(spec.window()),
     })
 }
 
@@ -488,18 +460,19 @@ fn why(fallback: &Fallback, lost: Option<&str>) -> String {
     }
 }
 
-fn scaled(count: u64, window: Duration, elapsed: Duration) -> u64 {
-    let scaled = u128::from(count) * window.as_nanos() / elapsed.as_nanos().max(1);
-    u64::try_from(scaled).unwrap_or(u64::MAX).min(AMOUNT_MAX)
+/// The key of the cluster for a limit of a key of the kernel's tables.
+pub(super) fn budget(key: &LogKey, limit: u64) -> ClusterKey {
+    let address = address(key);
+    ClusterKey::Budget { address, limit }
 }
 
-fn budget(key: &LogKey, limit: u64) -> ClusterKey {
+/// The address of a key of the kernel's tables.
+pub(super) fn address(key: &LogKey) -> IpAddr {
     let address = Ipv6Addr::from(key.octets());
-    let address = match address.to_ipv4_mapped() {
+    match address.to_ipv4_mapped() {
         Some(address) if key.is_ipv4() => IpAddr::V4(address),
         _ => IpAddr::V6(address),
-    };
-    ClusterKey::Budget { address, limit }
+    }
 }
 
 /// The key of the kernel's tables for an address under a scope.
@@ -521,14 +494,5 @@ mod tests {
             let key = log_key(address, 7);
             assert_eq!(budget(&key, 9), ClusterKey::Budget { address, limit: 9 });
         }
-    }
-
-    #[test]
-    fn a_count_is_as_much_as_a_window_has() {
-        let (second, half) = (Duration::from_secs(1), Duration::from_millis(500));
-        assert_eq!(scaled(300, second, half), 600);
-        assert_eq!(scaled(300, half, second), 150);
-        assert_eq!(scaled(u64::MAX, second, half), AMOUNT_MAX);
-        assert_eq!(scaled(1, second, Duration::ZERO), 1_000_000_000);
     }
 }

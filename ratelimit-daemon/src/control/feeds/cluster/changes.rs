@@ -194,6 +194,7 @@ impl Membership {
         if subjects.is_empty() {
             return;
         }
+        self.take_lifts_over(now, &subjects);
         let mut counts = counts(state);
         for subject in subjects {
             if let Some((by, edit)) = self.change(state, now, &subject, &mut counts) {
@@ -202,6 +203,21 @@ impl Membership {
                 self.take_due(state);
                 self.about = None;
             }
+        }
+    }
+
+    /// Has this node lift, too, what it stated and others lifted. That is written down before anything ends here: a kill in between leaves
+    /// what ends at the next start.
+    fn take_lifts_over(&mut self, now: Now, subjects: &BTreeSet<Subject<ClusterKey>>) {
+        let Some(node) = &mut self.node else {
+            return;
+        };
+        let mut lifted = 0;
+        for subject in subjects {
+            lifted += usize::from(node.lift_as_others(now, subject));
+        }
+        if lifted > 0 {
+            self.write_down();
         }
     }
 
@@ -220,7 +236,16 @@ impl Membership {
         let Some(stated) = stated else {
             return removal(node, state, subject);
         };
-        let wanted = if stated.by == *node.name() {
+        let is_own = stated.by == *node.name();
+        if is_own && is_row_of(state, subject, &stated.by) {
+            // The row was written before the statement: a kill in between leaves an older statement.
+            return None;
+        }
+        if !self.is_caught_up || is_own && !self.is_settled() {
+            // It may have been lifted before this node started.
+            return None;
+        }
+        let wanted = if is_own {
             Ok(())
         } else {
             Here(state, &self.budgets).permits(subject)
@@ -237,7 +262,8 @@ impl Membership {
         }
     }
 
-    /// What this host has by its own statement before a restart, and neither its memory nor the store has any more, is stated again.
+    /// What this host has by its own statement before a restart, and neither its memory nor the store has any more, or has otherwise, is
+    /// stated again.
     pub(super) fn state_own_changes(&mut self, state: &State, now: Now) {
         let Ok(author) = self.author() else {
             return;
@@ -248,21 +274,18 @@ impl Membership {
         let Some(node) = &mut self.node else {
             return;
         };
-        let own = node.name().clone();
         for (prefix, row) in state.intent.allows() {
             let subject = allow_of(*prefix);
-            if row.author == author && !node.holds(&own, &subject) {
+            if row.author == author {
                 let reason = row.reason.as_deref().unwrap_or_default();
-                node.say(now, subject, to_millis(row.until, now), reason);
-                self.is_unwritten = true;
+                self.is_unwritten |= state_again(node, now, subject, row.until, reason);
             }
         }
         for (target, row) in state.intent.limits() {
             let subject = limits_of(*target);
-            if row.author == author && !node.holds(&own, &subject) {
+            if row.author == author {
                 let text = text(&row.limits, row.observe, row.reason.as_deref());
-                node.say(now, subject, to_millis(row.until, now), &text);
-                self.is_unwritten = true;
+                self.is_unwritten |= state_again(node, now, subject, row.until, &text);
             }
         }
     }
@@ -278,6 +301,46 @@ impl Membership {
             })
             .collect()
     }
+}
+
+/// States what this host has, where its own statement says nothing or something else; says whether it did.
+fn state_again(
+    node: &mut Node<ClusterKey>,
+    now: Now,
+    subject: Subject<ClusterKey>,
+    until: Instant,
+    text: &str,
+) -> bool {
+    let until = to_millis(until, now);
+    let is_stated = match node.in_force(now, &subject, &Everything) {
+        Some(it) if it.by == *node.name() => {
+            *it.note == *subject.note(text) && is_same_end(Some(until), Some(it.until))
+        }
+        _ => node.holds(node.name(), &subject),
+    };
+    if !is_stated {
+        node.lift(now, subject.clone(), "");
+        node.say(now, subject, until, text);
+    }
+    !is_stated
+}
+
+/// Whether this host has a row of a subject by the statement of a node.
+fn is_row_of(state: &State, subject: &Subject<ClusterKey>, by: &NodeName) -> bool {
+    let author = match subject {
+        Subject::Allow(ClusterKey::Prefix(prefix)) => {
+            let row = state.intent.allows().get(prefix);
+            row.map(|row| &row.author)
+        }
+        Subject::Limits(key) => {
+            let row = target(key)
+                .ok()
+                .and_then(|it| state.intent.limits().get(&it));
+            row.map(|row| &row.author)
+        }
+        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => None,
+    };
+    author.is_some_and(|author| *author == Origin::cluster(by.as_str()).to_string())
 }
 
 /// The removal of what a node stated here and states no more.

@@ -1,0 +1,188 @@
+//! The shares of a period, from the reports of two periods before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rate::Rate;
+use super::{Budget, Own, Used};
+use crate::budget::division::{Parts, Wish, divide};
+use crate::budget::{Held, Limit, Share};
+use crate::key::Key;
+
+/// What this node may admit of a key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Amount {
+    pub mine: u64,
+}
+
+impl<K: Key> Budget<K> {
+    /// What this node may admit of each key in a period, where that is not what it may admit of every key.
+    pub(super) fn divide(
+        &mut self,
+        period: u64,
+        limit: &impl Fn(&K) -> Option<Limit>,
+        before: BTreeMap<K, Share>,
+        used: &Used<'_, K, impl Fn(&K) -> Held>,
+    ) -> BTreeMap<K, Amount> {
+        let size = self.members.size();
+        let mut amounts = BTreeMap::new();
+        self.others.clear();
+        self.reserved.clear();
+        self.fallback = self.why_fallback(period);
+        let of = period.saturating_sub(2);
+        let Some(own) = self.own.get(&of) else {
+            self.sizes.0 = self.sizes.1.max(size);
+            let kept = before.into_iter().filter_map(|(key, share)| {
+                let most = limit(&key)?.equal(self.sizes.0);
+                let mine = share.then.min(most);
+                Some((key, Amount { mine }))
+            });
+            amounts.extend(kept);
+            return amounts;
+        };
+        self.sizes.0 = own.size.max(size);
+        let busy = own.report.entries.iter().map(|entry| &entry.key);
+        let parts = busy.chain(&own.known).filter_map(|key| {
+            let limit = limit(key)?;
+            let wanted = self.parts(of, own, key, &limit, false);
+            let left = self.parts(of, own, key, &limit, true);
+            let mut mine = wanted.mine.min(left.mine);
+            if own.known.contains(key) {
+                mine = limit.newcomer(own.size);
+            }
+            let rate = self.rate(of, own, key, &limit);
+            let passed = used.passed.get(key).copied().unwrap_or_default();
+            let in_all = rate.after(&limit, self.period_length, passed).left(&limit);
+            mine = mine.min(most((used.held)(key), in_all));
+            Some((key.clone(), mine, left.mine, wanted.others, rate))
+        });
+        let mut rates = BTreeMap::new();
+        for (key, mine, left, others, rate) in parts.collect::<Vec<_>>() {
+            rates.insert(key.clone(), rate);
+            self.others.insert(key.clone(), others);
+            self.reserved.insert(key.clone(), left);
+            amounts.insert(key, Amount { mine });
+        }
+        self.rates = rates;
+        amounts
+    }
+
+    /// What may pass of a key in the long run, after all that was reported of a period.
+    fn rate(&self, period: u64, own: &Own<K>, key: &K, limit: &Limit) -> Rate {
+        let members = own.members.iter();
+        let passed = members.filter_map(|name| {
+            let report = self.report_of(period, name, own.report.view)?;
+            Some(report.entry(key)?.passed.min(limit.amount))
+        });
+        let passed = passed.fold(0, u64::saturating_add);
+        let before = self.rates.get(key).copied();
+        let before = before.unwrap_or_else(|| Rate::full(limit));
+        before.after(limit, self.period_length, passed)
+    }
+
+    /// Has shares with these amounts until the period ends, and with what was promised for the next one after it.
+    pub(super) fn lease(
+        &mut self,
+        period: u64,
+        limit: &impl Fn(&K) -> Option<Limit>,
+        amounts: &BTreeMap<K, Amount>,
+    ) {
+        let mut then = BTreeMap::new();
+        if let Some(own) = self.own.get(&period.saturating_sub(1)) {
+            self.sizes.1 = own.size;
+            let entries = own.report.entries.iter();
+            then.extend(entries.map(|entry| (entry.key.clone(), entry.claim)));
+            let known = own.known.iter();
+            then.extend(
+                known.filter_map(|key| Some((key.clone(), limit(key)?.newcomer(own.size)))),
+            );
+        } else {
+            // Nothing was promised for the next period, so what held before holds on.
+            self.sizes.1 = self.sizes.1.max(self.members.size());
+            let kept = amounts.iter().filter_map(|(key, amount)| {
+                let most = limit(key)?.equal(self.sizes.1);
+                Some((key.clone(), amount.mine.min(most)))
+            });
+            then.extend(kept);
+        }
+        let keys: BTreeSet<_> = amounts.keys().chain(then.keys()).cloned().collect();
+        for key in keys {
+            let Some(default) = limit(&key).map(|limit| self.default_share(&limit)) else {
+                continue;
+            };
+            let share = Share {
+                amount: amounts.get(&key).map_or(default.amount, |it| it.mine),
+                until: self.lease_end,
+                then: then.get(&key).copied().unwrap_or(default.then),
+            };
+            self.shares.insert(key, share);
+        }
+    }
+
+    /// This node's part of a key that is busy somewhere, and what the others have. What it does not know of another one is taken for the
+    /// worst. With what nodes hold, nobody has less than that.
+    fn parts(
+        &self,
+        period: u64,
+        own: &Own<K>,
+        key: &K,
+        limit: &Limit,
+        is_with_held: bool,
+    ) -> Parts {
+        let (equal, view) = (limit.equal(own.size), own.report.view);
+        let floor = |claim: u64, held: u64| {
+            let held = if is_with_held { held } else { 0 };
+            claim.min(equal).max(held.min(limit.amount))
+        };
+        let mine = own.report.entry(key);
+        let my_place = own.members.binary_search(&self.me).unwrap_or_default();
+        // Who heard that this node was busy with the key keeps the newcomer's part of it, if it is not busy itself.
+        let told = self
+            .own
+            .get(&period.saturating_sub(1))
+            .filter(|own| own.report.view == view && own.report.entry(key).is_some());
+        let mut others = Vec::new();
+        let mut missing = own.size - own.members.len() as u64;
+        let mut idle = 0;
+        for (name, place) in own.members.iter().zip(0..) {
+            if *name == self.me {
+                continue;
+            }
+            let Some(report) = self.report_of(period, name, view) else {
+                missing += 1;
+                continue;
+            };
+            if let Some(entry) = report.entry(key) {
+                let floor = floor(entry.claim, entry.held);
+                others.push((wish(floor, entry.demand, place), 1));
+                continue;
+            }
+            let has_heard = told.is_some() && report.has_heard(my_place);
+            idle += if has_heard {
+                limit.newcomer(own.size)
+            } else {
+                equal
+            };
+        }
+        others.push((wish(floor(equal, limit.amount), limit.amount, 0), missing));
+        let newcomer = (limit.newcomer(own.size), 0);
+        let (floor, demand) = mine.map_or(newcomer, |it| (floor(it.claim, it.held), it.demand));
+        let mine = wish(floor, demand, my_place as u64);
+        divide(limit, own.size, mine, &others, idle)
+    }
+}
+
+pub(super) fn wish(claim: u64, demand: u64, place: u64) -> Wish {
+    Wish {
+        claim,
+        demand,
+        place,
+    }
+}
+
+/// With how much of a window a node admits so much more in a period. What is left of a window that ends is admitted as well as the new one.
+fn most(held: Held, more: u64) -> u64 {
+    if held.ending == 0 || held.ending >= more {
+        return held.then.saturating_add(more);
+    }
+    held.then.saturating_add(held.ending.midpoint(more))
+}

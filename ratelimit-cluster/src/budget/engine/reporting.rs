@@ -1,0 +1,174 @@
+//! What a node reports of a period, and promises for the one after next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::dividing::{Amount, wish};
+use super::{Budget, Own, Used};
+use crate::budget::division::divide;
+use crate::budget::{Count, Entry, Held, Limit, Report};
+use crate::key::Key;
+use crate::message::ENTRIES_MAX;
+use crate::name::NodeName;
+
+/// What a report is made from.
+struct Before<'a, K> {
+    members: &'a [NodeName],
+    size: u64,
+    /// What each member reported of the period before.
+    reports: Vec<Option<&'a Report<K>>>,
+    /// What this node may admit.
+    amounts: &'a BTreeMap<K, Amount>,
+}
+
+impl<K: Key> Budget<K> {
+    /// What is reported of the period that is over, and promised for the one after next. Keys that others need and this node does
+    /// not are given up at once: in the period that begins it has the newcomer's part of them.
+    pub(super) fn report(
+        &mut self,
+        period: u64,
+        limit: &impl Fn(&K) -> Option<Limit>,
+        used: &Used<'_, K, impl Fn(&K) -> Held>,
+        counts: Vec<Count<K>>,
+        amounts: &mut BTreeMap<K, Amount>,
+    ) -> Option<Report<K>> {
+        if period < self.reports_from {
+            return None;
+        }
+        let (view, size) = (self.members.view(), self.members.size());
+        let members: Vec<_> = self.members.names().iter().cloned().collect();
+        let reports: Vec<_> = members
+            .iter()
+            .map(|name| self.report_of(period.saturating_sub(1), name, view))
+            .collect();
+        let unheard = members
+            .iter()
+            .zip(&reports)
+            .enumerate()
+            .filter(|(_, (name, report))| report.is_none() && **name != self.me);
+        let unheard: Vec<_> = unheard
+            .filter_map(|(place, _)| u16::try_from(place).ok())
+            .collect();
+        let (mut told, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+        for (name, report) in members.iter().zip(&reports) {
+            for entry in report.iter().flat_map(|report| &report.entries) {
+                told.insert(entry.key.clone());
+                if entry.demand > 0 && *name != self.me {
+                    wanted.insert(entry.key.clone());
+                }
+            }
+        }
+        let before = Before {
+            members: &members,
+            size,
+            reports,
+            amounts,
+        };
+        let mut entries: Vec<_> = counts
+            .into_iter()
+            .filter_map(|count| self.busy(count, limit, used, &before))
+            .collect();
+        let busy: BTreeSet<_> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let idle: BTreeSet<_> = told.iter().chain(amounts.keys()).cloned().collect();
+        for key in idle.difference(&busy) {
+            let Some(limit) = limit(key) else {
+                continue;
+            };
+            let claim = limit.newcomer(size);
+            let mut amount = amounts.get(key).map(|amount| amount.mine);
+            if wanted.contains(key) {
+                amount = Some(amount.map_or(claim, |amount| amount.min(claim)));
+            }
+            let held = (used.held)(key).then.max(amount.unwrap_or_default());
+            let passed = used.passed.get(key).copied().unwrap_or_default();
+            if let Some(amount) = amount {
+                amounts.entry(key.clone()).or_default().mine = amount;
+            }
+            if held.max(passed) > claim {
+                entries.push(Entry {
+                    key: key.clone(),
+                    claim,
+                    demand: 0,
+                    held: held.min(limit.amount),
+                    passed,
+                });
+            }
+        }
+        entries.sort_by(|one, other| {
+            let weight = |entry: &Entry<K>| entry.demand.max(entry.held);
+            weight(other)
+                .cmp(&weight(one))
+                .then_with(|| one.key.cmp(&other.key))
+        });
+        entries.truncate(ENTRIES_MAX);
+        entries.sort_by(|one, other| one.key.cmp(&other.key));
+        entries.dedup_by(|one, other| one.key == other.key);
+        let report = Report {
+            period,
+            view,
+            unheard,
+            entries,
+        };
+        told.retain(|key| report.entry(key).is_none());
+        self.own.insert(
+            period,
+            Own {
+                report: report.clone(),
+                members,
+                size,
+                known: told,
+            },
+        );
+        Some(report)
+    }
+
+    /// What is told of a key of which this node needs more than half of what it has.
+    fn busy(
+        &self,
+        count: Count<K>,
+        limit: &impl Fn(&K) -> Option<Limit>,
+        used: &Used<'_, K, impl Fn(&K) -> Held>,
+        before: &Before<'_, K>,
+    ) -> Option<Entry<K>> {
+        let limit = limit(&count.key)?;
+        let demand = count
+            .admitted
+            .saturating_add(count.refused)
+            .min(limit.amount);
+        let amount = before.amounts.get(&count.key);
+        let share = amount.map_or(limit.equal(self.sizes.0), |amount| amount.mine);
+        let is_busy = demand.saturating_mul(2) > share.min(limit.equal(before.size));
+        is_busy.then(|| Entry {
+            claim: self.claim(&limit, demand, &count.key, before),
+            demand,
+            held: (used.held)(&count.key).then.max(share).min(limit.amount),
+            passed: count.passed,
+            key: count.key,
+        })
+    }
+
+    /// What is claimed of a busy key: its part if nobody claimed anything, within what is everybody's right, and within what the others
+    /// leave to it now.
+    fn claim(&self, limit: &Limit, demand: u64, key: &K, before: &Before<'_, K>) -> u64 {
+        let (size, mut others) = (before.size, Vec::new());
+        let unknown = size - before.members.len() as u64;
+        let mut missing = unknown;
+        let mut mine = wish(0, demand, 0);
+        for ((name, report), place) in before.members.iter().zip(&before.reports).zip(0..) {
+            match report {
+                _ if *name == self.me => mine.place = place,
+                Some(report) => {
+                    let entry = report.entry(key);
+                    others.extend(entry.map(|entry| (wish(0, entry.demand, place), 1)));
+                }
+                None => missing += 1,
+            }
+        }
+        others.push((wish(0, limit.amount, 0), missing));
+        let parts = divide(limit, size, mine, &others, 0);
+        let (least, most) = (limit.newcomer(size), limit.equal(size));
+        // Where a report is missing, nobody knows what is left: each has the same then.
+        let left = self.reserved.get(key).copied().filter(|_| missing == 0);
+        let most = left.map_or(most, |left| left.clamp(least, most));
+        parts.mine.clamp(least, most)
+    }
+}

@@ -1,0 +1,143 @@
+//! Sources that prove themselves: while it is on, who opens a TCP connection from an address that is not known as verified is
+//! answered by the program, and goes no further.
+//!
+//! The answer is a SYN-ACK whose acknowledgement is wrong on purpose: it is a [cookie] of both ends and the time. Who receives it
+//! answers with a RST that carries it back as its sequence number (RFC 9293, 3.10.7.3), and is verified; the SYN that it sends again
+//! passes. Who has forged its address receives nothing. Nothing is kept of a source before it is verified.
+//!
+//! # What is never answered
+//!
+//! Beyond a budget of all answers, and of those to one source, nothing is answered: the packet is judged as if there were no
+//! challenge. An answer is never larger than its question, so nobody is hit harder by way of this host.
+
+pub mod answer;
+pub mod cookie;
+pub mod rules;
+pub mod segment;
+pub mod siphash;
+pub mod state;
+
+pub use self::{
+    cookie::{Key, Message},
+    rules::{Rules, Shared, Taken},
+    segment::{InSegment, Segment},
+    state::ChallengeState,
+};
+use crate::{Address, Instant};
+
+/// How long it stays on after the last second in which there were too many connections asked for.
+pub const HOLD_NS: u64 = 10_000_000_000;
+
+/// Answers to one source in a second; sources that fall into one [bucket](ANSWER_BUCKETS) share them.
+pub const ANSWERS_PER_SOURCE: u64 = 8;
+
+/// The words that answers to sources are counted in. A power of two.
+pub const ANSWER_BUCKETS: u32 = 1 << 18;
+
+/// What becomes of a segment by the challenge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// It is judged as if there were none.
+    Unasked,
+    /// It asks for a connection, and is answered in place of the server.
+    Challenged,
+    /// It brings the cookie back: its source is verified.
+    Verified,
+}
+
+impl Outcome {
+    /// The one with this number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_number(number: u64) -> Self {
+        match number {
+            0 => Self::Unasked,
+            1 => Self::Challenged,
+            _ => Self::Verified,
+        }
+    }
+}
+
+/// Challenges a segment of `source`, or takes its proof.
+#[inline(always)]
+pub fn judge<A: Address>(
+    source: &A,
+    segment: &Segment<A>,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> Outcome {
+    let Some(rules) = state.rules() else {
+        return Outcome::Unasked;
+    };
+    if segment.is_reset() {
+        return take_proof(source, segment, now, rules, state);
+    }
+    if !segment.asks_for_connection() {
+        return Outcome::Unasked;
+    }
+    let is_on = is_on(rules, now, state);
+    if !is_on && state.takes(Shared::Unverified, now) {
+        return Outcome::Unasked;
+    }
+    if is_verified(source, now, state) {
+        return Outcome::Unasked;
+    }
+    if !rules.is_always() {
+        hold(is_on, now, state);
+    }
+    if state.may_answer(source, now) && state.takes(Shared::Answers, now) {
+        Outcome::Challenged
+    } else {
+        Outcome::Unasked
+    }
+}
+
+/// Keeps it on: from the first connection that was too many, and while more are asked for than may be.
+#[inline(always)]
+fn hold<A: Address>(was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
+    if !was_on {
+        state.set_since(now);
+    } else if state.takes(Shared::Unverified, now) {
+        return;
+    }
+    let until = now.as_nanos().saturating_add(HOLD_NS);
+    // Not with each packet: all CPUs read it.
+    if state.until().as_nanos().saturating_add(HOLD_NS / 16) < until {
+        state.set_until(Instant::from_nanos(until));
+    }
+}
+
+#[inline(always)]
+fn take_proof<A: Address>(
+    source: &A,
+    segment: &Segment<A>,
+    now: Instant,
+    rules: &Rules,
+    state: &impl ChallengeState<A>,
+) -> Outcome {
+    if !is_on(rules, now, state) || is_verified(source, now, state) {
+        return Outcome::Unasked;
+    }
+    let hash = |message: &Message| state.cookie(message);
+    if !cookie::is_valid(&segment.connection, segment.sequence, now, hash) {
+        return Outcome::Unasked;
+    }
+    let until = now.as_nanos().saturating_add(rules.lasts_ns());
+    state.verify(source, Instant::from_nanos(until));
+    Outcome::Verified
+}
+
+#[inline(always)]
+fn is_on<A: Address>(rules: &Rules, now: Instant, state: &impl ChallengeState<A>) -> bool {
+    rules.is_always() || now < state.until()
+}
+
+#[inline(always)]
+fn is_verified<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> bool {
+    state
+        .verified_until(source)
+        .is_some_and(|until| now < until)
+}
+
+#[cfg(test)]
+mod tests;

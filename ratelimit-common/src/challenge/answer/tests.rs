@@ -1,0 +1,140 @@
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::challenge::Key;
+use crate::parse::ipv6::walk;
+
+const NOW: Instant = Instant::from_nanos(77 << 36);
+
+proptest! {
+    /// The answer is no longer than the question, goes back where that came from, and carries the cookie; every checksum is right.
+    #[test]
+    fn a_question_is_answered(
+        key: [u64; 2], is_ipv6: bool, tags in 0_usize..=2, ip_options in 0_usize..=10, tcp_options in 0_usize..=10,
+        ends: [[u8; 16]; 2], ports: [[u8; 2]; 2], sequence: [u8; 4], payload in 0_usize..64, has_link_layer: bool,
+    ) {
+        let link_layer = if has_link_layer { LinkLayer::Ethernet } else { LinkLayer::None };
+        let front = if has_link_layer { front(tags, is_ipv6) } else { Vec::new() };
+        let mut segment = [&ports.concat()[..], &sequence, &[0; 4], &[(5 + u8::try_from(tcp_options).unwrap()) << 4, SYN], &[0xff; 6]].concat();
+        segment.extend(std::iter::repeat_n(1, 4 * tcp_options + payload));
+        let packet = if is_ipv6 { ipv6_packet(ends, ip_options > 0, &segment) } else { ipv4_packet(ends, ip_options, &segment) };
+        let question = [&front[..], &packet].concat();
+        let mut answer = question.clone();
+        let bytes = usize::from(answered(&mut answer, link_layer, Key(key)).unwrap());
+        prop_assert!(bytes <= question.len());
+        prop_assert_eq!(&answer[bytes..], &question[bytes..]);
+
+        let (header, packet) = answer[..bytes].split_at(front.len());
+        if has_link_layer {
+            prop_assert_eq!(&header[..6], &question[6..12]);
+            prop_assert_eq!(&header[6..12], &question[..6]);
+            prop_assert_eq!(&header[12..], &question[12..front.len()]);
+        }
+        let width = if is_ipv6 { 16 } else { 4 };
+        let ends = ends.map(|end| end[..width].to_vec());
+        let (ip, tcp) = packet.split_at(packet.len() - 20);
+        let (addresses, kind) = if is_ipv6 { (&ip[8..], ip[6]) } else { (&ip[12..], ip[9]) };
+        prop_assert_eq!(addresses, [&ends[1][..], &ends[0]].concat());
+        prop_assert_eq!((kind, ip[0] >> 4), (TCP, if is_ipv6 { 6 } else { 4 }));
+        if is_ipv6 {
+            prop_assert_eq!(&ip[4..6], [0, 20]);
+        } else {
+            prop_assert_eq!((ip[0], &ip[2..4]), (0x45, &[0, 40][..]));
+            prop_assert_eq!(ones_complement_sum(ip), 0xffff);
+        }
+        let pseudo = [addresses, &[0, TCP, 0, 20]].concat();
+        prop_assert_eq!(ones_complement_sum(&[&pseudo, tcp].concat()), 0xffff);
+        prop_assert_eq!(&tcp[..4], [ports[1], ports[0]].concat());
+        prop_assert_eq!((tcp[12], tcp[13]), (5 << 4, SYN | ACK));
+        let returned = u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]);
+        let end = |end: &[u8]| <[u8; 4]>::try_from(end);
+        let cookie = if is_ipv6 {
+            let addresses = [0, 16].map(|at| Ipv6::new(<[u8; 16]>::try_from(&question_ends(&question, front.len(), 8)[at..at + 16]).unwrap()));
+            cookie::hash(Key(key), &cookie::message(&Connection { addresses, ports }, NOW))
+        } else {
+            let addresses = [Ipv4::new(end(&ends[0]).unwrap()), Ipv4::new(end(&ends[1]).unwrap())];
+            cookie::hash(Key(key), &cookie::message(&Connection { addresses, ports }, NOW))
+        };
+        prop_assert_eq!(returned, cookie);
+    }
+
+    /// Whatever the bytes are: what cannot be answered stays as it was, and nothing behind the frame is touched.
+    #[test]
+    fn what_is_cut_stays_as_it_was(is_ipv6: bool, cut in 0_usize..74, noise in prop::collection::vec(any::<u8>(), 0..74)) {
+        let segment = [&[1, 2, 3, 4][..], &[0; 8], &[5 << 4, SYN], &[0; 6]].concat();
+        let packet = if is_ipv6 { ipv6_packet([[1; 16], [2; 16]], false, &segment) } else { ipv4_packet([[1; 16], [2; 16]], 0, &segment) };
+        let whole = [front(0, is_ipv6), packet].concat();
+        for mut frame in [whole[..cut.min(whole.len() - 1)].to_vec(), noise] {
+            let before = frame.clone();
+            if answered(&mut frame, LinkLayer::Ethernet, Key([1, 2])).is_none() {
+                prop_assert_eq!(frame, before);
+            } else {
+                prop_assert_ne!(before.len(), cut.min(whole.len() - 1));
+            }
+        }
+    }
+}
+
+fn answered(frame: &mut [u8], link_layer: LinkLayer, key: Key) -> Option<u16> {
+    let range = frame.as_mut_ptr_range();
+    // SAFETY: the range is that of a live vector, of which the cursor has a copy.
+    let front = unsafe { Front::from_raw(range.start, range.end) };
+    let copy = frame.to_vec();
+    write(
+        Cursor::new(&copy),
+        &front,
+        link_layer,
+        walk,
+        |message| cookie::hash(key, message),
+        NOW,
+    )
+}
+
+fn question_ends(question: &[u8], packet: usize, at: usize) -> &[u8] {
+    &question[packet + at..packet + at + 32]
+}
+
+/// An Ethernet header with so many VLAN tags.
+fn front(tags: usize, is_ipv6: bool) -> Vec<u8> {
+    let mut front = std::vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    for tag in 0..tags {
+        front.extend([0x81, 0, 0, 7 + u8::try_from(tag).unwrap()]);
+    }
+    front.extend(if is_ipv6 { [0x86, 0xdd] } else { [8, 0] });
+    front
+}
+
+fn ipv4_packet(ends: [[u8; 16]; 2], options: usize, segment: &[u8]) -> Vec<u8> {
+    let bytes = u16::try_from(20 + 4 * options + segment.len()).unwrap();
+    let [high, low] = bytes.to_be_bytes();
+    let words = 0x45 + u8::try_from(options).unwrap();
+    let mut packet = std::vec![words, 9, high, low, 1, 2, 0, 0, 3, TCP, 5, 6];
+    packet.extend([&ends[0][..4], &ends[1][..4]].concat());
+    packet.extend(std::iter::repeat_n(1, 4 * options));
+    packet.extend(segment);
+    packet
+}
+
+fn ipv6_packet(ends: [[u8; 16]; 2], has_extension: bool, segment: &[u8]) -> Vec<u8> {
+    const DESTINATION: u8 = 60;
+    let extension: &[u8] = if has_extension {
+        &[TCP, 0, 1, 4, 0, 0, 0, 0]
+    } else {
+        &[]
+    };
+    let bytes = u16::try_from(extension.len() + segment.len()).unwrap();
+    let [high, low] = bytes.to_be_bytes();
+    let next = if has_extension { DESTINATION } else { TCP };
+    let header = [0x60, 1, 2, 3, high, low, next, 9];
+    [&header[..], &ends.concat(), extension, segment].concat()
+}
+
+/// As RFC 1071 has it: bytes side by side, and each carry added at once.
+fn ones_complement_sum(bytes: &[u8]) -> u16 {
+    bytes.chunks(2).fold(0, |sum: u16, pair| {
+        let (sum, carry) = sum.overflowing_add(u16::from_be_bytes([pair[0], pair[1]]));
+        sum + u16::from(carry)
+    })
+}

@@ -1,0 +1,115 @@
+//! A TCP segment, as far as the challenge looks at it.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
+
+use crate::{
+    Address, Cursor, Ipv4, Ipv6,
+    parse::{
+        Connection, LinkLayer, Payload, ipv4, ipv6, payload,
+        transport::{ACK, FIN, Fragment, OFFSET_MAX, RST, SYN, UpperLayer},
+    },
+};
+
+/// A TCP header without options (RFC 9293, 3.1).
+#[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, Unaligned)]
+#[repr(C)]
+pub(super) struct Header {
+    pub ports: [[u8; 2]; 2],
+    pub sequence: [u8; 4],
+    pub acknowledgement: [u8; 4],
+    pub words: u8,
+    pub flags: u8,
+    pub window: [u8; 2],
+    pub checksum: [u8; 2],
+    pub urgent: [u8; 2],
+}
+const _: () = assert!(size_of::<Header>() == 20);
+
+/// What is known of a segment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Segment<A> {
+    /// Both ends.
+    pub connection: Connection<A>,
+    /// The sequence number.
+    pub sequence: u32,
+    /// The flags.
+    flags: u8,
+}
+
+/// Addresses as they stand in the packets of a segment.
+pub trait InSegment: Address {
+    /// The segment in `frame`, a cursor at its front, whose upper layer is known; `None` when it is none, or not all of its header
+    /// is there.
+    fn segment(
+        frame: Cursor<'_>,
+        link_layer: LinkLayer,
+        upper: UpperLayer,
+    ) -> Option<Segment<Self>>;
+}
+
+impl InSegment for Ipv4 {
+    #[inline(always)]
+    fn segment(
+        frame: Cursor<'_>,
+        link_layer: LinkLayer,
+        upper: UpperLayer,
+    ) -> Option<Segment<Self>> {
+        let mut cursor = frame;
+        let Ok(Payload::Ipv4) = payload(&mut cursor, link_layer) else {
+            return None;
+        };
+        // A header that counts fewer words than it has is one that every stack drops.
+        if upper.offset < cursor.offset().wrapping_add(ipv4::HEADER_BYTES) {
+            return None;
+        }
+        Segment::of_upper(ipv4::addresses(cursor)?, frame, upper)
+    }
+}
+
+impl InSegment for Ipv6 {
+    #[inline(always)]
+    fn segment(
+        frame: Cursor<'_>,
+        link_layer: LinkLayer,
+        upper: UpperLayer,
+    ) -> Option<Segment<Self>> {
+        let mut cursor = frame;
+        let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
+            return None;
+        };
+        Segment::of_upper(ipv6::addresses(cursor)?, frame, upper)
+    }
+}
+
+impl<A> Segment<A> {
+    #[inline(always)]
+    fn of_upper(addresses: [A; 2], mut frame: Cursor<'_>, upper: UpperLayer) -> Option<Self> {
+        if !upper.is_tcp() || upper.fragment != Fragment::Whole {
+            return None;
+        }
+        frame.skip(upper.offset & OFFSET_MAX);
+        let header: &Header = frame.take()?;
+        Some(Self {
+            connection: Connection {
+                addresses,
+                ports: header.ports,
+            },
+            sequence: u32::from_be_bytes(header.sequence),
+            flags: header.flags,
+        })
+    }
+
+    /// Whether it asks for a connection.
+    #[must_use]
+    #[inline(always)]
+    pub const fn asks_for_connection(&self) -> bool {
+        self.flags & (SYN | ACK | RST | FIN) == SYN
+    }
+
+    /// Whether it is what is sent in answer to an acknowledgement of what was never sent.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_reset(&self) -> bool {
+        self.flags & (SYN | RST | FIN) == RST
+    }
+}

@@ -1,0 +1,56 @@
+//! What the challenge needs from the world.
+
+use super::{Rules, Shared, cookie::Message};
+use crate::{Address, Instant};
+
+/// The state of the challenge, as sources of one family see it. Tables without a challenge have no rules, and are asked for nothing
+/// else.
+pub trait ChallengeState<A: Address> {
+    /// When it is on; `None` where there is no challenge.
+    #[inline(always)]
+    fn rules(&self) -> Option<&Rules> {
+        None
+    }
+
+    /// The [cookie](super::cookie::hash) of a message.
+    #[inline(always)]
+    fn cookie(&self, _: &Message) -> u32 {
+        0
+    }
+
+    /// Takes one of what all CPUs share; `false` when it is spent.
+    #[inline(always)]
+    fn takes(&self, _: Shared, _now: Instant) -> bool {
+        false
+    }
+
+    /// Takes one of the answers to a source; `false` when it had enough of them.
+    #[inline(always)]
+    fn may_answer(&self, _source: &A, _now: Instant) -> bool {
+        false
+    }
+
+    /// Until when it is on, by what was seen last.
+    #[inline(always)]
+    fn until(&self) -> Instant {
+        Instant::default()
+    }
+
+    /// Notes until when it is on.
+    #[inline(always)]
+    fn set_until(&self, _until: Instant) {}
+
+    /// Notes since when it is on.
+    #[inline(always)]
+    fn set_since(&self, _since: Instant) {}
+
+    /// Until when a source is, or was, verified.
+    #[inline(always)]
+    fn verified_until(&self, _source: &A) -> Option<Instant> {
+        None
+    }
+
+    /// Notes that a source is verified.
+    #[inline(always)]
+    fn verify(&self, _source: &A, _until: Instant) {}
+}

@@ -1,0 +1,231 @@
+use core::{cell::Cell, num::NonZeroU32, time::Duration};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    Cursor, Ipv4,
+    absent::Absent,
+    charge::words::Words,
+    node::Share,
+    parse::transport::{ACK, FIN, RST, SYN},
+    parse::{LinkLayer, ipv4, payload},
+};
+
+const SECOND: u64 = 1_000_000_000;
+const START: u64 = 1_000 * SECOND;
+const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
+
+#[test]
+fn who_brings_the_cookie_back_is_verified_until_that_ends() {
+    let world = World::new(None, 1_000);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+    assert_eq!(world.judge(SOURCE, RST, 7, START), Outcome::Unasked);
+    let cookie = world.cookie_of(SOURCE, START);
+    for (flags, sequence) in [(RST, cookie ^ 1), (RST | SYN, cookie), (ACK, cookie)] {
+        assert_ne!(
+            world.judge(SOURCE, flags, sequence, START),
+            Outcome::Verified
+        );
+    }
+    assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Verified);
+    // A second time it proves nothing: it is judged as any other.
+    assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    let ends = START + 600 * SECOND;
+    assert_eq!(world.judge(SOURCE, SYN, 7, ends - 1), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, ends), Outcome::Challenged);
+}
+
+#[test]
+fn only_who_asks_for_a_connection_is_challenged() {
+    let world = World::new(None, 1_000);
+    for flags in [0, ACK, SYN | ACK, FIN, SYN | FIN, SYN | RST, RST, RST | ACK] {
+        assert_eq!(
+            world.judge(SOURCE, flags, 7, START),
+            Outcome::Unasked,
+            "{flags}"
+        );
+    }
+    let congestion = 0xc0;
+    assert_eq!(
+        world.judge(SOURCE, SYN | congestion, 7, START),
+        Outcome::Challenged
+    );
+}
+
+#[test]
+fn so_many_may_ask_in_a_second_and_then_all_are_challenged_until_it_is_quiet() {
+    let world = World::new(Some(100), 1_000_000);
+    let challenged = |at: u64, count: u32| {
+        let outcomes =
+            (0..count).map(|host| world.judge(Ipv4::new(host.to_be_bytes()), SYN, 7, at));
+        outcomes
+            .filter(|outcome| *outcome == Outcome::Challenged)
+            .count()
+    };
+    assert_eq!(challenged(START, 100), 0);
+    assert_eq!(challenged(START, 50), 50);
+    assert_eq!(world.since.get(), START);
+    // It is on: in the next seconds nobody passes, and while too many ask it stays on.
+    for second in 1..=30 {
+        assert_eq!(challenged(START + second * SECOND, 500), 500);
+    }
+    assert_eq!(world.since.get(), START);
+    // Few ask: it is off after the hold.
+    let quiet = START + 31 * SECOND;
+    let ends = world.until.get();
+    assert!(ends >= START + 30 * SECOND + HOLD_NS - HOLD_NS / 16);
+    assert_eq!(challenged(quiet, 50), 50);
+    assert_eq!(world.until.get(), ends);
+    assert_eq!(challenged(ends - 1, 1), 1);
+    assert_eq!(challenged(ends, 50), 0);
+}
+
+/// Whose answers or all answers are spent is judged as if there were no challenge.
+#[test]
+fn a_source_gets_few_answers_a_second_and_all_together_no_more_than_the_budget() {
+    let world = World::new(None, 50);
+    let challenged = |source, at| {
+        (0..100)
+            .filter(|_| world.judge(source, SYN, 7, at) == Outcome::Challenged)
+            .count()
+    };
+    assert_eq!(challenged(SOURCE, START) as u64, ANSWERS_PER_SOURCE);
+    assert_eq!(
+        challenged(SOURCE, START + SECOND) as u64,
+        ANSWERS_PER_SOURCE
+    );
+    let at = START + 5 * SECOND;
+    let all: usize = (0..100_u32)
+        .map(|host| challenged(Ipv4::new(host.to_be_bytes()), at))
+        .sum();
+    assert_eq!(all, 50);
+}
+
+#[test]
+fn without_rules_nobody_is_challenged() {
+    let world = World {
+        rules: None,
+        ..World::new(None, 1_000)
+    };
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+}
+
+/// The state of a challenge, of one CPU.
+struct World {
+    rules: Option<Rules>,
+    words: [Word; 2],
+    shares: [Cell<Share>; 2],
+    answered: RefCell<BTreeMap<[u8; 16], Word>>,
+    since: Cell<u64>,
+    until: Cell<u64>,
+    verified: RefCell<BTreeMap<[u8; 16], Instant>>,
+}
+
+impl World {
+    fn new(over: Option<u32>, answers: u32) -> Self {
+        let over = over.map(|over| NonZeroU32::new(over).unwrap());
+        let rules = Rules::new(
+            over,
+            Duration::from_mins(10),
+            NonZeroU32::new(answers).unwrap(),
+            1,
+        );
+        Self {
+            rules: Some(rules.unwrap()),
+            words: Default::default(),
+            shares: Default::default(),
+            answered: RefCell::default(),
+            since: Cell::new(0),
+            until: Cell::new(0),
+            verified: RefCell::default(),
+        }
+    }
+
+    fn judge(&self, source: Ipv4, flags: u8, sequence: u32, at_ns: u64) -> Outcome {
+        judge(
+            &source,
+            &segment(source, flags, sequence),
+            Instant::from_nanos(at_ns),
+            self,
+        )
+    }
+
+    fn cookie_of(&self, source: Ipv4, at_ns: u64) -> u32 {
+        let connection = segment(source, SYN, 7).connection;
+        self.cookie(&cookie::message(&connection, Instant::from_nanos(at_ns)))
+    }
+}
+
+fn segment(source: Ipv4, flags: u8, sequence: u32) -> Segment<Ipv4> {
+    let mut packet = std::vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0];
+    packet.extend(&source.octets()[12..]);
+    packet.extend([198, 51, 100, 7, 0xc0, 1, 0, 80]);
+    packet.extend(sequence.to_be_bytes());
+    packet.extend([0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+    let frame = Cursor::new(&packet);
+    let mut cursor = frame;
+    payload(&mut cursor, LinkLayer::None).unwrap();
+    let upper = ipv4::flow(&mut cursor).unwrap().upper;
+    Ipv4::segment(frame, LinkLayer::None, upper).unwrap()
+}
+
+impl ChallengeState<Ipv4> for World {
+    fn rules(&self) -> Option<&Rules> {
+        self.rules.as_ref()
+    }
+
+    fn cookie(&self, message: &Message) -> u32 {
+        cookie::hash(Key([3, 4]), message)
+    }
+
+    fn takes(&self, which: Shared, now: Instant) -> bool {
+        let budget = self.rules.as_ref().unwrap().shared(which);
+        let share = &self.shares[which as usize];
+        let next = budget.take(&self.words[which as usize], share.get(), now);
+        next.map(|next| share.set(next)).is_some()
+    }
+
+    fn may_answer(&self, source: &Ipv4, now: Instant) -> bool {
+        let mut answered = self.answered.borrow_mut();
+        let word = answered.entry(source.octets()).or_default();
+        self.rules.as_ref().unwrap().take_of_source(word, now)
+    }
+
+    fn until(&self) -> Instant {
+        Instant::from_nanos(self.until.get())
+    }
+
+    fn set_until(&self, until: Instant) {
+        self.until.set(until.as_nanos());
+    }
+
+    fn set_since(&self, since: Instant) {
+        self.since.set(since.as_nanos());
+    }
+
+    fn verified_until(&self, source: &Ipv4) -> Option<Instant> {
+        self.verified.borrow().get(&source.octets()).copied()
+    }
+
+    fn verify(&self, source: &Ipv4, until: Instant) {
+        self.verified.borrow_mut().insert(source.octets(), until);
+    }
+}
+
+#[derive(Default)]
+struct Word(Cell<u64>);
+
+impl Words for Word {
+    type Ring = Absent;
+
+    fn load(&self, _: usize) -> u64 {
+        self.0.get()
+    }
+
+    fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
+        assert_eq!(self.0.replace(new), current);
+        Ok(())
+    }
+}

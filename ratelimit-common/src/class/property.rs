@@ -1,0 +1,108 @@
+//! What of a packet classes can ask for.
+
+use crate::parse::transport::{Details, Kind};
+
+/// The value of the port of a packet that has none.
+pub const NO_PORT: u32 = 65_536;
+
+/// The value of the VLAN of a packet without a tag.
+pub const NO_VLAN: u32 = 4096;
+
+/// A property of packets. All have one map: each has a part of it, with an entry for each of its values.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(u8)]
+pub enum Property {
+    /// What the packet is: [`Kind::index`].
+    Kind,
+    /// The port it comes from, or [`NO_PORT`].
+    SourcePort,
+    /// The port it goes to, or [`NO_PORT`].
+    DestinationPort,
+    /// Flags of TCP, type and code of ICMP: [`Details::index`].
+    Details,
+    /// Bytes of the IP packet, as its header says.
+    Length,
+    /// The time to live in the upper byte, and the type of service in the lower one. IPv6 calls them hop limit and traffic class.
+    HopsAndService,
+    /// The outermost VLAN that the frame still has, or [`NO_VLAN`].
+    Vlan,
+}
+
+impl Property {
+    /// All of them, in the order of their parts.
+    pub const ALL: [Self; 7] = [
+        Self::Kind,
+        Self::SourcePort,
+        Self::DestinationPort,
+        Self::Details,
+        Self::Length,
+        Self::HopsAndService,
+        Self::Vlan,
+    ];
+
+    /// The entries of the map of all properties.
+    pub const ENTRIES: u32 = Self::Vlan.sum_before() + Self::Vlan.values();
+
+    /// How many values it has: they begin at 0.
+    #[must_use]
+    #[inline(always)]
+    pub const fn values(self) -> u32 {
+        match self {
+            Self::Kind => Kind::COUNT,
+            Self::SourcePort | Self::DestinationPort => NO_PORT + 1,
+            Self::Details => Details::COUNT,
+            Self::Length | Self::HopsAndService => 1 << 16,
+            Self::Vlan => NO_VLAN + 1,
+        }
+    }
+
+    /// Where its part of the map begins.
+    #[must_use]
+    #[inline(always)]
+    pub const fn start(self) -> u32 {
+        match self {
+            Self::Kind => const { Self::Kind.sum_before() },
+            Self::SourcePort => const { Self::SourcePort.sum_before() },
+            Self::DestinationPort => const { Self::DestinationPort.sum_before() },
+            Self::Details => const { Self::Details.sum_before() },
+            Self::Length => const { Self::Length.sum_before() },
+            Self::HopsAndService => const { Self::HopsAndService.sum_before() },
+            Self::Vlan => const { Self::Vlan.sum_before() },
+        }
+    }
+
+    #[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
+    #[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
+    const fn sum_before(self) -> u32 {
+        let (mut sum, mut index) = (0, 0);
+        while index < self as usize {
+            sum += Self::ALL[index].values();
+            index += 1;
+        }
+        sum
+    }
+
+    /// Whether it is read only where a class asks for it: the others are read for every packet that has a class.
+    #[must_use]
+    pub const fn is_of_headers(self) -> bool {
+        match self {
+            Self::Kind | Self::SourcePort | Self::DestinationPort => false,
+            Self::Details | Self::Length | Self::HopsAndService | Self::Vlan => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_property_has_a_part_of_its_own() {
+        let mut next = 0;
+        for property in Property::ALL {
+            assert_eq!(property.start(), next, "{property:?}");
+            next += property.values();
+        }
+        assert_eq!(Property::ENTRIES, next);
+    }
+}

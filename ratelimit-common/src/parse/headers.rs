@@ -1,0 +1,86 @@
+//! What only classes ask for of the headers below the transport header. It is read again for them.
+
+use super::{LinkLayer, Payload, ethernet, ipv4, ipv6, payload};
+use crate::{Cursor, class::NO_VLAN};
+
+/// What the headers of link and network say.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Headers {
+    /// The outermost VLAN, or [`NO_VLAN`].
+    pub vlan: u32,
+    /// What the network header says.
+    pub numbers: Numbers,
+}
+
+/// Numbers of a network header, in one word: in several, LLVM keeps one of them where a pointer was, which the verifier does not
+/// follow.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Numbers(u32);
+
+impl Numbers {
+    /// Bytes of the IP packet, time to live or hop limit, type of service or traffic class.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(length: u16, hops: u8, service: u8) -> Self {
+        Self((length as u32) << 16 | (hops as u32) << 8 | service as u32)
+    }
+
+    /// Bytes of the IP packet, as its header says.
+    #[must_use]
+    #[inline(always)]
+    pub const fn length(self) -> u32 {
+        self.0 >> 16
+    }
+
+    /// The time to live or hop limit in the upper byte, the type of service or traffic class in the lower one.
+    #[must_use]
+    #[inline(always)]
+    pub const fn hops_and_service(self) -> u32 {
+        self.0 & 0xffff
+    }
+}
+
+/// Reads the headers of the IP packet in `frame`, a cursor at its front. What is cut off counts as 0.
+#[must_use]
+#[inline(always)]
+pub fn read(frame: Cursor<'_>, link_layer: LinkLayer) -> Headers {
+    let vlan = match link_layer {
+        LinkLayer::Ethernet => ethernet::vlan(frame),
+        LinkLayer::None => NO_VLAN,
+    };
+    let mut cursor = frame;
+    let numbers = match payload(&mut cursor, link_layer) {
+        Ok(Payload::Ipv4) => ipv4::numbers(cursor),
+        Ok(Payload::Ipv6) => ipv6::numbers(cursor),
+        Ok(Payload::Other) | Err(_) => Numbers::default(),
+    };
+    Headers { vlan, numbers }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn headers_say_what_classes_ask_for() {
+        let ipv4 = [0x45, 0xb8, 0x05, 0x78, 0, 0, 0, 0, 61, 17, 0, 0];
+        let ipv4 = [&ipv4[..], &[0; 8]].concat();
+        let ipv6 = [&[0x6b, 0x80, 0, 0, 0x05, 0x50, 17, 61][..], &[0; 32]].concat();
+        for (ethertype, packet) in [([0x08, 0x00], &ipv4), ([0x86, 0xdd], &ipv6)] {
+            for (tag, vlan) in [(&[][..], NO_VLAN), (&[0x81, 0x00, 0x60, 0x07], 7)] {
+                let frame: Vec<u8> = [&[0; 12], tag, &ethertype, packet].concat();
+                let headers = read(Cursor::new(&frame), LinkLayer::Ethernet);
+                assert_eq!(headers.vlan, vlan);
+                assert_eq!(headers.numbers, Numbers::new(1400, 61, 0xb8));
+                let cut = read(Cursor::new(&frame[..frame.len() - 1]), LinkLayer::Ethernet);
+                assert_eq!(cut.numbers, Numbers::default());
+            }
+            let headers = read(Cursor::new(packet), LinkLayer::None);
+            assert_eq!(headers.vlan, NO_VLAN);
+            assert_eq!(headers.numbers.length(), 1400);
+            assert_eq!(headers.numbers.hops_and_service(), 61 << 8 | 0xb8);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The challenge of sources, as it is told.
+
+use std::{fmt, time::Duration};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::quantity;
+
+/// When sources that ask for TCP connections have to prove themselves, and whether they have to at this moment.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ChallengeStatus {
+    /// When they have to: `over 5000 syn/s` or `always`.
+    pub when: String,
+    /// Seconds for which a source stays verified.
+    pub lasts_seconds: f64,
+    /// Answers in a second, to all sources together.
+    pub answers: u32,
+    /// Whether they have to at this moment.
+    pub is_on: bool,
+    /// Since when, where it is not always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+/// What the challenge is to a source.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SourceChallenge {
+    /// Until when the source is verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_until: Option<Timestamp>,
+    /// Whether sources that are not verified are challenged at this moment.
+    pub is_on: bool,
+    /// Since when, where it is not always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+impl fmt::Display for ChallengeStatus {
+    /// `sources are challenged over 5000 syn/s; verified for 10m; at most 1000000 answers a second`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lasts = Duration::try_from_secs_f64(self.lasts_seconds).unwrap_or_default();
+        write!(
+            formatter,
+            "TCP sources are challenged {}; verified for {}; at most {} answers a second",
+            self.when,
+            quantity::duration(lasts),
+            self.answers
+        )
+    }
+}

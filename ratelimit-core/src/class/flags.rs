@@ -1,0 +1,214 @@
+//! What is said of the flags of a TCP segment: `syn`, `invalid`, or `fin,psh,urg / fin,syn,rst,psh,ack,urg` as nft writes them.
+
+use std::{fmt, str::FromStr};
+
+use ratelimit_common::parse::transport::{Details, Kind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the flags of a TCP segment say: `syn`, `invalid`, `syn-ack`, `rst`, or flags, a slash, and the flags that are looked at.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(try_from = "String", into = "String")]
+pub enum TcpFlags {
+    /// SYN without ACK.
+    Syn,
+    /// Flags that no implementation sends.
+    Invalid,
+    /// Of the flags in `mask` exactly those in `value`.
+    Masked {
+        /// The flags that are set.
+        value: u8,
+        /// The flags that are looked at.
+        mask: u8,
+    },
+}
+
+/// Why a text says nothing of flags.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum FlagsError {
+    /// A word that is no flag.
+    #[error("there is no TCP flag `{0}`")]
+    Unknown(String),
+    /// No mask, and no name of a shape.
+    #[error("`{0}` does not say which flags are looked at")]
+    NoMask(String),
+    /// A flag that is set, and not looked at.
+    #[error("`{0}` is set, but not looked at: no packet would belong to the class")]
+    NotLookedAt(&'static str),
+}
+
+/// The flags, from the lowest bit on (RFC 9293, 3.1).
+const NAMES: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
+
+const SYN: u8 = 1 << 1;
+const RST: u8 = 1 << 2;
+const ACK: u8 = 1 << 4;
+
+/// Shapes that have a name.
+const SHAPES: [(&str, TcpFlags); 4] = [
+    ("syn", TcpFlags::Syn),
+    ("invalid", TcpFlags::Invalid),
+    ("syn-ack", TcpFlags::SYN_ACK),
+    ("rst", TcpFlags::RST),
+];
+
+const fn all_of(flags: u8) -> TcpFlags {
+    TcpFlags::Masked {
+        value: flags,
+        mask: flags,
+    }
+}
+
+impl TcpFlags {
+    /// The answer to a SYN.
+    pub const SYN_ACK: Self = all_of(SYN | ACK);
+
+    /// The end of a connection by force.
+    pub const RST: Self = all_of(RST);
+
+    /// Whether a packet of this kind may have such flags.
+    #[must_use]
+    pub const fn may_be_of(self, kind: Kind) -> bool {
+        match self {
+            Self::Syn => kind.is_syn(),
+            Self::Invalid => kind.is_invalid(),
+            Self::Masked { .. } => true,
+        }
+    }
+
+    /// Whether a packet of which this is known may have them. Flags that come in a later fragment may be any.
+    #[must_use]
+    pub fn may_have(self, details: Details) -> bool {
+        match self {
+            Self::Syn | Self::Invalid => true,
+            Self::Masked { value, mask } => {
+                let flags = details.tcp_flags();
+                details == Details::HIDDEN || flags.is_some_and(|flags| flags & mask == value)
+            }
+        }
+    }
+
+    /// The names of the shapes that have one.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SHAPES.iter().map(|(name, _)| *name)
+    }
+}
+
+impl FromStr for TcpFlags {
+    type Err = FlagsError;
+
+    /// Reads a name, or flags, a slash, and the flags that are looked at.
+    fn from_str(text: &str) -> Result<Self, FlagsError> {
+        if let Some((_, flags)) = SHAPES.iter().find(|(name, _)| *name == text) {
+            return Ok(*flags);
+        }
+        let Some((value, mask)) = text.split_once('/') else {
+            parse(text)?;
+            return Err(FlagsError::NoMask(text.to_owned()));
+        };
+        let (value, mask) = (parse(value)?, parse(mask)?);
+        if mask == 0 {
+            return Err(FlagsError::NoMask(text.to_owned()));
+        }
+        match names(value & !mask).next() {
+            Some(name) => Err(FlagsError::NotLookedAt(name)),
+            None => Ok(Self::Masked { value, mask }),
+        }
+    }
+}
+
+/// Reads `syn,ack`, or nothing.
+fn parse(text: &str) -> Result<u8, FlagsError> {
+    let words = text.split(',').map(str::trim);
+    let words = words.filter(|word| !word.is_empty());
+    words.into_iter().try_fold(0, |flags, word| {
+        let bit = NAMES.iter().position(|name| *name == word);
+        let bit = bit.ok_or_else(|| FlagsError::Unknown(word.to_owned()))?;
+        Ok(flags | 1 << bit)
+    })
+}
+
+fn names(flags: u8) -> impl Iterator<Item = &'static str> {
+    let named = NAMES.into_iter().enumerate();
+    named.filter_map(move |(bit, name)| (flags & 1 << bit != 0).then_some(name))
+}
+
+impl fmt::Display for TcpFlags {
+    /// As it is read.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((name, _)) = SHAPES.iter().find(|(_, flags)| flags == self) {
+            return formatter.write_str(name);
+        }
+        match *self {
+            Self::Masked { value, mask } => {
+                let words = |flags| names(flags).collect::<Vec<_>>().join(",");
+                write!(formatter, "{} / {}", words(value), words(mask))
+            }
+            Self::Syn | Self::Invalid => unreachable!("they have names"),
+        }
+    }
+}
+
+impl TryFrom<String> for TcpFlags {
+    type Error = FlagsError;
+
+    fn try_from(text: String) -> Result<Self, FlagsError> {
+        text.parse()
+    }
+}
+
+impl From<TcpFlags> for String {
+    fn from(flags: TcpFlags) -> Self {
+        flags.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_read_as_they_are_written() {
+        for text in [
+            "syn",
+            "invalid",
+            "syn-ack",
+            "rst",
+            "fin,psh,urg / fin,syn,rst,psh,ack,urg",
+            "ece / ece,cwr",
+            " / syn",
+        ] {
+            let flags: TcpFlags = text.parse().unwrap();
+            assert_eq!(flags.to_string(), text);
+            assert_eq!(flags.to_string().parse(), Ok(flags));
+        }
+        assert_eq!("syn , ack/ack,syn".parse(), Ok(all_of(SYN | ACK)));
+    }
+
+    #[test]
+    fn flags_that_no_packet_has_or_nobody_looks_at_are_refused() {
+        for (text, expected) in [
+            ("sin", "there is no TCP flag `sin`"),
+            ("fin", "`fin` does not say which flags are looked at"),
+            ("syn /", "does not say which flags are looked at"),
+            ("syn / ack", "`syn` is set, but not looked at"),
+            ("syn / ack,pst", "there is no TCP flag `pst`"),
+        ] {
+            let error = text.parse::<TcpFlags>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_mask_looks_at_its_flags_alone() {
+        let flags: TcpFlags = "syn / syn,rst".parse().unwrap();
+        for value in 0..=u8::MAX {
+            let expected = value & 0b110 == 0b010;
+            assert_eq!(flags.may_have(Details::tcp(value)), expected);
+        }
+        assert!(flags.may_have(Details::HIDDEN) && !flags.may_have(Details::NONE));
+        assert!(!flags.may_have(Details::icmp(0, 2)));
+    }
+}

@@ -1,0 +1,87 @@
+use super::*;
+
+#[test]
+fn destinations_have_limits_of_all_packets_and_of_each_source() {
+    let config = load_text(&format!(
+        r#"{MINIMAL}
+[destination."198.51.100.7/32"]
+limits = [{{ packets = 50, per = "1s", match = "tcp-syn" }}]
+source_limits = [{{ packets = 5, per = "1s", algorithm = "sliding-log" }}]
+[destination."2001:db8::/32"]
+source_limits = [{{ bytes = "1MB", per = "1s" }}]
+observe = true
+"#
+    ));
+    let all: Vec<(String, usize, usize, bool)> = config
+        .destinations
+        .iter()
+        .map(|(prefix, it)| {
+            let (limits, of_sources) = (it.limits.len(), it.source_limits.len());
+            (prefix.to_string(), limits, of_sources, it.observe)
+        })
+        .collect();
+    let expected = [
+        ("198.51.100.7".to_owned(), 1, 1, false),
+        ("2001:db8::/32".to_owned(), 0, 1, true),
+    ];
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn what_is_no_destination_is_refused_with_what_to_write() {
+    check_behind_minimal(
+        "[destination.\"198.51.100.7/24\"]\nlimits = [{ packets = 5, per = \"1s\" }]\n",
+        r#"config.toml:8:14: host bits are set in `198.51.100.7/24`
+8 | [destination."198.51.100.7/24"]
+  |              ^^^^^^^^^^^^^^^^^ write 198.51.100.0/24 or 198.51.100.7"#,
+    );
+    check_behind_minimal(
+        "[destination.\"198.51.100.7\"]\nobserve = true\n",
+        r#"config.toml:8:1: [destination."198.51.100.7"] has no `limits`
+8 | [destination."198.51.100.7"]
+  | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write limits = [{ packets = 50_000, per = "1s" }], or source_limits = [{ packets = 1000, per = "1s" }]"#,
+    );
+    check_behind_minimal(
+        "[destination.\"198.51.100.7\"]\nlimits = []\n",
+        r#"config.toml:9:10: the `limits` of [destination."198.51.100.7"] are none
+9 | limits = []
+  |          ^^ write limits = [{ packets = 50_000, per = "1s" }], or remove it"#,
+    );
+}
+
+#[test]
+fn a_destination_stands_once_however_it_is_written() {
+    let toml = format!(
+        "{MINIMAL}[destination.\"198.51.100.7\"]\nlimits = [{{ packets = 5, per = \"1s\" }}]\n[destination.\"198.51.100.7/32\"]\nlimits = [{{ packets = 5, per = \"1s\" }}]\n"
+    );
+    let (answer, _directory) = inspect_files(&[("config.toml", &toml)]);
+    let error = answer.unwrap_err().to_string();
+    for part in [
+        "config.toml:10:14: the destination 198.51.100.7 stands twice",
+        "keep one of them",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn limits_that_a_destination_cannot_have_are_refused() {
+    check_behind_minimal(
+        "[destination.\"198.51.100.7\"]\nlimits = [{ packets = 5, per = \"1s\", algorithm = \"sliding-log\" }]\n",
+        r#"config.toml:9:11: [destination."198.51.100.7"] cannot have a limit by sliding-log: one log would be written by every CPU for every packet
+9 | limits = [{ packets = 5, per = "1s", algorithm = "sliding-log" }]
+  |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write algorithm = "sliding-window" or "token-bucket""#,
+    );
+    let shared = format!(
+        "{MINIMAL}[destination.\"198.51.100.7\"]\nsource_limits = [{{ packets = 5, per = \"1s\", scope = \"cluster\" }}]\n"
+    );
+    let (answer, _directory) = inspect_files(&[("config.toml", &shared)]);
+    let error = answer.unwrap_err().to_string();
+    let expected = "nodes do not share limits of [destination.\"198.51.100.7\"]";
+    assert!(error.contains(expected), "{error}");
+    let nine = ["{ packets = 5, per = \"1s\" }"; 9].join(", ");
+    let nine = format!("{MINIMAL}[destination.\"198.51.100.7\"]\nlimits = [{nine}]\n");
+    let (answer, _directory) = inspect_files(&[("config.toml", &nine)]);
+    let error = answer.unwrap_err().to_string();
+    assert!(error.contains("has 9 limits"), "{error}");
+}

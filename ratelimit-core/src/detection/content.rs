@@ -1,0 +1,167 @@
+//! What a packet is, as far as attacks are told apart by it.
+
+use ratelimit_common::{
+    Cursor,
+    parse::transport::{Fragment, UpperLayer},
+    sample::Socket,
+};
+
+use crate::class::protocol::{ICMP, ICMPV6, TCP, UDP};
+
+const FIN: u8 = 1 << 0;
+const SYN: u8 = 1 << 1;
+const RST: u8 = 1 << 2;
+const ACK: u8 = 1 << 4;
+/// Both flags of congestion notification.
+const CONGESTION: u8 = 0xc0;
+/// The ports that questions come from (`net.ipv4.ip_local_port_range` of Linux, and RFC 6335 from 49,152 on).
+const EPHEMERAL: u16 = 32_768;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Content {
+    /// A TCP segment that asks for a connection.
+    Request,
+    /// A TCP segment with flags that nobody sends, or a request that has both congestion flags.
+    OddFlags,
+    /// A TCP segment that accepts a connection.
+    Acceptance {
+        /// This host has asked for it.
+        is_asked: bool,
+    },
+    /// A TCP segment that resets a connection.
+    Reset {
+        /// One with this host.
+        of_connection: bool,
+    },
+    /// A TCP segment that ends a connection, or of which no more is known than that it may be of one.
+    Acknowledging,
+    /// An acknowledgement, with or without data, of a connection with this host.
+    Connected {
+        /// The port that it goes to.
+        port: u16,
+    },
+    /// An acknowledgement of no connection with this host: it may be of one that is forwarded.
+    Stray {
+        /// The port that it goes to.
+        port: u16,
+    },
+    /// A UDP datagram, or the first fragment of one.
+    Datagram(Datagram),
+    /// A message of ICMP, but none of neighbours and groups.
+    Icmp(Icmp),
+    /// A later fragment of ICMP.
+    LaterIcmp,
+    /// A later fragment of anything else.
+    LaterFragment,
+    /// Anything else.
+    Other,
+}
+
+/// A UDP datagram.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Datagram {
+    /// The port it comes from.
+    pub source_port: u16,
+    /// The port it goes to.
+    pub destination_port: u16,
+    /// More fragments follow it.
+    pub is_first: bool,
+    /// This host has a socket for it.
+    pub has_socket: bool,
+}
+
+impl Datagram {
+    /// A socket waits for it that a question was sent from. At lower ports services wait for anybody.
+    pub fn is_wanted(self) -> bool {
+        self.has_socket && self.destination_port >= EPHEMERAL
+    }
+}
+
+/// What a message of ICMP is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Icmp {
+    /// It asks for an echo.
+    Question,
+    /// The echo, or an error.
+    Other,
+}
+
+impl Content {
+    /// What is in `frame`, a cursor at its front.
+    pub fn read(upper: UpperLayer, frame: Cursor<'_>) -> Self {
+        match (upper.protocol, upper.fragment) {
+            (ICMP | ICMPV6, Fragment::Later) => Self::LaterIcmp,
+            (_, Fragment::Later) => Self::LaterFragment,
+            (TCP, _) => segment(upper, frame),
+            (UDP, fragment) => datagram(upper, fragment, frame),
+            (protocol @ (ICMP | ICMPV6), _) => icmp(protocol, upper, frame),
+            _ => Self::Other,
+        }
+    }
+
+    /// The same, with what the kernel knows: the socket that it has for the packet.
+    #[must_use]
+    pub fn with_socket(self, socket: Socket) -> Self {
+        let of_connection = matches!(socket, Socket::Connecting | Socket::Connected);
+        match self {
+            Self::Stray { port } if socket == Socket::Connected => Self::Connected { port },
+            Self::Acceptance { .. } => Self::Acceptance {
+                is_asked: of_connection,
+            },
+            Self::Reset { .. } => Self::Reset { of_connection },
+            Self::Datagram(datagram) => Self::Datagram(Datagram {
+                has_socket: socket == Socket::Datagram,
+                ..datagram
+            }),
+            other => other,
+        }
+    }
+}
+
+fn segment(upper: UpperLayer, frame: Cursor<'_>) -> Content {
+    let transport = upper.transport(frame);
+    let flags = upper.details(frame).tcp_flags().unwrap_or(ACK);
+    if transport.kind.is_invalid() || flags & (CONGESTION | SYN | ACK) == CONGESTION | SYN {
+        return Content::OddFlags;
+    }
+    if transport.kind.is_syn() {
+        return Content::Request;
+    }
+    match flags & (FIN | SYN | RST | ACK) {
+        flags if flags == SYN | ACK => Content::Acceptance { is_asked: false },
+        flags if flags & RST != 0 => Content::Reset {
+            of_connection: false,
+        },
+        ACK if upper.fragment == Fragment::Whole => {
+            let port = u16::try_from(transport.destination_port);
+            port.map_or(Content::Acknowledging, |port| Content::Stray { port })
+        }
+        _ => Content::Acknowledging,
+    }
+}
+
+fn datagram(upper: UpperLayer, fragment: Fragment, frame: Cursor<'_>) -> Content {
+    let Some(ports) = upper.ports(frame) else {
+        return Content::Other;
+    };
+    let [source_port, destination_port] = ports.map(u16::from_be_bytes);
+    Content::Datagram(Datagram {
+        source_port,
+        destination_port,
+        is_first: fragment != Fragment::Whole,
+        has_socket: false,
+    })
+}
+
+fn icmp(protocol: u8, upper: UpperLayer, frame: Cursor<'_>) -> Content {
+    let Some([kind, _]) = upper.details(frame).icmp_type_and_code() else {
+        return Content::Icmp(Icmp::Other);
+    };
+    match (protocol, kind) {
+        (ICMP, 8) | (ICMPV6, 128) => Content::Icmp(Icmp::Question),
+        // Neighbours and groups: the link itself needs them.
+        (ICMPV6, 130..=143) => Content::Other,
+        _ => Content::Icmp(Icmp::Other),
+    }
+}

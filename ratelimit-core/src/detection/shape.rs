@@ -1,0 +1,184 @@
+//! What tells an attack from ordinary traffic of the same packets.
+//!
+//! Nothing here knows which services amplify. An answer of an attack is known by its shape: many servers, one port that all
+//! answer from, large. And it is known by nobody having asked: this host has no socket for it, and no question was seen.
+
+use super::{
+    Kind,
+    evidence::{Around, Evidence},
+};
+
+/// A rate of so many times less than what the rule says is enough where it is much of what the target gets.
+const SLOW: u64 = 20;
+/// That it is much of what the target gets, so many samples tell.
+const SAMPLES_MIN: u64 = 32;
+/// A client that means it goes on with its connection by more segments than so many for two requests: the least is that it
+/// acknowledges, and closes.
+const SEGMENTS_FOR_TWO_MIN: u64 = 3;
+/// Acknowledgements of no connection for each request, that are none of an attack: the last of the handshake, and what of the
+/// question comes with it, before the network stack has seen it.
+const STRAYS_MAX: u64 = 3;
+/// So many hosts do not at once answer what was never asked.
+const STRANGERS_MIN: u64 = 16;
+/// Answers of so many servers, nobody asks for at once: a poller has fewer.
+const SERVERS_MIN: u64 = 40;
+/// So many sources or ports where nothing else is special: answers are small, or a socket waits for anybody.
+const CROWD_MIN: u64 = 64;
+/// Answers that are worth the question, on average.
+const LARGE_BYTES: u64 = 400;
+/// Answers of name servers: those that a resolver gets are smaller.
+const LARGE_DNS_BYTES: u64 = 900;
+/// Answers for each question, in a conversation.
+const ANSWERS_MAX: u64 = 16;
+/// Fragments of a datagram, at most (65,535 bytes at an MTU of 1,280).
+const FRAGMENTS_MAX: u64 = 64;
+/// A resolver asks from a port of its own each time.
+const RESOLVER_PORTS_MIN: u64 = 16;
+
+/// Hosts ask servers of these two in any number.
+const DNS: u16 = 53;
+const QUIC: u16 = 443;
+
+/// How fast an attack is that there would be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Pace {
+    /// As fast as the rule says.
+    Fast,
+    /// Slower, but much of what the target gets.
+    Slow,
+}
+
+impl Pace {
+    /// The pace of `packets` of a kind, of all that the target `received`; `None` where they are too few.
+    pub fn of(kind: Kind, packets: u64, samples: u64, above: u32, received: u64) -> Option<Self> {
+        let above = u64::from(above);
+        if packets >= above {
+            Some(Self::Fast)
+        } else {
+            let has_much = packets * 10 >= received * much_tenths(kind);
+            let is_known = samples >= SAMPLES_MIN;
+            (has_much && is_known && packets * SLOW >= above).then_some(Self::Slow)
+        }
+    }
+}
+
+/// How many tenths of what a target gets are much. Answers come from several ports at a time, and requests with what answers
+/// requests.
+const fn much_tenths(kind: Kind) -> u64 {
+    match kind {
+        Kind::Reflection => 2,
+        Kind::SynFlood | Kind::TcpFlags | Kind::SynAckReflection => 4,
+        _ => 8,
+    }
+}
+
+/// Packets to a target that may be of an attack.
+#[derive(Clone, Copy, Debug)]
+pub struct Suspicion<'a> {
+    pub kind: Kind,
+    pub pace: Pace,
+    pub packets: u64,
+    pub source_port: Option<u16>,
+    pub evidence: &'a Evidence,
+    pub around: &'a Around,
+}
+
+impl Suspicion<'_> {
+    /// Whether they are what they look like.
+    pub fn is_attack(&self) -> bool {
+        match self.kind {
+            Kind::SynFlood | Kind::TcpFlags => self.is_flood_of_requests(),
+            Kind::AckFlood => {
+                self.pace == Pace::Fast && self.packets > self.around.opening * STRAYS_MAX
+            }
+            Kind::SynAckReflection => {
+                self.sources() >= STRANGERS_MIN
+                    && self.is_without_connections()
+                    && self.around.asked * 4 < self.packets
+            }
+            Kind::RstFlood => {
+                // Some clients end each of their connections so.
+                let is_of_many = self.pace == Pace::Fast || self.sources() >= STRANGERS_MIN;
+                is_of_many
+                    && self.packets > self.around.opening * 2
+                    && self.is_without_connections()
+            }
+            Kind::Reflection => self.is_reflection(),
+            Kind::UdpFlood => self.is_udp_flood(),
+            Kind::IcmpFlood => self.is_icmp_flood(),
+            Kind::FragmentFlood => {
+                self.packets > self.around.first_fragments.saturating_mul(FRAGMENTS_MAX)
+            }
+            Kind::HeavyHitter | Kind::Spread => false,
+        }
+    }
+
+    fn sources(&self) -> u64 {
+        self.evidence.sources.count()
+    }
+
+    fn is_without_connections(&self) -> bool {
+        let acknowledging = self.around.acknowledging;
+        match self.pace {
+            // Who acknowledges may end by a reset. Who only resets was forged.
+            Pace::Fast if self.kind != Kind::RstFlood => {
+                let going_on = acknowledging + self.around.resets.min(acknowledging);
+                going_on * 2 < self.packets * SEGMENTS_FOR_TWO_MIN
+            }
+            Pace::Fast => acknowledging * 2 < self.packets * SEGMENTS_FOR_TWO_MIN,
+            Pace::Slow => acknowledging * 10 < self.packets,
+        }
+    }
+
+    fn is_flood_of_requests(&self) -> bool {
+        let is_of_many = self.pace == Pace::Fast || self.sources() >= CROWD_MIN;
+        is_of_many && self.is_without_connections()
+    }
+
+    fn is_reflection(&self) -> bool {
+        let evidence = self.evidence;
+        if self.around.asked * ANSWERS_MAX >= self.packets {
+            return false;
+        }
+        let has_fragments = self.around.later_fragments * 2 >= self.packets;
+        let large = match self.source_port {
+            Some(DNS) => LARGE_DNS_BYTES,
+            _ => LARGE_BYTES,
+        };
+        let is_large = has_fragments || evidence.mean_bytes() >= large;
+        if evidence.has_sockets() {
+            return self.pace == Pace::Fast
+                && is_large
+                && evidence.mean_bytes() >= LARGE_DNS_BYTES
+                && evidence.ports() < RESOLVER_PORTS_MIN
+                && self.sources() >= CROWD_MIN;
+        }
+        match self.source_port {
+            Some(QUIC) => false,
+            _ if is_large => self.sources() >= SERVERS_MIN,
+            Some(DNS) => false,
+            _ => self.sources() >= CROWD_MIN,
+        }
+    }
+
+    fn is_udp_flood(&self) -> bool {
+        let evidence = self.evidence;
+        let is_conversation = self.around.sent_datagrams * 8 >= self.packets;
+        let is_of_forged = self.sources() >= CROWD_MIN && evidence.has_source_each();
+        let is_of_ports = evidence.ports() >= CROWD_MIN && evidence.has_port_each();
+        let has_shape = match self.pace {
+            Pace::Fast => is_of_forged || is_of_ports,
+            Pace::Slow => is_of_forged && is_of_ports,
+        };
+        has_shape && !is_conversation
+    }
+
+    fn is_icmp_flood(&self) -> bool {
+        let is_asked = self.around.asked * 2 >= self.packets;
+        let is_shaped = match self.pace {
+            Pace::Fast => true,
+            Pace::Slow => self.evidence.mean_bytes() >= LARGE_BYTES,
+        };
+        is_shaped && !is_asked
+    }
+}

@@ -1,0 +1,69 @@
+//! How long something took, counted in buckets.
+
+use std::time::Duration;
+
+/// The upper ends of the buckets, in seconds: from what a commit takes to what nobody waits for.
+const BOUNDS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0];
+
+/// Times, by the smallest bucket that has room for them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Histogram {
+    counts: [u64; BOUNDS.len()],
+    count: u64,
+    sum: Duration,
+}
+
+impl Histogram {
+    /// Counts one.
+    pub fn observe(&mut self, took: Duration) {
+        let bucket = BOUNDS.iter().position(|end| took.as_secs_f64() <= *end);
+        if let Some(count) = bucket.and_then(|bucket| self.counts.get_mut(bucket)) {
+            *count += 1;
+        }
+        self.count += 1;
+        self.sum = self.sum.saturating_add(took);
+    }
+
+    /// How many took at most so many seconds, for each end of a bucket.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        let mut sum = 0;
+        BOUNDS
+            .into_iter()
+            .zip(self.counts)
+            .map(move |(end, count)| {
+                sum += count;
+                (end, sum)
+            })
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many seconds they took together.
+    #[must_use]
+    pub fn sum_seconds(&self) -> f64 {
+        self.sum.as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_in_its_bucket_and_in_all_wider_ones() {
+        let mut histogram = Histogram::default();
+        for took in [1, 100, 101, 5_000_000, 40_000_000] {
+            histogram.observe(Duration::from_micros(took));
+        }
+        let counts: Vec<u64> = histogram.buckets().map(|(_, count)| count).collect();
+        assert_eq!(counts, [2, 3, 3, 3, 3, 3, 4, 4]);
+        assert_eq!(
+            (histogram.count(), histogram.sum_seconds()),
+            (5, 45.000_202)
+        );
+    }
+}

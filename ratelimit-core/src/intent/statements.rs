@@ -1,0 +1,177 @@
+//! What is intended, as statements about prefixes, each with the slot that counts the packets that meet it.
+//!
+//! Of bans and allows of one prefix the longest holds. Of those that last as long, packets are counted for one that is no list's.
+
+use ratelimit_common::Instant;
+
+use super::{FOREVER, Intent, list::List, renewed};
+use crate::{
+    counter_slots::{CounterSlots, Owner},
+    lists::Action,
+    origin::Origin,
+    policies::DEFAULT,
+    policies::Role,
+    prefix::Prefix,
+    rules::{Counted, CountedPolicy, Statement, longer},
+};
+
+impl Intent {
+    /// The allow of a prefix that lasts longest.
+    #[must_use]
+    pub fn allow_of(&self, prefix: Prefix, slots: &CounterSlots) -> Option<Counted> {
+        let lists = self.lists_for(Action::Allow);
+        let listed = lists.filter_map(|(name, list)| {
+            let until = renewed::allow_in_list(list, list.get(prefix)?.until);
+            let slot = slots.slot(Owner::List(name));
+            Some(Counted { until, slot })
+        });
+        let runtime = self.allows.get(&prefix);
+        let runtime = runtime.map(|allow| renewed::runtime_allow(allow.until));
+        let configured = self.config.allow.binary_search(&prefix).ok();
+        let configured = configured.map(|_| FOREVER);
+        let slot = slots.slot(Owner::Allow(prefix));
+        let own = configured.into_iter().chain(runtime);
+        longest(listed.chain(own.map(|until| Counted { until, slot })))
+    }
+
+    /// Until when a prefix is on the allow list: the longest of its allows holds.
+    #[must_use]
+    pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
+        let allow = self.allow_of(prefix, &CounterSlots::default());
+        allow.map(|allow| allow.until)
+    }
+
+    /// Whether a prefix is on the allow list.
+    #[must_use]
+    pub fn is_allowed(&self, prefix: Prefix) -> bool {
+        self.allowed_until(prefix).is_some()
+    }
+
+    /// The ban of a prefix that lasts longest.
+    #[must_use]
+    pub fn longest_ban(&self, prefix: Prefix, slots: &CounterSlots) -> Option<Counted> {
+        let lists = self.lists_for(Action::Ban);
+        let listed = lists.filter_map(|(name, list)| {
+            let until = renewed::end_in_list(list, list.get(prefix)?.until);
+            let slot = slots.slot(Owner::List(name));
+            Some(Counted { until, slot })
+        });
+        let bans = self.bans_of(prefix).map(|(origin, ban)| Counted {
+            until: renewed::end_of_ban(origin, ban.until),
+            slot: slots.slot(Owner::Ban(prefix, origin)),
+        });
+        // The first of the origins is the last one that is looked at.
+        let bans: Vec<Counted> = bans.collect();
+        longest(listed.chain(bans.into_iter().rev()))
+    }
+
+    /// Until when a prefix is banned: the longest of its bans holds.
+    #[must_use]
+    pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
+        let ban = self.longest_ban(prefix, &CounterSlots::default());
+        ban.map(|ban| ban.until)
+    }
+
+    /// The ban of a prefix on which somebody insisted.
+    #[must_use]
+    pub fn forced_ban(&self, prefix: Prefix, slots: &CounterSlots) -> Option<Counted> {
+        let forced = self.bans.get(&(prefix, Origin::Forced))?;
+        Some(Counted {
+            until: renewed::end_of_ban(&Origin::Forced, forced.until),
+            slot: slots.slot(Owner::Ban(prefix, &Origin::Forced)),
+        })
+    }
+
+    /// The prefixes with bans that somebody insisted on.
+    pub fn forced(&self) -> impl Iterator<Item = Prefix> {
+        let forced = self.bans.keys();
+        let forced = forced.filter(|(_, origin)| *origin == Origin::Forced);
+        forced.map(|(prefix, _)| *prefix)
+    }
+
+    /// Everything that is said about prefixes; runtime limits come before those of the configuration, and of what lasts as long the
+    /// last is what packets are counted for. `policy` is that of a name.
+    pub fn statements(
+        &self,
+        slots: &CounterSlots,
+        policy: impl Fn(&str) -> Option<CountedPolicy>,
+    ) -> Vec<(Prefix, Statement)> {
+        let lists = self.lists.values().map(|list| list.entries().len());
+        let mut all = Vec::with_capacity(self.bans.len() + lists.sum::<usize>());
+        for (name, list) in &self.lists {
+            all.extend(of_list(list, slots.slot(Owner::List(name))));
+        }
+        let bans = self.bans.iter().rev();
+        all.extend(bans.map(|((prefix, origin), ban)| {
+            let until = renewed::end_of_ban(origin, ban.until);
+            let slot = slots.slot(Owner::Ban(*prefix, origin));
+            (*prefix, Statement::Banned(Counted { until, slot }))
+        }));
+        let allows = self.allows.iter();
+        let allows = allows.map(|(prefix, row)| (*prefix, renewed::runtime_allow(row.until)));
+        let configured = self.config.allow.iter().map(|prefix| (*prefix, FOREVER));
+        all.extend(configured.chain(allows).map(|(prefix, until)| {
+            let slot = slots.slot(Owner::Allow(prefix));
+            (prefix, Statement::Allowed(Counted { until, slot }))
+        }));
+        all.extend(self.policy_statements(policy));
+        all
+    }
+
+    fn policy_statements(
+        &self,
+        policy: impl Fn(&str) -> Option<CountedPolicy>,
+    ) -> Vec<(Prefix, Statement)> {
+        let mut all = Vec::new();
+        for prefix in self.limited.keys() {
+            let policy = policy(&self.limited_policy(*prefix).name());
+            all.extend(policy.map(|policy| (*prefix, Statement::Policy(policy))));
+        }
+        for prefix in self.limits_in_force().filter_map(|(target, _)| *target) {
+            let policy = policy(&prefix.to_string());
+            all.extend(policy.map(|policy| (prefix, Statement::Policy(policy))));
+        }
+        for (name, configured) in &self.config.policies {
+            let policy = policy(name);
+            let sources = configured.sources.iter();
+            all.extend(sources.filter_map(|prefix| Some((*prefix, Statement::Policy(policy?)))));
+        }
+        all
+    }
+
+    /// All that packets are counted for, but for policies.
+    pub fn owners(&self) -> impl Iterator<Item = Owner<'_>> {
+        let lists = self.lists.keys().map(|name| Owner::List(name));
+        // One whose file could not be read yet keeps what it counted.
+        let named = self.config.lists.keys().map(|name| Owner::List(name));
+        let lists = lists.chain(named);
+        let configured = self.config.allow.iter().copied();
+        let allows = configured.chain(self.allows.keys().copied());
+        let bans = self.bans.keys();
+        let bans = bans.map(|(prefix, origin)| Owner::Ban(*prefix, origin));
+        lists.chain(allows.map(Owner::Allow)).chain(bans)
+    }
+
+    /// The names of the policies that packets are counted for: those that list entries name.
+    #[must_use]
+    pub fn counted_policies(&self) -> Vec<String> {
+        let policies = self.policies().into_iter();
+        let named = policies.filter(|it| it.role == Role::Sources && it.name != DEFAULT);
+        named.map(|policy| policy.name).collect()
+    }
+}
+
+fn longest(all: impl Iterator<Item = Counted>) -> Option<Counted> {
+    all.fold(None, |longest, one| longer(longest, Some(one)))
+}
+
+fn of_list(list: &List, slot: u16) -> impl Iterator<Item = (Prefix, Statement)> + '_ {
+    list.entries().iter().map(move |entry| {
+        let counted = |until| Counted { until, slot };
+        let statement = match list.action {
+            Action::Ban => Statement::Banned(counted(renewed::end_in_list(list, entry.until))),
+            Action::Allow => Statement::Allowed(counted(renewed::allow_in_list(list, entry.until))),
+        };
+        (entry.prefix, statement)
+    })
+}

@@ -1,0 +1,26 @@
+//! How the history of packets is kept.
+
+use super::Command;
+use crate::{
+    control::{controller::Controller, troubles::Loudness},
+    traffic_log::Report,
+};
+
+/// What does not work where the history cannot be written.
+const HISTORY: &str = "history";
+
+/// Takes notice of how the history is kept.
+pub struct NoteHistory(pub Report);
+
+impl Command for NoteHistory {
+    type Answer = ();
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Report { status, error } = self.0;
+        controller.traffic = status;
+        let journal = &mut controller.state.journal;
+        controller
+            .troubles
+            .tell(journal, HISTORY, Loudness::Warning, error);
+    }
+}

@@ -1,0 +1,321 @@
+//! The slots of counters: who gets one, when it is another's, and what was counted in it.
+//!
+//! A slot is emptied before an entry names it. One that was released rests until no packet of before is under way.
+
+use std::{cell::Cell, collections::BTreeSet};
+
+use ratelimit_common::layout::Counter;
+use ratelimit_core::{
+    api::EntryCounter,
+    counter_slots::{CounterSlots, GONE, Owner},
+    intent::{Edit, Intent},
+    policies::DEFAULT,
+    prefix::Prefix,
+};
+use tracing::warn;
+
+use super::state::State;
+use crate::datapath::{Datapath, DatapathError};
+
+/// The slots, and which policies have some.
+#[derive(Debug, Default)]
+pub struct EntryCounters {
+    slots: CounterSlots,
+    policies: BTreeSet<String>,
+    /// The packets of the default policy when it was asked last: it is a difference of what grows meanwhile, and is not to shrink.
+    of_default: Cell<Counter>,
+}
+
+impl EntryCounters {
+    /// Takes over what the datapath has. Where it cannot be read, nothing is counted.
+    pub(super) fn adopt(datapath: &mut dyn Datapath) -> Self {
+        let slots = read(datapath).unwrap_or_else(|error| {
+            let error = error.to_string();
+            warn!(
+                error,
+                "what bans, allows, lists and policies meet is not counted"
+            );
+            CounterSlots::default()
+        });
+        Self {
+            slots,
+            ..Self::default()
+        }
+    }
+
+    /// Who counts where.
+    pub const fn slots(&self) -> &CounterSlots {
+        &self.slots
+    }
+
+    /// Gives an owner a slot, if one is free.
+    fn take(&mut self, owner: Owner<'_>, datapath: &mut dyn Datapath) {
+        let Some((slot, hash)) = self.slots.take(owner) else {
+            return;
+        };
+        if let Err(error) = hand_over(slot, hash, datapath) {
+            self.slots.release(owner);
+            tell(&error);
+        }
+    }
+
+    fn release(&mut self, owner: Owner<'_>, datapath: &mut dyn Datapath) {
+        if let Some(slot) = self.slots.release(owner) {
+            let_go(&[slot], datapath);
+        }
+    }
+}
+
+fn read(datapath: &mut dyn Datapath) -> Result<CounterSlots, DatapathError> {
+    let mut owners = datapath.counter_owners()?;
+    let seed = owners.remove(&0).unwrap_or_else(rand_seed);
+    datapath.set_counter_owner(0, seed)?;
+    Ok(CounterSlots::new(seed, owners))
+}
+
+/// A number that nobody outside can guess, not 0.
+fn rand_seed() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0).max(1)
+}
+
+/// Empties a slot for its new owner, and notes whose it is.
+fn hand_over(slot: u16, hash: u64, datapath: &mut dyn Datapath) -> Result<(), DatapathError> {
+    datapath.set_entry_counter(slot, Counter::default())?;
+    datapath.set_counter_owner(slot, hash)
+}
+
+/// Notes that slots are nobody's. What policies counted is added up, so that it is known which matched the default policy.
+fn let_go(slots: &[u16], datapath: &mut dyn Datapath) {
+    let mut policies = slots
+        .iter()
+        .filter(|slot| CounterSlots::is_of_policy(**slot))
+        .peekable();
+    if policies.peek().is_some() {
+        datapath.wait_for_packets();
+    }
+    let mut answer = Ok(());
+    for slot in policies {
+        answer = answer.and(add_to_gone(*slot, datapath));
+    }
+    for slot in slots {
+        answer = answer.and(datapath.set_counter_owner(*slot, 0));
+    }
+    if let Err(error) = answer {
+        tell(&error);
+    }
+}
+
+fn add_to_gone(slot: u16, datapath: &mut dyn Datapath) -> Result<(), DatapathError> {
+    let sum = datapath
+        .entry_counter(GONE)?
+        .plus(datapath.entry_counter(slot)?);
+    datapath.set_entry_counter(GONE, sum)?;
+    datapath.set_entry_counter(slot, Counter::default())
+}
+
+fn tell(error: &DatapathError) {
+    let error = error.to_string();
+    warn!(
+        error,
+        "a counter of bans, allows, lists or policies could not be changed"
+    );
+}
+
+impl State {
+    /// Gives all that is intended a slot, as the daemon starts. What was counted before goes on.
+    pub(super) fn count_all(&mut self) {
+        let names = self.intent.counted_policies();
+        let datapath = self.enforcer.datapath_mut();
+        for owner in self.intent.owners() {
+            self.entry_counters.take(owner, datapath);
+        }
+        self.count_policies(names);
+    }
+
+    /// Takes the slots of all that is not intended, when no entry names them any more.
+    pub(super) fn forget_others(&mut self) {
+        let names = self.intent.counted_policies();
+        let policies = names.iter().map(|name| Owner::Policy(name));
+        let gone = self
+            .entry_counters
+            .slots
+            .keep_only(policies.chain(self.intent.owners()));
+        let_go(&gone, self.enforcer.datapath_mut());
+    }
+
+    /// Gives what `edits` have brought a slot, before anything is compiled.
+    pub(super) fn count_added(&mut self, edits: &[Edit]) {
+        let datapath = self.enforcer.datapath_mut();
+        for owner in owners(edits) {
+            if is_intended(&self.intent, owner) {
+                self.entry_counters.take(owner, datapath);
+            }
+        }
+        if edits.iter().any(Edit::is_config) {
+            for prefix in &self.intent.config.allow {
+                self.entry_counters.take(Owner::Allow(*prefix), datapath);
+            }
+        }
+        if edits.iter().any(Edit::is_of_policy) {
+            let names = self.intent.counted_policies();
+            self.count_policies(names);
+        }
+    }
+
+    fn count_policies(&mut self, names: Vec<String>) {
+        let datapath = self.enforcer.datapath_mut();
+        for name in names {
+            self.entry_counters.take(Owner::Policy(&name), datapath);
+            self.entry_counters.policies.insert(name);
+        }
+    }
+
+    /// Takes the slots of what `edits` have left nothing of, when no entry names them any more.
+    pub(super) fn forget_removed(&mut self, edits: &[Edit]) {
+        let datapath = self.enforcer.datapath_mut();
+        for owner in owners(edits) {
+            if !is_intended(&self.intent, owner) {
+                self.entry_counters.release(owner, datapath);
+            }
+        }
+        if edits.iter().any(Edit::is_of_policy) {
+            let names: BTreeSet<String> = self.intent.counted_policies().into_iter().collect();
+            let before = std::mem::take(&mut self.entry_counters.policies);
+            for name in before.difference(&names) {
+                self.entry_counters.release(Owner::Policy(name), datapath);
+            }
+            self.entry_counters.policies = names;
+        }
+    }
+
+    /// Frees slots that were released, where others will be wanted.
+    pub fn free_counters(&mut self) {
+        if self.entry_counters.slots.is_short() {
+            self.enforcer.datapath().wait_for_packets();
+            self.entry_counters.slots.rest();
+        }
+    }
+
+    /// The packets that matched a ban, an allow or a list; nothing where that is not counted.
+    #[must_use]
+    pub fn counter(&self, owner: Owner<'_>) -> EntryCounter {
+        EntryCounter::from(self.count_of(self.entry_counters.slots.slot(owner)))
+    }
+
+    /// The packets that matched a policy of sources; nothing where that is not counted.
+    #[must_use]
+    pub fn policy_counter(&self, name: &str) -> EntryCounter {
+        EntryCounter::from(if name == DEFAULT {
+            self.default_counter()
+        } else {
+            self.count_of(self.entry_counters.slots.slot(Owner::Policy(name)))
+        })
+    }
+
+    /// The packets that matched the default policy and those of the configuration, the first `most` of them, where that is counted.
+    #[must_use]
+    pub fn configured_policy_counts(&self, most: usize) -> Vec<(String, Counter)> {
+        let slots = &self.entry_counters.slots;
+        let named = self
+            .intent
+            .config
+            .policies
+            .keys()
+            .take(most.saturating_sub(1));
+        let named = named.map(|name| (name, slots.slot(Owner::Policy(name))));
+        let named: Vec<(&String, u16)> = named.filter(|(_, slot)| *slot > 0).collect();
+        let counts = self.counts_of_policies(named.iter().map(|(_, slot)| *slot).max());
+        let at = |slot: u16| counts.get(usize::from(slot.saturating_sub(GONE))).copied();
+        let named = named.into_iter();
+        let named = named.filter_map(|(name, slot)| Some((name.clone(), at(slot)?)));
+        let default = self
+            .default_counter()
+            .map(|count| (DEFAULT.to_owned(), count));
+        default.into_iter().chain(named).collect()
+    }
+
+    /// The counts of the slots of policies up to `last`, from the first one on; nothing where they cannot be read.
+    fn counts_of_policies(&self, last: Option<u16>) -> Vec<Counter> {
+        let counted = u32::from(GONE)..u32::from(last.unwrap_or(GONE)) + 1;
+        let counts = self.enforcer.datapath().entry_counters(counted);
+        counts.unwrap_or_default()
+    }
+
+    fn count_of(&self, slot: u16) -> Option<Counter> {
+        if slot == 0 {
+            return None;
+        }
+        self.enforcer.datapath().entry_counter(slot).ok()
+    }
+
+    /// All that limits judged, but for what matched other policies: so packets of the default policy pay for no counter. Where one of the
+    /// others has none, nobody knows.
+    fn default_counter(&self) -> Option<Counter> {
+        let slots = &self.entry_counters.slots;
+        let policies = self.entry_counters.policies.iter();
+        let policies = policies.map(|name| slots.slot(Owner::Policy(name)));
+        let mut last = GONE;
+        for slot in policies {
+            if slot == 0 {
+                return None;
+            }
+            last = last.max(slot);
+        }
+        // Slots in between that are nobody's are empty.
+        let counted = u32::from(GONE)..u32::from(last) + 1;
+        let others = self.enforcer.datapath().entry_counters(counted).ok()?;
+        let others = others.into_iter().fold(Counter::default(), Counter::plus);
+        let now = less(self.enforcer.datapath().judged().ok()?, others);
+        let most = most(self.entry_counters.of_default.get(), now);
+        self.entry_counters.of_default.set(most);
+        Some(most)
+    }
+}
+
+fn less(all: Counter, others: Counter) -> Counter {
+    Counter {
+        packets: all.packets.saturating_sub(others.packets),
+        bytes: all.bytes.saturating_sub(others.bytes),
+    }
+}
+
+fn most(one: Counter, other: Counter) -> Counter {
+    Counter {
+        packets: one.packets.max(other.packets),
+        bytes: one.bytes.max(other.bytes),
+    }
+}
+
+/// What changes name, but for policies.
+fn owners(edits: &[Edit]) -> impl Iterator<Item = Owner<'_>> {
+    let named = edits.iter().filter_map(|edit| match edit {
+        Edit::Ban(prefix, origin, _) => Some(Owner::Ban(*prefix, origin)),
+        Edit::Allow(prefix, _) => Some(Owner::Allow(*prefix)),
+        Edit::List(name, ..) => Some(Owner::List(name)),
+        Edit::Limits(..)
+        | Edit::Limited(..)
+        | Edit::Offence(..)
+        | Edit::Config(_)
+        | Edit::PassAll(_) => None,
+    });
+    let configured = edits.iter().filter_map(|edit| match edit {
+        Edit::Config(before) => Some(before.allow.iter().copied().map(Owner::Allow)),
+        _ => None,
+    });
+    named.chain(configured.flatten())
+}
+
+fn is_intended(intent: &Intent, owner: Owner<'_>) -> bool {
+    let is_allowed = |prefix: Prefix| {
+        intent.allows().contains_key(&prefix) || intent.config.allow.binary_search(&prefix).is_ok()
+    };
+    match owner {
+        Owner::Ban(prefix, origin) => intent.ban_of(prefix, origin).is_some(),
+        Owner::Allow(prefix) => is_allowed(prefix),
+        Owner::List(name) => {
+            intent.lists().contains_key(name) || intent.config.lists.contains_key(name)
+        }
+        Owner::Policy(_) => true,
+    }
+}

@@ -1,0 +1,44 @@
+//! What was used of a limit that nodes share, as the kernel has it.
+
+use ratelimit_cluster::budget::Held;
+use ratelimit_common::{Instant, Policy, algorithm::Algorithm, source::LogKey};
+use ratelimit_core::policies::Role;
+
+use super::budgets::address;
+use crate::{
+    control::read_only_ring::ReadOnlyRing,
+    datapath::{DatapathError, SourceTables},
+};
+
+/// What is in use of the limit at an index of a key from now until then, if nothing more passes.
+pub fn used(
+    tables: &dyn SourceTables,
+    (key, index): (&LogKey, usize),
+    role: Role,
+    (policy, algorithm): (&Policy, &Algorithm),
+    (now, then): (Instant, Instant),
+) -> Result<Held, DatapathError> {
+    let scope = key.scope();
+    if let Algorithm::SlidingLog(log) = algorithm {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let words = tables.log(address(key), scope, index)?;
+        return Ok(Held {
+            then: log.used(&ReadOnlyRing(words.unwrap_or_default()), then),
+            ending: 0,
+        });
+    }
+    let record = match role {
+        Role::Node | Role::Destination(_) => Some(tables.total(policy.slot())?),
+        Role::Sources | Role::Prefixes(..) => tables.record(address(key), policy, then)?,
+    };
+    let Some(record) = record else {
+        return Ok(Held::default());
+    };
+    let used = |at| algorithm.used(record.words[index], at);
+    // The windows of the other algorithms do not end at once.
+    let is_ending = matches!(algorithm, Algorithm::FixedWindow(_)) && used(then) == 0;
+    Ok(Held {
+        then: used(then),
+        ending: if is_ending { used(now) } else { 0 },
+    })
+}

@@ -1,0 +1,52 @@
+//! What the history of packets is made of.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use super::views::counters;
+use crate::{
+    clock,
+    control::controller::Controller,
+    datapath::DatapathError,
+    traffic_log::{Counters, Sample},
+};
+
+/// Policies whose packets are counted over time: of more, the first.
+const POLICIES_MAX: usize = 64;
+
+/// The counters at this moment; none where no history is kept.
+///
+/// # Errors
+///
+/// When the kernel's tables cannot be read.
+pub fn sample(controller: &Controller) -> Result<Sample, DatapathError> {
+    let state = &controller.state;
+    let keep = state.intent.config.history;
+    Ok(Sample {
+        at: Timestamp::now(),
+        since_boot: Duration::from_nanos(clock::since_boot().as_nanos()),
+        counters: match keep {
+            Some(_) => counted(controller)?,
+            None => Counters::default(),
+        },
+        attacks: controller.attacks.views(),
+        keep,
+    })
+}
+
+fn counted(controller: &Controller) -> Result<Counters, DatapathError> {
+    let state = &controller.state;
+    let mut counted = Counters::default();
+    for (_, interface) in state.enforcer.datapath().slots() {
+        counted.interfaces.entry(interface).or_default();
+    }
+    for (interface, row) in counters(state)? {
+        counted.count(interface, row.family, row.verdict, row.count);
+    }
+    let policies = state.configured_policy_counts(POLICIES_MAX).into_iter();
+    counted.policies = policies
+        .map(|(name, count)| (Arc::from(name), count))
+        .collect();
+    Ok(counted)
+}

@@ -1,0 +1,26 @@
+//! How commits go: how long the database takes for each, and how many changes it refused.
+
+use std::time::Instant;
+
+use ratelimit_core::histogram::Histogram;
+
+/// What became of transactions since the database was opened.
+#[derive(Clone, Debug, Default)]
+pub struct Commits {
+    /// How long those took that were kept.
+    pub took: Histogram,
+    /// How many failed.
+    pub failed: u64,
+}
+
+impl Commits {
+    /// A transaction was kept, whose commit began then.
+    pub fn kept(&mut self, begun: Instant) {
+        self.took.observe(begun.elapsed());
+    }
+
+    /// Notes how a change went.
+    pub fn note<T>(&mut self, answer: &anyhow::Result<T>) {
+        self.failed += u64::from(answer.is_err());
+    }
+}

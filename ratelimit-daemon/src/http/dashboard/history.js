@@ -1,0 +1,101 @@
+"use strict";
+// Draws what came in the last days, as the daemon remembers it.
+
+const LINES = 6;
+let past = null;
+let asked = 0;
+
+/** The sums of each line, by point. */
+function lines(history, what) {
+  const found = new Map();
+  const add = (name, values) => {
+    const sum = found.get(name) ?? values.map(() => 0);
+    values.forEach((value, point) => { sum[point] += value; });
+    found.set(name, sum);
+  };
+  if (what === "packets" || what === "bytes") {
+    const zero = history.observed_seconds.map(() => 0);
+    for (const action of ACTIONS) add(action, zero);
+    for (const it of history.verdicts) add(it.action, it[what]);
+  } else if (what === "reasons") {
+    for (const it of history.verdicts) if (it.action !== "pass") add(it.action === "drop" ? it.reason : `${it.reason} (dry run)`, it.packets);
+  } else {
+    for (const it of history.policies) add(it.policy, it.packets);
+  }
+  const all = [...found].map(([name, values]) => ({ name, values, sum: values.reduce((a, b) => a + b, 0) }));
+  if (what === "packets" || what === "bytes") return all;
+  return all.sort((a, b) => b.sum - a.sum).slice(0, LINES);
+}
+
+/** The corners of a curve, in pieces: nothing is drawn where nobody looked. */
+function pieces(rates, height, top) {
+  const found = [[]];
+  rates.forEach((rate, point) => {
+    if (rate === null) {
+      if (found.at(-1).length) found.push([]);
+      return;
+    }
+    const [left, right] = [point, point + 1].map((it) => (it * 600 / rates.length).toFixed(2));
+    const y = (height - rate / top * (height - 10)).toFixed(1);
+    found.at(-1).push(`${left},${y}`, `${right},${y}`);
+  });
+  return found.filter((it) => it.length).map((it) => it.join(" "));
+}
+
+function drawHistory() {
+  const what = $("what").value;
+  const first = what === "packets" || what === "bytes" ? 0 : 1;
+  const observed = past.observed_seconds;
+  const shown = lines(past, what).map((it) => ({ ...it, rates: it.values.map((value, point) => (observed[point] ? value / observed[point] : null)) }));
+  const top = shown.reduce((most, it) => it.rates.reduce((a, b) => Math.max(a, b ?? 0), most), 1);
+  const svg = drawing(600, 140);
+  for (const y of [10, 65, 120]) svg.append(shape("line", { x1: 0, x2: 600, y1: y, y2: y, class: "grid" }));
+  shown.forEach((it, index) => {
+    for (const points of pieces(it.rates, 120, top)) svg.append(shape("polyline", { points, class: `curve s${(index + first) % 7}` }));
+  });
+  const [from, to] = [Date.parse(past.from), Date.parse(past.to)];
+  const time = (at) => make("time", { datetime: new Date(at).toISOString() }, new Date(at).toLocaleString([], { dateStyle: "short", timeStyle: "short" }));
+  const axis = make("div", { class: "axis" }, time(from), time((from + to) / 2), time(to));
+  const key = make("div", { class: "key" }, ...shown.map((it, index) => make("span", { class: `s${(index + first) % 7}` }, `${it.name} ${number(it.sum)}`)));
+  const scale = make("span", { class: "scale" }, `${number(top)} a second at the upper line, a point each ${span(past.step_seconds)}`);
+  $("history").replaceChildren(scale, svg, axis, key, ...past.attacks.slice(-LINES).map((it) => pastAttack(it, from, to)));
+  const seconds = observed.reduce((a, b) => a + b, 0);
+  $("history-note").textContent = seconds ? `Counted for ${span(seconds)}; the figures are sums.` : "Nothing was counted in that time.";
+}
+
+/** A bar from its beginning to when it was seen last. */
+function pastAttack(it, from, to) {
+  const place = (at) => Math.min(600, Math.max(0, 600 * (Date.parse(at) - from) / (to - from)));
+  const svg = drawing(600, 8, "bar");
+  svg.append(shape("rect", { x: place(it.since), y: 1, width: Math.max(2, place(it.seen) - place(it.since)), height: 6 }));
+  const lasted = span((Date.parse(it.seen) - Date.parse(it.since)) / 1000);
+  return make("div", {}, `${it.kind} ${it.subject}, ${lasted}, at most ${number(it.packets_per_second)} packets a second`, svg);
+}
+
+async function askHistory() {
+  asked = Date.now();
+  const from = new Date(asked - Number($("range").value) * 1000).toISOString();
+  try {
+    const answer = await fetch(`v1/history?from=${from}`);
+    const body = await answer.json();
+    if (answer.ok) {
+      past = body;
+      drawHistory();
+    } else {
+      $("history").replaceChildren();
+      $("history-note").textContent = body.detail;
+    }
+  } catch {
+    $("history-note").textContent = "The daemon does not answer.";
+  }
+}
+
+$("past").addEventListener("submit", (event) => event.preventDefault());
+$("range").addEventListener("change", askHistory);
+$("what").addEventListener("change", () => (past ? drawHistory() : askHistory()));
+// What is shown of an hour is new each few seconds, of a month each few minutes.
+setInterval(() => {
+  const pause = Math.max(5000, Number($("range").value) * 2);
+  if (!document.hidden && Date.now() - asked >= pause) askHistory();
+}, 1000);
+askHistory();

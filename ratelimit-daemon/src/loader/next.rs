@@ -1,0 +1,108 @@
+//! The program of somebody else that gets what passes on an interface: a tail call, from a slot of a map that is pinned.
+
+use std::{io, path::Path};
+
+use anyhow::{Context, anyhow, bail};
+use aya::{
+    maps::{Map, MapData, MapError, ProgramArray},
+    programs::{ProgramInfo, Xdp},
+    sys::SyscallError,
+};
+use aya_obj::{generated::bpf_prog_type, programs::XdpAttachType};
+
+use ratelimit_common::layout::{PROGRAM, PROGRAM_FRAGS};
+
+use super::pins::Pins;
+
+/// The map of the programs for frames that may take several buffers, or for those that fit into one.
+const fn map(frags: bool) -> &'static str {
+    if frags { "NEXT_FRAGS" } else { "NEXT" }
+}
+
+/// What the kernel calls our programs. It would tell their maps only to those who may ask for any program.
+const OURS: [&str; 2] = [PROGRAM, PROGRAM_FRAGS];
+
+/// Has the program of a slot, which was loaded, leave what passes to the one that is pinned at `path`.
+///
+/// # Errors
+///
+/// When there is no such program, or ours cannot call it: what to do is in the message. Then what runs goes on as it did.
+pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<()> {
+    let next = program(path)?;
+    let answer = open(pins, map(frags))?.set(slot, next.fd()?, 0);
+    answer.map_err(|error| refused(path, frags, error))
+}
+
+/// Lets go of the next programs of a slot, but for that of the program that runs there now, if it has one.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn release(pins: &Pins, slot: u32, kept: Option<bool>) -> anyhow::Result<()> {
+    for frags in [false, true] {
+        if kept != Some(frags) && pins.map(map(frags)).exists() {
+            clear(&mut open(pins, map(frags))?, slot)?;
+        }
+    }
+    Ok(())
+}
+
+fn open(pins: &Pins, map: &str) -> anyhow::Result<ProgramArray<MapData>> {
+    let data = MapData::from_pin(pins.map(map));
+    let data = data.with_context(|| format!("opening the map {map}"))?;
+    Ok(ProgramArray::try_from(Map::ProgramArray(data))?)
+}
+
+fn clear(programs: &mut ProgramArray<MapData>, slot: u32) -> anyhow::Result<()> {
+    match programs.clear_index(&slot) {
+        Err(error) if kind(&error) != Some(io::ErrorKind::NotFound) => {
+            Err(error).context("letting go of the next program")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn kind(error: &MapError) -> Option<io::ErrorKind> {
+    match error {
+        MapError::SyscallError(SyscallError { io_error, .. }) => Some(io_error.kind()),
+        _ => None,
+    }
+}
+
+/// The kernel lets no program call one of another kind.
+fn refused(path: &Path, frags: bool, error: MapError) -> anyhow::Error {
+    let path = path.display();
+    if kind(&error) != Some(io::ErrorKind::InvalidInput) {
+        return anyhow!(error).context(format!("calling `next`, {path}"));
+    }
+    if frags {
+        anyhow!(
+            "`next`, {path}, takes no frames of several buffers, and this interface has them: load it from the section `xdp.frags`, \
+             or set an MTU of at most 1500 and `jumbo = false`"
+        )
+    } else {
+        anyhow!(
+            "`next`, {path}, takes frames of several buffers (`xdp.frags`), and ours does not here: write `jumbo = true` for this \
+             interface, or load it from the section `xdp`"
+        )
+    }
+}
+
+fn program(path: &Path) -> anyhow::Result<Xdp> {
+    let shown = path.display();
+    let info = ProgramInfo::from_pin(path).with_context(|| {
+        format!(
+            "there is no program at {shown}, `next` of this interface: pin it there, as `bpftool prog load` and \
+             `bpftool prog pin` do, or remove `next`"
+        )
+    })?;
+    if info.program_type() != bpf_prog_type::BPF_PROG_TYPE_XDP {
+        bail!("`next`, {shown}, is no XDP program: write the path of one");
+    }
+    if info.name_as_str().is_some_and(|name| OURS.contains(&name)) {
+        bail!(
+            "`next`, {shown}, is ratelimit itself, which would call itself: remove `next`, or write the path of another program"
+        );
+    }
+    Ok(Xdp::from_pin(path, XdpAttachType::Interface)?)
+}

@@ -1,0 +1,80 @@
+//! What the process takes of the machine: the standard metrics of a process, as `/proc` has them.
+
+use std::fs;
+
+/// What the process takes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Process {
+    /// Memory that is in RAM.
+    pub resident_bytes: u64,
+    /// Addresses that are in use.
+    pub virtual_bytes: u64,
+    /// File descriptors that are open.
+    pub open_fds: u64,
+    /// How many may be.
+    pub max_fds: u64,
+}
+
+impl Process {
+    /// This process; `None` where there is no `/proc`.
+    #[must_use]
+    pub fn this() -> Option<Self> {
+        let statm = fs::read_to_string("/proc/self/statm").ok()?;
+        let mut pages = statm.split(' ').map(str::parse::<u64>);
+        let (virtual_pages, resident_pages) = (pages.next()?.ok()?, pages.next()?.ok()?);
+        // The directory is read by a descriptor of its own.
+        let open_fds = fs::read_dir("/proc/self/fd").ok()?.count() as u64 - 1;
+        Some(Self {
+            resident_bytes: resident_pages * page_bytes(),
+            virtual_bytes: virtual_pages * page_bytes(),
+            open_fds,
+            max_fds: max_fds(&fs::read_to_string("/proc/self/limits").ok()?)?,
+        })
+    }
+}
+
+/// The soft limit.
+fn max_fds(limits: &str) -> Option<u64> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        soft => soft.parse().ok(),
+    }
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: takes no pointers.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn this_process_takes_memory_and_descriptors() {
+        let before = Process::this().unwrap();
+        let files: Vec<File> = (0..20).map(|_| File::open("/dev/null").unwrap()).collect();
+        let after = Process::this().unwrap();
+        drop(files);
+        // Other tests of this process open and close files meanwhile.
+        assert!(
+            after.open_fds >= before.open_fds.min(3) + 20,
+            "{before:?}, {after:?}"
+        );
+        assert!(after.max_fds >= after.open_fds && after.resident_bytes > 1 << 20);
+        assert!(after.virtual_bytes >= after.resident_bytes);
+    }
+
+    #[test]
+    fn a_process_without_a_limit_has_the_largest_number() {
+        let text = "Limit Soft Hard Units\nMax open files            unlimited            unlimited            files     \n";
+        assert_eq!(max_fds(text), Some(u64::MAX));
+        assert_eq!(max_fds("Max open files  1024  4096  files\n"), Some(1024));
+    }
+}

@@ -1,0 +1,94 @@
+//! What packets came in the last days, in `history.db`, SQLite beside the database of what is intended.
+//!
+//! It has a thread, a connection and a file of its own: the controller waits for none of them. Nothing is enforced by it, so where the
+//! file is damaged it begins anew, and where it cannot be written the last points wait in memory.
+
+mod answer;
+mod file;
+mod increments;
+mod leb128;
+mod rollup;
+mod sample;
+mod series;
+mod thread;
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::mpsc::{SyncSender, TrySendError, sync_channel},
+    time::Duration,
+};
+
+use ratelimit_core::api::{History, HistoryRequest, Refused};
+use tokio::{sync::oneshot, time::timeout};
+
+use self::thread::{Job, Keeper};
+pub use self::{
+    sample::{Counters, Sample},
+    thread::Report,
+};
+
+/// Samples and questions that may wait.
+const QUEUE: usize = 64;
+/// How long a question waits for a disk that does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Sends the thread samples and questions. It ends when nobody can any more.
+#[derive(Clone)]
+pub struct TrafficLog {
+    jobs: SyncSender<Job>,
+}
+
+impl TrafficLog {
+    /// Begins it in a state directory. It answers when the thread has ended, and the last sample is written.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started.
+    pub fn begin(directory: PathBuf) -> io::Result<(Self, oneshot::Receiver<()>)> {
+        let (jobs, queue) = sync_channel(QUEUE);
+        let (ended, end) = oneshot::channel();
+        std::thread::Builder::new()
+            .name("history".into())
+            .spawn(move || {
+                Keeper::new(&directory).run(&queue);
+                let _ = ended.send(());
+            })?;
+        Ok((Self { jobs }, end))
+    }
+
+    /// Takes a sample in. Where too much waits, the next one has what this one had.
+    pub fn take(&self, sample: Sample) {
+        let _ = self.jobs.try_send(Job::Sample(Box::new(sample)));
+    }
+
+    /// How it is kept; `None` where the thread does not answer for the moment.
+    pub async fn report(&self) -> Option<Report> {
+        let (sender, answer) = oneshot::channel();
+        self.jobs.try_send(Job::Report(sender)).ok()?;
+        timeout(PATIENCE, answer).await.ok()?.ok()
+    }
+
+    /// What came in a time.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is kept, the time makes no sense, or the file cannot be read.
+    pub async fn ask(&self, request: HistoryRequest) -> Result<History, Refused> {
+        let (sender, answer) = oneshot::channel();
+        let busy = || {
+            Refused::because("the history does not answer").hint("look at the disk: `rlctl status`")
+        };
+        match self.jobs.try_send(Job::Question(request, sender)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(busy()),
+            Err(TrySendError::Disconnected(_)) => {
+                return Err(Refused::because("the daemon is stopping"));
+            }
+        }
+        match timeout(PATIENCE, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) | Err(_) => Err(busy()),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The state of the challenge, in BPF maps, and the answer in place of the question.
+
+use aya_ebpf::{
+    bindings::{
+        xdp_action::{XDP_DROP, XDP_TX},
+        xdp_md,
+    },
+    helpers::bpf_xdp_adjust_tail,
+    programs::XdpContext,
+};
+use ratelimit_common::{
+    Instant,
+    challenge::{
+        ANSWER_BUCKETS, ChallengeState, Key, Rules, Shared, Taken,
+        answer::{self, Front},
+        cookie::{self, Message},
+    },
+    compact::Mix,
+    generation::Generation,
+};
+
+use crate::{
+    clock,
+    family::FamilyCode,
+    frame, interface, interruption,
+    maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_SHARES, CHALLENGE_TAKEN},
+    state::MapWord,
+    subprograms,
+    tables::settings,
+};
+
+/// The challenge by the rules of a generation.
+pub struct MapChallenge(pub Generation);
+
+impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
+    #[inline(always)]
+    fn rules(&self) -> Option<&Rules> {
+        CHALLENGE.get(0).map(|rules| rules.of(self.0))
+    }
+
+    #[inline(always)]
+    fn cookie(&self, message: &Message) -> u32 {
+        subprograms::cookie(message)
+    }
+
+    #[inline(always)]
+    fn takes(&self, which: Shared, now: Instant) -> bool {
+        subprograms::take_of_challenge(which, self.0, now)
+    }
+
+    #[inline(always)]
+    fn may_answer(&self, source: &A, now: Instant) -> bool {
+        let Key(seeds) = key();
+        let [low, high] = words(source);
+        let bucket = Mix::new(seeds).tag(low ^ high.rotate_left(32)) as u32 & (ANSWER_BUCKETS - 1);
+        let (Some(word), Some(rules)) = (ANSWERED.get_ptr_mut(bucket), CHALLENGE.get(0)) else {
+            return false;
+        };
+        rules.of(self.0).take_of_source(&MapWord(word), now)
+    }
+
+    #[inline(always)]
+    fn until(&self) -> Instant {
+        taken().map_or_else(Instant::default, |taken| {
+            // SAFETY: an aligned word of a live map value.
+            Instant::from_nanos(unsafe { (&raw const (*taken).until_ns).read_volatile() })
+        })
+    }
+
+    #[inline(always)]
+    fn set_until(&self, until: Instant) {
+        if let Some(taken) = taken() {
+            // SAFETY: as above.
+            unsafe { (&raw mut (*taken).until_ns).write_volatile(until.as_nanos()) };
+        }
+    }
+
+    #[inline(always)]
+    fn set_since(&self, since: Instant) {
+        if let Some(taken) = taken() {
+            // SAFETY: as above.
+            unsafe { (&raw mut (*taken).since_ns).write_volatile(since.as_nanos()) };
+        }
+    }
+
+    #[inline(always)]
+    fn verified_until(&self, source: &A) -> Option<Instant> {
+        // SAFETY: the value is a word, and is read at once.
+        let until = A::VERIFIED.get_ptr(source)?;
+        // SAFETY: as above.
+        Some(Instant::from_nanos(unsafe { until.read_volatile() }))
+    }
+
+    #[inline(always)]
+    fn verify(&self, source: &A, until: Instant) {
+        // Without room the source is asked again.
+        let _ = A::VERIFIED.insert(source, until.as_nanos(), 0);
+    }
+}
+
+#[inline(always)]
+fn taken() -> Option<*mut Taken> {
+    CHALLENGE_TAKEN.get_ptr_mut(0)
+}
+
+/// What cookies are keyed with.
+#[inline(always)]
+pub fn key() -> Key {
+    let word = |index| CHALLENGE_KEY.get(index).copied().unwrap_or_default();
+    Key([word(0), word(1)])
+}
+
+/// The bits of a source, which it is counted by.
+#[inline(always)]
+fn words<A: FamilyCode>(source: &A) -> [u64; 2] {
+    cookie::words(*source)
+}
+
+/// Takes one of what all CPUs share; `false` when it is spent.
+#[inline(always)]
+pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
+    let (Some(rules), Some(taken), Some(shares)) =
+        (CHALLENGE.get(0), taken(), CHALLENGE_SHARES.get_ptr_mut(0))
+    else {
+        return false;
+    };
+    let budget = rules.of(generation).shared(which);
+    let taken = taken.cast::<u64>();
+    // SAFETY: the words of both stand in front.
+    let word = match which {
+        Shared::Unverified => taken,
+        Shared::Answers => unsafe { taken.add(1) },
+    };
+    if interruption::is_possible() {
+        return budget.take_one(&MapWord(word), now);
+    }
+    // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
+    let [unverified, answers] = unsafe { &mut *shares };
+    let share = match which {
+        Shared::Unverified => unverified,
+        Shared::Answers => answers,
+    };
+    match budget.take(&MapWord(word), *share, now) {
+        Some(next) => {
+            *share = next;
+            true
+        }
+        None => false,
+    }
+}
+
+/// Writes the answer over the question, and sends it back.
+#[inline(always)]
+pub fn answer(context: *mut xdp_md) -> u32 {
+    subprograms::unknown(answer_question(context)) as u32
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn answer_question(context: *mut xdp_md) -> u64 {
+    let now = clock::now(settings());
+    let packet = XdpContext::new(context);
+    let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
+    let frame = frame::whole(&packet);
+    // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+    let front = unsafe { Front::from_raw(start, end) };
+    let walk = |cursor, first| subprograms::walk(context, cursor, first);
+    let written = answer::write(
+        frame,
+        &front,
+        interface::link_layer(),
+        walk,
+        subprograms::cookie,
+        now,
+    );
+    let Some(bytes) = written else {
+        return XDP_DROP.into();
+    };
+    let excess = frame::bytes(context).wrapping_sub(u32::from(bytes).max(FRAME_BYTES_MIN)) as i32;
+    if excess > 0 {
+        // SAFETY: the helper changes the frame that the context describes. Where it refuses, the rest is padding.
+        unsafe { bpf_xdp_adjust_tail(context, excess.wrapping_neg()) };
+    }
+    XDP_TX.into()
+}
+
+/// What Ethernet sends at least, without the checksum.
+const FRAME_BYTES_MIN: u32 = 60;

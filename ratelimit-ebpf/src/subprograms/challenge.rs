@@ -1,0 +1,124 @@
+//! Sources that prove themselves.
+
+use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
+use ratelimit_common::{
+    Instant, Ipv4, Ipv6,
+    challenge::{
+        self, InSegment as _, Outcome, Shared,
+        cookie::{self, Message},
+    },
+    generation::Generation,
+    list::Listed,
+    parse::transport::UpperLayer,
+};
+
+use super::{Subprograms, headers, on_stack, unknown};
+use crate::{challenge::MapChallenge, frame, interface};
+
+/// [`challenge::judge`] of the segment in the packet of `context`.
+#[inline(always)]
+pub fn challenge<A: Subprograms>(
+    context: *mut xdp_md,
+    source: &A,
+    upper: UpperLayer,
+    listed: Listed,
+    generation: Generation,
+    now: Instant,
+) -> Outcome {
+    let question = headers::pack_upper(upper)
+        | (generation as u64) << GENERATION_SHIFT
+        | u64::from(listed.is_protected()) << PROTECTED_SHIFT;
+    Outcome::from_number(unknown((A::CHALLENGE)(
+        context,
+        source,
+        question,
+        now.as_nanos(),
+    )))
+}
+
+/// Above the upper layer.
+const GENERATION_SHIFT: u32 = 32;
+const PROTECTED_SHIFT: u32 = 33;
+
+#[inline(always)]
+fn generation(number: u64) -> Generation {
+    match number & 1 {
+        0 => Generation::First,
+        _ => Generation::Second,
+    }
+}
+
+macro_rules! of_families {
+    ($($address:ty, $subprogram:ident;)+) => {$(
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        pub extern "C" fn $subprogram(
+            context: *mut xdp_md,
+            source: *const $address,
+            question: u64,
+            at_ns: u64,
+        ) -> u64 {
+            // SAFETY: the verifier holds callers to memory of this type, or null.
+            let Some(source) = (unsafe { source.as_ref() }) else {
+                return 0;
+            };
+            if question >> PROTECTED_SHIFT & 1 != 0 {
+                return 0;
+            }
+            let source = on_stack(source);
+            let packet = XdpContext::new(context);
+            let (frame, is_copied) = frame::again(&packet);
+            // What is a copy cannot be answered where it lies.
+            if is_copied {
+                return 0;
+            }
+            let upper = headers::unpack_upper(question);
+            let Some(segment) = <$address>::segment(frame, interface::link_layer(), upper) else {
+                return 0;
+            };
+            let state = MapChallenge(generation(question >> GENERATION_SHIFT));
+            challenge::judge(&source, &segment, Instant::from_nanos(at_ns), &state) as u64
+        }
+    )+};
+}
+
+of_families!(
+    Ipv4, challenge_source_v4;
+    Ipv6, challenge_source_v6;
+);
+
+/// [`crate::challenge::take`].
+#[inline(always)]
+pub fn take_of_challenge(which: Shared, generation: Generation, now: Instant) -> bool {
+    unknown(take_of_challenge_budget(
+        which as u64,
+        generation as u64,
+        now.as_nanos(),
+    )) != 0
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn take_of_challenge_budget(which: u64, of: u64, at_ns: u64) -> u64 {
+    let which = match which {
+        0 => Shared::Unverified,
+        _ => Shared::Answers,
+    };
+    crate::challenge::take(which, Instant::from_nanos(at_ns), generation(of)).into()
+}
+
+/// [`cookie::hash`] with the key of this host.
+#[inline(always)]
+pub fn cookie(message: &Message) -> u32 {
+    unknown(hash_cookie(message)) as u32
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn hash_cookie(message: *const Message) -> u64 {
+    // SAFETY: the verifier holds callers to memory of this type, or null.
+    match unsafe { message.as_ref() } {
+        Some(message) => cookie::hash(crate::challenge::key(), message).into(),
+        None => 0,
+    }
+}

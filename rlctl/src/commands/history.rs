@@ -1,0 +1,116 @@
+//! `rlctl history`: what packets came in the last days.
+
+use jiff::{SignedDuration, Timestamp, Zoned};
+use ratelimit_core::api::{History, HistoryRequest, PastAttack, VerdictHistory};
+
+use super::stats::per_second;
+use crate::{
+    arguments::HistoryArguments,
+    client::{self, Answer, Client},
+    failure::Failure,
+    phrase,
+    report::Report,
+    table::{Table, left, right},
+};
+
+/// Rows unless a step is asked for.
+const ROWS: u64 = 24;
+/// Reasons that a row names.
+const REASONS: usize = 2;
+
+/// Shows rates of packets, the oldest first, and the attacks.
+pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let since = SignedDuration::try_from(arguments.since).ok();
+    let from = since.and_then(|since| now.timestamp().checked_sub(since).ok());
+    let step = match arguments.step {
+        Some(step) => step.as_secs().max(1),
+        None => arguments.since.as_secs().div_ceil(ROWS).max(1),
+    };
+    let request = HistoryRequest {
+        from,
+        to: None,
+        step: u32::try_from(step).ok(),
+    };
+    let answer: Answer<History> = client.get(&client::with_query("/v1/history", &request))?;
+    let text = text(&answer.value, now);
+    if answer.value.observed_seconds.iter().all(|it| *it == 0) {
+        return Ok(Report::new(answer, "").note("nothing was counted in that time"));
+    }
+    Ok(Report::new(answer, text))
+}
+
+fn text(history: &History, now: &Zoned) -> String {
+    let mut table = Table::new([
+        left("FROM"),
+        right("PASSED/S"),
+        right("DROPPED/S"),
+        right("OBSERVED/S"),
+        right("BYTES/S"),
+        left("DROPPED FOR"),
+    ]);
+    for (point, observed) in history.observed_seconds.iter().enumerate() {
+        let at = phrase::moment(begin(history, point), now);
+        if *observed == 0 {
+            table.row([
+                at,
+                "-".into(),
+                "-".into(),
+                "-".into(),
+                "-".into(),
+                String::new(),
+            ]);
+            continue;
+        }
+        let rate = |count: u64| phrase::rate(per_second(count, f64::from(*observed)));
+        let packets = |action: &str| {
+            let own = history.verdicts.iter().filter(|it| it.action == action);
+            rate(own.map(|it| it.packets[point]).sum())
+        };
+        let bytes = history.verdicts.iter().map(|it| it.bytes[point]).sum();
+        table.row([
+            at,
+            packets("pass"),
+            packets("drop"),
+            packets("observe"),
+            rate(bytes),
+            reasons(&history.verdicts, point),
+        ]);
+    }
+    let attacks = history.attacks.iter().map(|it| attack(it, now));
+    let attacks: Vec<String> = attacks.collect();
+    if attacks.is_empty() {
+        return table.to_string();
+    }
+    format!("{table}\n\nattacks:\n{}", attacks.join("\n"))
+}
+
+fn begin(history: &History, point: usize) -> Timestamp {
+    let seconds = i64::try_from(point).unwrap_or(i64::MAX);
+    let ahead = SignedDuration::from_secs(seconds.saturating_mul(history.step_seconds.into()));
+    history.from.saturating_add(ahead).unwrap_or(history.to)
+}
+
+/// The reasons of most drops.
+fn reasons(verdicts: &[VerdictHistory], point: usize) -> String {
+    let drops = verdicts.iter().filter(|it| it.action == "drop");
+    let drops = drops.map(|it| (it.packets[point], it.reason.as_str()));
+    let mut drops: Vec<(u64, &str)> = drops.filter(|(packets, _)| *packets > 0).collect();
+    drops.sort_by(|left, right| right.cmp(left));
+    let names: Vec<&str> = drops
+        .iter()
+        .take(REASONS)
+        .map(|(_, reason)| *reason)
+        .collect();
+    names.join(", ")
+}
+
+fn attack(attack: &PastAttack, now: &Zoned) -> String {
+    let PastAttack { kind, subject, .. } = attack;
+    format!(
+        "{} {subject} from {} for {}, at most {} packets a second",
+        kind.label(),
+        phrase::moment(attack.since, now),
+        phrase::span(attack.since, attack.seen),
+        attack.packets_per_second
+    )
+}

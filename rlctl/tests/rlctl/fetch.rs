@@ -1,0 +1,105 @@
+//! `rlctl lists fetch`, against a server of HTTP.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Output},
+    thread,
+};
+
+const MODIFIED: &str = "Mon, 02 Nov 2026 08:00:00 GMT";
+const NOT_MODIFIED: &str = "HTTP/1.1 304 Not Modified\r\n\r\n";
+const LATER: &str = "Mon, 02 Nov 2026 09:00:00 GMT";
+
+#[test]
+fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("drop.txt");
+    let url = serve(vec![
+        ok("192.0.2.0/24 ; SBL1\n2001:db8::/32\n", MODIFIED),
+        NOT_MODIFIED.into(),
+        ok("<html>sign in</html>\n", LATER),
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".into(),
+    ]);
+    let config = directory.path().join("config.toml");
+    let toml = format!(
+        "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n[list.drop]\nfile = {file:?}\nurl = \"{url}\"\n"
+    );
+    fs::write(&config, toml).unwrap();
+    // Written by hand, and newer than what the server has.
+    fs::write(&file, "203.0.113.1\n").unwrap();
+    let said = succeeded(&fetch(&config, &[]));
+    assert_eq!(said, "list drop: fetched, 2 entries\n");
+    let first = fs::read_to_string(&file).unwrap();
+    assert_eq!(first, "192.0.2.0/24 ; SBL1\n2001:db8::/32\n");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
+    assert_eq!(succeeded(&fetch(&config, &[])), "list drop: unchanged\n");
+    for expected in ["", "404"] {
+        let output = fetch(&config, &["--json"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer[0]["state"], "failed");
+        assert!(answer[0]["error"].as_str().unwrap().contains(expected));
+        assert_eq!(fs::read_to_string(&file).unwrap(), first);
+    }
+    // Neither a part nor a page that is no list is left behind.
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
+    let output = fetch(&config, &["other"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("no list `other` with a url"), "{error}");
+}
+
+fn fetch(config: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rlctl"))
+        .args(["lists", "fetch", "--config"])
+        .arg(config)
+        .args(arguments)
+        .env("no_proxy", "*")
+        .output()
+        .unwrap()
+}
+
+fn succeeded(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn ok(text: &str, modified: &str) -> String {
+    let length = text.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nlast-modified: {modified}\r\netag: \"{modified}\"\r\n\r\n{text}"
+    )
+}
+
+/// Gives each of these answers once. What answers that nothing is newer was asked so.
+fn serve(answers: Vec<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/drop.txt", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let head: Vec<String> = lines
+                .map(Result::unwrap)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let conditions = [
+                format!("If-Modified-Since: {MODIFIED}"),
+                format!("If-None-Match: \"{MODIFIED}\""),
+            ];
+            let is_conditional = conditions.iter().all(|it| head.contains(it));
+            let is_not_modified = answer.contains(" 304 ");
+            let answer = if is_not_modified && !is_conditional {
+                ok("192.0.2.99\n", LATER)
+            } else {
+                answer
+            };
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    url
+}

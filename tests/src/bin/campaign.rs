@@ -1,0 +1,82 @@
+//! Plays failures of a cluster under traffic, a seed each, and prints what became of them. `cargo xtask campaign` builds and runs it.
+
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use ratelimit_tests::{
+    cluster::campaign::{Failure, Outcome, Rig},
+    debian, skip,
+};
+
+/// Plays failures of a cluster under traffic
+#[derive(Parser)]
+struct Arguments {
+    /// How many failures, each with a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    from: u64,
+}
+
+fn main() -> ExitCode {
+    run(&Arguments::parse()).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode> {
+    ensure!(
+        skip::is_root(),
+        "this loads a BPF program, which needs root"
+    );
+    ensure!(
+        debian::directory("redis-server").is_dir(),
+        "this needs the Debian package redis-server, which `cargo xtask setup` unpacks"
+    );
+    let seeds = arguments.from..arguments.from.saturating_add(arguments.seeds);
+    let outcomes = Rig::new()?.play(seeds, |seed, outcome| {
+        let Outcome {
+            failure,
+            lasted,
+            part,
+            back,
+        } = outcome;
+        eprintln!(
+            "seed {seed}: {}, {lasted:?}: {:.0} % of the bound, together again after {back:.2?}",
+            failure.name(),
+            part * 100.0
+        );
+    })?;
+    print!("{}", table(&outcomes));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each kind of failure.
+fn table(outcomes: &[Outcome]) -> String {
+    let mut kinds: BTreeMap<Failure, Vec<&Outcome>> = BTreeMap::new();
+    for outcome in outcomes {
+        kinds.entry(outcome.failure).or_default().push(outcome);
+    }
+    let mut text = "| failure, up to 4 s | times | admitted of the bound, most | limits divided again after, s, median | most |\n\
+                    |---|---|---|---|---|\n"
+        .to_owned();
+    for (failure, outcomes) in kinds {
+        let parts = outcomes.iter().map(|it| it.part);
+        let most = parts.fold(0.0, f64::max) * 100.0;
+        let mut backs: Vec<Duration> = outcomes.iter().map(|it| it.back).collect();
+        backs.sort_unstable();
+        let seconds = |place: usize| backs.get(place).map_or(0.0, Duration::as_secs_f64);
+        let row = format!(
+            "| {} | {} | {most:.0} % | {:.2} | {:.2} |\n",
+            failure.name(),
+            outcomes.len(),
+            seconds(backs.len() / 2),
+            seconds(backs.len() - 1)
+        );
+        text.push_str(&row);
+    }
+    text
+}

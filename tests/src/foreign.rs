@@ -1,0 +1,132 @@
+//! XDP programs of somebody else, pinned.
+
+use std::{
+    ffi::CString,
+    fs, io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use anyhow::{Result, ensure};
+use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_type};
+
+/// `BPF_F_XDP_HAS_FRAGS` of linux/bpf.h.
+const HAS_FRAGS: u32 = 1 << 5;
+/// `BPF_XDP` of linux/bpf.h, which libbpf and aya say of programs for interfaces.
+const ON_INTERFACES: u32 = 37;
+/// The name of the programs.
+pub const NAME: &str = "somebody_elses";
+/// Where Debian has the objects of xdp-filter.
+const XDP_FILTER: &str = "/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_all.o";
+
+/// What a program does with every packet: a number of `enum xdp_action`.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer {
+    /// `XDP_PASS`.
+    Pass = 2,
+    /// `XDP_TX`: it goes back where it came from.
+    Return = 3,
+}
+
+/// A pin that goes when this is dropped.
+pub struct Pin(PathBuf);
+
+impl Pin {
+    /// A path at which nothing is pinned yet.
+    #[must_use]
+    pub fn vacant() -> Self {
+        static PINS: AtomicU32 = AtomicU32::new(0);
+        let unique = format!(
+            "rltest-foreign-{}-{}",
+            process::id(),
+            PINS.fetch_add(1, Relaxed)
+        );
+        Self(Path::new("/sys/fs/bpf").join(unique))
+    }
+
+    /// A program that answers every packet with `answer`, and takes frames of several buffers or not.
+    pub fn answering(answer: Answer, frags: bool) -> Result<Self> {
+        let program = load(answer, frags)?;
+        let pin = Self::vacant();
+        let name = CString::new(pin.text())?;
+        // SAFETY: every field of the union is plain data.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: the whole of it was zeroed.
+        let pinned = unsafe { &mut attributes.__bindgen_anon_4 };
+        pinned.pathname = name.as_ptr() as u64;
+        pinned.bpf_fd = u32::try_from(program.as_raw_fd())?;
+        bpf(bpf_cmd::BPF_OBJ_PIN, &mut attributes)?;
+        Ok(pin)
+    }
+
+    /// The program of Debian's xdp-filter that drops what its maps list. Its own pins stand in a bpffs of their own.
+    pub fn xdp_filter() -> Result<Self> {
+        const SCRIPT: &str = "set -e; hosts=$(mktemp -d); mount --bind /sys/fs/bpf $hosts; mount -t bpf bpf /sys/fs/bpf; \
+            bpftool prog load $1 /sys/fs/bpf/filter; bpftool prog pin pinned /sys/fs/bpf/filter $hosts/$2; umount $hosts; rmdir $hosts";
+        let pin = Self::vacant();
+        let name = pin.0.file_name().unwrap_or_default();
+        let mut unshare = Command::new("unshare");
+        let unshare = unshare.args(["-m", "sh", "-c", SCRIPT, "sh", XDP_FILTER]);
+        let output = unshare.arg(name).output()?;
+        ensure!(output.status.success(), "loading xdp-filter: {output:?}");
+        Ok(pin)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The same as text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.0.to_str().expect("it is made of letters and digits")
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Loads two instructions, of which the first sets the answer.
+fn load(answer: Answer, frags: bool) -> io::Result<OwnedFd> {
+    let code = [0xb7 | (answer as u64) << 32, 0x95];
+    let license = c"GPL";
+    // SAFETY: every field of the union is plain data.
+    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the whole of it was zeroed.
+    let program = unsafe { &mut attributes.__bindgen_anon_3 };
+    program.prog_type = bpf_prog_type::BPF_PROG_TYPE_XDP as u32;
+    program.expected_attach_type = ON_INTERFACES;
+    program.prog_flags = if frags { HAS_FRAGS } else { 0 };
+    program.insns = code.as_ptr() as u64;
+    program.insn_cnt = 2;
+    program.license = license.as_ptr() as u64;
+    for (place, byte) in program.prog_name.iter_mut().zip(NAME.bytes()) {
+        *place = byte.cast_signed();
+    }
+    let descriptor = bpf(bpf_cmd::BPF_PROG_LOAD, &mut attributes)?;
+    // SAFETY: the kernel gave it to this process just now.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
+    // SAFETY: what the attributes point to outlives the call.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command as libc::c_int,
+            attributes,
+            size_of::<bpf_attr>(),
+        )
+    };
+    match i32::try_from(answer) {
+        Ok(answer) if answer >= 0 => Ok(answer),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

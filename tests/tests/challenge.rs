@@ -1,0 +1,430 @@
+//! Sources that prove themselves: real network stacks connect during a flood of forged SYNs, of which none reaches the server.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::programs::xdp::XdpMode;
+use ratelimit_core::api::{Check, Status};
+use ratelimit_tests::{
+    Frame, Lab, Program, Scene,
+    lab::{INTERFACE, Namespace, Sender},
+    packet::SYN,
+    program::Constants,
+    require_root,
+    service::Service,
+};
+
+/// How long a client may take to connect: an answer that is lost costs it a second.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PORT: u16 = 8080;
+const NEAR: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
+    IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
+];
+const FAR: [&str; 2] = ["10.77.0.2", "fd77::2"];
+/// Before the network stack a program sends back over veth as it does over other drivers.
+const GENERIC: &str = "[[interface]]\nname = \"rl0\"\nmode = \"generic\"\n";
+const ALWAYS: &str = "[policy.default]\nlimits = []\n[challenge.tcp]\nwhen = \"always\"\n";
+/// Forged SYNs a second.
+const FLOOD: u32 = 4_000;
+
+#[test]
+fn clients_connect_during_a_forged_flood_of_which_nothing_reaches_the_server() {
+    require_root!();
+    for (near, is_native) in NEAR.into_iter().zip([true, false]) {
+        {
+            let lab = lab();
+            let _polled = is_native.then(|| polled(&lab));
+            let timestamps = if is_native { "1" } else { "0" };
+            sysctl(&lab.far, "net/ipv4/tcp_timestamps", timestamps);
+            let toml = if is_native {
+                ALWAYS.to_owned()
+            } else {
+                format!("{ALWAYS}{GENERIC}")
+            };
+            let service = Service::started(&lab, &toml).unwrap();
+            let _server = Server::new(&lab, near);
+            let before = Listening::of(&lab.near);
+            let received = lab.near.received().unwrap().packets;
+            let sent = lab.far.received().unwrap().packets;
+            flooded(&lab, near, || {
+                for _ in 0..50 {
+                    connect(&lab, near);
+                }
+                // The flood was there.
+                thread::sleep(Duration::from_millis(200));
+            });
+            // The stack was asked for 50 connections by the client, and by nobody else.
+            assert_eq!(
+                Listening::of(&lab.near).since(&before),
+                Listening {
+                    opened: 50,
+                    ..Listening::default()
+                }
+            );
+            assert_eq!(verdicts(&service, "pass", "verified"), 1);
+            assert!(verdicts(&service, "drop", "challenged") > 100);
+            let received = lab.near.received().unwrap().packets - received;
+            let sent = lab.far.received().unwrap().packets - sent;
+            assert!(sent <= received, "{sent} sent of {received}");
+        }
+    }
+}
+
+#[test]
+fn who_is_verified_is_challenged_again_when_that_ends() {
+    require_root!();
+    let lab = lab();
+    let toml = format!("{ALWAYS}for = \"1s\"\n{GENERIC}");
+    let service = Service::started(&lab, &toml).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    for verified in 1..=2 {
+        connect(&lab, NEAR[0]);
+        connect(&lab, NEAR[0]);
+        assert_eq!(verdicts(&service, "pass", "verified"), verified);
+        thread::sleep(Duration::from_millis(1_200));
+    }
+}
+
+#[test]
+fn the_answers_of_rlctl_say_who_is_challenged() {
+    require_root!();
+    let lab = lab();
+    let service = Service::started(&lab, &generic(ALWAYS)).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    let check = || service.rlctl_ok(&["check", FAR[0]]).unwrap();
+    assert!(
+        check().contains("not verified: its SYNs are challenged"),
+        "{}",
+        check()
+    );
+    connect(&lab, NEAR[0]);
+    assert!(
+        check().contains("verified: its SYNs are not challenged until"),
+        "{}",
+        check()
+    );
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        status.contains("TCP sources are challenged always; verified for 10m"),
+        "{status}"
+    );
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    assert!(
+        metrics.contains("\nratelimit_challenge_on 1\n"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
+    require_root!();
+    let lab = lab();
+    let toml = generic(&ALWAYS.replace("always", "over 500 syn/s"));
+    let service = Service::started(&lab, &toml).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    connect(&lab, NEAR[0]);
+    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    let status = || {
+        let json = service.rlctl_ok(&["--json", "status"]).unwrap();
+        serde_json::from_str::<Status>(&json)
+            .unwrap()
+            .challenge
+            .unwrap()
+    };
+    assert!(!status().is_on && status().since.is_none());
+    flooded(&lab, NEAR[0], || {
+        wait_until(|| status().is_on, "it is on");
+        connect(&lab, NEAR[0]);
+    });
+    assert!(status().since.is_some());
+    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+    let json = service.rlctl_ok(&["--json", "check", FAR[0]]).unwrap();
+    let check: Check = serde_json::from_str(&json).unwrap();
+    assert!(check.challenge.unwrap().verified_until.is_some());
+    let events = || service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
+    let began = "challenge is on, over 500 syn/s: TCP sources that are not verified are challenged";
+    wait_until(|| events().contains(began), "the event");
+    let ended = "challenge is off: nobody is challenged any more";
+    wait_until(|| events().contains(ended), "it ends");
+}
+
+#[test]
+fn allowed_sources_and_connections_that_stand_are_not_challenged_and_banned_ones_not_answered() {
+    require_root!();
+    let lab = lab();
+    let plain = generic(&ALWAYS.replace("always", "never"));
+    let service = Service::started(&lab, &plain).unwrap();
+    let server = Server::new(&lab, NEAR[0]);
+    let mut standing = connect(&lab, NEAR[0]);
+    service.configure(&generic(ALWAYS)).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    exchange(&mut standing);
+    service.rlctl_ok(&["allow", "add", FAR[0]]).unwrap();
+    connect(&lab, NEAR[0]);
+    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    service.rlctl_ok(&["allow", "rm", FAR[0]]).unwrap();
+    service.rlctl_ok(&["ban", FAR[0]]).unwrap();
+    let address = server.address;
+    let refused = lab
+        .far
+        .enter(|| TcpStream::connect_timeout(&address, Duration::from_millis(300)));
+    assert!(refused.is_err());
+    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    service.rlctl_ok(&["unban", FAR[0]]).unwrap();
+    connect(&lab, NEAR[0]);
+    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+    // And off again, under way.
+    service.configure(&plain).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    let challenged = verdicts(&service, "drop", "challenged");
+    connect(&lab, NEAR[0]);
+    assert_eq!(verdicts(&service, "drop", "challenged"), challenged);
+}
+
+#[test]
+fn a_dry_run_answers_nothing() {
+    require_root!();
+    let lab = lab();
+    let service = Service::started(&lab, &format!("observe = true\n{}", generic(ALWAYS))).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    connect(&lab, NEAR[0]);
+    assert_eq!(verdicts(&service, "observe", "challenged"), 1);
+    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+}
+
+#[test]
+fn the_kernel_goes_on_when_the_daemon_is_killed() {
+    require_root!();
+    let lab = lab();
+    let mut service = Service::started(&lab, &generic(ALWAYS)).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    service.stop("-KILL").unwrap();
+    let before = Listening::of(&lab.near);
+    flooded(&lab, NEAR[0], || {
+        connect(&lab, NEAR[0]);
+        thread::sleep(Duration::from_millis(200));
+    });
+    let opened = Listening {
+        opened: 1,
+        ..Listening::default()
+    };
+    assert_eq!(Listening::of(&lab.near).since(&before), opened);
+    service.start().unwrap();
+    // Who was verified is so after the start as well.
+    connect(&lab, NEAR[0]);
+    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+}
+
+fn lab() -> Lab {
+    let lab = Lab::new().unwrap();
+    lab.add_addresses(
+        &["10.77.0.1/24", "fd77::1/64"],
+        &["10.77.0.2/24", "fd77::2/64"],
+    )
+    .unwrap();
+    // Forged sources are elsewhere, and a gateway is protected.
+    for (family, gateway) in [("-4", "10.77.0.3"), ("-6", "fd77::3")] {
+        let neighbour = [
+            "neighbour",
+            "add",
+            gateway,
+            "lladdr",
+            "02:00:00:00:00:03",
+            "dev",
+            INTERFACE,
+        ];
+        lab.near.ip(&[&[family], &neighbour[..]].concat()).unwrap();
+        lab.near
+            .ip(&[family, "route", "add", "default", "via", gateway])
+            .unwrap();
+    }
+    lab
+}
+
+/// A program that lets everything pass on the far end: without one, veth leaves what a program sends back where it is.
+fn polled(lab: &Lab) -> Program {
+    let mut program = Program::load(&Constants::default()).unwrap();
+    Scene::default().set_up(&mut program).unwrap();
+    let xdp = program.xdp_mut();
+    lab.far
+        .enter(|| xdp.attach(INTERFACE, XdpMode::Driver).map(drop))
+        .unwrap();
+    program
+}
+
+fn generic(toml: &str) -> String {
+    format!("{toml}{GENERIC}")
+}
+
+fn sysctl(namespace: &Namespace, name: &str, value: &str) {
+    let path = format!("/proc/sys/{name}");
+    namespace.enter(|| fs::write(path, value)).unwrap();
+}
+
+/// Does something while forged SYNs come.
+fn flooded(lab: &Lab, near: IpAddr, work: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let sender = Sender::new(&lab.far).unwrap();
+            let start = Instant::now();
+            for number in 0.. {
+                let due = Duration::from_secs(1) / FLOOD * number;
+                thread::sleep(due.saturating_sub(start.elapsed()));
+                if is_over.load(Relaxed) {
+                    return;
+                }
+                sender.send(&forged(number, near)).unwrap();
+            }
+        });
+        // Also where it fails: the scope waits for the flood.
+        let _end = End(&is_over);
+        work();
+    });
+}
+
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// A SYN of a forged source to the server.
+fn forged(number: u32, near: IpAddr) -> Vec<u8> {
+    let number = number.wrapping_mul(7919);
+    match near {
+        IpAddr::V4(address) => {
+            let source = Ipv4Addr::from(0x6000_0000 | (number & 0x0fff_ffff));
+            let mut frame = Frame::ethernet().ipv4(source).tcp(PORT, SYN).build();
+            frame[30..34].copy_from_slice(&address.octets());
+            frame
+        }
+        IpAddr::V6(address) => {
+            let source = Ipv6Addr::from(0x2001_0db8 << 96 | u128::from(number) << 64);
+            let mut frame = Frame::ethernet().ipv6(source).tcp(PORT, SYN).build();
+            frame[38..54].copy_from_slice(&address.octets());
+            frame
+        }
+    }
+}
+
+/// A server that sends back what it gets.
+struct Server {
+    address: SocketAddr,
+}
+
+impl Server {
+    fn new(lab: &Lab, near: IpAddr) -> Self {
+        let address = SocketAddr::new(near, PORT);
+        let listener = lab.near.enter(|| TcpListener::bind(address)).unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    let mut byte = [0];
+                    while stream.read_exact(&mut byte).is_ok() {
+                        stream.write_all(&byte).unwrap();
+                    }
+                });
+            }
+        });
+        Self { address }
+    }
+}
+
+/// A connection of the far end, over which something was exchanged.
+fn connect(lab: &Lab, near: IpAddr) -> TcpStream {
+    let address = SocketAddr::new(near, PORT);
+    let stream = lab
+        .far
+        .enter(|| TcpStream::connect_timeout(&address, PATIENCE));
+    let mut stream = stream.unwrap();
+    exchange(&mut stream);
+    stream
+}
+
+fn exchange(stream: &mut TcpStream) {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&[7]).unwrap();
+    let mut byte = [0];
+    stream.read_exact(&mut byte).unwrap();
+    assert_eq!(byte, [7]);
+}
+
+/// What the kernel counts of connections that it was asked for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Listening {
+    opened: u64,
+    drops: u64,
+    overflows: u64,
+    cookies: u64,
+}
+
+impl Listening {
+    fn of(namespace: &Namespace) -> Self {
+        let read = |path: &'static str| namespace.enter(move || fs::read_to_string(path)).unwrap();
+        let (netstat, snmp) = (
+            read("/proc/thread-self/net/netstat"),
+            read("/proc/thread-self/net/snmp"),
+        );
+        Self {
+            opened: counter(&snmp, "Tcp:", "PassiveOpens"),
+            drops: counter(&netstat, "TcpExt:", "ListenDrops"),
+            overflows: counter(&netstat, "TcpExt:", "ListenOverflows"),
+            cookies: counter(&netstat, "TcpExt:", "SyncookiesSent"),
+        }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            opened: self.opened - before.opened,
+            drops: self.drops - before.drops,
+            overflows: self.overflows - before.overflows,
+            cookies: self.cookies - before.cookies,
+        }
+    }
+}
+
+fn counter(text: &str, line: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter(|it| it.starts_with(line));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let place = names.split_whitespace().position(|it| it == name).unwrap();
+    values
+        .split_whitespace()
+        .nth(place)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+/// Packets with a verdict.
+fn verdicts(service: &Service, action: &str, reason: &str) -> u64 {
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let wanted = [
+        format!("verdict=\"{action}\""),
+        format!("reason=\"{reason}\""),
+    ];
+    let lines = metrics.lines().filter(|line| {
+        line.starts_with("ratelimit_packets_total{") && wanted.iter().all(|it| line.contains(it))
+    });
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+fn wait_until(is_so: impl Fn() -> bool, what: &str) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

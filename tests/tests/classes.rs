@@ -1,0 +1,267 @@
+//! Classes of every header: what nftables and XDP-Firewall match, and packets just beside it.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ratelimit_core::api::Check;
+use ratelimit_tests::{
+    Frame, Lab,
+    attached::Attached,
+    packet::{ACK, ETHERNET_BYTES, Ipv4Options, RST, SYN},
+    require_root,
+    service::Service,
+};
+
+const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 1, 2, 3, 4);
+
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const URG: u8 = 0x20;
+
+/// What a class says, with the rule of nftables that matches the same, and frames that belong to it and that do not.
+struct Rule {
+    class: &'static str,
+    nft: &'static str,
+    matched: Vec<Vec<u8>>,
+    others: Vec<Vec<u8>>,
+}
+
+fn rules() -> Vec<Rule> {
+    let mut rules = rules_of_headers();
+    rules.extend(rules_of_packets());
+    rules
+}
+
+/// Of what IP, TCP and ICMP say.
+fn rules_of_headers() -> Vec<Rule> {
+    let v4 = || Frame::ethernet().ipv4(SOURCE);
+    let v6 = || Frame::ethernet().ipv6(SOURCE_V6);
+    let tcp = |flags| v4().tcp(80, flags).build();
+    let ttl = |ttl, frame: Frame| with_byte(frame, 8, ttl);
+    let service = |service, frame: Frame| with_byte(frame, 1, service);
+    vec![
+        Rule {
+            class: "tcp = \"fin,psh,urg / fin,syn,rst,psh,ack,urg\"",
+            nft: "tcp flags & (fin|syn|rst|psh|ack|urg) == fin|psh|urg",
+            matched: vec![
+                tcp(FIN | PSH | URG),
+                tcp(FIN | PSH | URG | 0x40),
+                v6().tcp(80, FIN | PSH | URG).build(),
+            ],
+            others: vec![tcp(FIN | PSH | URG | ACK), tcp(FIN | PSH | ACK), tcp(ACK)],
+        },
+        Rule {
+            class: "tcp = \"rst\"\ndestination_ports = [443]",
+            nft: "tcp flags & rst == rst tcp dport 443",
+            matched: vec![v4().tcp(443, RST | ACK).build(), v6().tcp(443, RST).build()],
+            others: vec![v4().tcp(443, ACK).build(), v4().tcp(444, RST).build()],
+        },
+        Rule {
+            class: "tcp = \"syn-ack\"\nttl = [\"60-63\"]",
+            nft: "tcp flags & (syn|ack) == syn|ack ip ttl 60-63",
+            matched: vec![ttl(63, v4().tcp(80, SYN | ACK))],
+            others: vec![
+                ttl(64, v4().tcp(80, SYN | ACK)),
+                ttl(63, v4().tcp(80, SYN)),
+                ttl(59, v4().tcp(80, SYN | ACK)),
+            ],
+        },
+        Rule {
+            class: "protocol = \"udp\"\nlength = [1400]\nttl = [\"0-20\"]",
+            nft: "meta l4proto udp ip length 1400 ip ttl 0-20",
+            matched: vec![
+                ttl(20, v4().udp(9).pad_to(1_414)),
+                with_byte_v6(v6().udp(9).pad_to(1_414), 7, 3),
+            ],
+            others: vec![
+                ttl(21, v4().udp(9).pad_to(1_414)),
+                ttl(20, v4().udp(9).pad_to(1_415)),
+                with_byte_v6(v6().udp(9).pad_to(1_414), 7, 21),
+            ],
+        },
+        Rule {
+            class: "dscp = [46]\nprotocol = [\"icmp\", \"gre\"]",
+            nft: "ip dscp ef meta l4proto { icmp, gre }",
+            matched: vec![
+                service(0xb8, v4().icmp(8)),
+                service(0xbb, v4().icmp(8)),
+                with_byte_v6(v6().icmpv6(128), 0, 0x6b),
+            ],
+            others: vec![service(0xbc, v4().icmp(8)), service(0xb8, v4().udp(9))],
+        },
+        Rule {
+            class: "icmp_type = [5, \"13-14\"]\nprotocol = 1",
+            nft: "icmp type { redirect, timestamp-request, timestamp-reply }",
+            matched: vec![v4().icmp(5).build(), v4().icmp(14).build()],
+            others: vec![
+                v4().icmp(8).build(),
+                v4().icmp(15).build(),
+                v6().icmpv6(13).build(),
+            ],
+        },
+        Rule {
+            class: "icmp_type = [3]\nicmp_code = [\"1-3\", 13]",
+            nft: "icmp type destination-unreachable icmp code { 1-3, 13 }",
+            matched: vec![v4().protocol(1, &[3, 2, 0, 0]).build()],
+            others: vec![
+                v4().protocol(1, &[3, 4, 0, 0]).build(),
+                v4().protocol(1, &[11, 1, 0, 0]).build(),
+                v4().protocol(1, &[3]).build(),
+            ],
+        },
+    ]
+}
+
+/// Of fragments, VLANs and ports.
+fn rules_of_packets() -> Vec<Rule> {
+    let v4 = || Frame::ethernet().ipv4(SOURCE);
+    let v6 = || Frame::ethernet().ipv6(SOURCE_V6);
+    let fragment = |more_fragments, fragment_offset| {
+        let options = Ipv4Options {
+            more_fragments,
+            fragment_offset,
+            ..Ipv4Options::default()
+        };
+        Frame::ethernet().ipv4_with(SOURCE, &options)
+    };
+    vec![
+        Rule {
+            class: "fragment = \"later\"\nprotocol = \"udp\"",
+            nft: "ip frag-off & 0x1fff != 0 meta l4proto udp",
+            matched: vec![
+                fragment(true, 8).protocol(17, &[1; 64]).build(),
+                fragment(false, 8).protocol(17, &[1; 64]).build(),
+            ],
+            others: vec![
+                fragment(true, 0).protocol(17, &[1; 64]).build(),
+                fragment(false, 8).protocol(47, &[0; 64]).build(),
+                v4().udp(9).build(),
+            ],
+        },
+        Rule {
+            class: "fragment = \"tiny\"",
+            nft: "ip frag-off & 0x3fff == 0x2000 ip length < 34",
+            matched: vec![fragment(true, 0).udp(9).build()],
+            others: vec![fragment(true, 0).udp(9).pad_to(100).build()],
+        },
+        Rule {
+            class: "vlan = [7, \"100-199\"]\nprotocol = \"udp\"",
+            nft: "vlan id { 7, 100-199 } meta l4proto udp",
+            matched: vec![tagged(7).udp(9).build(), tagged(150).udp(9).build()],
+            others: vec![
+                tagged(8).udp(9).build(),
+                v4().udp(9).build(),
+                tagged(7).tcp(80, ACK).build(),
+            ],
+        },
+        Rule {
+            class: "source_ports = [0]",
+            nft: "th sport 0",
+            matched: vec![v4().protocol(17, &[0, 0, 0, 9, 0, 8, 0, 0]).build()],
+            others: vec![v4().protocol(17, &[0, 1, 0, 9, 0, 8, 0, 0]).build()],
+        },
+        Rule {
+            class: "protocol = \"udp\"\ndestination_ports = [27015]",
+            nft: "udp dport 27015",
+            matched: vec![v4().udp(27_015).build(), v6().udp(27_015).build()],
+            others: vec![v4().tcp(27_015, ACK).build(), v6().udp(27_016).build()],
+        },
+    ]
+}
+
+#[test]
+fn a_class_drops_what_the_rule_of_nftables_matches_and_nothing_beside_it() {
+    require_root!();
+    let rules = rules();
+    let lab = Lab::new().unwrap();
+    let config = |action: &str, limits: &str| {
+        let class =
+            |(index, rule): (usize, &Rule)| format!("[class.c{index}]\n{}\n{action}\n", rule.class);
+        let classes: String = rules.iter().enumerate().map(class).collect();
+        format!("[policy.default]\nlimits = [{limits}]\n{classes}")
+    };
+    let service = Service::started(&lab, &config("action = \"drop\"", "")).unwrap();
+    let program = Attached::of(&service).unwrap();
+    let dropped = |frame: &[u8]| program.passed(frame, 1).unwrap() == 0;
+    for rule in &rules {
+        assert!(rule.matched.iter().all(|it| dropped(it)), "{}", rule.nft);
+        assert!(!rule.others.iter().any(|it| dropped(it)), "{}", rule.nft);
+    }
+    let packets: usize = rules.iter().map(|rule| rule.matched.len()).sum();
+    let stats = service.rlctl_ok(&["stats"]).unwrap();
+    let line = stats.lines().find(|line| line.contains(" class "));
+    let line = line.unwrap_or_else(|| panic!("{stats}"));
+    assert!(line.contains(&packets.to_string()), "{line}");
+
+    // What is exempt passes where nothing else does.
+    let nothing = "{ bytes = 1, per = \"1h\" }";
+    service
+        .configure(&config("action = \"exempt\"", nothing))
+        .unwrap();
+    let said = service.rlctl_ok(&["reload"]).unwrap();
+    let changed =
+        "class c10: packets from port 0, dropped -> packets from port 0, exempt from limits";
+    assert!(said.contains(changed), "{said}");
+    for rule in &rules {
+        assert!(!rule.matched.iter().any(|it| dropped(it)), "{}", rule.nft);
+        assert!(rule.others.iter().all(|it| dropped(it)), "{}", rule.nft);
+    }
+
+    // And of a dry run nothing is dropped.
+    let observed = format!("observe = true\n{}", config("action = \"drop\"", nothing));
+    service.configure(&observed).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    for rule in &rules {
+        let mut all = rule.matched.iter().chain(&rule.others);
+        assert!(!all.any(|it| dropped(it)), "{}", rule.nft);
+    }
+}
+
+#[test]
+fn an_allowed_source_is_above_classes_and_check_says_what_they_do() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let config = "[policy.default]\nlimits = []\n[class.tcp-invalid]\naction = \"drop\"\n[class.low]\nttl = [1]\naction = \"drop\"\n";
+    let service = Service::started(&lab, config).unwrap();
+    let program = Attached::of(&service).unwrap();
+    let source = SOURCE.to_string();
+    let invalid = Frame::ethernet().ipv4(SOURCE).tcp(80, SYN | FIN).build();
+    assert_eq!(program.passed(&invalid, 1).unwrap(), 0);
+    let asked = ["--json", "check", &source, "--dport", "80", "--flags"];
+    let check = |flags| -> Check {
+        let said = service.rlctl(&[&asked[..], &[flags]].concat()).unwrap();
+        serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"))
+    };
+    assert_eq!(check("syn,fin").reason, "class");
+    assert_eq!(check("syn").action, "pass");
+    let said = service.rlctl(&["check", &source]).unwrap().stdout;
+    for line in ["tcp-invalid: dropped (class", "low: dropped (class"] {
+        assert!(said.contains(line), "{said}");
+    }
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    let classes = "tcp-invalid (tcp with invalid flags, dropped)";
+    assert!(said.contains(classes), "{said}");
+    service.rlctl_ok(&["allow", "add", &source]).unwrap();
+    assert_eq!(program.passed(&invalid, 1).unwrap(), 1);
+}
+
+fn tagged(vlan: u16) -> Frame {
+    // Priority bits are no part of the VLAN.
+    Frame::ethernet().vlan(0x8100, vlan | 0xa000).ipv4(SOURCE)
+}
+
+/// The frame with another byte in its IPv4 header.
+fn with_byte(frame: Frame, place: usize, byte: u8) -> Vec<u8> {
+    let mut frame = frame.build();
+    frame[ETHERNET_BYTES + place] = byte;
+    frame
+}
+
+/// The same of an IPv6 header. Its traffic class stands across two bytes, of which the first is set.
+fn with_byte_v6(frame: Frame, place: usize, byte: u8) -> Vec<u8> {
+    let mut frame = with_byte(frame, place, byte);
+    if place == 0 {
+        frame[ETHERNET_BYTES + 1] = 0x80;
+    }
+    frame
+}

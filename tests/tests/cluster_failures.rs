@@ -1,0 +1,293 @@
+//! What three nodes do where the store is slow, read-only or no store at all, where messages are of another release or another time, and
+//! where ten thousand bans come at once.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{Read, Write},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use ratelimit_tests::{
+    cluster::{Node, started},
+    redis::Redis,
+    require_command, require_package, require_root,
+};
+use tempfile::TempDir;
+
+const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
+const NO_LIMITS: &str = "[policy.default]\nlimits = []\n";
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[track_caller]
+fn wait_for(what: &str, node: &Node, mut is_so: impl FnMut() -> bool) -> Duration {
+    let began = Instant::now();
+    while !is_so() {
+        let log = node.service().log();
+        assert!(began.elapsed() < PATIENCE, "waited for {what}: {log}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    began.elapsed()
+}
+
+fn run(node: &Node, arguments: &[&str]) -> String {
+    node.service().rlctl_ok(arguments).unwrap()
+}
+
+fn bans(node: &Node) -> usize {
+    node.status().unwrap().bans
+}
+
+/// Where daemons connect to, in place of the store.
+struct Front {
+    directory: TempDir,
+}
+
+impl Front {
+    /// Has each connection served by `serve`, until the test ends.
+    fn new(serve: impl Fn(UnixStream) + Clone + Send + 'static) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let front = Self { directory };
+        let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777));
+        open(front.directory.path()).unwrap();
+        let listener = UnixListener::bind(front.socket()).unwrap();
+        open(&front.socket()).unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let serve = serve.clone();
+                thread::spawn(move || serve(stream));
+            }
+        });
+        front
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("front.sock")
+    }
+
+    /// Has a node go to the store this way.
+    fn redirect(&self, node: &Node, name: &str) {
+        let toml = format!(
+            "{NO_LIMITS}[cluster]\nurl = \"{}\"\nnode = \"{name}\"\nnodes = 3\nsecret = \"{SECRET}\"\n",
+            self.socket().display()
+        );
+        node.service().configure(&toml).unwrap();
+        run(node, &["reload"]);
+    }
+}
+
+/// Copies bytes, each a while after it came.
+fn copy(mut from: UnixStream, mut to: UnixStream, delay: &AtomicU64) {
+    let mut bytes = vec![0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        thread::sleep(Duration::from_millis(delay.load(Relaxed)));
+        if to.write_all(&bytes[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_slow_store_is_used_and_one_that_is_too_slow_or_read_only_is_told() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES, NO_LIMITS).unwrap();
+    let delay = Arc::new(AtomicU64::new(0));
+    let (socket, slow) = (redis.socket(), Arc::clone(&delay));
+    let front = Front::new(move |stream| {
+        let Ok(store) = UnixStream::connect(&socket) else {
+            return;
+        };
+        let (back, forth) = (stream.try_clone().unwrap(), store.try_clone().unwrap());
+        let delay = Arc::clone(&slow);
+        thread::spawn(move || copy(forth, back, &delay));
+        copy(stream, store, &slow);
+    });
+    front.redirect(&nodes[0], NAMES[0]);
+    let connected = || nodes[0].status().unwrap().connected;
+    wait_for("the store", &nodes[0], || connected() == Some(true));
+    delay.store(150, Relaxed);
+    run(&nodes[0], &["ban", "203.0.113.1", "--for", "1h"]);
+    for node in &nodes[1..] {
+        wait_for("a ban through a slow store", node, || bans(node) == 1);
+    }
+    run(&nodes[1], &["ban", "203.0.113.2", "--for", "1h"]);
+    wait_for("a ban of another node", &nodes[0], || bans(&nodes[0]) == 1);
+    assert_eq!(connected(), Some(true));
+    delay.store(2_500, Relaxed);
+    let took = wait_for("the loss", &nodes[0], || connected() == Some(false));
+    println!("a store that is too slow is told after {took:?}");
+    assert_eq!(bans(&nodes[0]), 1, "nothing opens");
+    delay.store(0, Relaxed);
+    wait_for("the store", &nodes[0], || connected() == Some(true));
+
+    redis.cli(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
+    for node in &nodes {
+        let status = || node.status().unwrap();
+        let took = wait_for("the loss", node, || status().connected == Some(false));
+        println!("a store that is read-only is told after {took:?}");
+        let is_told = || {
+            status()
+                .error
+                .is_some_and(|it| it.to_lowercase().contains("readonly"))
+        };
+        wait_for("why", node, is_told);
+    }
+    redis.cli(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    run(&nodes[2], &["unban", "203.0.113.1"]);
+    for node in &nodes {
+        wait_for("the end of a ban", node, || {
+            !run(node, &["list", "bans"]).contains("203.0.113.1 ")
+        });
+    }
+}
+
+#[test]
+fn a_store_that_talks_nonsense_changes_nothing() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
+    run(&nodes[1], &["ban", "203.0.113.1", "--for", "1h"]);
+    wait_for("the ban", &nodes[0], || bans(&nodes[0]) == 1);
+    let answers: [&[u8]; 5] = [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        // Of another kind, of a length that nobody has, nested without an end, and no answer at all.
+        b":1\r\n",
+        b"$99999999999\r\n",
+        b"*2147483647\r\n*2147483647\r\n*2147483647\r\n",
+        b"",
+    ];
+    for answer in answers {
+        let front = Front::new(move |mut stream| {
+            let mut bytes = [0; 4096];
+            while let Ok(1..) = stream.read(&mut bytes) {
+                if stream.write_all(answer).is_err() {
+                    return;
+                }
+            }
+        });
+        front.redirect(&nodes[0], NAMES[0]);
+        let text = String::from_utf8_lossy(answer);
+        let url = front.socket().display().to_string();
+        let took = wait_for("the loss", &nodes[0], || {
+            let status = nodes[0].status().unwrap();
+            status.url == url && status.connected == Some(false)
+        });
+        let error = nodes[0].status().unwrap().error;
+        println!("{text:?} is told after {took:?}: {error:?}");
+        assert_eq!(bans(&nodes[0]), 1, "nothing opens");
+    }
+}
+
+/// A message of node `edge-9` that has the secret, and nothing in it.
+fn message(directory: &Path, version: u8, sent: u64) -> Vec<u8> {
+    let mut message = b"RLC".to_vec();
+    message.push(version);
+    message.push(6);
+    message.extend(b"edge-9");
+    message.extend(1_u64.to_be_bytes());
+    message.push(1);
+    message.extend(sent.to_be_bytes());
+    message.extend([2, 0]);
+    let file = directory.join("message");
+    fs::write(&file, &message).unwrap();
+    let mut sign = Command::new("openssl");
+    sign.args(["dgst", "-sha256", "-hmac", SECRET, "-binary"]);
+    let signature = sign
+        .arg(file)
+        .stdout(Stdio::piped())
+        .output()
+        .unwrap()
+        .stdout;
+    assert_eq!(signature.len(), 32);
+    message.extend(signature);
+    message
+}
+
+#[test]
+fn messages_of_a_newer_release_of_another_time_and_cut_ones_are_refused() {
+    require_root!();
+    require_package!("redis-server");
+    require_command!("openssl");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..1], NO_LIMITS).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = u64::try_from(now.as_millis()).unwrap();
+    let fitting = message(directory.path(), 1, now);
+    let cut = &fitting[..fitting.len() - 1];
+    let refused = |label: &str| nodes[0].status().unwrap().refused.contains_key(label);
+    for (message, label, part) in [
+        (message(directory.path(), 2, now), "version", "edge-9"),
+        (
+            message(directory.path(), 1, now - 61_000),
+            "clock-apart",
+            "edge-9",
+        ),
+        (cut.to_vec(), "wrong-signature", "edge-9"),
+    ] {
+        redis.publish(&message).unwrap();
+        wait_for(label, &nodes[0], || refused(label));
+        let refusal = nodes[0].status().unwrap().refusal.unwrap();
+        println!("{refusal}");
+        assert!(refusal.contains(part), "{refusal}");
+    }
+    // What fits is taken: its node is one of those that are known.
+    let knows = || run(&nodes[0], &["cluster", "nodes"]).contains("edge-9");
+    assert!(!knows());
+    redis.publish(&fitting).unwrap();
+    wait_for("the node", &nodes[0], knows);
+}
+
+#[test]
+fn ten_thousand_bans_are_on_all_nodes_at_once() {
+    const BANS: usize = 10_000;
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES, NO_LIMITS).unwrap();
+    let file = nodes[0].service().path("bans.txt");
+    let mut text = String::new();
+    for number in 0..BANS {
+        writeln!(text, "198.18.{}.{}", number / 250, number % 250).unwrap();
+    }
+    fs::write(&file, text).unwrap();
+    let named = format!("@{}", file.display());
+    let began = Instant::now();
+    run(&nodes[0], &["ban", "--for", "1h", &named]);
+    let typed = began.elapsed();
+    let mut took = Duration::ZERO;
+    for node in &nodes[1..] {
+        wait_for("all bans", node, || bans(node) == BANS);
+        took = began.elapsed();
+    }
+    println!(
+        "{BANS} bans: the command took {typed:?}, and all nodes had them {:?} later",
+        took.checked_sub(typed).unwrap_or_default()
+    );
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let began = Instant::now();
+    run(&nodes[1], &["unban", &named]);
+    let typed = began.elapsed();
+    for node in &nodes {
+        wait_for("no ban", node, || {
+            bans(node) == 0 && !run(node, &["list", "bans"]).contains("198.18.")
+        });
+    }
+    let took = began.elapsed().checked_sub(typed).unwrap_or_default();
+    println!("and their ends {took:?} after a command of {typed:?}");
+}

@@ -1,0 +1,191 @@
+//! Limits of all nodes together, in pairs: those of the node, of a prefix, of a class and of a source, of a named policy and set at runtime. Two
+//! daemons, a real Redis, packets to both.
+
+use std::{
+    ops::Range,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{
+    Frame,
+    cluster::{Node, Rates, admitted_for, set_load, started, under_load, wait_for_all},
+    redis::Redis,
+    require_package, require_root,
+};
+
+const NAMES: [&str; 2] = ["edge-1", "edge-2"];
+/// Shares have followed a load after this time.
+const SETTLED: Duration = Duration::from_secs(2);
+const COUNTED: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a source sends: its last two bytes, its class, and how many of the frames are such ones.
+#[derive(Clone, Copy)]
+struct Sent(u16, Class, usize);
+
+#[derive(Clone, Copy)]
+enum Class {
+    Udp,
+    Tcp,
+}
+
+fn frames(sent: &[Sent]) -> Vec<Vec<u8>> {
+    let frames = sent.iter().map(|Sent(source, class, times)| {
+        let [high, low] = source.to_be_bytes();
+        let frame = Frame::ethernet().ipv4([198, 18, high, low].into());
+        let frame = match class {
+            Class::Udp => frame.udp(53),
+            Class::Tcp => frame.tcp(80, 0x10),
+        };
+        vec![frame.pad_to(70).build(); *times]
+    });
+    frames.collect::<Vec<_>>().concat()
+}
+
+/// A busy machine has reports come late, and each costs a part of the limit for a period.
+fn about(limit: f64) -> Range<f64> {
+    0.88 * limit..1.07 * limit
+}
+
+#[track_caller]
+fn check(what: &str, sum: f64, expected: &Range<f64>) {
+    println!("{what}: {sum:.0} a second");
+    assert!(expected.contains(&sum), "{what}: {sum}, not {expected:?}");
+}
+
+fn total(rates: &Rates) -> f64 {
+    rates.packets.iter().sum()
+}
+
+/// What the nodes admit of so much. The second is asked for little: with the limit divided by the nodes, they would admit some 60 % of it.
+fn rates(nodes: &[Node], sent: &[Sent], load: [u32; 2]) -> Rates {
+    under_load(nodes, &frames(sent), || {
+        set_load(nodes, &load);
+        thread::sleep(SETTLED);
+        admitted_for(nodes, COUNTED)
+    })
+}
+
+/// What nodes with such limits admit.
+fn admitted(limits: &str, sent: &[Sent], load: [u32; 2]) -> Rates {
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES, limits).unwrap();
+    rates(&nodes, sent, load)
+}
+
+#[test]
+fn the_node_and_a_class_of_a_source_are_limited_together() {
+    require_root!();
+    require_package!("redis-server");
+    let limits = r#"
+        [node]
+        limits = [{ packets = 900, per = "1s", scope = "cluster" }]
+        [policy.default]
+        limits = [{ packets = 200, per = "1s", match = "udp", scope = "cluster" }]
+    "#;
+    // Each has a limit for its UDP, and what one sends of TCP has the rest of the node's.
+    let sent = [Sent(1, Class::Udp, 1), Sent(2, Class::Udp, 1)];
+    let udp = admitted(limits, &sent, [4_000, 100]);
+    check("one class", udp.by_source[&1], &about(200.0));
+    check("of another source", udp.by_source[&2], &about(200.0));
+    let sent = [Sent(1, Class::Udp, 1), Sent(2, Class::Tcp, 3)];
+    let both = admitted(limits, &sent, [6_000, 200]);
+    check("the node", total(&both), &about(900.0));
+    assert!(both.by_source[&1] < 215.0, "{both:?}");
+}
+
+#[test]
+fn a_prefix_and_its_sources_are_limited_together() {
+    require_root!();
+    require_package!("redis-server");
+    let limits = r#"
+        [aggregate]
+        ipv4 = [{ prefix = 24, packets = 600, per = "1s", scope = "cluster" }]
+        [policy.default]
+        limits = [{ packets = 300, per = "1s", scope = "cluster", share = "proportional" }]
+    "#;
+    let sent: Vec<Sent> = (1..=6).map(|last| Sent(last, Class::Udp, 1)).collect();
+    // Another prefix has a limit of its own, and of it one source.
+    let sent = [&sent[..], &[Sent((7 << 8) + 1, Class::Udp, 1)]].concat();
+    let rates = admitted(limits, &sent, [7_000, 140]);
+    let other = rates.by_source[&((7 << 8) + 1)];
+    check("one source", other, &about(300.0));
+    check("the prefix", total(&rates) - other, &about(600.0));
+}
+
+#[test]
+fn a_named_policy_shares_a_fixed_window_a_sliding_one_and_a_log() {
+    require_root!();
+    require_package!("redis-server");
+    let limits = r#"
+        [policy.default]
+        limits = [{ packets = 500, per = "1s", algorithm = "sliding-window", scope = "cluster" }]
+        [policy.guests]
+        sources = ["198.18.1.0/24"]
+        limits = [
+          { packets = 400, per = "1s", match = "udp", scope = "cluster" },
+          { packets = 100, per = "1s", algorithm = "sliding-log", match = "tcp", scope = "cluster" },
+        ]
+    "#;
+    let guest = (1 << 8) + 1;
+    let sent = [
+        Sent(1, Class::Udp, 1),
+        Sent(guest, Class::Udp, 1),
+        Sent(guest + 1, Class::Tcp, 1),
+    ];
+    let rates = admitted(limits, &sent, [7_500, 60]);
+    check("a sliding window", rates.by_source[&1], &about(500.0));
+    check("a class", rates.by_source[&guest], &about(400.0));
+    check("a log", rates.by_source[&(guest + 1)], &about(100.0));
+}
+
+#[test]
+fn limits_that_are_set_at_runtime_are_shared_and_survive_a_restart() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let limits = "[policy.default]\nlimits = []\n";
+    let nodes = started(&redis, &NAMES, limits).unwrap();
+    let set = |more: &[&str]| {
+        let set = ["limit", "set", "--prefix", "198.18.0.0/24", "--per", "1s"];
+        let arguments = [&set[..], &["--packets", "800"], more].concat();
+        nodes[0].service().rlctl(&arguments).unwrap()
+    };
+    let alone = set(&["--scope", "cluster"]);
+    assert!(alone.stderr.contains("on all of them"), "{alone:?}");
+    let bucket = ["--scope", "cluster", "--cluster", "--algorithm"];
+    let bucket = set(&[&bucket[..], &["token-bucket"]].concat());
+    assert!(bucket.stderr.contains("sliding-window"), "{bucket:?}");
+    let said = set(&["--scope", "cluster", "--cluster"]);
+    assert!(
+        said.stdout.contains("shared by all nodes") && said.stdout.contains("on all nodes"),
+        "{said:?}"
+    );
+    let sent = [Sent(1, Class::Udp, 1)];
+    let is_there = |node: &Node| {
+        let list = node.service().rlctl_ok(&["limit", "list"]).unwrap();
+        list.contains("shared by all nodes")
+    };
+    let wait = || {
+        let deadline = Instant::now() + PATIENCE;
+        while !nodes.iter().all(is_there) {
+            assert!(Instant::now() < deadline, "it is not on all nodes");
+            thread::sleep(Duration::from_millis(50));
+        }
+        wait_for_all(&nodes).unwrap();
+    };
+    wait();
+    let first = rates(&nodes, &sent, [6_000, 100]);
+    check("set at runtime", total(&first), &about(800.0));
+    nodes[1].service().stop("-TERM").unwrap();
+    nodes[1].service().start().unwrap();
+    wait();
+    let again = rates(&nodes, &sent, [100, 6_000]);
+    check("after a restart", total(&again), &about(800.0));
+    // Two nodes cannot share 1 packet, so a configuration of more nodes than it has packets is refused while it holds.
+    let one = ["limit", "set", "--packets", "1", "--per", "1s"];
+    let one = [&one[..], &["--scope", "cluster", "--cluster"]].concat();
+    let one = nodes[0].service().rlctl(&one).unwrap();
+    assert!(one.stderr.contains("write at least 2"), "{one:?}");
+}

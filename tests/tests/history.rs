@@ -1,0 +1,159 @@
+//! What packets came is kept over a restart, answered exactly, and lost where its file is damaged, with nothing else.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{Frame, Lab, lab::Sender, require_command, require_root, service::Service};
+use serde_json::Value;
+
+const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+const PATIENCE: Duration = Duration::from_secs(30);
+const TOML: &str = r#"
+[policy.default]
+limits = [{ packets = 3, per = "1h" }]
+[policy.partner]
+sources = ["198.51.100.0/24"]
+limits = [{ packets = 10, per = "1h" }]
+[metrics]
+listen = "127.0.0.1:9798"
+dashboard = true
+"#;
+
+#[test]
+fn the_history_equals_the_counters_over_a_restart() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    wait_for_points(&service);
+    send(&lab, 40);
+    wait_for_packets(&service, 30);
+    service.stop("-TERM").unwrap();
+    send(&lab, 7);
+    service.start().unwrap();
+    send(&lab, 5);
+    wait_for_packets(&service, 42);
+    let history = history(&service, &["--step", "1s"]);
+    assert_eq!(sum(&history, "verdicts", "limited"), 42);
+    assert_eq!(sum(&history, "verdicts", "conforming"), 10);
+    assert_eq!(sum(&history, "policies", "partner"), 52);
+    let verdicts = history["verdicts"].as_array().unwrap();
+    let limited = verdicts.iter().find(|it| it["reason"] == "limited");
+    let bytes = limited.unwrap()["bytes"].as_array().unwrap().iter();
+    let bytes: u64 = bytes.filter_map(Value::as_u64).sum();
+    assert_eq!(bytes, 42 * 60);
+    let table = service.rlctl_ok(&["history", "--since", "1h"]).unwrap();
+    assert!(table.contains("limited"), "{table}");
+    let status: Value = json(&service, &["status", "--json"]);
+    assert_eq!(status["history"]["errors"], 0, "{status}");
+    assert_eq!(status["history"]["keep_seconds"], 30 * 24 * 3600);
+}
+
+#[test]
+fn a_file_that_is_damaged_or_cannot_be_made_stops_nothing_else() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    service.stop("-TERM").unwrap();
+    let file = service.path("state/history.db");
+    assert!(file.exists());
+    fs::write(&file, [7; 9000]).unwrap();
+    service.start().unwrap();
+    service
+        .wait_for_log("the history of packets is damaged, and begins anew")
+        .unwrap();
+    wait_for_points(&service);
+    service.stop("-TERM").unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(service.path(&format!("state/history.db{suffix}")));
+    }
+    fs::create_dir(&file).unwrap();
+    service.start().unwrap();
+    send(&lab, 40);
+    wait_for(|| {
+        let status = json(&service, &["status", "--json"]);
+        let troubles = status["troubles"].as_array().cloned().unwrap_or_default();
+        troubles.iter().any(|it| it["what"] == "history")
+    });
+    fs::remove_dir(&file).unwrap();
+    wait_for_packets(&service, 30);
+}
+
+#[test]
+fn it_is_read_over_the_network_where_the_dashboard_is_and_can_be_switched_off() {
+    require_root!();
+    require_command!("curl");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    wait_for_points(&service);
+    let get = |path: &str| {
+        let mut curl = service.inside(Path::new("curl"));
+        let url = format!("http://127.0.0.1:9798{path}");
+        curl.args(["--silent", "--max-time", "10", &url]);
+        let output = curl.output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    assert_eq!(get("/v1/history")["step_seconds"], 5);
+    let refused = get("/v1/history?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z");
+    assert_eq!(refused["detail"], "`from` is not before `to`", "{refused}");
+    service
+        .configure(&format!("{TOML}[history]\nkeep = false\n"))
+        .unwrap();
+    let said = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(said.contains("history: 30d -> off"), "{said}");
+    wait_for(|| {
+        let said = service.rlctl(&["history"]).unwrap();
+        said.stderr.contains("no history is kept")
+    });
+}
+
+fn send(lab: &Lab, packets: usize) {
+    let sender = Sender::new(&lab.far).unwrap();
+    let frame = Frame::ethernet().ipv4(NOISY).udp(53).pad_to(60).build();
+    for _ in 0..packets {
+        sender.send(&frame).unwrap();
+    }
+}
+
+/// Waits until a second was counted: what came before the first sample is not known.
+fn wait_for_points(service: &Service) {
+    wait_for(|| {
+        let history = history(service, &[]);
+        let observed = history["observed_seconds"].as_array().cloned();
+        observed.unwrap_or_default().iter().any(|it| *it != 0)
+    });
+}
+
+fn wait_for_packets(service: &Service, limited: u64) {
+    wait_for(|| sum(&history(service, &[]), "verdicts", "limited") == limited);
+}
+
+fn wait_for(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it does not come");
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn sum(history: &Value, of: &str, name: &str) -> u64 {
+    let all = history[of].as_array().cloned().unwrap_or_default();
+    let own = all
+        .iter()
+        .filter(|it| it["reason"] == name || it["policy"] == name);
+    let points = own.flat_map(|it| it["packets"].as_array().unwrap().clone());
+    points.filter_map(|it| it.as_u64()).sum()
+}
+
+fn history(service: &Service, more: &[&str]) -> Value {
+    let said = service.rlctl(&[&["history", "--json"], more].concat());
+    serde_json::from_str(&said.unwrap().stdout).unwrap_or_default()
+}
+
+fn json(service: &Service, words: &[&str]) -> Value {
+    serde_json::from_str(&service.rlctl(words).unwrap().stdout).unwrap()
+}

@@ -1,0 +1,184 @@
+//! `rlctl --json`: what each verb prints fits its schema, that of the API or the one of `rlctl`.
+
+use std::{fs, path::Path};
+
+use ratelimit_core::api::openapi;
+use ratelimit_tests::{Lab, require_root, service::Service};
+use serde_json::{Deserializer, Value, json};
+
+const CONFIG: &str = r#"
+[policy.default]
+limits = [{ packets = 100, per = "1s" }]
+[policy.partner]
+sources = ["203.0.113.0/24"]
+limits = [{ packets = 7, per = "1m", algorithm = "sliding-window" }]
+"#;
+const FETCH: &str =
+    "[list.none]\nurl = \"https://localhost:1/none\"\nfile = \"/nonexistent/none.txt\"\n";
+
+/// In this order, on one daemon. A verb prints what the API answers.
+const ANSWERS: &[(&str, &str, &str)] = &[
+    ("status", "get", "/v1/status"),
+    ("status --maps", "get", "/v1/status"),
+    (
+        "ban 198.51.100.7 --for 1h --reason scan",
+        "post",
+        "/v1/bans",
+    ),
+    ("list bans", "get", "/v1/bans"),
+    ("unban 198.51.100.7", "delete", "/v1/bans"),
+    (
+        "ban 198.51.100.8 --program sshd",
+        "post",
+        "/v1/bans/program",
+    ),
+    (
+        "unban --within 198.51.100.0/24",
+        "delete",
+        "/v1/bans/matching",
+    ),
+    ("allow add 192.0.2.7 --for 1h", "post", "/v1/allows"),
+    ("allow list", "get", "/v1/allows"),
+    ("list allows", "get", "/v1/allows"),
+    ("allow rm 192.0.2.7", "delete", "/v1/allows"),
+    (
+        "limit set --packets 5 --per 1s --prefix 192.0.2.9 --for 2h",
+        "post",
+        "/v1/limits",
+    ),
+    ("limit list", "get", "/v1/limits"),
+    ("list limits", "get", "/v1/limits"),
+    ("limit rm --prefix 192.0.2.9", "delete", "/v1/limits"),
+    ("import $DIR/list.txt --list drop", "post", "/v1/import"),
+    ("lists", "get", "/v1/lists"),
+    ("lists rm drop", "delete", "/v1/lists"),
+    ("check 198.51.100.7", "get", "/v1/check/{address}"),
+    (
+        "check 203.0.113.9 --proto udp --dport 53",
+        "get",
+        "/v1/check/{address}",
+    ),
+    ("top", "get", "/v1/top"),
+    ("stats", "get", "/v1/stats"),
+    ("history", "get", "/v1/history"),
+    ("events --only changes", "get", "/v1/events"),
+    ("protected", "get", "/v1/protected"),
+    ("config show", "get", "/v1/config"),
+    ("reload --dry-run", "post", "/v1/diff"),
+    ("diff $DIR/other.toml", "post", "/v1/diff"),
+    ("reload", "post", "/v1/reload"),
+    ("apply $DIR/other.toml --confirm 10m", "post", "/v1/apply"),
+    ("rollback", "post", "/v1/rollback"),
+    ("pass-all on --for 5m", "post", "/v1/pass-all"),
+    ("pass-all off", "post", "/v1/pass-all"),
+    ("detach", "post", "/v1/detach"),
+];
+
+/// A verb prints what `rlctl` found, by the name of its schema.
+const OWN: &[(&str, &str)] = &[
+    ("config check $DIR/config.toml", "config check"),
+    ("config check $DIR/wrong.toml", "config check"),
+    ("lists fetch --config $DIR/fetch.toml", "lists fetch"),
+    ("doctor lo", "doctor"),
+    (
+        "support $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",
+        "support",
+    ),
+    ("capture -w $DIR/new.pcapng --count 1 --for 1s", "capture"),
+    ("top --batch -n 2 --delay 100ms", "top --batch"),
+    ("stats --watch 100ms --count 2", "stats --watch"),
+    (
+        "simulate $DIR/some.pcap --config $DIR/detection.toml --compare $DIR/config.toml",
+        "simulate",
+    ),
+    ("config check $DIR/none.toml", "config check"),
+    // Too little was seen.
+    ("suggest", "error"),
+    ("ban nobody", "error"),
+];
+
+#[test]
+fn each_document_fits_its_schema() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    write_files(&service);
+    let own = OWN.iter().map(|(words, name)| (words, own(name)));
+    let answers = ANSWERS.iter();
+    let answers = answers.map(|(words, method, path)| (words, of_api(method, path)));
+    let faults: Vec<String> = own
+        .chain(answers)
+        .flat_map(|(words, schema)| faults(&service, words, &schema))
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn write_files(service: &Service) {
+    let write = |name: &str, bytes: &[u8]| fs::write(service.path(name), bytes).unwrap();
+    let config = fs::read_to_string(service.config()).unwrap();
+    write("list.txt", b"203.0.114.0/24\n2001:db8:7::/48\n");
+    write(
+        "other.toml",
+        config.replace("packets = 7", "packets = 8").as_bytes(),
+    );
+    write("wrong.toml", b"[policy.default]\nlimit = []\n[nothing]\n");
+    write("fetch.toml", format!("{config}{FETCH}").as_bytes());
+    write(
+        "detection.toml",
+        format!("{config}[detection]\n").as_bytes(),
+    );
+    // The head of a capture of Ethernet frames, and a frame of 14 zeroes.
+    let mut capture = b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00".to_vec();
+    capture.extend([0; 8]);
+    capture.extend([0, 0, 1, 0, 1, 0, 0, 0]);
+    capture.extend([0, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 14, 0, 0, 0]);
+    capture.extend([0; 14]);
+    write("some.pcap", &capture);
+}
+
+/// What does not fit a schema in the documents that a command line prints.
+fn faults(service: &Service, line: &str, schema: &Value) -> Vec<String> {
+    let directory = service.path("");
+    let directory = directory.to_str().unwrap().trim_end_matches('/');
+    let words: Vec<String> = line
+        .split(' ')
+        .chain(["--json"])
+        .map(|word| word.replace("$DIR", directory))
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let said = service.rlctl(&words).unwrap();
+    let text = if said.stdout.is_empty() {
+        &said.stderr
+    } else {
+        &said.stdout
+    };
+    let documents: Vec<Value> = Deserializer::from_str(text)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .unwrap_or_else(|error| panic!("{line}: {error}: {said:?}"));
+    assert!(!documents.is_empty(), "{line}: {said:?}");
+    let validator = jsonschema::options()
+        .should_validate_formats(true)
+        .build(schema)
+        .unwrap();
+    let faults = documents.iter().flat_map(|document| {
+        let errors = validator.iter_errors(document);
+        errors.map(move |error| format!("{line}: {} {error}: {document}", error.instance_path()))
+    });
+    faults.collect()
+}
+
+fn of_api(method: &str, path: &str) -> Value {
+    let document = openapi::document();
+    let content = &document["paths"][path][method]["responses"]["200"]["content"];
+    let schema = content.as_object().unwrap().values().next().unwrap()["schema"].clone();
+    json!({ "allOf": [schema], "components": document["components"] })
+}
+
+fn own(name: &str) -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/rlctl.schema.json");
+    let all: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert!(all["$defs"][name].is_object(), "{name}");
+    let reference = format!("#/$defs/{}", name.replace(' ', "%20"));
+    json!({ "$ref": reference, "$defs": all["$defs"] })
+}

@@ -1,0 +1,217 @@
+//! `next`: what passes goes on to the XDP program of somebody else, and what is dropped does not.
+
+use std::{
+    net::Ipv4Addr,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{
+    Frame, Lab,
+    foreign::{Answer, Pin},
+    lab::{INTERFACE, Receiver, Sender},
+    require_command, require_root,
+    service::Service,
+};
+
+const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+const FILTERED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
+/// How long a frame takes at most.
+const LATE: Duration = Duration::from_millis(500);
+const POLICY: &str = "[policy.default]\nlimits = []\n";
+
+/// What becomes of a packet that was sent to the interface.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Fate {
+    /// The stack has it.
+    Passed,
+    /// It came back.
+    Returned,
+    /// Nobody has seen it.
+    Dropped,
+}
+
+#[test]
+fn what_passes_goes_on_and_what_is_dropped_does_not() {
+    require_root!();
+    let next = Pin::answering(Answer::Return, false).unwrap();
+    let lab = lab();
+    let mut service = Service::started(&lab, &with_next(&next, "")).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let expect = |step: &str, fates: [Fate; 2]| {
+        assert_eq!([BANNED, FREE].map(|it| fate(&lab, it)), fates, "{step}");
+    };
+    expect("as it is", [Fate::Dropped, Fate::Returned]);
+    service
+        .rlctl_ok(&["pass-all", "on", "--for", "1m"])
+        .unwrap();
+    expect("everything passes", [Fate::Returned, Fate::Returned]);
+    service.rlctl_ok(&["pass-all", "off"]).unwrap();
+    service.stop("-KILL").unwrap();
+    expect("no daemon", [Fate::Dropped, Fate::Returned]);
+    service.start().unwrap();
+    expect("the next daemon", [Fate::Dropped, Fate::Returned]);
+    reload(
+        &service,
+        &with_next(&next, "").replace("limits", "observe = true\nlimits"),
+    );
+    expect("a dry run of the policy", [Fate::Dropped, Fate::Returned]);
+    reload(
+        &service,
+        &format!("observe = true\n{}", with_next(&next, "")),
+    );
+    expect("a dry run", [Fate::Returned, Fate::Returned]);
+    reload(&service, POLICY);
+    expect("no next program", [Fate::Dropped, Fate::Passed]);
+    let other = Pin::answering(Answer::Pass, false).unwrap();
+    reload(&service, &with_next(&other, ""));
+    expect("another one", [Fate::Dropped, Fate::Passed]);
+    reload(&service, &with_next(&next, ""));
+    expect("the first again", [Fate::Dropped, Fate::Returned]);
+}
+
+#[test]
+fn frames_of_several_buffers_go_on_too() {
+    require_root!();
+    let next = Pin::answering(Answer::Return, true).unwrap();
+    let lab = lab();
+    let service = Service::started(&lab, &with_next(&next, "jumbo = true\n")).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let fates = [BANNED, FREE].map(|it| fate(&lab, it));
+    assert_eq!(fates, [Fate::Dropped, Fate::Returned]);
+}
+
+/// xdp-filter drops a source behind ours, which goes on to drop its own, and passes the others on.
+#[test]
+fn xdp_filter_gets_what_passes() {
+    require_root!();
+    require_command!("xdp-loader");
+    require_command!("bpftool");
+    let next = Pin::xdp_filter().unwrap();
+    filter(&next, FILTERED);
+    let lab = lab();
+    let service = Service::started(&lab, &with_next(&next, "")).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let fates = [BANNED, FILTERED, FREE].map(|it| fate(&lab, it));
+    assert_eq!(fates, [Fate::Dropped, Fate::Dropped, Fate::Passed]);
+    // Ours has not seen it as dropped.
+    let stats = service.rlctl_ok(&["--json", "stats"]).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    let rows = stats.as_array().unwrap().iter();
+    let dropped = rows.filter(|row| row["action"] == "drop");
+    let dropped: u64 = dropped.map(|row| row["packets"].as_u64().unwrap()).sum();
+    assert_eq!(dropped, 1, "{stats}");
+}
+
+#[test]
+fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
+    require_root!();
+    require_command!("bpftool");
+    let lab = lab();
+    let service = Service::started(&lab, POLICY).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let frags = Pin::answering(Answer::Return, true).unwrap();
+    let whole = Pin::answering(Answer::Return, false).unwrap();
+    let ours = Pin::vacant();
+    let run = "bpftool -j net show dev \"$1\" | grep -o '\"id\":[0-9]*' | head -1 | cut -d: -f2";
+    let mut shell = service.inside(std::path::Path::new("sh"));
+    let id = shell.args(["-c", run, "sh", INTERFACE]).output().unwrap();
+    let id = String::from_utf8(id.stdout).unwrap();
+    let pin = ["prog", "pin", "id", id.trim(), ours.text()];
+    assert!(
+        Command::new("bpftool")
+            .args(pin)
+            .status()
+            .unwrap()
+            .success()
+    );
+    for (next, more, expected) in [
+        (&Pin::vacant(), "", "there is no program at"),
+        (
+            &frags,
+            "",
+            "takes frames of several buffers (`xdp.frags`), and ours does not",
+        ),
+        (
+            &whole,
+            "jumbo = true\n",
+            "takes no frames of several buffers",
+        ),
+        (&ours, "", "is ratelimit itself"),
+    ] {
+        service.configure(&with_next(next, more)).unwrap();
+        let said = service.rlctl(&["reload"]).unwrap();
+        let said = format!("{}{}", said.stdout, said.stderr);
+        assert!(said.contains(expected), "{said}");
+        let fates = [BANNED, FREE].map(|it| fate(&lab, it));
+        assert_eq!(fates, [Fate::Dropped, Fate::Passed], "{expected}");
+    }
+    reload(&service, &with_next(&whole, ""));
+    assert_eq!(fate(&lab, FREE), Fate::Returned);
+    // The program of before keeps its next one too.
+    service
+        .configure(&with_next(&whole, "jumbo = true\n"))
+        .unwrap();
+    service.rlctl(&["reload"]).unwrap();
+    assert_eq!(fate(&lab, FREE), Fate::Returned);
+}
+
+/// A veth interface takes what its peer returns only where it has a program of its own.
+fn lab() -> Lab {
+    let lab = Lab::new().unwrap();
+    let pass = Pin::answering(Answer::Pass, false).unwrap();
+    let attach = ["link", "set", "dev", INTERFACE, "xdpdrv", "pinned"];
+    // Not `ip -netns`, which hides the bpffs.
+    let attached = || Command::new("ip").args(attach).arg(pass.path()).status();
+    assert!(lab.far.enter(attached).unwrap().success());
+    lab
+}
+
+fn with_next(next: &Pin, more: &str) -> String {
+    format!(
+        "{POLICY}[[interface]]\nname = \"{INTERFACE}\"\nnext = \"{}\"\n{more}",
+        next.text()
+    )
+}
+
+fn reload(service: &Service, toml: &str) {
+    service.configure(toml).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+}
+
+fn fate(lab: &Lab, source: Ipv4Addr) -> Fate {
+    let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
+    let mut here = Receiver::new(&lab.near).unwrap();
+    let mut back = Receiver::new(&lab.far).unwrap();
+    Sender::new(&lab.far).unwrap().send(&frame).unwrap();
+    let start = Instant::now();
+    while start.elapsed() < LATE {
+        for (receiver, fate) in [(&mut here, Fate::Passed), (&mut back, Fate::Returned)] {
+            while let Some(frame) = receiver.next(Duration::ZERO).unwrap() {
+                if frame.get(26..30) == Some(&source.octets()) {
+                    return fate;
+                }
+            }
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Fate::Dropped
+}
+
+/// Lets xdp-filter drop a source, in the map of its program.
+fn filter(pin: &Pin, source: Ipv4Addr) {
+    /// `MAP_FLAG_SRC` of xdp-filter.
+    const OF_SOURCE: u8 = 1;
+    let key: Vec<String> = source.octets().iter().map(u8::to_string).collect();
+    let script = format!(
+        "set -e; for id in $(bpftool -j prog show pinned {} | grep -o '\"map_ids\":[^]]*' | tr -dc '0-9,' | tr , ' '); do \
+         if bpftool map show id $id | grep -q filter_ipv4; then \
+         bpftool map update id $id key {} value {OF_SOURCE} 0 0 0 0 0 0 0; fi; done",
+        pin.text(),
+        key.join(" "),
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}

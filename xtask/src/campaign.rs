@@ -1,0 +1,46 @@
+//! `cargo xtask campaign`: failures of a cluster under traffic, at random moments.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::{process, setup, workspace};
+
+/// Plays failures of a cluster under traffic, at random moments
+///
+/// Three daemons with a real Redis share a limit, and one source sends ten times as much. Redis is killed, frozen, filled, flushed and
+/// restarted, a node cut off, and a daemon killed. The exit code is success only when all nodes together admit no more than the bound each
+/// time, and no ban opens.
+#[derive(Args)]
+pub struct Arguments {
+    /// How many failures, each with a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    seeds: u64,
+    /// The first seed: the same one is the same failure
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    from: u64,
+}
+
+/// Plays them. The exit code is that of the program that does.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    setup::demo()?;
+    setup::redis()?;
+    let packages = ["ratelimit-daemon", "rlctl", "ratelimit-tests"];
+    let packages = packages.iter().flat_map(|name| ["--package", name]);
+    let bins = ["ratelimitd", "rlctl", "campaign"];
+    let bins = bins.iter().flat_map(|name| ["--bin", name]);
+    let mut build = process::cargo();
+    process::run(build.arg("build").args(packages).args(bins))?;
+    process::status(&mut play(arguments)?).map(process::exit_code)
+}
+
+/// Loading BPF is for root; building was not.
+fn play(arguments: &Arguments) -> Result<Command> {
+    let binary = workspace::target_dir().join("debug/campaign");
+    let mut command = process::as_root(&binary.to_string_lossy())?;
+    command.current_dir(workspace::root());
+    command.args(["--seeds", &arguments.seeds.to_string()]);
+    command.args(["--from", &arguments.from.to_string()]);
+    Ok(command)
+}
