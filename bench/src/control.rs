@@ -29,7 +29,7 @@ use crate::{
 const MILLION: usize = 1_000_000;
 /// Programs that ban over the API at the same time.
 const CLIENTS: [u32; 3] = [1, 16, 64];
-/// Bans one by one, and those of them whose time is told.
+/// Bans one by one, and those of them whose time is given.
 const SINGLE: u32 = 100_000;
 const TIMED: usize = 1_000;
 /// How long the kernel frees a list of a million at most.
@@ -63,7 +63,7 @@ pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
     timed("a list of a million addresses, file to kernel", || {
         installation.reload()
     })?;
-    tell_memory("a million entries of a list", before)?;
+    report_memory("a million entries of a list", before)?;
     seconds("a second of comparing a million entries", &mut installation)?;
     write(&file, &second)?;
     replace(object, &mut installation)?;
@@ -79,7 +79,7 @@ fn bans(lab: &Lab, mut installation: Installation) -> Result<()> {
     timed("a million bans in one request", || {
         installation.ban(prefixes, 86_400.0)
     })?;
-    tell_memory("a million bans", before)?;
+    report_memory("a million bans", before)?;
     installation.stop();
     timed("a start with a million bans that the kernel holds", || {
         installation.start(lab)
@@ -113,7 +113,7 @@ fn singles(installation: &mut Installation) -> Result<()> {
             nanos.push(before.elapsed().as_nanos());
         }
     }
-    tell_time("100,000 bans one by one", start)?;
+    report_time("100,000 bans one by one", start)?;
     nanos.sort_unstable();
     println!(
         "one ban: median {} us, 99 % within {} us",
@@ -158,7 +158,7 @@ fn replace(object: &[u8], installation: &mut Installation) -> Result<()> {
         is_done.store(true, Relaxed);
         let (median, slowest, of_packets) = packets.join().expect("it does not panic")?;
         let cpu = process_nanos()? - start.1 - of_packets;
-        tell("a list of a million replaced by another", wall, cpu);
+        report("a list of a million replaced by another", wall, cpu);
         println!(
             "meanwhile a packet took {median:.0} ns, in the slowest {BATCH} of them {slowest:.0} ns"
         );
@@ -169,17 +169,17 @@ fn replace(object: &[u8], installation: &mut Installation) -> Result<()> {
 fn timed<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let start = (Instant::now(), process_nanos()?);
     let answer = work().with_context(|| what.to_owned())?;
-    tell_time(what, start)?;
+    report_time(what, start)?;
     Ok(answer)
 }
 
-fn tell_time(what: &str, start: (Instant, f64)) -> Result<()> {
-    tell(what, start.0.elapsed(), process_nanos()? - start.1);
+fn report_time(what: &str, start: (Instant, f64)) -> Result<()> {
+    report(what, start.0.elapsed(), process_nanos()? - start.1);
     Ok(())
 }
 
 /// The time on the clock, and what CPUs spent on it: other programs may have had the rest, and several threads worked at a time.
-fn tell(what: &str, wall: Duration, cpu_nanos: f64) {
+fn report(what: &str, wall: Duration, cpu_nanos: f64) {
     let (wall, cpu) = (wall.as_secs_f64(), cpu_nanos / 1e9);
     println!("{what}: {wall:.2} s, {cpu:.2} s on CPUs");
 }
@@ -188,7 +188,7 @@ fn process_nanos() -> Result<f64> {
     cpu_nanos(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-fn tell_memory(what: &str, before: u64) -> Result<()> {
+fn report_memory(what: &str, before: u64) -> Result<()> {
     let more = resident_bytes()?.saturating_sub(before) >> 20;
     println!("{what}: {more} MiB more in this process");
     Ok(())

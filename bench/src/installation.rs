@@ -131,7 +131,7 @@ impl Installation {
         answer
     }
 
-    /// Serves the control API while `work` runs, which is told the socket.
+    /// Serves the control API while `work` runs, which gets the socket.
     pub fn serve<T>(&mut self, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
         let directory = self.directory.path().to_owned();
         let socket = directory.join("control.sock");

@@ -75,7 +75,7 @@ pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
 
 /// Bans while nothing else happens, and while the busiest sources are read again and again.
 fn bans_beside(store: Store, running: &Running) -> Result<()> {
-    let tell = |when: &str, first| -> Result<()> {
+    let report = |when: &str, first| -> Result<()> {
         let [median, most, slowest] = bans(running, first)?;
         println!(
             "{}: one ban {when}: median {median} us, 99 % within {most} us, the slowest {slowest} us",
@@ -83,7 +83,7 @@ fn bans_beside(store: Store, running: &Running) -> Result<()> {
         );
         Ok(())
     };
-    tell("with a million sources", FIRST)?;
+    report("with a million sources", FIRST)?;
     let is_done = &AtomicBool::new(false);
     thread::scope(|scope| {
         let reads = scope.spawn(|| {
@@ -92,7 +92,7 @@ fn bans_beside(store: Store, running: &Running) -> Result<()> {
             }
             anyhow::Ok(())
         });
-        let answer = tell("while the 100 busiest of them are read", FIRST + (1 << 16));
+        let answer = report("while the 100 busiest of them are read", FIRST + (1 << 16));
         is_done.store(true, Relaxed);
         reads.join().expect("it does not panic")?;
         answer

@@ -43,10 +43,12 @@ impl NewSources {
         match (self, store) {
             (Self::Default, _) | (Self::Ample, Store::Compact) => "",
             (Self::Ample, Store::Lru) => {
-                "new_sources = { count = 16_777_215, per = \"1s\", beyond = \"pass\" }"
+                "new_sources = { count = 16_777_215, per = \"1s\", over_budget = \"pass\" }"
             }
             (Self::Unlimited, _) => "new_sources = \"unlimited\"",
-            (Self::Few, _) => "new_sources = { count = 1_000, per = \"1s\", beyond = \"drop\" }",
+            (Self::Few, _) => {
+                "new_sources = { count = 1_000, per = \"1s\", over_budget = \"drop\" }"
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::statements::{Bounds, Guard, InForce, Parts, Statement, StatementSet, 
 use crate::time::{Millis, Now, Stamp};
 use peer::Peer;
 
-/// What a node is told once.
+/// What a node is sent once.
 #[derive(Clone)]
 pub struct Config {
     /// Its name.

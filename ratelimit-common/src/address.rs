@@ -280,7 +280,7 @@ impl Address for Ipv4 {
     #[inline(always)]
     fn is_invalid_source(self) -> bool {
         let address = u32::from_be_bytes(self.0);
-        // Most are told by the first comparison.
+        // Most are reported by the first comparison.
         address >= 0xe000_0000 && (address >> 28 == 0xe || address >> 24 == 0xff)
     }
 

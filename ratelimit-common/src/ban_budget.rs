@@ -34,7 +34,7 @@ const _: () = assert!(BEHIND + 1 + AHEAD == SLOTS as u64);
 const NUMBER_SHIFT: u32 = 31;
 const BANS_MASK: u64 = (1 << NUMBER_SHIFT) - 1;
 
-/// Whether an address is that of who sends, as far as that can be told.
+/// Whether an address is that of who sends, as far as that can be known.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u32)]
 pub enum Standing {

@@ -90,7 +90,7 @@ where
     {
         tables.count_refused(&layer.address, policy, arrival);
     }
-    layer.told(outcome)
+    layer.reported(outcome)
 }
 
 /// Charges a layer.
@@ -109,7 +109,7 @@ where
     let mut layer = Layer::new(layer, source, policy, tables);
     let policy = lease::in_force(&layer.address, layer.policy, arrival, true, tables);
     let outcome = state::charge_within_budget(&mut layer.address, policy, arrival, tables);
-    layer.told(outcome)
+    layer.reported(outcome)
 }
 
 /// Charges a packet of `source` to the limits of its destination, whose policy is `policy`, if all of them have room: to those of what each source
@@ -127,17 +127,17 @@ where
 {
     let of_source = policy.and_then(Policy::further);
     let of_source = of_source.and_then(|index| tables.policy(index));
-    let told = |outcome: Outcome| outcome.by(DropReason::SourceToDestinationLimited);
+    let reported = |outcome: Outcome| outcome.by(DropReason::SourceToDestinationLimited);
     let mut walk = Walk::new();
     let _ = (of_source.is_none()
         || walk.check(
             TO_DESTINATION,
-            told(tables.check(source, of_source, arrival)),
+            reported(tables.check(source, of_source, arrival)),
         ))
         && walk.check(DESTINATION, tables.node().check(policy, arrival))
         && (of_source.is_none()
             || walk.is_full(TO_DESTINATION)
-            || walk.go(told(state::charge_within_budget(
+            || walk.go(reported(state::charge_within_budget(
                 &mut { *source },
                 of_source,
                 arrival,
@@ -204,7 +204,7 @@ const OF_PREFIX: usize = usize::MAX;
 struct Layer<'a, A: Address> {
     policy: Option<&'a Policy>,
     address: A,
-    /// Further limits are told as those that come after the source's own: how many these are. [`OF_PREFIX`] for the limits of a prefix.
+    /// Further limits are reported as those that come after the source's own: how many these are. [`OF_PREFIX`] for the limits of a prefix.
     limits_before: usize,
 }
 
@@ -241,7 +241,7 @@ impl<'a, A: Address> Layer<'a, A> {
 
     /// What one of its limits says of a packet, under its name and number.
     #[inline(always)]
-    fn told(&self, outcome: Outcome) -> Outcome {
+    fn reported(&self, outcome: Outcome) -> Outcome {
         if self.limits_before == OF_PREFIX {
             outcome.by(DropReason::AggregateLimited)
         } else {

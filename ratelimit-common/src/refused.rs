@@ -186,7 +186,7 @@ mod tests {
         }
         let refusals = |packets, last_ns| Refusals { packets, last_ns };
         let expected = [(ipv4(1), refusals(3, 9)), (ipv4(2), refusals(1, 6))];
-        assert_eq!(told(&set), expected);
+        assert_eq!(reported(&set), expected);
     }
 
     #[test]
@@ -198,7 +198,10 @@ mod tests {
             for (now, host) in (1..).zip(hosts) {
                 Refused::count(&mut set, &ipv4(host), Instant::from_nanos(now));
             }
-            let left: Vec<_> = told(&set).into_iter().map(|(source, _)| source).collect();
+            let left: Vec<_> = reported(&set)
+                .into_iter()
+                .map(|(source, _)| source)
+                .collect();
             assert_eq!(left.len(), WAYS);
             assert!(!left.contains(&ipv4(oldest)), "{oldest}: {left:?}");
         }
@@ -266,7 +269,10 @@ mod tests {
         Refused::count(&mut set, &ipv4(1), Instant::from_nanos(1));
         Refused::count(&mut set, &ipv4(2), Instant::from_nanos(2));
         Refused::keep_word(&mut set, &ipv4(3), 7, 99);
-        let left: Vec<_> = told(&set).into_iter().map(|(source, _)| source).collect();
+        let left: Vec<_> = reported(&set)
+            .into_iter()
+            .map(|(source, _)| source)
+            .collect();
         assert_eq!(left, [ipv4(2)]);
         Refused::count(&mut set, &ipv4(3), Instant::from_nanos(3));
         assert_eq!(
@@ -296,9 +302,9 @@ mod tests {
         assert_eq!((one.and(other), other.and(one)), (both, both));
     }
 
-    fn told(set: &[Refused<Ipv4>; WAYS]) -> Vec<(Ipv4, Refusals)> {
-        let told = |known: &Refused<Ipv4>| Some((known.source()?, known.refusals()));
-        set.iter().filter_map(told).collect()
+    fn reported(set: &[Refused<Ipv4>; WAYS]) -> Vec<(Ipv4, Refusals)> {
+        let reported = |known: &Refused<Ipv4>| Some((known.source()?, known.refusals()));
+        set.iter().filter_map(reported).collect()
     }
 
     fn ipv4(host: u8) -> Ipv4 {

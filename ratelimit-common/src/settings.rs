@@ -141,8 +141,8 @@ impl Settings {
 
     /// The same with a budget for new sources.
     #[must_use]
-    pub const fn with_new_sources(self, beyond: OverBudget) -> Self {
-        self.with(match beyond {
+    pub const fn with_new_sources(self, over_budget: OverBudget) -> Self {
+        self.with(match over_budget {
             OverBudget::Pass => NEW_SOURCES,
             OverBudget::Drop => NEW_SOURCES | OVER_BUDGET_DROP,
             OverBudget::Aggregate => NEW_SOURCES | OVER_BUDGET_AGGREGATE,

@@ -5,7 +5,7 @@ const END: char = ')';
 /// The longest name of a user, as `useradd` takes it.
 const NAME_BYTES_MAX: usize = 32;
 
-/// The author with the user who is said to have asked by `sudo`. What is no name of a user is not told.
+/// The author with the user who is said to have asked by `sudo`. What is no name of a user is not reported.
 #[must_use]
 pub fn on_behalf_of(peer: &str, claimed: &str) -> String {
     if is_name(claimed) && claimed != peer {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_claim_stands_beside_who_the_kernel_vouches_for() {
-        for (claimed, author, told) in [
+        for (claimed, author, reported) in [
             ("alice", "root (sudo alice)", ("root", Some("alice"))),
             ("root", "root", ("root", None)),
             ("", "root", ("root", None)),
@@ -46,7 +46,7 @@ mod tests {
             ("a\nb", "root", ("root", None)),
         ] {
             assert_eq!(on_behalf_of("root", claimed), author);
-            assert_eq!(parts(author), told);
+            assert_eq!(parts(author), reported);
         }
     }
 }

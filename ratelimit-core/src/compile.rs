@@ -350,7 +350,7 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
     if answer.is_ok() && is_whole && held.sets / 2 <= wanted {
         held.sets
     } else {
-        // A table of the same size would be taken over.
+        // A table of the same size would be adopted.
         wanted + u32::from(wanted == held.sets)
     }
 }
@@ -434,7 +434,7 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
         settings = settings.with_samples();
     }
     if let Some(new_sources) = &intent.config.new_sources {
-        settings = settings.with_new_sources(new_sources.beyond);
+        settings = settings.with_new_sources(new_sources.over_budget);
     }
     settings = settings.with_challenge(intent.config.challenge.is_some());
     match policies.get(NODE) {

@@ -16,7 +16,7 @@
 //! | `cscli decisions list -o json` | a list of objects |
 //!
 //! Host bits behind a prefix are refused, with the prefix and the address as the hint: `ipset` and `nft` cut them off when they
-//! are told them, and so never write them. `CrowdSec` keeps what was typed; of its ranges they are cut off here too.
+//! learn them, and so never write them. `CrowdSec` keeps what was typed; of its ranges they are cut off here too.
 
 mod acceptance;
 mod address;
@@ -61,7 +61,7 @@ use self::{format::Guess, reader::Reader};
 /// The largest list that is read, in bytes.
 pub const BYTES_MAX: usize = 256 << 20;
 
-/// Reads a list. What is wrong in it is told in the answer, line by line.
+/// Reads a list. What is wrong in it is reported in the answer, line by line.
 ///
 /// # Errors
 ///

@@ -23,7 +23,7 @@ pub struct NewSources {
     /// The length of the window.
     pub per: Duration,
     /// What becomes of packets of sources that come when they are spent.
-    pub beyond: OverBudget,
+    pub over_budget: OverBudget,
 }
 
 /// The verdict over budget, as they are written.
@@ -44,7 +44,7 @@ impl NewSources {
             StateStore::Lru => Some(Self {
                 count: NonZeroU32::new(count)?,
                 per: Duration::from_secs(1),
-                beyond: OverBudget::Pass,
+                over_budget: OverBudget::Pass,
             }),
             StateStore::Compact => None,
         }
@@ -63,7 +63,7 @@ impl NewSources {
     /// The verdict over budget, as it is written.
     #[must_use]
     pub fn over_budget_label(&self) -> &'static str {
-        let same = |(_, beyond): &&(&str, OverBudget)| *beyond == self.beyond;
+        let same = |(_, over_budget): &&(&str, OverBudget)| *over_budget == self.over_budget;
         OVER_BUDGET.iter().find(same).map_or("", |(label, _)| label)
     }
 }

@@ -67,7 +67,7 @@ impl Origin {
         }
     }
 
-    /// Whether the other nodes of a cluster are told: not what each of them has from elsewhere, or was told itself.
+    /// Whether the other nodes of a cluster are sent it: not what each of them has from elsewhere, or was sent itself.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         match self {

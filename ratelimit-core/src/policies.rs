@@ -206,7 +206,7 @@ impl Policies {
     /// same, else at a free one.
     ///
     /// `used` are the policies in the datapath. A free index is one that none of them has, except that a policy which is there
-    /// already, from before a restart, is taken over.
+    /// already, from before a restart, is adopted.
     ///
     /// # Errors
     ///

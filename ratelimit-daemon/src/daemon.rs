@@ -214,7 +214,7 @@ impl Daemon {
             "the counters, for the history",
             traffic::follow(history, controller.clone(), stop.clone()),
         ));
-        let alive = || tell_systemd(&[sd_notify::NotifyState::Watchdog]);
+        let alive = || report_systemd(&[sd_notify::NotifyState::Watchdog]);
         tasks.spawn(control::asked_as(
             "what is due each second",
             keep_time(controller.clone(), stop.clone(), alive),
@@ -259,11 +259,11 @@ impl Daemon {
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);
-        tell_systemd(&[sd_notify::NotifyState::Ready]);
+        report_systemd(&[sd_notify::NotifyState::Ready]);
         info!("ready");
 
         let failed = first_failure(&mut tasks, &stop).await;
-        tell_systemd(&[sd_notify::NotifyState::Stopping]);
+        report_systemd(&[sd_notify::NotifyState::Stopping]);
         drain(tasks).await;
         if timeout(GRACE, history_ended).await.is_err() {
             warn!("the last seconds of the history could not be written in time");
@@ -425,11 +425,11 @@ async fn reload_on_hangup(controller: Handle, stop: CancellationToken) -> anyhow
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             _ = hangups.recv() => {
-                tell_systemd(&[sd_notify::NotifyState::Reloading]);
+                report_systemd(&[sd_notify::NotifyState::Reloading]);
                 let candidate = control::read_again(&controller).await?;
                 // The controller logs how it went.
                 let _ = controller.call(Reload { candidate }).await?;
-                tell_systemd(&[sd_notify::NotifyState::Ready]);
+                report_systemd(&[sd_notify::NotifyState::Ready]);
             }
         }
     }
@@ -473,8 +473,8 @@ fn remove_socket(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Tells systemd, where it asked to be told.
-fn tell_systemd(states: &[sd_notify::NotifyState<'_>]) {
+/// Tells systemd, where it asked for that.
+fn report_systemd(states: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         debug!(%error, "systemd could not be told");
     }

@@ -14,7 +14,7 @@ use crate::{control, private, user::User};
 
 /// What stands in a directory of state, or in one of a socket, that a daemon has used before.
 const USED: [&str; 3] = ["state.db", "control.sock", "ratelimitd.lock"];
-/// Others may look into the directory of the socket: who may send commands is told by the mode of the socket.
+/// Others may look into the directory of the socket: who may send commands is decided by the mode of the socket.
 const RUNTIME: u32 = 0o755;
 /// Bits of a mode that let others write.
 const OTHERS_WRITE: u32 = 0o022;

@@ -130,7 +130,7 @@ fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -
     })
 }
 
-/// What is to be told where nothing is to be done any more.
+/// What is to be reported where nothing is to be done any more.
 #[must_use]
 pub fn standing(sight: &Sight) -> Standing {
     let on = sight
@@ -267,7 +267,7 @@ impl Links {
         }
     }
 
-    /// Notes how an interface stands, and answers whether that is to be told.
+    /// Notes how an interface stands, and answers whether that is to be reported.
     pub fn note(&mut self, name: &str, standing: Standing, at: Timestamp) -> bool {
         let standing = match &self.detached {
             Some(by) => Standing::Detached { by: by.clone() },

@@ -41,7 +41,7 @@ pub use socket::Socket;
 
 use ratelimit_interface::XdpMode;
 
-/// Makes maps, and puts the program on interfaces. What is pinned is taken over wherever it fits.
+/// Makes maps, and puts the program on interfaces. What is pinned is adopted wherever it fits.
 pub trait Loader: Send {
     /// Looks at what stands under `pins`, a directory on a bpffs, where everything is pinned from then on.
     ///

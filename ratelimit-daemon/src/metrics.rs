@@ -268,7 +268,7 @@ fn new_sources(to: &mut Exposition, snapshot: &Snapshot) {
         "ratelimit_new_sources",
         "New sources that may get state in a window.",
     )
-    .each("beyond", [(budget.beyond.as_str(), budget.count)]);
+    .each("over_budget", [(budget.over_budget.as_str(), budget.count)]);
     to.gauge(
         "ratelimit_new_sources_window_seconds",
         "Length of that window.",

@@ -25,7 +25,7 @@ use crate::{clock, stream};
 
 /// How long the kernel goes on copying when it is not told to.
 const LEASE: Duration = Duration::from_secs(5);
-/// How often it is told.
+/// How often it is reported.
 const RENEWAL: Duration = Duration::from_secs(1);
 /// How much is written at a time.
 const PIECE_BYTES: usize = 1 << 16;

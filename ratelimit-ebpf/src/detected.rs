@@ -38,7 +38,7 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
     }
     // The ban comes before its bit: user space, which clears bits, looks for bans after it has done so.
     set_bit(A::FAMILY as u32, source.filter_bit());
-    tell(source, ban, interface);
+    report(source, ban, interface);
     true
 }
 
@@ -110,7 +110,7 @@ fn set_bit(family: u32, bit: u32) {
 }
 
 #[inline(always)]
-fn tell<A: Address>(source: &A, ban: &Detected, interface: u32) {
+fn report<A: Address>(source: &A, ban: &Detected, interface: u32) {
     let Some(mut event) = EVENTS.reserve_untyped::<BanEvent>(0) else {
         if let Some(tally) = DETECTIONS.get_ptr_mut(0) {
             // SAFETY: as above.

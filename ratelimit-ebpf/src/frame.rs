@@ -71,7 +71,7 @@ pub fn cursor(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
     in_buffer(context, frame_bytes)
 }
 
-/// The same in a subprogram, which does not know the length of the frame, and whether it was copied. It is not told by the
+/// The same in a subprogram, which does not know the length of the frame, and whether it was copied. It is not reported by the
 /// program: the verifier of 6.1 would look at all that follows twice.
 #[inline(always)]
 pub fn again(context: &XdpContext) -> (Cursor<'_>, bool) {

@@ -120,7 +120,7 @@ fn state_first<A: FamilyMaps>() -> u64 {
 
 #[inline(always)]
 fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnswer> {
-    let slots = A::REMEMBERED.get_ptr_mut(0)?.cast::<CachedAnswer>();
+    let slots = A::LOOKUP_CACHE.get_ptr_mut(0)?.cast::<CachedAnswer>();
     // SAFETY: the index is below the number of slots, which belong to this CPU: where programs interrupt each other, none comes here.
     Some(unsafe { &mut *slots.add(question.slot()) })
 }

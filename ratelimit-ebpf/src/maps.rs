@@ -132,9 +132,9 @@ pub static NO_DEMAND: Array<Demand, 1> = Array::new();
 
 /// Index of a network → which prefixes may be listed around its addresses.
 #[btf_map]
-static GUARD_V4: Array<u64, { Ipv4::LEVELS.words() as usize }, MAPPED> = Array::new();
+static FILTER_V4: Array<u64, { Ipv4::LEVELS.words() as usize }, MAPPED> = Array::new();
 #[btf_map]
-static GUARD_V6: Array<u64, { Ipv6::LEVELS.words() as usize }, MAPPED> = Array::new();
+static FILTER_V6: Array<u64, { Ipv6::LEVELS.words() as usize }, MAPPED> = Array::new();
 
 /// Prefix → its list entry.
 #[btf_map]
@@ -144,9 +144,9 @@ static LISTS_V6: Lists<Ipv6> = HashMap::new();
 
 /// Index 0 → what the lists said, as this CPU caches it.
 #[btf_map]
-static REMEMBERED_V4: Answers = PerCpuArray::new();
+static LOOKUP_CACHE_V4: Answers = PerCpuArray::new();
 #[btf_map]
-static REMEMBERED_V6: Answers = PerCpuArray::new();
+static LOOKUP_CACHE_V6: Answers = PerCpuArray::new();
 
 /// Source and scope → the state of its limits.
 #[btf_map]
@@ -336,7 +336,7 @@ pub trait FamilyMaps: Address {
     const REFUSED: &'static RefusedSources<Self>;
     const STRIKES: &'static StrikesBySource<Self>;
     const DETECTED: &'static DetectedBySource<Self>;
-    const REMEMBERED: &'static Answers;
+    const LOOKUP_CACHE: &'static Answers;
     const VERIFIED: &'static VerifiedSources<Self>;
     /// A word of the prefix-length filter in front of the lists.
     fn filter_word(index: u32) -> Option<&'static u64>;
@@ -351,17 +351,17 @@ impl FamilyMaps for Ipv4 {
     const REFUSED: &'static RefusedSources<Self> = &REFUSED_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
-    const REMEMBERED: &'static Answers = &REMEMBERED_V4;
+    const LOOKUP_CACHE: &'static Answers = &LOOKUP_CACHE_V4;
     const VERIFIED: &'static VerifiedSources<Self> = &VERIFIED_V4;
 
     #[inline(always)]
     fn filter_word(index: u32) -> Option<&'static u64> {
-        GUARD_V4.get(index)
+        FILTER_V4.get(index)
     }
 
     #[inline(always)]
     fn filter_word_mut(index: u32) -> Option<*mut u64> {
-        GUARD_V4.get_ptr_mut(index)
+        FILTER_V4.get_ptr_mut(index)
     }
 }
 
@@ -372,16 +372,16 @@ impl FamilyMaps for Ipv6 {
     const REFUSED: &'static RefusedSources<Self> = &REFUSED_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
-    const REMEMBERED: &'static Answers = &REMEMBERED_V6;
+    const LOOKUP_CACHE: &'static Answers = &LOOKUP_CACHE_V6;
     const VERIFIED: &'static VerifiedSources<Self> = &VERIFIED_V6;
 
     #[inline(always)]
     fn filter_word(index: u32) -> Option<&'static u64> {
-        GUARD_V6.get(index)
+        FILTER_V6.get(index)
     }
 
     #[inline(always)]
     fn filter_word_mut(index: u32) -> Option<*mut u64> {
-        GUARD_V6.get_ptr_mut(index)
+        FILTER_V6.get_ptr_mut(index)
     }
 }

@@ -11,10 +11,10 @@ use crate::{
     client::SOCKET,
     cluster_arguments::ClusterVerb,
     completions, exit_code,
+    lifetime::Lifetime,
     limit_arguments::LimitArguments,
     list_arguments::{ExportArguments, ImportArguments, ListsVerb},
     simulate_arguments::SimulateArguments,
-    term::Term,
 };
 
 /// Controls the rate limiter on this host.
@@ -243,7 +243,7 @@ pub enum PassAllVerb {
     On {
         /// Lifetime: 90 (seconds), 10m, 1h30m, or forever
         #[arg(long = "for", value_name = "TIME", default_value = "forever")]
-        term: Term,
+        lifetime: Lifetime,
     },
     /// Apply bans and limits again
     #[command(after_help = "Examples:\n  rlctl pass-all off")]
@@ -325,7 +325,7 @@ pub struct BanArguments {
     pub prefixes: PrefixesArguments,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
-    pub term: Term,
+    pub lifetime: Lifetime,
     /// Why, shown with the ban
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
@@ -474,7 +474,7 @@ pub struct AllowAddArguments {
     pub prefixes: PrefixesArguments,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
-    pub term: Term,
+    pub lifetime: Lifetime,
     /// Why, shown with the entry
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
@@ -532,7 +532,7 @@ pub struct LimitSetArguments {
     pub observe: bool,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
-    pub term: Term,
+    pub lifetime: Lifetime,
     /// Why, shown with the limits
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,

@@ -8,7 +8,7 @@ use ratelimit_core::{
     lists::{Action, Connected},
 };
 
-use crate::{arguments::CONFIG, completions, term::Term};
+use crate::{arguments::CONFIG, completions, lifetime::Lifetime};
 
 /// `import FILE|- [--list NAME | --ban | --allow]`
 #[derive(Args, Debug)]
@@ -38,7 +38,7 @@ pub struct ImportArguments {
     pub allow: bool,
     /// Lifetime of entries that have no end of their own
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
-    pub term: Term,
+    pub lifetime: Lifetime,
     /// Reason of entries that have none of their own
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,

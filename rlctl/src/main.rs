@@ -14,6 +14,7 @@ mod exit_code;
 mod failure;
 mod input;
 mod keypress;
+mod lifetime;
 mod limit_arguments;
 mod list_arguments;
 mod output;
@@ -24,7 +25,6 @@ mod simulate_arguments;
 mod ssh_peer;
 mod stream;
 mod table;
-mod term;
 
 use std::{env, ffi::OsString, process};
 
@@ -84,7 +84,7 @@ fn misunderstood(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if json && error.use_stderr() {
         return Output::new(json).failure(&Failure::from_clap(error));
     }
-    // A closed stdout or stderr leaves nobody to be told.
+    // A closed stdout or stderr leaves nobody to report to.
     let _ = error.print();
     if error.use_stderr() {
         ExitCode::Usage

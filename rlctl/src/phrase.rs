@@ -9,8 +9,8 @@ use ratelimit_core::{
 };
 
 use crate::{
+    lifetime::Lifetime,
     output::{BAD, printable, styled},
-    term::Term,
 };
 
 /// A moment in local time, with its date when that is not today's: `14:32:07`, `2026-03-02 14:32:07`.
@@ -116,9 +116,9 @@ pub fn until(until: Option<Timestamp>, now: &Zoned) -> String {
 }
 
 /// How long something holds that begins at this moment: `for 10m (until 14:32:07)`, or `forever`.
-pub fn term(term: Term, until: Option<Timestamp>, now: &Zoned) -> String {
+pub fn lifetime(lifetime: Lifetime, until: Option<Timestamp>, now: &Zoned) -> String {
     let end = until.map(|until| format!(" (until {})", moment(until, now)));
-    format!("{term}{}", end.unwrap_or_default())
+    format!("{lifetime}{}", end.unwrap_or_default())
 }
 
 /// A number of things: `1 ban`, `2 bans`.
@@ -238,14 +238,14 @@ mod tests {
                 entry("192.0.2.1", "192.0.2.1", "a resolver in /etc/resolv.conf"),
             ],
         };
-        let told = exempt(&entries).unwrap();
+        let reported = exempt(&entries).unwrap();
         let expected = "9 entries do not hold for what this host needs:
   10.0.0.0/8 holds, but not for 10.0.0.1, the default gateway of eth0
   127.0.0.1 lies in 127.0.0.0/8, the loopback of this host
   192.0.2.1 is a resolver in /etc/resolv.conf
   and 6 more
 hint: `rlctl ban PREFIX --force` bans it all the same: this host may be cut off";
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]

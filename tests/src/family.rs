@@ -70,7 +70,7 @@ where
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let mut map = |name| take_map(ebpf, &format!("{name}_{}", A::SUFFIX));
         Ok(Self {
-            prefix_filter: mapped(&map("GUARD")?, A::LEVELS.words())?,
+            prefix_filter: mapped(&map("FILTER")?, A::LEVELS.words())?,
             lists: map("LISTS")?.try_into()?,
             sources: map("SOURCES")?.try_into()?,
             compact: map("COMPACT")?.try_into()?,

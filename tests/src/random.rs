@@ -130,11 +130,11 @@ fn settings(rng: &mut Rng) -> Settings {
         settings = settings.with_node(policy_index(rng));
     }
     if rng.bool() {
-        let beyond = choose(
+        let over_budget = choose(
             rng,
             &[OverBudget::Pass, OverBudget::Drop, OverBudget::Aggregate],
         );
-        settings = settings.with_new_sources(beyond);
+        settings = settings.with_new_sources(over_budget);
     }
     if has_layers && rng.bool() {
         settings = settings.with_destinations();

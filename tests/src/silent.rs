@@ -53,7 +53,7 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // Those who wait are told that nobody answers any more.
+        // Those who wait learn that nobody answers any more.
         self.connection.take();
         if let Ok(path) = CString::new(self.path.as_os_str().as_bytes()) {
             // SAFETY: the path ends with a NUL byte.

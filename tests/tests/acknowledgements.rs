@@ -58,8 +58,8 @@ fn downloads_are_not_named_and_a_flood_beside_them_is() {
             assert_eq!(attacks(&service), []);
             let found = flood(&service, &sender, near);
             assert_eq!(found.len(), 1, "{found:?}");
-            let told = (found[0].kind, found[0].subject.clone());
-            assert_eq!(told, (Kind::AckFlood, format!("to {near}")));
+            let reported = (found[0].kind, found[0].subject.clone());
+            assert_eq!(reported, (Kind::AckFlood, format!("to {near}")));
         });
         let metrics = service.get("/metrics", "text/plain").unwrap();
         let counted = "ratelimit_attacks_total{kind=\"ack-flood\"} 1";

@@ -1,4 +1,4 @@
-//! Where the program runs, and that everybody is told.
+//! Where the program runs, and that every answer says so.
 
 use ratelimit_tests::{Lab, lab::INTERFACE, require_root, service::Service};
 

@@ -192,8 +192,8 @@ fn check(file: &str, kind: Kind, subject: &str) {
     let took = start.elapsed();
     let found = wait_for_attacks(&service);
     assert_eq!(found.len(), 1, "{found:?}");
-    let told = (found[0].kind, found[0].subject.as_str());
-    assert_eq!(told, (kind, subject));
+    let reported = (found[0].kind, found[0].subject.as_str());
+    assert_eq!(reported, (kind, subject));
     let since = SystemTime::from(found[0].since);
     let named = since.duration_since(began).unwrap();
     // The machine may be busy, and the traffic slower than it was.

@@ -64,12 +64,12 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
     }
     assert_eq!(seen, [true; 2]);
     let said = service.rlctl(&["check", SOURCE]).unwrap();
-    for told in [
+    for reported in [
         "  tcp-syn: dropped (limited: 1 packet per 1h of tcp-syn, room in 59m",
         "  icmp: dropped (node-limited: 3 packets per 1h of icmp, room in 59m",
         "refused by limits of the node: 1 packet, of all sources",
     ] {
-        assert!(said.stdout.contains(told), "{said:?}");
+        assert!(said.stdout.contains(reported), "{said:?}");
     }
     assert_eq!(said.code, 3);
 }

@@ -174,10 +174,10 @@ fn a_node_that_joins_late_and_a_store_that_lost_everything_are_caught_up_with() 
 
     redis.kill().unwrap();
     second.wait_for("the loss", |node| node.status().connected == Some(false));
-    let told = second.service.rlctl(&["status"]).unwrap().stdout;
+    let reported = second.service.rlctl(&["status"]).unwrap().stdout;
     assert!(
-        told.contains("no store") && told.contains("trouble with cluster"),
-        "{told}"
+        reported.contains("no store") && reported.contains("trouble with cluster"),
+        "{reported}"
     );
     let metrics = second.service.get("/metrics", "text/plain").unwrap();
     assert!(
@@ -267,10 +267,10 @@ fn what_is_forged_replayed_or_too_long_is_refused_and_said() {
     node.wait_for("the refusal of a replay", |node| {
         node.refused("replayed") > 0
     });
-    let told = node.run(&["cluster", "status"]);
+    let reported = node.run(&["cluster", "status"]);
     assert!(
-        told.contains("refused") && told.contains("replayed"),
-        "{told}"
+        reported.contains("refused") && reported.contains("replayed"),
+        "{reported}"
     );
 }
 

@@ -87,8 +87,8 @@ fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
         let skewed = rates(&nodes, [9_700, 200, 100]);
         check("skewed load", &nodes, &skewed.packets, &about(LIMIT));
         assert!(skewed.packets[0] > 0.6 * LIMIT, "{skewed:?}");
-        let told = share(&nodes[0], SOURCE);
-        assert!((650..=750).contains(&told.here), "{told:?}");
+        let reported = share(&nodes[0], SOURCE);
+        assert!((650..=750).contains(&reported.here), "{reported:?}");
         // On a busy machine a report may come late now and then.
         wait_for("what all others admit", || {
             let check = nodes[0].service().rlctl(&["check", SOURCE]).unwrap();

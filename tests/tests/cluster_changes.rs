@@ -68,7 +68,7 @@ fn allows(node: &Node) -> Vec<Allow> {
     serde_json::from_str(&run(node, &["--json", "allow", "list"])).unwrap()
 }
 
-/// The runtime limits of a prefix, as they are told.
+/// The runtime limits of a prefix, as they are reported.
 fn limits(node: &Node, prefix: &str) -> Option<PolicyView> {
     let policies: Vec<PolicyView> =
         serde_json::from_str(&run(node, &["--json", "limit", "list"])).unwrap();
@@ -193,17 +193,17 @@ fn an_allow_of_another_node_opens_neither_what_is_banned_for_good_nor_many_sourc
     wait_for("the other allow", &nodes[1], || {
         allows(&nodes[1]).len() == 1
     });
-    let told = || run(&nodes[1], &["cluster", "status"]);
+    let reported = || run(&nodes[1], &["cluster", "status"]);
     wait_for("the refusal", &nodes[1], || {
-        told().contains("not in force here")
+        reported().contains("not in force here")
     });
     let refused = format!("the allow of {ONE}, set on edge-1: it is banned here without an end");
-    assert!(told().contains(&refused), "{}", told());
+    assert!(reported().contains(&refused), "{}", reported());
     assert!(!passes(&nodes[1], ONE) && passes(&nodes[0], ONE));
     // It opens when that ban is over.
     run(&nodes[1], &["unban", "203.0.113.0/25"]);
     wait_for("the allow", &nodes[1], || allows(&nodes[1]).len() == 2);
-    assert!(!told().contains("not in force here"), "{}", told());
+    assert!(!reported().contains("not in force here"), "{}", reported());
     // A node that is revoked allows nobody.
     run(&nodes[1], &["cluster", "revoke", "edge-1"]);
     wait_for("the end of its allows", &nodes[1], || {
@@ -289,25 +289,25 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
     let hint = refusal(&third, &["limit", "rm", "--prefix", prefix]);
     assert!(hint.contains("--cluster"), "{hint}");
 
-    // What one of them cannot have is told there, and is in force on the others.
+    // What one of them cannot have is reported there, and is in force on the others.
     set("5", &["--match", "web"]);
     wait_for("the limits of a class", &nodes[1], || is_so(&nodes[1], 5));
-    let told = || run(&third, &["cluster", "status"]);
+    let reported = || run(&third, &["cluster", "status"]);
     wait_for("the refusal", &third, || {
-        told().contains("not in force here")
+        reported().contains("not in force here")
     });
     let refused = format!("the limits of {prefix}, set on edge-1: ");
     assert!(
-        told().contains(&refused) && told().contains("web"),
+        reported().contains(&refused) && reported().contains("web"),
         "{}",
-        told()
+        reported()
     );
 
     run(&third, &["limit", "rm", "--prefix", prefix, "--cluster"]);
     for node in nodes.iter().chain([&third]) {
         wait_for("their end", node, || limits(node, prefix).is_none());
     }
-    assert!(!told().contains("not in force here"), "{}", told());
+    assert!(!reported().contains("not in force here"), "{}", reported());
     // Those of the default policy, too.
     let default = ["limit", "set", "--packets", "3", "--per", "1h", "--cluster"];
     run(&third, &default);

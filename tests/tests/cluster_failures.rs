@@ -139,12 +139,12 @@ fn a_slow_store_is_used_and_one_that_is_too_slow_or_read_only_is_told() {
         let status = || node.status().unwrap();
         let took = wait_for("the loss", node, || status().connected == Some(false));
         println!("a store that is read-only is told after {took:?}");
-        let is_told = || {
+        let is_reported = || {
             status()
                 .error
                 .is_some_and(|it| it.to_lowercase().contains("readonly"))
         };
-        wait_for("why", node, is_told);
+        wait_for("why", node, is_reported);
     }
     redis.cli(&["REPLICAOF", "NO", "ONE"]).unwrap();
     run(&nodes[2], &["unban", "203.0.113.1"]);

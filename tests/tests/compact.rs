@@ -17,12 +17,14 @@ fn what_sources_have_used_is_told_by_check_top_and_status() {
         let passed = program.passed(&ipv4(source), packets).unwrap();
         assert_eq!(passed, packets.min(10));
     }
-    let check: Check = serde_json::from_str(&told(&service, &["check", "198.51.100.3"])).unwrap();
+    let check: Check =
+        serde_json::from_str(&reported(&service, &["check", "198.51.100.3"])).unwrap();
     assert_eq!((check.action.as_str(), check.limits[0].used), ("pass", 7));
-    let check: Check = serde_json::from_str(&told(&service, &["check", "198.51.100.2"])).unwrap();
+    let check: Check =
+        serde_json::from_str(&reported(&service, &["check", "198.51.100.2"])).unwrap();
     assert_eq!((check.action.as_str(), check.limits[0].used), ("drop", 10));
     let top: Vec<TopSource> =
-        serde_json::from_str(&told(&service, &["top", "--count", "2"])).unwrap();
+        serde_json::from_str(&reported(&service, &["top", "--count", "2"])).unwrap();
     let found: Vec<(String, u64, u64)> = top
         .iter()
         .map(|it| {
@@ -177,11 +179,11 @@ fn limits_for_which_there_is_no_room_are_refused_and_find_it_after_a_restart() {
         said.stderr.contains("no room for the limits of p") && said.stderr.contains("restart"),
         "{said:?}"
     );
-    let check: Check = serde_json::from_str(&told(&service, &["check", "10.0.0.1"])).unwrap();
+    let check: Check = serde_json::from_str(&reported(&service, &["check", "10.0.0.1"])).unwrap();
     assert_eq!(check.policy, "default");
     service.stop("-TERM").unwrap();
     service.start().unwrap();
-    let check: Check = serde_json::from_str(&told(&service, &["check", "10.0.0.1"])).unwrap();
+    let check: Check = serde_json::from_str(&reported(&service, &["check", "10.0.0.1"])).unwrap();
     assert_eq!(check.policy, "p0");
 }
 
@@ -248,7 +250,7 @@ fn ipv4(last: u8) -> Vec<u8> {
 }
 
 /// The answer of the daemon, also where the exit code says that packets are dropped.
-fn told(service: &Service, arguments: &[&str]) -> String {
+fn reported(service: &Service, arguments: &[&str]) -> String {
     service
         .rlctl(&[&["--json"], arguments].concat())
         .unwrap()
@@ -256,7 +258,7 @@ fn told(service: &Service, arguments: &[&str]) -> String {
 }
 
 fn map(service: &Service, name: &str) -> MapStatus {
-    let status: Status = serde_json::from_str(&told(service, &["status"])).unwrap();
+    let status: Status = serde_json::from_str(&reported(service, &["status"])).unwrap();
     status
         .maps
         .into_iter()

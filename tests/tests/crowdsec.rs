@@ -45,10 +45,10 @@ fn decisions_are_enforced_and_end_by_deletion_and_by_their_own_end() {
     let ban = bans(&service).remove(0);
     assert_eq!((&ban.origin, &*ban.author), (&Origin::Crowdsec, "cscli"));
     assert_eq!(ban.reason.as_deref(), Some("from before"));
-    let told = service.rlctl_ok(&["status"]).unwrap();
+    let reported = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        told.contains("CrowdSec: http://127.0.0.1:8080 answers since"),
-        "{told}"
+        reported.contains("CrowdSec: http://127.0.0.1:8080 answers since"),
+        "{reported}"
     );
     let bouncers = crowdsec.cscli(&["bouncers", "list"]).unwrap();
     assert!(bouncers.contains("\"type\": \"ratelimit\""), "{bouncers}");
@@ -113,10 +113,10 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
     wait_for(&service, "the loss", || {
         status(&service).connected == Some(false)
     });
-    let told = service.rlctl_ok(&["status"]).unwrap();
+    let reported = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        told.contains("no answer from http://127.0.0.1:8080"),
-        "{told}"
+        reported.contains("no answer from http://127.0.0.1:8080"),
+        "{reported}"
     );
     // Nor is an API needed to start.
     service.stop("-KILL").unwrap();
@@ -162,8 +162,8 @@ fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the
     assert!(passes(&lab, V4) && !service.log().contains("wrong"));
 
     service.configure(&toml(KEY)).unwrap();
-    let told = service.rlctl_ok(&["reload"]).unwrap();
-    assert!(told.contains("crowdsec: changed"), "{told}");
+    let reported = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(reported.contains("crowdsec: changed"), "{reported}");
     wait_for(&service, "the ban", || !passes(&lab, V4));
 
     service.rlctl_ok(&["ban", V6]).unwrap();
@@ -216,8 +216,8 @@ fn a_whole_answer_takes_memory_for_the_bans_that_it_has_and_not_for_copies_of_th
             .crowdsec
             .map(|it| it.bans)
     };
-    let told = || bans(&service.rlctl(&["--json", "status"]).unwrap().stdout);
-    while told() != usize::try_from(decisions).ok() {
+    let reported = || bans(&service.rlctl(&["--json", "status"]).unwrap().stdout);
+    while reported() != usize::try_from(decisions).ok() {
         assert!(Instant::now() < deadline, "{}", service.log());
         thread::sleep(Duration::from_millis(200));
     }

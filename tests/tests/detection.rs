@@ -46,16 +46,16 @@ fn a_ban_by_a_policy_is_listed_and_ended_by_hand() {
     let length = found[0].until.unwrap().duration_since(found[0].since);
     assert_eq!(length.as_secs(), 3600);
     assert!(!program.passes(&frame(SOURCE)).unwrap());
-    let told = check(&service, SOURCE);
+    let reported = check(&service, SOURCE);
     assert_eq!(
-        (told.action.as_str(), told.reason.as_str()),
+        (reported.action.as_str(), reported.reason.as_str()),
         ("drop", "banned")
     );
-    assert_eq!(told.strikes.unwrap().bans, 1);
+    assert_eq!(reported.strikes.unwrap().bans, 1);
     service.rlctl_ok(&["unban", &SOURCE.to_string()]).unwrap();
-    let told = check(&service, SOURCE);
+    let reported = check(&service, SOURCE);
     assert_eq!(
-        (told.reason.as_str(), told.strikes.unwrap().bans),
+        (reported.reason.as_str(), reported.strikes.unwrap().bans),
         ("limited", 0)
     );
     assert_eq!(bans(&service), []);

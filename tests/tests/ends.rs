@@ -30,7 +30,7 @@ fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
     assert!(follow(&lab, until) > 0, "nothing was sent in time");
     wait_until(|| runtime(&service).is_empty());
     assert!(!passes(&lab));
-    // What has ended is told no more at once, and recorded with the next tick.
+    // What has ended is reported no more at once, and recorded with the next tick.
     wait_until(|| {
         let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
         events.contains("ended the allow of 203.0.113.9 by root")
@@ -105,8 +105,8 @@ fn a_killed_daemon_leaves_ends_reasons_and_authors_as_they_were() {
     allow(&service, "192.0.2.1", "1h");
     allow(&service, "192.0.2.2", "forever");
     limit(&service, "2h");
-    let told = |service: &Service| (runtime(service), limits(service));
-    let before = told(&service);
+    let reported = |service: &Service| (runtime(service), limits(service));
+    let before = reported(&service);
     let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
     assert!(
         listed.contains("root") && listed.contains("crawler"),
@@ -115,7 +115,7 @@ fn a_killed_daemon_leaves_ends_reasons_and_authors_as_they_were() {
     for _ in 0..2 {
         service.stop("-KILL").unwrap();
         service.start().unwrap();
-        let (allows, limits) = told(&service);
+        let (allows, limits) = reported(&service);
         assert_same(&allows, &before.0);
         assert_same(&limits, &before.1);
     }
@@ -168,13 +168,13 @@ fn follow(lab: &Lab, until: Timestamp) -> usize {
     }
 }
 
-fn allow(service: &Service, prefix: &str, term: &str) {
+fn allow(service: &Service, prefix: &str, lifetime: &str) {
     let line = [
         "allow",
         "add",
         prefix,
         "--for",
-        term,
+        lifetime,
         "--reason",
         "migration",
     ];
@@ -182,8 +182,8 @@ fn allow(service: &Service, prefix: &str, term: &str) {
 }
 
 /// Gives the default policy limits that no test reaches.
-fn limit(service: &Service, term: &str) {
-    let line = format!("limit set --packets 1000 --per 1h --for {term} --reason crawler");
+fn limit(service: &Service, lifetime: &str) {
+    let line = format!("limit set --packets 1000 --per 1h --for {lifetime} --reason crawler");
     let line: Vec<&str> = line.split(' ').collect();
     service.rlctl_ok(&line).unwrap();
 }
@@ -201,19 +201,19 @@ struct RuntimeEntry {
 fn runtime(service: &Service) -> Vec<RuntimeEntry> {
     let allows = allows(service).into_iter();
     let runtime = allows.filter(|allow| allow.origin == Origin::Manual);
-    let told = runtime.map(|allow| RuntimeEntry {
+    let reported = runtime.map(|allow| RuntimeEntry {
         whose: allow.prefix.to_string(),
         until: allow.until,
         reason: allow.reason,
         author: allow.author,
     });
-    told.collect()
+    reported.collect()
 }
 
 /// The runtime limits.
 fn limits(service: &Service) -> Vec<RuntimeEntry> {
     let policies = policies(service).into_iter();
-    let told = policies.filter_map(|policy| {
+    let reported = policies.filter_map(|policy| {
         let runtime = policy.runtime?;
         Some(RuntimeEntry {
             whose: policy.name,
@@ -222,7 +222,7 @@ fn limits(service: &Service) -> Vec<RuntimeEntry> {
             author: Some(runtime.author),
         })
     });
-    told.collect()
+    reported.collect()
 }
 
 /// They are the same but for a millisecond, which is what telling an end on the wall clock costs.

@@ -143,14 +143,14 @@ fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_
     comes_to_pass(&lab, "attached again", FREE);
     assert!(!passes(&lab, OTHER, OTHER, BANNED));
     let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
-    for told in [
+    for reported in [
         format!("not enforced on {OTHER}: there is no such interface"),
         format!("attached to {OTHER} in native mode"),
     ] {
-        assert!(events.contains(&told), "{told}: {events}");
+        assert!(events.contains(&reported), "{reported}: {events}");
     }
-    let told = service.log().matches("not enforced there").count();
-    assert_eq!(told, 1, "{}", service.log());
+    let reported = service.log().matches("not enforced there").count();
+    assert_eq!(reported, 1, "{}", service.log());
     assert!(
         service
             .get("/healthz", "text/plain")
@@ -332,10 +332,10 @@ fn a_reload_takes_interfaces_sources_and_metrics() {
     thread::scope(|scope| {
         scope.spawn(|| send_until(&lab, &stop));
         let _stop = Stop(&stop);
-        let reload = |toml: &str, told: &str| {
+        let reload = |toml: &str, reported: &str| {
             service.configure(toml).unwrap();
             let said = service.rlctl_ok(&["reload"]).unwrap();
-            assert!(said.contains(told), "{told}: {said}");
+            assert!(said.contains(reported), "{reported}: {said}");
         };
         reload(&both(), &format!("interface {OTHER}: added"));
         assert!(!passes(&lab, OTHER, OTHER, BANNED));
@@ -599,8 +599,8 @@ fn packets_that_meet_the_program_twice_are_told() {
     let remark = |service: &Service, name| status_of(service, name)["remark"].to_string();
     join("zbr0");
     let mut service = Service::started(&lab, &toml(&[INTERFACE, "zbr0"])).unwrap();
-    let told = remark(&service, "zbr0");
-    assert!(told.contains("charged twice"), "{told}");
+    let reported = remark(&service, "zbr0");
+    assert!(reported.contains("charged twice"), "{reported}");
     // A bridge takes no frame without a sender.
     let mut frame = frame(FREE);
     frame[..12].copy_from_slice(&[255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 7]);
@@ -616,8 +616,8 @@ fn packets_that_meet_the_program_twice_are_told() {
     assert_eq!(passed, 2);
     service.stop("-TERM").unwrap();
     service.start().unwrap();
-    let told = remark(&service, INTERFACE);
-    assert!(told.contains("charged twice"), "{told}");
+    let reported = remark(&service, INTERFACE);
+    assert!(reported.contains("charged twice"), "{reported}");
     service.configure(&toml(&[INTERFACE])).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
     assert_eq!(remark(&service, INTERFACE), "null");
@@ -682,7 +682,7 @@ enum Change {
 }
 
 /// Random changes of one interface under traffic of a banned source on both: none of its packets ever arrives on the other, and none
-/// on this one later than a second after it is back; and what is told is what packets do.
+/// on this one later than a second after it is back; and what is reported is what packets do.
 /// `RATELIMIT_SEQUENCES=200` runs more of them, `RATELIMIT_SEED` others.
 #[test]
 fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_after_it_is_back() {
@@ -738,13 +738,13 @@ fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_af
     }
 }
 
-/// Makes a change, compares what is told with what packets do, and undoes it where the interface would not be there.
+/// Makes a change, compares what is reported with what packets do, and undoes it where the interface would not be there.
 fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng) {
     let near = |arguments: &[&str]| lab.near.ip(arguments).unwrap();
     match change {
         Change::Delete => {
             near(&["link", "delete", OTHER]);
-            told_missing(service);
+            reported_missing(service);
             add(lab);
         }
         Change::Recreate => {
@@ -752,13 +752,13 @@ fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng
             add(lab);
         }
         Change::Rename => {
-            let is_told = random.bool();
-            if is_told {
+            let is_reported = random.bool();
+            if is_reported {
                 // One that came a moment ago may have no program yet, which would go on nowhere.
                 wait_until("attached", service, || is_attached(service, OTHER));
             }
             near(&["link", "set", OTHER, "name", "renamed"]);
-            if is_told {
+            if is_reported {
                 let own = status_of(service, OTHER);
                 assert_eq!(own["renamed_to"], "renamed", "{own}");
                 assert!(!passes(lab, OTHER, "renamed", BANNED));
@@ -783,7 +783,7 @@ fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng
             let away = lab.far.name();
             near(&["link", "set", OTHER, "name", "moved"]);
             near(&["link", "set", "moved", "netns", away]);
-            told_missing(service);
+            reported_missing(service);
             lab.far
                 .ip(&["link", "set", "moved", "netns", lab.near.name()])
                 .unwrap();
@@ -793,7 +793,7 @@ fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng
     }
 }
 
-fn told_missing(service: &Service) {
+fn reported_missing(service: &Service) {
     let own = status_of(service, OTHER);
     assert_eq!(own["why"], "there is no such interface", "{own}");
     let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();

@@ -22,7 +22,7 @@ const SEVERAL: u32 = 50;
 
 /// What a client was told about an address.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Told {
+enum Reported {
     Banned,
     Unbanned,
     /// Nothing: the daemon died while it was asked, and either may hold. Of a request with several, the same for all.
@@ -37,7 +37,7 @@ fn after_each_kill_the_bans_are_those_that_were_acknowledged() {
     require_command!("bpftool");
     let lab = Lab::new().unwrap();
     let mut service = Service::started(&lab, TOML).unwrap();
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for round in 0..ROUNDS {
         let delay = Duration::from_millis(50) + Duration::from_millis(random() % 400);
         let answers = thread::scope(|scope| {
@@ -51,16 +51,18 @@ fn after_each_kill_the_bans_are_those_that_were_acknowledged() {
             let answers = clients.into_iter().map(|client| client.join().unwrap());
             answers.collect::<Vec<_>>()
         });
-        told.extend(answers.into_iter().flatten());
+        reported.extend(answers.into_iter().flatten());
         service.stop("-KILL").unwrap();
         service.start().unwrap();
-        compare(&service, &mut told, delay);
+        compare(&service, &mut reported, delay);
     }
-    let acknowledged = told.values().filter(|told| **told == Told::Banned);
+    let acknowledged = reported
+        .values()
+        .filter(|reported| **reported == Reported::Banned);
     assert!(
         acknowledged.count() > 50,
         "too few bans to tell: {}",
-        told.len()
+        reported.len()
     );
 }
 
@@ -145,8 +147,8 @@ fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
 }
 
 /// Bans one address, several, and unbans some, until `rlctl` fails.
-fn command_until_it_dies(service: &Service, client: u32) -> BTreeMap<Ipv4Addr, Told> {
-    let mut told = BTreeMap::new();
+fn command_until_it_dies(service: &Service, client: u32) -> BTreeMap<Ipv4Addr, Reported> {
+    let mut reported = BTreeMap::new();
     let mut next = 0x0a00_0000 + (client << 16);
     for request in 0.. {
         let (verb, count) = match request % 4 {
@@ -163,22 +165,22 @@ fn command_until_it_dies(service: &Service, client: u32) -> BTreeMap<Ipv4Addr, T
         arguments.extend(texts.iter().map(String::as_str));
         let done = service.rlctl(&arguments).unwrap().code == 0;
         let answer = match (done, verb) {
-            (true, "ban") => Told::Banned,
-            (true, _) => Told::Unbanned,
-            (false, _) => Told::Nothing {
+            (true, "ban") => Reported::Banned,
+            (true, _) => Reported::Unbanned,
+            (false, _) => Reported::Nothing {
                 request: (client << 16) + request,
             },
         };
-        told.extend(addresses.into_iter().map(|address| (address, answer)));
+        reported.extend(addresses.into_iter().map(|address| (address, answer)));
         if !done {
-            return told;
+            return reported;
         }
     }
-    told
+    reported
 }
 
-/// Compares what was told with what `rlctl` lists and what the kernel holds. From then on, what holds counts as told.
-fn compare(service: &Service, told: &mut BTreeMap<Ipv4Addr, Told>, delay: Duration) {
+/// Compares what was reported with what `rlctl` lists and what the kernel holds. From then on, what holds counts as reported.
+fn compare(service: &Service, reported: &mut BTreeMap<Ipv4Addr, Reported>, delay: Duration) {
     let mut bans: Vec<String> = bans(service)
         .iter()
         .map(|ban| ban.prefix.to_string())
@@ -186,25 +188,34 @@ fn compare(service: &Service, told: &mut BTreeMap<Ipv4Addr, Told>, delay: Durati
     bans.sort_unstable();
     let is_banned = |address: &Ipv4Addr| bans.binary_search(&address.to_string()).is_ok();
     let mut halves: BTreeMap<u32, bool> = BTreeMap::new();
-    for (address, told) in told.iter_mut() {
+    for (address, reported) in reported.iter_mut() {
         let banned = is_banned(address);
-        match *told {
-            Told::Banned => assert!(
+        match *reported {
+            Reported::Banned => assert!(
                 banned,
                 "the ban of {address} is lost, killed after {delay:?}"
             ),
-            Told::Unbanned => assert!(!banned, "{address} is banned again, killed after {delay:?}"),
-            Told::Nothing { request } => {
+            Reported::Unbanned => {
+                assert!(!banned, "{address} is banned again, killed after {delay:?}")
+            }
+            Reported::Nothing { request } => {
                 let other = *halves.entry(request).or_insert(banned);
                 assert_eq!(
                     other, banned,
                     "half of a request holds, killed after {delay:?}"
                 );
-                *told = if banned { Told::Banned } else { Told::Unbanned };
+                *reported = if banned {
+                    Reported::Banned
+                } else {
+                    Reported::Unbanned
+                };
             }
         }
     }
-    let known = told.values().filter(|told| **told == Told::Banned).count();
+    let known = reported
+        .values()
+        .filter(|reported| **reported == Reported::Banned)
+        .count();
     assert_eq!(bans.len(), known, "bans that nobody asked for");
     assert_eq!(
         dump(service).len(),
@@ -229,7 +240,7 @@ fn with_each_change_the_cpus_forget_what_the_lists_said_and_after_a_daemon_that_
     assert_eq!(generation(&service), unbanned, "another family");
     service.stop("-KILL").unwrap();
     let odd = (unbanned | 1).to_ne_bytes().map(|byte| byte.to_string());
-    let map = map(&service, "GUARD_V4");
+    let map = map(&service, "FILTER_V4");
     let key = STATE.to_ne_bytes().map(|byte| byte.to_string());
     let mut arguments = vec!["map", "update", "pinned", &map, "key"];
     arguments.extend(key.iter().map(String::as_str));
@@ -242,7 +253,7 @@ fn with_each_change_the_cpus_forget_what_the_lists_said_and_after_a_daemon_that_
 
 /// The generation of the IPv4 lists, which are at rest.
 fn generation(service: &Service) -> u64 {
-    let map = map(service, "GUARD_V4");
+    let map = map(service, "FILTER_V4");
     let key = STATE.to_ne_bytes().map(|byte| byte.to_string());
     let mut arguments = vec!["-j", "map", "lookup", "pinned", &map, "key"];
     arguments.extend(key.iter().map(String::as_str));

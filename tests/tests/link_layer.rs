@@ -65,7 +65,7 @@ fn what_is_cut_is_dropped_and_what_is_no_ip_passes() {
     for bytes in [1, 24, 39] {
         assert_eq!(scene.passed(IPV6, &ipv6[..bytes]), 0, "{bytes} bytes");
     }
-    // The type that the device was told does not reach the program: the version decides.
+    // The type that the device was given does not reach the program: the version decides.
     let mut other = ipv4.clone();
     other[0] = 0x75;
     assert_eq!(scene.passed(0x88cc, &other), PACKETS);

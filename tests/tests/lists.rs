@@ -67,8 +67,8 @@ fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() 
         &["lists"],
     ] {
         let said = service.rlctl(import).unwrap();
-        let told = "127.0.0.1 lies in 127.0.0.0/8, the loopback of this host";
-        assert!(said.stderr.contains(told), "{import:?}: {said:?}");
+        let reported = "127.0.0.1 lies in 127.0.0.0/8, the loopback of this host";
+        assert!(said.stderr.contains(reported), "{import:?}: {said:?}");
         assert!(said.stderr.contains("--force"), "{import:?}: {said:?}");
     }
     let json = service

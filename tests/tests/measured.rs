@@ -30,13 +30,13 @@ fn sliding_logs_and_the_node_are_measured() {
                 sender.send(&frame).unwrap();
             }
         }
-        let told = wait_for_windows(&service);
-        for limit in &told.limits[..2] {
+        let reported = wait_for_windows(&service);
+        for limit in &reported.limits[..2] {
             assert!((8..=11).contains(&limit.median), "{store}: {limit:?}");
             assert_eq!((limit.most, limit.sources), (20, 20), "{store}");
             assert!(!limit.at_least && limit.proposed.is_some(), "{store}");
         }
-        let node = told.limits.iter().find(|it| it.policy == "[node]");
+        let node = reported.limits.iter().find(|it| it.policy == "[node]");
         let SuggestedLimit { most, sources, .. } = node.unwrap();
         // The CPUs draw up to 1/128 more than they have spent, and bins are 1 % wide.
         assert!((PACKETS..=PACKETS + 10).contains(most), "{store}: {most}");
@@ -57,11 +57,11 @@ fn wait_for_windows(service: &Service) -> Suggested {
     let start = Instant::now();
     loop {
         let said = service.rlctl(&["--json", "suggest", "--percentile", "50"]);
-        let told = serde_json::from_str::<Suggested>(&said.unwrap().stdout);
-        if let Ok(told) = told
-            && told.limits[..2].iter().all(|it| it.windows >= WINDOWS)
+        let reported = serde_json::from_str::<Suggested>(&said.unwrap().stdout);
+        if let Ok(reported) = reported
+            && reported.limits[..2].iter().all(|it| it.windows >= WINDOWS)
         {
-            return told;
+            return reported;
         }
         assert!(start.elapsed() < PATIENCE, "{}", service.log());
         thread::sleep(Duration::from_millis(200));

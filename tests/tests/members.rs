@@ -26,7 +26,7 @@ fn a_member_has_no_file_of_root_read_and_no_key_sent() {
     let lab = Lab::new().unwrap();
     let service = opened(&lab, TOML);
     let own = fs::read_to_string(service.config()).unwrap();
-    for (addition, told) in [
+    for (addition, reported) in [
         (
             "[list.x]\nfile = \"/etc/shadow\"\n",
             "only root may try [list.x]: /etc/shadow is in no directory",
@@ -39,7 +39,7 @@ fn a_member_has_no_file_of_root_read_and_no_key_sent() {
         let text = format!("{own}{addition}");
         let body = serde_json::json!({"file": "/tmp/new.toml", "text": text, "seconds": 60.0});
         let answer = asked_by_member(&service, "POST", "/v1/apply", &body.to_string());
-        assert!(answer.contains(told), "{answer}");
+        assert!(answer.contains(reported), "{answer}");
     }
     // What names no file is tried by a member too.
     let body = serde_json::json!({"file": "/tmp/new.toml", "text": own, "seconds": 60.0});

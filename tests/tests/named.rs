@@ -66,8 +66,8 @@ fn attacks_are_named_at_any_pace() {
                 sample.at = Instant::from_nanos((1 << 40) + number * SECOND_NS / per_second);
             }
             let attacks = named(&samples);
-            let told = attacks.iter().map(|attack| attack.kind).collect::<Vec<_>>();
-            assert_eq!(told, [kind], "{file} at {per_second} packets a second");
+            let reported = attacks.iter().map(|attack| attack.kind).collect::<Vec<_>>();
+            assert_eq!(reported, [kind], "{file} at {per_second} packets a second");
             let took = attacks[0].since.as_nanos() - samples[0].at.as_nanos();
             assert!(took <= 2 * SECOND_NS, "{file} at {per_second}: {took} ns");
         }
@@ -84,9 +84,9 @@ fn check(file: &str, kind: Kind, subject: &str) {
         assert!(!attacks.is_empty(), "{file}, 1 of {every}");
         // After ten quiet seconds it begins anew.
         for attack in &attacks {
-            let told = (attack.kind, attack.subject.to_string());
+            let reported = (attack.kind, attack.subject.to_string());
             assert_eq!(
-                told,
+                reported,
                 (kind, subject.to_owned()),
                 "{file}, 1 of {every}: {attacks:?}"
             );

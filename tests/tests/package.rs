@@ -58,8 +58,8 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let told = directory.path().join("out/told");
-    let read = || fs::read_to_string(&told).unwrap_or_default();
+    let reported = directory.path().join("out/told");
+    let read = || fs::read_to_string(&reported).unwrap_or_default();
     let deadline = Instant::now() + PATIENCE;
     while !read().contains("all of it") {
         if let Some(status) = systemd.try_wait().unwrap() {
@@ -75,7 +75,7 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
         thread::sleep(Duration::from_millis(100));
     }
     systemd.wait().unwrap();
-    let told = read();
+    let reported = read();
     for line in [
         "0 dpkg --install /ratelimit_1_amd64.deb",
         "inactive",
@@ -92,13 +92,13 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
         "nothing is attached",
         "2 ls /etc/ratelimit /var/lib/ratelimit /sys/fs/bpf/ratelimit",
     ] {
-        assert!(told.lines().any(|it| it == line), "{line}: {told}");
+        assert!(reported.lines().any(|it| it == line), "{line}: {reported}");
     }
     let is_ban = |line: &str| line.starts_with("203.0.113.1 ") && line.contains(" forever ");
-    assert!(told.lines().any(is_ban), "{told}");
+    assert!(reported.lines().any(is_ban), "{reported}");
     assert!(
-        told.contains("gave up all privileges user=\"ratelimit\""),
-        "{told}"
+        reported.contains("gave up all privileges user=\"ratelimit\""),
+        "{reported}"
     );
 }
 

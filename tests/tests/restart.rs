@@ -204,8 +204,8 @@ fn a_daemon_with_another_layout_takes_over_in_each_mode() {
         service.start().unwrap();
         assert!(!passes(&lab, BANNED), "{mode}");
         assert!(passes(&lab, LIMITED), "{mode}");
-        let told = service.rlctl_ok(&["status"]).unwrap();
-        assert!(told.contains(mode), "{told}");
+        let reported = service.rlctl_ok(&["status"]).unwrap();
+        assert!(reported.contains(mode), "{reported}");
         assert!(!older.exists(), "{mode}");
     }
 }

@@ -249,8 +249,8 @@ fn a_ban_holds_though_its_event_is_lost() {
     }
     let bans = program.ipv4.bans().unwrap();
     let lost = program.tally().unwrap().events_lost;
-    let told = ring.drain_all().1.len() as u64;
-    assert_eq!((bans.len(), told + lost), (256, 256));
+    let reported = ring.drain_all().1.len() as u64;
+    assert_eq!((bans.len(), reported + lost), (256, 256));
     assert!(lost > 100, "{lost} events were lost");
     for host in 0..=255 {
         let frame = ipv4(Ipv4Addr::new(203, 0, 113, host));
@@ -328,8 +328,8 @@ fn of_more_sources_than_a_set_has_room_for_those_are_told_that_were_refused_last
             assert_eq!(program.judge_at(&ipv4(source), now), verdict);
         }
     }
-    let mut told = program.ipv4.refusals().unwrap();
-    told.sort_by_key(|(_, refusals)| refusals.last_ns);
+    let mut reported = program.ipv4.refusals().unwrap();
+    reported.sort_by_key(|(_, refusals)| refusals.last_ns);
     let expected = (1..).zip(&rivals).map(|(second, source)| {
         let last_ns = at(second * SECOND).as_nanos();
         (
@@ -340,7 +340,7 @@ fn of_more_sources_than_a_set_has_room_for_those_are_told_that_were_refused_last
             },
         )
     });
-    assert_eq!(told, expected.collect::<Vec<_>>());
+    assert_eq!(reported, expected.collect::<Vec<_>>());
 }
 
 /// One packet in two minutes, and no ban.

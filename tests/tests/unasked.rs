@@ -122,18 +122,18 @@ fn floods_of_every_kind_are_named_within_two_seconds() {
     let took = start.elapsed();
     let wanted = FLOODS.map(|(kind, _, _, subject)| (kind, subject.to_owned()));
     let wanted = BTreeSet::from(wanted);
-    let told = |attacks: &[AttackView]| -> BTreeSet<_> {
+    let reported = |attacks: &[AttackView]| -> BTreeSet<_> {
         let attacks = attacks.iter();
         attacks
             .map(|attack| (attack.kind, attack.subject.clone()))
             .collect()
     };
     let mut found = attacks(&service);
-    while told(&found).len() < wanted.len() && start.elapsed() < took + 5 * SECOND {
+    while reported(&found).len() < wanted.len() && start.elapsed() < took + 5 * SECOND {
         thread::sleep(Duration::from_millis(50));
         found = attacks(&service);
     }
-    assert_eq!(told(&found), wanted, "{found:#?}");
+    assert_eq!(reported(&found), wanted, "{found:#?}");
     for attack in found {
         let named = SystemTime::from(attack.since).duration_since(began);
         // The machine may be busy, and the floods slower than they should be.
@@ -174,9 +174,9 @@ fn answers_that_a_socket_waits_for_are_not_named_and_the_same_to_another_port_ar
         flood(45_161);
         let found = attacks(&service);
         assert_eq!(found.len(), 1, "{found:?}");
-        let told = (found[0].kind, found[0].subject.clone());
+        let reported = (found[0].kind, found[0].subject.clone());
         let subject = format!("from port 161 to {near}");
-        assert_eq!(told, (Kind::Reflection, subject));
+        assert_eq!(reported, (Kind::Reflection, subject));
     }
 }
 

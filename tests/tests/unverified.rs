@@ -1,4 +1,4 @@
-//! Whether a source may be forged is told from real TCP connections: its packet must be one of an established connection.
+//! Whether a source may be forged is seen from real TCP connections: its packet must be one of an established connection.
 
 use std::{
     io::{ErrorKind, Read, Write},

@@ -40,14 +40,14 @@ fn a_change_is_one_line_of_the_log_and_an_event_that_outlives_a_restart() {
         .rlctl_ok(&["ban", &banned, "--for", "1h", "--reason", "scan"])
         .unwrap();
     let log = service.log();
-    let told = log.lines().filter(|line| line.contains(&banned));
-    let told: Vec<&str> = told.collect();
-    assert_eq!(told.len(), 1, "{log}");
+    let reported = log.lines().filter(|line| line.contains(&banned));
+    let reported: Vec<&str> = reported.collect();
+    assert_eq!(reported.len(), 1, "{log}");
     for part in [
         "banned prefix=\"198.51.100.9\" origin=manual reason=\"scan\" until=",
         "author=\"root\" sudo_user=\"alice\"",
     ] {
-        assert!(told[0].contains(part), "{told:?}");
+        assert!(reported[0].contains(part), "{reported:?}");
     }
     service.stop("-KILL").unwrap();
     service.start().unwrap();

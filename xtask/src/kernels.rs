@@ -29,7 +29,7 @@ pub struct Arguments {
     series: Vec<String>,
 }
 
-/// Boots each kernel with the tests. A series that Debian has not is told as SKIPPED.
+/// Boots each kernel with the tests. A series that Debian has not is reported as SKIPPED.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::kernels()?;
     let directory = workspace::target_dir().join("kernels");

@@ -40,7 +40,7 @@ pub struct Members {
     views: Views,
     silent: BTreeMap<NodeName, u32>,
     heard: BTreeSet<NodeName>,
-    told: BTreeMap<NodeName, u64>,
+    reported: BTreeMap<NodeName, u64>,
 }
 
 impl Members {
@@ -54,7 +54,7 @@ impl Members {
             views,
             silent: BTreeMap::new(),
             heard: BTreeSet::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
         }
     }
 
@@ -107,7 +107,7 @@ impl Members {
     pub fn heard(&mut self, name: &NodeName, view: u64) {
         self.heard.insert(name.clone());
         self.silent.remove(name);
-        self.told.insert(name.clone(), view);
+        self.reported.insert(name.clone(), view);
         if !self.views.current.contains(name) {
             let mut larger = self.views.current.clone();
             larger.insert(name.clone());
@@ -157,12 +157,12 @@ impl Members {
             view.remove(name);
         }
         self.silent.remove(name);
-        self.told.remove(name);
+        self.reported.remove(name);
     }
 
     fn attempt(&mut self, view: BTreeSet<NodeName>) {
         self.silent.retain(|name, _| view.contains(name));
-        self.told.retain(|name, _| view.contains(name));
+        self.reported.retain(|name, _| view.contains(name));
         if !self.views.attempts.contains(&view) && self.views.attempts.len() <= ATTEMPTS_MAX {
             self.views.attempts.push(view.clone());
         }
@@ -170,23 +170,23 @@ impl Members {
     }
 
     fn agree(&mut self) {
-        let all_told = |view: u64, except: Option<&NodeName>| {
+        let all_reported = |view: u64, except: Option<&NodeName>| {
             let mut names = self
                 .views
                 .current
                 .iter()
                 .filter(|name| Some(*name) != except);
-            names.all(|name| self.told.get(name) == Some(&view))
+            names.all(|name| self.reported.get(name) == Some(&view))
         };
         let count = self.views.current.len();
         // All others have the same members and know that these are all: they have agreed before this node came.
         if self.views.at_least > 0
             && count > 1
-            && all_told(self.view_of(count as u64), Some(&self.me))
+            && all_reported(self.view_of(count as u64), Some(&self.me))
         {
             self.views.at_least = 0;
         }
-        if all_told(self.view(), None) {
+        if all_reported(self.view(), None) {
             self.views.agreed = self.views.current.clone();
             self.views.attempts.clear();
             if count as u64 >= self.views.at_least {

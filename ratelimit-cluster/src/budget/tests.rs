@@ -141,7 +141,7 @@ proptest! {
 struct Two {
     nodes: [Budget<Vec<u8>>; 2],
     period: u64,
-    told: Vec<Report<Vec<u8>>>,
+    reported: Vec<Report<Vec<u8>>>,
 }
 
 impl Two {
@@ -151,12 +151,12 @@ impl Two {
             ..Views::default()
         };
         let node = |node| Budget::new(name(node), 1000, views.clone(), [].into(), 2);
-        let (nodes, told) = ([node(0), node(1)], Vec::new());
+        let (nodes, reported) = ([node(0), node(1)], Vec::new());
         let period = 10;
         Self {
             nodes,
             period,
-            told,
+            reported,
         }
     }
 
@@ -164,7 +164,10 @@ impl Two {
     fn go_on(&mut self, is_read: bool) {
         self.period += 1;
         let (period, limit) = (self.period, |_: &Vec<u8>| Some(limit(1000, true)));
-        for report in std::mem::take(&mut self.told).iter().filter(|_| is_read) {
+        for report in std::mem::take(&mut self.reported)
+            .iter()
+            .filter(|_| is_read)
+        {
             let [from, to] = if report.entries[0].demand < 1000 {
                 [1, 0]
             } else {
@@ -193,7 +196,7 @@ impl Two {
                 |_| Held::default(),
                 vec![count],
             );
-            self.told.extend(report);
+            self.reported.extend(report);
         }
     }
 }

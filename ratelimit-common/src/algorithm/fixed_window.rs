@@ -30,7 +30,7 @@ const HORIZON_ABOVE_WINDOW: u32 = 12;
 /// A window holds at least this many ticks, so that its length is exact to 0.1 %.
 pub const TICKS_MIN: u64 = 1000;
 
-/// The longest window, a hundred days: a window, and as much before it, are told from what is silent since the ticks wrapped.
+/// The longest window, a hundred days: a window, and as much before it, are distinguished from what is silent since the ticks wrapped.
 const WINDOW_MAX_NS: u64 = 1 << 53;
 
 /// The parameters of a fixed window.

@@ -152,7 +152,7 @@ impl Outcome {
         }
     }
 
-    /// The same where `limits` others are told before those of the policy.
+    /// The same where `limits` others are reported before those of the policy.
     #[must_use]
     #[inline(always)]
     #[expect(

@@ -95,7 +95,7 @@ pub struct Transport {
     pub destination_port: u32,
 }
 
-/// What a packet is: its protocol, and what can be told besides.
+/// What a packet is: its protocol, and what is known besides.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Kind(u32);
 

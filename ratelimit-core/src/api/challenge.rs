@@ -1,4 +1,4 @@
-//! The challenge of sources, as it is told.
+//! The challenge of sources, as it is reported.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The clock that packets are judged by, as it is told.
+//! The clock that packets are judged by, as it is reported.
 
 use std::{fmt, time::Duration};
 

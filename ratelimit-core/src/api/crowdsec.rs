@@ -27,6 +27,6 @@ pub struct CrowdsecStatus {
     pub pulls: u64,
     /// How often it did not.
     pub failures: u64,
-    /// Decisions that were told and ban nobody, by the reason.
+    /// Decisions that were reported and ban nobody, by the reason.
     pub ignored: BTreeMap<String, u64>,
 }

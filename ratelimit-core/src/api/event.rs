@@ -40,7 +40,7 @@ pub enum What {
         /// The user who did it; `None` when it was no user.
         by: Option<Arc<str>>,
     },
-    /// More bans changed at once than are told one by one.
+    /// More bans changed at once than are reported one by one.
     Bans {
         /// What became of them.
         change: BanChange,

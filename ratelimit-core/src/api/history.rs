@@ -10,13 +10,13 @@ use crate::detection::Kind;
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct HistoryRequest {
-    /// From when on; an hour before the end unless it is told.
+    /// From when on; an hour before the end unless it is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// Until when; now unless it is told.
+    /// Until when; now unless it is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
-    /// How many seconds a point sums up; what makes at most 720 points unless it is told.
+    /// How many seconds a point sums up; what makes at most 720 points unless it is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
 }

@@ -105,7 +105,7 @@ pub struct Imported {
     pub bad_lines: Option<String>,
 }
 
-/// Entries that stop at what is protected and are told by name.
+/// Entries that stop at what is protected and are reported by name.
 pub const EXEMPT_REPORTED: usize = 5;
 
 /// Entries that ban, and do not hold for what is protected.

@@ -1,4 +1,4 @@
-//! The budget for new sources, as it is told.
+//! The budget for new sources, as it is reported.
 
 use std::fmt;
 
@@ -15,14 +15,14 @@ pub struct NewSourcesStatus {
     /// Seconds of the window.
     pub per_seconds: f64,
     /// What becomes of packets of others: `pass`, `drop` or `aggregate`.
-    pub beyond: String,
+    pub over_budget: String,
 }
 
 impl fmt::Display for NewSourcesStatus {
     /// `at most 100000 new sources per 1s; packets of others are dropped`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let per = std::time::Duration::try_from_secs_f64(self.per_seconds).unwrap_or_default();
-        let others = match self.beyond.as_str() {
+        let others = match self.over_budget.as_str() {
             "pass" => "pass",
             "drop" => "are dropped",
             _ => "are charged to their /24 or /48",

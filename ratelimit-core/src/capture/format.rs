@@ -12,7 +12,7 @@ pub enum Format {
     Pcapng,
 }
 
-/// The bytes by which a format is told.
+/// The bytes by which a format is recognized.
 pub const MAGIC_BYTES: usize = 4;
 
 /// Microseconds, nanoseconds, and the format of Kuznetzov's patch, all as little-endian files begin.

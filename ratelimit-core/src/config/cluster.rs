@@ -46,7 +46,7 @@ pub struct Cluster {
     pub secret: Key,
     /// How often a node reports; the same on all nodes.
     pub period: Duration,
-    /// How many nodes there are, by which limits that they share are divided; 0 where it is not told.
+    /// How many nodes there are, by which limits that they share are divided; 0 where it is not reported.
     pub nodes: u32,
 }
 

@@ -14,7 +14,7 @@ impl ConfigError {
     /// The problems for those who wrote the file `own` and may not read the others.
     #[must_use]
     pub fn unquoted(&self, own: Option<&Path>) -> String {
-        let told = self.diagnostics.iter().map(|diagnostic| {
+        let reported = self.diagnostics.iter().map(|diagnostic| {
             let is_own = own.is_some() && diagnostic.file.as_deref() == own;
             if is_own {
                 diagnostic.to_string()
@@ -22,7 +22,7 @@ impl ConfigError {
                 diagnostic.unquoted()
             }
         });
-        told.collect::<Vec<_>>().join("\n")
+        reported.collect::<Vec<_>>().join("\n")
     }
 
     /// The problems of a configuration; at least one.

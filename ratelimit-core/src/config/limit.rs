@@ -92,14 +92,14 @@ pub fn read_section(
 /// Reads how nodes share the limit; `None` where they do not.
 fn read_shared(section: &mut Section<'_>, report: &mut Report) -> Option<Division> {
     let scope = section.take("scope");
-    let is_told = scope.is_some();
+    let is_reported = scope.is_some();
     let scope = scope.and_then(|value| value.choice(&SCOPES, report));
     let scope = scope.map(|scope| scope.value);
     let is_shared = scope == Some(Scope::Cluster);
     let share = section.take("share");
     let spot = share.as_ref().map(|share| share.spot.clone());
     let share = share.and_then(|value| value.choice(&DIVISIONS, report));
-    if let Some(spot) = spot.filter(|_| !is_shared && (scope.is_some() || !is_told)) {
+    if let Some(spot) = spot.filter(|_| !is_shared && (scope.is_some() || !is_reported)) {
         let message = "`share` is for limits with scope = \"cluster\" alone";
         let hint = "write scope = \"cluster\" beside it, or remove it";
         report.add(&spot, Problem::new(message, hint));

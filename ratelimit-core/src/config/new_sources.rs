@@ -1,4 +1,4 @@
-//! `new_sources = { count = 100_000, per = "1s", beyond = "drop" }` in `[source]`, or `new_sources = "unlimited"`.
+//! `new_sources = { count = 100_000, per = "1s", over_budget = "drop" }` in `[source]`, or `new_sources = "unlimited"`.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     quantity,
 };
 
-const EXAMPLE: &str = "new_sources = { count = 100_000, per = \"1s\", beyond = \"drop\" }";
+const EXAMPLE: &str = "new_sources = { count = 100_000, per = \"1s\", over_budget = \"drop\" }";
 
 /// In place of a budget: all new sources get state.
 const UNLIMITED: &str = "unlimited";
@@ -49,21 +49,20 @@ pub fn read(
         Some(value) => read_per(value, report),
         None => lacks(&section, "per", "per = \"1s\"", report),
     };
-    let beyond = if let Some(value) = section.take("beyond") {
+    let over_budget = if let Some(value) = section.take("over_budget") {
         value.choice(&OVER_BUDGET, report)
     } else {
-        let hint =
-            "beyond = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
-        lacks(&section, "beyond", hint, report)
+        let hint = "over_budget = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
+        lacks(&section, "over_budget", hint, report)
     };
     let spot = section.spot.clone();
     section.finish(report);
-    let beyond = beyond?;
-    check_width(&beyond, source, report);
+    let over_budget = over_budget?;
+    check_width(&over_budget, source, report);
     let value = NewSources {
         count: NonZeroU32::new(count?)?,
         per: per?,
-        beyond: beyond.value,
+        over_budget: over_budget.value,
     };
     Some(At {
         value: Some(value),
@@ -101,8 +100,8 @@ fn read_per(value: Value<'_>, report: &mut Report) -> Option<Duration> {
 }
 
 /// A source that is as wide as what it would be charged with is charged with nobody.
-fn check_width(beyond: &At<OverBudget>, source: &Source, report: &mut Report) {
-    if beyond.value != OverBudget::Aggregate {
+fn check_width(over_budget: &At<OverBudget>, source: &Source, report: &mut Report) {
+    if over_budget.value != OverBudget::Aggregate {
         return;
     }
     let widths = [source.ipv4_prefix, source.ipv6_prefix];
@@ -112,10 +111,10 @@ fn check_width(beyond: &At<OverBudget>, source: &Source, report: &mut Report) {
                 "new sources cannot be charged to their /{overflow_bucket}: {key} is {width}, and a source is no narrower than that"
             );
             let hint = format!(
-                "write beyond = \"drop\" or \"pass\", or {key} = {} or more",
+                "write over_budget = \"drop\" or \"pass\", or {key} = {} or more",
                 overflow_bucket + 1
             );
-            report.add(&beyond.spot, Problem::new(message, hint));
+            report.add(&over_budget.spot, Problem::new(message, hint));
         }
     }
 }

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn each_key_is_told_with_its_file_and_line_or_as_a_default() {
-        let told = told(&[("main.toml", MAIN), ("conf.d/partner.toml", PARTNER)]);
+        let reported = reported(&[("main.toml", MAIN), ("conf.d/partner.toml", PARTNER)]);
         for expected in [
             "observe = true main.toml:1",
             "interface.eth0.name = \"eth0\" main.toml:4",
@@ -240,17 +240,17 @@ mod tests {
             "paths.state = \"/var/lib/ratelimit\" default",
         ] {
             assert!(
-                told.iter().any(|line| line == expected),
-                "{expected}: {told:#?}"
+                reported.iter().any(|line| line == expected),
+                "{expected}: {reported:#?}"
             );
         }
         assert!(
-            !told
+            !reported
                 .iter()
                 .any(|line| line.contains("topsecret") || line.contains("pw@"))
         );
         assert!(
-            !told
+            !reported
                 .iter()
                 .any(|line| line.starts_with("list.") || line.starts_with("node."))
         );
@@ -287,16 +287,16 @@ mod tests {
         assert_eq!(parse(format!("{top}{rest}{interface}")), parse(minimal));
     }
 
-    fn told(files: &[(&str, &str)]) -> Vec<String> {
+    fn reported(files: &[(&str, &str)]) -> Vec<String> {
         let files = files.iter().map(|(path, text)| File {
             path: path.into(),
             text: (*text).to_owned(),
         });
         let files: Vec<File> = files.collect();
-        let told = settings(&files).into_iter().map(|setting| {
+        let reported = settings(&files).into_iter().map(|setting| {
             let Setting { key, value, origin } = setting;
             format!("{key} = {value} {origin}")
         });
-        told.collect()
+        reported.collect()
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::file::File;
 use crate::diagnostic::{Diagnostic, Position, Problem};
 
-/// Problems that are shown; a broken list of a million prefixes is told by its first hundred.
+/// Problems that are shown; a broken list of a million prefixes is reported by its first hundred.
 const PROBLEMS_MAX: usize = 100;
 
 /// Where something stands: the index of a file, and the bytes of it.

@@ -2,7 +2,7 @@
 //! Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005).
 //!
 //! A key without a counter takes over the smallest, and with it what that had counted. So a count is never too small, it is
-//! too large by what was taken over at most, and every key with more than a share of 1 / `capacity` has a counter.
+//! too large by what was adopted at most, and every key with more than a share of 1 / `capacity` has a counter.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -23,7 +23,7 @@ pub struct Counter<K, V> {
     pub key: K,
     /// What was counted, or more.
     pub count: u64,
-    /// What of it was taken over.
+    /// What of it was adopted.
     taken_over: u64,
     /// What else is known of the key, since it has a counter.
     pub value: V,

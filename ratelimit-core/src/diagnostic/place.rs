@@ -1,6 +1,6 @@
 //! Places in a text, as lines and columns.
 
-/// A place, from which the next one is told without the text before it: lists have many lines, or one that is very long.
+/// A place, from which the next one is found without the text before it: lists have many lines, or one that is very long.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// In bytes.

@@ -11,7 +11,7 @@ use crate::{
     prefix::Prefix,
 };
 
-/// Ends that are no further apart are the same: they were told in seconds, or on two clocks.
+/// Ends that are no further apart are the same: they were reported in seconds, or on two clocks.
 const SAME_END_NANOS: u64 = 1_000_000_000;
 
 /// A list.

@@ -77,7 +77,7 @@ pub fn later(since: Instant, duration: Duration) -> Instant {
     Instant::from_nanos(since.as_nanos().saturating_add(nanos).min(last) | LASTING)
 }
 
-/// Whether a ban that ends in the kernel at `until` is told again by what it comes from.
+/// Whether a ban that ends in the kernel at `until` is reported again by what it comes from.
 #[must_use]
 pub const fn is_ban_renewed(until: Instant) -> bool {
     until.as_nanos() & LASTING == 0

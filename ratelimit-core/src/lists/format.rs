@@ -85,7 +85,7 @@ pub fn guess(bytes: &[u8], text: &str) -> Guess {
     }
 }
 
-/// What is told by its first bytes.
+/// What is recognized by its first bytes.
 fn not_text(bytes: &[u8]) -> Option<Guess> {
     let other = |what, hint| Some(Guess::Other { what, hint });
     match bytes {

@@ -24,7 +24,7 @@ pub fn items<'t>(part: &'t str, reader: &mut Reader<'_>) -> Vec<&'t RawValue> {
 /// Reports a part of the text that is not what it should be.
 pub fn report(part: &str, error: &Error, reader: &mut Reader<'_>) {
     let message = error.to_string();
-    // The place is told beside it.
+    // The place is reported beside it.
     let message = message.split(" at line ").next().unwrap_or_default();
     let start = reader.span(part).start;
     let lines = part

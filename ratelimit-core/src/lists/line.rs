@@ -1,4 +1,4 @@
-//! What a line of `rlctl export` says: the words in which lists are told.
+//! What a line of `rlctl export` says: the words in which lists are written.
 
 use std::borrow::Cow;
 

@@ -12,7 +12,7 @@ tokio::task_local! {
     static WHAT: Arc<str>;
 }
 
-/// Runs `task`; whoever waits for the controller is told that `what` keeps it busy.
+/// Runs `task`; whoever waits for the controller learns that `what` keeps it busy.
 pub async fn asked_as<F: Future>(what: impl Into<Arc<str>>, task: F) -> F::Output {
     WHAT.scope(what.into(), task).await
 }
@@ -30,7 +30,7 @@ pub struct BusyWith {
 }
 
 impl Busy {
-    /// What the requests of this task are told as.
+    /// What the requests of this task are reported as.
     pub(super) fn what() -> Arc<str> {
         let own = || "the work of the daemon itself".into();
         WHAT.try_with(Arc::clone).unwrap_or_else(|_| own())

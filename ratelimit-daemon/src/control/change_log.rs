@@ -30,7 +30,7 @@ struct Line {
 
 /// Logs changes that were made; each has what takes it back beside it. What is remembered of sources is none of them, and lists are
 /// logged where they are read.
-pub fn tell<'e, I: Iterator<Item = (Edit, &'e Edit)>>(changed: impl Fn() -> I, cause: Cause<'_>) {
+pub fn report<'e, I: Iterator<Item = (Edit, &'e Edit)>>(changed: impl Fn() -> I, cause: Cause<'_>) {
     let lines = || changed().filter_map(|(edit, before)| line(&edit, before, cause));
     if lines().nth(LINES_MAX).is_none() {
         for line in lines() {
@@ -57,7 +57,7 @@ pub fn tell<'e, I: Iterator<Item = (Edit, &'e Edit)>>(changed: impl Fn() -> I, c
 }
 
 impl Line {
-    /// Whether both are told as changes of one kind.
+    /// Whether both are reported as changes of one kind.
     fn is_like(&self, other: &Self) -> bool {
         (self.what, &self.origin, &self.author) == (other.what, &other.origin, &other.author)
     }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn of_many_changes_one_line_has_their_number_and_the_first() {
-        let log = told(30, Cause::Origin);
+        let log = reported(30, Cause::Origin);
         assert_eq!(log.lines().count(), 1, "{log}");
         for part in [
             "banned count=30 first=\"192.0.2.0 192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4\"",
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_change_is_one_line_with_all_that_is_known_of_it() {
-        let log = told(2, Cause::Origin);
+        let log = reported(2, Cause::Origin);
         assert_eq!(log.lines().count(), 2, "{log}");
         let first = log.lines().next().unwrap();
         for part in [
@@ -229,7 +229,7 @@ mod tests {
     }
 
     /// The log of so many bans.
-    fn told(count: u8, cause: Cause<'_>) -> String {
+    fn reported(count: u8, cause: Cause<'_>) -> String {
         let row = BanRow {
             until: clock::after(std::time::Duration::from_mins(1)),
             since: jiff::Timestamp::now(),
@@ -250,7 +250,7 @@ mod tests {
             .with_writer(move || writer.clone())
             .finish();
         let changed = || edits.iter().cloned().zip(&before);
-        tracing::subscriber::with_default(subscriber, || tell(changed, cause));
+        tracing::subscriber::with_default(subscriber, || report(changed, cause));
         let text = log.0.lock().unwrap().clone();
         String::from_utf8(text).unwrap()
     }

@@ -8,7 +8,7 @@ use ratelimit_core::{api::Refused, config::Config, intent::Edit, lists::Reading}
 
 use super::{
     list_files::{Deadline, ListFile},
-    lists::{ListRead, from_file, log, not_named, told},
+    lists::{ListRead, from_file, log, not_named, reported},
     state::State,
 };
 
@@ -75,12 +75,12 @@ impl ListChanges {
     }
 
     /// What is different, a line each.
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn reported(&self) -> Vec<String> {
         let gone = self.gone.iter();
         let gone =
             gone.map(|(name, removed)| format!("list {name}: removed, with {removed} entries"));
         let read = self.read.iter();
-        let read = read.filter_map(|(name, read)| told(name, read));
+        let read = read.filter_map(|(name, read)| reported(name, read));
         gone.chain(read).collect()
     }
 }

@@ -50,8 +50,8 @@ impl<T: Clone + PartialEq> Connection<T> {
     }
 
     /// What is told of whom is followed; `None` where the configuration names nobody.
-    pub fn told<R>(&self, tell: impl FnOnce(&T) -> R) -> Option<R> {
-        self.wish.borrow().as_ref().map(tell)
+    pub fn reported<R>(&self, view: impl FnOnce(&T) -> R) -> Option<R> {
+        self.wish.borrow().as_ref().map(view)
     }
 
     /// Forgets how it was.

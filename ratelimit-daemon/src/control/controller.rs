@@ -152,7 +152,7 @@ impl Controller {
             self.reloads.error = Some(refused);
             let journal = &mut self.state.journal;
             self.troubles
-                .tell(journal, CONFIGURATION, Loudness::Error, Some(error));
+                .report(journal, CONFIGURATION, Loudness::Error, Some(error));
         }
     }
 

@@ -501,7 +501,7 @@ impl Enforcer {
         chunks.try_for_each(|prefixes| self.take_away(prefixes, undo))
     }
 
-    /// Puts entries that are different from those that are held. The prefix-length filter is told before.
+    /// Puts entries that are different from those that are held. The prefix-length filter changes before.
     fn put(
         &mut self,
         entries: &[(Prefix, Entry)],
@@ -558,7 +558,7 @@ impl Enforcer {
         answer
     }
 
-    /// Takes away entries that are held. The prefix-length filter is told after.
+    /// Takes away entries that are held. The prefix-length filter changes after.
     fn take_away(
         &mut self,
         prefixes: &[Prefix],

@@ -55,7 +55,7 @@ impl EntryCounters {
         };
         if let Err(error) = hand_over(slot, hash, datapath) {
             self.slots.release(owner);
-            tell(&error);
+            report(&error);
         }
     }
 
@@ -102,7 +102,7 @@ fn let_go(slots: &[u16], datapath: &mut dyn Datapath) {
         answer = answer.and(datapath.set_counter_owner(*slot, 0));
     }
     if let Err(error) = answer {
-        tell(&error);
+        report(&error);
     }
 }
 
@@ -114,7 +114,7 @@ fn add_to_gone(slot: u16, datapath: &mut dyn Datapath) -> Result<(), DatapathErr
     datapath.set_entry_counter(slot, Counter::default())
 }
 
-fn tell(error: &DatapathError) {
+fn report(error: &DatapathError) {
     let error = error.to_string();
     warn!(
         error,

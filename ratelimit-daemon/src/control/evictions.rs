@@ -1,9 +1,9 @@
 //! How many sources had to give their state to others: those that ever got some, less those that have some.
 
-/// Those of one family, as they are told. They never become fewer.
+/// Those of one family, as they are reported. They never become fewer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evictions {
-    told: u64,
+    reported: u64,
     /// Slots of a `compact` table that went with their limits: nobody else got them.
     given_up: u64,
 }
@@ -14,10 +14,10 @@ impl Evictions {
     pub fn count(&mut self, inserted: u64, held: u64, moved: bool) -> u64 {
         let missing = inserted.saturating_sub(held);
         if moved {
-            self.given_up = missing.saturating_sub(self.told);
+            self.given_up = missing.saturating_sub(self.reported);
         }
-        self.told = self.told.max(missing.saturating_sub(self.given_up));
-        self.told
+        self.reported = self.reported.max(missing.saturating_sub(self.given_up));
+        self.reported
     }
 }
 

@@ -28,8 +28,8 @@ pub fn exempt<E>(
     met.sort_by_key(|(prefix, ..)| *prefix);
     // An entry may meet several.
     met.dedup_by_key(|(prefix, ..)| *prefix);
-    let told = met.iter().take(EXEMPT_REPORTED);
-    let first = told.map(|(prefix, protected, why)| ExemptEntry {
+    let reported = met.iter().take(EXEMPT_REPORTED);
+    let first = reported.map(|(prefix, protected, why)| ExemptEntry {
         prefix: *prefix,
         protected: *protected,
         why: why.to_string(),
@@ -59,7 +59,7 @@ mod tests {
             "2001:db9::/32",
         ];
         let exempt = check(&all);
-        let told = exempt.first.iter().map(|entry| entry.prefix.to_string());
+        let reported = exempt.first.iter().map(|entry| entry.prefix.to_string());
         let expected = [
             "10.0.0.0/8",
             "10.0.0.1",
@@ -67,7 +67,7 @@ mod tests {
             "127.9.9.9",
             "2001:db8::/32",
         ];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(reported.collect::<Vec<_>>(), expected);
         assert_eq!(exempt.first[0].protected, "10.0.0.1".parse().unwrap());
         assert_eq!(exempt.first[0].why, "the default gateway of eth0");
     }

@@ -16,9 +16,9 @@ use ratelimit_core::{
 };
 
 use super::{
+    lifetime::Ends,
     lists::{fill, require_no_file},
     protection::Protection,
-    term::Ends,
 };
 use crate::protected::Word;
 
@@ -99,7 +99,7 @@ impl Importer<'_> {
         answer.covered += merged.covered;
         answer.exempt.add(self.protection.exempt_of(&list));
         let (difference, edit) = self.intent.list_edit(name, Some(list));
-        answer.targets.push(told(
+        answer.targets.push(reported(
             Origin::List(Arc::clone(name)).to_string(),
             &difference,
         ));
@@ -368,12 +368,12 @@ fn rows<'r>(
     };
     answer.targets.push(ImportedInto {
         longer,
-        ..told(into, &difference)
+        ..reported(into, &difference)
     });
     edits
 }
 
-fn told(into: String, difference: &Difference) -> ImportedInto {
+fn reported(into: String, difference: &Difference) -> ImportedInto {
     ImportedInto {
         into,
         added: difference.added,
@@ -417,7 +417,7 @@ fn text_of<'r>(entry: &Entry, texts: &'r [Arc<str>]) -> Option<&'r Arc<str>> {
     texts.get(index)
 }
 
-/// Ends that were told in seconds, or on two clocks, are the same within one.
+/// Ends that were reported in seconds, or on two clocks, are the same within one.
 fn same_end(one: Instant, other: Instant) -> bool {
     one.as_nanos().abs_diff(other.as_nanos()) <= 1_000_000_000
 }

@@ -1,4 +1,4 @@
-//! The interfaces: what is to be done about each of them (`links.rs`) is done, and told once in a line of the log and an event.
+//! The interfaces: what is to be done about each of them (`links.rs`) is done, and reported once in a line of the log and an event.
 
 use std::time::{Duration, Instant};
 
@@ -133,7 +133,7 @@ impl Interfaces {
             Step::Stay if anew && sight.is_anywhere() => Step::Attach,
             step => step,
         };
-        let told = match Self::take_step(state, interface, step) {
+        let reported = match Self::take_step(state, interface, step) {
             Ok(remark) => match (
                 state
                     .enforcer
@@ -176,7 +176,7 @@ impl Interfaces {
                 }
             }
         };
-        self.note_standing(state, name, told);
+        self.note_standing(state, name, reported);
     }
 
     fn take_step(
@@ -244,7 +244,7 @@ pub fn tend_pins(state: &mut State, troubles: &mut Troubles) {
             "pins are gone and cannot be made again, so nothing is enforced when ratelimitd ends: {error:#}"
         )),
     };
-    troubles.tell(&mut state.journal, PINS, Loudness::Error, trouble);
+    troubles.report(&mut state.journal, PINS, Loudness::Error, trouble);
 }
 
 fn failed(error: &anyhow::Error) -> Standing {

@@ -20,7 +20,7 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{lists::fill, queries::export::Export, reminder::Reminder, term::Ends};
+use super::{lifetime::Ends, lists::fill, queries::export::Export, reminder::Reminder};
 use crate::private;
 
 const ENDING: &str = "jsonl";
@@ -167,7 +167,7 @@ fn run(directory: &Path, wishes: &mpsc::Receiver<Wanted>) {
             Err(mpsc::RecvTimeoutError::Disconnected) => return,
         }
         wanted.extend(wishes.try_iter().flatten());
-        let had_failed = reminder.is_told();
+        let had_failed = reminder.is_reported();
         wanted.retain(|name, list| {
             let Err(error) = replace(directory, name, list.as_ref()) else {
                 return false;

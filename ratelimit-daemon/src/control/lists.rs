@@ -14,7 +14,7 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{list_files::ListFile, protection::Protection, term::Ends};
+use super::{lifetime::Ends, list_files::ListFile, protection::Protection};
 
 /// The author of what a file says.
 const CONFIGURATION: &str = "config";
@@ -125,7 +125,7 @@ pub(super) fn log(name: &str, read: &ListRead) {
 }
 
 /// Says what is different, if anything is.
-pub(super) fn told(name: &str, read: &ListRead) -> Option<String> {
+pub(super) fn reported(name: &str, read: &ListRead) -> Option<String> {
     let unsaid = read.unsaid.first.first().map(|entry| {
         let ExemptEntry {
             prefix,

@@ -47,7 +47,7 @@ impl MetricsPort {
     ) {
         if self.listeners.is_some() {
             let trouble = self.open(wanted);
-            troubles.tell(journal, METRICS, Loudness::Warning, trouble);
+            troubles.report(journal, METRICS, Loudness::Warning, trouble);
         }
     }
 

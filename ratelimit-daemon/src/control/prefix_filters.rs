@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use crate::datapath::{Memory, Shared};
 
-    type Guards = BTreeMap<(IpFamily, u32), u64>;
+    type Filters = BTreeMap<(IpFamily, u32), u64>;
 
     const PREFIXES: [&str; 14] = [
         "0.0.0.0/0",
@@ -296,45 +296,45 @@ mod tests {
             "2001:db8::/49",
             "2001:db8::1",
         ] {
-            let mut guarded = Guarded::with(&few());
-            guarded.remove(&[prefix(gone)]);
-            guarded.check();
-            guarded.remove_all();
-            guarded.check();
-            assert!(guarded.counts.others.is_empty());
+            let mut filtered = Filtered::with(&few());
+            filtered.remove(&[prefix(gone)]);
+            filtered.check();
+            filtered.remove_all();
+            filtered.check();
+            assert!(filtered.counts.others.is_empty());
         }
     }
 
     #[test]
     fn with_more_prefixes_come_more_words_and_with_none_of_them_bits_stay() {
-        let mut guarded = Guarded::with(&few());
-        guarded.add(&many());
-        guarded.check();
-        guarded.remove(&many());
-        guarded.check();
-        guarded.remove_all();
-        assert!(guarded.counts.others.is_empty());
+        let mut filtered = Filtered::with(&few());
+        filtered.add(&many());
+        filtered.check();
+        filtered.remove(&many());
+        filtered.check();
+        filtered.remove_all();
+        assert!(filtered.counts.others.is_empty());
     }
 
     #[test]
     fn restored_prefix_filters_are_as_if_nothing_had_happened_whatever_they_held() {
-        let mut guarded = Guarded::with(&many());
-        guarded.held.clear();
-        guarded.held.extend(
+        let mut filtered = Filtered::with(&many());
+        filtered.held.clear();
+        filtered.held.extend(
             few()
                 .into_iter()
                 .map(|prefix| (prefix, ListEntry::default())),
         );
-        guarded.restore();
-        guarded.check();
-        guarded
+        filtered.restore();
+        filtered.check();
+        filtered
             .datapath
             .set_filter_word(IpFamily::V4, 10 << 8 | 1, 0);
-        assert_eq!(guarded.restore(), 1);
-        guarded.check();
-        guarded.remove_all();
-        guarded.check();
-        assert!(guarded.counts.others.is_empty());
+        assert_eq!(filtered.restore(), 1);
+        filtered.check();
+        filtered.remove_all();
+        filtered.check();
+        assert!(filtered.counts.others.is_empty());
     }
 
     fn few() -> Vec<Prefix> {
@@ -348,25 +348,25 @@ mod tests {
             .collect()
     }
 
-    /// Guards as the enforcer has them.
-    struct Guarded {
+    /// Filters as the enforcer has them.
+    struct Filtered {
         memory: Arc<Mutex<Memory>>,
         datapath: Shared,
         counts: PrefixFilterCounts,
         held: BTreeMap<Prefix, ListEntry>,
     }
 
-    impl Guarded {
+    impl Filtered {
         fn with(prefixes: &[Prefix]) -> Self {
             let memory = Arc::new(Mutex::new(Memory::default()));
-            let mut guarded = Self {
+            let mut filtered = Self {
                 counts: PrefixFilterCounts::default(),
                 datapath: Shared::from(&memory),
                 memory,
                 held: BTreeMap::new(),
             };
-            guarded.add(prefixes);
-            guarded
+            filtered.add(prefixes);
+            filtered
         }
 
         fn add(&mut self, prefixes: &[Prefix]) {
@@ -397,7 +397,7 @@ mod tests {
         }
 
         /// The words that are in use.
-        fn prefix_filters(&self) -> Guards {
+        fn prefix_filters(&self) -> Filters {
             let all = self.memory.lock().unwrap().prefix_filters.clone();
             let is_in_use = |(family, index): &(IpFamily, u32)| {
                 let widths = widths(*family, &self.datapath);
@@ -405,14 +405,14 @@ mod tests {
                 *index < WIDTHS
                     || narrower.any(|level| level.words_of(widths.of(level)).contains(index))
             };
-            let (in_use, _): (Guards, Guards) =
+            let (in_use, _): (Filters, Filters) =
                 all.into_iter().partition(|(place, _)| is_in_use(place));
             in_use
         }
 
         /// The words that are in use have exactly the bits that the prefixes need.
         fn check(&self) {
-            let mut words = Guards::new();
+            let mut words = Filters::new();
             for prefix in self.held.keys() {
                 let family = IpFamily::of(prefix.address());
                 marks(*prefix, widths(family, &self.datapath), |index, mark| {

@@ -58,17 +58,17 @@ mod tests {
     #[test]
     fn a_change_is_told_from_its_beginning_to_its_end_and_never_past_it() {
         let progress = Progress::default();
-        let told = progress.clone();
+        let reported = progress.clone();
         let view = |done, total| View { done, total };
-        assert_eq!(told.view(), view(0, 0));
+        assert_eq!(reported.view(), view(0, 0));
         progress.begin(10);
         progress.advance(7);
-        assert_eq!(told.view(), view(7, 10));
+        assert_eq!(reported.view(), view(7, 10));
         progress.advance(7);
-        assert_eq!(told.view(), view(10, 10));
+        assert_eq!(reported.view(), view(10, 10));
         progress.end();
-        assert_eq!(told.view(), view(0, 0));
+        assert_eq!(reported.view(), view(0, 0));
         progress.begin(3);
-        assert_eq!(told.view(), view(0, 3));
+        assert_eq!(reported.view(), view(0, 3));
     }
 }

@@ -31,8 +31,8 @@ pub struct Protection {
     configured: Vec<Prefix>,
     /// All of them.
     all: Protected,
-    /// Where bans stop, as it was told.
-    told: BTreeSet<Prefix>,
+    /// Where bans stop, as it was reported.
+    reported: BTreeSet<Prefix>,
 }
 
 impl Protection {
@@ -43,7 +43,7 @@ impl Protection {
             found,
             peers: BTreeMap::new(),
             configured: Vec::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         }
     }
 
@@ -131,14 +131,14 @@ impl Protection {
     }
 
     /// Logs where bans stop, once for each address.
-    pub fn tell(&mut self, rules: &Rules) {
+    pub fn report(&mut self, rules: &Rules) {
         let exempt: BTreeSet<Prefix> = rules.exempt().collect();
-        for prefix in exempt.difference(&self.told) {
+        for prefix in exempt.difference(&self.reported) {
             if let Some((_, why)) = self.all.met_by(*prefix) {
                 warn!(%prefix, %why, "a ban covers what is protected, and does not hold for it");
             }
         }
-        self.told = exempt;
+        self.reported = exempt;
     }
 
     /// Puts all together, and answers whether that is different from before.

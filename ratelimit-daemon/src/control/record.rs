@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{change_log, journal::Journal, rows, term, unwritten::intended};
+use super::{change_log, journal::Journal, lifetime, rows, unwritten::intended};
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{BanChange, EntryCounter, What},
@@ -14,7 +14,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-/// The bans of one change that are told one by one; of more, how many of each origin.
+/// The bans of one change that are reported one by one; of more, how many of each origin.
 const BANS_TOLD: usize = 100;
 
 /// Why entries go.
@@ -60,7 +60,7 @@ pub fn record_edits(
         let pairs = pairs.map(|before| (intended(before, intent), before));
         pairs.filter(|(edit, before)| edit != *before)
     };
-    change_log::tell(changed, cause);
+    change_log::report(changed, cause);
     let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
     let are_many = reverse.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
     let one_by_one = changed().filter(|(edit, _)| !(are_many && is_ban(edit)));
@@ -106,7 +106,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             prefix: *prefix,
             limits: row.limits.clone(),
             observe: row.observe,
-            until: term::told(row.until),
+            until: lifetime::reported(row.until),
             reason: row.reason.clone(),
             by: row.author.as_str().into(),
         },
@@ -114,7 +114,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             prefix: Some(*prefix),
             limits: vec![row.limit.clone()],
             observe: false,
-            until: term::told(row.until),
+            until: lifetime::reported(row.until),
             reason: None,
             by: format!("detection ({})", row.kind.label()).into(),
         },
@@ -131,7 +131,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             by: cause.by(),
         },
         (Edit::PassAll(Some(until)), _) => What::PassAllOn {
-            until: term::told(*until),
+            until: lifetime::reported(*until),
             by: cause.by().unwrap_or_default(),
         },
         (Edit::PassAll(None), _) => What::PassAllOff { by: cause.by() },

@@ -348,11 +348,17 @@ fn destination_of(config: &Config, prefix: &Prefix) -> DestinationConfig {
 
 /// `challenge of TCP: never -> always, for 10m, at most 1000000 answers a second`
 fn challenge_change(before: Option<TcpChallenge>, after: Option<TcpChallenge>) -> Option<String> {
-    let told = |challenge: Option<TcpChallenge>| {
+    let reported = |challenge: Option<TcpChallenge>| {
         challenge.map_or_else(|| "never".to_owned(), |challenge| challenge.to_string())
     };
     let is_changed = before != after;
-    is_changed.then(|| format!("challenge of TCP: {} -> {}", told(before), told(after)))
+    is_changed.then(|| {
+        format!(
+            "challenge of TCP: {} -> {}",
+            reported(before),
+            reported(after)
+        )
+    })
 }
 
 fn limits(limits: &[LimitSpec]) -> String {

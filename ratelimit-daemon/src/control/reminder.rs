@@ -4,22 +4,22 @@ use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_mins(1);
 
-/// When something was told last; never where it does not last.
+/// When something was reported last; never where it does not last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reminder(Option<Instant>);
 
 impl Reminder {
-    /// Whether it is to be told now. Whoever asks tells it.
+    /// Whether it is to be reported now. Whoever asks tells it.
     pub fn is_due(&mut self) -> bool {
-        let is_due = self.0.is_none_or(|told| told.elapsed() >= EVERY);
+        let is_due = self.0.is_none_or(|reported| reported.elapsed() >= EVERY);
         if is_due {
             self.0 = Some(Instant::now());
         }
         is_due
     }
 
-    /// Whether it was told.
-    pub const fn is_told(&self) -> bool {
+    /// Whether it was reported.
+    pub const fn is_reported(&self) -> bool {
         self.0.is_some()
     }
 }

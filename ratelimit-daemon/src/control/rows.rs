@@ -1,4 +1,4 @@
-//! Rows of what is intended, as they are told.
+//! Rows of what is intended, as they are reported.
 
 use ratelimit_core::{
     api::{Allow, Ban, EntryCounter, Origin, RuntimeEntry},
@@ -6,13 +6,13 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::term;
+use super::lifetime;
 
-/// A ban as it is told.
+/// A ban as it is reported.
 pub fn ban(prefix: Prefix, origin: &Origin, row: &BanRow, counter: EntryCounter) -> Ban {
     Ban {
         prefix,
-        until: term::told(row.until),
+        until: lifetime::reported(row.until),
         since: row.since,
         reason: row.reason.clone(),
         author: row.author.clone(),
@@ -21,11 +21,11 @@ pub fn ban(prefix: Prefix, origin: &Origin, row: &BanRow, counter: EntryCounter)
     }
 }
 
-/// A runtime allow, as it is told.
+/// A runtime allow, as it is reported.
 pub fn allow(prefix: Prefix, row: &AllowRow, counter: EntryCounter) -> Allow {
     Allow {
         prefix,
-        until: term::told(row.until),
+        until: lifetime::reported(row.until),
         since: Some(row.since),
         reason: row.reason.clone(),
         author: Some(row.author.clone()),
@@ -37,7 +37,7 @@ pub fn allow(prefix: Prefix, row: &AllowRow, counter: EntryCounter) -> Allow {
 /// What is told of runtime limits.
 pub fn runtime(row: &LimitRow) -> RuntimeEntry {
     RuntimeEntry {
-        until: term::told(row.until),
+        until: lifetime::reported(row.until),
         since: row.since,
         reason: row.reason.clone(),
         author: row.author.clone(),

@@ -99,7 +99,7 @@ impl StandIn {
     /// Takes notice of what stands in from here on, until its directory can be written.
     pub fn note(stand_in: Option<&Self>, state: &mut State, troubles: &mut Troubles) {
         let trouble = stand_in.map(Self::trouble);
-        troubles.tell(&mut state.journal, STATE, Loudness::Error, trouble);
+        troubles.report(&mut state.journal, STATE, Loudness::Error, trouble);
     }
 
     /// Brings the state back where it belongs, if that can be.

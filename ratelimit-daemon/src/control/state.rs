@@ -137,7 +137,7 @@ impl State {
             .context("filling the tables in the kernel")?;
         state.forget_others();
         state.tell_clock(None);
-        state.protection.tell(&state.rules);
+        state.protection.report(&state.rules);
         Ok(state)
     }
 
@@ -175,7 +175,7 @@ impl State {
         self.unwritten.end_group(&mut self.store);
     }
 
-    /// Makes changes of which the first `giving_way` free entries for the others, and are not told. Of a million of them there is one copy:
+    /// Makes changes of which the first `giving_way` free entries for the others, and are not reported. Of a million of them there is one copy:
     /// what is intended takes them in, and leaves what takes them back.
     fn edit_all(
         &mut self,
@@ -228,7 +228,7 @@ impl State {
             self.tell_clock(clock.as_ref());
         }
         if reverse.iter().any(|edit| self.protection.is_met_by(edit)) {
-            self.protection.tell(&self.rules);
+            self.protection.report(&self.rules);
         }
         // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
         // kernel alone after a crash is taken away at the next start.
@@ -452,7 +452,7 @@ impl State {
                 "what is protected is different, and the kernel could not be told"
             ),
         }
-        self.protection.tell(&self.rules);
+        self.protection.report(&self.rules);
     }
 
     /// Tries a last time to write what is not in the database.

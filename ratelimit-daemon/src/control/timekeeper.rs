@@ -26,7 +26,7 @@ pub const BACK_MAX: i64 = 60 * SECOND;
 /// How long a note is good for, in nanoseconds.
 const NOTE_LASTS: i64 = 60 * SECOND;
 
-/// What two clocks that are read one after the other may differ by, and the shortest sleep that is told from it: 100 ms.
+/// What two clocks that are read one after the other may differ by, and the shortest sleep that is distinguished from it: 100 ms.
 const SLEEP_MIN: i64 = 100_000_000;
 
 /// What the kernel's clocks show at one moment, in nanoseconds.

@@ -71,7 +71,7 @@ impl Trial {
         }
     }
 
-    /// As it is told.
+    /// As it is reported.
     pub fn attempt(&self) -> Attempt {
         let disk = config::read(&self.main).unwrap_or_default();
         let file = self
@@ -115,14 +115,14 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
     let is_of_disk = config::read(&trial.main).is_ok_and(|files| trial.is_of(&files));
     let is_of_trial = is_of_disk || ends_here || trial.is_pending();
     if disk.files.first() != Some(&trial.main) || !is_of_trial {
-        tell(kept.remove());
+        report(kept.remove());
         return disk;
     }
     if ends_here && !is_of_disk {
         let main = trial.main.display();
         warn!(%main, "was changed meanwhile: `rlctl reload`, or the next start, takes what it says");
     }
-    tell(kept.write(&trial));
+    report(kept.write(&trial));
     match config::parse(trial.in_force()) {
         Ok((config, _)) => {
             let main = trial.main.display();
@@ -141,13 +141,13 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
         }
         Err(error) => {
             error!(%error, "the configuration of a trial is not understood any more: the files hold");
-            tell(kept.remove());
+            report(kept.remove());
             disk
         }
     }
 }
 
-fn tell(written: anyhow::Result<()>) {
+fn report(written: anyhow::Result<()>) {
     if let Err(error) = written {
         let error = format!("{error:#}");
         warn!(error, "what became of a trial is not written down");

@@ -22,7 +22,7 @@ pub enum Loudness {
 pub struct Troubles(BTreeMap<&'static str, (String, Timestamp)>);
 
 impl Troubles {
-    /// As they are told.
+    /// As they are reported.
     #[must_use]
     pub fn views(&self) -> Vec<Trouble> {
         let troubles = self.0.iter();
@@ -42,7 +42,7 @@ impl Troubles {
     }
 
     /// Takes notice of how something stands, and tells where that is different: `None` when it works.
-    pub fn tell(
+    pub fn report(
         &mut self,
         journal: &mut Journal,
         what: &'static str,
@@ -94,9 +94,9 @@ mod tests {
         let mut troubles = Troubles::default();
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut note = |error: Option<&str>, second| {
-            let told = troubles.note("metrics", error.map(str::to_owned), at(second));
+            let reported = troubles.note("metrics", error.map(str::to_owned), at(second));
             (
-                told,
+                reported,
                 troubles.views().pop().map(|view| (view.error, view.since)),
             )
         };

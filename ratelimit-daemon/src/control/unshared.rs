@@ -14,14 +14,14 @@ use super::record::Cause;
 pub struct Unshared(Option<BTreeSet<Prefix>>);
 
 impl Unshared {
-    /// From here on the prefixes of changed bans are noted, first those of all bans that other nodes are told.
+    /// From here on the prefixes of changed bans are noted, first those of all bans that other nodes are sent.
     pub fn begin(&mut self, intent: &Intent) {
         let bans = intent.bans().keys();
         let shared = bans.filter(|(_, origin)| origin.is_shared());
         self.0 = Some(shared.map(|(prefix, _)| *prefix).collect());
     }
 
-    /// Notes of which prefixes the cluster is to be told something else. What ends by itself ends so on all nodes.
+    /// Notes of which prefixes the cluster is to be sent something else. What ends by itself ends so on all nodes.
     pub fn note(&mut self, edits: &[Edit], cause: Cause<'_>) {
         let Some(unshared) = self.0.as_mut().filter(|_| cause != Cause::Time) else {
             return;
@@ -45,7 +45,7 @@ impl Unshared {
     }
 }
 
-/// The longest ban of a prefix that other nodes are told.
+/// The longest ban of a prefix that other nodes are sent.
 pub fn shared_ban(intent: &Intent, prefix: Prefix) -> Option<&BanRow> {
     let bans = intent.bans_of(prefix);
     let shared = bans.filter(|(origin, _)| origin.is_shared());

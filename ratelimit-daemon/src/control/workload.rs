@@ -1,4 +1,4 @@
-//! How the controller keeps up: requests that wait for it, when it last did what is due each second, and what it refused. It is told
+//! How the controller keeps up: requests that wait for it, when it last did what is due each second, and what it refused. It is reported
 //! beside the controller, which may be busy.
 
 use std::{

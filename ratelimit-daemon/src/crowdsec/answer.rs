@@ -24,7 +24,7 @@ const DECISIONS_MAX: usize = 1_000_000;
 pub enum Side {
     /// It holds.
     New,
-    /// It ended or was deleted. Each may be told again for some seconds.
+    /// It ended or was deleted. Each may be reported again for some seconds.
     Deleted,
 }
 
@@ -33,7 +33,7 @@ pub enum Side {
 ///
 /// # Errors
 ///
-/// When it is no answer, or has too many decisions. Some of them may have been told.
+/// When it is no answer, or has too many decisions. Some of them may have been reported.
 pub fn read<'a>(
     answer: impl Read,
     mut take: impl FnMut(Side, &Decision<'a>),
@@ -54,7 +54,7 @@ impl<'de, F: FnMut(Side, &Decision<'de>)> Visitor<'de> for Lists<'_, F> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             let side = match &*key {
                 "new" => Side::New,
@@ -66,10 +66,10 @@ impl<'de, F: FnMut(Side, &Decision<'de>)> Visitor<'de> for Lists<'_, F> {
             };
             let take = &mut *self.0;
             map.next_value_seed(List { side, take })?;
-            told.push(side);
+            reported.push(side);
         }
         for (side, name) in [(Side::New, "new"), (Side::Deleted, "deleted")] {
-            if !told.contains(&side) {
+            if !reported.contains(&side) {
                 return Err(de::Error::missing_field(name));
             }
         }
@@ -294,8 +294,8 @@ mod tests {
         read(answer(DECISIONS_MAX).as_bytes(), |_, _| taken += 1).unwrap();
         assert_eq!(taken, DECISIONS_MAX);
         let error = read(answer(DECISIONS_MAX + 1).as_bytes(), |_, _| {}).unwrap_err();
-        let told = "invalid length 1000001, expected a list of at most 1000000 decisions";
-        assert!(error.to_string().starts_with(told), "{error}");
+        let reported = "invalid length 1000001, expected a list of at most 1000000 decisions";
+        assert!(error.to_string().starts_with(reported), "{error}");
     }
 
     fn prefix(value: &str) -> Option<Prefix> {

@@ -32,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// The largest answer that is read where it has no decisions.
 const ERROR_BYTES_MAX: usize = 64 << 10;
-/// The characters of a reason that are told.
+/// The characters of a reason that are reported.
 const MESSAGE_MAX: usize = 200;
 
 /// Asks the local API.
@@ -179,7 +179,7 @@ where
     if head.status == StatusCode::OK {
         return Ok((body, task));
     }
-    // Whatever it says of a failure: the status is told.
+    // Whatever it says of a failure: the status is reported.
     let body = Limited::new(body, ERROR_BYTES_MAX).collect().await;
     let body = body.map(Collected::to_bytes).unwrap_or_default();
     match head.status {

@@ -31,7 +31,7 @@ impl Place {
         Self(Some(bytes))
     }
 
-    /// The place in an array from which a scan goes on with `index`: the kernel is told the one before.
+    /// The place in an array from which a scan goes on with `index`: the kernel is given the one before.
     #[must_use]
     pub(super) fn before(index: u32) -> Self {
         let before = index.checked_sub(1);

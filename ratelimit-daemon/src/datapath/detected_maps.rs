@@ -152,7 +152,7 @@ impl<A: IpAddress + Pod> Bans<A> {
         batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
     }
 
-    /// Takes a ban out that was taken over. Where its end came before that, the program may have put another in its place, which
+    /// Takes a ban out that was adopted. Where its end came before that, the program may have put another in its place, which
     /// nobody knows of yet: it is found as it is taken out, and put back.
     fn forget(&mut self, source: A, taken: &Detected) -> Result<(), DatapathError> {
         let found = syscall::take::<A, Detected>(self.descriptor.as_fd(), &source);

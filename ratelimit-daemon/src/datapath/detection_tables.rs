@@ -26,13 +26,13 @@ pub trait DetectionTables {
         now: Instant,
     ) -> Result<bool, DatapathError>;
 
-    /// The ban that a policy made of a source and that was not taken over.
+    /// The ban that a policy made of a source and that was not adopted.
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError>;
 
     /// All of those bans.
     fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError>;
 
-    /// Forgets those that were taken over, but for sources that a policy has banned anew since they were read; it is no error
+    /// Forgets those that were adopted, but for sources that a policy has banned anew since they were read; it is no error
     /// when one is not there.
     fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError>;
 

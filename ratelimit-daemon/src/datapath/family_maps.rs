@@ -33,14 +33,14 @@ pub(super) struct Names {
 
 /// The IPv4 maps.
 pub(super) const V4: Names = Names {
-    prefix_filter: "GUARD_V4",
+    prefix_filter: "FILTER_V4",
     lists: "LISTS_V4",
     strikes: "STRIKES_V4",
 };
 
 /// The IPv6 maps.
 pub(super) const V6: Names = Names {
-    prefix_filter: "GUARD_V6",
+    prefix_filter: "FILTER_V6",
     lists: "LISTS_V6",
     strikes: "STRIKES_V6",
 };

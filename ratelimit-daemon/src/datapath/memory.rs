@@ -49,7 +49,7 @@ pub struct Memory {
     pub entries: BTreeMap<Prefix, Entry>,
     /// The entries from which on more are refused; 0 stands for no end.
     pub entries_max: usize,
-    /// The most entries of a family, as it is told; 0 stands for no end.
+    /// The most entries of a family, as it is reported; 0 stands for no end.
     pub capacity: u32,
     /// Whether nobody counts the entries, as kernels before 6.4.
     pub does_not_count: bool,

@@ -1,4 +1,4 @@
-//! Answers of the controller as JSON, with what everybody is told beside them.
+//! Answers of the controller as JSON, with what every answer has beside them.
 
 use axum::{
     Extension, Json,
@@ -25,7 +25,7 @@ use crate::control::{
     queries,
 };
 
-/// The most that is taken over of an error in other words.
+/// The most that is adopted of an error in other words.
 const SAID_BYTES: usize = 4096;
 
 /// Asks the controller, and turns its answer into JSON.
@@ -53,7 +53,7 @@ pub async fn written<T: Serialize + Send + 'static>(
 }
 
 /// Turns what was found beside the controller into JSON.
-pub async fn tell<T: Serialize + Send + 'static>(
+pub async fn report<T: Serialize + Send + 'static>(
     controller: &Handle,
     found: Result<Result<T, Refused>, Unanswered>,
 ) -> Response {
@@ -63,10 +63,10 @@ pub async fn tell<T: Serialize + Send + 'static>(
     }
 }
 
-/// What the controller answers, and what everybody is told beside it.
+/// What the controller answers, and what every answer has beside it.
 pub type Answered<T> = (Result<T, Refused>, Notices);
 
-/// What is told with every answer.
+/// What is reported with every answer.
 pub struct Notices {
     /// Whether everything passes.
     pub opened: Option<PassAllStatus>,
@@ -76,7 +76,7 @@ pub struct Notices {
     pub unenforced: Vec<Unenforced>,
 }
 
-/// A command whose answer comes with what everybody is told.
+/// A command whose answer comes with what every answer has.
 pub struct Noticed<C>(pub C);
 
 impl<C: Command> Command for Noticed<C> {

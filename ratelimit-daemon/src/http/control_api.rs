@@ -46,7 +46,7 @@ use crate::{
 use super::{
     answers::{
         Body, Noticed, Notices, Parameters, answer, answered, as_problem, bad_request, change,
-        read, tell, written,
+        read, report, written,
     },
     capture_api,
     dashboard::{self, Audience},
@@ -55,7 +55,7 @@ use super::{
     web_page,
 };
 
-/// How many sources `top` shows unless it is told.
+/// How many sources `top` shows unless the request says it.
 const TOP_DEFAULT: usize = 20;
 /// The most sources `top` shows.
 const TOP_MAX: usize = 10_000;
@@ -334,12 +334,12 @@ async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<
 }
 
 async fn status(State(controller): State<Handle>) -> Response {
-    let told = async {
+    let reported = async {
         let status = control::status(&controller).await;
-        tell(&controller, status.map(Ok)).await
+        report(&controller, status.map(Ok)).await
     };
-    let told = timeout(STATUS_PATIENCE, told).await;
-    told.unwrap_or_else(|_| busy(&controller))
+    let reported = timeout(STATUS_PATIENCE, reported).await;
+    reported.unwrap_or_else(|_| busy(&controller))
 }
 
 /// The answer of a daemon that has no time to answer.
@@ -361,7 +361,7 @@ async fn bans(
         bans.retain(|ban| filter.has(ban, now));
         bans
     });
-    tell(&controller, bans.map(Ok)).await
+    report(&controller, bans.map(Ok)).await
 }
 
 async fn allows(State(controller): State<Handle>) -> Response {
@@ -422,7 +422,7 @@ async fn top(
         Err(error) => return bad_request(error.to_string()),
     };
     let top = control::top(&controller, count, with).await;
-    tell(&controller, top).await
+    report(&controller, top).await
 }
 
 async fn suggest(

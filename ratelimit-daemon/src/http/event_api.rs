@@ -30,7 +30,7 @@ pub async fn events(
     Extension(streams): Extension<Streams>,
     Parameters(query): Parameters<EventRequest>,
 ) -> Response {
-    // Asked for in one turn of the controller: nothing is told twice, and nothing is left out.
+    // Asked for in one turn of the controller: nothing is reported twice, and nothing is left out.
     let asked = controller.ask(|controller| {
         let journal = controller.state.journal();
         (journal.kept(), journal.follow())

@@ -47,7 +47,7 @@ const HEALTH_PATIENCE: Duration = Duration::from_millis(700);
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
 /// Healthy is: the controller answers, or has been busy for seconds at most, the program runs on every interface, and what is enforced
-/// outlives the daemon. `pass-all` is no illness, somebody wants it: it is told, and no reason to take the host out of service.
+/// outlives the daemon. `pass-all` is no illness, somebody wants it: it is reported, and no reason to take the host out of service.
 async fn health(State(controller): State<Handle>) -> Response {
     let look = async {
         controller.call(LookAtLinks).await?;

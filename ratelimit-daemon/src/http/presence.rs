@@ -173,7 +173,7 @@ impl UnderWay {
     pub fn answer(self, response: Response) -> Response {
         self.0.enter(Phase::Telling);
         response.map(|body| {
-            Body::new(Told {
+            Body::new(Reported {
                 body,
                 _under_way: self,
             })
@@ -218,12 +218,12 @@ impl<B: HttpBody> HttpBody for Asked<B> {
 }
 
 /// The body of an answer.
-struct Told {
+struct Reported {
     body: Body,
     _under_way: UnderWay,
 }
 
-impl HttpBody for Told {
+impl HttpBody for Reported {
     type Data = Bytes;
     type Error = axum::Error;
 

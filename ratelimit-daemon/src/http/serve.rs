@@ -38,7 +38,7 @@ use crate::stream::Streams;
 
 /// Connections from the network at a time; others wait in the backlog.
 const CONNECTIONS_MAX: usize = 64;
-/// Connections to the control socket that are told that there are too many, at a time; others are closed.
+/// Connections to the control socket that get the answer that there are too many, at a time; others are closed.
 const REFUSALS_MAX: usize = 16;
 /// How long a client from the network may take to send the head of a request. Others have the time of a connection: with a timer for
 /// each request, the runtime wakes itself for most of them.

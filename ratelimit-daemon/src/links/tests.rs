@@ -97,14 +97,14 @@ impl World {
             if step == Step::Stay && is_failed && !links.are_detached() {
                 continue;
             }
-            let told = if done {
+            let reported = if done {
                 standing(&seen)
             } else {
                 Standing::Failed {
                     error: "taken".to_owned(),
                 }
             };
-            links.note(&name, told, Timestamp::UNIX_EPOCH);
+            links.note(&name, reported, Timestamp::UNIX_EPOCH);
         }
     }
 }
@@ -282,12 +282,12 @@ fn compare(world: &World, links: &Links) {
             continue;
         };
         let (name, _) = world.programs.iter().find(|(_, own)| **own == id).unwrap();
-        let told = links
+        let reported = links
             .statuses()
             .into_iter()
             .find(|it| it.name == *name)
             .unwrap();
-        let tells = told.renamed_to.as_ref().unwrap_or(&told.name);
-        assert_eq!(*tells, interface.name, "{told:?}");
+        let tells = reported.renamed_to.as_ref().unwrap_or(&reported.name);
+        assert_eq!(*tells, interface.name, "{reported:?}");
     }
 }

@@ -22,8 +22,8 @@ const WITH_TABLES: [&str; 8] = [
     POLICIES,
     "AGGREGATES",
     "NODE",
-    "GUARD_V4",
-    "GUARD_V6",
+    "FILTER_V4",
+    "FILTER_V6",
     "LISTS_V4",
     "LISTS_V6",
 ];

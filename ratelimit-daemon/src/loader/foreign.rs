@@ -2,7 +2,7 @@
 
 use ratelimit_interface::XdpMode;
 
-/// What to type. A program on a BPF link stays whatever `ip` is told. Which links there are only `CAP_SYS_ADMIN` may ask, and nobody
+/// What to type. A program on a BPF link stays whatever `ip` is asked to do. Which links there are only `CAP_SYS_ADMIN` may ask, and nobody
 /// here has it: the hint names both ways.
 pub fn how_to_take_off(interface: &str, mode: XdpMode, program: u32) -> String {
     let hook = mode.ip_word();

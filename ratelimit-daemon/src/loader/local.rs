@@ -164,7 +164,7 @@ impl Loader for Local {
                 return Ok(());
             }
             for loaded in self.loaded.values_mut() {
-                loaded.log.tell();
+                loaded.log.report();
             }
         }
     }

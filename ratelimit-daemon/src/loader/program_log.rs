@@ -20,7 +20,7 @@ impl ProgramLog {
     }
 
     /// Tells what is in it.
-    pub fn tell(&mut self) {
+    pub fn report(&mut self) {
         if let Some(log) = &mut self.0 {
             log.flush();
         }

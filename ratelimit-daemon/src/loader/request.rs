@@ -1,6 +1,6 @@
 //! What may be asked of the loader, and what it answers, as bytes: JSON of few types, without a field that is not known.
 //!
-//! A request is checked here before it is acted on, whoever sent it: a daemon that was taken over gains no more by it than what the
+//! A request is checked here before it is acted on, whoever sent it: a daemon that was adopted gains no more by it than what the
 //! loader is for.
 
 use std::{

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-use super::connection::{self, pause, told};
+use super::connection::{self, pause, reported};
 
 /// How often the controller is asked what is to be sent.
 const STEP: Duration = Duration::from_millis(50);
@@ -80,7 +80,7 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
             }
             Err(error) => error,
         };
-        lose(controller, told(&error)).await?;
+        lose(controller, reported(&error)).await?;
         let was_long = since.elapsed() > Duration::from_secs(10);
         failures = if was_long { 1 } else { failures + 1 };
         idle(controller, pause(PAUSE, PAUSE_MAX, failures)).await?;

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{control::Unanswered, crowdsec::cut};
 
-/// The characters of an error that are told.
+/// The characters of an error that are reported.
 const ERROR_MAX: usize = 400;
 
 /// Has `obey` follow whom the configuration names, also another one after a reload, until `stop`.
@@ -36,8 +36,8 @@ where
     }
 }
 
-/// An error as it is told: it may quote what came in place of an answer, of any length.
-pub fn told(error: &impl ToString) -> String {
+/// An error as it is reported: it may quote what came in place of an answer, of any length.
+pub fn reported(error: &impl ToString) -> String {
     cut(&error.to_string(), ERROR_MAX).to_owned()
 }
 

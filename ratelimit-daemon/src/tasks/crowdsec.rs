@@ -20,9 +20,9 @@ use crate::{
     crowdsec::{Client, Decisions, PullError, Update},
 };
 
-use super::connection::{self, pause, told};
+use super::connection::{self, pause, reported};
 
-/// How often all decisions are asked for, in case that a change was not told.
+/// How often all decisions are asked for, in case that a change was not reported.
 const WHOLE: Duration = Duration::from_hours(1);
 /// The first pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Result<Infallibl
 async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unanswered> {
     let client = Client::new(config.address.clone(), config.key.clone());
     let mut decisions = Decisions::default();
-    // When all decisions were asked for; what was missed since a failure can only be told by all of them.
+    // When all decisions were asked for; what was missed since a failure can only be learned from all of them.
     let mut whole: Option<Instant> = None;
     let mut failures = 0;
     loop {
@@ -58,7 +58,7 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unan
         let is_kept = match pull(&client, &mut decisions, is_due).await {
             Ok(update) => controller.call(TakeDecisions { update }).await?,
             Err(error) => {
-                let error = told(&error);
+                let error = reported(&error);
                 controller.call(LoseCrowdsec { error }).await?;
                 false
             }
@@ -98,7 +98,7 @@ async fn pull(
     let passed_on = async {
         while let Some(bytes) = answer.next().await? {
             if sender.send(bytes).await.is_err() {
-                // It is no answer, which is told by who reads it.
+                // It is no answer, which is said by who reads it.
                 break;
             }
         }

@@ -35,28 +35,28 @@ pub async fn forward_events(
             () = stop.cancelled() => return Ok(()),
             ready = ring.readable_mut() => ready.context("waiting for events")?,
         };
-        let told = read(ready.get_inner_mut());
-        if told.drops.len() < BATCH {
+        let reported = read(ready.get_inner_mut());
+        if reported.drops.len() < BATCH {
             ready.clear_ready();
         }
-        if told.is_empty() {
+        if reported.is_empty() {
             continue;
         }
-        controller.call(told).await?;
+        controller.call(reported).await?;
     }
 }
 
 /// The next events in the ring, [`BATCH`] drops at most.
 fn read(ring: &mut Events) -> TakeEvents {
-    let mut told = TakeEvents::default();
-    while told.drops.len() < BATCH
+    let mut reported = TakeEvents::default();
+    while reported.drops.len() < BATCH
         && let Some(item) = ring.next()
     {
         match DropEvent::read_from_bytes(&item) {
-            Ok(drop) => told.drops.push(drop),
-            Err(_) if item.len() == size_of::<BanEvent>() => told.has_bans = true,
+            Ok(drop) => reported.drops.push(drop),
+            Err(_) if item.len() == size_of::<BanEvent>() => reported.has_bans = true,
             Err(_) => debug!(bytes = item.len(), "an event of no known kind"),
         }
     }
-    told
+    reported
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// What the kernel is to tell of.
 pub const GROUPS: [u32; 1] = [libc::RTNLGRP_LINK];
-/// How often interfaces are looked at although nothing was told.
+/// How often interfaces are looked at although nothing was reported.
 const EVERY: Duration = Duration::from_millis(250);
 /// How long a look draws others after it: where thousands of interfaces come and go, they are looked at 50 times a second.
 const SETTLES: Duration = Duration::from_millis(20);

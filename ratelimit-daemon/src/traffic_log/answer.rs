@@ -108,7 +108,7 @@ impl Plan {
             attacks,
         };
         for (series, counts) in counts {
-            history.tell(series, &counts);
+            history.report(series, &counts);
         }
         Ok(history)
     }
@@ -120,11 +120,11 @@ const fn parts(all: i64, length: i64) -> i64 {
 }
 
 trait Tell {
-    fn tell(&mut self, series: &Series, counts: &[Counter]);
+    fn report(&mut self, series: &Series, counts: &[Counter]);
 }
 
 impl Tell for History {
-    fn tell(&mut self, series: &Series, counts: &[Counter]) {
+    fn report(&mut self, series: &Series, counts: &[Counter]) {
         let packets = counts.iter().map(|it| it.packets).collect();
         let bytes = counts.iter().map(|it| it.bytes).collect();
         match series {

@@ -39,7 +39,7 @@ pub enum Job {
 /// How history is kept.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// As it is told.
+    /// As it is reported.
     pub status: HistoryStatus,
     /// Why it cannot be written; `None` where it can.
     pub error: Option<String>,

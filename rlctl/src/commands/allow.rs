@@ -19,18 +19,18 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
     let answer = chunks::send(&prefixes, |prefixes| {
         let request = AllowRequest {
             prefixes,
-            seconds: arguments.term.seconds(),
+            seconds: arguments.lifetime.seconds(),
             reason: arguments.reason.clone(),
         };
         client.post(path(arguments.cluster), &request)
     })?;
     let whom = phrase::whom(&prefixes);
-    let term = phrase::term(arguments.term, answer.value.until, now);
+    let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
     let whereabouts = phrase::everywhere(arguments.cluster);
     let novelty = ban::novelty(prefixes.len(), &answer.value);
     let mut report = Report::new(
         answer,
-        format!("allowed {whom} {term}{whereabouts}{novelty}"),
+        format!("allowed {whom} {lifetime}{whereabouts}{novelty}"),
     );
     report.notes.extend(chunks::note(&prefixes));
     Ok(report)

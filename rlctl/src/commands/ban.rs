@@ -4,8 +4,8 @@ use jiff::Zoned;
 use ratelimit_core::api::{BanRequest, Changed, ProgramBanRequest};
 
 use crate::{
-    arguments::BanArguments, chunks, client::Client, failure::Failure, phrase, prefixes,
-    report::Report, term::Term,
+    arguments::BanArguments, chunks, client::Client, failure::Failure, lifetime::Lifetime, phrase,
+    prefixes, report::Report,
 };
 
 /// Bans the prefixes.
@@ -16,30 +16,42 @@ pub fn run(arguments: &BanArguments, client: &Client, now: &Zoned) -> Result<Rep
             let request = ProgramBanRequest {
                 program: program.clone(),
                 prefixes,
-                seconds: arguments.term.seconds(),
+                seconds: arguments.lifetime.seconds(),
                 reason: arguments.reason.clone(),
             };
             return client.post("/v1/bans/program", &request);
         }
         let request = BanRequest {
             prefixes,
-            seconds: arguments.term.seconds(),
+            seconds: arguments.lifetime.seconds(),
             reason: arguments.reason.clone(),
             force: arguments.force,
         };
         client.post("/v1/bans", &request)
     })?;
     let whom = phrase::whom(&prefixes);
-    let text = sentence(&whom, arguments.term, prefixes.len(), &answer.value, now);
+    let text = sentence(
+        &whom,
+        arguments.lifetime,
+        prefixes.len(),
+        &answer.value,
+        now,
+    );
     let mut report = Report::new(answer, text);
     report.notes.extend(chunks::note(&prefixes));
     Ok(report)
 }
 
 /// `banned 1.2.3.4 for 10m (until 14:32:07)`
-fn sentence(whom: &str, term: Term, named: usize, changed: &Changed, now: &Zoned) -> String {
-    let term = phrase::term(term, changed.until, now);
-    format!("banned {whom} {term}{}", novelty(named, changed))
+fn sentence(
+    whom: &str,
+    lifetime: Lifetime,
+    named: usize,
+    changed: &Changed,
+    now: &Zoned,
+) -> String {
+    let lifetime = phrase::lifetime(lifetime, changed.until, now);
+    format!("banned {whom} {lifetime}{}", novelty(named, changed))
 }
 
 /// What is said about entries that were there before.
@@ -105,7 +117,7 @@ mod tests {
             ..Changed::default()
         };
         let now = "2026-03-02T14:22:07Z[UTC]".parse().unwrap();
-        let term = "10m".parse().unwrap();
-        assert_eq!(sentence(whom, term, named, &changed, &now), expected);
+        let lifetime = "10m".parse().unwrap();
+        assert_eq!(sentence(whom, lifetime, named, &changed, &now), expected);
     }
 }

@@ -280,7 +280,7 @@ fn protected(why: &str) -> String {
 
 /// An entry that covers the address and does not decide; the default policy is beneath everything.
 fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
-    // Lists are told by themselves.
+    // Lists are reported by themselves.
     let is_of_list = match &covering.entry {
         Entry::Allow(allow) => matches!(allow.origin, Origin::List(_)),
         Entry::Ban(ban) => matches!(ban.origin, Origin::List(_)),

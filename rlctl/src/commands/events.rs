@@ -73,7 +73,7 @@ fn show(line: &[u8], output: &Output) -> Result<bool, Failure> {
     output.line(&json, || sentence(&json, &Zoned::now()))
 }
 
-/// An event for people; of one that only a newer daemon knows, as much as can be told.
+/// An event for people; of one that only a newer daemon knows, as much as can be shown.
 fn sentence(json: &Value, now: &Zoned) -> String {
     match serde_json::from_value::<Event>(json.clone()) {
         Ok(event) => text::line(&event, now),

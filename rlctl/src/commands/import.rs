@@ -56,7 +56,7 @@ fn watched<T>(waiting: &ProgressBar, daemon: &Client, work: impl FnOnce() -> T) 
     thread::scope(|scope| {
         scope.spawn(move || {
             while is_done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                // Whatever fails here is told by the answer itself.
+                // Whatever fails here is reported by the answer itself.
                 if let Ok(answer) = daemon.get::<Progress>("/v1/progress") {
                     input::show(waiting, answer.value);
                 }
@@ -79,7 +79,7 @@ fn request(arguments: &ImportArguments, name: &str) -> ImportRequest {
         into,
         list: arguments.list.clone(),
         action: arguments.action.into(),
-        seconds: arguments.term.seconds(),
+        seconds: arguments.lifetime.seconds(),
         reason: arguments.reason.clone(),
         name: Some(name.to_owned()),
         dry_run: arguments.dry_run,

@@ -19,7 +19,7 @@ use crate::{
 pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let request = request(arguments)?;
     let answer: Answer<Changed> = client.post(path(arguments.cluster), &request)?;
-    let term = phrase::term(arguments.term, answer.value.until, now);
+    let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
     let novelty = ban::novelty(1, &answer.value);
     let anew = if answer.value.starts_anew {
         "; what its sources have used starts anew"
@@ -33,7 +33,7 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     };
     let whereabouts = phrase::everywhere(arguments.cluster);
     let text = format!(
-        "{}, {term}{whereabouts}{novelty}{anew}{at_end}",
+        "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}",
         sentence(&request)
     );
     Ok(Report::new(answer, text))
@@ -77,7 +77,7 @@ fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {
         prefix: prefix.transpose()?,
         limits: limits.map_err(|error| Failure::usage(error.to_string()))?,
         observe: arguments.observe,
-        seconds: arguments.term.seconds(),
+        seconds: arguments.lifetime.seconds(),
         reason: arguments.reason.clone(),
     })
 }

@@ -14,9 +14,9 @@ use crate::{
 /// Opens everything, or ends that.
 pub fn run(verb: &PassAllVerb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let request = match verb {
-        PassAllVerb::On { term } => PassAllRequest {
+        PassAllVerb::On { lifetime } => PassAllRequest {
             on: true,
-            seconds: term.seconds(),
+            seconds: lifetime.seconds(),
         },
         PassAllVerb::Off => PassAllRequest {
             on: false,

@@ -26,7 +26,7 @@ use crate::{
     table::{Table, left, right},
 };
 
-/// The percentage from which on a map is told.
+/// The percentage from which on a map is reported.
 const NEARLY_FULL: u128 = 80;
 
 /// How long traffic is measured.
@@ -179,15 +179,15 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
 
 /// `TCP sources are challenged over 5000 syn/s; verified for 10m; at most 1000000 answers a second: on since 14:02:11`
 fn challenge(challenge: &ChallengeStatus, now: &Zoned) -> String {
-    let told = printable(&challenge.to_string());
+    let reported = printable(&challenge.to_string());
     match challenge.since {
         Some(since) => format!(
-            "{told}: {} since {}",
+            "{reported}: {} since {}",
             styled(WARNING, "on"),
             phrase::moment(since, now)
         ),
-        None if challenge.is_on => told,
-        None => format!("{told}: off at this moment"),
+        None if challenge.is_on => reported,
+        None => format!("{reported}: off at this moment"),
     }
 }
 

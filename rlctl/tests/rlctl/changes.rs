@@ -10,7 +10,7 @@ use crate::{
 
 #[test]
 fn ban_says_whom_for_how_long_and_until_when() {
-    let (until, told) = moment(1);
+    let (until, reported) = moment(1);
     check(
         &["ban", "1.2.3.4", "--for", "10m", "--reason", "port scan"],
         answers(&Changed {
@@ -19,7 +19,7 @@ fn ban_says_whom_for_how_long_and_until_when() {
         }),
         &Expected {
             request: r#"POST /v1/bans {"prefixes":["1.2.3.4"],"seconds":600.0,"reason":"port scan"}"#,
-            stdout: &format!("banned 1.2.3.4 for 10m (until {told})"),
+            stdout: &format!("banned 1.2.3.4 for 10m (until {reported})"),
             stderr: "",
             code: 0,
         },
@@ -239,7 +239,7 @@ fn allow_add_says_who_is_allowed() {
             code: 0,
         },
     );
-    let (until, told) = moment(1);
+    let (until, reported) = moment(1);
     check(
         &["allow", "add", "192.0.2.10", "--for", "2h"],
         answers(&Changed {
@@ -249,7 +249,7 @@ fn allow_add_says_who_is_allowed() {
         &Expected {
             request: r#"POST /v1/allows {"prefixes":["192.0.2.10"],"seconds":7200.0,"reason":null}"#,
             stdout: &format!(
-                "allowed 192.0.2.10 for 2h (until {told}), in place of an earlier entry"
+                "allowed 192.0.2.10 for 2h (until {reported}), in place of an earlier entry"
             ),
             stderr: "",
             code: 0,
@@ -359,7 +359,7 @@ fn limit_set_says_that_what_was_used_starts_anew() {
 
 #[test]
 fn limit_set_says_for_how_long_and_until_when() {
-    let (until, told) = moment(1);
+    let (until, reported) = moment(1);
     let answer = |added, updated, ends_anew| {
         answers(&Changed {
             until: Some(until),
@@ -369,7 +369,7 @@ fn limit_set_says_for_how_long_and_until_when() {
     };
     let line = "limit set --for 2h --packets 5 --per 1s --reason crawler";
     let line: Vec<&str> = line.split(' ').collect();
-    let said = format!("limited the default policy to 5 packets per 1s, for 2h (until {told})");
+    let said = format!("limited the default policy to 5 packets per 1s, for 2h (until {reported})");
     for (answer, novelty) in [
         (answer(1, 0, false), ""),
         (answer(0, 1, false), ", in place of an earlier entry"),

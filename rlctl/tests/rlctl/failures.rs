@@ -247,8 +247,8 @@ fn config_check_needs_no_daemon() {
     let output = file("right.toml", right);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let stdout = String::from_utf8(output.stdout).unwrap();
-    let told = "right.toml is a configuration: 1 interface, 1 policy, 0 allows\n";
-    assert!(stdout.ends_with(told), "{stdout}");
+    let reported = "right.toml is a configuration: 1 interface, 1 policy, 0 allows\n";
+    assert!(stdout.ends_with(reported), "{stdout}");
 
     let output = file("wrong.toml", &format!("bogus = 1\n{right}"));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -314,16 +314,16 @@ fn config_check_tells_programs_where_each_problem_is() {
     let file = file.display().to_string();
     let output = run(&daemon, &["--json", "config", "check", &file], "", &[]);
     assert_eq!(output.status.code(), Some(1));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["valid"], json!(false));
-    let problems = told["problems"].as_array().unwrap();
+    let reported: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(reported["valid"], json!(false));
+    let problems = reported["problems"].as_array().unwrap();
     let places: Vec<_> = problems
         .iter()
         .map(|problem| (&problem["file"], &problem["line"], &problem["column"]))
         .collect();
     for (line, column) in [(1, 1), (2, 1), (4, 2)] {
         let place = (&json!(file), &json!(line), &json!(column));
-        assert!(places.contains(&place), "{told}");
+        assert!(places.contains(&place), "{reported}");
     }
     for problem in problems {
         assert!(

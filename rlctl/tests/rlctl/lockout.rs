@@ -70,7 +70,7 @@ PREFIX        REASON                                                          BA
 
 #[test]
 fn pass_all_says_until_when() {
-    let (until, told) = moment(1);
+    let (until, reported) = moment(1);
     let status = |until| PassAllStatus {
         since: moment(-1).0,
         until,
@@ -81,7 +81,7 @@ fn pass_all_says_until_when() {
         answers(&status(Some(until))),
         &Expected {
             request: r#"POST /v1/pass-all {"on":true,"seconds":600.0}"#,
-            stdout: &format!("everything passes until {told}"),
+            stdout: &format!("everything passes until {reported}"),
             stderr: "",
             code: 0,
         },
@@ -110,7 +110,7 @@ fn pass_all_says_until_when() {
 
 #[test]
 fn apply_sends_the_text_and_says_until_when_it_holds() {
-    let (until, told) = moment(1);
+    let (until, reported) = moment(1);
     let daemon = ScriptedDaemon::start(answers(&Applied {
         changes: vec!["policy default: 1 -> 2".to_owned()],
         attempt: attempt(Outcome::Pending { until }, false),
@@ -123,7 +123,7 @@ fn apply_sends_the_text_and_says_until_when_it_holds() {
     );
     let text = String::from_utf8(output.stdout).unwrap();
     let expected =
-        format!("/root/new.toml holds until {told}: 1 change\n  policy default: 1 -> 2\n");
+        format!("/root/new.toml holds until {reported}: 1 change\n  policy default: 1 -> 2\n");
     assert_eq!(text, expected);
     let notes = String::from_utf8(output.stderr).unwrap();
     assert_eq!(notes, "note: `rlctl confirm` keeps it\n");
@@ -188,9 +188,9 @@ fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
 
 #[test]
 fn status_tells_of_all_three() {
-    let (past, past_told) = moment(-1);
+    let (past, past_reported) = moment(-1);
     let (until, _) = moment(1);
-    let told = |status: &Status| {
+    let reported = |status: &Status| {
         let daemon = ScriptedDaemon::start(answers(status));
         let output = run(&daemon, &["status"], "", &[]);
         String::from_utf8(output.stdout).unwrap()
@@ -205,20 +205,20 @@ fn status_tells_of_all_three() {
         attempt: Some(attempt(outcome, true)),
         ..crate::views::status(past)
     };
-    let text = told(&status(Outcome::Pending { until }));
+    let text = reported(&status(Outcome::Pending { until }));
     for line in [
         &format!(
-            "pass-all is on: nothing is dropped, since {past_told} by root, until somebody ends it"
+            "pass-all is on: nothing is dropped, since {past_reported} by root, until somebody ends it"
         ),
         "not confirmed: /root/new.toml holds for 10d",
         "3 prefixes are protected from bans: `rlctl protected`",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    let text = told(&status(Outcome::RolledBack { at: past }));
-    let line = format!("rolled back at {past_told}: /etc/ratelimit/config.toml does not hold");
+    let text = reported(&status(Outcome::RolledBack { at: past }));
+    let line = format!("rolled back at {past_reported}: /etc/ratelimit/config.toml does not hold");
     assert!(text.contains(&line), "{text}");
-    let text = told(&status(Outcome::Confirmed { at: past }));
+    let text = reported(&status(Outcome::Confirmed { at: past }));
     assert!(
         text.contains("cp /root/new.toml /etc/ratelimit/config.toml"),
         "{text}"

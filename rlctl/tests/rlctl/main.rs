@@ -76,7 +76,7 @@ fn run(
     child.wait_with_output().unwrap()
 }
 
-/// A moment ten days, twelve hours and a half before or behind this one, and the way it is told.
+/// A moment ten days, twelve hours and a half before or behind this one, and the way it is reported.
 fn moment(sign: i32) -> (Timestamp, String) {
     let distance = SignedDuration::from_mins((10 * 24 + 12) * 60 + 30);
     let moment = Timestamp::now() + distance * sign;

@@ -194,9 +194,9 @@ fn a_capture_that_is_cut_is_simulated_up_to_there_and_ends_with_1() {
             (&answer["capture"]["complete"], &answer["capture"]["error"]),
             (&json!(false), &json!(error))
         );
-        let told: Value = serde_json::from_str(&stderr).unwrap();
+        let reported: Value = serde_json::from_str(&stderr).unwrap();
         assert_eq!(
-            told["error"],
+            reported["error"],
             format!("capture was not read to its end: {error}")
         );
         assert_eq!(code, 1);
@@ -321,7 +321,7 @@ fn more_sources_than_the_kernel_would_remember_are_told() {
     let files = files(&pcap());
     fs::write(
         files.path().join("small.toml"),
-        format!("{NEW}[source]\ncapacity = 1024\nnew_sources = {{ count = 100_000, per = \"1s\", beyond = \"drop\" }}\n"),
+        format!("{NEW}[source]\ncapacity = 1024\nnew_sources = {{ count = 100_000, per = \"1s\", over_budget = \"drop\" }}\n"),
     )
     .unwrap();
     let frames = (0..1025_u16).map(|number| {

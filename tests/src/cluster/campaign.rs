@@ -86,7 +86,7 @@ impl Rig {
     pub fn play(
         &mut self,
         seeds: impl Iterator<Item = u64>,
-        mut tell: impl FnMut(u64, &Outcome),
+        mut report: impl FnMut(u64, &Outcome),
     ) -> Result<Vec<Outcome>> {
         let frame = |last: u8| {
             let frame = Frame::ethernet().ipv4([203, 0, 113, last].into());
@@ -103,7 +103,7 @@ impl Rig {
         under_load(nodes, &frames, || {
             let outcomes = seeds.map(|seed| {
                 let outcome = one(seed, nodes, redis, network)?;
-                tell(seed, &outcome);
+                report(seed, &outcome);
                 Ok(outcome)
             });
             outcomes.collect()

@@ -44,7 +44,7 @@ impl StoreNetwork {
         Ok(format!("redis://{net}.1:6379"))
     }
 
-    /// Cuts a link: what is sent goes nowhere, and nobody is told.
+    /// Cuts a link: what is sent goes nowhere, and nobody learns it.
     pub fn cut(&self, place: usize) -> Result<()> {
         self.set(place, "down")
     }

@@ -143,7 +143,7 @@ impl<D: Bracketed> World<D> {
         Self { taken, state }
     }
 
-    /// Goes on after the likeliest packet although nothing explains its answer, which is told.
+    /// Goes on after the likeliest packet although nothing explains its answer, which is reported.
     fn forced(mut self, by_cpu: &[Vec<Observation>; 2]) -> (Self, bool) {
         let mut cpus = self.first(by_cpu).into_iter().flatten();
         let cpu = cpus.next().expect("there is a packet that was not judged");

@@ -33,7 +33,7 @@ impl Promise {
                 known_share: 0.0,
                 amounts_beyond: None,
             },
-            // A window that is taken over from another source ends before one of its own would: see `compact.rs`.
+            // A window that is adopted from another source ends before one of its own would: see `compact.rs`.
             Store::Compact => Self {
                 known_share: if has_room(in_use, capacity) {
                     KNOWN_SHARE

@@ -46,7 +46,7 @@ fn an_import_makes_no_ban_shorter_and_says_so() {
     let bans: Vec<ratelimit_core::api::Ban> = serde_json::from_str(&bans).unwrap();
     let left = bans.iter().map(|ban| {
         let until = ban.until?;
-        // An end is told in milliseconds, and is counted from when the ban is made.
+        // An end is reported in milliseconds, and is counted from when the ban is made.
         let lasts = until.duration_since(ban.since);
         Some(lasts.round(jiff::Unit::Second).unwrap().as_secs())
     });

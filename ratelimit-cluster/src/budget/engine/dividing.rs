@@ -136,7 +136,7 @@ impl<K: Key> Budget<K> {
         let mine = own.report.entry(key);
         let my_place = own.members.binary_search(&self.me).unwrap_or_default();
         // Who heard that this node was busy with the key keeps the newcomer's part of it, if it is not busy itself.
-        let told = self
+        let reported = self
             .own
             .get(&period.saturating_sub(1))
             .filter(|own| own.report.view == view && own.report.entry(key).is_some());
@@ -156,7 +156,7 @@ impl<K: Key> Budget<K> {
                 others.push((wish(floor, entry.demand, place), 1));
                 continue;
             }
-            let has_heard = told.is_some() && report.has_heard(my_place);
+            let has_heard = reported.is_some() && report.has_heard(my_place);
             idle += if has_heard {
                 limit.newcomer(own.size)
             } else {

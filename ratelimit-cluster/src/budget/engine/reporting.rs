@@ -48,10 +48,10 @@ impl<K: Key> Budget<K> {
         let unheard: Vec<_> = unheard
             .filter_map(|(place, _)| u16::try_from(place).ok())
             .collect();
-        let (mut told, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+        let (mut reported, mut wanted) = (BTreeSet::new(), BTreeSet::new());
         for (name, report) in members.iter().zip(&reports) {
             for entry in report.iter().flat_map(|report| &report.entries) {
-                told.insert(entry.key.clone());
+                reported.insert(entry.key.clone());
                 if entry.demand > 0 && *name != self.me {
                     wanted.insert(entry.key.clone());
                 }
@@ -68,7 +68,7 @@ impl<K: Key> Budget<K> {
             .filter_map(|count| self.busy(count, limit, used, &before))
             .collect();
         let busy: BTreeSet<_> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let idle: BTreeSet<_> = told.iter().chain(amounts.keys()).cloned().collect();
+        let idle: BTreeSet<_> = reported.iter().chain(amounts.keys()).cloned().collect();
         for key in idle.difference(&busy) {
             let Some(limit) = limit(key) else {
                 continue;
@@ -108,14 +108,14 @@ impl<K: Key> Budget<K> {
             unheard,
             entries,
         };
-        told.retain(|key| report.entry(key).is_none());
+        reported.retain(|key| report.entry(key).is_none());
         self.own.insert(
             period,
             Own {
                 report: report.clone(),
                 members,
                 size,
-                known: told,
+                known: reported,
             },
         );
         Some(report)

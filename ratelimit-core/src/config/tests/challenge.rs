@@ -6,13 +6,13 @@ use super::*;
 fn sources_are_challenged_where_it_is_written() {
     let challenge =
         |keys: &str| load_text(&format!("{MINIMAL}[challenge.tcp]\n{keys}\n")).challenge;
-    let told = |keys| challenge(keys).unwrap().to_string();
+    let reported = |keys| challenge(keys).unwrap().to_string();
     assert_eq!(
-        told("when = \"over 5_000 syn/s\""),
+        reported("when = \"over 5_000 syn/s\""),
         "over 5000 syn/s, for 10m, at most 1000000 answers a second"
     );
     assert_eq!(
-        told("when = \"always\"\nfor = \"30s\"\nanswers = 7"),
+        reported("when = \"always\"\nfor = \"30s\"\nanswers = 7"),
         "always, for 30s, at most 7 answers a second"
     );
     assert_eq!(challenge("when = \"never\""), None);

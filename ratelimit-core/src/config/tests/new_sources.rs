@@ -6,17 +6,20 @@ use super::*;
 
 #[test]
 fn new_sources_have_a_budget_where_one_is_written() {
-    for (word, beyond) in [
+    for (word, over_budget) in [
         ("pass", OverBudget::Pass),
         ("drop", OverBudget::Drop),
         ("aggregate", OverBudget::Aggregate),
     ] {
         let text = format!(
-            "[source]\nnew_sources = {{ count = 100_000, per = \"2s\", beyond = \"{word}\" }}\n"
+            "[source]\nnew_sources = {{ count = 100_000, per = \"2s\", over_budget = \"{word}\" }}\n"
         );
         let config = load_text(&format!("{MINIMAL}{text}"));
         let budget = config.new_sources.unwrap();
-        assert_eq!((budget.count.get(), budget.beyond), (100_000, beyond));
+        assert_eq!(
+            (budget.count.get(), budget.over_budget),
+            (100_000, over_budget)
+        );
         assert_eq!(budget.per, Duration::from_secs(2));
         assert_eq!(
             budget.to_string(),
@@ -37,7 +40,7 @@ fn the_budget_is_by_default_a_part_of_the_capacity_and_drops_nothing() {
         let budget = of(source).unwrap();
         assert_eq!(budget.count.get(), count);
         assert_eq!(budget.per, Duration::from_secs(1));
-        assert_eq!(budget.beyond, OverBudget::Pass);
+        assert_eq!(budget.over_budget, OverBudget::Pass);
     }
     assert_eq!(of("[source]\nstore = \"compact\"\n"), None);
     assert_eq!(of("[source]\nnew_sources = \"unlimited\"\n"), None);
@@ -46,19 +49,19 @@ fn the_budget_is_by_default_a_part_of_the_capacity_and_drops_nothing() {
 #[test]
 fn a_budget_says_how_many_and_what_becomes_of_others() {
     check_behind_minimal(
-        "[source]\nnew_sources = { count = 0, per = \"1ms\", beyond = \"deny\", burst = 1 }\n",
+        "[source]\nnew_sources = { count = 0, per = \"1ms\", over_budget = \"deny\", burst = 1 }\n",
         r#"config.toml:9:25: `count` is out of range
-9 | new_sources = { count = 0, per = "1ms", beyond = "deny", burst = 1 }
+9 | new_sources = { count = 0, per = "1ms", over_budget = "deny", burst = 1 }
   |                         ^ write a number from 1 to 16777215
 config.toml:9:34: `per` of new_sources is out of range
-9 | new_sources = { count = 0, per = "1ms", beyond = "deny", burst = 1 }
+9 | new_sources = { count = 0, per = "1ms", over_budget = "deny", burst = 1 }
   |                                  ^^^^^ write a time from 66ms to 1h
-config.toml:9:50: unknown beyond `deny`
-9 | new_sources = { count = 0, per = "1ms", beyond = "deny", burst = 1 }
-  |                                                  ^^^^^^ write "pass" or "drop" or "aggregate"
-config.toml:9:58: unknown key `burst` in new_sources
-9 | new_sources = { count = 0, per = "1ms", beyond = "deny", burst = 1 }
-  |                                                          ^^^^^ remove it; known here: count, per, beyond"#,
+config.toml:9:55: unknown over_budget `deny`
+9 | new_sources = { count = 0, per = "1ms", over_budget = "deny", burst = 1 }
+  |                                                       ^^^^^^ write "pass" or "drop" or "aggregate"
+config.toml:9:63: unknown key `burst` in new_sources
+9 | new_sources = { count = 0, per = "1ms", over_budget = "deny", burst = 1 }
+  |                                                               ^^^^^ remove it; known here: count, per, over_budget"#,
     );
     check_behind_minimal(
         "[source]\nnew_sources = {}\n",
@@ -68,20 +71,20 @@ config.toml:9:58: unknown key `burst` in new_sources
 config.toml:9:15: new_sources has no `per`
 9 | new_sources = {}
   |               ^^ write per = "1s"
-config.toml:9:15: new_sources has no `beyond`
+config.toml:9:15: new_sources has no `over_budget`
 9 | new_sources = {}
-  |               ^^ write beyond = "drop", "pass" or "aggregate": what becomes of packets of more sources"#,
+  |               ^^ write over_budget = "drop", "pass" or "aggregate": what becomes of packets of more sources"#,
     );
     check_behind_minimal(
         "[source]\nnew_sources = 100_000\n",
         r#"config.toml:9:15: `new_sources` is an integer, not a table
 9 | new_sources = 100_000
-  |               ^^^^^^^ write new_sources = { count = 100_000, per = "1s", beyond = "drop" }"#,
+  |               ^^^^^^^ write new_sources = { count = 100_000, per = "1s", over_budget = "drop" }"#,
     );
     check_behind_minimal(
-        "[source]\nnew_sources = { count = 9, per = 1, beyond = \"drop\" }\n",
+        "[source]\nnew_sources = { count = 9, per = 1, over_budget = \"drop\" }\n",
         r#"config.toml:9:34: `per` is an integer, not a string
-9 | new_sources = { count = 9, per = 1, beyond = "drop" }
+9 | new_sources = { count = 9, per = 1, over_budget = "drop" }
   |                                  ^ write per = "1s""#,
     );
 }
@@ -89,12 +92,12 @@ config.toml:9:15: new_sources has no `beyond`
 #[test]
 fn sources_as_wide_as_what_they_would_be_charged_with_are_refused() {
     check_behind_minimal(
-        "[source]\nipv4_prefix = 24\nipv6_prefix = 48\nnew_sources = { count = 9, per = \"1s\", beyond = \"aggregate\" }\n",
-        r#"config.toml:11:49: new sources cannot be charged to their /24: ipv4_prefix is 24, and a source is no narrower than that
-11 | new_sources = { count = 9, per = "1s", beyond = "aggregate" }
-   |                                                 ^^^^^^^^^^^ write beyond = "drop" or "pass", or ipv4_prefix = 25 or more
-config.toml:11:49: new sources cannot be charged to their /48: ipv6_prefix is 48, and a source is no narrower than that
-11 | new_sources = { count = 9, per = "1s", beyond = "aggregate" }
-   |                                                 ^^^^^^^^^^^ write beyond = "drop" or "pass", or ipv6_prefix = 49 or more"#,
+        "[source]\nipv4_prefix = 24\nipv6_prefix = 48\nnew_sources = { count = 9, per = \"1s\", over_budget = \"aggregate\" }\n",
+        r#"config.toml:11:54: new sources cannot be charged to their /24: ipv4_prefix is 24, and a source is no narrower than that
+11 | new_sources = { count = 9, per = "1s", over_budget = "aggregate" }
+   |                                                      ^^^^^^^^^^^ write over_budget = "drop" or "pass", or ipv4_prefix = 25 or more
+config.toml:11:54: new sources cannot be charged to their /48: ipv6_prefix is 48, and a source is no narrower than that
+11 | new_sources = { count = 9, per = "1s", over_budget = "aggregate" }
+   |                                                      ^^^^^^^^^^^ write over_budget = "drop" or "pass", or ipv6_prefix = 49 or more"#,
     );
 }

@@ -1,4 +1,4 @@
-//! Texts that nobody wrote: nothing panics, and every place that is told lies in the text.
+//! Texts that nobody wrote: nothing panics, and every place that is reported lies in the text.
 
 use proptest::prelude::*;
 

@@ -264,8 +264,8 @@ fn a_line_that_says_something_else_than_the_list_is_for_is_bad() {
             ..Vetting::default()
         };
         let reading = read_bytes(text.as_bytes(), vetting).unwrap();
-        let told = reading.bad.to_string();
-        assert_eq!(told.lines().next().unwrap_or_default(), bad);
+        let reported = reading.bad.to_string();
+        assert_eq!(reported.lines().next().unwrap_or_default(), bad);
         assert_eq!(entries(&reading), taken);
     }
 }

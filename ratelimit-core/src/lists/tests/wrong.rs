@@ -22,14 +22,14 @@ fn a_bad_line_is_shown_with_its_place_and_what_to_write() {
 fn ten_bad_lines_are_shown_and_the_others_counted() {
     let lines: Vec<String> = (1..=12).map(|number| format!("  x{number}")).collect();
     let bad = read_text(&lines.join("\n")).unwrap().bad;
-    let told = bad.to_string();
-    let told: Vec<&str> = told.lines().collect();
-    assert_eq!((bad.count, told.len()), (12, 31));
+    let reported = bad.to_string();
+    let reported: Vec<&str> = reported.lines().collect();
+    assert_eq!((bad.count, reported.len()), (12, 31));
     assert!(
-        told[27].starts_with("list:10:3: `x10` is no address"),
-        "{told:?}"
+        reported[27].starts_with("list:10:3: `x10` is no address"),
+        "{reported:?}"
     );
-    assert_eq!(told[30], "and 2 more bad lines");
+    assert_eq!(reported[30], "and 2 more bad lines");
 }
 
 #[test]

@@ -10,7 +10,9 @@ use ratelimit_core::{
 };
 
 use super::{Command, require_prefixes};
-use crate::control::{controller::Controller, feeds::cluster::is_of_cluster, record::Cause, term};
+use crate::control::{
+    controller::Controller, feeds::cluster::is_of_cluster, lifetime, record::Cause,
+};
 
 /// Puts prefixes on the allow list.
 pub struct Allow {
@@ -26,7 +28,7 @@ impl Command for Allow {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { request, author } = self;
         require_prefixes(&request.prefixes)?;
-        let until = term::until("an allow", request.seconds)?;
+        let until = lifetime::until("an allow", request.seconds)?;
         let row = AllowRow {
             until,
             since: Timestamp::now(),
@@ -36,7 +38,7 @@ impl Command for Allow {
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
-        changed.until = term::told(until);
+        changed.until = lifetime::reported(until);
         Ok(changed)
     }
 }

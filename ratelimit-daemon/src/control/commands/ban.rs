@@ -15,7 +15,7 @@ use ratelimit_core::{
 use super::{Command, require_prefixes};
 use crate::{
     clock,
-    control::{controller::Controller, record::Cause, rows, state::State, term},
+    control::{controller::Controller, lifetime, record::Cause, rows, state::State},
     protected::Word,
 };
 
@@ -34,7 +34,7 @@ impl Command for Ban {
         let Self { request, author } = self;
         let author = &*author;
         require_prefixes(&request.prefixes)?;
-        let until = term::until("a ban", request.seconds)?;
+        let until = lifetime::until("a ban", request.seconds)?;
         let word = Word::Hand {
             forced: request.force,
         };
@@ -68,12 +68,12 @@ impl Command for Ban {
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
-        changed.until = term::told(until);
+        changed.until = lifetime::reported(until);
         Ok(changed)
     }
 }
 
-/// Ends the bans of prefixes, of whatever origin but lists: those are told, as are the bans of wider prefixes.
+/// Ends the bans of prefixes, of whatever origin but lists: those are reported, as are the bans of wider prefixes.
 pub struct Unban {
     /// What is asked for.
     pub request: PrefixesRequest,

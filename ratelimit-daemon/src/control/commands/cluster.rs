@@ -98,7 +98,7 @@ impl Command for StepCluster {
     }
 }
 
-/// Takes in what was told before.
+/// Takes in what was reported before.
 pub struct HearStored {
     /// What the store told.
     pub heard: Vec<Heard>,

@@ -12,7 +12,7 @@ use crate::control::{
     timekeeper::Reading,
 };
 
-/// What is due each second, but for the end of the comparison: the clocks are read, bans that the kernel made are taken over, what ends
+/// What is due each second, but for the end of the comparison: the clocks are read, bans that the kernel made are adopted, what ends
 /// ends, and the kernel's tables are compared with what is intended.
 pub struct Tick;
 
@@ -40,7 +40,7 @@ impl Command for Tick {
         controller.last_good.catch_up();
         controller.detections.take_missed(&mut controller.state);
         let _ = controller.state.take(&mut Ended);
-        if Adopted::is_there(&controller.state) && is_told_again(controller) {
+        if Adopted::is_there(&controller.state) && is_reported_again(controller) {
             let _ = controller.state.take(&mut Adopted::default());
         }
         let state = &mut controller.state;
@@ -55,7 +55,7 @@ impl Command for Tick {
 }
 
 /// Whether all who may ban and allow have said again whom: files of lists were read, and `CrowdSec` answered.
-fn is_told_again(controller: &Controller) -> bool {
+fn is_reported_again(controller: &Controller) -> bool {
     let config = &controller.state.intent.config;
     let is_read = |name: &String| controller.list_files.state(name).read.is_some();
     config.lists.keys().all(is_read)

@@ -21,6 +21,6 @@ impl Command for NoteHistory {
         let journal = &mut controller.state.journal;
         controller
             .troubles
-            .tell(journal, HISTORY, Loudness::Warning, error);
+            .report(journal, HISTORY, Loudness::Warning, error);
     }
 }

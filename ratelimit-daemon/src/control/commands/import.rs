@@ -10,7 +10,7 @@ use ratelimit_core::{
 use tracing::info;
 
 use super::Command;
-use crate::control::{controller::Controller, import::Importer, record::Cause, term};
+use crate::control::{controller::Controller, import::Importer, lifetime, record::Cause};
 
 /// Imports a list that was read and is taken, or says what would be different.
 pub struct Import {
@@ -34,9 +34,9 @@ impl Command for Import {
         let (request, author) = (&*request, &*author);
         let default = request
             .seconds
-            .map(|seconds| term::duration("a ban", seconds))
+            .map(|seconds| lifetime::duration("a ban", seconds))
             .transpose()?;
-        let ends = term::Ends::now(default);
+        let ends = lifetime::Ends::now(default);
         let mut answer = Imported {
             dry_run: request.dry_run,
             format: reading.format.to_string(),
@@ -71,7 +71,7 @@ impl Command for Import {
                 kept,
                 longer,
             } = target;
-            // Bans and allows are told as changes.
+            // Bans and allows are reported as changes.
             if !request.dry_run && !into.starts_with("list:") {
                 continue;
             }

@@ -13,7 +13,7 @@ use ratelimit_core::{
 
 use super::Command;
 use crate::control::{
-    controller::Controller, feeds::cluster::is_of_cluster, fitting, record::Cause, term,
+    controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime, record::Cause,
 };
 
 /// Gives a prefix, or the default policy, limits of its own.
@@ -34,7 +34,7 @@ impl Command for SetLimits {
         }
         fitting::check(&controller.state, &request.limits)?;
         require_kept_classes(controller, &request.limits)?;
-        let until = term::until("a limit", request.seconds)?;
+        let until = lifetime::until("a limit", request.seconds)?;
         let row = LimitRow {
             limits: request.limits,
             observe: request.observe,
@@ -49,7 +49,7 @@ impl Command for SetLimits {
             .apply([Edit::Limits(request.prefix, Some(row))], Cause::Origin)?;
         let after = controller.state.scopes(request.prefix);
         changed.starts_anew = before.start_anew_as(&after);
-        changed.until = term::told(until);
+        changed.until = lifetime::reported(until);
         if changed.until.is_some() {
             let without = controller.state.scopes_without(request.prefix)?;
             changed.ends_anew = after.start_anew_as(&without);

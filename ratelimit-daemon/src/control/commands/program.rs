@@ -13,7 +13,7 @@ use ratelimit_core::{
 
 use super::{Command, require_prefixes};
 use crate::{
-    control::{controller::Controller, record::Cause, term},
+    control::{controller::Controller, lifetime, record::Cause},
     protected::Word,
 };
 
@@ -35,7 +35,7 @@ impl Command for BanByProgram {
         let Self { request, author } = self;
         require_prefixes(&request.prefixes)?;
         let origin = origin(&request.program)?;
-        let until = term::until("a ban", request.seconds)?;
+        let until = lifetime::until("a ban", request.seconds)?;
         for prefix in &request.prefixes {
             controller
                 .state
@@ -51,12 +51,12 @@ impl Command for BanByProgram {
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
-        changed.until = term::told(until);
+        changed.until = lifetime::reported(until);
         Ok(changed)
     }
 }
 
-/// Ends the bans of a program, and nobody else's. Those that ended by themselves are told.
+/// Ends the bans of a program, and nobody else's. Those that ended by themselves are reported.
 pub struct UnbanByProgram {
     /// What is asked for.
     pub request: ProgramUnbanRequest,

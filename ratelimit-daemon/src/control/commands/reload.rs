@@ -62,6 +62,6 @@ fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded,
     let journal = &mut controller.state.journal;
     controller
         .troubles
-        .tell(journal, CONFIGURATION, Loudness::Error, None);
+        .report(journal, CONFIGURATION, Loudness::Error, None);
     Ok(Reloaded { files, changes })
 }

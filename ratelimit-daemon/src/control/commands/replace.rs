@@ -63,5 +63,5 @@ fn note_lists(controller: &mut Controller) -> Vec<String> {
         controller.list_files.succeeded(name);
     }
     changes.log();
-    changes.told()
+    changes.reported()
 }

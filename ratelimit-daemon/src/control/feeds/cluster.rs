@@ -338,11 +338,11 @@ impl Membership {
         self.connection.reset();
         state.unshared = Unshared::default();
         let journal = &mut state.journal;
-        troubles.tell(journal, CLUSTER, Loudness::Warning, None);
+        troubles.report(journal, CLUSTER, Loudness::Warning, None);
         self.unheeded.clear();
         self.end_bans(state);
         self.budgets.end(state);
-        self.tell_excess(state, troubles);
+        self.report_excess(state, troubles);
     }
 
     /// Takes notice that the store is connected to, and may have lost what this node stored.
@@ -357,7 +357,7 @@ impl Membership {
         if self.connection.turn(true, None) {
             info!(url = self.url(), "the store of the cluster answers");
             let journal = &mut state.journal;
-            troubles.tell(journal, CLUSTER, Loudness::Warning, None);
+            troubles.report(journal, CLUSTER, Loudness::Warning, None);
         }
     }
 
@@ -367,7 +367,7 @@ impl Membership {
         let trouble = format!("{url}: {error}; bans stay, and are not shared until it answers");
         if self.connection.lose(error) {
             let journal = &mut state.journal;
-            troubles.tell(journal, CLUSTER, Loudness::Warning, Some(trouble));
+            troubles.report(journal, CLUSTER, Loudness::Warning, Some(trouble));
         }
     }
 
@@ -392,7 +392,7 @@ impl Membership {
         let due = self.node.as_mut();
         let due = due.map(|node| node.due(now, &mut Here(state, &self.budgets)));
         self.lease(state);
-        self.tell_excess(state, troubles);
+        self.report_excess(state, troubles);
         self.write();
         due.unwrap_or_default()
     }

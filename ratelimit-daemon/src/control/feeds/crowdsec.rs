@@ -213,7 +213,8 @@ impl CrowdsecFeed {
     }
 
     fn url(&self) -> Option<String> {
-        self.connection.told(|config| config.address.to_string())
+        self.connection
+            .reported(|config| config.address.to_string())
     }
 }
 

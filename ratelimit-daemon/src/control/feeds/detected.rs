@@ -1,4 +1,4 @@
-//! Bans that policies made in the kernel are taken over: kept in the database, lengthened, and enforced as those by hand are.
+//! Bans that policies made in the kernel are adopted: kept in the database, lengthened, and enforced as those by hand are.
 //!
 //! An event of the program only says that there is something to take over; what it is lies in the kernel's map. So nothing is
 //! lost when events are, or while there is no daemon.
@@ -24,7 +24,7 @@ use crate::{clock, control::state::State, protected::Word};
 /// How many sources are told of whose bans are lifted.
 const LIFTED_MAX: usize = 1024;
 
-/// How often it is told that a dry run would have banned a source, and of how many sources.
+/// How often it is reported that a dry run would have banned a source, and of how many sources.
 const WOULD_BE_EVERY: Duration = Duration::from_hours(1);
 const WOULD_BE_MAX: usize = 4096;
 
@@ -35,13 +35,13 @@ pub struct Detections {
     pub by_policy: BTreeMap<String, u64>,
     /// How many the kernel had made when they were last looked for; `None` where they are to be looked for whatever it counted.
     counted: Option<u64>,
-    /// The look whose bans are being taken over.
+    /// The look whose bans are being adopted.
     look: Option<Look>,
-    /// Those that were taken over, and that the kernel is to forget.
+    /// Those that were adopted, and that the kernel is to forget.
     taken: Vec<(IpAddr, Detected)>,
-    /// Whose bans were lifted, as it was told.
+    /// Whose bans were lifted, as it was reported.
     lifted: BTreeSet<Prefix>,
-    /// Whom a dry run would have banned, and when that was told.
+    /// Whom a dry run would have banned, and when that was reported.
     would_be: BTreeMap<Prefix, std::time::Instant>,
 }
 
@@ -50,7 +50,7 @@ pub struct Detections {
 struct Look {
     counted: u64,
     bans: Vec<(IpAddr, Detected)>,
-    /// The policies of those that are taken over.
+    /// The policies of those that are adopted.
     policies: Vec<String>,
 }
 
@@ -100,12 +100,12 @@ impl Detections {
 
     /// Whether a source that a dry run would have banned was not told of for an hour. It goes on, and would be again and again.
     fn is_news_of_dry_run(&mut self, source: Prefix) -> bool {
-        let is_recent = |told: &std::time::Instant| told.elapsed() < WOULD_BE_EVERY;
+        let is_recent = |reported: &std::time::Instant| reported.elapsed() < WOULD_BE_EVERY;
         if self.would_be.get(&source).is_some_and(is_recent) {
             return false;
         }
         if self.would_be.len() >= WOULD_BE_MAX {
-            self.would_be.retain(|_, told| is_recent(told));
+            self.would_be.retain(|_, reported| is_recent(reported));
         }
         let is_news = self.would_be.len() < WOULD_BE_MAX;
         if is_news {
@@ -241,10 +241,10 @@ mod tests {
         assert!(detections.is_news_of_dry_run(source));
         assert!(!detections.is_news_of_dry_run(source));
         assert!(detections.is_news_of_dry_run("192.0.2.2".parse().unwrap()));
-        let told = detections.would_be.get_mut(&source).unwrap();
+        let reported = detections.would_be.get_mut(&source).unwrap();
         // A machine that runs for less has no such moment.
-        if let Some(before) = told.checked_sub(WOULD_BE_EVERY) {
-            *told = before;
+        if let Some(before) = reported.checked_sub(WOULD_BE_EVERY) {
+            *reported = before;
             assert!(detections.is_news_of_dry_run(source));
         }
     }

@@ -20,7 +20,7 @@ use tracing::warn;
 use super::Feed;
 use crate::control::{
     list_files::{Deadline, ListFile, SILENCE},
-    lists::{ListRead, from_file, log, not_named, told},
+    lists::{ListRead, from_file, log, not_named, reported},
     state::State,
 };
 
@@ -30,7 +30,7 @@ pub struct ListFiles {
     states: BTreeMap<Arc<str>, FileState>,
     /// What is to be put in force.
     arrived: Option<Arrived>,
-    /// What became of the last one, as it is told.
+    /// What became of the last one, as it is reported.
     line: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct FileState {
     /// Why it was not, the last time.
     pub error: Option<String>,
     /// When the log told so last.
-    told: Option<Instant>,
+    reported: Option<Instant>,
     /// As that of the file.
     reader: Arc<()>,
     /// Whether its file system did not answer.
@@ -109,7 +109,7 @@ impl Feed for ListFiles {
             (What::Read(..), Ok(_)) => {
                 self.succeeded(name);
                 log(name, read);
-                told(name, read)
+                reported(name, read)
             }
             (What::Read(..), Err(refused)) => {
                 if self.failed(name, refused.error.clone()) {
@@ -182,7 +182,7 @@ impl ListFiles {
         self.line()
     }
 
-    /// What became of the last list, as it is told; `None` where nothing is different.
+    /// What became of the last list, as it is reported; `None` where nothing is different.
     fn line(&mut self) -> Option<String> {
         self.line.take()
     }
@@ -244,9 +244,11 @@ impl ListFiles {
         let state = self.states.entry(Arc::clone(name)).or_default();
         let now = Instant::now();
         let is_known = state.error.as_ref() == Some(&error)
-            && state.told.is_some_and(|told| now - told < TOLD_EVERY);
+            && state
+                .reported
+                .is_some_and(|reported| now - reported < TOLD_EVERY);
         if !is_known {
-            state.told = Some(now);
+            state.reported = Some(now);
         }
         state.tried = Some(now);
         state.errors += 1;

@@ -1,4 +1,4 @@
-//! `rlctl pass-all`: everything passes until somebody ends it. That it does is told everywhere meanwhile.
+//! `rlctl pass-all`: everything passes until somebody ends it. That it does is reported everywhere meanwhile.
 //!
 //! A file in the state directory says so while it lasts. A file that is there and not understood still says so: it is the last
 //! word of somebody who had a reason. The kernel comes first: neither does who needs everything open wait for a disk, nor the end.
@@ -123,7 +123,7 @@ impl Feed for PassAll {
             ),
             (Some(_), Err(_)) => {}
         }
-        self.tell();
+        self.report();
     }
 }
 
@@ -161,7 +161,7 @@ impl PassAll {
             wanted: None,
             reminder: Reminder::default(),
         };
-        restored.tell();
+        restored.report();
         restored
     }
 
@@ -212,7 +212,7 @@ impl PassAll {
         clock::now() >= *until || by_wall.is_some_and(|until| Timestamp::now() >= until)
     }
 
-    fn tell(&mut self) {
+    fn report(&mut self) {
         let Some(status) = document(self.opened.as_ref()).map(|document| &document.status) else {
             return;
         };

@@ -107,7 +107,7 @@ impl Trials {
     /// Those of the configuration that the daemon starts with.
     pub fn restore(config: &Config, directory: &Path) -> Self {
         let kept = Trial::kept(directory);
-        // What is damaged was told by `resume`, and does not hold.
+        // What is damaged was reported by `resume`, and does not hold.
         let trial = kept.read().ok().flatten();
         let main = trial.as_ref().map(|trial| trial.main.clone());
         Self {

@@ -48,7 +48,7 @@ use crate::{
     links::Links,
 };
 
-/// The kinds of drops of a source that are told with it.
+/// The kinds of drops of a source that are reported with it.
 const DROPS_TOLD: usize = 5;
 
 /// A packet of an address.
@@ -131,14 +131,14 @@ pub fn check(
     let classes = match asked {
         Asked::Classes(_) => {
             let found = other_classes(state, leased, way, verdict, now).into_iter();
-            let told = found.map(|(class, verdict, refusal)| ClassVerdict {
+            let reported = found.map(|(class, verdict, refusal)| ClassVerdict {
                 drops_seen: drops_of_class(&last_drops, &class),
                 class,
                 action: verdict.action().to_owned(),
                 reason: verdict.reason().to_owned(),
                 refused_by: refused_by(refusal),
             });
-            told.collect()
+            reported.collect()
         }
         Asked::Packet(_) => Vec::new(),
     };
@@ -382,7 +382,10 @@ pub(in crate::control) fn listed_bans(
         };
         let origin = Origin::List(Arc::clone(name));
         let until = renewed::end_in_list(list, entry.until);
-        (until, views::told_ban(state, entry.prefix, &origin, &row))
+        (
+            until,
+            views::reported_ban(state, entry.prefix, &origin, &row),
+        )
     })
 }
 
@@ -447,7 +450,7 @@ fn wider(
                 record,
                 leased: shares.leased.get(&key),
             };
-            Ok::<_, DatapathError>(shares.told(&key, kept.limits(now)?))
+            Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
         });
         wider.push(WiderLimits {
             prefix: None,
@@ -478,7 +481,7 @@ fn limits_of_destination(
     let tables = state.enforcer.datapath().sources();
     let parts = named.parts().enumerate();
     let parts = parts.filter(|(_, part)| !part.limits.is_empty());
-    let told = parts.map(|(index, part)| {
+    let reported = parts.map(|(index, part)| {
         let is_total = index == 0;
         let record = if is_total {
             Some(tables.total(part.policy.slot())?)
@@ -500,7 +503,7 @@ fn limits_of_destination(
             refused_packets: None,
         })
     });
-    told.collect()
+    reported.collect()
 }
 
 fn limit_states(
@@ -521,7 +524,7 @@ fn limit_states(
             record: record.unwrap_or_default(),
             leased: shares.leased.get(&key),
         };
-        Ok::<_, DatapathError>(shares.told(&key, kept.limits(now)?))
+        Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
     });
     Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
 }
@@ -534,7 +537,7 @@ struct Shares<'a> {
 
 impl Shares<'_> {
     /// The limits of a policy with since when shares are what they are, and what the others have.
-    fn told(&self, key: &LogKey, mut limits: Vec<LimitState>) -> Vec<LimitState> {
+    fn reported(&self, key: &LogKey, mut limits: Vec<LimitState>) -> Vec<LimitState> {
         for (index, limit) in limits.iter_mut().enumerate() {
             if let Some(share) = &mut limit.share {
                 (share.since, share.others) = self.cluster.share(key, index, share.here);

@@ -15,7 +15,7 @@ use ratelimit_core::{
 use super::{check, views};
 use crate::{
     clock,
-    control::{rows, state::State, term},
+    control::{lifetime, rows, state::State},
 };
 
 /// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
@@ -107,7 +107,7 @@ pub(super) fn bans_around(state: &State, address: IpAddr, now: Instant) -> Vec<B
     let bans = bans.filter(|(_, _, row)| row.until > now);
     let bans = bans.map(|(prefix, origin, row)| {
         let until = renewed::end_of_ban(origin, row.until);
-        (until, views::told_ban(state, prefix, origin, row))
+        (until, views::reported_ban(state, prefix, origin, row))
     });
     let mut bans: Vec<_> = bans
         .chain(check::listed_bans(state, address, now))
@@ -127,7 +127,7 @@ fn listed_allows(state: &State, address: IpAddr, now: Instant) -> Vec<Allow> {
         let entries = list.around(address.into(), now);
         entries.map(move |entry| Allow {
             prefix: entry.prefix,
-            until: term::told(entry.until),
+            until: lifetime::reported(entry.until),
             since: Some(list.since),
             reason: list.reasons.get(entry.reason).map(ToOwned::to_owned),
             author: Some(list.author.to_string()),

@@ -14,7 +14,7 @@ pub fn diff(state: &State, candidate: Candidate) -> Result<Reloaded, Refused> {
     let before = &state.intent.config;
     reload::require_no_restart(before, &config)?;
     let mut changes = reload::changes(before, &config);
-    changes.extend(configured_lists::changes(state, &config, lists).told());
+    changes.extend(configured_lists::changes(state, &config, lists).reported());
     let files = config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     Ok(Reloaded { files, changes })

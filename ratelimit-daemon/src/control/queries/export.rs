@@ -13,7 +13,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use crate::{clock, control::term};
+use crate::{clock, control::lifetime};
 
 /// Entries that are written at once.
 const PART: usize = 4096;
@@ -99,7 +99,7 @@ impl Export {
                 &Line {
                     prefix: prefix.to_string().into(),
                     action: Some(Action::Ban),
-                    until: term::told(row.until),
+                    until: lifetime::reported(row.until),
                     reason: row.reason.as_deref().map(Cow::from),
                     author: Some((&*row.author).into()),
                     since: Some(row.since),
@@ -129,7 +129,7 @@ impl Export {
                 &Line {
                     prefix: prefix.to_string().into(),
                     action: Some(Action::Allow),
-                    until: term::told(row.until),
+                    until: lifetime::reported(row.until),
                     reason: row.reason.as_deref().map(Cow::from),
                     author: Some(row.author.as_str().into()),
                     since: Some(row.since),
@@ -150,7 +150,7 @@ impl Export {
                 &Line {
                     prefix: entry.prefix.to_string().into(),
                     action: Some(list.action),
-                    until: term::told(entry.until),
+                    until: lifetime::reported(entry.until),
                     reason: list.reasons.get(entry.reason).map(Cow::from),
                     author: Some((&*list.author).into()),
                     since: Some(list.since),

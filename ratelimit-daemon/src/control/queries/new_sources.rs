@@ -16,11 +16,11 @@ pub(in crate::control) fn new_sources(state: &State) -> Option<NewSourcesStatus>
     Some(NewSourcesStatus {
         count: budget.count.get(),
         per_seconds: budget.per.as_secs_f64(),
-        beyond: budget.over_budget_label().to_owned(),
+        over_budget: budget.over_budget_label().to_owned(),
     })
 }
 
-/// How addresses are told.
+/// How addresses are reported.
 pub(in crate::control) fn telling(state: &State) -> Telling {
     let config = &state.intent.config;
     Telling {
@@ -29,7 +29,7 @@ pub(in crate::control) fn telling(state: &State) -> Telling {
     }
 }
 
-/// How the addresses that state stands under are told.
+/// How the addresses that state stands under are reported.
 #[derive(Clone, Debug)]
 pub struct Telling {
     source: Source,
@@ -39,10 +39,10 @@ pub struct Telling {
 impl Telling {
     /// The source whose state stands under an address, or the prefix whose new sources it is for.
     #[must_use]
-    pub fn told_as(&self, address: IpAddr) -> Prefix {
+    pub fn reported_as(&self, address: IpAddr) -> Prefix {
         let overflow_bucket = self
             .budget
-            .filter(|budget| budget.beyond == OverBudget::Aggregate)
+            .filter(|budget| budget.over_budget == OverBudget::Aggregate)
             .and_then(|_| match address {
                 IpAddr::V4(address) => overflow_bucket_of(Ipv4::from(address)),
                 IpAddr::V6(address) => overflow_bucket_of(Ipv6::from(address)),

@@ -49,7 +49,7 @@ pub struct Snapshot {
     pub totals: Totals,
     /// What became of the sources that policies were to ban.
     pub tally: Tally,
-    /// The bans that were taken over, by policy.
+    /// The bans that were adopted, by policy.
     pub detections: Detections,
     /// The attacks that were found, by kind.
     pub attacks: BTreeMap<ratelimit_core::detection::Kind, u64>,

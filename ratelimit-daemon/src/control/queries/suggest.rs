@@ -182,12 +182,16 @@ mod tests {
     fn a_proposal_is_the_percentile_with_headroom_in_two_digits() {
         let mut seen = Seen::new();
         (1..=10_000).for_each(|held| seen.held.record(held).unwrap());
-        let told = suggested("default", &limit(20_000), &seen, 1000, &request());
-        assert_eq!(told.windows, 10_000);
-        assert!((9_900..=9_999).contains(&told.at), "{}", told.at);
-        assert!((5_000..=5_050).contains(&told.median), "{}", told.median);
-        assert!(!told.at_least);
-        let proposed = told.proposed.unwrap().amount();
+        let reported = suggested("default", &limit(20_000), &seen, 1000, &request());
+        assert_eq!(reported.windows, 10_000);
+        assert!((9_900..=9_999).contains(&reported.at), "{}", reported.at);
+        assert!(
+            (5_000..=5_050).contains(&reported.median),
+            "{}",
+            reported.median
+        );
+        assert!(!reported.at_least);
+        let proposed = reported.proposed.unwrap().amount();
         assert_eq!(proposed % 1_000, 0);
         assert!((19_800..=20_000).contains(&proposed), "{proposed}");
     }
@@ -198,9 +202,9 @@ mod tests {
         seen.held.record_n(5, 980).unwrap();
         seen.held.record_n(50, 20).unwrap();
         seen.full = 20;
-        let told = suggested("default", &limit(50), &seen, 1000, &request());
-        assert!(told.at_least);
-        assert_eq!(told.proposed.unwrap().amount(), 100);
+        let reported = suggested("default", &limit(50), &seen, 1000, &request());
+        assert!(reported.at_least);
+        assert_eq!(reported.proposed.unwrap().amount(), 100);
         seen.full = 9;
         assert!(!suggested("default", &limit(60), &seen, 1000, &request()).at_least);
     }
@@ -209,8 +213,8 @@ mod tests {
     fn too_few_windows_propose_nothing() {
         let mut seen = Seen::new();
         seen.held.record_n(5, 999).unwrap();
-        let told = suggested("default", &limit(50), &seen, 1000, &request());
-        assert_eq!((told.windows, told.proposed), (999, None));
+        let reported = suggested("default", &limit(50), &seen, 1000, &request());
+        assert_eq!((reported.windows, reported.proposed), (999, None));
     }
 
     #[test]

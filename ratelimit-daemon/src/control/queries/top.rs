@@ -192,10 +192,10 @@ impl<'a> Scan<'a> {
             self.busiest_records(count)?
         };
         keep_busiest(&mut busy, count);
-        busy.iter().map(|busy| self.told(busy)).collect()
+        busy.iter().map(|busy| self.reported(busy)).collect()
     }
 
-    fn told(&self, busy: &Busy<'_>) -> Result<TopSource, DatapathError> {
+    fn reported(&self, busy: &Busy<'_>) -> Result<TopSource, DatapathError> {
         let record = match busy.record {
             Some(record) => record,
             None => self.record(busy.address, busy.part)?,
@@ -251,7 +251,7 @@ impl<'a> Scan<'a> {
         let refused = self.refused.all.get(&address).filter(|_| prefix.is_none());
         Busy {
             fill,
-            source: prefix.unwrap_or_else(|| self.view.telling.told_as(address)),
+            source: prefix.unwrap_or_else(|| self.view.telling.reported_as(address)),
             policy,
             part,
             limit,

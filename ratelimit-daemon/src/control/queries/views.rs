@@ -1,4 +1,4 @@
-//! Bans, allows, limits and counters, as they are told.
+//! Bans, allows, limits and counters, as they are reported.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
-/// the while are told.
+/// the while are reported.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
         let part = controller.ask(move |controller| {
             let state = &controller.state;
             let part = export::some_bans(&state.intent, behind.as_ref()).into_iter();
-            part.map(|(prefix, origin, row)| told_ban(state, prefix, &origin, &row))
+            part.map(|(prefix, origin, row)| reported_ban(state, prefix, &origin, &row))
                 .collect::<Vec<Ban>>()
         });
         let part = part.await?;
@@ -71,12 +71,12 @@ pub fn bans(state: &State) -> Vec<Ban> {
     let lasting = state.intent.bans().iter();
     lasting
         .filter(|(_, row)| row.until > now)
-        .map(|((prefix, origin), row)| told_ban(state, *prefix, origin, row))
+        .map(|((prefix, origin), row)| reported_ban(state, *prefix, origin, row))
         .collect()
 }
 
-/// A ban as it is told, with its counter.
-pub(in crate::control) fn told_ban(
+/// A ban as it is reported, with its counter.
+pub(in crate::control) fn reported_ban(
     state: &State,
     prefix: Prefix,
     origin: &Origin,
@@ -176,15 +176,15 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
             format!("{} of each source", view.name),
         ),
     ];
-    let told = both.into_iter().filter(|(limits, ..)| !limits.is_empty());
-    let told = told.map(|(limits, applies_to, name)| PolicyView {
+    let reported = both.into_iter().filter(|(limits, ..)| !limits.is_empty());
+    let reported = reported.map(|(limits, applies_to, name)| PolicyView {
         name,
         prefixes: vec![prefix],
         limits: limits.to_vec(),
         applies_to,
         ..view.clone()
     });
-    told.collect()
+    reported.collect()
 }
 
 /// Who set the limits of a policy at runtime; `None` where nobody did.

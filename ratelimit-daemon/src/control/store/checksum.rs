@@ -1,4 +1,4 @@
-//! The checksum of a row, by which a damaged value is told from a sound one: SQLite checks the structure of its file, and not
+//! The checksum of a row, by which a damaged value is distinguished from a sound one: SQLite checks the structure of its file, and not
 //! what stands in it.
 
 /// A CRC-32 over the values of a row, each with its length. It finds every single flipped bit.

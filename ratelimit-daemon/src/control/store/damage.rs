@@ -163,7 +163,7 @@ impl Store {
     }
 }
 
-/// What a daemon that starts over the database at `path` would find: whether it is sound, and what is taken over of it. Nothing is put
+/// What a daemon that starts over the database at `path` would find: whether it is sound, and what is adopted of it. Nothing is put
 /// aside, and no other database made, which takes far longer.
 #[cfg(test)]
 pub fn finding(path: &Path, boot: &str) -> (bool, Vec<String>) {
@@ -239,7 +239,7 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
 /// The allows and limits that are sound. Without the clock only those that do not end: the kernel may know the other allows.
 fn set_at_runtime(connection: &Connection, timekeeper: Option<&Timekeeper>) -> Vec<Edit> {
     let mut edits = Vec::new();
-    // Told by the tables: of a damaged file the version may be wrong.
+    // Reported by the tables: of a damaged file the version may be wrong.
     let mut queries = [super::ALLOWS, super::LIMITS].into_iter();
     if queries.all(|query| connection.prepare(query).is_err()) {
         sound(connection, second::ALLOWS, |row| {

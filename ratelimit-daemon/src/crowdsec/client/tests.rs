@@ -34,7 +34,7 @@ async fn a_refusal_is_told_in_the_words_of_the_api() {
             .to_string()
             .starts_with("the key is refused (access forbidden)")
     );
-    for (response, told) in [
+    for (response, reported) in [
         (
             answer("500 Internal Server Error", r#"{"message":"query failed"}"#),
             "it answers 500 Internal Server Error (query failed)",
@@ -45,20 +45,20 @@ async fn a_refusal_is_told_in_the_words_of_the_api() {
         ),
     ] {
         let error = exchange(&response, true).await.0.unwrap_err();
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), reported);
     }
 }
 
 #[tokio::test]
 async fn of_a_refusal_no_more_is_read_and_told_than_a_log_should_hold() {
-    for (message, told) in [
+    for (message, reported) in [
         ("x".repeat(1000), "x".repeat(MESSAGE_MAX)),
         ("x".repeat(57 << 20), "without a reason".to_owned()),
     ] {
         let body = format!(r#"{{"message":"{message}"}}"#);
         let response = answer("500 Internal Server Error", &body);
         let error = exchange(&response, true).await.0.unwrap_err();
-        let expected = format!("it answers 500 Internal Server Error ({told})");
+        let expected = format!("it answers 500 Internal Server Error ({reported})");
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -138,7 +138,7 @@ async fn xdp(handle: &mut EthtoolHandle, index: u32) -> Option<XdpFeatures> {
     pin_mut!(answer);
     match answer.next().await?.ok()?.payload {
         NetlinkPayload::InnerMessage(message) => match message.payload {
-            Netdev::Told(features) => features,
+            Netdev::Reported(features) => features,
             Netdev::Asked(_) => None,
         },
         _ => None,
@@ -149,7 +149,7 @@ async fn xdp(handle: &mut EthtoolHandle, index: u32) -> Option<XdpFeatures> {
 #[derive(Clone, Copy, Debug)]
 enum Netdev {
     Asked(u32),
-    Told(Option<XdpFeatures>),
+    Reported(Option<XdpFeatures>),
 }
 
 const NETDEV_CMD_DEV_GET: u8 = 1;
@@ -177,7 +177,7 @@ impl Netdev {
                 NETDEV_A_DEV_IFINDEX,
                 index.to_ne_bytes().to_vec(),
             )),
-            Self::Told(_) => None,
+            Self::Reported(_) => None,
         }
     }
 }
@@ -201,9 +201,9 @@ impl ParseableParametrized<[u8], GenlHeader> for Netdev {
             if netlink_packet_core::Nla::kind(&attribute) == NETDEV_A_DEV_XDP_FEATURES {
                 let mut value = vec![0; netlink_packet_core::Nla::value_len(&attribute)];
                 netlink_packet_core::Nla::emit_value(&attribute, &mut value);
-                return Ok(Self::Told(Some(XdpFeatures(parse_u64(&value)?))));
+                return Ok(Self::Reported(Some(XdpFeatures(parse_u64(&value)?))));
             }
         }
-        Ok(Self::Told(None))
+        Ok(Self::Reported(None))
     }
 }

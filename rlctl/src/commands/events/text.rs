@@ -19,10 +19,10 @@ pub fn line(event: &Event, now: &Zoned) -> String {
 }
 
 fn what(what: &What, now: &Zoned) -> String {
-    let told = bans(what, now)
+    let reported = bans(what, now)
         .or_else(|| lists(what, now))
         .or_else(|| limits(what, now));
-    told.unwrap_or_else(|| others(what, now))
+    reported.unwrap_or_else(|| others(what, now))
 }
 
 /// What became of bans.
@@ -267,8 +267,8 @@ fn others(what: &What, now: &Zoned) -> String {
             "{} {count} events, which came faster than they were read",
             styled(WARNING, "lost")
         ),
-        // The rest is told above; what nobody phrased is shown as it comes.
-        told => printable(&serde_json::to_string(told).unwrap_or_default()),
+        // The rest is reported above; what nobody phrased is shown as it comes.
+        reported => printable(&serde_json::to_string(reported).unwrap_or_default()),
     }
 }
 

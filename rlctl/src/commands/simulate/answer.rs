@@ -1,4 +1,4 @@
-//! The answer of `rlctl simulate --json`. The names of its fields are told in `--help`, and stay.
+//! The answer of `rlctl simulate --json`. The names of its fields are reported in `--help`, and stay.
 
 use std::path::{Path, PathBuf};
 

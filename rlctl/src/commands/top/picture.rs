@@ -26,7 +26,7 @@ pub struct Sample {
     pub counters: Vec<StatsRow>,
     /// Its busiest sources.
     pub sources: Vec<TopSource>,
-    /// For how many looks those have used nothing that are told nevertheless.
+    /// For how many looks those have used nothing that are reported nevertheless.
     pub idle: BTreeMap<Prefix, u32>,
 }
 

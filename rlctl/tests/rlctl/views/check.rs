@@ -20,7 +20,7 @@ use crate::{
 
 #[test]
 fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
-    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let ((since, since_reported), (until, until_reported)) = (moment(-1), moment(1));
     let mut ban = ban("203.0.113.0/24", since);
     ban.until = Some(until);
     ban.counter = counter(1200, 72_000);
@@ -70,23 +70,23 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
         "packets from 203.0.113.7 are dropped (banned)
 rule: the ban of 203.0.113.0/24
 counter: 1200 packets, 72000 bytes
-until: {until_told} (10d 12h left)
-banned: by alice, since {since_told}
+until: {until_reported} (10d 12h left)
+banned: by alice, since {since_reported}
 why: port scan
 beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: nobody said why
 beneath: the policy `partner`, which is for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit: 50MB per 1s: nothing used
-refused: 12 packets by limits, the last at {since_told}
-seen: {since_told} dropped 203.0.113.7 on eth0: banned"
+refused: 12 packets by limits, the last at {since_reported}
+seen: {since_reported} dropped 203.0.113.7 on eth0: banned"
     );
     check_blocked(answers(&answer), &stdout);
 }
 
 #[test]
 fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused() {
-    let (at, at_told) = moment(-1);
-    let (first, first_told) = moment(-2);
+    let (at, at_reported) = moment(-1);
+    let (first, first_reported) = moment(-2);
     let drop = Event {
         number: 7,
         at,
@@ -124,7 +124,7 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
   udp: pass because of the dry run (limited)
 rule: the policy `default`, as for every source without one of its own
 refused: no refusal by its own limits on record; drops that were seen: aggregate-limited
-seen: {at_told} dropped 203.0.113.7 on eth0: aggregate-limited, the last of 9 since {first_told}"
+seen: {at_reported} dropped 203.0.113.7 on eth0: aggregate-limited, the last of 9 since {first_reported}"
     );
     check_blocked(answers(&answer), &stdout);
 }
@@ -200,7 +200,7 @@ refused: 7 packets by limits";
 
 #[test]
 fn check_tells_the_level_of_each_algorithm() {
-    let (since, since_told) = moment(-1);
+    let (since, since_reported) = moment(-1);
     let state = |unit, algorithm, used, room| LimitState {
         limit: LimitSpec::new(50_000, unit, Duration::from_secs(1), algorithm).unwrap(),
         used,
@@ -253,7 +253,7 @@ limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, the bucket i
 limit: 5 packets per 1m (sliding-log): 5 used, room in 12.0s, all forgotten in 1.5s
 limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s, the bucket is full again in 1.5s
 limit: 50000 packets per 1s: 9 used, the window closes in 1.5s
-  this node admits 16667 of it since {since_told}, all others 33333
+  this node admits 16667 of it since {since_reported}, all others 33333
 limit: 50kB per 1s: nothing used
   this node admits 16666B of it, what the others admit is not known
 refused: no refusal by its own limits on record");
@@ -268,7 +268,7 @@ refused: no refusal by its own limits on record");
 
 #[test]
 fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
-    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let ((since, since_reported), (until, until_reported)) = (moment(-1), moment(1));
     let prefix = "192.0.2.0/24".parse().unwrap();
     let allow = Entry::Allow(Allow {
         prefix,
@@ -307,8 +307,8 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
         "packets from 192.0.2.1 pass (allowed)
 rule: the allow list has 192.0.2.0/24
 counter: 7 packets, 420 bytes
-until: {until_told} (10d 12h left)
-allowed: by bob, since {since_told}
+until: {until_reported} (10d 12h left)
+allowed: by bob, since {since_reported}
 why: migration
 beneath: the policy `192.0.2.0/24`, which is for 192.0.2.0/24, limited by alice, forever: nobody said why
 refused: no refusal by its own limits on record"
@@ -320,9 +320,9 @@ refused: no refusal by its own limits on record"
 rule: the policy `192.0.2.0/24`, which is for 192.0.2.0/24
 counter: 70 packets, 4200 bytes, by all sources under `192.0.2.0/24`
 until: forever
-limited: by alice, since {since_told}
+limited: by alice, since {since_reported}
 why: nobody said
-beneath: the allow list has 192.0.2.0/24, allowed by bob, until {until_told}: migration
+beneath: the allow list has 192.0.2.0/24, allowed by bob, until {until_reported}: migration
 refused: no refusal by its own limits on record"
     );
     let limited = answers(&answer([false, true], "conforming"));

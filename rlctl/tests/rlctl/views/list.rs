@@ -7,7 +7,7 @@ use crate::{Expected, check, daemon::answers, moment};
 
 #[test]
 fn list_bans_shows_until_when_by_whom_and_why() {
-    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let ((since, since_reported), (until, until_reported)) = (moment(-1), moment(1));
     let mut forever = ban("2001:db8::/48", since);
     forever.origin = Origin::list("spamhaus");
     forever.author = "ratelimitd".into();
@@ -17,8 +17,8 @@ fn list_bans_shows_until_when_by_whom_and_why() {
     ten_days.counter = counter(1200, 72_000);
     let stdout = format!(
         "PREFIX         PACKETS  BYTES  UNTIL                LEFT     SINCE                ORIGIN         BY          REASON
-203.0.113.7       1200  72000  {until_told}  10d 12h  {since_told}  manual         alice       port scan
-2001:db8::/48        -      -  forever                       {since_told}  list:spamhaus  ratelimitd"
+203.0.113.7       1200  72000  {until_reported}  10d 12h  {since_reported}  manual         alice       port scan
+2001:db8::/48        -      -  forever                       {since_reported}  list:spamhaus  ratelimitd"
     );
     check_view(
         &["list", "bans"],
@@ -36,7 +36,7 @@ fn an_empty_list_is_no_line_on_stdout() {
 
 #[test]
 fn list_allows_and_allow_list_show_the_same() {
-    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let ((since, since_reported), (until, until_reported)) = (moment(-1), moment(1));
     let allows = [
         allow("192.0.2.10", None),
         Allow {
@@ -52,7 +52,7 @@ fn list_allows_and_allow_list_show_the_same() {
     let stdout = format!(
         "PREFIX           PACKETS  BYTES  UNTIL                LEFT     SINCE                BY      REASON
 192.0.2.10             -      -  forever                                            config
-198.51.100.0/24        7    420  {until_told}  10d 12h  {since_told}  alice   monitoring"
+198.51.100.0/24        7    420  {until_reported}  10d 12h  {since_reported}  alice   monitoring"
     );
     check_view(
         &["list", "allows"],
@@ -70,7 +70,7 @@ fn list_allows_and_allow_list_show_the_same() {
 
 #[test]
 fn list_limits_shows_prefixes_and_limits_side_by_side() {
-    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let ((since, since_reported), (until, until_reported)) = (moment(-1), moment(1));
     let [mut default, partner] = policies();
     default.counter = counter(70, 4200);
     let runtime = |until, reason: Option<&str>| RuntimeEntry {
@@ -99,9 +99,9 @@ fn list_limits_shows_prefixes_and_limits_side_by_side() {
 POLICY     PREFIX          LIMIT                MODE     PACKETS  BYTES  UNTIL                LEFT     SINCE                BY      REASON
 default    all others      1000 packets per 1s  enforce       70   4200                                                     config
                            50MB per 1s
-partner    203.0.113.0/24  unlimited            observe        -      -  {until_told}  10d 12h  {since_told}  alice   crawler
+partner    203.0.113.0/24  unlimited            observe        -      -  {until_reported}  10d 12h  {since_reported}  alice   crawler
            2001:db8::/48
-192.0.2.1  192.0.2.1       unlimited            observe        -      -  forever                       {since_told}  alice"
+192.0.2.1  192.0.2.1       unlimited            observe        -      -  forever                       {since_reported}  alice"
     );
     check_view(
         &["list", "limits"],

@@ -19,10 +19,10 @@ use crate::{
 
 #[test]
 fn status_shows_interfaces_configuration_and_maps() {
-    let (past, told) = moment(-1);
+    let (past, reported) = moment(-1);
     let stdout = format!(
         "ratelimitd 0.1.0, process 812, running for 10d 12h
-configuration: /etc/ratelimit/config.toml, applied {told}
+configuration: /etc/ratelimit/config.toml, applied {reported}
 clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
 1 ban, 3 allows, 2 policies
 
@@ -49,7 +49,7 @@ STATES           -   1000000     -    640 B"
 
 #[test]
 fn status_shows_a_dry_run_and_a_refused_reload() {
-    let (past, told) = moment(-1);
+    let (past, reported) = moment(-1);
     let status = Status {
         observe: true,
         config_files: Vec::new(),
@@ -65,7 +65,7 @@ fn status_shows_a_dry_run_and_a_refused_reload() {
     };
     let stdout = format!(
         "ratelimitd 0.1.0, process 812, running for 10d 12h
-configuration: from the command line, applied {told}
+configuration: from the command line, applied {reported}
 the last reload was refused, the configuration before it holds:
 config.toml:3:1: unknown key `limit`
 3 | limit = 1
@@ -87,7 +87,7 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
 
 #[test]
 fn status_shows_a_damaged_database() {
-    let (past, told) = moment(-1);
+    let (past, reported) = moment(-1);
     let check_database = |database, lines: &str| {
         let status = Status {
             database,
@@ -97,7 +97,7 @@ fn status_shows_a_damaged_database() {
         };
         let stdout = format!(
             "ratelimitd 0.1.0, process 812, running for 10d 12h
-configuration: /etc/ratelimit/config.toml, applied {told}
+configuration: /etc/ratelimit/config.toml, applied {reported}
 {lines}
 clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
 1 ban, 3 allows, 2 policies
@@ -149,7 +149,7 @@ it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound o
 
 #[test]
 fn status_shows_classes_and_what_has_limits_besides_sources() {
-    let (past, told) = moment(-1);
+    let (past, reported) = moment(-1);
     let class = r#"{"protocol": ["udp"], "source_ports": ["53"]}"#;
     let status = Status {
         config_files: Vec::new(),
@@ -167,7 +167,7 @@ fn status_shows_classes_and_what_has_limits_besides_sources() {
     };
     let stdout = format!(
         "ratelimitd 0.1.0, process 812, running for 10d 12h
-configuration: from the command line, applied {told}
+configuration: from the command line, applied {reported}
 clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
 1 ban, 3 allows, 2 policies
 classes: dns (udp from port 53)
@@ -189,7 +189,7 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
 
 #[test]
 fn status_says_whether_crowdsec_answers() {
-    let (past, told) = moment(-1);
+    let (past, reported) = moment(-1);
     let crowdsec = |connected, error: Option<&str>| CrowdsecStatus {
         url: "http://127.0.0.1:8080".to_owned(),
         connected,
@@ -206,7 +206,7 @@ fn status_says_whether_crowdsec_answers() {
         (crowdsec(None, None), "asking http://127.0.0.1:8080; 7 bans from before".to_owned()),
         (
             crowdsec(Some(true), None),
-            format!("http://127.0.0.1:8080 answers since {told}; 7 bans"),
+            format!("http://127.0.0.1:8080 answers since {reported}; 7 bans"),
         ),
         (
             crowdsec(Some(true), Some("the map is full")),
@@ -215,7 +215,7 @@ fn status_says_whether_crowdsec_answers() {
         (
             crowdsec(Some(false), Some("connecting: Connection refused")),
             format!(
-                "no answer from http://127.0.0.1:8080 since {told}: connecting: Connection refused; 7 bans stay"
+                "no answer from http://127.0.0.1:8080 since {reported}: connecting: Connection refused; 7 bans stay"
             ),
         ),
     ];
@@ -238,7 +238,7 @@ fn status_says_whether_crowdsec_answers() {
 
 #[test]
 fn rlctl_alone_is_status_and_tells_only_maps_that_are_nearly_full() {
-    let (applied, applied_told) = moment(-1);
+    let (applied, applied_reported) = moment(-1);
     let map = |name: &str, entries| ratelimit_core::api::MapStatus {
         name: name.to_owned(),
         entries,
@@ -257,7 +257,7 @@ fn rlctl_alone_is_status_and_tells_only_maps_that_are_nearly_full() {
     };
     let stdout = format!(
         "ratelimitd 0.1.0, process 812, running for 10d 12h
-configuration: from the command line, applied {applied_told}
+configuration: from the command line, applied {applied_reported}
 clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
 1 ban, 3 allows, 2 policies
 the map LISTS_V6 is 80% full: `rlctl status --maps`

@@ -1,4 +1,4 @@
-//! The last part: what Prometheus is told, beside what was sent and what arrived.
+//! The last part: what Prometheus reads, beside what was sent and what arrived.
 
 use anyhow::{Context, Result, ensure};
 use ratelimit_tests::lab::INTERFACE;

@@ -19,9 +19,9 @@ fn an_attack_is_told_while_it_goes_on_and_counted() {
         ..Step::default()
     };
     lab.controller.note_attacks(&step, vec![attack.clone()]);
-    let told = lab.controller.status().attacks;
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].subject, "from 192.0.2.1");
+    let reported = lab.controller.status().attacks;
+    assert_eq!(reported.len(), 1);
+    assert_eq!(reported[0].subject, "from 192.0.2.1");
     assert_eq!(
         lab.controller.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
         1
@@ -35,7 +35,7 @@ fn an_attack_is_told_while_it_goes_on_and_counted() {
     let events = lab.controller.state.journal().kept();
     let events: Vec<&What> = events.iter().map(|event| &event.what).collect();
     assert!(
-        matches!(events[..], [What::AttackBegan(began), What::AttackEnded(_)] if *began == told[0]),
+        matches!(events[..], [What::AttackBegan(began), What::AttackEnded(_)] if *began == reported[0]),
         "{events:?}"
     );
     assert_eq!(
@@ -170,12 +170,12 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
     assert_eq!(lab.bans(), []);
     let check = seen(&lab, "192.0.2.1");
-    let told = check.limited.unwrap();
+    let reported = check.limited.unwrap();
     assert_eq!(
-        (told.prefix, told.kind),
+        (reported.prefix, reported.kind),
         (prefix("192.0.2.1"), Kind::HeavyHitter)
     );
-    assert_eq!(told.limit.to_string(), "5 packets per 1s");
+    assert_eq!(reported.limit.to_string(), "5 packets per 1s");
     let before = seen(&lab, "192.0.2.2");
     assert_eq!(before.limited, None);
     assert_eq!(check.limits[..before.limits.len()], before.limits[..]);
@@ -183,7 +183,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
         texts(&lab, "192.0.2.1")[before.limits.len()..],
         ["5 packets per 1s"]
     );
-    // Told twice, it is limited once.
+    // Reported twice, it is limited once.
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
     let snapshot = lab.controller.snapshot(Sources::default()).unwrap();
@@ -286,8 +286,12 @@ fn nothing_is_proposed_for_sources_of_an_attack() {
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
     history::windows(&lab, 0..1_000, 7, history::LATE);
     lab.look();
-    let told = lab.controller.suggest(&history::request()).unwrap();
-    let policies: Vec<_> = told.limits.iter().map(|it| it.policy.as_str()).collect();
+    let reported = lab.controller.suggest(&history::request()).unwrap();
+    let policies: Vec<_> = reported
+        .limits
+        .iter()
+        .map(|it| it.policy.as_str())
+        .collect();
     assert_eq!(policies, ["default", "partner"]);
 }
 
@@ -345,8 +349,11 @@ fn a_policy_with_as_many_limits_as_may_be_has_room_for_a_further_one() {
     let mut lab = Lab::new(config);
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
-    let told = texts(&lab, "192.0.2.1");
-    assert_eq!((told.len(), told[8].as_str()), (9, "5 packets per 1s"));
+    let reported = texts(&lab, "192.0.2.1");
+    assert_eq!(
+        (reported.len(), reported[8].as_str()),
+        (9, "5 packets per 1s")
+    );
 }
 
 #[test]

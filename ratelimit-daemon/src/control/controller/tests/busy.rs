@@ -1,4 +1,4 @@
-//! What is told while the controller does not answer.
+//! What is reported while the controller does not answer.
 
 use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
@@ -38,10 +38,10 @@ fn a_controller_that_is_stuck_is_told_with_what_and_no_one_says_that_it_lives() 
             .is_some_and(|it| it.to_string().contains("POST /v1/reload by root"))
     };
     wait_until(is_stuck);
-    let told = handle.busy().unwrap().to_string();
+    let reported = handle.busy().unwrap().to_string();
     assert!(
-        told.starts_with("busy with POST /v1/reload by root since 20"),
-        "{told}"
+        reported.starts_with("busy with POST /v1/reload by root since 20"),
+        "{reported}"
     );
     let before = alive.load(SeqCst);
     thread::sleep(Duration::from_millis(2500));

@@ -85,12 +85,12 @@ impl Lab {
         self.controller.set_limits(request, "root")
     }
 
-    /// The clock in the datapath, which is the one that is told.
+    /// The clock in the datapath, which is the one that is reported.
     fn clock(&self) -> KernelClock {
         let is_coarse = self.memory.lock().unwrap().settings.coarse_clock();
-        let told = self.controller.status().clock.clock;
-        assert_eq!(told == KernelClock::Coarse, is_coarse);
-        told
+        let reported = self.controller.status().clock.clock;
+        assert_eq!(reported == KernelClock::Coarse, is_coarse);
+        reported
     }
 
     /// Goes through all that was written, and looks at what packets were judged by after each step.

@@ -281,7 +281,7 @@ impl Lab {
         memory.tally.detections[Detection::Banned as usize] += 1;
     }
 
-    /// The same while the bans that there are are taken over.
+    /// The same while the bans that there are are adopted.
     fn detect_next(&self, source: &str, at: Instant) {
         let next = (source.parse().unwrap(), self.detected(at));
         self.memory.lock().unwrap().detected_next = Some(next);

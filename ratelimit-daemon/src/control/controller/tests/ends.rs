@@ -172,7 +172,7 @@ fn a_restart_keeps_ends_reasons_and_authors() {
     allow(&mut lab, "192.0.2.2", None).unwrap();
     limit_for(&mut lab, None, 77, Some(LATER)).unwrap();
     limit_for(&mut lab, Some("192.0.2.0/24"), 78, None).unwrap();
-    let told = |lab: &Lab| (runtime(lab), runtime_limits(lab));
+    let reported = |lab: &Lab| (runtime(lab), runtime_limits(lab));
     let ends = |lab: &Lab| {
         let (allows, limits) = (
             lab.controller.state.intent.allows(),
@@ -182,7 +182,7 @@ fn a_restart_keeps_ends_reasons_and_authors() {
         let limits: Vec<Instant> = limits.values().map(|row| row.until).collect();
         (allows, limits)
     };
-    let (before, ends_before) = (told(&lab), ends(&lab));
+    let (before, ends_before) = (reported(&lab), ends(&lab));
     let (allow, limits) = (&before.0[0], &before.1[0]);
     assert_eq!(
         (allow.reason.as_deref(), allow.author.as_deref()),
@@ -207,7 +207,7 @@ fn a_restart_keeps_ends_reasons_and_authors() {
         });
         (allows.collect::<Vec<_>>(), limits.collect::<Vec<_>>())
     };
-    assert_eq!(timeless(told(&lab)), timeless(before));
+    assert_eq!(timeless(reported(&lab)), timeless(before));
 }
 
 #[test]
@@ -287,16 +287,16 @@ fn an_allow_that_ends_with_many_bans_is_told_by_itself() {
     lab.edit(&[Edit::Allow(prefix("192.0.2.1"), Some(allow_row(until)))]);
     end_soon(&mut lab);
     let kept = lab.controller.state.journal().kept();
-    let told: Vec<&What> = kept[kept.len() - 2..]
+    let reported: Vec<&What> = kept[kept.len() - 2..]
         .iter()
         .map(|event| &event.what)
         .collect();
     assert!(
         matches!(
-            told[..],
+            reported[..],
             [What::AllowEnded(_), What::Bans { count: 101, .. }]
         ),
-        "{told:?}"
+        "{reported:?}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Each entry is told the packets that matched it, and nobody the packets of another.
+//! Each entry has the packets that matched it, and no entry those of another.
 
 use std::ops::Range;
 

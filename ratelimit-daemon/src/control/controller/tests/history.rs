@@ -25,8 +25,8 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
     windows(&lab, 0..1_000, 7, LATE);
     windows(&lab, 1_000..3_000, 2, Duration::from_millis(100));
     lab.look();
-    let told = lab.controller.suggest(&request()).unwrap();
-    let limit = &told.limits[0];
+    let reported = lab.controller.suggest(&request()).unwrap();
+    let limit = &reported.limits[0];
     assert_eq!((limit.windows, limit.sources), (1_000, 1_000));
     assert_eq!((limit.median, limit.at, limit.most), (7, 7, 7));
     assert_eq!(limit.proposed.as_ref().unwrap().amount(), 14);
@@ -34,7 +34,7 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
     lab.restart();
     assert_eq!(
         lab.controller.suggest(&request()).unwrap().limits,
-        told.limits
+        reported.limits
     );
 }
 
@@ -46,9 +46,12 @@ fn a_full_window_says_that_the_limit_is_too_small_to_tell() {
     let most = queries::views::limits(&lab.controller.state)[0].limits[0].amount();
     windows(&lab, 0..1_000, most, LATE);
     lab.look();
-    let told = lab.controller.suggest(&request()).unwrap();
-    assert!(told.limits[0].at_least);
-    assert_eq!(told.limits[0].proposed.as_ref().unwrap().amount(), 2 * most);
+    let reported = lab.controller.suggest(&request()).unwrap();
+    assert!(reported.limits[0].at_least);
+    assert_eq!(
+        reported.limits[0].proposed.as_ref().unwrap().amount(),
+        2 * most
+    );
 }
 
 #[test]
@@ -60,12 +63,12 @@ fn a_walk_in_parts_counts_each_source_once() {
     windows(&lab, 0..10_000, 3, LATE);
     for _ in 0..40 {
         lab.look();
-        if let Ok(told) = lab.controller.suggest(&request()) {
-            assert!(told.limits[0].sources <= SOURCES, "{told:?}");
+        if let Ok(reported) = lab.controller.suggest(&request()) {
+            assert!(reported.limits[0].sources <= SOURCES, "{reported:?}");
         }
     }
-    let told = lab.controller.suggest(&request()).unwrap();
-    let limit = &told.limits[0];
+    let reported = lab.controller.suggest(&request()).unwrap();
+    let limit = &reported.limits[0];
     assert_eq!(limit.sources, SOURCES);
     assert!(limit.windows > SOURCES, "{limit:?}");
 }
@@ -100,10 +103,10 @@ fn what_is_in_a_sliding_log_is_counted() {
             break;
         }
     }
-    let told = lab.controller.suggest(&request()).unwrap();
-    let log = &told.limits[1];
+    let reported = lab.controller.suggest(&request()).unwrap();
+    let log = &reported.limits[1];
     assert!((600..=606).contains(&log.at), "{log:?}");
-    assert_eq!(told.limits[0].windows, 0);
+    assert_eq!(reported.limits[0].windows, 0);
     // Twice as much is more than a log may have.
     assert_eq!(log.proposed.as_ref().unwrap().amount(), 1024);
 }
@@ -127,8 +130,12 @@ fn what_the_node_has_used_is_counted() {
         percentile: 50.0,
         ..request()
     };
-    let told = lab.controller.suggest(&request).unwrap();
-    let node = told.limits.iter().find(|it| it.policy == "[node]").unwrap();
+    let reported = lab.controller.suggest(&request).unwrap();
+    let node = reported
+        .limits
+        .iter()
+        .find(|it| it.policy == "[node]")
+        .unwrap();
     assert_eq!((node.windows, node.sources), (20, 1));
     assert!((700..=707).contains(&node.at), "{node:?}");
     let proposed = node.proposed.as_ref().unwrap().amount();

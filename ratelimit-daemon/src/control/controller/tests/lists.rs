@@ -192,14 +192,14 @@ fn what_is_exported_and_imported_again_changes_nothing() {
     let mut other = Lab::new(config());
     other.send(&ImportRequest::default(), &exported).unwrap();
     assert_eq!(other.export(Exported::Kept).lines().count(), 8);
-    let told = |lab: &Lab| {
+    let reported = |lab: &Lab| {
         let bans = queries::views::bans(&lab.controller.state).into_iter();
         let bans: Vec<_> = bans
             .map(|ban| (ban.prefix, ban.since, ban.reason, ban.author))
             .collect();
         bans
     };
-    assert_eq!(told(&other), told(&lab));
+    assert_eq!(reported(&other), reported(&lab));
     assert_eq!(other.entries().len(), lab.entries().len());
 }
 
@@ -569,11 +569,11 @@ fn entries_that_stop_at_what_is_protected_are_told_by_import_dry_run_and_list() 
             dry_run,
             ..request("bad", Action::Ban)
         };
-        let told = lab.send(&request, text).unwrap();
-        assert_eq!(told.targets[0].added, 3, "{into:?}");
-        assert_eq!(told.exempt.count, 2, "{into:?}");
-        assert_eq!(told.exempt.first[0].prefix, prefix("127.0.0.1"));
-        assert_eq!(told.exempt.first[0].why, "the loopback of this host");
+        let reported = lab.send(&request, text).unwrap();
+        assert_eq!(reported.targets[0].added, 3, "{into:?}");
+        assert_eq!(reported.exempt.count, 2, "{into:?}");
+        assert_eq!(reported.exempt.first[0].prefix, prefix("127.0.0.1"));
+        assert_eq!(reported.exempt.first[0].why, "the loopback of this host");
     }
     assert_eq!(lab.only_list().exempt.count, 2);
     assert!(!lab.is_banned("127.0.0.1") && lab.is_banned("192.0.2.1"));
@@ -637,8 +637,8 @@ fn connected_networks_are_left_out_or_banned_as_the_import_says() {
             connected: Some(connected),
             ..request("bad", Action::Ban)
         };
-        let told = lab.send(&with(Connected::Exempt), WIDE).unwrap();
-        let exempt = told.exempt.first.iter().map(|entry| entry.protected);
+        let reported = lab.send(&with(Connected::Exempt), WIDE).unwrap();
+        let exempt = reported.exempt.first.iter().map(|entry| entry.protected);
         let expected = ["10.0.4.0/24", "192.168.0.0/16", "127.0.0.0/8"].map(prefix);
         assert_eq!(exempt.collect::<Vec<_>>(), expected, "{into:?}");
         // Who is named by itself is meant.
@@ -649,9 +649,9 @@ fn connected_networks_are_left_out_or_banned_as_the_import_says() {
             assert!(!lab.drops(passed), "{into:?} {passed}");
         }
         if into == ImportInto::List {
-            let told = lab.only_list().exempt;
+            let reported = lab.only_list().exempt;
             assert_eq!(
-                (told.count, told.first[0].prefix),
+                (reported.count, reported.first[0].prefix),
                 (3, prefix("10.0.0.0/8"))
             );
         }

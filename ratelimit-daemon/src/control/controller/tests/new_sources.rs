@@ -11,7 +11,7 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
     let budget = NewSources {
         count: NonZeroU32::new(1000).unwrap(),
         per: Duration::from_secs(1),
-        beyond: OverBudget::Drop,
+        over_budget: OverBudget::Drop,
     };
     let mut lab = Lab::new(config());
     for new_sources in [Some(budget), None] {

@@ -165,12 +165,15 @@ fn a_long_list_of_bans_is_told_whole() {
     let addresses: Vec<_> = (0..10_000).map(address).collect();
     let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
     lab.ban(&addresses, None).unwrap();
-    let told = lab.serve(|handle, runtime| runtime.block_on(control::bans_in_parts(handle)));
-    assert_eq!(told.unwrap(), queries::views::bans(&lab.controller.state));
+    let reported = lab.serve(|handle, runtime| runtime.block_on(control::bans_in_parts(handle)));
+    assert_eq!(
+        reported.unwrap(),
+        queries::views::bans(&lab.controller.state)
+    );
 }
 
 impl Lab {
-    /// Has the next scan wait in the middle. It tells when it is there, and goes on when it is told.
+    /// Has the next scan wait in the middle. It tells when it is there, and goes on when it may.
     fn set_gate(&self) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((reached, is_reached), (go, open)) = (mpsc::channel(), mpsc::channel());
         self.memory.lock().unwrap().gate = Some(Gate { reached, open });

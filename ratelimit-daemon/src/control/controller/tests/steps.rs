@@ -276,11 +276,11 @@ fn configuration(random: &mut Random) -> String {
     }
     text += "[source]\ncapacity = 1024\n";
     if random.one_in(3) {
-        let beyond = random.choose(&["pass", "drop", "aggregate"]);
+        let over_budget = random.choose(&["pass", "drop", "aggregate"]);
         let count = 1 + random.below(3);
         let _ = writeln!(
             text,
-            "new_sources = {{ count = {count}, per = \"10s\", beyond = \"{beyond}\" }}"
+            "new_sources = {{ count = {count}, per = \"10s\", over_budget = \"{over_budget}\" }}"
         );
     }
     let _ = writeln!(text, "[policy.default]\nlimits = {}", limits(random));

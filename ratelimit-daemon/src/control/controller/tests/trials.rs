@@ -343,22 +343,22 @@ fn only_root_has_the_daemon_read_other_files_or_send_a_key_elsewhere() {
 #[test]
 fn whoever_is_not_root_is_told_what_stands_in_the_own_text_and_in_no_other() {
     let site = Site::new();
-    let told = |site: &Site, request: &ApplyRequest| {
+    let reported = |site: &Site, request: &ApplyRequest| {
         let refused = site.require_own_files(request).unwrap_err();
         assert!(refused.in_full().contains("secret"), "{refused:?}");
         refused.error
     };
     let own = site.request("[policy.default]\nlimits = \"secret\"\n");
-    assert!(told(&site, &own).contains("secret"));
+    assert!(reported(&site, &own).contains("secret"));
     let beside = site.directory.path().join("conf.d");
     fs::create_dir(&beside).unwrap();
     let other = beside.join("a.toml");
     fs::write(&other, "allow = \"secret\"\n").unwrap();
     let mut request = site.request(NEW);
-    assert!(!told(&site, &request).contains("secret"));
+    assert!(!reported(&site, &request).contains("secret"));
     // Not by the name of that file either.
     request.file = other.display().to_string();
-    assert!(!told(&site, &request).contains("secret"));
+    assert!(!reported(&site, &request).contains("secret"));
 }
 
 /// A host with a configuration file.

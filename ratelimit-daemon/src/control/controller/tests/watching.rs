@@ -80,17 +80,17 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
         .into(),
         has_bans: false,
     });
-    let told = |address: &str| {
+    let reported = |address: &str| {
         let check = lab
             .controller
             .check(address.parse::<IpAddr>().unwrap())
             .unwrap();
         let drops = check.last_drops.into_iter();
-        let told = drops.map(|drops| match drops.last.what {
+        let reported = drops.map(|drops| match drops.last.what {
             What::Drop(drop) => (drop.reason, drop.policy, drop.limit.is_some(), drops.count),
             other => panic!("{other:?}"),
         });
-        told.collect::<Vec<_>>()
+        reported.collect::<Vec<_>>()
     };
     let expected = [
         ("banned".to_owned(), None, false, 1),
@@ -98,11 +98,11 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
         ("class".to_owned(), Some("default".to_owned()), false, 1),
     ];
     assert_eq!(
-        told("192.0.2.1"),
+        reported("192.0.2.1"),
         expected,
         "the last one first, those that are alike together"
     );
-    assert_eq!(told("192.0.2.2"), []);
+    assert_eq!(reported("192.0.2.2"), []);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_long_list_of_bans_is_one_event() {
 /// What covers 192.0.2.1; `+` stands before what decides.
 fn check(lab: &Lab, expected: &[&str]) {
     let check = lab.controller.check(IpAddr::from([192, 0, 2, 1])).unwrap();
-    let told = check.covering.into_iter().map(|covering| {
+    let reported = check.covering.into_iter().map(|covering| {
         let decides = if covering.decides { "+" } else { "" };
         let entry = match covering.entry {
             Entry::Allow(allow) => format!("allow {}", allow.prefix),
@@ -146,7 +146,7 @@ fn check(lab: &Lab, expected: &[&str]) {
         };
         format!("{decides}{entry}")
     });
-    assert_eq!(told.collect::<Vec<_>>(), expected);
+    assert_eq!(reported.collect::<Vec<_>>(), expected);
 }
 
 fn ban(text: &str, origin: Origin, until: Instant) -> Edit {

@@ -342,14 +342,15 @@ fn check_tells_the_limits_that_a_source_shares() {
             .controller
             .check(address.parse::<IpAddr>().unwrap())
             .unwrap();
-        let told = check.wider.into_iter();
-        told.map(|it| {
-            (
-                it.prefix.map(|it| it.to_string()),
-                it.limits[0].limit.to_string(),
-            )
-        })
-        .collect()
+        let reported = check.wider.into_iter();
+        reported
+            .map(|it| {
+                (
+                    it.prefix.map(|it| it.to_string()),
+                    it.limits[0].limit.to_string(),
+                )
+            })
+            .collect()
     };
     let node = (None, "900000 packets per 1s".to_owned());
     let level =
@@ -390,13 +391,14 @@ fn a_prefix_without_room_decides() {
 
 #[test]
 fn a_reload_tells_what_is_different_and_whether_the_state_is_kept() {
-    let told = |before: &str, after: &str| reload::changes(&read(before), &read(after)).join("\n");
+    let reported =
+        |before: &str, after: &str| reload::changes(&read(before), &read(after)).join("\n");
     let renamed = EVERYTHING.replace("games", "play");
     let expected = "class games: removed
 class play: added, udp to port 27015
 policy default: 10 packets per 1s and 6 packets per 1s of games -> 10 packets per 1s and 6 packets per 1s of play; what its sources have used is kept
 policy partner: 6 packets per 1s of games -> 6 packets per 1s of play; what its sources have used is kept";
-    assert_eq!(told(EVERYTHING, &renamed), expected);
+    assert_eq!(reported(EVERYTHING, &renamed), expected);
     let changed = EVERYTHING
         .replace("[27015]", "[27016]")
         .replace("prefix = 24, packets = 500", "prefix = 24, packets = 501")
@@ -412,10 +414,13 @@ aggregate ipv4/24: 500 packets per 1s -> 501 packets per 1s; what each prefix ha
 aggregate ipv6/48: removed
 aggregate ipv6/40: added, 700 packets per 1s
 node: 900000 packets per 1s -> 900000 packets per 1s (sliding-window); what it has used starts anew";
-    assert_eq!(told(EVERYTHING, &changed), expected);
+    assert_eq!(reported(EVERYTHING, &changed), expected);
     let observed = EVERYTHING.replace("[node]", "[node]\nobserve = true");
-    assert_eq!(told(EVERYTHING, &observed), "node: observe false -> true");
-    assert_eq!(told(EVERYTHING, EVERYTHING), "");
+    assert_eq!(
+        reported(EVERYTHING, &observed),
+        "node: observe false -> true"
+    );
+    assert_eq!(reported(EVERYTHING, EVERYTHING), "");
 }
 
 const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]\n";

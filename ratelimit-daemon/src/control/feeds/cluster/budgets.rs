@@ -75,7 +75,7 @@ pub(super) struct Budgets {
     written: Option<(u64, u64)>,
     is_failing: bool,
     /// What the kernel was told to admit by each limit of each key.
-    told: HashMap<(LogKey, usize), Told>,
+    reported: HashMap<(LogKey, usize), Reported>,
     /// How long a period is.
     period: Duration,
     /// Since when keys without a share of their own have what they have.
@@ -89,7 +89,7 @@ pub(super) struct Budgets {
 
 /// What the kernel was told to admit by a limit of a key.
 #[derive(Debug)]
-struct Told {
+struct Reported {
     share: Share,
     /// Since when it is so much.
     since: Timestamp,
@@ -105,7 +105,7 @@ impl Default for Budgets {
             counted: RefCell::default(),
             written: None,
             is_failing: false,
-            told: HashMap::new(),
+            reported: HashMap::new(),
             period: Duration::from_millis(1),
             default_since: Timestamp::now(),
             without_room: 0,
@@ -120,7 +120,7 @@ impl Budgets {
     /// Begins with periods of this length.
     pub fn begin(&mut self, period: Duration) {
         self.period = period;
-        self.told.clear();
+        self.reported.clear();
     }
 
     /// Follows the policies that are in force.
@@ -258,7 +258,7 @@ impl Budgets {
     /// Notes what shares are and since when, and whether they are those of a division.
     fn note(&mut self, node: &Node<ClusterKey>) {
         let at = Timestamp::now();
-        let mut before = std::mem::take(&mut self.told);
+        let mut before = std::mem::take(&mut self.reported);
         for (key, share) in node.shares() {
             let Some((place, _)) = self.place(key) else {
                 continue;
@@ -270,8 +270,8 @@ impl Budgets {
             let before = before.remove(&place).map(|it| (it.share.amount, it.since));
             let before = before.filter(|(amount, _)| *amount == share.amount);
             let since = before.map_or(at, |(_, since)| since);
-            let told = Told { share, since };
-            self.told.insert(place, told);
+            let reported = Reported { share, since };
+            self.reported.insert(place, reported);
         }
         let fallback = node.budget().fallback();
         if self.fallback.is_some() != fallback.is_some() {
@@ -300,14 +300,14 @@ impl Budgets {
         (key, index): (&LogKey, usize),
         here: u64,
     ) -> (Option<Timestamp>, Option<u64>) {
-        let Some(told) = self.told.get(&(*key, index)) else {
+        let Some(reported) = self.reported.get(&(*key, index)) else {
             return (Some(self.default_since), None);
         };
         let id = self.policies.get(&key.scope());
         let id = id.and_then(|of| of.shared.get(&index));
         let others = id.and_then(|id| node.budget().others(&budget(key, *id)));
         // A lease that has ended, as the next period is late, leaves another amount.
-        let since = (told.share.amount == here).then_some(told.since);
+        let since = (reported.share.amount == here).then_some(reported.since);
         (since, others.filter(|_| since.is_some()))
     }
 
@@ -319,7 +319,7 @@ impl Budgets {
         lost: Option<&str>,
     ) -> Option<SharingStatus> {
         (!self.limits.is_empty()).then(|| SharingStatus {
-            keys: self.told.len(),
+            keys: self.reported.len(),
             without_room: self.without_room,
             period_ms: config.period.as_millis().try_into().unwrap_or(u64::MAX),
             configured_nodes: config.nodes,
@@ -330,14 +330,14 @@ impl Budgets {
         })
     }
 
-    /// Why all nodes together may admit more than the limits: more of them are here than each was told.
+    /// Why all nodes together may admit more than the limits: more of them are here than each was sent.
     pub fn excess(&self, node: &Node<ClusterKey>, config: &Cluster) -> Option<String> {
         let nodes = node.budget().members().names().len();
-        let told = usize::try_from(config.nodes).unwrap_or(usize::MAX);
-        (!self.limits.is_empty() && nodes > told).then(|| {
+        let reported = usize::try_from(config.nodes).unwrap_or(usize::MAX);
+        (!self.limits.is_empty() && nodes > reported).then(|| {
             format!(
-                "{nodes} nodes are here, and `nodes` of [cluster] says {told}: of a source without a share each admits the limit divided by \
-                 {told}, all together more than the limit; write nodes = {nodes} on all of them, or revoke those that are gone"
+                "{nodes} nodes are here, and `nodes` of [cluster] says {reported}: of a source without a share each admits the limit divided by \
+                 {reported}, all together more than the limit; write nodes = {nodes} on all of them, or revoke those that are gone"
             )
         })
     }
@@ -345,7 +345,7 @@ impl Budgets {
     /// What every source may always use is all that is left of the limits.
     pub fn end(&mut self, state: &mut State) {
         (self.written, self.divided_at) = (None, None);
-        self.told.clear();
+        self.reported.clear();
         (self.fallback, self.since) = (Some(Fallback::NoClock), Timestamp::now());
         if let Err(error) = state.enforcer.lease(&[]) {
             warn!(%error, "the shares of limits are in force still");
@@ -355,8 +355,11 @@ impl Budgets {
     /// The leases that give each key its shares.
     fn leases(&self) -> Vec<Leased> {
         let mut by_key: HashMap<LogKey, BTreeMap<usize, Share>> = HashMap::new();
-        for ((key, index), told) in &self.told {
-            by_key.entry(*key).or_default().insert(*index, told.share);
+        for ((key, index), reported) in &self.reported {
+            by_key
+                .entry(*key)
+                .or_default()
+                .insert(*index, reported.share);
         }
         let leases = by_key.into_iter().filter_map(|(key, shares)| {
             let of = self.policies.get(&key.scope())?;
@@ -403,8 +406,8 @@ impl Membership {
 
     /// Since when this node admits so much by a limit of a key, and how much all others may admit, where that is known.
     pub fn share(&self, key: &LogKey, index: usize, here: u64) -> (Option<Timestamp>, Option<u64>) {
-        let told = |node| self.budgets.share(node, (key, index), here);
-        self.node.as_ref().map(told).unwrap_or_default()
+        let reported = |node| self.budgets.share(node, (key, index), here);
+        self.node.as_ref().map(reported).unwrap_or_default()
     }
 
     /// How limits are divided; `None` where none is shared, or this host is no node yet.
@@ -412,17 +415,17 @@ impl Membership {
         let node = self.node.as_ref()?;
         let is_lost = self.connection.connected == Some(false);
         let lost = is_lost.then(|| self.connection.error.as_deref().unwrap_or_default());
-        let told = |config: &Cluster| self.budgets.status(node, config, lost);
-        self.connection.told(told).flatten()
+        let reported = |config: &Cluster| self.budgets.status(node, config, lost);
+        self.connection.reported(reported).flatten()
     }
 
     /// Tells where more nodes are here than the configuration says.
-    pub(super) fn tell_excess(&self, state: &mut State, troubles: &mut Troubles) {
+    pub(super) fn report_excess(&self, state: &mut State, troubles: &mut Troubles) {
         let excess = self.node.as_ref().and_then(|node| {
-            let told = |config: &Cluster| self.budgets.excess(node, config);
-            self.connection.told(told).flatten()
+            let reported = |config: &Cluster| self.budgets.excess(node, config);
+            self.connection.reported(reported).flatten()
         });
-        troubles.tell(&mut state.journal, TOO_MANY, Loudness::Warning, excess);
+        troubles.report(&mut state.journal, TOO_MANY, Loudness::Warning, excess);
     }
 }
 

@@ -20,13 +20,13 @@ const SILENT: u32 = 3;
 impl Membership {
     /// Where the store is.
     pub(super) fn url(&self) -> Option<String> {
-        self.connection.told(|config| config.store.to_string())
+        self.connection.reported(|config| config.store.to_string())
     }
 
     /// How the cluster is; `None` where the configuration names none.
     pub fn status(&self, state: &State) -> Option<ClusterStatus> {
         let url = self.url()?;
-        let node = self.connection.told(|config| config.node.to_string());
+        let node = self.connection.reported(|config| config.node.to_string());
         let refused = self.refused.iter();
         let bans = bans_by_node(state);
         Some(ClusterStatus {

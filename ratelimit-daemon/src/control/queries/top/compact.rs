@@ -1,4 +1,4 @@
-//! The busiest sources of a `compact` table: its slots are read in place, and only those that are told are turned into
+//! The busiest sources of a `compact` table: its slots are read in place, and only those that are reported are turned into
 //! sources.
 
 use std::collections::{HashMap, HashSet};

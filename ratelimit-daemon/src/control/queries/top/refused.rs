@@ -6,7 +6,7 @@ use ratelimit_common::Refusals;
 
 use crate::datapath::{DatapathError, SourceTables};
 
-/// Of the sources that were refused, those that were refused most are looked at, so many for each that is told.
+/// Of the sources that were refused, those that were refused most are looked at, so many for each that is shown.
 const REFUSED_FOR_EACH: usize = 16;
 
 /// The sources that were refused last.

@@ -120,20 +120,20 @@ mod tests {
                  ban = {{ after = 5, within = \"10s\", for = \"10m\"{more} }}"
             )
         };
-        let told = |config: &str| {
+        let reported = |config: &str| {
             notes(&answer(config))
                 .join(" ")
                 .contains("have a connection")
         };
-        assert!(told(&ban("")));
-        assert!(!told(&ban(", unverified = \"ban\"")));
+        assert!(reported(&ban("")));
+        assert!(!reported(&ban(", unverified = \"ban\"")));
     }
 
     fn check(text: &str, evicted: u64, expected: &str) {
         let mut answer = answer(text);
         (answer.evicted, answer.sources_seen) = (evicted, 9);
-        let told = notes(&answer).join("\n");
-        assert!(told.contains(expected), "{told}");
+        let reported = notes(&answer).join("\n");
+        assert!(reported.contains(expected), "{reported}");
     }
 
     /// What is said of no packets.

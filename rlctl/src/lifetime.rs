@@ -6,14 +6,14 @@ use ratelimit_core::quantity;
 
 /// A time, or forever.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Term {
+pub enum Lifetime {
     /// Until somebody takes it away.
     Forever,
     /// So long.
     Lasting(Duration),
 }
 
-impl Term {
+impl Lifetime {
     /// The form in a request.
     pub fn seconds(self) -> Option<f64> {
         match self {
@@ -23,7 +23,7 @@ impl Term {
     }
 }
 
-impl FromStr for Term {
+impl FromStr for Lifetime {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -38,7 +38,7 @@ impl FromStr for Term {
     }
 }
 
-impl fmt::Display for Term {
+impl fmt::Display for Lifetime {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forever => formatter.write_str("forever"),
@@ -63,9 +63,9 @@ mod tests {
     }
 
     fn check(text: &str, expected: Result<(Option<f64>, &str), &str>) {
-        let term = text.parse::<Term>();
-        let term = term.map(|term| (term.seconds(), term.to_string()));
+        let lifetime = text.parse::<Lifetime>();
+        let lifetime = lifetime.map(|lifetime| (lifetime.seconds(), lifetime.to_string()));
         let expected = expected.map(|(seconds, text)| (seconds, text.to_owned()));
-        assert_eq!(term, expected.map_err(str::to_owned));
+        assert_eq!(lifetime, expected.map_err(str::to_owned));
     }
 }
