@@ -1,7 +1,7 @@
 //! The programs that the benchmark measures with. No part of them is in what is installed.
 //!
 //! `draw` draws a source, writes it into the packet and calls the program under test, which for the baseline is `pass`.
-//! `send` draws one too, and puts the packet on an interface: the traffic of the live cases, which `drop` ends where nothing
+//! `send` draws one too, and puts the packet on an interface, as `send_syn` does: the traffic of the live cases, which `drop` ends where nothing
 //! else does. `bare` is what the store `lru` is measured beside.
 #![no_std]
 #![no_main]
@@ -65,14 +65,25 @@ pub fn bare(context: XdpContext) -> u32 {
 /// Draws a source for the IPv4 packet, and sends it.
 #[xdp]
 pub fn send(context: XdpContext) -> u32 {
-    let Some(draw) = source::draw(&context) else {
-        return XDP_ABORTED;
-    };
-    if source::write_checksum(&context, draw).is_none() {
-        return XDP_ABORTED;
+    put_on_the_wire(&context).unwrap_or(XDP_ABORTED)
+}
+
+/// The same of a TCP segment whose checksum is right for each source: its sequence number takes back what the source adds.
+#[xdp]
+pub fn send_syn(context: XdpContext) -> u32 {
+    let action = put_on_the_wire(&context);
+    match source::balance(&context) {
+        Some(()) => action.unwrap_or(XDP_ABORTED),
+        None => XDP_ABORTED,
     }
+}
+
+#[inline(always)]
+fn put_on_the_wire(context: &XdpContext) -> Option<u32> {
+    let draw = source::draw(context)?;
+    source::write_checksum(context, draw)?;
     // SAFETY: takes no pointers.
-    unsafe { bpf_redirect(draw.interface, 0) as u32 }
+    Some(unsafe { bpf_redirect(draw.interface, 0) as u32 })
 }
 
 #[panic_handler]

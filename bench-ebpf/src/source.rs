@@ -8,6 +8,8 @@ use crate::draw::Draw;
 const SOURCE_OFFSET: usize = 26;
 /// Where the checksum of an IPv4 header lies.
 const CHECKSUM_OFFSET: usize = 24;
+/// Where the sequence number of a TCP segment lies, behind an IPv4 header without options.
+const SEQUENCE_OFFSET: usize = 38;
 
 /// Index 0 → what this CPU draws.
 #[btf_map]
@@ -37,6 +39,13 @@ pub fn write_checksum(context: &XdpContext, draw: &Draw) -> Option<()> {
     let folded = (sum & 0xffff) + (sum >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
     write(context, CHECKSUM_OFFSET, (!(folded as u16)).to_be_bytes())
+}
+
+/// Writes the complement of the source into the sequence number of a TCP segment behind an IPv4 header without options.
+#[inline(always)]
+pub fn balance(context: &XdpContext) -> Option<()> {
+    let source = read(context)?;
+    write(context, SEQUENCE_OFFSET, (!source).to_ne_bytes())
 }
 
 /// The source in the packet, as it stands there.

@@ -41,6 +41,10 @@ pub struct Arguments {
     #[arg(long)]
     pub reads: bool,
 
+    /// Measure what users of servers get during floods, and nothing else
+    #[arg(long)]
+    pub goodput: bool,
+
     /// Packets in a run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub packets: Option<u32>,

@@ -9,20 +9,31 @@ use anyhow::{Context, Result};
 
 use crate::{plot, report::Report, table};
 
-const BEGIN: &str = "<!-- figures: written by `cargo xtask bench --write` -->\n";
-const END: &str = "<!-- end of the figures -->\n";
+/// The two lines that figures stand between.
+pub type Markers = [&'static str; 2];
+
+const FIGURES: Markers = [
+    "<!-- figures: written by `cargo xtask bench --write` -->\n",
+    "<!-- end of the figures -->\n",
+];
 
 /// Writes figures and plot.
 pub fn write(report: &Report) -> Result<()> {
+    plot::draw(report, &docs().join("performance.svg"))?;
+    write_between(FIGURES, &figures(report))
+}
+
+/// Writes figures between their markers.
+pub fn write_between(markers: Markers, figures: &str) -> Result<()> {
     let path = docs().join("performance.md");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    let text = replace(&text, &figures(report))
+    let text = replace(&text, markers, figures)
         .with_context(|| format!("{} lacks the markers of the figures", path.display()))?;
-    plot::draw(report, &docs().join("performance.svg"))?;
     fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-fn docs() -> PathBuf {
+/// Where the documentation is.
+pub fn docs() -> PathBuf {
     let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
     bench.parent().unwrap_or(bench).join("docs")
 }
@@ -50,10 +61,10 @@ fn others(versions: &[String]) -> String {
 }
 
 /// `text` with `figures` between the markers; `None` where they are missing.
-fn replace(text: &str, figures: &str) -> Option<String> {
-    let (before, rest) = text.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{figures}\n{END}{after}"))
+fn replace(text: &str, [begin, end]: Markers, figures: &str) -> Option<String> {
+    let (before, rest) = text.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    Some(format!("{before}{begin}\n{figures}\n{end}{after}"))
 }
 
 #[cfg(test)]
@@ -62,9 +73,10 @@ mod tests {
 
     #[test]
     fn what_stands_around_the_figures_stays() {
-        let text = format!("before\n{BEGIN}old\n{END}after\n");
-        let expected = format!("before\n{BEGIN}\nnew\n{END}after\n");
-        assert_eq!(replace(&text, "new"), Some(expected));
-        assert_eq!(replace("no markers", "new"), None);
+        let [begin, end] = FIGURES;
+        let text = format!("before\n{begin}old\n{end}after\n");
+        let expected = format!("before\n{begin}\nnew\n{end}after\n");
+        assert_eq!(replace(&text, FIGURES, "new"), Some(expected));
+        assert_eq!(replace("no markers", FIGURES, "new"), None);
     }
 }

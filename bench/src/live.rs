@@ -20,6 +20,7 @@ use crate::{
 use contender::{Contender, Kind, Limit};
 use ratelimit_core::ip_family::IpFamily;
 use sender::Sender;
+pub use sender::{header_sum, interface};
 
 /// Who sends, and whether that is over the limit. Of a flood every packet is the first of its source, and has no room after a while.
 const CASES: [(Sources, Limit); 7] = [

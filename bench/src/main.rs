@@ -12,6 +12,7 @@ mod compare;
 mod control;
 mod document;
 mod goal;
+mod goodput;
 mod harness;
 mod installation;
 mod lists;
@@ -62,6 +63,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.reads {
         let object = fs::read(&arguments.harness)?;
         reads::measure(&object, &Lab::new()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.goodput {
+        let object = fs::read(&arguments.harness)?;
+        goodput::measure(&object, arguments)?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = match &arguments.report {

@@ -8,9 +8,10 @@ use plotters::prelude::*;
 use crate::report::Report;
 
 const SIZE: (u32, u32) = (900, 540);
-const TEXT: (&str, u32) = ("sans-serif", 16);
+/// The text of axes.
+pub const TEXT: (&str, u32) = ("sans-serif", 16);
 /// Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
-const COLOURS: [RGBColor; 7] = [
+pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -99,7 +100,8 @@ fn try_draw(
     Ok(())
 }
 
+/// An error of the library, which cannot be sent between threads.
 #[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives")]
-fn text(error: impl ToString) -> Box<dyn std::error::Error + Send + Sync> {
+pub fn text(error: impl ToString) -> Box<dyn std::error::Error + Send + Sync> {
     error.to_string().into()
 }

@@ -65,7 +65,8 @@ fn live_line(row: &LiveRow) -> Line {
     ]
 }
 
-fn mark(is_reached: Option<bool>) -> String {
+/// Whether a goal is reached.
+pub fn mark(is_reached: Option<bool>) -> String {
     match is_reached {
         Some(true) => "reached",
         Some(false) => "missed",
@@ -75,7 +76,7 @@ fn mark(is_reached: Option<bool>) -> String {
 }
 
 /// The first column is to the left, the others to the right.
-fn table(heads: &[&str], lines: &[Line]) -> String {
+pub fn table(heads: &[&str], lines: &[Line]) -> String {
     let heads: Line = heads.iter().map(ToString::to_string).collect();
     let width = |column: usize| {
         let cells = lines.iter().chain([&heads]).map(|line| line[column].len());

@@ -26,6 +26,11 @@ pub struct Arguments {
 
 /// Builds the benchmark and runs it. The exit code is the benchmark's.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    run_with(&arguments.passed_on)
+}
+
+/// The same with these arguments of the benchmark.
+pub fn run_with(passed_on: &[OsString]) -> Result<ExitCode> {
     setup::bench()?;
     let harness = build_harness()?;
     let mut build = process::cargo();
@@ -35,10 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     process::run(&mut build)?;
     let bench = workspace::target_dir().join("release/ratelimit-bench");
     let mut bench = process::as_root(&bench.to_string_lossy())?;
-    bench
-        .arg("--harness")
-        .arg(harness)
-        .args(&arguments.passed_on);
+    bench.arg("--harness").arg(harness).args(passed_on);
     process::status(&mut bench).map(process::exit_code)
 }
 

@@ -15,6 +15,7 @@ mod demo;
 mod exactness;
 mod floods;
 mod fuzz;
+mod goodput;
 mod kernels;
 mod package;
 mod process;
@@ -34,6 +35,7 @@ enum Command {
     Test(test::Arguments),
     Demo(demo::Arguments),
     Bench(bench::Arguments),
+    Goodput(goodput::Arguments),
     Kernels(kernels::Arguments),
     Exactness(exactness::Arguments),
     Floods(floods::Arguments),
@@ -57,6 +59,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Test(arguments) => test::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Goodput(arguments) => goodput::run(arguments),
         Command::Kernels(arguments) => kernels::run(arguments),
         Command::Exactness(arguments) => exactness::run(arguments),
         Command::Floods(arguments) => floods::run(arguments),

@@ -40,6 +40,11 @@ pub fn bench() -> Result<()> {
     packages::install(packages::FOR_BENCH)
 }
 
+/// What measuring floods at servers needs besides.
+pub fn servers() -> Result<()> {
+    unpacked::fetch_servers()
+}
+
 /// What building and testing on other kernels need.
 pub fn kernels() -> Result<()> {
     build()?;

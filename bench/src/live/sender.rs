@@ -98,7 +98,7 @@ fn run(program: &Xdp, frame: &[u8], packets: u32) -> Result<f64> {
 }
 
 /// The index of the far interface.
-fn interface(lab: &Lab) -> Result<u32> {
+pub fn interface(lab: &Lab) -> Result<u32> {
     let text = lab.far.ip(&["-oneline", "link", "show", INTERFACE])?;
     let index = text
         .split_once(':')
@@ -107,7 +107,7 @@ fn interface(lab: &Lab) -> Result<u32> {
 }
 
 /// The folded sum of the words of an IPv4 header, without checksum and source (RFC 1071).
-fn header_sum(header: &[u8]) -> u32 {
+pub fn header_sum(header: &[u8]) -> u32 {
     const LEFT_OUT: [usize; 3] = [5, 6, 7];
     let words = header.chunks_exact(2).enumerate();
     let words = words.filter(|(index, _)| !LEFT_OUT.contains(index));

@@ -22,6 +22,12 @@ const REDIS: &[&str] = &[
     "liblzf1",
 ];
 
+/// The servers that floods are sent at, with the libraries that come with nothing else.
+const SERVERS: [&[&str]; 2] = [
+    &["nginx", "libpcre2-8-0"],
+    &["nsd", "libevent-2.1-7", "libfstrm0", "libprotobuf-c1"],
+];
+
 /// Downloads and unpacks the packages that an earlier run did not. The tests of one that cannot be had are skipped, and say so.
 pub fn fetch_all() {
     for packages in PACKAGES {
@@ -34,6 +40,15 @@ pub fn fetch_all() {
 /// Downloads and unpacks Redis, where an earlier run did not.
 pub fn fetch_redis() -> Result<()> {
     fetch(REDIS, &directory()).context("a demo of a cluster needs Redis")
+}
+
+/// Downloads and unpacks the servers that floods are sent at, where an earlier run did not.
+pub fn fetch_servers() -> Result<()> {
+    let fetch = |packages: &&[&str]| fetch(packages, &directory());
+    SERVERS
+        .iter()
+        .try_for_each(fetch)
+        .context("users need servers")
 }
 
 fn directory() -> PathBuf {

@@ -1,0 +1,231 @@
+//! The floods, at a pace that leaves the link room.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{MapData, PerCpuArray, PerCpuValues},
+    programs::{TestRun, TestRunAttrs, TestRunOptions, Xdp},
+    util::nr_cpus,
+};
+use ratelimit_core::ip_family::IpFamily;
+use ratelimit_tests::{
+    Frame, Lab,
+    packet::{ETHERNET_BYTES, IPV4_BYTES, SYN},
+};
+
+use super::servers::{QUERY, SERVER};
+use crate::{
+    draw::Draw,
+    harness,
+    live::{header_sum, interface},
+    traffic::{Sources, Traffic, ipv4},
+};
+
+/// Packets a second.
+pub const PER_SECOND: u32 = 100_000;
+/// Packets on the wire before the receiver's turn.
+const BATCH: u32 = 64;
+/// Packets that are sent at once, a batch after the other. A call of the kernel takes 30 ms besides.
+const BURST: u32 = 4_096;
+
+/// What comes beside the users.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Flood {
+    /// Nothing.
+    None,
+    /// SYNs of forged sources to the web server.
+    Syn,
+    /// Queries of forged sources.
+    Query,
+    /// Queries of one source, of 1,024 or of 65,536.
+    Loud(Sources),
+}
+
+impl Flood {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::Syn,
+        Self::Query,
+        Self::Loud(Sources::Hot),
+        Self::Loud(Sources::Thousand),
+        Self::Loud(Sources::Many),
+    ];
+
+    /// What it is called.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Syn => "forged SYNs",
+            Self::Query => "forged queries",
+            Self::Loud(Sources::Hot) => "queries of one source",
+            Self::Loud(Sources::Thousand) => "queries of 1,024 sources",
+            Self::Loud(_) => "queries of 65,536 sources",
+        }
+    }
+
+    const fn sources(self) -> Sources {
+        match self {
+            Self::None | Self::Syn | Self::Query => Sources::Flood,
+            Self::Loud(sources) => sources,
+        }
+    }
+
+    fn frame(self, first: u32) -> Vec<u8> {
+        let frame = Frame::ethernet().ipv4(ipv4(first));
+        let mut frame = match self {
+            Self::Syn => frame.tcp(80, SYN).pad_to(60).build(),
+            _ => query(frame),
+        };
+        let start = ETHERNET_BYTES;
+        frame[start + 16..start + 20].copy_from_slice(&SERVER.octets());
+        if self == Self::Syn {
+            write_checksum(&mut frame);
+        }
+        frame
+    }
+}
+
+/// A query over UDP, without a checksum, which it may be.
+fn query(frame: Frame) -> Vec<u8> {
+    let bytes = u16::try_from(8 + QUERY.len()).unwrap_or(8);
+    let [high, low] = bytes.to_be_bytes();
+    frame
+        .protocol(17, &[0x30, 0x39, 0, 53, high, low, 0, 0])
+        .payload(&QUERY)
+        .build()
+}
+
+/// Writes the checksum of a segment whose sequence number is the complement of its source, as `send_syn` makes it: the sum is then
+/// the same for each source.
+fn write_checksum(frame: &mut [u8]) {
+    let (head, segment) = frame.split_at_mut(ETHERNET_BYTES + IPV4_BYTES);
+    segment[4..8].fill(0);
+    segment[14..16].copy_from_slice(&[0xfa, 0xf0]);
+    segment[16..18].fill(0);
+    let words = head[ETHERNET_BYTES + 16..]
+        .chunks(2)
+        .chain(segment[..20].chunks(2));
+    let sum: u32 = words
+        .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
+        .sum();
+    let sum = sum + 6 + 20;
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let [high, low, ..] = (!folded << 16).to_be_bytes();
+    segment[16..18].copy_from_slice(&[high, low]);
+}
+
+/// What a flood took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    /// Packets a second.
+    pub per_second: f64,
+    /// The time of a CPU that sending took, and all that the kernel does about the packets in its turn, as a part of one.
+    pub cpu: f64,
+}
+
+/// The programs that send.
+pub struct Sender {
+    ebpf: Ebpf,
+    draws: PerCpuArray<MapData, Draw>,
+}
+
+impl Sender {
+    /// Loads them.
+    pub fn new(object: &[u8]) -> Result<Self> {
+        let mut ebpf = EbpfLoader::new()
+            .load(object)
+            .context("reading the harness")?;
+        for name in ["send", "send_syn"] {
+            harness::xdp(&mut ebpf, name)?
+                .load()
+                .with_context(|| format!("loading `{name}`"))?;
+        }
+        let draws = ebpf.take_map("DRAW").context("no map DRAW")?.try_into()?;
+        Ok(Self { ebpf, draws })
+    }
+
+    /// Floods `lab` until it is over.
+    pub fn flood(&mut self, lab: &Lab, flood: Flood, is_over: &AtomicBool) -> Result<Sent> {
+        if flood == Flood::None {
+            return Ok(Sent::default());
+        }
+        let traffic = Traffic::new(IpFamily::V4, flood.sources());
+        let frame = flood.frame(traffic.first);
+        let draw = Draw {
+            state: fastrand::u64(..),
+            interface: interface(lab)?,
+            header_sum: header_sum(&frame[ETHERNET_BYTES..ETHERNET_BYTES + IPV4_BYTES]),
+            ..traffic.draw(0)
+        };
+        let cpus = nr_cpus().map_err(|(file, error)| anyhow!(error).context(file))?;
+        let draws = (0..cpus as u64).map(|cpu| Draw {
+            state: draw.state ^ cpu << 40,
+            ..draw
+        });
+        self.draws
+            .set(0, PerCpuValues::try_from(draws.collect::<Vec<_>>())?, 0)?;
+        let name = if flood == Flood::Syn {
+            "send_syn"
+        } else {
+            "send"
+        };
+        let program: &Xdp = self
+            .ebpf
+            .program(name)
+            .context("no such program")?
+            .try_into()?;
+        lab.far.enter(|| run(program, &frame, is_over))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "millions")]
+fn run(program: &Xdp, frame: &[u8], is_over: &AtomicBool) -> Result<Sent> {
+    harness::come_first()?;
+    let (start, nanos) = (Instant::now(), harness::thread_nanos()?);
+    let mut sent = 0_u64;
+    while !is_over.load(Relaxed) {
+        let due = Duration::from_secs(1) * u32::try_from(sent)? / PER_SECOND;
+        thread::sleep(due.saturating_sub(start.elapsed()));
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            repeat: BURST,
+            attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
+            ..TestRunOptions::default()
+        };
+        program.test_run(options).context("sending live frames")?;
+        sent += u64::from(BURST);
+    }
+    let elapsed = start.elapsed();
+    Ok(Sent {
+        per_second: sent as f64 / elapsed.as_secs_f64(),
+        cpu: (harness::thread_nanos()? - nanos) / elapsed.as_nanos() as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forged_syn_has_the_checksum_of_each_source() {
+        for source in [0x0a00_0000_u32, 0xc0a8_fe01, 0x0001_ffff] {
+            let mut frame = Flood::Syn.frame(0x0a00_0000);
+            let source = source.to_be_bytes();
+            frame[26..30].copy_from_slice(&source);
+            frame[38..42].copy_from_slice(&source.map(|byte| !byte));
+            let words = frame[26..54].chunks(2);
+            let sum: u32 = words
+                .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
+                .sum();
+            let sum = sum + 6 + 20;
+            assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+        }
+    }
+}

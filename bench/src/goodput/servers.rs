@@ -1,0 +1,136 @@
+//! The servers behind the interface: nginx and NSD, as Debian packs them.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, UdpSocket},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use ratelimit_tests::{debian, lab::Namespace};
+use tempfile::TempDir;
+
+/// Where they listen.
+pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+/// A query for the address of `www.test`, which wants no recursion (RFC 1035, 4).
+pub const QUERY: [u8; 26] = *b"\x12\x34\0\0\0\x01\0\0\0\0\0\0\x03www\x04test\0\0\x01\0\x01";
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAGE_BYTES: usize = 1_000;
+
+/// Both servers. They end when this is dropped.
+pub struct Servers {
+    children: Vec<Child>,
+    _directory: TempDir,
+}
+
+impl Servers {
+    /// Starts them, and waits until they answer.
+    pub fn new(near: &Namespace) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path();
+        let nginx = write(path, "nginx.conf", &nginx(path))?;
+        write(path, "index.html", &"x".repeat(PAGE_BYTES))?;
+        let nsd = write(path, "nsd.conf", &nsd(path))?;
+        write(path, "zone", ZONE)?;
+        let mut servers = Self {
+            children: vec![],
+            _directory: directory,
+        };
+        for (package, arguments) in [("nginx", ["-c", &nginx]), ("nsd", ["-dc", &nsd])] {
+            let child = program(near, package).args(arguments).spawn();
+            servers
+                .children
+                .push(child.with_context(|| format!("running {package}"))?);
+        }
+        wait_for(
+            || {
+                near.run("curl", &["--silent", "--fail", "http://10.77.0.1"])
+                    .is_ok()
+            },
+            "nginx",
+        )?;
+        wait_for(|| near.enter(is_dns_there).is_ok(), "nsd")?;
+        Ok(servers)
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            if let Ok(id) = child.id().try_into() {
+                // SAFETY: takes no pointers; the child was not waited for, so the number is its.
+                unsafe { libc::kill(id, libc::SIGTERM) };
+            }
+            // What fails here is a server that is gone.
+            let _ = child.wait();
+        }
+    }
+}
+
+fn program(near: &Namespace, package: &str) -> Command {
+    let unpacked = debian::directory(package);
+    let mut command = Command::new("ip");
+    command
+        .args(["netns", "exec", near.name()])
+        .arg(unpacked.join("usr/sbin").join(package))
+        .env("LD_LIBRARY_PATH", unpacked.join("usr/lib/x86_64-linux-gnu"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+fn write(directory: &Path, name: &str, text: &str) -> Result<String> {
+    let path = directory.join(name);
+    fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    Ok(path.display().to_string())
+}
+
+/// One process, so that none is left behind.
+fn nginx(directory: &Path) -> String {
+    let path = directory.display();
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temporary = temporary
+        .map(|kind| format!("{kind}_temp_path {path}/{kind};\n"))
+        .concat();
+    format!(
+        "daemon off;\nmaster_process off;\npid {path}/nginx.pid;\nerror_log {path}/nginx.log;\n\
+         events {{ worker_connections 8192; }}\n\
+         http {{\naccess_log off;\n{temporary}server {{ listen {SERVER}:80; root {path}; }}\n}}\n"
+    )
+}
+
+/// Without a limit of its own, which Debian's has.
+fn nsd(directory: &Path) -> String {
+    let path = directory.display();
+    format!(
+        "server:\n ip-address: {SERVER}\n username: \"\"\n chroot: \"\"\n zonesdir: \"{path}\"\n database: \"\"\n\
+         \x20pidfile: \"{path}/nsd.pid\"\n logfile: \"{path}/nsd.log\"\n xfrdfile: \"{path}/xfrd\"\n\
+         \x20zonelistfile: \"{path}/zones\"\n xfrdir: \"{path}\"\n rrl-ratelimit: 0\n\
+         remote-control:\n control-enable: no\nzone:\n name: \"test\"\n zonefile: \"zone\"\n"
+    )
+}
+
+const ZONE: &str = "$ORIGIN test.\n$TTL 60\n@ SOA ns admin 1 60 60 60 60\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n";
+
+fn is_dns_there() -> Result<()> {
+    let socket = UdpSocket::bind((SERVER, 0))?;
+    socket.set_read_timeout(Some(Duration::from_millis(200)))?;
+    socket.send_to(&QUERY, (SERVER, 53))?;
+    let (bytes, _) = socket.recv_from(&mut [0; 512])?;
+    ensure!(bytes > QUERY.len(), "an answer without an address");
+    Ok(())
+}
+
+fn wait_for(is_there: impl Fn() -> bool, what: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_there() {
+        ensure!(Instant::now() < deadline, "{what} does not answer");
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}

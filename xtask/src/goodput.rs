@@ -1,0 +1,40 @@
+//! `cargo xtask goodput`: what users of a web server and a DNS server get during floods, by who limits.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::{bench, setup};
+
+/// Measures what users of servers get during floods, without a limiter and with several
+///
+/// nginx and NSD serve users at a steady pace, beside floods. Nothing leaves the network namespaces of the measurement.
+#[derive(Args)]
+pub struct Arguments {
+    /// Measure the floods whose names contain one of these
+    #[arg(long, value_name = "TEXT")]
+    filter: Vec<OsString>,
+
+    /// Rounds, in each of which all take turns
+    #[arg(long, value_name = "N", default_value = "5")]
+    rounds: OsString,
+
+    /// Write the figures into docs/performance.md, with a plot
+    #[arg(long)]
+    write: bool,
+}
+
+/// Builds the benchmark and measures. The exit code is the benchmark's.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    setup::servers()?;
+    let mut passed_on: Vec<OsString> = vec!["--goodput".into()];
+    for filter in &arguments.filter {
+        passed_on.extend(["--filter".into(), filter.clone()]);
+    }
+    passed_on.extend(["--rounds".into(), arguments.rounds.clone()]);
+    if arguments.write {
+        passed_on.push("--write".into());
+    }
+    bench::run_with(&passed_on)
+}
