@@ -13,6 +13,7 @@ mod candidate;
 mod challenge;
 mod change_log;
 pub mod commands;
+mod compiled;
 mod configured_lists;
 mod connected;
 mod connection;

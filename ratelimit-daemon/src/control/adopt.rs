@@ -159,7 +159,7 @@ impl State {
 
     /// What is to be intended so that the kernel holds of a prefix what it does. The prefixes around it come before it.
     fn unexplained(&self, prefix: Prefix, held: ListEntry, again: &mut AllRenewed) -> Vec<Edit> {
-        let intended = self.rules.sum(prefix);
+        let intended = self.compiled.rules.sum(prefix);
         let mut edits = Vec::new();
         let until = held.allowed_until().filter(|until| *until > clock::now());
         let until = until.filter(|until| Some(*until) > intended.allowed_until());

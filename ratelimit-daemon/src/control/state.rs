@@ -1,28 +1,21 @@
 //! What is intended, what it compiles to, and where it holds: how a change gets into the database and the datapath, or into neither.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use ratelimit_common::{Instant, Standing};
 use ratelimit_core::{
-    api::{Changed, ClockStatus, KernelClock, Refused},
-    compile::{
-        self, Held, HeldTable, Tables, Unsettled, carried::Scopes, class_numbers::ClassNumbers,
-        clock_choice,
-    },
+    api::{Changed, ClockStatus, Refused},
+    compile::{self, HeldTable, carried::Scopes},
     config::Config,
     intent::{Edit, Intent, Suspended, Target},
-    policies::Policies,
     prefix::Prefix,
     rules::Rules,
 };
 use tracing::{error, info, warn};
 
 use super::{
+    compiled::{Compiled, CompiledPolicies},
     enforcer::{Changes, Enforcer},
     entry_counters::EntryCounters,
     event_log::EventLog,
@@ -39,7 +32,7 @@ use super::{
     unwritten::{self, Unwritten},
 };
 use crate::{
-    clock, cpus,
+    clock,
     datapath::{Datapath, DatapathError},
     protected::Protected,
 };
@@ -51,18 +44,7 @@ const BULK_PART: usize = 16;
 /// What is intended, what it compiles to, the database and the datapath.
 pub struct State {
     pub(crate) intent: Intent,
-    pub(super) rules: Rules,
-    /// Those who scan the tables of sources have them too, as they were.
-    pub(super) policies: Arc<Policies>,
-    pub(super) classes: ClassNumbers,
-    /// What of a `compact` table is not as it is to stay.
-    unsettled: Unsettled,
-    /// The CPUs that share the limits of the node.
-    cpus: u32,
-    /// Those of them at which packets arrive.
-    pub(super) online_cpus: u32,
-    /// How often the coarse clock moves on.
-    coarse_tick: Duration,
+    pub(super) compiled: Compiled,
     pub(super) enforcer: Enforcer,
     pub(super) entry_counters: EntryCounters,
     pub(super) store: Store,
@@ -80,7 +62,7 @@ pub struct State {
 /// What a configuration takes the place of.
 struct Before {
     suspended: BTreeMap<Target, Suspended>,
-    compiled: (Rules, Arc<Policies>, ClassNumbers),
+    compiled: (Rules, CompiledPolicies),
     /// Whether it has tables of its own.
     renews: bool,
 }
@@ -104,13 +86,7 @@ impl State {
             protection: Protection::new(protected),
             list_copies: ListCopies::beside(&config.paths.state),
             intent: store.restore(config)?,
-            rules: Rules::default(),
-            policies: Arc::default(),
-            classes: ClassNumbers::default(),
-            unsettled: Unsettled::default(),
-            cpus: cpus::possible()?,
-            online_cpus: cpus::online()?,
-            coarse_tick: clock::tick(),
+            compiled: Compiled::nothing()?,
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
             store,
             unwritten: Unwritten::default(),
@@ -136,8 +112,8 @@ impl State {
             .enforce_all()
             .context("filling the tables in the kernel")?;
         state.forget_others();
-        state.tell_clock(None);
-        state.protection.report(&state.rules);
+        state.compiled.report_clock(&state.intent, None);
+        state.protection.report(&state.compiled.rules);
         Ok(state)
     }
 
@@ -188,11 +164,7 @@ impl State {
         let before = edits.iter().find(|edit| edit.is_config());
         let before = before.map(|config| Before {
             suspended: self.intent.suspended.clone(),
-            compiled: (
-                self.rules.clone(),
-                Arc::clone(&self.policies),
-                self.classes.clone(),
-            ),
+            compiled: (self.compiled.rules.clone(), self.compiled.policies_now()),
             renews: self.needs_other_tables(config),
         });
         let renews = before.as_ref().is_some_and(|before| before.renews);
@@ -225,10 +197,10 @@ impl State {
             self.retry_suspended(cause == Cause::Rollback);
         }
         if clock.is_some() {
-            self.tell_clock(clock.as_ref());
+            self.compiled.report_clock(&self.intent, clock.as_ref());
         }
         if reverse.iter().any(|edit| self.protection.is_met_by(edit)) {
-            self.protection.report(&self.rules);
+            self.protection.report(&self.compiled.rules);
         }
         // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
         // kernel alone after a crash is taken away at the next start.
@@ -250,7 +222,7 @@ impl State {
         Ok(self.summary(&reverse[giving_way..]))
     }
 
-    /// The limits by hand whose time is over, with what state is kept under so far.
+    /// The runtime limits whose time is over, with what state is kept under so far.
     fn ending_limits(&self, edits: &[Edit], cause: Cause<'_>) -> Vec<(Target, Scopes)> {
         let ending = edits.iter().filter(|_| cause == Cause::Time);
         let targets = ending.filter_map(|edit| match edit {
@@ -270,9 +242,11 @@ impl State {
     ) -> anyhow::Result<()> {
         self.compile(edits, cause)?;
         let (first, then) = edits.split_at(giving_way);
-        let freed = self.changes_of(first.iter().flat_map(Edit::prefixes));
+        let freed = self
+            .compiled
+            .changes_of(first.iter().flat_map(Edit::prefixes));
         let changes = self.changes(then);
-        let tables = self.tables_if(edits);
+        let tables = self.compiled.tables_if(edits, &self.intent);
         self.enforcer.apply(freed, None)?;
         Ok(self.enforcer.apply(changes, tables)?)
     }
@@ -280,12 +254,9 @@ impl State {
     /// Takes back a configuration that could not be put in force.
     fn restore(&mut self, before: Before) -> anyhow::Result<()> {
         self.intent.suspended = before.suspended;
-        (self.rules, self.policies, self.classes) = before.compiled;
+        let (rules, policies) = before.compiled;
+        self.compiled.restore(rules, policies, &self.enforcer);
         self.protection.configure(&self.intent.config.protected);
-        self.unsettled = Unsettled {
-            retired: self.enforcer.held().retired.clone(),
-            ..Unsettled::default()
-        };
         let renewed = if before.renews {
             self.renew_tables().and_then(|()| self.compile_all())
         } else {
@@ -353,61 +324,38 @@ impl State {
     }
 
     fn compile_rules(&mut self) {
-        self.rules =
-            compile::compile_rules(&self.policies, &self.intent, self.entry_counters.slots());
+        let slots = self.entry_counters.slots();
+        self.compiled.compile_rules(&self.intent, slots);
         self.protection.configure(&self.intent.config.protected);
-        self.rules.set_protected(self.protection.prefixes());
+        let protected = self.protection.prefixes();
+        self.compiled.rules.set_protected(protected);
     }
 
     /// What the state of the sources of a target is kept under, and of the prefixes with runtime limits.
     pub(super) fn scopes(&self, target: Target) -> Scopes {
-        let prefixes = self.intent.limits().keys().flatten().copied();
-        Scopes::new(&self.rules, &self.policies, target, prefixes)
+        self.compiled.scopes(&self.intent, target)
     }
 
-    /// What that would be without the limits by hand of the target.
+    /// What that would be without the runtime limits of the target.
     pub(super) fn scopes_without(&mut self, target: Target) -> anyhow::Result<Scopes> {
         let mut edits = [Edit::Limits(target, None)];
         self.intent.edit_all(&mut edits);
-        let (mut policies, mut classes) = ((*self.policies).clone(), self.classes.clone());
-        let held = self.enforcer.held();
-        let held = Held {
-            policies: &held.policies,
-            retired: &held.retired,
-            classes: &held.classes,
-            settings: held.settings,
-            sets: None,
-            moving: BTreeSet::new(),
-            now: clock::now(),
-        };
-        let answer =
-            compile::compile_policies(&mut policies, &mut classes, &self.intent, &held, self.cpus);
-        let scopes = Scopes::of_intent(&self.intent, &policies, target);
+        let scopes = self
+            .compiled
+            .scopes_of(&self.intent, &self.enforcer, target);
         self.intent.edit_all(&mut edits);
-        answer?;
-        Ok(scopes)
+        Ok(scopes?)
     }
 
     fn compile_policies(&mut self) -> anyhow::Result<()> {
-        let held = self.enforcer.held();
-        let held = Held {
-            policies: &held.policies,
-            retired: &held.retired,
-            classes: &held.classes,
-            settings: held.settings,
-            sets: self.enforcer.datapath().table_sets(),
-            moving: std::mem::take(&mut self.unsettled.small),
-            now: clock::now(),
-        };
-        let (policies, classes) = (Arc::make_mut(&mut self.policies), &mut self.classes);
-        self.unsettled =
-            compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
-        Ok(())
+        Ok(self
+            .compiled
+            .compile_policies(&self.intent, &self.enforcer)?)
     }
 
     /// Moves limits that have taken the place of others to regions of full size, after those are gone, with what was used.
     fn enlarge_regions(&mut self) {
-        if self.unsettled.small.is_empty() {
+        if !self.compiled.has_small_regions() {
             return;
         }
         if let Err(error) = self.compile_all().and_then(|()| self.enforce_all()) {
@@ -419,20 +367,20 @@ impl State {
     }
 
     pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
-        let (policies, intent, slots) = (&self.policies, &self.intent, self.entry_counters.slots());
-        compile::compile_prefix(&mut self.rules, policies, intent, slots, prefix);
+        let slots = self.entry_counters.slots();
+        self.compiled.compile_prefix(&self.intent, slots, prefix);
     }
 
     fn enforce(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
         let changes = self.changes(edits);
-        let tables = self.tables_if(edits);
+        let tables = self.compiled.tables_if(edits, &self.intent);
         Ok(self.enforcer.apply(changes, tables)?)
     }
 
     /// Brings the whole datapath to what is compiled, and answers how much was different.
     pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
-        let changes = self.enforcer.difference(&self.rules.entries());
-        let tables = self.tables();
+        let changes = self.enforcer.difference(&self.compiled.rules.entries());
+        let tables = self.compiled.tables(&self.intent);
         let different = changes.len() + usize::from(tables != *self.enforcer.held());
         self.enforcer.apply(changes, Some(tables))?;
         Ok(different)
@@ -452,7 +400,7 @@ impl State {
                 "what is protected is different, and the kernel could not be told"
             ),
         }
-        self.protection.report(&self.rules);
+        self.protection.report(&self.compiled.rules);
     }
 
     /// Tries a last time to write what is not in the database.
@@ -489,16 +437,19 @@ impl State {
 
     /// Protects what is protected, and nothing else.
     fn enforce_protection(&mut self) -> anyhow::Result<()> {
-        let different = self.rules.set_protected(self.protection.prefixes());
-        let changes = self.changes_of(different.into_iter());
+        let different = self
+            .compiled
+            .rules
+            .set_protected(self.protection.prefixes());
+        let changes = self.compiled.changes_of(different.into_iter());
         Ok(self.enforcer.apply(changes, None)?)
     }
 
     fn changes(&self, edits: &[Edit]) -> Changes {
         if self.is_bulk(edits) {
-            return self.enforcer.difference(&self.rules.entries());
+            return self.enforcer.difference(&self.compiled.rules.entries());
         }
-        self.changes_of(self.touched(edits).into_iter())
+        self.compiled.changes_of(self.touched(edits).into_iter())
     }
 
     /// The prefixes that `edits` are about, and those whose policy depends on them.
@@ -508,60 +459,9 @@ impl State {
         own.chain(limited).collect()
     }
 
-    fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
-        let entries = prefixes.flat_map(|prefix| {
-            let within = self
-                .rules
-                .within(prefix)
-                .filter(move |inner| *inner != prefix);
-            std::iter::once(prefix).chain(within)
-        });
-        entries
-            .map(|prefix| (prefix, self.rules.entry(prefix)))
-            .collect()
-    }
-
-    fn tables(&self) -> Tables {
-        let tables = compile::tables(
-            &self.policies,
-            &self.classes,
-            &self.intent,
-            self.online_cpus,
-        );
-        let pass_all = self.intent.pass_all();
-        Tables {
-            settings: clock_choice::apply(tables.settings, self.clock().clock)
-                .with_pass_all(pass_all.is_some_and(|until| clock::now() < until)),
-            pass_all_until: pass_all.unwrap_or(Instant::from_nanos(0)),
-            retired: self.unsettled.retired.clone(),
-            ..tables
-        }
-    }
-
-    /// What the tables besides the lists are to hold, when one of `edits` changed it.
-    fn tables_if(&self, edits: &[Edit]) -> Option<Tables> {
-        let is_of_tables = |edit: &Edit| edit.is_of_policy() || matches!(edit, Edit::PassAll(_));
-        edits.iter().any(is_of_tables).then(|| self.tables())
-    }
-
     /// The clock that suits the policies as they are compiled.
     pub(super) fn clock(&self) -> ClockStatus {
-        let policies = self.policies.iter();
-        let limits = policies.map(|(name, named)| (name, named.limits.as_slice()));
-        clock_choice::choose(self.intent.config.clock, self.coarse_tick, limits)
-    }
-
-    /// Logs the clock where it is not as `before`, and warns of one that is asked for and does not suit.
-    pub(super) fn tell_clock(&self, before: Option<&ClockStatus>) {
-        let status = self.clock();
-        if before == Some(&status) {
-            return;
-        }
-        if status.clock == KernelClock::Coarse && !status.suits {
-            warn!("{status}");
-        } else if before.is_none_or(|before| before.clock != status.clock) {
-            info!("{status}");
-        }
+        self.compiled.clock(&self.intent)
     }
 
     /// Takes in what the clocks show. After a suspend what ends does so at other points on the kernel's clock.

@@ -3,10 +3,7 @@
 //! A reload is refused where it would take their class away, but files change without one. A daemon that does not start over that
 //! enforces nothing, and nobody could take the limits away.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_core::{
     compile::CompileError,
@@ -74,7 +71,7 @@ impl State {
         mut candidates: BTreeSet<Target>,
         before: &BTreeMap<Target, Suspended>,
     ) -> anyhow::Result<()> {
-        let (policies, classes) = (Arc::clone(&self.policies), self.classes.clone());
+        let before_all = self.compiled.policies_now();
         let mut suspended = Vec::new();
         while let Err(error) = self.compile_all() {
             let compiling = error.downcast_ref::<CompileError>();
@@ -82,7 +79,7 @@ impl State {
             let Some(target) = target else {
                 return Err(error);
             };
-            (self.policies, self.classes) = (Arc::clone(&policies), classes.clone());
+            self.compiled.restore_policies(before_all.clone());
             candidates.remove(&target);
             self.intent.leave_out(target, error.to_string());
             suspended.push((target, error));

@@ -182,7 +182,7 @@ impl Command for UnbanMatching {
 
 /// The bans that hold for all of a prefix, but for one that is allowed.
 fn held(state: &State, prefix: Prefix) -> Vec<Held> {
-    let (now, said) = (clock::now(), state.rules.sum(prefix));
+    let (now, said) = (clock::now(), state.compiled.rules.sum(prefix));
     if !said.is_banned(now) || said.is_allowed(now) {
         return Vec::new();
     }

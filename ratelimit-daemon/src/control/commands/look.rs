@@ -27,7 +27,7 @@ pub async fn look_at_sources(controller: &Handle) -> Result<Duration, Unanswered
 /// The policies under which to look at sources; `None` while an attack is going on: its sources are not those that limits are for.
 pub fn policies_to_look_at(controller: &Controller) -> Option<Arc<Policies>> {
     let is_quiet = controller.attacks.is_quiet();
-    is_quiet.then(|| Arc::clone(&controller.state.policies))
+    is_quiet.then(|| Arc::clone(&controller.state.compiled.policies))
 }
 
 /// Takes in what was found.
@@ -38,7 +38,7 @@ impl Command for EndLook {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let state = &mut controller.state;
-        let policies = Arc::clone(&state.policies);
+        let policies = Arc::clone(&state.compiled.policies);
         controller
             .history
             .end_look(self.0, &policies, &mut state.store)

@@ -189,7 +189,7 @@ pub struct Sentence {
 impl Sentence {
     /// What the intent says of a ban of the kernel.
     pub fn new(state: &State, source: Prefix, ban: &Detected) -> Self {
-        let found = state.policies.banning(ban.scope);
+        let found = state.compiled.policies.banning(ban.scope);
         let spec = found.and_then(|(_, named)| named.ban);
         let (until, Offence { bans, forget }) =
             Offence::next(state.intent.offence(source), ban, spec);

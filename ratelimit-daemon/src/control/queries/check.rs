@@ -17,7 +17,6 @@ use ratelimit_core::{
         NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView, Unenforced, What,
         WiderLimits,
     },
-    class::Selected,
     intent::{BanRow, FOREVER, renewed},
     ip_family::IpFamily,
     limit::LimitSpec,
@@ -93,15 +92,15 @@ pub fn check(
     };
     let leased = &shares.leased;
     let (verdict, refusal) = preview(state, leased, way, asked, now);
-    let matched = state.rules.longest_match(address);
+    let matched = state.compiled.rules.longest_match(address);
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
     let ban = ban.filter(|_| verdict_is_ban(verdict));
     let covering = covering::covering(state, address, verdict);
     let named = matched
         .and_then(|(_, entry)| entry.policy())
-        .and_then(|index| state.policies.at(index));
-    let named = named.or_else(|| Some((DEFAULT, state.policies.get(DEFAULT)?)));
+        .and_then(|index| state.compiled.policies.at(index));
+    let named = named.or_else(|| Some((DEFAULT, state.compiled.policies.get(DEFAULT)?)));
     let datapath = state.enforcer.datapath();
     let refusals = datapath.sources().refusals(source.address());
     let refusals = refusals?;
@@ -276,7 +275,7 @@ fn preview(
     now: Instant,
 ) -> (Verdict, Option<Refusal>) {
     let source = &state.intent.config.source;
-    let (rules, enforcer) = (&state.rules, &state.enforcer);
+    let (rules, enforcer) = (&state.compiled.rules, &state.enforcer);
     preview::preview(way, asked, now, rules, enforcer, leased, source)
 }
 
@@ -289,7 +288,7 @@ fn other_classes(
     now: Instant,
 ) -> Vec<(String, Verdict, Option<Refusal>)> {
     let mut classes: BTreeMap<String, ClassSet> = BTreeMap::new();
-    for (_, named) in state.policies.iter() {
+    for (_, named) in state.compiled.policies.iter() {
         let parts = named.parts();
         for (limit, written) in parts.flat_map(|part| part.policy.limits().zip(part.limits)) {
             // Packets of no class are those that were asked about.
@@ -300,9 +299,7 @@ fn other_classes(
         }
     }
     for (name, class, _) in state.intent.config.classes.actions() {
-        let set = state
-            .classes
-            .set_of(&Selected::Class(class), ClassSet::NONE);
+        let set = state.compiled.set_of(class);
         classes.insert(name.to_owned(), set);
     }
     let verdicts = classes.into_iter().map(|(class, set)| {
@@ -421,7 +418,11 @@ fn wider(
 ) -> Result<Vec<WiderLimits>, DatapathError> {
     let tables = state.enforcer.datapath().sources();
     let mut wider = Vec::new();
-    for (_, _, named) in state.policies.of_prefixes(IpFamily::of(source.address())) {
+    for (_, _, named) in state
+        .compiled
+        .policies
+        .of_prefixes(IpFamily::of(source.address()))
+    {
         let prefix = named.role.prefix_around(source.address());
         let limits = match prefix {
             Some(prefix) => limit_states(state, shares, prefix, named, now)?,
@@ -438,7 +439,7 @@ fn wider(
     if let Some((prefix, _, named)) = to.and_then(|to| destination_of(state, to)) {
         wider.extend(limits_of_destination(state, (source, prefix), named, now)?);
     }
-    if let Some(node) = state.policies.get(NODE) {
+    if let Some(node) = state.compiled.policies.get(NODE) {
         // The node has no logs that a source would be asked for, and no further limits.
         let record = tables.total(node.policy.slot())?;
         let limits = node.parts().map(|part| {
@@ -465,9 +466,9 @@ fn wider(
 
 /// The policy of packets that go to an address, with its prefix.
 fn destination_of(state: &State, to: IpAddr) -> Option<(Prefix, &str, &Named)> {
-    let (_, entry) = state.rules.longest_match(to)?;
+    let (_, entry) = state.compiled.rules.longest_match(to)?;
     let index = entry.destination()?;
-    let mut all = state.policies.of_destinations();
+    let mut all = state.compiled.policies.of_destinations();
     all.find(|(_, _, named)| named.index == index)
 }
 

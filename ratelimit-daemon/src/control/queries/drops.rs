@@ -33,22 +33,22 @@ pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
 pub fn refuser(state: &State, source: IpAddr, reason: DropReason) -> Option<(&str, &Named)> {
     match reason {
         DropReason::Limited | DropReason::Contended | DropReason::NoState | DropReason::Class => {
-            let matched = state.rules.longest_match(source);
+            let matched = state.compiled.rules.longest_match(source);
             let index = matched.and_then(|(_, entry)| entry.policy());
-            let own = index.and_then(|index| state.policies.at(index));
-            own.or_else(|| Some((DEFAULT, state.policies.get(DEFAULT)?)))
+            let own = index.and_then(|index| state.compiled.policies.at(index));
+            own.or_else(|| Some((DEFAULT, state.compiled.policies.get(DEFAULT)?)))
         }
         DropReason::AggregateLimited => {
-            match state.policies.of_prefixes(IpFamily::of(source))[..] {
+            match state.compiled.policies.of_prefixes(IpFamily::of(source))[..] {
                 [(_, name, named)] => Some((name, named)),
                 _ => None,
             }
         }
         // Whose limit it is, the event does not say.
         DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
-            state.policies.only_destination()
+            state.compiled.policies.only_destination()
         }
-        DropReason::NodeLimited => Some((NODE, state.policies.get(NODE)?)),
+        DropReason::NodeLimited => Some((NODE, state.compiled.policies.get(NODE)?)),
         DropReason::Banned
         | DropReason::Truncated
         | DropReason::VlanDepth

@@ -100,7 +100,7 @@ pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
     controller.call(LookAtLinks).await?;
     let policies = |controller: &Controller| {
         let is_compact = is_compact(&controller.state);
-        is_compact.then(|| Arc::clone(&controller.state.policies))
+        is_compact.then(|| Arc::clone(&controller.state.compiled.policies))
     };
     let slots = match controller.ask(policies).await? {
         Some(policies) => {
@@ -120,7 +120,7 @@ pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
 ///
 /// When the controller has stopped.
 pub async fn fill(controller: &Handle) -> Result<Vec<(&'static str, u64)>, Unanswered> {
-    let policies = controller.ask(|controller| Arc::clone(&controller.state.policies));
+    let policies = controller.ask(|controller| Arc::clone(&controller.state.compiled.policies));
     let policies = policies.await?;
     let fill = controller.scan(move |scanner| scanner.fill(&policies));
     Ok(fill.await?.unwrap_or_default())
@@ -135,7 +135,7 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
     // Before this waits for its turn too.
     let beside = Beside::look(controller.workload());
     controller.call(LookAtLinks).await?;
-    let policies = controller.ask(|controller| Arc::clone(&controller.state.policies));
+    let policies = controller.ask(|controller| Arc::clone(&controller.state.compiled.policies));
     let policies = policies.await?;
     let count = controller.scan(move |scanner| scanner.count_sources(&policies));
     match count.await? {
@@ -194,11 +194,11 @@ fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
         limited: controller.state.intent.limited().len(),
         allows: allows(&controller.state).len(),
         lists: lists::lists(controller),
-        policies: controller.state.policies.of_sources(),
+        policies: controller.state.compiled.policies.of_sources(),
         classes: class_views(&controller.state),
         aggregates: aggregate_lengths(&controller.state),
-        destinations: controller.state.policies.of_destinations().count(),
-        node: controller.state.policies.get(NODE).is_some(),
+        destinations: controller.state.compiled.policies.of_destinations().count(),
+        node: controller.state.compiled.policies.get(NODE).is_some(),
         new_sources: new_sources::new_sources(&controller.state),
         challenge: challenge::challenge(&controller.state),
         crowdsec: controller.crowdsec.status(&controller.state),
@@ -286,7 +286,7 @@ fn class_views(state: &State) -> Vec<ClassView> {
 
 fn aggregate_lengths(state: &State) -> Vec<String> {
     let policies = IpFamily::ALL.into_iter();
-    let policies = policies.flat_map(|family| state.policies.of_prefixes(family));
+    let policies = policies.flat_map(|family| state.compiled.policies.of_prefixes(family));
     let length = |(length, _, named): (u8, _, &Named)| match named.role {
         Role::Prefixes(IpFamily::V6, _) => format!("ipv6/{length}"),
         _ => format!("ipv4/{length}"),

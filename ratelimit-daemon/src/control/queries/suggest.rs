@@ -47,7 +47,7 @@ pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Sugg
     let needed = (BEYOND * 100.0 / (100.0 - request.percentile)).ceil() as u64;
     let mut limits = Vec::new();
     for view in views::limits(state) {
-        let is_measured = state.policies.get(&view.name).is_some();
+        let is_measured = state.compiled.policies.get(&view.name).is_some();
         if !is_measured || is_detected(&view.name) {
             continue;
         }

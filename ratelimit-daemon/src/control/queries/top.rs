@@ -70,7 +70,7 @@ fn with_bans(state: &State, mut busiest: Vec<TopSource>, with: Vec<Prefix>) -> V
         let ban = ban(source)?;
         let policy = policies_of(state, &[source.address()]);
         let policy = policy.first().copied().flatten();
-        let policy = policy.and_then(|index| state.policies.at(index));
+        let policy = policy.and_then(|index| state.compiled.policies.at(index));
         let refusals = tables.refusals(source.address()).ok().flatten();
         Some(TopSource {
             source,
@@ -113,7 +113,7 @@ async fn find(
         .busiest(count)
     });
     let mut busiest = scan.await?;
-    let after = controller.ask(|controller| Arc::clone(&controller.state.policies));
+    let after = controller.ask(|controller| Arc::clone(&controller.state.compiled.policies));
     let after = after.await?;
     if let Ok(busiest) = &mut busiest
         && !Arc::ptr_eq(&before, &after)
@@ -144,7 +144,7 @@ pub(in crate::control) struct View {
 /// What a scan has to know.
 pub(in crate::control) fn view(state: &State) -> Result<View, DatapathError> {
     Ok(View {
-        policies: Arc::clone(&state.policies),
+        policies: Arc::clone(&state.compiled.policies),
         telling: new_sources::telling(state),
         leased: state.enforcer.leased_at(clock::now())?,
     })
@@ -152,9 +152,15 @@ pub(in crate::control) fn view(state: &State) -> Result<View, DatapathError> {
 
 /// The indices of the policies that sources are judged by.
 pub(in crate::control) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<Option<u32>> {
-    let default = || state.policies.get(DEFAULT).map(|named| named.index);
+    let default = || {
+        state
+            .compiled
+            .policies
+            .get(DEFAULT)
+            .map(|named| named.index)
+    };
     let index = |source: &IpAddr| {
-        let entry = state.rules.longest_match(*source);
+        let entry = state.compiled.rules.longest_match(*source);
         let own = entry.and_then(|(_, entry)| entry.policy());
         own.or_else(default)
     };

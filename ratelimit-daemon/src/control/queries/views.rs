@@ -92,7 +92,7 @@ pub(in crate::control) fn reported_ban(
 /// What is protected, and why.
 #[must_use]
 pub fn protected(state: &State) -> Vec<ProtectedView> {
-    state.protection.views(&state.rules)
+    state.protection.views(&state.compiled.rules)
 }
 
 /// The allow list: that of the configuration, and what was added at runtime.

@@ -366,11 +366,12 @@ fn a_ban_of_who_is_limited_is_told_by_the_name_of_the_policy() {
     let (_, named) = lab
         .controller
         .state
+        .compiled
         .policies
         .at(lab.policy_index("192.0.2.1"))
         .unwrap();
     let scope = named.policy.scope();
-    let found = lab.controller.state.policies.banning(scope);
+    let found = lab.controller.state.compiled.policies.banning(scope);
     assert_eq!(found.map(|(name, _)| name), Some("default"));
 }
 

@@ -26,8 +26,8 @@ fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to
             let scope = |lab: &Lab| {
                 let prefix = target.map(prefix);
                 scope_of(
-                    &lab.controller.state.rules,
-                    &lab.controller.state.policies,
+                    &lab.controller.state.compiled.rules,
+                    &lab.controller.state.compiled.policies,
                     prefix,
                 )
             };

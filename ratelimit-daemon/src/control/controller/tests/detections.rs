@@ -288,7 +288,13 @@ impl Lab {
     }
 
     fn detected(&self, at: Instant) -> Detected {
-        let named = self.controller.state.policies.get("default").unwrap();
+        let named = self
+            .controller
+            .state
+            .compiled
+            .policies
+            .get("default")
+            .unwrap();
         Detected {
             until_ns: named.policy.ban().unwrap().until(at).as_nanos(),
             at_ns: at.as_nanos(),

@@ -83,6 +83,7 @@ fn what_is_in_a_sliding_log_is_counted() {
     let scope = lab
         .controller
         .state
+        .compiled
         .policies
         .get("default")
         .unwrap()
@@ -116,7 +117,13 @@ fn what_the_node_has_used_is_counted() {
     let mut config = config();
     config.node.limits = vec![slow(5_000, Algorithm::SlidingWindow)];
     let mut lab = Lab::new(config);
-    let node = lab.controller.state.policies.get("[node]").unwrap();
+    let node = lab
+        .controller
+        .state
+        .compiled
+        .policies
+        .get("[node]")
+        .unwrap();
     let limit = node.policy.limits().next().unwrap().algorithm();
     let word = limit.step(0, clock::now(), 700).unwrap();
     let mut record = Record::default();
@@ -158,7 +165,13 @@ fn a_figure_that_makes_no_sense_is_refused() {
 
 /// Sources under the default policy that have sent so much in a window which opened some time ago.
 pub(super) fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ago: Duration) {
-    let named = lab.controller.state.policies.get("default").unwrap();
+    let named = lab
+        .controller
+        .state
+        .compiled
+        .policies
+        .get("default")
+        .unwrap();
     let limit = named.policy.limits().next().unwrap().algorithm();
     let ago = u64::try_from(ago.as_nanos()).unwrap();
     let opened = Instant::from_nanos(clock::now().as_nanos() - ago);

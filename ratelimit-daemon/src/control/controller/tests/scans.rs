@@ -207,7 +207,7 @@ impl Lab {
 
     /// A source that has sent a packet under a policy.
     fn put_record(&self, source: &str, policy: &str) {
-        let named = self.controller.state.policies.get(policy).unwrap();
+        let named = self.controller.state.compiled.policies.get(policy).unwrap();
         let limit = named.policy.limits().next().unwrap().algorithm();
         let mut record = ratelimit_common::Record::default();
         record.words[0] = limit.step(0, clock::now(), 1).unwrap();

@@ -293,7 +293,7 @@ impl Bench {
 
     /// A policy that is gone may take its region along. In `lru` the kernel keeps its clock.
     fn forget(&mut self) {
-        let policies = &self.lab.controller.state.policies;
+        let policies = &self.lab.controller.state.compiled.policies;
         let is_gone = |owner: &str| {
             policies
                 .get(owner)

@@ -472,7 +472,13 @@ fn check_tells_the_classes_whose_limit_is_used_up() {
         (check.action, classes)
     };
     assert_eq!(check(&lab), ("pass".to_owned(), vec![]));
-    let named = lab.controller.state.policies.get("default").unwrap();
+    let named = lab
+        .controller
+        .state
+        .compiled
+        .policies
+        .get("default")
+        .unwrap();
     let key = (address, named.policy.scope());
     let record = used(&named.policy);
     lab.memory.lock().unwrap().records.insert(key, record);

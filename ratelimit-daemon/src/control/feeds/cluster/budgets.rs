@@ -125,7 +125,7 @@ impl Budgets {
 
     /// Follows the policies that are in force.
     pub fn follow(&mut self, state: &State) {
-        let policies = &state.policies;
+        let policies = &state.compiled.policies;
         let is_known = |known: &Arc<Policies>| Arc::ptr_eq(known, policies);
         if self.followed.as_ref().is_some_and(is_known) {
             return;
