@@ -197,6 +197,8 @@ fn charge_all<A: Address>(
     };
     match words {
         Some(words) => charge::charge(policy, &words, arrival),
+        // A store that makes no state for a moment is as full as a budget that is spent.
+        None if has_budget => Outcome::OVER_BUDGET,
         None => Outcome::refused(DropReason::NoState, 0),
     }
 }

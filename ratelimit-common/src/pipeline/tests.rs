@@ -368,8 +368,8 @@ fn a_new_source_takes_one_of_the_budget_and_a_known_one_none() {
 
 #[test]
 fn over_budget_no_state_is_made_and_the_verdict_is_the_one_that_is_set() {
-    for (beyond, verdict) in [(OverBudget::Pass, OVER_BUDGET), (OverBudget::Drop, DROPPED)] {
-        let fake = Fake::new(1, false).with_budget(beyond, [0, 9]);
+    for (over_budget, verdict) in [(OverBudget::Pass, OVER_BUDGET), (OverBudget::Drop, DROPPED)] {
+        let fake = Fake::new(1, false).with_budget(over_budget, [0, 9]);
         check(&fake, &[verdict; 3]);
         assert!(fake.record.borrow().is_none());
         assert_eq!(
@@ -377,6 +377,17 @@ fn over_budget_no_state_is_made_and_the_verdict_is_the_one_that_is_set() {
             0,
             "a source that comes late is not at fault"
         );
+    }
+}
+
+#[test]
+fn a_source_for_which_there_is_no_room_is_over_budget_where_there_is_one() {
+    for (over_budget, verdict) in [(OverBudget::Pass, OVER_BUDGET), (OverBudget::Drop, DROPPED)] {
+        let fake = Fake {
+            race: Race::NoRoom,
+            ..Fake::new(2, false)
+        };
+        check(&fake.with_budget(over_budget, [9, 9]), &[verdict; 2]);
     }
 }
 
@@ -525,9 +536,9 @@ impl Fake {
         }
     }
 
-    fn with_budget(self, beyond: OverBudget, budgets: [u32; 2]) -> Self {
+    fn with_budget(self, over_budget: OverBudget, budgets: [u32; 2]) -> Self {
         Self {
-            settings: self.settings.with_new_sources(beyond),
+            settings: self.settings.with_new_sources(over_budget),
             budgets: budgets.map(Cell::new),
             ..self
         }
