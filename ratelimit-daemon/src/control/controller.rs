@@ -38,22 +38,22 @@ pub const CONFIGURATION: &str = "configuration";
 pub struct Controller {
     /// What is intended, and where it holds.
     pub state: State,
-    pub(super) started: Timestamp,
+    pub(crate) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) detections: Detections,
     pub(super) attacks: Attacks,
     /// How far an import is.
     pub(super) progress: Progress,
     pub(super) workload: Workload,
-    pub(super) history: History,
+    pub(crate) history: History,
     /// How the history of packets is kept, beside the controller.
     pub(super) traffic: HistoryStatus,
-    pub(super) list_files: ListFiles,
+    pub(crate) list_files: ListFiles,
     pub(super) ended_entries: EndedEntries,
     pub(super) comparisons: Comparisons,
     pub(crate) crowdsec: CrowdsecFeed,
     pub(crate) cluster: Membership,
-    pub(super) trials: Trials,
+    pub(crate) trials: Trials,
     pub(super) pass_all: PassAll,
     pub(super) challenge: Challenge,
     pub(crate) interfaces: Interfaces,

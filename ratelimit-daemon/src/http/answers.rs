@@ -25,7 +25,7 @@ use crate::control::{
     queries,
 };
 
-/// The most that is adopted of an error in other words.
+/// The most that is taken from an error in other words.
 const SAID_BYTES: usize = 4096;
 
 /// Asks the controller, and turns its answer into JSON.

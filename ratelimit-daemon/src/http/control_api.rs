@@ -303,7 +303,10 @@ async fn openapi() -> Json<serde_json::Value> {
 }
 
 async fn settings(State(controller): State<Handle>) -> Response {
-    read(&controller, queries::settings::settings).await
+    read(&controller, |controller| {
+        queries::settings::settings(&controller.state.intent, &controller.trials)
+    })
+    .await
 }
 
 async fn protected(State(controller): State<Handle>) -> Response {
@@ -430,7 +433,8 @@ async fn suggest(
     Parameters(request): Parameters<SuggestRequest>,
 ) -> Response {
     read(&controller, move |controller| {
-        queries::suggest::suggest(controller, &request)
+        let (state, history) = (&controller.state, &controller.history);
+        queries::suggest::suggest(state, history, controller.started, &request)
     })
     .await
 }

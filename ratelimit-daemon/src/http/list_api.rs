@@ -25,7 +25,8 @@ use crate::control::{Export, Handle, commands::Import, queries};
 /// The lists.
 pub async fn lists(State(controller): State<Handle>) -> Response {
     read(&controller, |controller| {
-        Ok(queries::lists::lists(controller))
+        let files = &controller.list_files;
+        Ok(queries::lists::lists(&controller.state, files))
     })
     .await
 }

@@ -9,12 +9,11 @@ use ratelimit_core::{
 
 use crate::{
     clock,
-    control::{controller::Controller, feeds::lists::ListFiles, state::State},
+    control::{feeds::lists::ListFiles, state::State},
 };
 
 /// The lists, by name: those that there are, and those that never could be read.
-pub fn lists(controller: &Controller) -> Vec<ListView> {
-    let (state, files) = (&controller.state, &controller.list_files);
+pub fn lists(state: &State, files: &ListFiles) -> Vec<ListView> {
     let configured = state
         .intent
         .config

@@ -3,24 +3,25 @@
 use ratelimit_core::{
     api::{Refused, Setting, SettingOrigin},
     config,
+    intent::Intent,
 };
 
-use crate::control::controller::Controller;
+use crate::control::feeds::trials::Trials;
 
 /// Those of the files, the defaults, and runtime limits in front of them.
 ///
 /// # Errors
 ///
 /// When the daemon was started without a file.
-pub fn settings(controller: &Controller) -> Result<Vec<Setting>, Refused> {
-    let texts = controller.trials.texts();
+pub fn settings(intent: &Intent, trials: &Trials) -> Result<Vec<Setting>, Refused> {
+    let texts = trials.texts();
     if texts.is_empty() {
         return Err(
             Refused::because("the daemon was started without a configuration file")
                 .hint("its command line says all: `systemctl status ratelimitd`"),
         );
     }
-    let limits = controller.state.intent.limits_in_force();
+    let limits = intent.limits_in_force();
     let runtime = limits.map(|(target, row)| Setting {
         key: match target {
             Some(prefix) => format!("policy.{prefix}.limits"),

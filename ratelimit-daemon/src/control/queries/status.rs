@@ -193,7 +193,7 @@ fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
         attacks: controller.attacks.views(),
         limited: controller.state.intent.limited().len(),
         allows: allows(&controller.state).len(),
-        lists: lists::lists(controller),
+        lists: lists::lists(&controller.state, &controller.list_files),
         policies: controller.state.compiled.policies.of_sources(),
         classes: class_views(&controller.state),
         aggregates: aggregate_lengths(&controller.state),

@@ -11,12 +11,12 @@ use ratelimit_core::{
 
 use super::views;
 use crate::control::{
-    controller::Controller,
     history::{
-        HOURS_KEPT,
+        HOURS_KEPT, History,
         seen::{Measured, Seen},
         this_hour,
     },
+    state::State,
 };
 
 /// So many windows are to lie beyond a percentile before it says something.
@@ -27,13 +27,12 @@ const BEYOND: f64 = 10.0;
 /// # Errors
 ///
 /// When what is asked for makes no sense, or of no limit enough was seen.
-pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Suggested, Refused> {
-    let Controller {
-        state,
-        history,
-        started,
-        ..
-    } = controller;
+pub fn suggest(
+    state: &State,
+    history: &History,
+    started: Timestamp,
+    request: &SuggestRequest,
+) -> Result<Suggested, Refused> {
     check(request)?;
     #[expect(clippy::cast_possible_truncation, reason = "at most a week")]
     let hours = (request.since_seconds / 3600.0).ceil() as i64;
@@ -71,7 +70,7 @@ pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Sugg
     Ok(Suggested {
         since: first
             .and_then(|hour| Timestamp::from_second(hour * 3600).ok())
-            .unwrap_or(*started),
+            .unwrap_or(started),
         percentile: request.percentile,
         headroom: request.headroom,
         policies: views::limits(state)

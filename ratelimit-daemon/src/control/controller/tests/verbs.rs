@@ -134,11 +134,11 @@ impl Controller {
     }
 
     pub(super) fn suggest(&self, request: &SuggestRequest) -> Result<Suggested, Refused> {
-        suggest::suggest(self, request)
+        suggest::suggest(&self.state, &self.history, self.started, request)
     }
 
     pub(super) fn lists(&self) -> Vec<ListView> {
-        lists::lists(self)
+        lists::lists(&self.state, &self.list_files)
     }
 
     pub(super) fn import(
