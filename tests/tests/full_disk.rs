@@ -1,13 +1,24 @@
 //! A disk that is full, as in an attack that fills logs: what is commanded holds, and is written when there is room.
 
-use std::{fs, io::Write, net::Ipv4Addr, path::PathBuf, process::Command, time::Duration};
+use std::{
+    fs,
+    io::Write,
+    net::Ipv4Addr,
+    path::PathBuf,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
 use ratelimit_tests::{
     Frame, Lab,
     lab::{Receiver, Sender},
-    require_root,
+    require_command, require_root,
     service::Service,
 };
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
 const WARNING: &str =
@@ -97,6 +108,78 @@ fn a_start_on_a_full_disk_has_what_was_banned_before_and_keeps_what_comes_once_t
     fs::remove_dir_all(service.pins()).unwrap();
     service.start().unwrap();
     holds();
+}
+
+/// A source has three packets an hour.
+#[test]
+fn the_history_on_a_full_disk_waits_in_memory_and_is_told() {
+    require_root!();
+    require_command!("curl");
+    let lab = Lab::new().unwrap();
+    let limited = "[policy.default]\nlimits = [{ packets = 3, per = \"1h\" }]\n";
+    let mut service = Service::new(&lab, limited).unwrap();
+    let disk = Disk::at(service.path("state"));
+    service.start().unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.1"]).unwrap();
+    // What comes before the first sample is not known.
+    wait_for(|| json(&service, &["status"])["history"]["written"].is_string());
+    disk.fill();
+    wait_for(|| {
+        let status = json(&service, &["status"]);
+        let troubles = status["troubles"].as_array().cloned().unwrap_or_default();
+        status["history"]["errors"].as_u64() >= Some(1)
+            && troubles.iter().any(|it| it["what"] == "history")
+    });
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let errors = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("ratelimit_history_errors_total "));
+    assert!(errors.is_some_and(|it| it != "0"), "{metrics}");
+    // It is enforced all the same.
+    assert!(!passes(&lab, [203, 0, 113, 1].into()));
+    for is_within in [true, true, true, false] {
+        assert_eq!(passes(&lab, [198, 51, 100, 9].into()), is_within);
+    }
+    disk.free();
+    service
+        .wait_for_log("the history of packets is kept again")
+        .unwrap();
+    wait_for(|| counted(&service, "limited") == 1 && counted(&service, "banned") == 1);
+    wait_for(|| {
+        json(&service, &["status"])["troubles"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+    });
+    // From the file alone.
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    wait_for(|| counted(&service, "limited") == 1 && counted(&service, "banned") == 1);
+}
+
+/// The packets of a reason in the history.
+fn counted(service: &Service, reason: &str) -> u64 {
+    let history = json(service, &["history", "--step", "1s"]);
+    let verdicts = history["verdicts"].as_array().cloned().unwrap_or_default();
+    let own = verdicts.iter().find(|it| it["reason"] == reason);
+    let packets = own.and_then(|it| it["packets"].as_array());
+    packets
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_u64)
+        .sum()
+}
+
+fn json(service: &Service, words: &[&str]) -> Value {
+    let said = service.rlctl(&[words, &["--json"]].concat()).unwrap();
+    serde_json::from_str(&said.stdout).unwrap_or_default()
+}
+
+fn wait_for(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it does not come");
+        thread::sleep(Duration::from_millis(200));
+    }
 }
 
 fn passes(lab: &Lab, source: Ipv4Addr) -> bool {
