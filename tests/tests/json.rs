@@ -1,9 +1,15 @@
 //! `rlctl --json`: what each verb prints fits its schema, that of the API or the one of `rlctl`.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, slice};
 
 use ratelimit_core::api::openapi;
-use ratelimit_tests::{Lab, require_root, service::Service};
+use ratelimit_tests::{
+    Lab,
+    cluster::{Node, wait_for_all},
+    redis::Redis,
+    require_package, require_root,
+    service::Service,
+};
 use serde_json::{Deserializer, Value, json};
 
 const CONFIG: &str = r#"
@@ -69,9 +75,40 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ("reload", "post", "/v1/reload"),
     ("apply $DIR/other.toml --confirm 10m", "post", "/v1/apply"),
     ("rollback", "post", "/v1/rollback"),
+    ("apply $DIR/other.toml --confirm 10m", "post", "/v1/apply"),
+    ("confirm", "post", "/v1/confirm"),
     ("pass-all on --for 5m", "post", "/v1/pass-all"),
     ("pass-all off", "post", "/v1/pass-all"),
     ("detach", "post", "/v1/detach"),
+];
+
+/// The same on a node of a cluster.
+const OF_A_CLUSTER: &[(&str, &str, &str)] = &[
+    ("cluster status", "get", "/v1/cluster"),
+    ("cluster nodes", "get", "/v1/cluster"),
+    (
+        "allow add 192.0.2.7 --for 1h --cluster",
+        "post",
+        "/v1/cluster/allows",
+    ),
+    (
+        "allow rm 192.0.2.7 --cluster",
+        "delete",
+        "/v1/cluster/allows",
+    ),
+    (
+        "limit set --packets 5 --per 1s --prefix 192.0.2.9 --for 2h --cluster",
+        "post",
+        "/v1/cluster/limits",
+    ),
+    (
+        "limit rm --prefix 192.0.2.9 --cluster",
+        "delete",
+        "/v1/cluster/limits",
+    ),
+    ("cluster revoke gone", "post", "/v1/cluster/revoke"),
+    ("cluster revoke gone --undo", "post", "/v1/cluster/revoke"),
+    ("status", "get", "/v1/status"),
 ];
 
 /// A verb prints what `rlctl` found, by the name of its schema.
@@ -92,6 +129,8 @@ const OWN: &[(&str, &str)] = &[
         "simulate",
     ),
     ("config check $DIR/none.toml", "config check"),
+    ("export", "export"),
+    ("export --list kept", "export"),
     // Too little was seen.
     ("suggest", "error"),
     ("ban nobody", "error"),
@@ -103,6 +142,15 @@ fn each_document_fits_its_schema() {
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, CONFIG).unwrap();
     write_files(&service);
+    for words in [
+        "ban 198.51.100.9 --for 1h --reason scan",
+        "allow add 192.0.2.0/24",
+        "import $DIR/list.txt --list kept",
+    ] {
+        let words = in_directory(&service, words);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        service.rlctl_ok(&words).unwrap();
+    }
     let own = OWN.iter().map(|(words, name)| (words, own(name)));
     let answers = ANSWERS.iter();
     let answers = answers.map(|(words, method, path)| (words, of_api(method, path)));
@@ -110,6 +158,20 @@ fn each_document_fits_its_schema() {
         .chain(answers)
         .flat_map(|(words, schema)| faults(&service, words, &schema))
         .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn each_document_of_a_cluster_fits_its_schema() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let node = Node::started(&redis, "edge-1", 1, CONFIG).unwrap();
+    wait_for_all(slice::from_ref(&node)).unwrap();
+    let answers = OF_A_CLUSTER.iter();
+    let faults = answers
+        .flat_map(|(words, method, path)| faults(&node.service(), words, &of_api(method, path)));
+    let faults: Vec<String> = faults.collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -138,13 +200,8 @@ fn write_files(service: &Service) {
 
 /// What does not fit a schema in the documents that a command line prints.
 fn faults(service: &Service, line: &str, schema: &Value) -> Vec<String> {
-    let directory = service.path("");
-    let directory = directory.to_str().unwrap().trim_end_matches('/');
-    let words: Vec<String> = line
-        .split(' ')
-        .chain(["--json"])
-        .map(|word| word.replace("$DIR", directory))
-        .collect();
+    let mut words = in_directory(service, line);
+    words.push("--json".to_owned());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let said = service.rlctl(&words).unwrap();
     let text = if said.stdout.is_empty() {
@@ -166,6 +223,14 @@ fn faults(service: &Service, line: &str, schema: &Value) -> Vec<String> {
         errors.map(move |error| format!("{line}: {} {error}: {document}", error.instance_path()))
     });
     faults.collect()
+}
+
+/// The words of a line.
+fn in_directory(service: &Service, line: &str) -> Vec<String> {
+    let directory = service.path("");
+    let directory = directory.to_str().unwrap().trim_end_matches('/');
+    let words = line.split(' ');
+    words.map(|word| word.replace("$DIR", directory)).collect()
 }
 
 fn of_api(method: &str, path: &str) -> Value {
