@@ -27,7 +27,7 @@ use crate::{
             CompareOn, Detach, DueLists, EndTrial, IsTrialOver, Reload, Stop, TakeList, Tick,
         },
     },
-    directories,
+    directories, heap,
     http::{self, ControlApi},
     loader::{self, Remote},
     lock::Lock,
@@ -47,15 +47,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const BACKLOG: u32 = 1024;
 /// How often bans that ended are forgotten, and the kernel's tables compared with what is intended.
 const TICK: Duration = Duration::from_secs(1);
-
-/// Gives the memory back that loading took, most of it for the types of the kernel (BTF): glibc would keep it.
-fn give_back() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: takes no pointers.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
 
 /// The runtime of everything but the controller. It has one thread: two wake each other for every few requests, which costs a quarter
 /// of what 100,000 bans over the API take. What takes long runs beside it.
@@ -152,7 +143,7 @@ impl Daemon {
         controller.note_start(start.texts, start.refused);
         controller.attach();
         let metrics = controller.serve_metrics();
-        give_back();
+        heap::give_back();
         Ok(Self {
             controller,
             events,

@@ -8,6 +8,7 @@ pub mod crowdsec;
 pub mod daemon;
 pub mod datapath;
 mod directories;
+mod heap;
 pub mod http;
 pub mod links;
 pub mod loader;

@@ -7,6 +7,8 @@ use std::{
 
 use anyhow::{Context, ensure};
 
+use crate::heap;
+
 use super::{
     Loader,
     request::{Answer, Request},
@@ -45,6 +47,8 @@ pub fn serve(socket: &Socket, loader: &mut dyn Loader) -> anyhow::Result<()> {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
             sent => sent.context("sending an answer")?,
         }
+        // A program that is loaded takes ten times what is kept of it.
+        heap::give_back();
     }
 }
 
