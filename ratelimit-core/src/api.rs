@@ -48,7 +48,10 @@ pub use self::{
     crowdsec::CrowdsecStatus,
     entry_counter::EntryCounter,
     event::{BanChange, Dropped, Event, EventFilter, EventKind, EventRequest, What},
-    history::{History, HistoryRequest, HistoryStatus, PastAttack, PolicyHistory, VerdictHistory},
+    history::{
+        History, HistoryRequest, HistoryStatus, LevelHistory, PastAttack, PolicyHistory,
+        VerdictHistory,
+    },
     lists::{
         EXEMPT_REPORTED, ExemptEntries, ExemptEntry, ExportFormat, ExportRequest, Exported,
         ImportInto, ImportRequest, Imported, ImportedInto, ListTarget, ListView, Listed, Progress,

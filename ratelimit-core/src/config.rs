@@ -70,6 +70,7 @@ use crate::{
     limit::LimitSpec,
     new_sources::NewSources,
     prefix::Prefix,
+    watched::Watched,
 };
 
 /// Reads the file at `path`, and `conf.d/*.toml` beside it.
@@ -198,6 +199,8 @@ pub struct Config {
     pub dashboard: bool,
     /// How long it is kept what packets came; `None` where nothing is.
     pub history: Option<Duration>,
+    /// Whose levels are kept with it, at most 8.
+    pub watched: Vec<Watched>,
     /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
     pub crowdsec: Option<Crowdsec>,
     /// The cluster that this host is a node of; `None` is none.

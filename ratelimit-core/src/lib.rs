@@ -32,3 +32,4 @@ pub mod prefix;
 pub mod quantity;
 pub mod rules;
 pub mod simulation;
+pub mod watched;

@@ -25,6 +25,7 @@ use tokio::{sync::oneshot, time::timeout};
 use self::thread::{Job, Keeper};
 pub use self::{
     sample::{Counters, Sample},
+    series::{Series, Sums},
     thread::Report,
 };
 

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use ratelimit_core::{api::EventKind, quantity};
+use ratelimit_core::{api::EventKind, quantity, watched::Watched};
 
 use crate::{
     ban_arguments::BanFilterArguments,
@@ -408,10 +408,10 @@ pub struct StatsArguments {
     pub count: Option<u32>,
 }
 
-/// `history [--since TIME] [--step TIME]`
+/// `history [--since TIME] [--step TIME] [--source SOURCE]`
 #[derive(Args, Clone, Copy, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n\nThe daemon keeps each second for an hour, each minute for a week, and each hour for 30 days ([history] keep). A time in which nothing ran is told as `-`."
+    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps each second for an hour, each minute for a week, and each hour for 30 days ([history] keep). A time in which nothing ran is told as `-`. With --source, what was left of each limit at the worst moment, looked at once a second: from when on [history] watch names the source."
 )]
 pub struct HistoryArguments {
     /// How far to look back
@@ -420,6 +420,9 @@ pub struct HistoryArguments {
     /// How long each row is [default: what makes 24 rows]
     #[arg(long, value_name = "TIME", value_parser = trial_time)]
     pub step: Option<Duration>,
+    /// What was left of the limits of an address, a prefix or `node` that [history] watch names
+    #[arg(long, value_name = "SOURCE")]
+    pub source: Option<Watched>,
 }
 
 /// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM]`

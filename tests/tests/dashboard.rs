@@ -13,7 +13,7 @@ use ratelimit_tests::{Frame, Lab, lab::Sender, require_command, require_root, se
 use serde_json::{Value, json};
 
 const POLICY: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n";
-const NETWORK: &str = "[metrics]\nlisten = \"127.0.0.1:9798\"\ndashboard = true\n";
+const NETWORK: &str = "[metrics]\nlisten = \"127.0.0.1:9798\"\ndashboard = true\n[history]\nwatch = [\"198.51.100.9\"]\n";
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -63,6 +63,11 @@ fn a_browser_draws_what_happens_without_an_error() {
     browser.wait_for("document.querySelector('#history').innerText.includes('limited 3')");
     browser.run("const it = document.querySelector('#what'); it.value = 'policies'; it.dispatchEvent(new Event('change'))");
     browser.wait_for("document.querySelector('#history').innerText.includes('default 4')");
+    browser.run("const it = document.querySelector('#what'); it.value = 'levels'; it.dispatchEvent(new Event('change'))");
+    browser.wait_for(
+        "document.querySelector('#history').innerText.includes('198.51.100.9, left of 3 packets per 1m: at least 0')",
+    );
+    browser.run("const it = document.querySelector('#what'); it.value = 'policies'; it.dispatchEvent(new Event('change'))");
     browser.run("const it = document.querySelector('#range'); it.value = '2592000'; it.dispatchEvent(new Event('change'))");
     browser.wait_for("document.querySelector('#history').innerText.includes('a point each 1h')");
     // Each table has a bar, those whose oldest entries give way too.

@@ -111,6 +111,43 @@ fn it_is_read_over_the_network_where_the_dashboard_is_and_can_be_switched_off() 
     });
 }
 
+/// A watched source has 10 packets an hour, and the node 50.
+#[test]
+fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let node = "[node]\nlimits = [{ packets = 50, per = \"1h\" }]\n";
+    let service = Service::started(&lab, &format!("{TOML}{node}")).unwrap();
+    wait_for_points(&service);
+    send(&lab, 4);
+    let refused = service.rlctl(&["history", "--source", "198.51.100.9"]);
+    let refused = refused.unwrap();
+    assert!(refused.stderr.contains("watch = ["), "{refused:?}");
+    let watch = "[history]\nwatch = [\"198.51.100.9\", \"node\", \"203.0.113.0/24\"]\n";
+    service.configure(&format!("{TOML}{node}{watch}")).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    wait_for(|| least(&service, "198.51.100.9") == Some(6) && least(&service, "node") == Some(46));
+    send(&lab, 40);
+    wait_for(|| least(&service, "198.51.100.9") == Some(0) && least(&service, "node") == Some(40));
+    let told = service.rlctl_ok(&["history", "--source", "198.51.100.9"]);
+    let told = told.unwrap();
+    assert!(
+        told.contains("198.51.100.9, of 10 packets per 1h:"),
+        "{told}"
+    );
+    // A prefix without limits of its own has no level.
+    assert_eq!(least(&service, "203.0.113.0/24"), None);
+}
+
+/// The least that was left of the limit of what is watched.
+fn least(service: &Service, watched: &str) -> Option<u64> {
+    let history = history(service, &["--step", "1s"]);
+    let levels = history["levels"].as_array()?;
+    let own = levels.iter().find(|it| it["watched"] == watched)?;
+    let left = own["left"].as_array()?.iter();
+    left.filter_map(Value::as_u64).min()
+}
+
 fn send(lab: &Lab, packets: usize) {
     let sender = Sender::new(&lab.far).unwrap();
     let frame = Frame::ethernet().ipv4(NOISY).udp(53).pad_to(60).build();

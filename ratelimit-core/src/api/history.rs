@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::detection::Kind;
+use crate::{detection::Kind, limit::LimitSpec};
 
 /// Which time is asked for.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -36,6 +36,8 @@ pub struct History {
     pub verdicts: Vec<VerdictHistory>,
     /// What each policy of the configuration judged.
     pub policies: Vec<PolicyHistory>,
+    /// What was left of the limits that `[history] watch` names, from when on they were named.
+    pub levels: Vec<LevelHistory>,
     /// The attacks of the time, the first one first.
     pub attacks: Vec<PastAttack>,
 }
@@ -62,6 +64,17 @@ pub struct PolicyHistory {
     pub packets: Vec<u64>,
     /// Bytes of their frames, by point.
     pub bytes: Vec<u64>,
+}
+
+/// What was left of a limit. It is looked at once a second.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct LevelHistory {
+    /// Whose limit: `node`, an address or a prefix, as `[history] watch` has it.
+    pub watched: String,
+    /// The limit.
+    pub limit: LimitSpec,
+    /// The least that was left, in packets or bytes as the limit is, by point; `null` where nobody looked.
+    pub left: Vec<Option<u64>>,
 }
 
 /// An attack, which may go on.

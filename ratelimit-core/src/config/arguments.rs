@@ -79,6 +79,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         metrics: Some(default_metrics()),
         dashboard: false,
         history: Some(history::DEFAULT),
+        watched: vec![],
         crowdsec: None,
         cluster: None,
     })

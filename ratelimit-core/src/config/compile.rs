@@ -10,7 +10,7 @@ use super::{
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     document::Document,
     file::File,
-    history, interface,
+    interface,
     list::NamedList,
     policy::{self, Policy},
     prefixes::{self, Places},
@@ -45,7 +45,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();
-    let history = document.history.as_ref();
+    let history = value_or_default(document.history.as_ref());
     let metrics = value_or_default(document.metrics.as_ref());
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),
@@ -77,7 +77,8 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         paths: value_or_default(document.paths.as_ref()),
         metrics: metrics.listen,
         dashboard: metrics.dashboard,
-        history: history.map_or(Some(history::DEFAULT), |at| at.value),
+        history: history.keep,
+        watched: history.watch,
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
         cluster: document.cluster.as_ref().map(|at| at.value.clone()),
     }

@@ -3,7 +3,6 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use toml::de::DeTable;
@@ -71,7 +70,7 @@ pub struct Document {
     pub on_stop: Option<At<OnStop>>,
     pub paths: Option<At<Paths>>,
     pub metrics: Option<At<Metrics>>,
-    pub history: Option<At<Option<Duration>>>,
+    pub history: Option<At<history::History>>,
     pub crowdsec: Option<At<Crowdsec>>,
     pub cluster: Option<At<Cluster>>,
 }

@@ -1,4 +1,4 @@
-//! How long it is kept what packets came: `[history]`.
+//! How long it is kept what packets came, and whose limits are watched: `[history]`.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -6,7 +6,7 @@ use super::{
     report::{At, Report},
     table::{Section, Value},
 };
-use crate::{diagnostic::Problem, quantity};
+use crate::{diagnostic::Problem, quantity, watched::Watched};
 
 /// How long it is kept unless the configuration says otherwise.
 pub const DEFAULT: Duration = Duration::from_hours(30 * 24);
@@ -14,15 +14,64 @@ const DAYS_MAX: u64 = 366;
 const RANGE: RangeInclusive<Duration> =
     Duration::from_hours(1)..=Duration::from_hours(DAYS_MAX * 24);
 const HINT: &str = "write keep = \"30d\", or false to keep nothing";
+/// The most that is watched: the levels of each are read every second, and kept as long as the history.
+const WATCHED_MAX: usize = 8;
+const EXAMPLE: &str = "watch = [\"203.0.113.7\", \"node\"]";
 
-/// Reads `[history]`: how long, and `None` where nothing is kept.
-pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Option<Duration>> {
+/// The table.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// How long; `None` where nothing is kept.
+    pub keep: Option<Duration>,
+    /// Whose levels are kept.
+    pub watch: Vec<Watched>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            keep: Some(DEFAULT),
+            watch: Vec::new(),
+        }
+    }
+}
+
+/// Reads `[history]`.
+pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<History> {
     let keep = section.take("keep");
     let keep = keep.and_then(|value| read_keep(value, report));
+    let watch = section.take("watch");
+    let watch = watch.map_or(vec![], |value| read_watch(value, report));
     let spot = section.spot.clone();
     section.finish(report);
-    let value = keep.map_or(Some(DEFAULT), |keep| keep.value);
+    let keep = keep.map_or(Some(DEFAULT), |keep| keep.value);
+    let value = History { keep, watch };
     At { value, spot }
+}
+
+fn read_watch(value: Value<'_>, report: &mut Report) -> Vec<Watched> {
+    let mut watch = Vec::new();
+    for item in value.list(EXAMPLE, report).unwrap_or_default() {
+        let Some(At { value, spot }) = item.text(EXAMPLE, report) else {
+            continue;
+        };
+        let problem = match value.parse() {
+            Ok(it) if watch.contains(&it) => {
+                Problem::new(format!("`watch` names {it} twice"), "remove it")
+            }
+            Ok(_) if watch.len() == WATCHED_MAX => {
+                let message = format!("`watch` has more than {WATCHED_MAX} entries");
+                Problem::new(message, "remove what you no longer look at")
+            }
+            Ok(it) => {
+                watch.push(it);
+                continue;
+            }
+            Err(error) => Problem::from(error),
+        };
+        report.add(&spot, problem);
+    }
+    watch
 }
 
 /// A duration, or `false`; `None` in place of what is wrong, and reported.

@@ -69,6 +69,17 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
         };
         lines.push(format!("history: {} -> {}", word(before), word(after)));
     }
+    if before.watched != after.watched {
+        let names = |config: &Config| {
+            let names: Vec<String> = config.watched.iter().map(ToString::to_string).collect();
+            match &names[..] {
+                [] => "nothing".to_owned(),
+                names => names.join(", "),
+            }
+        };
+        let (before, after) = (names(before), names(after));
+        lines.push(format!("history: watches {after} in place of {before}"));
+    }
     lines
 }
 

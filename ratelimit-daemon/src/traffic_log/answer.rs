@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use ratelimit_common::layout::Counter;
 use ratelimit_core::api::{
-    History, HistoryRequest, PastAttack, PolicyHistory, Refused, VerdictHistory,
+    History, HistoryRequest, LevelHistory, PastAttack, PolicyHistory, Refused, VerdictHistory,
 };
 
 use super::{
     rollup::{Bucket, Tier},
-    series::Series,
+    series::{LEVEL, Series},
 };
 
 /// The points that are answered unless a step is asked for.
@@ -82,7 +82,7 @@ impl Plan {
     ) -> Result<History, jiff::Error> {
         let points = usize::try_from(self.points()).unwrap_or_default();
         let mut observed = vec![0u32; points];
-        let mut counts = BTreeMap::<&Series, Vec<Counter>>::new();
+        let mut counts = BTreeMap::<&Series, Vec<Option<Counter>>>::new();
         for bucket in buckets {
             let place = (bucket.at - self.from).div_euclid(self.step);
             let Some(place) = usize::try_from(place).ok().filter(|it| *it < points) else {
@@ -91,10 +91,9 @@ impl Plan {
             let most = u32::try_from(self.step).unwrap_or(u32::MAX);
             observed[place] = (observed[place] + bucket.observed).min(most);
             for (series, count) in &bucket.sums {
-                let points = counts
-                    .entry(series)
-                    .or_insert_with(|| vec![Counter::default(); points]);
-                points[place] = points[place].plus(*count);
+                let points = counts.entry(series).or_insert_with(|| vec![None; points]);
+                let joined = points[place].map_or(*count, |it| series.joined(it, *count));
+                points[place] = Some(joined);
             }
         }
         let end = self.from + self.points() * self.step;
@@ -105,6 +104,7 @@ impl Plan {
             observed_seconds: observed,
             verdicts: Vec::new(),
             policies: Vec::new(),
+            levels: Vec::new(),
             attacks,
         };
         for (series, counts) in counts {
@@ -120,13 +120,14 @@ const fn parts(all: i64, length: i64) -> i64 {
 }
 
 trait Tell {
-    fn report(&mut self, series: &Series, counts: &[Counter]);
+    fn report(&mut self, series: &Series, counts: &[Option<Counter>]);
 }
 
 impl Tell for History {
-    fn report(&mut self, series: &Series, counts: &[Counter]) {
-        let packets = counts.iter().map(|it| it.packets).collect();
-        let bytes = counts.iter().map(|it| it.bytes).collect();
+    fn report(&mut self, series: &Series, counts: &[Option<Counter>]) {
+        let known = || counts.iter().map(|it| it.unwrap_or_default());
+        let packets = known().map(|it| it.packets).collect();
+        let bytes = known().map(|it| it.bytes).collect();
         match series {
             Series::Verdict { action, reason } => self.verdicts.push(VerdictHistory {
                 action: action.to_string(),
@@ -139,6 +140,17 @@ impl Tell for History {
                 packets,
                 bytes,
             }),
+            Series::Level { watched, limit } => {
+                // A limit of a newer version is not understood, and hides no other.
+                let Ok(limit) = serde_json::from_str(limit) else {
+                    return;
+                };
+                self.levels.push(LevelHistory {
+                    watched: watched.strip_prefix(LEVEL).unwrap_or(watched).to_owned(),
+                    limit,
+                    left: counts.iter().map(|it| it.map(|it| it.packets)).collect(),
+                });
+            }
         }
     }
 }

@@ -34,8 +34,8 @@ const PAGE_BYTES: i64 = 8192;
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS series (
         id INTEGER PRIMARY KEY,
-        kind TEXT NOT NULL,             -- pass, drop, observe or policy
-        name TEXT NOT NULL,             -- the reason, or the policy
+        kind TEXT NOT NULL,             -- pass, drop, observe, policy, or `left of` and whose
+        name TEXT NOT NULL,             -- the reason, the policy, or the limit
         UNIQUE (kind, name)
     ) STRICT;
     CREATE TABLE IF NOT EXISTS bucket (
@@ -330,7 +330,8 @@ fn encode(
             let (kind, name) = series.texts();
             let put = "INSERT INTO series (kind, name) VALUES (?1, ?2)";
             transaction.execute(put, [kind, name])?;
-            let id = u16::try_from(transaction.last_insert_rowid())?;
+            // Of more names than that, the file begins anew.
+            let id = u16::try_from(transaction.last_insert_rowid()).map_err(|_| Unsound)?;
             ids.insert(series.clone(), id);
             id
         };

@@ -107,6 +107,18 @@ impl Rollup {
         }
     }
 
+    /// Takes in what is left of limits in the second that was added last.
+    pub fn note(&mut self, second: i64, levels: &Sums) {
+        for tier in Tier::ALL {
+            let place = (tier, self.last(tier));
+            let bucket = self.buckets.get_mut(&place);
+            let at = second.div_euclid(tier.seconds()) * tier.seconds();
+            if let Some(bucket) = bucket.filter(|bucket| bucket.at == at) {
+                series::add(&mut bucket.sums, levels);
+            }
+        }
+    }
+
     fn current(&self, tier: Tier) -> Option<&Bucket> {
         let last = self.last.get(&tier)?;
         self.buckets.get(&(tier, *last))
@@ -213,6 +225,34 @@ mod tests {
         let hour = &rollup.buckets[&(Tier::Hour, 1)];
         assert_eq!((hour.at, hour.observed), (7200, 3600));
         assert_eq!(hour.sums, sums(0, (7200..10800).sum()));
+    }
+
+    #[test]
+    fn of_a_level_the_least_is_kept() {
+        let mut rollup = Rollup::default();
+        for (second, left) in [(7200, 9), (7201, 0), (7202, 4)] {
+            rollup.add(&Increment {
+                first: second,
+                seconds: 1,
+                sums: sums(0, 1),
+            });
+            rollup.note(second, &level(left));
+        }
+        // Of a time that is not counted, nothing is noted.
+        rollup.note(9_000_000, &level(0));
+        let left = |tier| rollup.buckets[&(tier, rollup.last(tier))].sums[&watched()].packets;
+        assert_eq!(Tier::ALL.map(left), [4, 0, 0]);
+    }
+
+    fn watched() -> Series {
+        Series::Level {
+            watched: "left of node".into(),
+            limit: "{}".into(),
+        }
+    }
+
+    fn level(packets: u64) -> Sums {
+        [(watched(), Counter { packets, bytes: 0 })].into()
     }
 
     #[test]

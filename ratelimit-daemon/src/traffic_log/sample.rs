@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use ratelimit_common::{Family, Verdict, layout::Counter};
 use ratelimit_core::api::AttackView;
 
+use super::series::Sums;
+
 /// The counters at a moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
@@ -15,6 +17,8 @@ pub struct Sample {
     pub since_boot: Duration,
     /// What is counted.
     pub counters: Counters,
+    /// What is left of the limits that are watched.
+    pub levels: Sums,
     /// The attacks that are going on.
     pub attacks: Vec<AttackView>,
     /// For how long history is kept; `None` where it is not.

@@ -3,9 +3,12 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use ratelimit_common::{Verdict, layout::Counter};
+use ratelimit_core::{limit::LimitSpec, watched::Watched};
 
 /// What stands for a policy among the actions.
 const POLICY: &str = "policy";
+/// What stands before whose level it is.
+pub const LEVEL: &str = "left of ";
 
 /// Packets that have something in common.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -19,13 +22,21 @@ pub enum Series {
     },
     /// Those that a policy of the configuration judged.
     Policy(Arc<str>),
+    /// No packets: the least that was left of a limit.
+    Level {
+        /// Whose, behind [`LEVEL`].
+        watched: Arc<str>,
+        /// The limit, as JSON.
+        limit: Arc<str>,
+    },
 }
 
-/// What came of each series.
+/// What came of each series; of a level, as packets, the least that was left.
 pub type Sums = BTreeMap<Series, Counter>;
 
 impl Series {
     /// That of a verdict.
+    #[must_use]
     pub const fn of(verdict: Verdict) -> Self {
         Self::Verdict {
             action: Cow::Borrowed(verdict.action()),
@@ -33,18 +44,42 @@ impl Series {
         }
     }
 
+    /// That of a limit.
+    #[must_use]
+    pub fn of_level(watched: Watched, limit: &LimitSpec) -> Option<Self> {
+        let limit = serde_json::to_string(limit).ok()?.into();
+        let watched = format!("{LEVEL}{watched}").into();
+        Some(Self::Level { watched, limit })
+    }
+
+    /// What two times come to.
+    #[must_use]
+    pub fn joined(&self, one: Counter, other: Counter) -> Counter {
+        match self {
+            Self::Verdict { .. } | Self::Policy(_) => one.plus(other),
+            Self::Level { .. } if other.packets < one.packets => other,
+            Self::Level { .. } => one,
+        }
+    }
+
     /// As it stands in the file.
+    #[must_use]
     pub fn texts(&self) -> (&str, &str) {
         match self {
             Self::Verdict { action, reason } => (action, reason),
             Self::Policy(name) => (POLICY, name),
+            Self::Level { watched, limit } => (watched, limit),
         }
     }
 
     /// As it was read from the file.
+    #[must_use]
     pub fn from_texts(kind: String, name: String) -> Self {
         if kind == POLICY {
             Self::Policy(name.into())
+        } else if kind.starts_with(LEVEL) {
+            let (watched, limit) = (kind.into(), name.into());
+            Self::Level { watched, limit }
         } else {
             Self::Verdict {
                 action: kind.into(),
@@ -57,7 +92,8 @@ impl Series {
 /// Adds what came to sums.
 pub fn add(sums: &mut Sums, more: &Sums) {
     for (series, count) in more {
-        let sum = sums.entry(series.clone()).or_default();
-        *sum = sum.plus(*count);
+        let sum = sums.entry(series.clone());
+        let sum = sum.and_modify(|sum| *sum = series.joined(*sum, *count));
+        sum.or_insert(*count);
     }
 }

@@ -114,6 +114,7 @@ impl Keeper {
         let next = Last::of(sample);
         if let Some(increment) = self.last.as_ref().and_then(|last| last.until(&next)) {
             self.rollup.add(&increment);
+            self.rollup.note(next.second, &sample.levels);
         }
         self.last = Some(next);
         for attack in &sample.attacks {
@@ -388,7 +389,7 @@ mod tests {
     /// `docs/dashboard.md` says how large the file becomes.
     #[test]
     fn a_full_file_is_as_large_as_it_is_said_to_be() {
-        for (series, most) in [(20, 6 << 20), (124, 30 << 20)] {
+        for (series, levels, most) in [(20, 0, 6 << 20), (124, 0, 30 << 20), (124, 64, 40 << 20)] {
             let directory = tempfile::tempdir().unwrap();
             let mut keeper = Keeper::new(directory.path());
             // A million packets a second of each.
@@ -398,7 +399,16 @@ mod tests {
                     bytes: 1_000_000_000 * seconds,
                 };
                 let all = (0..series).map(|it: u32| (Series::Policy(it.to_string().into()), count));
-                all.collect()
+                let left = Counter {
+                    packets: 1_000_000,
+                    bytes: 0,
+                };
+                let watched = |it: u32| Series::Level {
+                    watched: "left of node".into(),
+                    limit: it.to_string().into(),
+                };
+                let levels = (0..levels).map(|it| (watched(it), left));
+                all.chain(levels).collect()
             };
             let places = Tier::ALL.into_iter();
             let places =
@@ -429,8 +439,8 @@ mod tests {
                 keeper.flush();
             }
             let bytes = keeper.report().status.bytes;
-            eprintln!("{series} series: {bytes} bytes");
-            assert!(bytes <= most, "{series}: {bytes}");
+            eprintln!("{series} series, {levels} levels: {bytes} bytes");
+            assert!(bytes <= most, "{series}, {levels}: {bytes}");
         }
     }
 
@@ -510,6 +520,7 @@ mod tests {
             at: Timestamp::from_second(now() + second).unwrap(),
             since_boot: Duration::from_secs(since_boot),
             counters,
+            levels: Sums::new(),
             attacks: vec![],
             keep: Some(keep),
         }

@@ -302,7 +302,7 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
                 ban.prefix,
                 phrase::author(ban),
                 phrase::until(ban.until, now),
-                reason.as_deref().unwrap_or("nobody said why")
+                reason.as_deref().unwrap_or("no reason given")
             )
         }
         Entry::Policy {

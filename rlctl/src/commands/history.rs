@@ -1,7 +1,10 @@
-//! `rlctl history`: what packets came in the last days.
+//! `rlctl history`: what packets came in the last days, and what was left of limits that are watched.
 
 use jiff::{SignedDuration, Timestamp, Zoned};
-use ratelimit_core::api::{History, HistoryRequest, PastAttack, VerdictHistory};
+use ratelimit_core::{
+    api::{History, HistoryRequest, LevelHistory, PastAttack, VerdictHistory},
+    watched::Watched,
+};
 
 use super::stats::per_second;
 use crate::{
@@ -32,6 +35,10 @@ pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result
         step: u32::try_from(step).ok(),
     };
     let answer: Answer<History> = client.get(&client::with_query("/v1/history", &request))?;
+    if let Some(source) = arguments.source {
+        let text = levels(&answer.value, source, now)?;
+        return Ok(Report::new(answer, text));
+    }
     let text = text(&answer.value, now);
     if answer.value.observed_seconds.iter().all(|it| *it == 0) {
         return Ok(Report::new(answer, "").note("nothing was counted in that time"));
@@ -82,6 +89,31 @@ fn text(history: &History, now: &Zoned) -> String {
         return table.to_string();
     }
     format!("{table}\n\nattacks:\n{}", attacks.join("\n"))
+}
+
+/// What was left of each limit of a source, the oldest first.
+fn levels(history: &History, source: Watched, now: &Zoned) -> Result<String, Failure> {
+    let name = source.to_string();
+    let own = history.levels.iter().filter(|it| it.watched == name);
+    let tables: Vec<String> = own.map(|it| level(history, it, now)).collect();
+    if tables.is_empty() {
+        let error = format!("nothing is known of that time of limits of {name}");
+        let hint = format!(
+            "where `rlctl check` shows limits of it, write watch = [\"{name}\"] in [history], then `rlctl reload`: it is kept from then on"
+        );
+        return Err(Failure::refused(error).hint(hint));
+    }
+    Ok(tables.join("\n\n"))
+}
+
+fn level(history: &History, level: &LevelHistory, now: &Zoned) -> String {
+    let mut table = Table::new([left("FROM"), right("LEFT")]);
+    for (point, least) in level.left.iter().enumerate() {
+        let told = least.map(|least| level.limit.unit().amount(least));
+        let at = phrase::moment(begin(history, point), now);
+        table.row([at, told.unwrap_or_else(|| "-".into())]);
+    }
+    format!("{}, of {}:\n{table}", level.watched, level.limit)
 }
 
 fn begin(history: &History, point: usize) -> Timestamp {

@@ -115,6 +115,26 @@ keep = true
 }
 
 #[test]
+fn what_cannot_be_watched_is_refused() {
+    check_behind_minimal(
+        r#"[history]
+watch = ["192.0.2.1", "192.0.2.1"]
+"#,
+        r#"config.toml:9:23: `watch` names 192.0.2.1 twice
+9 | watch = ["192.0.2.1", "192.0.2.1"]
+  |                       ^^^^^^^^^^^ remove it"#,
+    );
+    check_behind_minimal(
+        r#"[history]
+watch = ["::1", "::2", "::3", "::4", "::5", "::6", "::7", "::8", "::9"]
+"#,
+        r#"config.toml:9:66: `watch` has more than 8 entries
+9 | watch = ["::1", "::2", "::3", "::4", "::5", "::6", "::7", "::8", "::9"]
+  |                                                                  ^^^^^ remove what you no longer look at"#,
+    );
+}
+
+#[test]
 fn a_top_level_key_behind_a_table_is_told_where_it_belongs() {
     check_behind_minimal(
         r#"observe = true

@@ -8,27 +8,25 @@ use std::{
 
 use jiff::Timestamp;
 use ratelimit_common::{
-    ClassSet, DropReason, Instant, PassReason, Policy, Verdict, charge::Refusal, lease::node_key,
-    source::LogKey,
+    ClassSet, DropReason, Instant, PassReason, Policy, Verdict, charge::Refusal, source::LogKey,
 };
 use ratelimit_core::{
     api::{
         Ban, Check, ClassVerdict, Covering, Entry, EntryCounter, LimitState, Limited, Listed,
         NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView, Unenforced, What,
-        WiderLimits,
     },
     intent::{BanRow, FOREVER, renewed},
     ip_family::IpFamily,
     limit::LimitSpec,
     lists::Action,
     origin::Origin,
-    policies::{DEFAULT, NODE, Named},
+    policies::{DEFAULT, Named},
     prefix::Prefix,
 };
 
 use super::{
     challenge, covering, drops,
-    limit_state::SourceState,
+    levels::{self, Shares},
     new_sources,
     preview::{self, Asked, Way},
     views,
@@ -36,14 +34,10 @@ use super::{
 use crate::{
     clock,
     control::{
-        feeds::{
-            cluster::{Membership, log_key},
-            detected::Sentence,
-        },
+        feeds::{cluster::Membership, detected::Sentence},
         rows::ban,
         state::State,
     },
-    datapath::DatapathError,
     links::Links,
 };
 
@@ -86,10 +80,7 @@ pub fn check(
     let now = clock::now();
     let source = views::source_of(state, address);
     let asked = asked.map_or(Asked::Classes(ClassSet::NONE), Asked::Packet);
-    let shares = Shares {
-        cluster,
-        leased: state.enforcer.leased_at(now)?,
-    };
+    let shares = Shares::at(state, cluster, now)?;
     let leased = &shares.leased;
     let (verdict, refusal) = preview(state, leased, way, asked, now);
     let matched = state.compiled.rules.longest_match(address);
@@ -106,7 +97,7 @@ pub fn check(
     let refusals = refusals?;
     let strikes = datapath.strikes(source.address())?;
     let limits = match named {
-        Some((_, named)) => limit_states(state, &shares, source, named, now)?,
+        Some((_, named)) => levels::limit_states(state, &shares, source, named, now)?,
         None => Vec::new(),
     };
     let strikes_view =
@@ -114,7 +105,7 @@ pub fn check(
     let is_conforming = verdict == Verdict::Pass(PassReason::Conforming);
     let needs_state =
         is_conforming && !limits.is_empty() && limits.iter().all(|limit| limit.used == 0);
-    let wider = wider(state, &shares, (source, way.to), now)?;
+    let wider = levels::wider(state, &shares, (source, way.to), now)?;
     let last_drops = covering::last_drops(state, source, interface);
     let is_enforced = match interface {
         Some(_) => unenforced.is_empty(),
@@ -323,7 +314,7 @@ fn refused_by<'a>(
     mut levels: impl Iterator<Item = &'a LimitState>,
 ) -> Option<RefusedBy> {
     let refusal = refusal?;
-    let destination = to.and_then(|to| destination_of(state, to));
+    let destination = to.and_then(|to| levels::destination_of(state, to));
     let (_, named) = match refusal.reason {
         DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
             destination.map(|(_, name, named)| (name, named))
@@ -406,145 +397,6 @@ fn deciding_rule(
         }
         Verdict::Drop(reason) | Verdict::Observe(reason) if reason.is_of_others() => None,
         _ => around.find(|prefix| state.intent.policy_name(*prefix).is_some()),
-    }
-}
-
-/// The limits that `source` shares with others.
-fn wider(
-    state: &State,
-    shares: &Shares<'_>,
-    (source, to): (Prefix, Option<IpAddr>),
-    now: Instant,
-) -> Result<Vec<WiderLimits>, DatapathError> {
-    let tables = state.enforcer.datapath().sources();
-    let mut wider = Vec::new();
-    for (_, _, named) in state
-        .compiled
-        .policies
-        .of_prefixes(IpFamily::of(source.address()))
-    {
-        let prefix = named.role.prefix_around(source.address());
-        let limits = match prefix {
-            Some(prefix) => limit_states(state, shares, prefix, named, now)?,
-            None => continue,
-        };
-        wider.push(WiderLimits {
-            prefix,
-            destination: None,
-            observe: named.policy.observe(),
-            limits,
-            refused_packets: None,
-        });
-    }
-    if let Some((prefix, _, named)) = to.and_then(|to| destination_of(state, to)) {
-        wider.extend(limits_of_destination(state, (source, prefix), named, now)?);
-    }
-    if let Some(node) = state.compiled.policies.get(NODE) {
-        // The node has no logs that a source would be asked for, and no further limits.
-        let record = tables.total(node.policy.slot())?;
-        let limits = node.parts().map(|part| {
-            let key = node_key(part.policy.scope());
-            let kept = SourceState {
-                tables: &*tables,
-                source: source.address(),
-                part,
-                record,
-                leased: shares.leased.get(&key),
-            };
-            Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
-        });
-        wider.push(WiderLimits {
-            prefix: None,
-            destination: None,
-            observe: node.policy.observe(),
-            limits: limits.collect::<Result<Vec<_>, _>>()?.concat(),
-            refused_packets: Some(views::refused_by_node(state)?),
-        });
-    }
-    Ok(wider)
-}
-
-/// The policy of packets that go to an address, with its prefix.
-fn destination_of(state: &State, to: IpAddr) -> Option<(Prefix, &str, &Named)> {
-    let (_, entry) = state.compiled.rules.longest_match(to)?;
-    let index = entry.destination()?;
-    let mut all = state.compiled.policies.of_destinations();
-    all.find(|(_, _, named)| named.index == index)
-}
-
-/// What a destination receives, and what a source sends there.
-fn limits_of_destination(
-    state: &State,
-    (source, destination): (Prefix, Prefix),
-    named: &Named,
-    now: Instant,
-) -> Result<Vec<WiderLimits>, DatapathError> {
-    let tables = state.enforcer.datapath().sources();
-    let parts = named.parts().enumerate();
-    let parts = parts.filter(|(_, part)| !part.limits.is_empty());
-    let reported = parts.map(|(index, part)| {
-        let is_total = index == 0;
-        let record = if is_total {
-            Some(tables.total(part.policy.slot())?)
-        } else {
-            tables.record(source.address(), part.policy, now)?
-        };
-        let kept = SourceState {
-            tables: &*tables,
-            source: source.address(),
-            part,
-            record: record.unwrap_or_default(),
-            leased: None,
-        };
-        Ok(WiderLimits {
-            prefix: (!is_total).then_some(source),
-            destination: Some(destination),
-            observe: part.policy.observe(),
-            limits: kept.limits(now)?,
-            refused_packets: None,
-        })
-    });
-    reported.collect()
-}
-
-fn limit_states(
-    state: &State,
-    shares: &Shares<'_>,
-    source: Prefix,
-    named: &Named,
-    now: Instant,
-) -> Result<Vec<LimitState>, DatapathError> {
-    let tables = state.enforcer.datapath().sources();
-    let limits = named.parts().map(|part| {
-        let record = tables.record(source.address(), part.policy, now)?;
-        let key = log_key(source.address(), part.policy.scope());
-        let kept = SourceState {
-            tables: &*tables,
-            source: source.address(),
-            part,
-            record: record.unwrap_or_default(),
-            leased: shares.leased.get(&key),
-        };
-        Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
-    });
-    Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
-}
-
-/// What this node has of limits that nodes share.
-struct Shares<'a> {
-    cluster: &'a Membership,
-    leased: HashMap<LogKey, Policy>,
-}
-
-impl Shares<'_> {
-    /// The limits of a policy with since when shares are what they are, and what the others have.
-    fn reported(&self, key: &LogKey, mut limits: Vec<LimitState>) -> Vec<LimitState> {
-        for (index, limit) in limits.iter_mut().enumerate() {
-            if let Some(share) = &mut limit.share {
-                (share.since, share.others) = self.cluster.share(key, index, share.here);
-            }
-        }
-        limits
     }
 }
 

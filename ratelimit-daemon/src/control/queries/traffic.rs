@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::views::counters;
+use super::{levels, views::counters};
 use crate::{
     clock,
     control::controller::Controller,
     datapath::DatapathError,
-    traffic_log::{Counters, Sample},
+    traffic_log::{Counters, Sample, Sums},
 };
 
 /// Policies whose packets are counted over time: of more, the first.
@@ -29,6 +29,10 @@ pub fn sample(controller: &Controller) -> Result<Sample, DatapathError> {
         counters: match keep {
             Some(_) => counted(controller)?,
             None => Counters::default(),
+        },
+        levels: match keep {
+            Some(_) => levels::watched(controller)?,
+            None => Sums::new(),
         },
         attacks: controller.attacks.views(),
         keep,

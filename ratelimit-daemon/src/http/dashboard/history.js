@@ -27,6 +27,17 @@ function lines(history, what) {
   return all.sort((a, b) => b.sum - a.sum).slice(0, LINES);
 }
 
+/** Of each limit that is watched, the part that was left, in percent. */
+function levels(history) {
+  return history.levels.slice(0, LINES).map((it) => {
+    const all = it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
+    const rates = it.left.map((left) => (left === null ? null : Math.min(100, 100 * left / all)));
+    const least = it.left.filter((left) => left !== null);
+    const told = least.length ? `at least ${number(Math.min(...least))}, now ${number(least.at(-1))}` : "not looked at";
+    return { name: `${it.watched}, left of ${limit(it.limit)}:`, rates, told };
+  });
+}
+
 /** The corners of a curve, in pieces: nothing is drawn where nobody looked. */
 function pieces(rates, height, top) {
   const found = [[]];
@@ -44,10 +55,13 @@ function pieces(rates, height, top) {
 
 function drawHistory() {
   const what = $("what").value;
-  const first = what === "packets" || what === "bytes" ? 0 : 1;
+  // Green and red are verdicts.
+  const first = { packets: 0, bytes: 0, reasons: 1 }[what] ?? 3;
   const observed = past.observed_seconds;
-  const shown = lines(past, what).map((it) => ({ ...it, rates: it.values.map((value, point) => (observed[point] ? value / observed[point] : null)) }));
-  const top = shown.reduce((most, it) => it.rates.reduce((a, b) => Math.max(a, b ?? 0), most), 1);
+  const rates = (values) => values.map((value, point) => (observed[point] ? value / observed[point] : null));
+  const isLevel = what === "levels";
+  const shown = isLevel ? levels(past) : lines(past, what).map((it) => ({ ...it, rates: rates(it.values), told: number(it.sum) }));
+  const top = isLevel ? 100 : shown.reduce((most, it) => it.rates.reduce((a, b) => Math.max(a, b ?? 0), most), 1);
   const svg = drawing(600, 140);
   for (const y of [10, 65, 120]) svg.append(shape("line", { x1: 0, x2: 600, y1: y, y2: y, class: "grid" }));
   shown.forEach((it, index) => {
@@ -56,10 +70,15 @@ function drawHistory() {
   const [from, to] = [Date.parse(past.from), Date.parse(past.to)];
   const time = (at) => make("time", { datetime: new Date(at).toISOString() }, new Date(at).toLocaleString([], { dateStyle: "short", timeStyle: "short" }));
   const axis = make("div", { class: "axis" }, time(from), time((from + to) / 2), time(to));
-  const key = make("div", { class: "key" }, ...shown.map((it, index) => make("span", { class: `s${(index + first) % 7}` }, `${it.name} ${number(it.sum)}`)));
-  const scale = make("span", { class: "scale" }, `${number(top)} a second at the upper line, a point each ${span(past.step_seconds)}`);
+  const key = make("div", { class: "key" }, ...shown.map((it, index) => make("span", { class: `s${(index + first) % 7}` }, `${it.name} ${it.told}`)));
+  const scale = make("span", { class: "scale" }, `${isLevel ? "100 % left" : `${number(top)} a second`} at the upper line, a point each ${span(past.step_seconds)}`);
   $("history").replaceChildren(scale, svg, axis, key, ...past.attacks.slice(-LINES).map((it) => pastAttack(it, from, to)));
   const seconds = observed.reduce((a, b) => a + b, 0);
+  if (isLevel) {
+    const none = past.levels.length ? "" : "Nothing was watched in that time: write watch = [\"ADDRESS\"] in [history]. ";
+    $("history-note").textContent = `${none}A quota is remembered from when on the configuration names its source; a point shows the least that was left in it.`;
+    return;
+  }
   $("history-note").textContent = seconds ? `Counted for ${span(seconds)}; the figures are sums.` : "Nothing was counted in that time.";
 }
 

@@ -169,7 +169,8 @@ function onTop({ at: time, sources }) {
     const rate = last === undefined ? null : Math.max(0, it.refused_packets - last) / ((at - refusedAt) / 1000);
     const choose = make("button", { type: "button" }, it.source);
     choose.addEventListener("click", () => follow(it.source.split("/")[0]));
-    const used = it.limit ? `${number(it.limit.used)}, room in ${span(it.limit.room_in_seconds)}` : "";
+    const wait = it.limit?.room_in_seconds > 0 ? `, room in ${span(Math.max(1, it.limit.room_in_seconds))}` : "";
+    const used = it.limit ? number(it.limit.used) + wait : "";
     return make("tr", {}, make("td", {}, choose), make("td", {}, it.policy), make("td", {}, it.limit ? limit(it.limit.limit) : "none"),
       make("td", {}, used), make("td", { class: "number" }, number(rate)), make("td", { class: "number" }, number(it.refused_packets)),
       make("td", {}, it.ban ? left(it.ban) : ""));

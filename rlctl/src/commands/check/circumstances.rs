@@ -62,7 +62,7 @@ impl<'a> Circumstances<'a> {
         vec![
             until,
             format!("{}: by {}, since {since}", self.done, self.author),
-            format!("why: {}", reason.as_deref().unwrap_or("nobody said")),
+            format!("why: {}", reason.as_deref().unwrap_or("no reason given")),
         ]
     }
 }
@@ -75,6 +75,6 @@ pub fn aside(entry: &Entry, now: &Zoned) -> String {
     let Circumstances { done, author, .. } = &entry;
     let until = phrase::until(entry.until, now);
     let reason = entry.reason.map(printable);
-    let reason = reason.as_deref().unwrap_or("nobody said why");
+    let reason = reason.as_deref().unwrap_or("no reason given");
     format!(", {done} by {author}, {until}: {reason}")
 }

@@ -73,7 +73,7 @@ counter: 1200 packets, 72000 bytes
 until: {until_reported} (10d 12h left)
 banned: by alice, since {since_reported}
 why: port scan
-beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: nobody said why
+beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: no reason given
 beneath: the policy `partner`, which is for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit: 50MB per 1s: nothing used
@@ -310,7 +310,7 @@ counter: 7 packets, 420 bytes
 until: {until_reported} (10d 12h left)
 allowed: by bob, since {since_reported}
 why: migration
-beneath: the policy `192.0.2.0/24`, which is for 192.0.2.0/24, limited by alice, forever: nobody said why
+beneath: the policy `192.0.2.0/24`, which is for 192.0.2.0/24, limited by alice, forever: no reason given
 refused: no refusal by its own limits on record"
     );
     let allowed = answers(&answer([true, false], "allowed"));
@@ -321,7 +321,7 @@ rule: the policy `192.0.2.0/24`, which is for 192.0.2.0/24
 counter: 70 packets, 4200 bytes, by all sources under `192.0.2.0/24`
 until: forever
 limited: by alice, since {since_reported}
-why: nobody said
+why: no reason given
 beneath: the allow list has 192.0.2.0/24, allowed by bob, until {until_reported}: migration
 refused: no refusal by its own limits on record"
     );

@@ -1,0 +1,273 @@
+//! How much of limits is used: of a source, of what it shares with others, and of what is watched over time.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use ratelimit_common::{Instant, Policy, layout::Counter, lease::node_key, source::LogKey};
+use ratelimit_core::{
+    api::{LimitState, WiderLimits},
+    ip_family::IpFamily,
+    policies::{DEFAULT, NODE, Named},
+    prefix::Prefix,
+    watched::Watched,
+};
+
+use super::{limit_state::SourceState, views};
+use crate::{
+    clock,
+    control::{
+        controller::Controller,
+        feeds::cluster::{Membership, log_key},
+        state::State,
+    },
+    datapath::DatapathError,
+    traffic_log::{Series, Sums},
+};
+
+/// The limits that are watched over time: of more, the first.
+const LEVELS_MAX: usize = 64;
+
+/// What is left of the limits that `[history] watch` names.
+///
+/// # Errors
+///
+/// When the kernel's tables cannot be read.
+pub(super) fn watched(controller: &Controller) -> Result<Sums, DatapathError> {
+    let state = &controller.state;
+    let watched = &state.intent.config.watched;
+    let mut sums = Sums::new();
+    if watched.is_empty() {
+        return Ok(sums);
+    }
+    let now = clock::now();
+    let shares = Shares::at(state, &controller.cluster, now)?;
+    for watched in watched {
+        for it in levels(state, &shares, *watched, now)? {
+            let here = it.share.map(|share| share.here);
+            let left = here.unwrap_or(it.limit.capacity()).saturating_sub(it.used);
+            let count = Counter {
+                packets: left,
+                bytes: 0,
+            };
+            if sums.len() < LEVELS_MAX
+                && let Some(series) = Series::of_level(*watched, &it.limit)
+            {
+                sums.insert(series, count);
+            }
+        }
+    }
+    Ok(sums)
+}
+
+/// The levels of the limits that are those of the node, of a source, of a prefix, or of a destination.
+fn levels(
+    state: &State,
+    shares: &Shares<'_>,
+    watched: Watched,
+    now: Instant,
+) -> Result<Vec<LimitState>, DatapathError> {
+    let Watched::Prefix(prefix) = watched else {
+        return Ok(limits_of_node(state, shares, now)?.unwrap_or_default());
+    };
+    let mut levels = Vec::new();
+    let source = views::source_of(state, prefix.address());
+    if source.covers(prefix) {
+        if let Some(named) = policy_of(state, source) {
+            levels.extend(limit_states(state, shares, source, named, now)?);
+        }
+    } else {
+        for (_, _, named) in state
+            .compiled
+            .policies
+            .of_prefixes(IpFamily::of(prefix.address()))
+        {
+            if named.role.prefix_around(prefix.address()) == Some(prefix) {
+                levels.extend(limit_states(state, shares, prefix, named, now)?);
+            }
+        }
+    }
+    for (destination, _, named) in state.compiled.policies.of_destinations() {
+        if destination == prefix {
+            let all = limits_of_destination(state, (source, prefix), named, now)?;
+            let of_all = all.into_iter().filter(|it| it.prefix.is_none());
+            levels.extend(of_all.flat_map(|it| it.limits));
+        }
+    }
+    Ok(levels)
+}
+
+/// The policy that judges a source.
+fn policy_of(state: &State, source: Prefix) -> Option<&Named> {
+    let matched = state.compiled.rules.longest_match(source.address());
+    let index = matched.and_then(|(_, entry)| entry.policy());
+    let named = index.and_then(|index| state.compiled.policies.at(index));
+    named.map_or_else(
+        || state.compiled.policies.get(DEFAULT),
+        |(_, named)| Some(named),
+    )
+}
+
+/// The limits that `source` shares with others.
+pub(super) fn wider(
+    state: &State,
+    shares: &Shares<'_>,
+    (source, to): (Prefix, Option<IpAddr>),
+    now: Instant,
+) -> Result<Vec<WiderLimits>, DatapathError> {
+    let mut wider = Vec::new();
+    for (_, _, named) in state
+        .compiled
+        .policies
+        .of_prefixes(IpFamily::of(source.address()))
+    {
+        let prefix = named.role.prefix_around(source.address());
+        let limits = match prefix {
+            Some(prefix) => limit_states(state, shares, prefix, named, now)?,
+            None => continue,
+        };
+        wider.push(WiderLimits {
+            prefix,
+            destination: None,
+            observe: named.policy.observe(),
+            limits,
+            refused_packets: None,
+        });
+    }
+    if let Some((prefix, _, named)) = to.and_then(|to| destination_of(state, to)) {
+        wider.extend(limits_of_destination(state, (source, prefix), named, now)?);
+    }
+    if let Some(limits) = limits_of_node(state, shares, now)? {
+        wider.push(WiderLimits {
+            prefix: None,
+            destination: None,
+            observe: state
+                .compiled
+                .policies
+                .get(NODE)
+                .is_some_and(|it| it.policy.observe()),
+            limits,
+            refused_packets: Some(views::refused_by_node(state)?),
+        });
+    }
+    Ok(wider)
+}
+
+/// The levels of the limits of the node, if it has some.
+fn limits_of_node(
+    state: &State,
+    shares: &Shares<'_>,
+    now: Instant,
+) -> Result<Option<Vec<LimitState>>, DatapathError> {
+    let Some(node) = state.compiled.policies.get(NODE) else {
+        return Ok(None);
+    };
+    let tables = state.enforcer.datapath().sources();
+    // The node has no logs that a source would be asked for, and no further limits.
+    let record = tables.total(node.policy.slot())?;
+    let limits = node.parts().map(|part| {
+        let key = node_key(part.policy.scope());
+        let kept = SourceState {
+            tables: &*tables,
+            source: Ipv4Addr::UNSPECIFIED.into(),
+            part,
+            record,
+            leased: shares.leased.get(&key),
+        };
+        Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
+    });
+    Ok(Some(limits.collect::<Result<Vec<_>, _>>()?.concat()))
+}
+
+/// The policy of packets that go to an address, with its prefix.
+pub(super) fn destination_of(state: &State, to: IpAddr) -> Option<(Prefix, &str, &Named)> {
+    let (_, entry) = state.compiled.rules.longest_match(to)?;
+    let index = entry.destination()?;
+    let mut all = state.compiled.policies.of_destinations();
+    all.find(|(_, _, named)| named.index == index)
+}
+
+/// What a destination receives, and what a source sends there.
+fn limits_of_destination(
+    state: &State,
+    (source, destination): (Prefix, Prefix),
+    named: &Named,
+    now: Instant,
+) -> Result<Vec<WiderLimits>, DatapathError> {
+    let tables = state.enforcer.datapath().sources();
+    let parts = named.parts().enumerate();
+    let parts = parts.filter(|(_, part)| !part.limits.is_empty());
+    let reported = parts.map(|(index, part)| {
+        let is_total = index == 0;
+        let record = if is_total {
+            Some(tables.total(part.policy.slot())?)
+        } else {
+            tables.record(source.address(), part.policy, now)?
+        };
+        let kept = SourceState {
+            tables: &*tables,
+            source: source.address(),
+            part,
+            record: record.unwrap_or_default(),
+            leased: None,
+        };
+        Ok(WiderLimits {
+            prefix: (!is_total).then_some(source),
+            destination: Some(destination),
+            observe: part.policy.observe(),
+            limits: kept.limits(now)?,
+            refused_packets: None,
+        })
+    });
+    reported.collect()
+}
+
+/// The levels of the limits of a policy for a source, or for a wider prefix.
+pub(super) fn limit_states(
+    state: &State,
+    shares: &Shares<'_>,
+    source: Prefix,
+    named: &Named,
+    now: Instant,
+) -> Result<Vec<LimitState>, DatapathError> {
+    let tables = state.enforcer.datapath().sources();
+    let limits = named.parts().map(|part| {
+        let record = tables.record(source.address(), part.policy, now)?;
+        let key = log_key(source.address(), part.policy.scope());
+        let kept = SourceState {
+            tables: &*tables,
+            source: source.address(),
+            part,
+            record: record.unwrap_or_default(),
+            leased: shares.leased.get(&key),
+        };
+        Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
+    });
+    Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+/// What this node has of limits that nodes share.
+pub(super) struct Shares<'a> {
+    cluster: &'a Membership,
+    /// The policies that hold in place of others.
+    pub leased: HashMap<LogKey, Policy>,
+}
+
+impl<'a> Shares<'a> {
+    /// Those of this moment.
+    pub fn at(state: &State, cluster: &'a Membership, now: Instant) -> Result<Self, DatapathError> {
+        let leased = state.enforcer.leased_at(now)?;
+        Ok(Self { cluster, leased })
+    }
+
+    /// The limits of a policy with since when shares are what they are, and what the others have.
+    fn reported(&self, key: &LogKey, mut limits: Vec<LimitState>) -> Vec<LimitState> {
+        for (index, limit) in limits.iter_mut().enumerate() {
+            if let Some(share) = &mut limit.share {
+                (share.since, share.others) = self.cluster.share(key, index, share.here);
+            }
+        }
+        limits
+    }
+}
