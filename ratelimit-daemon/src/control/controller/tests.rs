@@ -514,6 +514,7 @@ fn config() -> Config {
         },
         dashboard: false,
         history: None,
+        watched: vec![],
         metrics: None,
         crowdsec: None,
         cluster: None,
