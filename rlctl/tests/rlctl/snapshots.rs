@@ -162,7 +162,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
         ),
         (
             "history --since 30d",
-            json!({"from": SINCE, "to": "2026-03-02T16:32:07Z", "step_seconds": 3600, "observed_seconds": [1200, 0],
+            json!({"from": SINCE, "to": "2026-03-02T16:32:07Z", "step_seconds": 3600, "levels": [], "observed_seconds": [1200, 0],
             "verdicts": [{"action": "pass", "reason": "conforming", "packets": [120_000, 0], "bytes": [7_200_000, 0]},
                 {"action": "drop", "reason": "limited", "packets": [600, 0], "bytes": [36_000, 0]}],
             "policies": [{"policy": "default", "packets": [120_600, 0], "bytes": [7_236_000, 0]}],
