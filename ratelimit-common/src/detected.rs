@@ -117,6 +117,12 @@ pub struct Filter {
     words: [u64; WORDS],
 }
 
+impl Default for Filter {
+    fn default() -> Self {
+        Self::CLEAR
+    }
+}
+
 impl Filter {
     /// A filter of no source.
     pub const CLEAR: Self = Self { words: [0; WORDS] };

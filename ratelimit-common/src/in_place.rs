@@ -94,6 +94,10 @@ where
         state::charge_source(source, policy, arrival, self, self)
     }
 
+    fn charge_leased(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        layers::charge_leased(source, policy, arrival, self)
+    }
+
     fn check_layer(
         &self,
         layer: usize,

@@ -6,15 +6,20 @@
 //! passes; if one of those refuses it, that is its verdict.
 
 use crate::{
-    Address, Arrival, DropReason, Policy, Tables, aggregate::LEVELS_MAX, charge::Outcome, lease,
-    node::Node, placement::FamilyPlacement, state, tables::FamilyTables,
+    Address, Arrival, DropReason, Policy, Tables,
+    aggregate::LEVELS_MAX,
+    charge::Outcome,
+    lease::{self, Demanded},
+    node::Node,
+    placement::FamilyPlacement,
+    state,
+    tables::FamilyTables,
 };
 
 /// The index of no policy.
 pub const NO_DESTINATION: u32 = u32::MAX;
 
-const SOURCE: usize = 0;
-/// Behind the source come its further limits.
+/// Behind the source, at 0, come its further limits.
 const FURTHER: usize = 1;
 /// From here on the prefixes around it.
 const AROUND: usize = 2;
@@ -25,6 +30,61 @@ const NODE: usize = LAYERS;
 /// Of a destination: what each source may send there, and what it may receive.
 const TO_DESTINATION: usize = 0;
 const DESTINATION: usize = 1;
+
+/// Charges a packet of `source` that meets no limits but those of its policy, if it has one. Where the nodes of a cluster share them, a source
+/// that was never refused takes the way of all others.
+#[inline(always)]
+pub fn charge_source<A, T>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &T,
+) -> Outcome
+where
+    A: Address,
+    T: FamilyPlacement<A>,
+{
+    if !tables.settings().has_cluster() {
+        return tables.charge_source(source, policy, arrival);
+    }
+    if lease::may_be(source, policy, tables) {
+        return tables.charge_leased(source, policy, arrival);
+    }
+    let outcome = tables.charge_source(source, policy, arrival);
+    if let Some(policy) = policy
+        && policy.is_of_cluster()
+        && outcome.is_limited()
+    {
+        tables.count_demand(source, policy, arrival, Demanded::Refused);
+    }
+    outcome
+}
+
+/// Charges a packet of a source that may have a lease to what it is judged by, and counts it.
+#[inline(always)]
+pub fn charge_leased<A, T>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &T,
+) -> Outcome
+where
+    A: Address,
+    T: FamilyPlacement<A>,
+{
+    let Some(own) = policy else {
+        return Outcome::UNCOUNTED;
+    };
+    let leased = tables.policy(tables.leased(source, own, arrival.at));
+    let in_force = own.or_on_its_terms(leased);
+    // As in `charge_layer`, which has as much of the stack.
+    let outcome = state::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables);
+    if outcome.is_counted() {
+        let demanded = Demanded::of(outcome, leased.is_some());
+        tables.count_demand(source, own, arrival, demanded);
+    }
+    outcome
+}
 
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its
 /// destination is at the index `destination`, where there is one.
@@ -40,14 +100,8 @@ where
     A: Address,
     T: FamilyPlacement<A>,
 {
-    let settings = tables.settings();
-    if !settings.has_layers_of_all()
-        && destination == NO_DESTINATION
-        && !policy.is_some_and(Policy::is_of_cluster)
-    {
-        return tables.charge_layer(SOURCE, source, policy, arrival);
-    }
-    let node_policy = settings
+    let node_policy = tables
+        .settings()
         .node_policy()
         .and_then(|index| tables.policy(index));
     let has_further = policy.is_some_and(Policy::has_further);
@@ -88,7 +142,7 @@ where
         && policy.is_of_cluster()
         && outcome.is_refused()
     {
-        tables.count_refused(&layer.address, policy, arrival);
+        tables.count_demand(&layer.address, policy, arrival, Demanded::Refused);
     }
     layer.reported(outcome)
 }

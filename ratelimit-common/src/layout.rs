@@ -42,6 +42,9 @@ pub const SOURCES_DEFAULT: u32 = 1 << 18;
 /// Sources of each family whose strikes are counted.
 pub const STRIKES_MAX: u32 = 1 << 16;
 
+/// Filters of sources: of each family those of bans, and behind them those of [leases](crate::lease::filter_of).
+pub const FILTERS_MAX: u32 = 4;
+
 /// Sources of each family that are known as verified.
 pub const VERIFIED_MAX: u32 = 1 << 16;
 

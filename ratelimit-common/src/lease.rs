@@ -7,8 +7,9 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    Address, Arrival, Instant, Ipv6, Policy, SourceKey, Tables,
-    layout::{LEASED_MAX, POLICIES_MAX},
+    Address, Arrival, Family, Instant, Ipv6, Policy, SourceKey, Tables,
+    charge::outcome::Outcome,
+    layout::{FILTERS_MAX, LEASED_MAX, POLICIES_MAX},
     limit::LIMITS_MAX,
     source::LogKey,
     tables::FamilyTables,
@@ -35,6 +36,43 @@ pub struct Demand {
     pub admitted: [u64; LIMITS_MAX],
     /// What a limit of the policy refused.
     pub refused: [u64; LIMITS_MAX],
+}
+
+/// What came of what a packet asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Demanded {
+    /// It passed. That is counted of who was refused before.
+    Admitted,
+    /// It passed by a lease.
+    AdmittedByLease,
+    /// A limit refused it.
+    Refused,
+}
+
+impl Demanded {
+    /// Of a packet with this outcome, by a lease or not.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(outcome: Outcome, is_leased: bool) -> Self {
+        if outcome.is_refused() {
+            Self::Refused
+        } else if is_leased {
+            Self::AdmittedByLease
+        } else {
+            Self::Admitted
+        }
+    }
+
+    /// The one with this number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_number(number: u64) -> Self {
+        match number {
+            0 => Self::Admitted,
+            1 => Self::AdmittedByLease,
+            _ => Self::Refused,
+        }
+    }
 }
 
 /// The index of no policy.
@@ -69,11 +107,28 @@ impl Lease {
     }
 }
 
+/// The index of the [filter](crate::detected::Filter) of the sources and prefixes of a family that have leases, or demand that is counted.
+#[must_use]
+#[inline(always)]
+pub const fn filter_of(family: Family) -> u32 {
+    (family as u32).wrapping_add(FILTERS_MAX / 2)
+}
+
 /// The key of the node's own limits, which are those of no source.
 #[must_use]
 #[inline(always)]
 pub fn node_key(scope: u32) -> LogKey {
     LogKey::new(&SourceKey::new(Ipv6::new([0; 16]), scope))
+}
+
+/// Whether a source or prefix may have a lease of this policy, or may be counted.
+#[inline(always)]
+pub fn may_be<A: Address>(
+    address: &A,
+    policy: Option<&Policy>,
+    tables: &impl FamilyTables<A>,
+) -> bool {
+    policy.is_some_and(Policy::is_of_cluster) && tables.may_have_lease(address)
 }
 
 /// What a packet of `address` is judged by: what its lease names, where it has one of this policy, else the policy itself. One that is about to
@@ -91,9 +146,13 @@ where
     T: Tables + FamilyTables<A>,
 {
     match policy {
-        Some(policy) if policy.is_of_cluster() => {
-            let leased = tables.leased(address, policy, arrival, is_charged);
-            Some(policy.or_on_its_terms(tables.policy(leased)))
+        Some(own) if may_be(address, policy, tables) => {
+            let leased = tables.policy(tables.leased(address, own, arrival.at));
+            if is_charged {
+                let demanded = Demanded::of(Outcome::PASSED, leased.is_some());
+                tables.count_demand(address, own, arrival, demanded);
+            }
+            Some(own.or_on_its_terms(leased))
         }
         _ => policy,
     }

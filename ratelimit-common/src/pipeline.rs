@@ -133,7 +133,7 @@ where
     } else if settings.has_layers() || destination != NO_DESTINATION {
         layers::charge(&source, policy, destination, &arrival, tables)
     } else {
-        tables.charge_source(&source, policy, &arrival)
+        layers::charge_source(&source, policy, &arrival, tables)
     };
     let Some(refusal) = outcome.refusal() else {
         return Verdict::Pass(match outcome {

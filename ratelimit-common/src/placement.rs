@@ -52,6 +52,9 @@ pub trait FamilyPlacement<A: Address>: Tables + FamilyTables<A> {
     /// [`state::charge_source`](crate::state::charge_source).
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
 
+    /// [`layers::charge_leased`](crate::layers::charge_leased).
+    fn charge_leased(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+
     /// [`layers::check_layer`](crate::layers::check_layer).
     fn check_layer(
         &self,

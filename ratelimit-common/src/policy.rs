@@ -47,6 +47,7 @@ const OBSERVE: u8 = 1 << 0;
 const HAS_LOG: u8 = 1 << 1;
 const OF_PREFIXES: u8 = 1 << 2;
 const OF_DESTINATION: u8 = 1 << 3;
+const OF_CLUSTER: u8 = 1 << 4;
 
 impl Policy {
     /// A policy of `limits`; `None` when there are more than [`LIMITS_MAX`].
@@ -232,7 +233,16 @@ impl Policy {
     /// does not hold for it.
     #[must_use]
     pub const fn on_terms(self, terms: u64) -> Self {
-        Self { terms, ..self }
+        let flags = if terms == 0 {
+            self.flags & !OF_CLUSTER
+        } else {
+            self.flags | OF_CLUSTER
+        };
+        Self {
+            terms,
+            flags,
+            ..self
+        }
     }
 
     /// Its terms.
@@ -246,7 +256,7 @@ impl Policy {
     #[must_use]
     #[inline(always)]
     pub const fn is_of_cluster(&self) -> bool {
-        self.terms != 0
+        self.flags & OF_CLUSTER != 0
     }
 
     /// What is leased in place of this one, where it is on the same terms, else this one.

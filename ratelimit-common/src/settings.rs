@@ -247,14 +247,14 @@ impl Settings {
     #[must_use]
     #[inline(always)]
     pub const fn has_layers(self) -> bool {
-        self.has(AGGREGATES | FURTHER | NODE | CLUSTER)
+        self.has(AGGREGATES | FURTHER | NODE)
     }
 
-    /// The same, whichever policy its source has.
+    /// Whether the nodes of a cluster share limits of some policies.
     #[must_use]
     #[inline(always)]
-    pub const fn has_layers_of_all(self) -> bool {
-        self.has(AGGREGATES | FURTHER | NODE)
+    pub const fn has_cluster(self) -> bool {
+        self.has(CLUSTER)
     }
 
     /// Whether destinations may have limits.

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Address, Family, limit::LIMITS_MAX};
+use crate::{Address, Family, Ipv4, Ipv6, limit::LIMITS_MAX};
 
 /// The key of a source's state: its address, cut to the configured prefix, in the scope of one policy.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -93,6 +93,17 @@ impl LogKey {
         self.address
     }
 
+    /// The family of its source, and the [bit](Address::filter_bit) that stands for it in filters.
+    #[must_use]
+    pub fn filter_bit(&self) -> (Family, u32) {
+        let [.., a, b, c, d] = self.address;
+        if self.is_ipv4() {
+            (Family::Ipv4, Ipv4::new([a, b, c, d]).filter_bit())
+        } else {
+            (Family::Ipv6, Ipv6::new(self.address).filter_bit())
+        }
+    }
+
     /// Whether it is that of an IPv4 source.
     #[must_use]
     pub const fn is_ipv4(&self) -> bool {
@@ -127,7 +138,15 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ipv4, Ipv6};
+
+    #[test]
+    fn a_key_has_the_filter_bit_of_its_address() {
+        let (ipv4, ipv6) = (Ipv4::new([192, 0, 2, 1]), Ipv6::new([7; 16]));
+        let bit = LogKey::new(&SourceKey::new(ipv4, 7)).filter_bit();
+        assert_eq!(bit, (Family::Ipv4, ipv4.filter_bit()));
+        let bit = LogKey::new(&SourceKey::new(ipv6, 7)).filter_bit();
+        assert_eq!(bit, (Family::Ipv6, ipv6.filter_bit()));
+    }
 
     #[test]
     fn an_ipv4_source_has_no_log_of_an_ipv6_source() {

@@ -8,7 +8,7 @@ use crate::{
     charge::outcome::Refusal,
     class::{ClassSet, Property},
     detected::Detection,
-    lease,
+    lease::{self, Demanded},
     list::Listed,
     node::Node,
     parse::LinkLayer,
@@ -72,16 +72,21 @@ pub trait FamilyTables<A: Address> {
     /// What the list entry of the longest prefix that matches `address` says at `now`.
     fn listed(&self, address: A, now: Instant) -> Listed;
 
-    /// The index of the policy that a source, or a prefix around it, has leased in place of a policy; [`lease::NONE`] where it has no lease. What a
-    /// packet asks that is about to be charged is counted.
+    /// Whether a source, or a prefix around it, may have leases, or may be counted by [`count_demand`](Self::count_demand). It is where it does.
     #[inline(always)]
-    fn leased(&self, _: &A, _: &Policy, _: &Arrival, _is_charged: bool) -> u32 {
+    fn may_have_lease(&self, _: &A) -> bool {
+        false
+    }
+
+    /// The index of the policy that a source, or a prefix around it, has leased in place of a policy; [`lease::NONE`] where it has no lease.
+    #[inline(always)]
+    fn leased(&self, _: &A, _: &Policy, _: Instant) -> u32 {
         lease::NONE
     }
 
-    /// Counts what a packet asked of the limits of a policy that nodes share, and that refused it.
+    /// Counts what a packet asked of the limits of a policy that nodes share, and what came of it.
     #[inline(always)]
-    fn count_refused(&self, _: &A, _: &Policy, _: &Arrival) {}
+    fn count_demand(&self, _: &A, _: &Policy, _: &Arrival, _: Demanded) {}
 
     /// The ban that a policy made of `source`, if it did; it may have ended.
     fn detected(&self, source: &A) -> Option<Detected>;

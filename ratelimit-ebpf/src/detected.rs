@@ -10,16 +10,14 @@ use ratelimit_common::{
 
 use crate::{
     atomic, interruption,
-    maps::{
-        BanWords, DETECTED_FILTER, DETECTION_LIMIT, DETECTION_RING, DETECTIONS, EVENTS, FamilyMaps,
-    },
+    maps::{BanWords, DETECTION_LIMIT, DETECTION_RING, DETECTIONS, EVENTS, FILTERS, FamilyMaps},
     subprograms,
 };
 
 /// The ban of a source. The filter keeps all others from being looked for.
 #[inline(always)]
 pub fn find<A: FamilyMaps>(source: &A) -> Option<Detected> {
-    let filter = DETECTED_FILTER.get(A::FAMILY as u32)?;
+    let filter = FILTERS.get(A::FAMILY as u32)?;
     if !filter.contains(source.filter_bit()) {
         return None;
     }
@@ -37,7 +35,9 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
         return false;
     }
     // The ban comes before its bit: user space, which clears bits, looks for bans after it has done so.
-    set_bit(A::FAMILY as u32, source.filter_bit());
+    if let Some(filter) = FILTERS.get_ptr_mut(A::FAMILY as u32) {
+        set_bit(filter, source.filter_bit());
+    }
     report(source, ban, interface);
     true
 }
@@ -96,17 +96,16 @@ pub fn count(detection: Detection) {
     }
 }
 
+/// Sets a bit of a filter, a live map value.
 #[inline(always)]
-fn set_bit(family: u32, bit: u32) {
-    if let Some(filter) = DETECTED_FILTER.get_ptr_mut(family) {
-        // SAFETY: the index is below the number of words, which are aligned, and live until the program ends.
-        unsafe {
-            atomic::or(
-                filter.cast::<u64>().add(Filter::index(bit)),
-                Filter::mask(bit),
-            )
-        };
-    }
+pub fn set_bit(filter: *mut Filter, bit: u32) {
+    // SAFETY: the index is below the number of words, which are aligned, and live until the program ends.
+    unsafe {
+        atomic::or(
+            filter.cast::<u64>().add(Filter::index(bit)),
+            Filter::mask(bit),
+        )
+    };
 }
 
 #[inline(always)]

@@ -2,28 +2,39 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
-    Arrival, Policy,
-    lease::{self, Demand, Lease},
+    Address as _, Arrival, Instant, Policy,
+    lease::{self, Demand, Demanded, Lease},
     limit::LIMITS_MAX,
     source::LogKey,
 };
 
 use crate::{
-    atomic,
-    maps::{DEMANDS, LEASES, NO_DEMAND},
+    atomic, detected,
+    maps::{DEMANDS, FILTERS, FamilyMaps, LEASES, NO_DEMAND},
 };
 
-/// The index of the policy that a key has leased. What a packet asks that is about to be charged is counted.
+/// Whether a source, or a prefix around it, may have leases, or demand that is counted. The filter keeps all others from being looked for.
 #[inline(always)]
-pub fn leased(key: &LogKey, policy: &Policy, arrival: &Arrival, is_charged: bool) -> u32 {
-    let leased = find(key).map_or(lease::NONE, |lease| lease.at(arrival.at));
-    if is_charged {
-        let demand = DEMANDS.get_ptr_mut(key);
-        if let Some(demand) = demand.or_else(|| (leased != lease::NONE).then(|| make(key))?) {
-            count(demand, policy, arrival, false);
-        }
+pub fn may_be<A: FamilyMaps>(source: &A) -> bool {
+    FILTERS
+        .get(lease::filter_of(A::FAMILY))
+        .is_some_and(|filter| filter.contains(source.filter_bit()))
+}
+
+/// Has a source looked for from now on, until user space clears its bit.
+#[inline(always)]
+pub fn mark<A: FamilyMaps>(source: &A) {
+    if !may_be(source)
+        && let Some(filter) = FILTERS.get_ptr_mut(lease::filter_of(A::FAMILY))
+    {
+        detected::set_bit(filter, source.filter_bit());
     }
-    leased
+}
+
+/// The index of the policy that a key has leased.
+#[inline(always)]
+pub fn leased(key: &LogKey, at: Instant) -> u32 {
+    find(key).map_or(lease::NONE, |lease| lease.at(at))
 }
 
 #[inline(always)]
@@ -33,12 +44,12 @@ fn find(key: &LogKey) -> Option<&'static Lease> {
     unsafe { LEASES.get(key) }
 }
 
-/// Counts what a packet asked that a policy refused. Only who is refused, or has a lease, is counted: so forged sources do not churn what is
-/// counted.
+/// Counts what a packet asked. Only who is refused, or has a lease, is counted: so forged sources do not churn what is counted.
 #[inline(always)]
-pub fn count_refused(key: &LogKey, policy: &Policy, arrival: &Arrival) {
-    if let Some(demand) = DEMANDS.get_ptr_mut(key).or_else(|| make(key)) {
-        count(demand, policy, arrival, true);
+pub fn count(key: &LogKey, policy: &Policy, arrival: &Arrival, demanded: Demanded) {
+    let demand = DEMANDS.get_ptr_mut(key);
+    if let Some(demand) = demand.or_else(|| (demanded != Demanded::Admitted).then(|| make(key))?) {
+        add(demand, policy, arrival, demanded == Demanded::Refused);
     }
 }
 
@@ -50,7 +61,7 @@ fn make(key: &LogKey) -> Option<*mut Demand> {
 }
 
 #[inline(always)]
-fn count(demand: *mut Demand, policy: &Policy, arrival: &Arrival, is_refused: bool) {
+fn add(demand: *mut Demand, policy: &Policy, arrival: &Arrival, is_refused: bool) {
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
             break;

@@ -22,9 +22,10 @@ use ratelimit_common::{
     event::Sampler,
     generation::ByGeneration,
     layout::{
-        CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, FRONT_COPIED,
-        INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, POLICIES_MAX, SAMPLES_BYTES,
-        SHARED_MAX, SLOTS_MAX, SOURCES_DEFAULT, STRIKES_MAX, TOTALS_MAX, VERIFIED_MAX,
+        CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, FILTERS_MAX,
+        FRONT_COPIED, INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, POLICIES_MAX,
+        SAMPLES_BYTES, SHARED_MAX, SLOTS_MAX, SOURCES_DEFAULT, STRIKES_MAX, TOTALS_MAX,
+        VERIFIED_MAX,
     },
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
@@ -194,9 +195,10 @@ static DETECTED_V4: DetectedBySource<Ipv4> = HashMap::new();
 #[btf_map]
 static DETECTED_V6: DetectedBySource<Ipv6> = HashMap::new();
 
-/// Index of a family → the bits that say where such bans may be.
+/// Index of a family → the bits that say where such bans may be. Behind both families: where leases and demands may be. A program has 64 maps
+/// at most.
 #[btf_map]
-pub static DETECTED_FILTER: Array<Filter, 2> = Array::new();
+pub static FILTERS: Array<Filter, { FILTERS_MAX as usize }> = Array::new();
 
 /// Index 0 → how many bans detection may make in a minute.
 #[btf_map]

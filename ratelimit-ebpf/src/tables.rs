@@ -14,6 +14,7 @@ use ratelimit_common::{
     detected::Detection,
     detection,
     layout::{Counter, counter_index},
+    lease::Demanded,
     list::Listed,
     parse::{LinkLayer, ipv6::Walk, transport::UpperLayer},
     placement::{FamilyPlacement, Placement},
@@ -27,7 +28,7 @@ use crate::{
     compact::{self, SlotStore},
     detected, events,
     family::FamilyCode,
-    interface, interruption, lists,
+    interface, interruption, leases, lists,
     maps::{AGGREGATES, EXCLUDED_CLASSES, PASS_ALL_UNTIL, POLICIES, SETTINGS, VERDICTS},
     records::Records,
     refused,
@@ -169,13 +170,18 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn leased(&self, source: &A, policy: &Policy, arrival: &Arrival, is_charged: bool) -> u32 {
-        subprograms::leased(source, policy, arrival, is_charged)
+    fn may_have_lease(&self, source: &A) -> bool {
+        leases::may_be(source)
     }
 
     #[inline(always)]
-    fn count_refused(&self, source: &A, policy: &Policy, arrival: &Arrival) {
-        subprograms::count_refused(source, policy, arrival);
+    fn leased(&self, source: &A, policy: &Policy, at: Instant) -> u32 {
+        subprograms::leased(source, policy, at)
+    }
+
+    #[inline(always)]
+    fn count_demand(&self, source: &A, policy: &Policy, arrival: &Arrival, demanded: Demanded) {
+        subprograms::count_demand(source, policy, arrival, demanded);
     }
 
     #[inline(always)]
@@ -276,6 +282,11 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
             state::charge_source(source, policy, arrival, &Records, self)
         };
         subprograms::forgotten(outcome, arrival.at)
+    }
+
+    #[inline(always)]
+    fn charge_leased(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_leased(source, policy, arrival)
     }
 
     #[inline(always)]

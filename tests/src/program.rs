@@ -286,7 +286,7 @@ impl Program {
             entry_counters: take_map(&mut ebpf, "ENTRY_COUNTERS")?.try_into()?,
             inserted: take_map(&mut ebpf, "INSERTED")?.try_into()?,
             samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
-            filter: take_map(&mut ebpf, "DETECTED_FILTER")?.try_into()?,
+            filter: take_map(&mut ebpf, "FILTERS")?.try_into()?,
             detection_limit: take_map(&mut ebpf, "DETECTION_LIMIT")?.try_into()?,
             detection_rings: mapped(&take_map(&mut ebpf, "DETECTION_RING")?, SLOTS * 2)?,
             tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,

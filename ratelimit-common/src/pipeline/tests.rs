@@ -16,6 +16,7 @@ use crate::{
     charge::Words,
     class::Property,
     detected::Detection,
+    lease::{self, Demanded},
     limit::LIMITS_MAX,
     list::Listed,
     list::Slots,
@@ -444,6 +445,32 @@ const ARRIVAL: Arrival = Arrival {
 const LATER: Instant = Instant::from_nanos(5_000_000_001);
 
 /// Sends packets of one source; each must get its verdict, and be counted once under it.
+#[test]
+fn a_source_with_a_limit_that_nodes_share_is_counted_from_its_first_refusal_on() {
+    let fake = Fake::new(2, false).shared(7, None);
+    check(&fake, &[CONFORMING, CONFORMING, LIMITED, LIMITED]);
+    assert_eq!(*fake.demands.borrow(), [Demanded::Refused; 2]);
+    let observed = Verdict::Observe(DropReason::Limited);
+    let fake = Fake::new(1, true).shared(7, None);
+    check(&fake, &[CONFORMING, observed]);
+    assert_eq!(*fake.demands.borrow(), [Demanded::Refused]);
+    let fake = Fake::new(1, false);
+    check(&fake, &[CONFORMING, LIMITED]);
+    assert_eq!(*fake.demands.borrow(), [], "of a limit that nobody shares");
+}
+
+#[test]
+fn a_source_is_judged_by_what_it_has_leased_on_the_terms_of_its_policy() {
+    use Demanded::{AdmittedByLease, Refused};
+    let lease = |terms| Some(Fake::new(3, false).policy.on_terms(terms));
+    let fake = Fake::new(1, false).shared(7, lease(7));
+    check(&fake, &[CONFORMING, CONFORMING, CONFORMING, LIMITED]);
+    let counted = [AdmittedByLease, AdmittedByLease, AdmittedByLease, Refused];
+    assert_eq!(*fake.demands.borrow(), counted);
+    let fake = Fake::new(1, false).shared(7, lease(8));
+    check(&fake, &[CONFORMING, LIMITED]);
+}
+
 fn frame() -> Vec<u8> {
     let ipv4 = [&[0x45; 12][..], &[192, 0, 2, 1], &[0; 4]].concat();
     [&[0; 12][..], &[0x08, 0], &ipv4].concat()
@@ -493,6 +520,11 @@ struct Fake {
     samples: RefCell<Vec<DropReason>>,
     counted: RefCell<Vec<(Family, Verdict, u32)>>,
     entry_counters: RefCell<Vec<(u16, u32)>>,
+    /// What its source has leased.
+    leased: Option<Policy>,
+    /// Whether its source is looked for among leases.
+    may_have_lease: Cell<bool>,
+    demands: RefCell<Vec<Demanded>>,
 }
 
 impl Fake {
@@ -518,6 +550,20 @@ impl Fake {
             samples: RefCell::default(),
             counted: RefCell::new(vec![]),
             entry_counters: RefCell::new(vec![]),
+            leased: None,
+            may_have_lease: Cell::default(),
+            demands: RefCell::default(),
+        }
+    }
+
+    /// One whose limits nodes share on these terms, and what its source has leased.
+    fn shared(self, terms: u64, leased: Option<Policy>) -> Self {
+        Self {
+            settings: self.settings.with_cluster(),
+            policy: self.policy.on_terms(terms),
+            leased,
+            may_have_lease: Cell::new(leased.is_some()),
+            ..self
         }
     }
 
@@ -560,7 +606,11 @@ impl Tables for Fake {
     }
 
     fn policy(&self, index: u32) -> Option<&Policy> {
-        (index == 0).then_some(&self.policy)
+        match index {
+            0 => Some(&self.policy),
+            1 => self.leased.as_ref(),
+            _ => None,
+        }
     }
 
     type Node<'a> = Absent;
@@ -613,6 +663,20 @@ impl FamilyTables<Ipv4> for Fake {
 
     fn listed(&self, _: Ipv4, now: Instant) -> Listed {
         self.entry.map(|entry| entry.at(now)).unwrap_or_default()
+    }
+
+    fn may_have_lease(&self, _: &Ipv4) -> bool {
+        self.may_have_lease.get()
+    }
+
+    fn leased(&self, _: &Ipv4, policy: &Policy, now: Instant) -> u32 {
+        assert_eq!((policy, now), (&self.policy, NOW));
+        self.leased.map_or(lease::NONE, |_| 1)
+    }
+
+    fn count_demand(&self, _: &Ipv4, _: &Policy, _: &Arrival, demanded: Demanded) {
+        self.demands.borrow_mut().push(demanded);
+        self.may_have_lease.set(true);
     }
 
     fn detected(&self, source: &Ipv4) -> Option<Detected> {

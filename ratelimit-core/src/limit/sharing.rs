@@ -1,5 +1,7 @@
 //! Which limits nodes can share.
 
+use std::time::Duration;
+
 use super::{Algorithm, LimitSpec};
 use crate::diagnostic::Problem;
 
@@ -7,11 +9,18 @@ use crate::diagnostic::Problem;
 #[must_use]
 pub fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
     limit.division()?;
-    if matches!(limit.algorithm(), Algorithm::TokenBucket { .. }) {
+    if let Algorithm::TokenBucket { burst } = limit.algorithm() {
         let message =
             "nodes do not share a token-bucket: what is missing in it depends on one rate";
-        let hint = "write algorithm = \"sliding-window\", which needs no burst, or remove `scope`";
-        return Some(Problem::new(message, hint));
+        let instead = in_place_of_bucket(limit, burst);
+        let instead = instead.map_or_else(
+            || "write algorithm = \"sliding-window\"".to_owned(),
+            |instead| format!("as much at once and in the long run is {instead}: write that"),
+        );
+        return Some(Problem::new(
+            message,
+            format!("{instead}, or remove `scope`"),
+        ));
     }
     if nodes == 0 {
         let message = "[cluster] has no `nodes`, and nodes share limits";
@@ -28,4 +37,12 @@ pub fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
         );
         Problem::new(message, hint)
     })
+}
+
+/// A sliding window of the burst and the rate of a bucket; `None` where it cannot be had.
+fn in_place_of_bucket(bucket: &LimitSpec, burst: u64) -> Option<LimitSpec> {
+    let nanos = bucket.window().as_nanos().checked_mul(burst.into())?;
+    let nanos = nanos.checked_div(bucket.amount().into())?;
+    let window = Duration::from_nanos(u64::try_from(nanos).ok()?);
+    LimitSpec::new(burst, bucket.unit(), window, Algorithm::SlidingWindow).ok()
 }

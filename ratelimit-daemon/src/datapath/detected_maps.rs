@@ -18,7 +18,7 @@ use ratelimit_common::{
     BanBudgets, Detected, Instant, Ipv4, Ipv6, Standing,
     ban_budget::SLOTS,
     detected::{Filter, Tally},
-    layout::DETECTED_MAX,
+    layout::{DETECTED_MAX, FILTERS_MAX},
 };
 use ratelimit_core::{atomic_ring::AtomicRing, ip_family::IpAddress};
 
@@ -51,7 +51,7 @@ impl DetectedMaps {
         Ok(Self {
             v4: Bans::new(maps, V4)?,
             v6: Bans::new(maps, V6)?,
-            filter: maps.open("DETECTED_FILTER")?,
+            filter: maps.open("FILTERS")?,
             limit: maps.open("DETECTION_LIMIT")?,
             ring: maps.descriptor(RING)?,
             tally: maps.open("DETECTIONS")?,
@@ -193,7 +193,7 @@ fn clear_bits<A: IpAddress + Pod>(
     let mut written = bans.filter()?;
     loop {
         let answer = filters.set(family, written, 0);
-        answer.map_err(failed("writing", "DETECTED_FILTER", 2))?;
+        answer.map_err(failed("writing", "FILTERS", FILTERS_MAX))?;
         let there = bans.filter()?;
         if written.covers(&there) {
             return Ok(());

@@ -17,7 +17,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     challenge,
     compact::Region,
-    detected::Tally,
+    detected::{Filter, Tally},
     event::Sampler,
     generation::ByGeneration,
     layout::{
@@ -380,6 +380,10 @@ impl PolicyTables for Kernel {
     fn pass_all_until(&self) -> Result<Instant, DatapathError> {
         let answer = self.pass_all_until.get(&0, 0).map(Instant::from_nanos);
         answer.map_err(failed("reading", "PASS_ALL_UNTIL", 1))
+    }
+
+    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
+        self.leases.set_filters(filters)
     }
 
     fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {

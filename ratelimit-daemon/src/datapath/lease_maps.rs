@@ -2,18 +2,28 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use aya::maps::{Array, MapData};
 use ratelimit_common::{
-    lease::{Demand, Lease},
+    Family,
+    detected::Filter,
+    layout::FILTERS_MAX,
+    lease::{Demand, Lease, filter_of},
     source::LogKey,
 };
 
-use super::{DatapathError, batch, family_maps::unreadable, maps::Maps};
+use super::{
+    DatapathError, batch,
+    family_maps::{failed, unreadable},
+    maps::Maps,
+};
 
 const LEASES: &str = "LEASES";
 const DEMANDS: &str = "DEMANDS";
+const FILTERS: &str = "FILTERS";
 
-/// Both maps.
+/// Both maps, and the filter in front of them.
 pub(super) struct LeaseMaps {
+    filters: Array<MapData, Filter>,
     leases: OwnedFd,
     demands: OwnedFd,
 }
@@ -21,9 +31,18 @@ pub(super) struct LeaseMaps {
 impl LeaseMaps {
     pub fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
+            filters: maps.open(FILTERS)?,
             leases: maps.descriptor(LEASES)?,
             demands: maps.descriptor(DEMANDS)?,
         })
+    }
+
+    pub fn set_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
+        for (family, filter) in [Family::Ipv4, Family::Ipv6].into_iter().zip(filters) {
+            let answer = self.filters.set(filter_of(family), filter, 0);
+            answer.map_err(failed("writing", FILTERS, FILTERS_MAX))?;
+        }
+        Ok(())
     }
 
     pub fn set(&self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {

@@ -19,7 +19,7 @@ use ratelimit_common::{
     ban_budget::SLOTS,
     challenge,
     compact::Region,
-    detected::{Detection, Tally},
+    detected::{Detection, Filter, Tally},
     generation::ByGeneration,
     layout::Counter,
     lease::{Demand, Lease},
@@ -97,6 +97,8 @@ pub struct Memory {
     pub challenge_taken: challenge::Taken,
     /// Until when sources are verified.
     pub verified: BTreeMap<IpAddr, Instant>,
+    /// Which keys are looked for among leases, by family.
+    pub leased_filters: [Filter; 2],
     /// What keys have leased.
     pub leases: HashMap<LogKey, Lease>,
     /// What packets asked of limits that nodes share.
@@ -384,6 +386,11 @@ impl PolicyTables for Shared {
         let memory = self.memory();
         let policies = memory.policies.range(indices);
         Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
+    }
+
+    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
+        self.memory().leased_filters = *filters;
+        Ok(())
     }
 
     fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {

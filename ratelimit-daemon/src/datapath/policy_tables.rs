@@ -7,6 +7,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     challenge,
     compact::Region,
+    detected::Filter,
     generation::ByGeneration,
     layout::POLICIES_MAX,
     lease::{Demand, Lease},
@@ -82,6 +83,9 @@ pub trait PolicyTables {
 
     /// That end.
     fn pass_all_until(&self) -> Result<Instant, DatapathError>;
+
+    /// Sets which keys the program looks for among leases and demands, by family. It adds those that limits refuse.
+    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError>;
 
     /// Puts leases in place of those of the same keys.
     fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError>;

@@ -20,6 +20,7 @@ pub trait Subprograms: FamilyMaps {
     const CHALLENGE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64;
     const CHARGE_DESTINATION: OfSource<Self>;
     const CHARGE_LAYER: OfLayer<Self>;
+    const CHARGE_LEASED: OfSource<Self>;
     const CHARGE_LOG: OfLog<Self>;
     const CHARGE_NEW: OfSource<Self>;
     const CHARGE_RECORD: OfSource<Self>;
@@ -30,12 +31,12 @@ pub trait Subprograms: FamilyMaps {
     const CHECK_RECORD: OfSource<Self>;
     const CHECK_SLOTS: OfSource<Self>;
     const COUNT_STRIKE: OfSource<Self>;
-    const COUNT_REFUSED: extern "C" fn(*const Self, *const Policy, u64) -> u64;
+    const COUNT_DEMAND: OfSource<Self>;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64;
     const FIND_DESTINATION: extern "C" fn(*mut xdp_md, u64, u64) -> u64;
     const FIND_SOCKET: extern "C" fn(*mut xdp_md, u64) -> u64;
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64;
-    const LEASED: extern "C" fn(*const Self, *const Policy, u64, u64, u64) -> u64;
+    const LEASED: extern "C" fn(*const Self, u64, u64) -> u64;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64;
     const SAMPLE: extern "C" fn(*const Self, u64, u64, u64) -> u64;
 }
@@ -45,6 +46,7 @@ impl Subprograms for Ipv4 {
         challenge::challenge_source_v4;
     const CHARGE_DESTINATION: OfSource<Self> = destinations::charge_destination_v4;
     const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v4;
+    const CHARGE_LEASED: OfSource<Self> = leases::charge_leased_limits_v4;
     const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v4;
     const CHARGE_NEW: OfSource<Self> = limits::charge_new_source_v4;
     const CHARGE_RECORD: OfSource<Self> = limits::charge_limits_v4;
@@ -56,10 +58,8 @@ impl Subprograms for Ipv4 {
     const CHECK_RECORD: OfSource<Self> = limits::check_limits_v4;
     const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v4;
     const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v4;
-    const COUNT_REFUSED: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
-        leases::count_refused_v4;
-    const LEASED: extern "C" fn(*const Self, *const Policy, u64, u64, u64) -> u64 =
-        leases::leased_by_source_v4;
+    const COUNT_DEMAND: OfSource<Self> = leases::count_demand_v4;
+    const LEASED: extern "C" fn(*const Self, u64, u64) -> u64 = leases::leased_by_source_v4;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v4;
     const FIND_DESTINATION: extern "C" fn(*mut xdp_md, u64, u64) -> u64 =
@@ -77,6 +77,7 @@ impl Subprograms for Ipv6 {
         challenge::challenge_source_v6;
     const CHARGE_DESTINATION: OfSource<Self> = destinations::charge_destination_v6;
     const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v6;
+    const CHARGE_LEASED: OfSource<Self> = leases::charge_leased_limits_v6;
     const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v6;
     const CHARGE_NEW: OfSource<Self> = limits::charge_new_source_v6;
     const CHARGE_RECORD: OfSource<Self> = limits::charge_limits_v6;
@@ -88,10 +89,8 @@ impl Subprograms for Ipv6 {
     const CHECK_RECORD: OfSource<Self> = limits::check_limits_v6;
     const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v6;
     const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v6;
-    const COUNT_REFUSED: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
-        leases::count_refused_v6;
-    const LEASED: extern "C" fn(*const Self, *const Policy, u64, u64, u64) -> u64 =
-        leases::leased_by_source_v6;
+    const COUNT_DEMAND: OfSource<Self> = leases::count_demand_v6;
+    const LEASED: extern "C" fn(*const Self, u64, u64) -> u64 = leases::leased_by_source_v6;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v6;
     const FIND_DESTINATION: extern "C" fn(*mut xdp_md, u64, u64) -> u64 =

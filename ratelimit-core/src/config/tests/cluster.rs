@@ -179,11 +179,13 @@ fn a_limit_that_nodes_cannot_share_is_refused() {
     check_behind_minimal(
         &format!(
             "{}{CLUSTER}nodes = 3\n",
-            policy("packets = 9, per = \"1s\", scope = \"cluster\", algorithm = \"token-bucket\"")
+            policy(
+                "packets = 9, per = \"1s\", scope = \"cluster\", algorithm = \"token-bucket\", burst = 27"
+            )
         ),
         r#"config.toml:10:11: nodes do not share a token-bucket: what is missing in it depends on one rate
-10 | limits = [{ packets = 9, per = "1s", scope = "cluster", algorithm = "token-bucket" }]
-   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write algorithm = "sliding-window", which needs no burst, or remove `scope`"#,
+10 | limits = [{ packets = 9, per = "1s", scope = "cluster", algorithm = "token-bucket", burst = 27 }]
+   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ as much at once and in the long run is 27 packets per 3s (sliding-window): write that, or remove `scope`"#,
     );
     check_behind_minimal(
         &policy("packets = 9, per = \"1s\", scope = \"clustr\""),

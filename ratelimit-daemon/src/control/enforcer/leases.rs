@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use ratelimit_common::{
     Instant, Policy,
+    detected::Filter,
     layout::{LEASED_MAX, LEASES_MAX, POLICIES_MAX},
     lease::{Demand, Lease},
     source::LogKey,
@@ -50,13 +51,29 @@ impl Half {
 }
 
 impl Enforcer {
-    /// Has these leases in place of all others, and answers for how many there was no room.
+    /// Has these leases in place of all others, and answers for how many there was no room. What packets of these keys and of those that are
+    /// `counted` ask is counted, until the next call.
     ///
     /// # Errors
     ///
     /// When the datapath fails: then some are as before.
-    pub fn lease(&mut self, wanted: &[Leased]) -> Result<usize, DatapathError> {
+    pub fn lease(
+        &mut self,
+        wanted: &[Leased],
+        counted: impl Iterator<Item = LogKey>,
+    ) -> Result<usize, DatapathError> {
         let before = self.datapath.leases()?;
+        let leased = wanted.iter().map(|leased| leased.key);
+        let mut filters = [Filter::CLEAR; 2];
+        for key in counted
+            .chain(leased)
+            .chain(before.iter().map(|(key, _)| *key))
+        {
+            let (family, bit) = key.filter_bit();
+            filters[family as usize].insert(bit);
+        }
+        // First: no key has a lease that the program does not look for.
+        self.datapath.set_leased_filters(&filters)?;
         let is_in_first = |(_, lease): &(LogKey, Lease)| {
             let mut policies = lease.policies().into_iter();
             policies.any(|index| index < POLICIES_MAX + HALF)

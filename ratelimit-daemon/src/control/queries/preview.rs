@@ -212,7 +212,11 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         aggregates.get(&A::IP_FAMILY).copied().unwrap_or_default()
     }
 
-    fn leased(&self, address: &A, policy: &Policy, _: &Arrival, _is_charged: bool) -> u32 {
+    fn may_have_lease(&self, _: &A) -> bool {
+        true
+    }
+
+    fn leased(&self, address: &A, policy: &Policy, _: Instant) -> u32 {
         let key = LogKey::new(&SourceKey::new(*address, policy.scope()));
         let place = self.leased.iter().position(|(leased, _)| **leased == key);
         let place = place.and_then(|place| u32::try_from(place).ok());

@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, HashMap},
+    iter,
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
     time::Duration,
@@ -240,7 +241,9 @@ impl Budgets {
         }
         self.written = wanted;
         self.note(node);
-        let answer = state.enforcer.lease(&self.leases());
+        let counted = self.counted.borrow();
+        let answer = state.enforcer.lease(&self.leases(), counted.keys());
+        drop(counted);
         self.without_room = *answer.as_ref().unwrap_or(&0);
         let is_failing = !matches!(answer, Ok(0));
         if is_failing && !self.is_failing {
@@ -347,7 +350,7 @@ impl Budgets {
         (self.written, self.divided_at) = (None, None);
         self.reported.clear();
         (self.fallback, self.since) = (Some(Fallback::NoClock), Timestamp::now());
-        if let Err(error) = state.enforcer.lease(&[]) {
+        if let Err(error) = state.enforcer.lease(&[], iter::empty()) {
             warn!(%error, "the shares of limits are in force still");
         }
     }

@@ -34,6 +34,11 @@ impl Default for Counted {
 }
 
 impl Counted {
+    /// The keys that asked something in the last window.
+    pub fn keys(&self) -> impl Iterator<Item = LogKey> {
+        self.recent.keys().map(|(key, _)| *key)
+    }
+
     /// Takes what the kernel counted until now, and gives what was asked since it was taken last. `limits` tells the limits of a key that are
     /// shared: the name of each, and its index.
     pub fn take<'a, L>(
