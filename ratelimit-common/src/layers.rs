@@ -47,20 +47,23 @@ where
     if !tables.settings().has_cluster() {
         return tables.charge_source(source, policy, arrival);
     }
-    if lease::may_be(source, policy, tables) {
-        return tables.charge_leased(source, policy, arrival);
+    let Some(own) = policy.filter(|policy| policy.is_of_cluster()) else {
+        return tables.charge_source(source, policy, arrival);
+    };
+    if tables.may_have_lease(source) {
+        let outcome = tables.charge_leased(source, policy, arrival);
+        let demanded = Demanded::of(outcome);
+        tables.count_demand(source, own, arrival, demanded);
+        return outcome;
     }
     let outcome = tables.charge_source(source, policy, arrival);
-    if let Some(policy) = policy
-        && policy.is_of_cluster()
-        && outcome.is_limited()
-    {
-        tables.count_demand(source, policy, arrival, Demanded::Refused);
+    if outcome.is_limited() {
+        tables.count_demand(source, own, arrival, Demanded::Refused);
     }
     outcome
 }
 
-/// Charges a packet of a source that may have a lease to what it is judged by, and counts it.
+/// Charges a packet of a source that may have a lease to what it is judged by.
 #[inline(always)]
 pub fn charge_leased<A, T>(
     source: &A,
@@ -77,13 +80,7 @@ where
     };
     let leased = tables.policy(tables.leased(source, own, arrival.at));
     let in_force = own.or_on_its_terms(leased);
-    // As in `charge_layer`, which has as much of the stack.
-    let outcome = state::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables);
-    if outcome.is_counted() {
-        let demanded = Demanded::of(outcome, leased.is_some());
-        tables.count_demand(source, own, arrival, demanded);
-    }
-    outcome
+    state::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables)
 }
 
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its

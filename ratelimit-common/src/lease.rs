@@ -41,23 +41,19 @@ pub struct Demand {
 /// What came of what a packet asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Demanded {
-    /// It passed. That is counted of who was refused before.
+    /// It passed. That is counted of who was refused before, or has a lease.
     Admitted,
-    /// It passed by a lease.
-    AdmittedByLease,
     /// A limit refused it.
     Refused,
 }
 
 impl Demanded {
-    /// Of a packet with this outcome, by a lease or not.
+    /// Of a packet with this outcome.
     #[must_use]
     #[inline(always)]
-    pub const fn of(outcome: Outcome, is_leased: bool) -> Self {
+    pub const fn of(outcome: Outcome) -> Self {
         if outcome.is_refused() {
             Self::Refused
-        } else if is_leased {
-            Self::AdmittedByLease
         } else {
             Self::Admitted
         }
@@ -69,7 +65,6 @@ impl Demanded {
     pub const fn from_number(number: u64) -> Self {
         match number {
             0 => Self::Admitted,
-            1 => Self::AdmittedByLease,
             _ => Self::Refused,
         }
     }
@@ -149,8 +144,7 @@ where
         Some(own) if may_be(address, policy, tables) => {
             let leased = tables.policy(tables.leased(address, own, arrival.at));
             if is_charged {
-                let demanded = Demanded::of(Outcome::PASSED, leased.is_some());
-                tables.count_demand(address, own, arrival, demanded);
+                tables.count_demand(address, own, arrival, Demanded::Admitted);
             }
             Some(own.or_on_its_terms(leased))
         }

@@ -48,8 +48,13 @@ fn find(key: &LogKey) -> Option<&'static Lease> {
 #[inline(always)]
 pub fn count(key: &LogKey, policy: &Policy, arrival: &Arrival, demanded: Demanded) {
     let demand = DEMANDS.get_ptr_mut(key);
-    if let Some(demand) = demand.or_else(|| (demanded != Demanded::Admitted).then(|| make(key))?) {
-        add(demand, policy, arrival, demanded == Demanded::Refused);
+    let is_refused = demanded == Demanded::Refused;
+    let demand = demand.or_else(|| {
+        let is_kept = is_refused || find(key).is_some();
+        if is_kept { make(key) } else { None }
+    });
+    if let Some(demand) = demand {
+        add(demand, policy, arrival, is_refused);
     }
 }
 

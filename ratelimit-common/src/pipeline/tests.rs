@@ -461,11 +461,11 @@ fn a_source_with_a_limit_that_nodes_share_is_counted_from_its_first_refusal_on()
 
 #[test]
 fn a_source_is_judged_by_what_it_has_leased_on_the_terms_of_its_policy() {
-    use Demanded::{AdmittedByLease, Refused};
+    use Demanded::{Admitted, Refused};
     let lease = |terms| Some(Fake::new(3, false).policy.on_terms(terms));
     let fake = Fake::new(1, false).shared(7, lease(7));
     check(&fake, &[CONFORMING, CONFORMING, CONFORMING, LIMITED]);
-    let counted = [AdmittedByLease, AdmittedByLease, AdmittedByLease, Refused];
+    let counted = [Admitted, Admitted, Admitted, Refused];
     assert_eq!(*fake.demands.borrow(), counted);
     let fake = Fake::new(1, false).shared(7, lease(8));
     check(&fake, &[CONFORMING, LIMITED]);

@@ -133,8 +133,7 @@ extern "C" fn leased_by_this_node(
     let key = node_key(policy.scope());
     let leased = leases::leased(&key, Instant::from_nanos(at_ns));
     if is_charged != 0 {
-        let demanded = Demanded::of(Outcome::PASSED, leased != lease::NONE);
-        leases::count(&key, policy, &unpack(at_ns, packet), demanded);
+        leases::count(&key, policy, &unpack(at_ns, packet), Demanded::Admitted);
     }
     leased.into()
 }
