@@ -1,5 +1,6 @@
 //! Every case that is measured by `BPF_PROG_TEST_RUN`.
 
+mod destinations;
 mod listed;
 
 use ratelimit_core::ip_family::IpFamily;
@@ -54,6 +55,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     scenarios.extend([banning(store), banning_the_limited(store)]);
     scenarios.extend([in_cluster(store), shared(store)]);
     scenarios.extend(listed::scenarios(store));
+    scenarios.extend(destinations::scenarios(store));
     scenarios
 }
 

@@ -43,6 +43,7 @@ pub mod event;
 pub mod flow;
 pub mod generation;
 pub mod in_place;
+pub mod interface;
 pub mod layers;
 pub mod layout;
 pub mod lease;

@@ -151,6 +151,7 @@ where
             limit: refusal.limit,
             may_ban: refusal.reason == DropReason::Limited
                 && outcome.is_enforced()
+                && !settings.observes_here()
                 && !listed.is_protected(),
         };
         if tables.strike(&source, policy, &strike) {

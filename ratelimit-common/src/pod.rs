@@ -36,6 +36,8 @@ unsafe impl Pod for crate::challenge::Taken {}
 // SAFETY: as above.
 unsafe impl Pod for crate::capture::Tally {}
 // SAFETY: as above.
+unsafe impl Pod for crate::interface::InterfaceRule {}
+// SAFETY: as above.
 unsafe impl Pod for ClassSet {}
 // SAFETY: as above.
 unsafe impl Pod for Detected {}

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{generation::Generation, layout::POLICIES_MAX};
+use crate::{generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX};
 
 /// One word, so that a change of several settings is seen whole or not at all: flags, the index of the policy for sources that
 /// no list entry gives another one, that of the node's policy, and the generation of the other tables that is in force.
@@ -45,6 +45,8 @@ const CLUSTER: u32 = 1 << 16;
 const HEADERS: u32 = 1 << 17;
 const DESTINATIONS: u32 = 1 << 18;
 const CHALLENGE: u32 = 1 << 19;
+const INTERFACES: u32 = 1 << 20;
+const OBSERVE_HERE: u32 = 1 << 21;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -115,6 +117,30 @@ impl Settings {
     #[must_use]
     pub const fn without_destinations(self) -> Self {
         self.without(DESTINATIONS)
+    }
+
+    /// The same with interfaces that have a [rule](InterfaceRule) of their own.
+    #[must_use]
+    pub const fn with_interfaces(self) -> Self {
+        self.with(INTERFACES)
+    }
+
+    /// What holds for a packet that came by an interface with this rule.
+    #[must_use]
+    #[inline(always)]
+    pub const fn on(self, rule: InterfaceRule) -> Self {
+        let settings = match rule.policy() {
+            Some(policy) => {
+                let others = self.0 & !((POLICY_MASK as u64) << DEFAULT_POLICY_SHIFT);
+                Self(others | index(policy) << DEFAULT_POLICY_SHIFT)
+            }
+            None => self,
+        };
+        if rule.observe() {
+            settings.with(OBSERVE_HERE)
+        } else {
+            settings
+        }
     }
 
     /// The same with policies that ban.
@@ -208,11 +234,25 @@ impl Settings {
         (self.0 >> DEFAULT_POLICY_SHIFT) as u32 & POLICY_MASK
     }
 
-    /// Whether packets that would be dropped are counted and passed.
+    /// Whether packets that would be dropped are counted and passed: all of them, or those of the interface.
     #[must_use]
     #[inline(always)]
     pub const fn observe(self) -> bool {
-        self.has(OBSERVE)
+        self.has(OBSERVE | OBSERVE_HERE)
+    }
+
+    /// Whether that is so by the rule of the interface: then nothing that its packets do has an effect on other interfaces.
+    #[must_use]
+    #[inline(always)]
+    pub const fn observes_here(self) -> bool {
+        self.has(OBSERVE_HERE)
+    }
+
+    /// Whether some interface has a rule of its own.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_interfaces(self) -> bool {
+        self.has(INTERFACES)
     }
 
     /// Whether every packet passes, whatever else is said of it, until the time that the tables have for that.

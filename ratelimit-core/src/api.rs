@@ -311,6 +311,9 @@ pub struct Check {
     /// Classes whose packets another verdict waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassVerdict>,
+    /// Interfaces on which another verdict waits for it, where no interface was named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<InterfaceVerdict>,
     /// The prefix of the rule that decides; `None` when it is the default policy.
     pub rule: Option<Prefix>,
     /// When the ban, the allow or the runtime limits that decide end; `None` for what never ends.
@@ -372,6 +375,19 @@ pub struct ClassVerdict {
     /// Drops of the class in the sample.
     #[serde(default)]
     pub drops_seen: usize,
+}
+
+/// What happens to a packet on an interface that has a policy of its own, or is a dry run.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct InterfaceVerdict {
+    /// The name of the interface.
+    pub interface: String,
+    /// The policy of sources there that no prefix selects.
+    pub policy: String,
+    /// `pass`, `drop` or `observe`.
+    pub action: String,
+    /// The reason, as in the metrics.
+    pub reason: String,
 }
 
 /// The limit that refuses a packet.
@@ -622,6 +638,12 @@ pub struct InterfaceStatus {
     /// What is to be known about how it is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
+    /// The policy of sources there that no prefix selects, where it is its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Whether it is a dry run.
+    #[serde(default)]
+    pub observe: bool,
 }
 
 /// A BPF map.

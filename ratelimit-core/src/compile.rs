@@ -22,6 +22,7 @@ use ratelimit_common::{
     BanBudget, BanBudgets, Instant, Policy, Settings,
     aggregate::{Aggregate, Aggregates},
     challenge,
+    interface::InterfaceRule,
     new_sources::Budget,
 };
 
@@ -427,6 +428,9 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if policies.of_destinations().next().is_some() {
         settings = settings.with_destinations();
     }
+    if !interfaces(policies, &intent.config).is_empty() {
+        settings = settings.with_interfaces();
+    }
     if policies.iter().any(|(_, named)| named.ban.is_some()) {
         settings = settings.with_detection();
     }
@@ -456,6 +460,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         detection_limit: detection_limit(&intent.config),
         new_sources: new_sources(&intent.config, cpus),
         challenge: challenge(&intent.config, cpus),
+        interfaces: interfaces(policies, &intent.config),
         settings: settings(policies, intent),
         ..Tables::default()
     }
@@ -480,6 +485,19 @@ fn require_shareable(policy: &str, limit: &LimitSpec, config: &Config) -> Result
             why: format!("{}; {}", problem.message, problem.hint),
         })
     })
+}
+
+/// What interfaces have of their own, by name.
+fn interfaces(policies: &Policies, config: &Config) -> BTreeMap<String, InterfaceRule> {
+    let rules = config.interfaces.iter().map(|interface| {
+        let policy = interface.policy.as_deref().filter(|name| *name != DEFAULT);
+        let policy = policy.and_then(|name| policies.get(name));
+        let rule = InterfaceRule::new(policy.map(|named| named.index), interface.observe);
+        (interface.name.clone(), rule)
+    });
+    rules
+        .filter(|(_, rule)| *rule != InterfaceRule::default())
+        .collect()
 }
 
 /// How many bans detection may make in a minute.
@@ -622,12 +640,20 @@ impl Compiled {
         })
     }
 
-    /// The tables, in memory, of which no source is known yet.
+    /// The tables, in memory, of which no source is known yet, for packets of an interface that has nothing of its own.
     #[must_use]
     pub fn memory_tables(&self) -> MemoryTables {
+        self.memory_tables_on(None)
+    }
+
+    /// The same for packets of the interface of a name.
+    #[must_use]
+    pub fn memory_tables_on(&self, interface: Option<&str>) -> MemoryTables {
         let source = &self.config().source;
         let masks = (source.mask(), source.mask());
-        let settings = settings(&self.policies, &self.intent);
+        let rules = interfaces(&self.policies, self.config());
+        let rule = interface.and_then(|name| rules.get(name));
+        let settings = settings(&self.policies, &self.intent).on(rule.copied().unwrap_or_default());
         let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
         let mut tables = match self.sets {
             Some(sets) => tables.compact(sets, SEEDS),

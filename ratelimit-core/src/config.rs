@@ -69,6 +69,7 @@ use crate::{
     ip_family::{IpAddress, IpFamily},
     limit::LimitSpec,
     new_sources::NewSources,
+    policies::DEFAULT,
     prefix::Prefix,
     watched::Watched,
 };
@@ -207,6 +208,32 @@ pub struct Config {
     pub cluster: Option<Cluster>,
 }
 
+impl Config {
+    /// Whether a policy is for all sources of some interface.
+    #[must_use]
+    pub fn is_of_interface(&self, policy: &str) -> bool {
+        let mut interfaces = self.interfaces.iter();
+        interfaces.any(|it| it.policy.as_deref() == Some(policy))
+    }
+
+    /// The policy of sources that no prefix selects, of those that come by the interface of a name.
+    #[must_use]
+    pub fn policy_on(&self, interface: Option<&str>) -> &str {
+        let on = self.interface(interface);
+        on.and_then(|on| on.policy.as_deref()).unwrap_or(DEFAULT)
+    }
+
+    /// Whether nothing is dropped that comes by the interface of a name.
+    #[must_use]
+    pub fn observes_on(&self, interface: Option<&str>) -> bool {
+        self.observe || self.interface(interface).is_some_and(|on| on.observe)
+    }
+
+    fn interface(&self, name: Option<&str>) -> Option<&Interface> {
+        self.interfaces.iter().find(|it| Some(&*it.name) == name)
+    }
+}
+
 /// An interface to limit traffic on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Interface {
@@ -218,6 +245,10 @@ pub struct Interface {
     pub jumbo: bool,
     /// The pinned XDP program that gets what passes.
     pub next: Option<PathBuf>,
+    /// The policy of sources that no prefix selects; `None` is the default one.
+    pub policy: Option<String>,
+    /// Whether what would be dropped here passes, and bans nobody.
+    pub observe: bool,
 }
 
 /// Where in the kernel the program runs.

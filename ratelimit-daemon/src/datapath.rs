@@ -41,7 +41,7 @@ pub use list_tables::ListTables;
 pub use mapped::Mapped;
 #[cfg(any(test, feature = "memory"))]
 pub use memory::{Gate, Memory, Shared, Write};
-pub use policy_tables::PolicyTables;
+pub use policy_tables::{InterfaceRules, PolicyTables};
 use ratelimit_common::{
     Family, ListEntry, Record, Verdict, generation::ByGeneration, layout::Counter,
 };

@@ -348,6 +348,8 @@ impl Link {
             renamed_to,
             why: standing.and_then(Standing::trouble),
             remark,
+            policy: self.wanted.policy.clone(),
+            observe: self.wanted.observe,
         }
     }
 }

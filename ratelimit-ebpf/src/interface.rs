@@ -1,8 +1,8 @@
 //! The interface that this instance of the program is attached to.
 
-use ratelimit_common::{layout::link_layer, parse::LinkLayer};
+use ratelimit_common::{Settings, layout::link_layer, parse::LinkLayer};
 
-use crate::constant::Constant;
+use crate::{constant::Constant, maps::INTERFACES};
 
 /// The slot of the interface.
 #[unsafe(no_mangle)]
@@ -12,6 +12,16 @@ static INTERFACE: Constant<u32> = Constant::new(0);
 #[inline(always)]
 pub fn slot() -> u32 {
     INTERFACE.get()
+}
+
+/// What holds for packets that come by it.
+#[inline(always)]
+pub fn settings(all: Settings) -> Settings {
+    if !all.has_interfaces() {
+        return all;
+    }
+    let rules = INTERFACES.get(slot());
+    rules.map_or(all, |rules| all.on(*rules.of(all.generation())))
 }
 
 /// One of the constants of [`link_layer`](ratelimit_common::layout::link_layer). The verifier knows its value, and Ethernet

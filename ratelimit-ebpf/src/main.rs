@@ -72,7 +72,7 @@ fn judge<'a>(
     frame: impl FnOnce(&'a XdpContext) -> Cursor<'a>,
     next: &Next,
 ) -> u32 {
-    let settings = settings();
+    let settings = interface::settings(settings());
     samples::offer(context.ctx, settings);
     let now = clock::now(settings);
     // After the calls: a pointer into the packet is kept for no longer than it has to be.

@@ -21,6 +21,7 @@ use ratelimit_common::{
     detected::{Filter, Tally},
     event::Sampler,
     generation::ByGeneration,
+    interface::InterfaceRule,
     layout::{
         CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, FILTERS_MAX,
         FRONT_COPIED, INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, POLICIES_MAX,
@@ -226,6 +227,11 @@ pub static NEW_SOURCES_TAKEN: Array<Taken, 1> = Array::new();
 /// Index 0 → what this CPU has drawn of either.
 #[btf_map]
 pub static NEW_SOURCES_SHARES: PerCpuArray<BudgetShares, 1> = PerCpuArray::new();
+
+/// The slot of an interface → what it has of its own.
+#[btf_map]
+pub static INTERFACES: Array<ByGeneration<InterfaceRule>, { INTERFACES_MAX as usize }> =
+    Array::new();
 
 /// The slot of an interface → the program that gets what passes there.
 pub type Next = ProgramArray<{ INTERFACES_MAX as usize }>;

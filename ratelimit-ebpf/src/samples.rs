@@ -22,7 +22,8 @@ use crate::{
 /// It comes first, when there is nothing yet that would have to outlive it on the stack, which has no room.
 #[inline(always)]
 pub fn offer(context: *mut xdp_md, settings: Settings) {
-    if settings.has_samples() {
+    // Attacks that a dry run sees would be answered on the other interfaces.
+    if settings.has_samples() && !settings.observes_here() {
         sample_packet(context);
     }
 }

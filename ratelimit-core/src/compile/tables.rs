@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use ratelimit_common::{
-    BanBudgets, Instant, Policy, Settings, aggregate::Aggregates, challenge, new_sources::Budget,
+    BanBudgets, Instant, Policy, Settings, aggregate::Aggregates, challenge,
+    interface::InterfaceRule, new_sources::Budget,
 };
 
 use crate::{class_tables::ClassTables, ip_family::IpFamily};
@@ -27,6 +28,8 @@ pub struct Tables {
     pub new_sources: Budget,
     /// When sources are challenged.
     pub challenge: challenge::Rules,
+    /// What interfaces have of their own, by name.
+    pub interfaces: BTreeMap<String, InterfaceRule>,
     /// What holds for all packets, in whichever generation.
     pub settings: Settings,
 }

@@ -109,6 +109,8 @@ fn interfaces(names: &[String], problems: &mut Vec<Diagnostic>) -> Vec<Interface
         mode: Mode::default(),
         jumbo: false,
         next: None,
+        policy: None,
+        observe: false,
     };
     names.iter().map(wanted).collect()
 }

@@ -26,6 +26,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     }
     Places::default().enter("[allow]", &document.allow, report);
     prefixes::check_protected(&document.protected, report);
+    interface::check_policies(document, report);
     let mut policies = policies(&document.policies, report);
     let default_policy = policies.remove(policy::DEFAULT);
     if default_policy.is_none() {
@@ -119,14 +120,15 @@ fn lists(located: &[NamedList], report: &mut Report) -> BTreeMap<String, ListCon
     lists
 }
 
-fn interfaces(located: &[Option<At<Interface>>], report: &mut Report) -> Vec<Interface> {
+fn interfaces(located: &[Option<interface::Located>], report: &mut Report) -> Vec<Interface> {
     if located.is_empty() {
         report.add_absent(Problem::new(
             "no interface",
             "write [[interface]], and under it name = \"eth0\"",
         ));
     }
-    let located: Vec<&At<Interface>> = located.iter().flatten().collect();
+    let located = located.iter().flatten();
+    let located: Vec<&At<Interface>> = located.map(|it| &it.interface).collect();
     let mut places: HashMap<&str, &Spot> = HashMap::new();
     for At { value, spot } in &located {
         if let Some(first) = places.insert(&value.name, spot) {

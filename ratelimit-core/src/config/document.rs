@@ -8,7 +8,7 @@ use std::{
 use toml::de::DeTable;
 
 use super::{
-    ClockWish, Crowdsec, Interface, OnStop, Paths, Source, StateStore, challenge,
+    ClockWish, Crowdsec, OnStop, Paths, Source, StateStore, challenge,
     class::{self, NamedClass},
     cluster::{self, Cluster},
     crowdsec, default_metrics,
@@ -52,7 +52,7 @@ const ON_STOP: [(&str, OnStop); 2] = [("keep", OnStop::Keep), ("detach", OnStop:
 #[derive(Default)]
 pub struct Document {
     /// `None` in place of what is wrong, and reported.
-    pub interfaces: Vec<Option<At<Interface>>>,
+    pub interfaces: Vec<Option<interface::Located>>,
     pub source: Option<At<Source>>,
     pub new_sources: Option<At<Option<NewSources>>>,
     pub challenge: Option<At<Option<TcpChallenge>>>,

@@ -6,7 +6,10 @@ use ratelimit_common::layout::INTERFACES_MAX;
 
 use super::{
     Interface, Mode,
+    document::Document,
+    policy,
     report::{At, Report},
+    suggestion,
     table::Value,
 };
 use crate::diagnostic::Problem;
@@ -20,15 +23,21 @@ const MODES: [(&str, Mode); 3] = [
     ("generic", Mode::Generic),
 ];
 
+/// An interface, and where its policy is named.
+pub struct Located {
+    pub interface: At<Interface>,
+    pub policy: Option<At<String>>,
+}
+
 /// Reads the interfaces of a file; `None` in place of what is wrong, and reported.
-pub fn read_all(value: Value<'_>, report: &mut Report) -> Vec<Option<At<Interface>>> {
+pub fn read_all(value: Value<'_>, report: &mut Report) -> Vec<Option<Located>> {
     match value.list("[[interface]], with two brackets", report) {
         Some(items) => items.into_iter().map(|item| read(item, report)).collect(),
         None => vec![None],
     }
 }
 
-fn read(value: Value<'_>, report: &mut Report) -> Option<At<Interface>> {
+fn read(value: Value<'_>, report: &mut Report) -> Option<Located> {
     let mut section = value.table("[[interface]]".to_owned(), "[[interface]]", report)?;
     let name = section.take("name");
     if name.is_none() {
@@ -41,21 +50,27 @@ fn read(value: Value<'_>, report: &mut Report) -> Option<At<Interface>> {
     let jumbo = jumbo.and_then(|value| value.boolean(report));
     let next = section.take("next");
     let next = next.and_then(|value| read_next(value, report));
+    let policy = section.take("policy");
+    let policy = policy.and_then(|value| value.text("policy = \"lan\"", report));
+    let observe = section.take("observe");
+    let observe = observe.and_then(|value| value.boolean(report));
     section.finish(report);
     let At { value, spot } = name?;
     if let Err(problem) = check_name(&value) {
         report.add(&spot, problem);
         return None;
     }
-    let interface = Interface {
+    let value = Interface {
         name: value,
         mode: mode.map(|mode| mode.value).unwrap_or_default(),
         jumbo: jumbo.is_some_and(|jumbo| jumbo.value),
         next,
+        policy: policy.as_ref().map(|policy| policy.value.clone()),
+        observe: observe.is_some_and(|observe| observe.value),
     };
-    Some(At {
-        value: interface,
-        spot,
+    Some(Located {
+        interface: At { value, spot },
+        policy,
     })
 }
 
@@ -92,6 +107,27 @@ pub fn check_name(name: &str) -> Result<(), Problem> {
     };
     let hint = "write a name that `ip link` shows, such as eth0";
     Err(Problem::new(message, hint))
+}
+
+/// Reports policies of interfaces that there are not, and policies that are for nobody: neither for prefixes nor for an interface.
+pub fn check_policies(document: &Document, report: &mut Report) {
+    let interfaces = document.interfaces.iter().flatten();
+    let named: Vec<&At<String>> = interfaces.filter_map(|it| it.policy.as_ref()).collect();
+    let policies = document.policies.iter();
+    let names: Vec<&str> = policies.map(|policy| policy.name.as_str()).collect();
+    for At { value, spot } in &named {
+        if !names.contains(&value.as_str()) && value != policy::DEFAULT {
+            let message = format!("there is no [policy.{value}]");
+            report.add(spot, Problem::new(message, suggestion::word(value, &names)));
+        }
+    }
+    for policy in &document.policies {
+        if !policy.has_sources && !named.iter().any(|name| name.value == policy.name) {
+            let message = format!("{} has no `sources`", policy.title);
+            let hint = "write for whom it is: sources = [\"192.0.2.0/24\"], or name it by `policy` in an [[interface]]";
+            report.add(&policy.spot, Problem::new(message, hint));
+        }
+    }
 }
 
 /// What is wrong with so many interfaces.

@@ -20,9 +20,11 @@ const SHIPPED: &str = include_str!("../../../contrib/config.toml");
 const EXAMPLES: [&str; 2] = ["interface.", "policy."];
 
 /// Keys of tables that may be there, or several times, with their defaults.
-const OPTIONAL: [(&str, &str, &str); 12] = [
+const OPTIONAL: [(&str, &str, &str); 14] = [
     ("interface.*", "mode", "\"auto\""),
     ("interface.*", "jumbo", "false"),
+    ("interface.*", "policy", "\"default\""),
+    ("interface.*", "observe", "false"),
     ("policy.*", "observe", "false"),
     ("aggregate", "observe", "false"),
     ("destination.*", "observe", "false"),

@@ -19,6 +19,8 @@ pub struct Policy {
     pub title: String,
     pub spot: Spot,
     pub sources: Vec<At<Prefix>>,
+    /// Whether it says for whom it is.
+    pub has_sources: bool,
     pub limits: Vec<At<LimitSpec>>,
     pub observe: bool,
     pub ban: Option<At<BanSpec>>,
@@ -42,7 +44,11 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
     }
     let title = format!("[policy.{}]", name.value);
     let mut section = value.table(title, "[policy.default] above it", report)?;
-    let sources = read_sources(&name.value, &mut section, report);
+    let sources = section.take("sources");
+    let has_sources = sources.is_some() || name.value == DEFAULT;
+    let sources = sources.map_or(vec![], |value| {
+        read_sources(&name.value, &section.title, value, report)
+    });
     let mut mentions = vec![];
     let limits = read_limits(&mut section, &mut mentions, report);
     let ban = section.take("ban");
@@ -54,6 +60,7 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
         title: section.title.clone(),
         spot: section.spot.clone(),
         sources,
+        has_sources,
         limits,
         observe: observe.is_some_and(|observe| observe.value),
         ban,
@@ -63,28 +70,22 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
     Some(policy)
 }
 
-fn read_sources(name: &str, section: &mut Section<'_>, report: &mut Report) -> Vec<At<Prefix>> {
-    match section.take("sources") {
-        Some(value) if name == DEFAULT => {
-            let message = "[policy.default] is for the sources that no other policy is for";
-            let hint = "remove `sources`, or give the policy another name";
-            report.add(&value.spot, Problem::new(message, hint));
-            vec![]
-        }
-        None if name == DEFAULT => vec![],
-        Some(value) if value.is_empty_list() => {
-            let message = format!("the `sources` of {} are none", section.title);
-            let hint = "write for whom the policy is, or remove it";
-            report.add(&value.spot, Problem::new(message, hint));
-            vec![]
-        }
-        Some(value) => prefixes::read(value, report),
-        None => {
-            let hint = "write for whom it is: sources = [\"192.0.2.0/24\"]";
-            section.lacks("sources", hint, report);
-            vec![]
-        }
-    }
+fn read_sources(name: &str, title: &str, value: Value<'_>, report: &mut Report) -> Vec<At<Prefix>> {
+    let (message, hint) = if name == DEFAULT {
+        (
+            "[policy.default] is for the sources that no other policy is for".to_owned(),
+            "remove `sources`, or give the policy another name",
+        )
+    } else if value.is_empty_list() {
+        (
+            format!("the `sources` of {title} are none"),
+            "write for whom the policy is, or remove it",
+        )
+    } else {
+        return prefixes::read(value, report);
+    };
+    report.add(&value.spot, Problem::new(message, hint));
+    vec![]
 }
 
 fn read_limits(

@@ -10,6 +10,7 @@ use ratelimit_common::{
     BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
     compact::Region,
     generation::{ByGeneration, Generation},
+    interface::InterfaceRule,
     layout::NODE_POLICIES,
 };
 use ratelimit_core::{
@@ -111,11 +112,14 @@ impl Enforcer {
         let settings = self.held.settings;
         let of_prefixes = self.held.aggregates.values();
         let of_prefixes = of_prefixes.flat_map(|levels| (0..).map_while(|at| levels.get(at)));
+        let of_interfaces = self.held.interfaces.values();
+        let of_interfaces = of_interfaces.filter_map(|rule| rule.policy());
         let entries = self.entries.values();
         let named = entries.flat_map(|entry| entry.policy().into_iter().chain(entry.destination()));
         let mut named: HashSet<u32> = named
             .chain(of_prefixes.map(|level| u32::from(level.policy)))
             .chain(settings.node_policy())
+            .chain(of_interfaces)
             .chain([settings.default_policy()])
             .collect();
         let policies = named.iter().filter_map(|it| self.held.policies.get(it));
@@ -182,8 +186,20 @@ impl Enforcer {
             detection_limit: self.datapath.detection_limit()?,
             new_sources: *self.datapath.new_sources()?.of(generation),
             challenge: *self.datapath.challenge()?.of(generation),
+            interfaces: self.read_interfaces(generation)?,
             settings: without_generation(settings),
         })
+    }
+
+    fn read_interfaces(
+        &self,
+        generation: Generation,
+    ) -> Result<BTreeMap<String, InterfaceRule>, DatapathError> {
+        let rules = self.datapath.interface_rules()?.into_iter();
+        let rules = rules.map(|(name, both)| (name, *both.of(generation)));
+        Ok(rules
+            .filter(|(_, rule)| *rule != InterfaceRule::default())
+            .collect())
     }
 
     fn take_entries(&mut self, entries: Vec<(Prefix, Entry)>) {
@@ -346,6 +362,7 @@ impl Enforcer {
         self.held.aggregates != wanted.aggregates
             || self.held.new_sources != wanted.new_sources
             || self.held.challenge != wanted.challenge
+            || self.held.interfaces != wanted.interfaces
             || (settings && !changes.is_empty())
             || crossing::is_nested(changes, &self.entries)
     }

@@ -206,8 +206,11 @@ impl State {
     /// The packets that matched a policy of sources; nothing where that is not counted.
     #[must_use]
     pub fn policy_counter(&self, name: &str) -> EntryCounter {
+        let config = &self.intent.config;
         EntryCounter::from(if name == DEFAULT {
             self.default_counter()
+        } else if config.is_of_interface(name) {
+            None
         } else {
             self.count_of(self.entry_counters.slots.slot(Owner::Policy(name)))
         })
@@ -222,6 +225,7 @@ impl State {
             .config
             .policies
             .keys()
+            .filter(|name| !self.intent.config.is_of_interface(name))
             .take(most.saturating_sub(1));
         let named = named.map(|name| (name, slots.slot(Owner::Policy(name))));
         let named: Vec<(&String, u16)> = named.filter(|(_, slot)| *slot > 0).collect();
@@ -250,8 +254,12 @@ impl State {
     }
 
     /// All that limits judged, but for what matched other policies: so packets of the default policy pay for no counter. Where one of the
-    /// others has none, nobody knows.
+    /// others has none, nobody knows, nor where an interface has another policy, whose packets no slot counts.
     fn default_counter(&self) -> Option<Counter> {
+        let mut interfaces = self.intent.config.interfaces.iter();
+        if interfaces.any(|it| it.policy.is_some()) {
+            return None;
+        }
         let slots = &self.entry_counters.slots;
         let policies = self.entry_counters.policies.iter();
         let policies = policies.map(|name| slots.slot(Owner::Policy(name)));

@@ -20,6 +20,7 @@ use ratelimit_common::{
     detected::{Filter, Tally},
     event::Sampler,
     generation::ByGeneration,
+    interface::InterfaceRule,
     layout::{
         COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, POLICIES_MAX, TOTALS_MAX, counter_index,
     },
@@ -34,7 +35,7 @@ use ratelimit_core::{
 
 use super::{
     Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, EntryCounterTables,
-    ListTables, Place, PolicyTables, SourceTables, Totals, batch,
+    InterfaceRules, ListTables, Place, PolicyTables, SourceTables, Totals, batch,
     class_map::ClassMap,
     compact::CompactTable,
     count,
@@ -65,6 +66,9 @@ const VERDICTS_MAP: &str = "VERDICTS";
 pub struct Kernel {
     /// `None` only while the tables are made.
     loader: Option<Box<dyn Loader>>,
+    /// What interfaces have of their own, also those that have no slot yet.
+    rules: InterfaceRules,
+    interface_rules: Array<MapData, ByGeneration<InterfaceRule>>,
     /// The interfaces that have a slot in the counters, by their names.
     ports: BTreeMap<String, Port>,
     settings: Array<MapData, Settings>,
@@ -157,6 +161,8 @@ impl Kernel {
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
             loader: None,
+            rules: InterfaceRules::new(),
+            interface_rules: maps.open("INTERFACES")?,
             ports: BTreeMap::new(),
             settings: maps.open("SETTINGS")?,
             pass_all_until: maps.open("PASS_ALL_UNTIL")?,
@@ -425,6 +431,25 @@ impl PolicyTables for Kernel {
         answer.map_err(failed("reading", "CHALLENGE", 1))
     }
 
+    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError> {
+        self.rules = rules;
+        for (name, port) in &self.ports {
+            let rule = self.rules.get(name).copied().unwrap_or_default();
+            set_rule(&mut self.interface_rules, port.slot, rule)?;
+        }
+        Ok(())
+    }
+
+    fn interface_rules(&self) -> Result<InterfaceRules, DatapathError> {
+        let mut rules = self.rules.clone();
+        for (name, port) in &self.ports {
+            let rule = self.interface_rules.get(&port.slot, 0);
+            let rule = rule.map_err(failed("reading", "INTERFACES", INTERFACES_MAX))?;
+            rules.insert(name.clone(), rule);
+        }
+        Ok(rules)
+    }
+
     fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
         let answer = self.challenge_taken.get(&0, 0);
         answer.map_err(failed("reading", "CHALLENGE_TAKEN", 1))
@@ -585,6 +610,7 @@ impl Attachments for Kernel {
             .into_iter()
             .map(|(name, port)| (names[&name].clone(), port));
         self.ports = others.into_iter().chain(renamed).collect();
+        self.set_interface_rules(self.rules.clone())?;
         Ok(names)
     }
 
@@ -602,6 +628,8 @@ impl Attachments for Kernel {
             jumbo: interface.jumbo,
             next: interface.next.clone(),
         };
+        let rule = self.rules.get(name).copied().unwrap_or_default();
+        set_rule(&mut self.interface_rules, plan.slot, rule)?;
         let attachment = self.loader()?.attach(&plan)?;
         let port = Port {
             slot: plan.slot,
@@ -794,6 +822,16 @@ impl Kernel {
         let counts = self.verdicts.sums(indices);
         counts.map_err(unreadable(VERDICTS_MAP))
     }
+}
+
+fn set_rule(
+    rules: &mut Array<MapData, ByGeneration<InterfaceRule>>,
+    slot: u32,
+    rule: ByGeneration<InterfaceRule>,
+) -> Result<(), DatapathError> {
+    rules
+        .set(slot, rule, 0)
+        .map_err(failed("writing", "INTERFACES", INTERFACES_MAX))
 }
 
 /// The counters of an interface.

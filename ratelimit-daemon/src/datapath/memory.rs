@@ -33,7 +33,8 @@ use ratelimit_core::{
 
 use super::{
     Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, EntryCounterTables,
-    ListTables, LogRow, Place, PolicyTables, SlotRow, SourceRow, SourceTables, Totals,
+    InterfaceRules, ListTables, LogRow, Place, PolicyTables, SlotRow, SourceRow, SourceTables,
+    Totals,
 };
 use ratelimit_interface::{InterfaceState, XdpMode};
 
@@ -93,6 +94,8 @@ pub struct Memory {
     pub new_sources: ByGeneration<Budget>,
     /// When sources are challenged.
     pub challenge: ByGeneration<challenge::Rules>,
+    /// What interfaces have of their own.
+    pub interface_rules: InterfaceRules,
     /// What was taken of its budgets.
     pub challenge_taken: challenge::Taken,
     /// Until when sources are verified.
@@ -159,6 +162,8 @@ pub enum Write {
     CopiedRegion(Region, Region),
     /// How many sources may get state on one CPU.
     NewSources(ByGeneration<Budget>),
+    /// What interfaces have of their own.
+    InterfaceRules(InterfaceRules),
     /// The rules of the challenge.
     Challenge(ByGeneration<challenge::Rules>),
     /// What holds for all packets.
@@ -435,6 +440,17 @@ impl PolicyTables for Shared {
 
     fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
         Ok(self.memory().challenge)
+    }
+
+    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError> {
+        let mut memory = self.memory();
+        memory.writes.push(Write::InterfaceRules(rules.clone()));
+        memory.interface_rules = rules;
+        Ok(())
+    }
+
+    fn interface_rules(&self) -> Result<InterfaceRules, DatapathError> {
+        Ok(self.memory().interface_rules.clone())
     }
 
     fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {

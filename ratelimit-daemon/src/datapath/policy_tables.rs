@@ -1,6 +1,6 @@
 //! Policies, classes, and what holds for all packets.
 
-use std::{net::IpAddr, ops::Range};
+use std::{collections::BTreeMap, net::IpAddr, ops::Range};
 
 use ratelimit_common::{
     ClassSet, Instant, Limit, Policy, Settings,
@@ -9,6 +9,7 @@ use ratelimit_common::{
     compact::Region,
     detected::Filter,
     generation::ByGeneration,
+    interface::InterfaceRule,
     layout::POLICIES_MAX,
     lease::{Demand, Lease},
     new_sources::Budget,
@@ -17,6 +18,9 @@ use ratelimit_common::{
 use ratelimit_core::{class_tables::ClassTables, ip_family::IpFamily, log_size::LogSize};
 
 use super::DatapathError;
+
+/// What interfaces have of their own, by name.
+pub type InterfaceRules = BTreeMap<String, ByGeneration<InterfaceRule>>;
 
 /// Policies, classes, and what holds for all packets.
 pub trait PolicyTables {
@@ -111,6 +115,12 @@ pub trait PolicyTables {
 
     /// When sources are challenged.
     fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError>;
+
+    /// Sets what interfaces have of their own, by name, where the settings say that some have; all others have nothing.
+    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError>;
+
+    /// What they have, of all that have a slot.
+    fn interface_rules(&self) -> Result<InterfaceRules, DatapathError>;
 
     /// Since when and until when they are, and what was taken of what all CPUs share.
     fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError>;

@@ -115,6 +115,8 @@ fn wanted(name: &str) -> Interface {
         mode: Mode::Auto,
         jumbo: false,
         next: None,
+        policy: None,
+        observe: false,
     }
 }
 

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use jiff::Zoned;
 use ratelimit_core::{
     api::{
-        Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED, Origin,
-        PacketRequest, RefusedBy, SeenDrops, SourceChallenge, StrikesView, Unenforced, What,
-        WiderLimits,
+        Check, ClassVerdict, Covering, Entry, InterfaceVerdict, LimitState, Limited, Listed,
+        NOT_ENFORCED, Origin, PacketRequest, RefusedBy, SeenDrops, SourceChallenge, StrikesView,
+        Unenforced, What, WiderLimits,
     },
     limit::Algorithm,
     lists::Action,
@@ -65,6 +65,7 @@ pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<R
 fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     let mut sentences = vec![verdict(check)];
     sentences.extend(check.classes.iter().map(of_class));
+    sentences.extend(check.interfaces.iter().map(on_interface));
     sentences.extend(check.unenforced.iter().map(|it| not_enforced(it, now)));
     if !check.source.is_address() {
         sentences.push(format!("source: it counts as one of {}", check.source));
@@ -193,19 +194,32 @@ fn full(refused: &RefusedBy) -> String {
 
 /// `  icmp: dropped (limited: 10 packets per 1m of icmp, room in 58.0s; 9 drops seen)`
 fn of_class(verdict: &ClassVerdict) -> String {
-    let (class, reason) = (printable(&verdict.class), printable(&verdict.reason));
     let full = verdict.refused_by.as_ref().map(full).unwrap_or_default();
     let seen = match verdict.drops_seen {
         0 => String::new(),
         1 => "; 1 drop seen".to_owned(),
         drops => format!("; {drops} drops seen"),
     };
-    let action = match verdict.action.as_str() {
+    let (class, reason) = (printable(&verdict.class), printable(&verdict.reason));
+    format!(
+        "  {class}: {} ({reason}{full}{seen})",
+        action(&verdict.action)
+    )
+}
+
+/// `  on eth1, under lan: dropped (limited)`
+fn on_interface(verdict: &InterfaceVerdict) -> String {
+    let (interface, policy) = (printable(&verdict.interface), printable(&verdict.policy));
+    let (action, reason) = (action(&verdict.action), printable(&verdict.reason));
+    format!("  on {interface}, under {policy}: {action} ({reason})")
+}
+
+fn action(action: &str) -> String {
+    match action {
         "drop" => styled(BAD, "dropped"),
         "pass" => styled(GOOD, "pass"),
         _ => styled(WARNING, "pass because of the dry run"),
-    };
-    format!("  {class}: {action} ({reason}{full}{seen})")
+    }
 }
 
 /// `seen: 14:22:07 dropped 192.0.2.1 on eth0: limited, the last of 9 since 14:21:58`

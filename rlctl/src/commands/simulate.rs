@@ -8,7 +8,8 @@ use std::{path::Path, time::Duration};
 use jiff::Timestamp;
 use ratelimit_core::{
     capture::{Capture, CaptureError},
-    config, list_file,
+    config::{self, Interface},
+    list_file,
     simulation::{Configured, Simulation, TooManyIntervals, answer::Answer},
 };
 use rustix::time::ClockId;
@@ -94,6 +95,7 @@ fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
     }
     let tick = rustix::time::clock_getres(ClockId::MonotonicCoarse);
     let tick = Duration::try_from(tick).unwrap_or_default();
+    notes.extend(config.interfaces.iter().filter_map(own_rule));
     Ok((
         Configured {
             config,
@@ -102,6 +104,15 @@ fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
         },
         notes,
     ))
+}
+
+/// A capture does not say by which interface its packets came.
+fn own_rule(interface: &Interface) -> Option<String> {
+    let has_rule = interface.policy.is_some() || interface.observe;
+    has_rule.then(|| {
+        let name = printable(&interface.name);
+        format!("all packets are judged as those of an interface without `policy` and `observe`: what {name} has of its own is left out")
+    })
 }
 
 fn no_capture(name: &str, error: &CaptureError) -> Failure {

@@ -318,7 +318,18 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
             .map(|why| styled(BAD, &printable(why)));
         let remark = interface.remark.as_deref();
         let remark = remark.map(|remark| styled(WARNING, &printable(remark)));
-        let about = why.into_iter().chain(remark);
+        let policy = interface.policy.as_deref();
+        let policy = policy.map(|name| {
+            format!(
+                "sources without a policy of their own have {}",
+                printable(name)
+            )
+        });
+        let dry_run = interface.observe.then(|| {
+            let dry_run = styled(WARNING, "dry run");
+            format!("{dry_run}: what would be dropped is counted and passes")
+        });
+        let about = why.into_iter().chain(remark).chain(policy).chain(dry_run);
         remarks.extend(about.map(|about| format!("{}: {about}", printable(&interface.name))));
     }
     let lines = std::iter::once(table.to_string()).chain(remarks);

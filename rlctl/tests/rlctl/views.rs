@@ -43,6 +43,8 @@ pub fn status(past: jiff::Timestamp) -> Status {
             .is_none()
             .then(|| "there is no such interface".to_owned()),
         remark: None,
+        policy: None,
+        observe: false,
     };
     let map = |name: &str, entries, capacity, memory_bytes| MapStatus {
         name: name.to_owned(),

@@ -175,6 +175,8 @@ fn interface(name: &str, mode: Mode) -> Interface {
         mode,
         jumbo: false,
         next: None,
+        policy: None,
+        observe: false,
     }
 }
 

@@ -459,7 +459,7 @@ config.toml:5:12: `capacity` is out of range
   |            ^ write a number from 1 to 134217728
 config.toml:6:1: [policy.partner] has no `sources`
 6 | [policy.partner]
-  | ^^^^^^^^^^^^^^^^ write for whom it is: sources = ["192.0.2.0/24"]
+  | ^^^^^^^^^^^^^^^^ write for whom it is: sources = ["192.0.2.0/24"], or name it by `policy` in an [[interface]]
 config.toml:7:23: with an amount of 0 nothing would ever pass
 7 | limits = [{ packets = 0, per = "1x" }]
   |                       ^ write at least 1; to drop everything of a source, ban it

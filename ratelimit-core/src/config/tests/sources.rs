@@ -8,7 +8,7 @@ limits = []
 ",
         r#"config.toml:8:1: [policy.a] has no `sources`
 8 | [policy.a]
-  | ^^^^^^^^^^ write for whom it is: sources = ["192.0.2.0/24"]"#,
+  | ^^^^^^^^^^ write for whom it is: sources = ["192.0.2.0/24"], or name it by `policy` in an [[interface]]"#,
     );
     check_behind_minimal(
         "[policy.a]

@@ -479,6 +479,8 @@ fn config() -> Config {
             mode: Mode::Auto,
             jumbo: false,
             next: None,
+            policy: None,
+            observe: false,
         }],
         source: Source {
             store: StateStore::Lru,

@@ -126,6 +126,7 @@ impl Enforcer {
             self.held.aggregates.clone_from(&wanted.aggregates);
             self.held.new_sources = wanted.new_sources;
             self.held.challenge = wanted.challenge;
+            self.held.interfaces.clone_from(&wanted.interfaces);
         }
         undo.clear();
         self.datapath.wait_for_packets();
@@ -140,7 +141,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Writes the wider prefixes, the budget for new sources and the rules of the challenge into the other generation, as they are to be or, without that, as
+    /// Writes the wider prefixes, the budget for new sources, the rules of the challenge and of interfaces into the other generation, as they are to be or, without that, as
     /// they are. Whatever a daemon that died left there is gone then.
     fn write_others(&mut self, wanted: Option<&Tables>) -> Result<(), DatapathError> {
         let (held, wanted) = (&self.held, wanted.unwrap_or(&self.held));
@@ -154,7 +155,14 @@ impl Enforcer {
             .set_new_sources(new_sources.with(self.generation, held.new_sources))?;
         let challenge = ByGeneration::both(wanted.challenge);
         self.datapath
-            .set_challenge(challenge.with(self.generation, held.challenge))
+            .set_challenge(challenge.with(self.generation, held.challenge))?;
+        let names = held.interfaces.keys().chain(wanted.interfaces.keys());
+        let rules = names.map(|name| {
+            let of = |tables: &Tables| tables.interfaces.get(name).copied().unwrap_or_default();
+            let both = ByGeneration::both(of(wanted)).with(self.generation, of(held));
+            (name.clone(), both)
+        });
+        self.datapath.set_interface_rules(rules.collect())
     }
 }
 

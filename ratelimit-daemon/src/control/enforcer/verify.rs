@@ -166,6 +166,7 @@ impl Enforcer {
                 self.held.detection_limit != actual.detection_limit,
                 self.held.new_sources != actual.new_sources,
                 self.held.challenge != actual.challenge,
+                self.held.interfaces != actual.interfaces,
             ];
             let settings = settings.iter().filter(|is_other| **is_other);
             different.set(Kind::Settings, settings.count());

@@ -8,19 +8,21 @@ use std::{
 
 use jiff::Timestamp;
 use ratelimit_common::{
-    ClassSet, DropReason, Instant, PassReason, Policy, Verdict, charge::Refusal, source::LogKey,
+    ClassSet, DropReason, Instant, PassReason, Policy, Verdict, charge::Refusal,
+    interface::InterfaceRule, source::LogKey,
 };
 use ratelimit_core::{
     api::{
-        Ban, Check, ClassVerdict, Covering, Entry, EntryCounter, LimitState, Limited, Listed,
-        NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView, Unenforced, What,
+        Ban, Check, ClassVerdict, Covering, Entry, EntryCounter, InterfaceVerdict, LimitState,
+        Limited, Listed, NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView,
+        Unenforced, What,
     },
     intent::{BanRow, FOREVER, renewed},
     ip_family::IpFamily,
     limit::LimitSpec,
     lists::Action,
     origin::Origin,
-    policies::{DEFAULT, Named},
+    policies::Named,
     prefix::Prefix,
 };
 
@@ -74,8 +76,11 @@ pub fn check(
 ) -> Result<Check, Refused> {
     let Question { address, packet } = question;
     let asked = packet.packet(IpFamily::of(address))?;
-    let way = way(address, packet.to)?;
     let interface = packet.interface.as_deref();
+    let way = Way {
+        rule: rule_of(state, interface),
+        ..way(address, packet.to)?
+    };
     let unenforced = unenforced(links, interface)?;
     let now = clock::now();
     let source = views::source_of(state, address);
@@ -87,11 +92,12 @@ pub fn check(
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
     let ban = ban.filter(|_| verdict_is_ban(verdict));
-    let covering = covering::covering(state, address, verdict);
+    let covering = covering::covering(state, (address, interface), verdict);
     let named = matched
         .and_then(|(_, entry)| entry.policy())
         .and_then(|index| state.compiled.policies.at(index));
-    let named = named.or_else(|| Some((DEFAULT, state.compiled.policies.get(DEFAULT)?)));
+    let default = state.intent.config.policy_on(interface);
+    let named = named.or_else(|| Some((default, state.compiled.policies.get(default)?)));
     let datapath = state.enforcer.datapath();
     let refusals = datapath.sources().refusals(source.address());
     let refusals = refusals?;
@@ -117,7 +123,7 @@ pub fn check(
         ("pass", NOT_ENFORCED)
     };
     let levels = || limits.iter().chain(wider.iter().flat_map(|it| &it.limits));
-    let refused_by = |refusal| refused_by(state, (source, way.to), refusal, levels());
+    let refused_by = |refusal| refused_by(state, (source, way.to), interface, refusal, levels());
     let classes = match asked {
         Asked::Classes(_) => {
             let found = other_classes(state, leased, way, verdict, now).into_iter();
@@ -132,6 +138,10 @@ pub fn check(
         }
         Asked::Packet(_) => Vec::new(),
     };
+    let interfaces = match interface {
+        Some(_) => Vec::new(),
+        None => other_interfaces(state, leased, way, asked, verdict, now),
+    };
     Ok(Check {
         address,
         source,
@@ -139,6 +149,7 @@ pub fn check(
         reason: reason.to_owned(),
         unenforced,
         classes,
+        interfaces,
         refused_by: refused_by(refusal),
         packet,
         rule: deciding_rule(state, address, verdict, ban.as_ref(), &covering),
@@ -149,7 +160,7 @@ pub fn check(
         ban,
         protected: state.protection.why(address).map(ToString::to_string),
         lists: listed(state, address.into(), now),
-        policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
+        policy: named.map_or(default, |(name, _)| name).to_owned(),
         limited: limited(state, source),
         limits,
         wider,
@@ -247,6 +258,37 @@ fn unenforced(links: &Links, interface: Option<&str>) -> Result<Vec<Unenforced>,
     Ok(unenforced)
 }
 
+/// What an interface has of its own.
+fn rule_of(state: &State, interface: Option<&str>) -> InterfaceRule {
+    let rules = &state.enforcer.held().interfaces;
+    let rule = interface.and_then(|name| rules.get(name));
+    rule.copied().unwrap_or_default()
+}
+
+/// What becomes of the packet on the interfaces that have rules of their own, where that is something else.
+fn other_interfaces(
+    state: &State,
+    leased: &HashMap<LogKey, Policy>,
+    way: Way,
+    asked: Asked,
+    verdict: Verdict,
+    now: Instant,
+) -> Vec<InterfaceVerdict> {
+    let rules = state.enforcer.held().interfaces.iter();
+    let verdicts = rules.map(|(name, rule)| {
+        let way = Way { rule: *rule, ..way };
+        (name, preview(state, leased, way, asked, now).0)
+    });
+    let others = verdicts.filter(|(_, other)| *other != verdict);
+    let told = others.map(|(name, other)| InterfaceVerdict {
+        interface: name.clone(),
+        policy: state.intent.config.policy_on(Some(name)).to_owned(),
+        action: other.action().to_owned(),
+        reason: other.reason().to_owned(),
+    });
+    told.collect()
+}
+
 /// The way of the packet that is asked about.
 fn way(from: IpAddr, to: Option<IpAddr>) -> Result<Way, Refused> {
     match to.map(|to| to.to_canonical()) {
@@ -254,7 +296,11 @@ fn way(from: IpAddr, to: Option<IpAddr>) -> Result<Way, Refused> {
             "no packet goes from {from} to {to}: one is IPv4, the other IPv6"
         ))
         .hint("name two addresses of one family")),
-        to => Ok(Way { from, to }),
+        to => Ok(Way {
+            from,
+            to,
+            rule: InterfaceRule::default(),
+        }),
     }
 }
 
@@ -310,6 +356,7 @@ fn other_classes(
 fn refused_by<'a>(
     state: &State,
     (source, to): (Prefix, Option<IpAddr>),
+    interface: Option<&str>,
     refusal: Option<Refusal>,
     mut levels: impl Iterator<Item = &'a LimitState>,
 ) -> Option<RefusedBy> {
@@ -319,7 +366,7 @@ fn refused_by<'a>(
         DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
             destination.map(|(_, name, named)| (name, named))
         }
-        reason => drops::refuser(state, source.address(), reason),
+        reason => drops::refuser(state, interface, source.address(), reason),
     }?;
     let limit = drops::limit(named, refusal.reason, refusal.limit)?;
     let level = levels.find(|level| level.limit == *limit && level.room_in_seconds > 0.0);

@@ -8,7 +8,6 @@ use ratelimit_core::{
     counter_slots::Owner,
     intent::renewed,
     lists::Action,
-    policies::DEFAULT,
     prefix::Prefix,
 };
 
@@ -18,10 +17,10 @@ use crate::{
     control::{lifetime, rows, state::State},
 };
 
-/// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
+/// Every entry that covers `address`, of packets that come by an interface: allows, bans, policies, of each table the one first that comes before the others.
 pub(in crate::control) fn covering(
     state: &State,
-    address: IpAddr,
+    (address, interface): (IpAddr, Option<&str>),
     verdict: Verdict,
 ) -> Vec<Covering> {
     let now = clock::now();
@@ -38,7 +37,8 @@ pub(in crate::control) fn covering(
         let policy = state.intent.policy_name(*prefix)?;
         Some(policy_entry(state, policy, Some(*prefix)))
     });
-    let default = policy_entry(state, DEFAULT.to_owned(), None);
+    let default = state.intent.config.policy_on(interface);
+    let default = policy_entry(state, default.to_owned(), None);
     let bans = bans_around(state, address, now);
     let entries = allows
         .into_iter()

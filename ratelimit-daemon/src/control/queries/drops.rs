@@ -7,7 +7,7 @@ use ratelimit_core::{
     api::Dropped,
     ip_family::IpFamily,
     limit::LimitSpec,
-    policies::{DEFAULT, NODE, Named},
+    policies::{NODE, Named},
 };
 
 use crate::control::state::State;
@@ -16,27 +16,34 @@ use crate::control::state::State;
 pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
     let source = source(drop);
     let reason = DropReason::from_number(drop.reason);
-    let refuser = reason.and_then(|reason| refuser(state, source, reason));
+    let interface = state.journal.interface(drop.interface);
+    let refuser = reason.and_then(|reason| refuser(state, Some(&interface), source, reason));
     let limit = refuser.and_then(|(_, named)| limit(named, reason?, drop.limit));
     Dropped {
         source,
         reason: reason.map_or("unknown", DropReason::label).to_owned(),
-        observed: state.intent.config.observe
+        observed: state.intent.config.observes_on(Some(&interface))
             || refuser.is_some_and(|(_, named)| named.policy.observe()),
         policy: refuser.map(|(name, _)| name.to_owned()),
         limit: limit.cloned(),
-        interface: state.journal.interface(drop.interface),
+        interface,
     }
 }
 
-/// The policy that refuses packets of `source` for a reason; `None` where none did, or one of several.
-pub fn refuser(state: &State, source: IpAddr, reason: DropReason) -> Option<(&str, &Named)> {
+/// The policy that refuses packets of `source` that come by an interface, for a reason; `None` where none did, or one of several.
+pub fn refuser<'a>(
+    state: &'a State,
+    interface: Option<&str>,
+    source: IpAddr,
+    reason: DropReason,
+) -> Option<(&'a str, &'a Named)> {
     match reason {
         DropReason::Limited | DropReason::Contended | DropReason::NoState | DropReason::Class => {
             let matched = state.compiled.rules.longest_match(source);
             let index = matched.and_then(|(_, entry)| entry.policy());
             let own = index.and_then(|index| state.compiled.policies.at(index));
-            own.or_else(|| Some((DEFAULT, state.compiled.policies.get(DEFAULT)?)))
+            let default = state.intent.config.policy_on(interface);
+            own.or_else(|| Some((default, state.compiled.policies.get(default)?)))
         }
         DropReason::AggregateLimited => {
             match state.compiled.policies.of_prefixes(IpFamily::of(source))[..] {

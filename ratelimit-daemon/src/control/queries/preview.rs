@@ -11,6 +11,7 @@ use ratelimit_common::{
     class::Property,
     decide,
     detected::Detection,
+    interface::InterfaceRule,
     layout::POLICIES_MAX,
     lease::{self, node_key},
     list::Listed,
@@ -46,6 +47,8 @@ pub struct Way {
     pub from: IpAddr,
     /// Its destination, where one is named.
     pub to: Option<IpAddr>,
+    /// What the interface that it comes by has of its own.
+    pub rule: InterfaceRule,
 }
 
 /// The packet that is asked about.
@@ -76,7 +79,7 @@ pub(super) fn preview(
         leased: leased.iter().collect(),
         tables: &*enforcer.datapath().sources(),
         source,
-        to: way.to,
+        way,
         asked,
         now,
         refusal: Cell::new(None),
@@ -136,7 +139,7 @@ struct Preview<'a> {
     leased: Vec<(&'a LogKey, &'a Policy)>,
     tables: &'a dyn SourceTables,
     source: &'a Source,
-    to: Option<IpAddr>,
+    way: Way,
     asked: Asked,
     now: Instant,
     refusal: Cell<Option<Refusal>>,
@@ -150,8 +153,8 @@ impl Tables for Preview<'_> {
 
     fn settings(&self) -> Settings {
         // Where no destination is asked for, none is what limits are of.
-        let settings = self.enforcer.held().settings;
-        if self.to.is_none() {
+        let settings = self.enforcer.held().settings.on(self.way.rule);
+        if self.way.to.is_none() {
             settings.without_destinations()
         } else {
             settings

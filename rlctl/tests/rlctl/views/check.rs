@@ -454,6 +454,7 @@ fn passing(address: &str) -> Check {
         covering: Vec::new(),
         last_drops: Vec::new(),
         classes: Vec::new(),
+        interfaces: Vec::new(),
         strikes: None,
         new_sources: None,
         challenge: None,

@@ -117,7 +117,8 @@ impl Lab {
                 | Write::Region(_)
                 | Write::CopiedRegion(..)
                 | Write::Challenge(_)
-                | Write::NewSources(_) => {}
+                | Write::NewSources(_)
+                | Write::InterfaceRules(_) => {}
             }
             let entries = entries
                 .values()

@@ -15,7 +15,7 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::datapath::Write;
+use crate::datapath::{InterfaceRules, Write};
 
 /// Pairs of configurations, where nobody asks for more.
 const PAIRS: u64 = 10;
@@ -41,7 +41,13 @@ fn check_pair(seed: u64) {
     let sets = random.one_in(3).then_some(1 << 14);
     let [old, new] = [0, 1].map(|_| configuration(&mut random));
     let context = format!("seed {seed}, from\n{old}\nto\n{new}");
-    let [old, new] = [old, new].map(|text| wide::read(&text));
+    let [old, new] = [old, new].map(|text| {
+        let mut config = wide::read(&text);
+        own_rule(&mut random, &mut config);
+        config
+    });
+    let rules = [&old, &new].map(|config| &config.interfaces);
+    let context = format!("{context}, {rules:?}");
     let memory = Memory {
         table_sets: sets,
         ..Memory::default()
@@ -117,6 +123,7 @@ pub(super) struct State {
     aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
     new_sources: ByGeneration<Budget>,
     challenge: ByGeneration<challenge::Rules>,
+    interface_rules: InterfaceRules,
     sets: Option<u32>,
 }
 
@@ -132,6 +139,7 @@ impl State {
             aggregates: memory.aggregates.clone(),
             new_sources: memory.new_sources,
             challenge: memory.challenge,
+            interface_rules: memory.interface_rules.clone(),
             sets: memory.table_sets,
         }
     }
@@ -145,6 +153,7 @@ impl State {
             aggregates: self.aggregates.clone(),
             new_sources: self.new_sources,
             challenge: self.challenge,
+            interface_rules: self.interface_rules.clone(),
             table_sets: self.sets,
             ..Memory::default()
         }
@@ -170,6 +179,7 @@ impl State {
             }
             Write::NewSources(window) => self.new_sources = *window,
             Write::Challenge(rules) => self.challenge = *rules,
+            Write::InterfaceRules(rules) => self.interface_rules.clone_from(rules),
             Write::Settings(settings) => self.settings = *settings,
             // No packet has come yet.
             Write::Total(_) | Write::Region(_) | Write::CopiedRegion(..) => {}
@@ -192,7 +202,13 @@ impl State {
         let policies =
             (0..count).map(|index| self.policies.get(&index).copied().unwrap_or_default());
         let masks = (Ipv4::new([0xff; 4]), Ipv6::new([0xff; 16]));
-        let mut tables = MemoryTables::new(self.settings, policies.collect(), masks);
+        let rule = self.interface_rules.get("eth0");
+        let rule = rule.map(|rule| *rule.of(generation)).unwrap_or_default();
+        let settings = match self.settings.has_interfaces() {
+            true => self.settings.on(rule),
+            false => self.settings,
+        };
+        let mut tables = MemoryTables::new(settings, policies.collect(), masks);
         if let Some(sets) = self.sets {
             tables = tables.compact(sets, [3, 5]);
         }
@@ -215,7 +231,7 @@ fn compiled(config: &Config) -> Verdicts {
     verdicts(
         &Compiled::new(config.clone(), Vec::new())
             .unwrap()
-            .memory_tables(),
+            .memory_tables_on(Some("eth0")),
     )
 }
 
@@ -325,6 +341,17 @@ fn configuration(random: &mut Random) -> String {
         let _ = writeln!(text, "[allow]\nsources = {sources:?}");
     }
     text
+}
+
+/// What the interface has of its own.
+fn own_rule(random: &mut Random, config: &mut Config) {
+    let [interface] = &mut config.interfaces[..] else {
+        panic!("{:?}", config.interfaces);
+    };
+    if random.one_in(2) {
+        interface.policy = config.policies.keys().next().cloned();
+    }
+    interface.observe = random.one_in(6);
 }
 
 fn observe(random: &mut Random) -> &'static str {

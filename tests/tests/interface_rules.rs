@@ -1,0 +1,308 @@
+//! What an interface has of its own: another policy of the sources that no prefix selects, a dry run. With real packets.
+
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{
+    Frame, Lab,
+    lab::{INTERFACE, Sender},
+    require_root,
+    service::Service,
+};
+
+const OTHER: &str = "rl1";
+/// Selected by no prefix.
+const ANYBODY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+/// Of [`NAMED`].
+const KNOWN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+/// How long packets that were sent may take to be counted: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const DEFAULT: &str =
+    "[policy.default]\nlimits = [{ packets = 5, per = \"1h\", algorithm = \"token-bucket\" }]\n";
+const LAN: &str = "[policy.lan]\nlimits = [{ packets = 2, per = \"1h\", algorithm = \"token-bucket\", match = \"udp\" }]\n";
+const NAMED: &str = "[policy.named]\nsources = [\"203.0.113.0/24\"]\nlimits = [{ packets = 3, per = \"1h\", algorithm = \"token-bucket\" }]\n";
+
+#[test]
+fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
+    require_root!();
+    let lab = lab();
+    let own = "policy = \"lan\"\n";
+    let mut service = Service::started(&lab, &config("", own)).unwrap();
+    let wire = Wire::new(&lab, &service);
+    // Limited, limited, and of a prefix.
+    assert_eq!(
+        wire.send(INTERFACE, ANYBODY, 10),
+        ["5 pass", "5 drop limited"]
+    );
+    assert_eq!(wire.send(OTHER, ANYBODY, 10), ["2 pass", "8 drop limited"]);
+    assert_eq!(wire.send(OTHER, KNOWN, 10), ["3 pass", "7 drop limited"]);
+    // The limit counts a class only.
+    assert_eq!(wire.send_frames(OTHER, &icmp(ANYBODY), 5), ["5 pass"]);
+    for (on, policy, action) in [(INTERFACE, "default", "drop"), (OTHER, "lan", "pass")] {
+        let check = json(&service, &["check", "198.51.100.9", "--iface", on]);
+        assert_eq!(
+            [&check["policy"], &check["action"]],
+            [policy, action],
+            "{check}"
+        );
+    }
+    let check = json(&service, &["check", "198.51.100.9"]);
+    assert_eq!(check["interfaces"][0]["interface"], OTHER, "{check}");
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    let expected = "rl1: sources without a policy of their own have lan";
+    assert!(said.contains(expected), "{said}");
+    // What is in force outlives the daemon, and the next one takes it over.
+    service.stop("-KILL").unwrap();
+    let sender = Sender::on(&lab.far, OTHER).unwrap();
+    sender.send(&udp(ANYBODY)).unwrap();
+    service.start().unwrap();
+    let wire = Wire::new(&lab, &service);
+    assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 drop limited"]);
+    assert_eq!(wire.send(INTERFACE, ANYBODY, 3), ["3 drop limited"]);
+    reload(&service, &config(own, ""));
+    assert_eq!(wire.send(OTHER, ANYBODY, 1), ["1 drop limited"]);
+    assert_eq!(
+        wire.send_frames(OTHER, &icmp(ANYBODY), 1),
+        ["1 drop limited"]
+    );
+    assert_eq!(wire.send_frames(INTERFACE, &icmp(ANYBODY), 1), ["1 pass"]);
+    reload(&service, &config("", ""));
+    assert_eq!(
+        wire.send_frames(INTERFACE, &icmp(ANYBODY), 1),
+        ["1 drop limited"]
+    );
+}
+
+/// Each packet meanwhile is judged by one of the two policies: the stricter one lets nothing pass, the other one all.
+#[test]
+fn a_policy_comes_and_goes_under_traffic() {
+    require_root!();
+    let lab = lab();
+    let elsewhere = "sources = [\"192.0.2.0/25\"]\nlimits";
+    let strict = LAN
+        .replace("packets = 2", "packets = 1")
+        .replace("limits", elsewhere);
+    let strict = format!("{DEFAULT}{NAMED}{strict}");
+    let open = "[policy.open]\nsources = [\"192.0.2.128/25\"]\nlimits = []\n";
+    let with = |own: &str| {
+        format!(
+            "{strict}{open}{}{}",
+            interface(INTERFACE, ""),
+            interface(OTHER, own)
+        )
+    };
+    let service = Service::started(&lab, &with("policy = \"lan\"\n")).unwrap();
+    let wire = Wire::new(&lab, &service);
+    assert_eq!(wire.send(OTHER, ANYBODY, 2), ["1 pass", "1 drop limited"]);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            let sender = Sender::on(&lab.far, INTERFACE).unwrap();
+            while !done.load(Relaxed) {
+                sender.send(&udp(KNOWN)).unwrap();
+            }
+        });
+        for _ in 0..3 {
+            reload(&service, &with("policy = \"open\"\n"));
+            assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 pass"]);
+            reload(&service, &with("policy = \"lan\"\n"));
+            assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 drop limited"]);
+        }
+        done.store(true, Relaxed);
+        traffic.join().unwrap();
+    });
+}
+
+#[test]
+fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_nobody() {
+    require_root!();
+    let lab = lab();
+    let banning = DEFAULT.replace(
+        "limits",
+        "ban = { after = 3, within = \"1h\", for = \"1h\", unverified = \"ban\" }\nlimits",
+    );
+    let text = format!(
+        "{banning}{NAMED}{}{}",
+        interface(INTERFACE, ""),
+        interface(OTHER, "observe = true\n")
+    );
+    let mut service = Service::started(&lab, &text).unwrap();
+    service.rlctl_ok(&["ban", &KNOWN.to_string()]).unwrap();
+    let wire = Wire::new(&lab, &service);
+    assert_eq!(wire.send(OTHER, KNOWN, 4), ["4 observe banned"]);
+    assert_eq!(wire.send(INTERFACE, KNOWN, 4), ["4 drop banned"]);
+    assert_eq!(
+        wire.send(OTHER, ANYBODY, 20),
+        ["5 pass", "15 observe limited"]
+    );
+    let bans = |service: &Service| service.rlctl_ok(&["list", "bans"]).unwrap();
+    assert!(!bans(&service).contains("198.51.100.9"));
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    let dry_runs: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("dry run"))
+        .collect();
+    assert_eq!(dry_runs.len(), 1, "{said}");
+    assert!(dry_runs[0].contains(OTHER), "{said}");
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    let wire = Wire::new(&lab, &service);
+    assert_eq!(wire.send(OTHER, KNOWN, 2), ["2 observe banned"]);
+    // The strikes begin where it is no dry run, and what they end in holds on both.
+    let fates = wire.send(INTERFACE, ANYBODY, 6);
+    assert_eq!(fates, ["3 drop banned", "3 drop limited"]);
+    assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe banned"]);
+    let start = Instant::now();
+    while !bans(&service).contains("198.51.100.9") {
+        assert!(start.elapsed() < PATIENCE, "{}", service.log());
+        thread::sleep(Duration::from_millis(20));
+    }
+    reload(&service, &text.replace("observe = true\n", ""));
+    assert_eq!(wire.send(OTHER, KNOWN, 2), ["2 drop banned"]);
+}
+
+/// An interface that comes while the daemon runs has what is its own from its first packet on.
+#[test]
+fn an_interface_that_comes_later_has_its_rule() {
+    require_root!();
+    let lab = lab();
+    let text = config("observe = true\n", "policy = \"lan\"\n");
+    let service = Service::started(&lab, &text).unwrap();
+    lab.near.ip(&["link", "delete", OTHER]).unwrap();
+    add(&lab);
+    let start = Instant::now();
+    while service.rlctl(&["status"]).unwrap().code != 0 {
+        assert!(start.elapsed() < PATIENCE, "{}", service.log());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let wire = Wire::new(&lab, &service);
+    assert_eq!(wire.send(OTHER, ANYBODY, 4), ["2 pass", "2 drop limited"]);
+    assert_eq!(
+        wire.send(INTERFACE, ANYBODY, 6),
+        ["5 pass", "1 observe limited"]
+    );
+}
+
+/// Sends packets, and says what became of them.
+struct Wire<'a> {
+    lab: &'a Lab,
+    service: &'a Service,
+}
+
+impl<'a> Wire<'a> {
+    fn new(lab: &'a Lab, service: &'a Service) -> Self {
+        Self { lab, service }
+    }
+
+    /// Sends UDP packets of a source to an interface.
+    fn send(&self, on: &str, source: Ipv4Addr, packets: u64) -> Vec<String> {
+        self.send_frames(on, &udp(source), packets)
+    }
+
+    fn send_frames(&self, on: &str, frame: &[u8], packets: u64) -> Vec<String> {
+        let before = counted(self.service, on);
+        let sender = Sender::on(&self.lab.far, on).unwrap();
+        for _ in 0..packets {
+            sender.send(frame).unwrap();
+        }
+        let start = Instant::now();
+        loop {
+            let mut fates = counted(self.service, on);
+            for (fate, count) in &before {
+                *fates.get_mut(fate).unwrap() -= count;
+            }
+            fates.retain(|_, count| *count > 0);
+            if fates.values().sum::<u64>() == packets {
+                let told = fates
+                    .into_iter()
+                    .map(|((_, fate), count)| format!("{count} {fate}"));
+                return told.collect();
+            }
+            assert!(start.elapsed() < PATIENCE, "{fates:?}, not {packets}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The IPv4 packets of an interface, by what became of them: those that pass first.
+fn counted(service: &Service, on: &str) -> BTreeMap<(bool, String), u64> {
+    let mut counted = BTreeMap::new();
+    let rows = json(service, &["stats"]);
+    let rows = rows.as_array().unwrap().iter();
+    for row in rows.filter(|row| row["interface"] == on && row["family"] == "ipv4") {
+        let [action, reason] = ["action", "reason"].map(|key| row[key].as_str().unwrap());
+        let passes = action == "pass";
+        let fate = if passes {
+            action.to_owned()
+        } else {
+            format!("{action} {reason}")
+        };
+        *counted.entry((!passes, fate)).or_default() += row["packets"].as_u64().unwrap();
+    }
+    counted
+}
+
+/// A lab with a second pair of interfaces.
+fn lab() -> Lab {
+    let lab = Lab::new().unwrap();
+    add(&lab);
+    lab
+}
+
+fn add(lab: &Lab) {
+    let far = lab.far.name();
+    let pair = ["link", "add", OTHER, "type", "veth", "peer", "name", OTHER];
+    lab.near.ip(&[&pair[..], &["netns", far]].concat()).unwrap();
+    for namespace in [&lab.near, &lab.far] {
+        namespace.ip(&["link", "set", OTHER, "up"]).unwrap();
+    }
+    let start = Instant::now();
+    let is_up = || {
+        lab.near
+            .ip(&["link", "show", OTHER])
+            .unwrap()
+            .contains("LOWER_UP")
+    };
+    while !is_up() {
+        assert!(start.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn config(first: &str, second: &str) -> String {
+    let lan = match first.contains("lan") || second.contains("lan") {
+        true => LAN,
+        // A policy that is for nobody is refused.
+        false => "",
+    };
+    let interfaces = interface(INTERFACE, first) + &interface(OTHER, second);
+    format!("{DEFAULT}{lan}{NAMED}{interfaces}")
+}
+
+fn interface(name: &str, own: &str) -> String {
+    format!("[[interface]]\nname = \"{name}\"\n{own}")
+}
+
+fn reload(service: &Service, toml: &str) {
+    service.configure(toml).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+}
+
+fn json(service: &Service, arguments: &[&str]) -> serde_json::Value {
+    let said = service.rlctl(&[&["--json"], arguments].concat()).unwrap();
+    serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+}
+
+fn udp(source: Ipv4Addr) -> Vec<u8> {
+    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+}
+
+fn icmp(source: Ipv4Addr) -> Vec<u8> {
+    Frame::ethernet().ipv4(source).icmp(8).pad_to(60).build()
+}
