@@ -137,8 +137,11 @@ pub struct PrefixesRequest {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitRequest {
-    /// Whom; `None` is the default policy.
+    /// The sources; `None` is the default policy, unless there is a destination.
     pub prefix: Option<Prefix>,
+    /// The destination, all of whose packets count together; then there is no `prefix`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Prefix>,
     /// The limits.
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what they would drop.
@@ -154,8 +157,11 @@ pub struct LimitRequest {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitTarget {
-    /// Whose; `None` is the default policy.
+    /// Whose; `None` is the default policy, unless there is a destination.
     pub prefix: Option<Prefix>,
+    /// The destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Prefix>,
 }
 
 /// What a change did.

@@ -41,7 +41,6 @@ use crate::{
     intent::{
         Edit, FOREVER, Intent, Target, WantedPolicy,
         list::{List, ListEntry},
-        policy_name,
     },
     ip_family::IpFamily,
     limit::{LimitSpec, sharing},
@@ -98,7 +97,7 @@ impl CompileError {
             .filter_map(|target| Some((target, intent.limits_of(*target)?)));
         let found = match self {
             Self::UnknownClass { policy, .. } | Self::Unshareable { policy, .. } => {
-                candidates.find(|(target, _)| policy_name(**target) == *policy)
+                candidates.find(|(target, _)| target.policy_name() == *policy)
             }
             Self::TooManyPolicies(_) | Self::TooManyClasses(_) | Self::NoRoom(_) => {
                 candidates.max_by_key(|(_, row)| row.since)

@@ -8,6 +8,7 @@ pub mod renewed;
 mod rows;
 mod statements;
 mod suspended;
+mod target;
 
 use std::{
     borrow::Cow,
@@ -21,7 +22,8 @@ pub use self::{
     ends::Ending,
     offences::Offence,
     rows::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
-    suspended::{Suspended, Target, policy_name},
+    suspended::Suspended,
+    target::Target,
 };
 use self::{
     list::{Difference, List},
@@ -46,9 +48,9 @@ pub struct Intent {
     pub config: Config,
     bans: BTreeMap<(Prefix, Origin), BanRow>,
     allows: BTreeMap<Prefix, AllowRow>,
-    limits: BTreeMap<Option<Prefix>, LimitRow>,
+    limits: BTreeMap<Target, LimitRow>,
     /// Those of them that do not hold.
-    pub suspended: BTreeMap<Option<Prefix>, Suspended>,
+    pub suspended: BTreeMap<Target, Suspended>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
     limited: BTreeMap<Prefix, LimitedRow>,
@@ -69,8 +71,8 @@ pub enum Edit {
     Allow(Prefix, Option<AllowRow>),
     /// A list as a whole, and the prefixes of which it says something else than the one before it.
     List(Arc<str>, Option<Arc<List>>, Arc<[Prefix]>),
-    /// Limits of a prefix, or of the default policy.
-    Limits(Option<Prefix>, Option<LimitRow>),
+    /// Limits of sources, or of a destination.
+    Limits(Target, Option<LimitRow>),
     /// What is remembered of a source that policies banned.
     Offence(Prefix, Option<Offence>),
     /// A further limit of a prefix that has part in an attack.
@@ -88,7 +90,7 @@ impl Edit {
             Self::Ban(prefix, ..) | Self::Allow(prefix, _) | Self::Limited(prefix, _) => {
                 (Some(*prefix), &[][..])
             }
-            Self::Limits(target, _) => (*target, &[][..]),
+            Self::Limits(target, _) => (target.prefix(), &[][..]),
             Self::List(_, _, touched) => (None, &touched[..]),
             Self::Offence(..) | Self::Config(_) | Self::PassAll(_) => (None, &[][..]),
         };
@@ -446,7 +448,7 @@ impl Intent {
 
     /// The runtime limits.
     #[must_use]
-    pub fn limits(&self) -> &BTreeMap<Option<Prefix>, LimitRow> {
+    pub fn limits(&self) -> &BTreeMap<Target, LimitRow> {
         &self.limits
     }
 
@@ -461,7 +463,7 @@ impl Intent {
 
     /// The same as it would be without a further limit of just this prefix.
     fn lasting_policy_name(&self, prefix: Prefix) -> Option<String> {
-        if self.limits_of(Some(prefix)).is_some() {
+        if self.limits_of(Target::Sources(prefix)).is_some() {
             return Some(prefix.to_string());
         }
         self.configured_policy_name(prefix).map(str::to_owned)
@@ -488,7 +490,7 @@ impl Intent {
     #[must_use]
     pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
         let default = &self.config.default_policy;
-        let (limits, observe) = match self.limits_of(None) {
+        let (limits, observe) = match self.limits_of(Target::Default) {
             Some(row) => (&row.limits, row.observe),
             None => (&default.limits, default.observe),
         };
@@ -504,7 +506,7 @@ impl Intent {
             ..of_sources(name.clone(), &policy.limits, policy.observe)
         }));
         wanted.extend(self.limits_in_force().filter_map(|(target, row)| {
-            let prefix = (*target)?;
+            let prefix = target.sources()?;
             Some(WantedPolicy {
                 around: Some(self.policy_around(prefix)),
                 ..of_sources(prefix.to_string(), &row.limits, row.observe)
@@ -541,17 +543,34 @@ impl Intent {
     }
 
     fn destination_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {
-        let destinations = self.config.destinations.iter();
-        destinations.map(|(prefix, destination)| WantedPolicy {
-            further: destination.source_limits.clone(),
-            further_observe: destination.observe,
+        let configured = self.config.destinations.keys().copied();
+        let runtime = self.limits_in_force();
+        let runtime = runtime.filter_map(|(target, _)| target.destination());
+        let prefixes: BTreeSet<Prefix> = configured.chain(runtime).collect();
+        prefixes
+            .into_iter()
+            .map(|prefix| self.destination_policy(prefix))
+    }
+
+    /// Runtime limits stand in place of the configured `limits`. What each source may send there stays.
+    fn destination_policy(&self, prefix: Prefix) -> WantedPolicy<'_> {
+        let configured = self.config.destinations.get(&prefix);
+        let (limits, observe) = match (self.limits_of(Target::Destination(prefix)), configured) {
+            (Some(row), _) => (&row.limits[..], row.observe),
+            (None, Some(destination)) => (&destination.limits[..], destination.observe),
+            (None, None) => (&[][..], false),
+        };
+        let further = configured.map(|destination| destination.source_limits.clone());
+        WantedPolicy {
+            further: further.unwrap_or_default(),
+            further_observe: configured.is_some_and(|destination| destination.observe),
             ..WantedPolicy::new(
-                destination_name(*prefix),
-                &destination.limits,
-                destination.observe,
-                Role::Destination(*prefix),
+                destination_name(prefix),
+                limits,
+                observe,
+                Role::Destination(prefix),
             )
-        })
+        }
     }
 }
 
@@ -588,7 +607,7 @@ pub fn longest<'a>(limits: impl IntoIterator<Item = &'a LimitSpec>) -> u32 {
 const TOGETHER: usize = 1 << 14;
 
 /// What changes nothing where there is nothing.
-const NOTHING: Edit = Edit::Limits(None, None);
+const NOTHING: Edit = Edit::Limits(Target::Default, None);
 
 fn are_bans_in_order(edits: &[Edit]) -> bool {
     let key = |edit: &Edit| match edit {

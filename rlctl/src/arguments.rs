@@ -500,14 +500,19 @@ pub struct AllowRmArguments {
 /// What can be done to limits.
 #[derive(Debug, Subcommand)]
 pub enum LimitVerb {
-    /// Set limits of a prefix, or of all sources without a policy of their own
+    /// Set limits of a prefix, of a destination, or of all sources without a policy of their own
     Set(LimitSetArguments),
     /// Remove runtime limits, so that the configuration holds again
-    #[command(after_help = "Examples:\n  rlctl limit rm --prefix 203.0.113.0/24\n  rlctl limit rm")]
+    #[command(
+        after_help = "Examples:\n  rlctl limit rm --prefix 203.0.113.0/24\n  rlctl limit rm --destination 198.51.100.7\n  rlctl limit rm"
+    )]
     Rm {
         /// The sources [default: those without a policy of their own]
         #[arg(long, value_name = "PREFIX", add = completions::limited_at_runtime())]
         prefix: Option<String>,
+        /// The destination
+        #[arg(long, value_name = "PREFIX", conflicts_with = "prefix")]
+        destination: Option<String>,
         /// Do it on all nodes of the cluster
         #[arg(long)]
         cluster: bool,
@@ -520,13 +525,16 @@ pub enum LimitVerb {
 /// `limit set [--prefix P] --packets N --per TIME ...`
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "rlctl limit set [--prefix <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [OPTIONS]\n       rlctl limit set [--prefix <PREFIX>] --limit <LIMIT> [--limit <LIMIT>]... [OPTIONS]",
-    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster\n\nA packet passes when all limits have room. Each source of the prefix has the limits for itself. At the end of their lifetime the configuration holds again: the daemon sees to that. A daemon that was down meanwhile does it first when it starts."
+    override_usage = "rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [OPTIONS]\n       rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] --limit <LIMIT> [--limit <LIMIT>]... [OPTIONS]",
+    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster\n  rlctl limit set --destination 198.51.100.7 --limit packets=50000,per=1s,match=tcp-syn\n\nA packet passes when all limits have room. Each source of the prefix has the limits for itself, and a destination as a whole. At the end of their lifetime the configuration holds again: the daemon sees to that. A daemon that was down meanwhile does it first when it starts."
 )]
 pub struct LimitSetArguments {
     /// The sources [default: those without a policy of their own]
     #[arg(long, value_name = "PREFIX", add = completions::limited())]
     pub prefix: Option<String>,
+    /// A destination: what its addresses receive of all sources together
+    #[arg(long, value_name = "PREFIX", conflicts_with = "prefix")]
+    pub destination: Option<String>,
     /// The limits.
     #[command(flatten)]
     pub limits: LimitArguments,

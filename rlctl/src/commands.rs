@@ -50,9 +50,11 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Allow(AllowVerb::Add(arguments)) => allow::add(&arguments, client, now),
         Verb::Allow(AllowVerb::Rm(arguments)) => allow::rm(&arguments, client),
         Verb::Limit(LimitVerb::Set(arguments)) => limit::set(&arguments, client, now),
-        Verb::Limit(LimitVerb::Rm { prefix, cluster }) => {
-            limit::rm(prefix.as_deref(), cluster, client)
-        }
+        Verb::Limit(LimitVerb::Rm {
+            prefix,
+            destination,
+            cluster,
+        }) => limit::rm(prefix.as_deref(), destination.as_deref(), cluster, client),
         Verb::List(arguments) => list(&arguments, client, now),
         Verb::Allow(AllowVerb::List) => list::allows(client, now),
         Verb::Limit(LimitVerb::List) => list::limits(client, now),

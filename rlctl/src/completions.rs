@@ -5,7 +5,7 @@
 use std::{env, ffi::OsStr, time::Duration};
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use ratelimit_core::api::{Ban, ListView, PolicyView};
+use ratelimit_core::api::{AppliesTo, Ban, ListView, PolicyView};
 use serde::de::DeserializeOwned;
 
 use crate::client::{Client, SOCKET};
@@ -42,8 +42,8 @@ pub fn limited() -> ArgValueCompleter {
 /// Proposes prefixes whose limits were set at runtime.
 pub fn limited_at_runtime() -> ArgValueCompleter {
     from("/v1/limits", |policy: PolicyView| match policy.runtime {
-        Some(_) => prefixes(policy),
-        None => Vec::new(),
+        Some(_) if policy.applies_to == AppliesTo::Source => prefixes(policy),
+        _ => Vec::new(),
     })
 }
 

@@ -187,6 +187,15 @@ pub fn attack(attack: &AttackView, now: &Zoned) -> String {
     )
 }
 
+/// Whose limits they are: `the destination 198.51.100.7`.
+pub fn target(prefix: Option<Prefix>, destination: Option<Prefix>) -> String {
+    match (prefix, destination) {
+        (_, Some(prefix)) => format!("the destination {prefix}"),
+        (Some(prefix), None) => prefix.to_string(),
+        (None, None) => "the default policy".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,6 +78,9 @@ pub enum What {
     LimitsSet {
         /// Whose; `None` is the default policy.
         prefix: Option<Prefix>,
+        /// The destination whose they are; then there is no `prefix`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        destination: Option<Prefix>,
         /// The limits.
         limits: Vec<LimitSpec>,
         /// Whether what they would drop passes.
@@ -95,6 +98,9 @@ pub enum What {
     LimitsEnded {
         /// Whose; `None` is the default policy.
         prefix: Option<Prefix>,
+        /// The destination whose they are; then there is no `prefix`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        destination: Option<Prefix>,
         /// Whether what sources have used under them does not count for the limits that hold again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         starts_anew: bool,
@@ -103,6 +109,9 @@ pub enum What {
     LimitsRemoved {
         /// Whose; `None` is the default policy.
         prefix: Option<Prefix>,
+        /// The destination whose they are; then there is no `prefix`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        destination: Option<Prefix>,
         /// The user who did it.
         by: Option<Arc<str>>,
     },
@@ -316,9 +325,21 @@ impl What {
             Self::AllowAdded(allow)
             | Self::AllowEnded(allow)
             | Self::AllowRemoved { allow, .. } => Some(allow.prefix),
-            Self::LimitsSet { prefix, .. }
-            | Self::LimitsEnded { prefix, .. }
-            | Self::LimitsRemoved { prefix, .. } => *prefix,
+            Self::LimitsSet {
+                prefix,
+                destination,
+                ..
+            }
+            | Self::LimitsEnded {
+                prefix,
+                destination,
+                ..
+            }
+            | Self::LimitsRemoved {
+                prefix,
+                destination,
+                ..
+            } => prefix.or(*destination),
             Self::Bans { .. }
             | Self::ListReplaced { .. }
             | Self::AttackBegan(_)

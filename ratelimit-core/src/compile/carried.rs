@@ -6,7 +6,7 @@ use ratelimit_common::Policy;
 
 use crate::{
     intent::{Intent, Target},
-    policies::{DEFAULT, Policies},
+    policies::{DEFAULT, Policies, destination_name},
     prefix::Prefix,
     rules::Rules,
 };
@@ -40,14 +40,17 @@ impl Scopes {
     /// The same where the rules do not say it: those of `intent`, whose policies are compiled.
     #[must_use]
     pub fn of_intent(intent: &Intent, policies: &Policies, target: Target) -> Self {
-        let names = target.and_then(|prefix| {
+        let names = target.sources().and_then(|prefix| {
             let mut around = prefix.supernets().rev();
             around.find_map(|outer| intent.policy_name(outer))
         });
-        let named = policies.get(names.as_deref().unwrap_or(DEFAULT));
-        let runtime = intent.limits().keys().flatten().filter_map(|prefix| {
+        let destination = target.destination().map(destination_name);
+        let name = destination.or(names);
+        let named = policies.get(name.as_deref().unwrap_or(DEFAULT));
+        let runtime = intent.limits().keys().filter_map(|target| {
+            let prefix = target.sources()?;
             let named = policies.get(&prefix.to_string())?;
-            Some((*prefix, named.policy.scope()))
+            Some((prefix, named.policy.scope()))
         });
         Self {
             target: named.and_then(|named| scope_with_limits(&named.policy)),
@@ -80,11 +83,15 @@ impl Scopes {
     }
 }
 
-/// What the state of the sources of `prefix` is kept under, or of those without a policy of their own; `None` where nothing
-/// limits them.
+/// What the state of a target is kept under; `None` where nothing limits it.
 #[must_use]
-pub fn scope_of(rules: &Rules, policies: &Policies, prefix: Option<Prefix>) -> Option<u32> {
-    let index = prefix.and_then(|prefix| rules.sum(prefix).policy());
+pub fn scope_of(rules: &Rules, policies: &Policies, target: Target) -> Option<u32> {
+    if let Some(prefix) = target.destination() {
+        return scope_with_limits(&policies.get(&destination_name(prefix))?.policy);
+    }
+    let index = target
+        .sources()
+        .and_then(|prefix| rules.sum(prefix).policy());
     let named = match index {
         Some(index) => policies.at(index).map(|(_, named)| named),
         None => policies.get(DEFAULT),

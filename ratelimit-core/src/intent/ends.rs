@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use ratelimit_common::Instant;
 
-use super::{Edit, FOREVER, Intent};
+use super::{Edit, FOREVER, Intent, Target};
 use crate::{ip_family::IpFamily, origin::Origin, prefix::Prefix};
 
 /// What ends.
@@ -19,8 +19,8 @@ pub enum Ending {
     Ban(Prefix),
     /// An allow.
     Allow(Prefix),
-    /// Runtime limits; `None` is the default policy.
-    Limits(Option<Prefix>),
+    /// Runtime limits.
+    Limits(Target),
     /// A further limit.
     Limited(Prefix),
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use ratelimit_common::limit::LIMITS_MAX;
 
-use super::{Edit, Intent, LimitedRow, WantedPolicy};
+use super::{Edit, Intent, LimitedRow, Target, WantedPolicy};
 use crate::{
     limit::LimitSpec,
     policies::{DEFAULT, DETECTED},
@@ -108,18 +108,24 @@ impl Intent {
     pub fn dependents(&self, edit: &Edit) -> Vec<Prefix> {
         let within = |prefix: Prefix| {
             let limited = self.limited.range(prefix..).map(|(inner, _)| *inner);
-            let runtime = self.limits().range(Some(prefix)..).filter_map(|it| *it.0);
+            let runtime = self
+                .limits()
+                .range(Target::Sources(prefix)..)
+                .map_while(|it| it.0.sources());
             let is_inside = move |inner: &Prefix| prefix.covers(*inner);
             let limited = limited.take_while(is_inside);
             limited.chain(runtime.take_while(is_inside))
         };
         match edit {
-            Edit::Limits(None, _) => {
-                let runtime = self.limits().keys().flatten();
-                self.limited.keys().chain(runtime).copied().collect()
+            Edit::Limits(Target::Default, _) => {
+                let runtime = self.limits().keys().filter_map(|target| target.sources());
+                self.limited.keys().copied().chain(runtime).collect()
             }
-            Edit::Limits(Some(prefix), _) | Edit::Limited(prefix, _) => within(*prefix).collect(),
-            Edit::Ban(..)
+            Edit::Limits(Target::Sources(prefix), _) | Edit::Limited(prefix, _) => {
+                within(*prefix).collect()
+            }
+            Edit::Limits(Target::Destination(_), _)
+            | Edit::Ban(..)
             | Edit::Allow(..)
             | Edit::List(..)
             | Edit::Offence(..)

@@ -127,7 +127,10 @@ impl Intent {
             let policy = policy(&self.limited_policy(*prefix).name());
             all.extend(policy.map(|policy| (*prefix, Statement::Policy(policy))));
         }
-        for prefix in self.limits_in_force().filter_map(|(target, _)| *target) {
+        for prefix in self
+            .limits_in_force()
+            .filter_map(|(target, _)| target.sources())
+        {
             let policy = policy(&prefix.to_string());
             all.extend(policy.map(|policy| (prefix, Statement::Policy(policy))));
         }

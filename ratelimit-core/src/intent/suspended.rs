@@ -2,11 +2,8 @@
 
 use ratelimit_common::Instant;
 
-use super::{Intent, LimitRow};
-use crate::{api::SuspendedLimits, policies::DEFAULT, prefix::Prefix};
-
-/// Whose limits they are; `None` is the default policy.
-pub type Target = Option<Prefix>;
+use super::{Intent, LimitRow, Target};
+use crate::api::SuspendedLimits;
 
 /// Limits that are suspended.
 #[derive(Clone, Debug)]
@@ -44,7 +41,7 @@ impl Intent {
         let suspended = limits.filter(|(target, row)| self.is_suspended(**target, row));
         suspended
             .map(|(target, _)| SuspendedLimits {
-                policy: policy_name(*target),
+                policy: target.policy_name(),
                 error: self.suspended[target].why.clone(),
             })
             .collect()
@@ -61,10 +58,4 @@ impl Intent {
             self.suspended.insert(target, Suspended { row, why });
         }
     }
-}
-
-/// The name of the policy that such limits are.
-#[must_use]
-pub fn policy_name(target: Target) -> String {
-    target.map_or_else(|| DEFAULT.to_owned(), |prefix| prefix.to_string())
 }

@@ -3,7 +3,7 @@
 use ratelimit_common::Instant;
 use ratelimit_core::{
     author,
-    intent::{Edit, FOREVER, LimitRow},
+    intent::{Edit, FOREVER, LimitRow, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -161,18 +161,27 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
             reason: row.reason.clone(),
             ..none
         },
-        (Edit::Limits(prefix, Some(row)), _) => Line {
-            what: "limits set",
-            prefix: *prefix,
+        (Edit::Limits(target, Some(row)), _) => Line {
+            what: match target {
+                Target::Destination(_) => "limits of a destination set",
+                Target::Default | Target::Sources(_) => "limits set",
+            },
+            prefix: target.prefix(),
             limits: Some(text(row)),
             reason: row.reason.clone(),
             until: Some(row.until),
             author: Some(row.author.clone()),
             ..none
         },
-        (Edit::Limits(prefix, None), Edit::Limits(_, Some(row))) => Line {
-            what: gone("limits taken away", "limits ended"),
-            prefix: *prefix,
+        (Edit::Limits(target, None), Edit::Limits(_, Some(row))) => Line {
+            what: match target {
+                Target::Destination(_) => gone(
+                    "limits of a destination taken away",
+                    "limits of a destination ended",
+                ),
+                Target::Default | Target::Sources(_) => gone("limits taken away", "limits ended"),
+            },
+            prefix: target.prefix(),
             limits: Some(text(row)),
             reason: row.reason.clone(),
             ..none

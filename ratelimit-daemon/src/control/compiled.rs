@@ -118,7 +118,7 @@ impl Compiled {
 
     /// What the state of the sources of a target is kept under, and of the prefixes with runtime limits.
     pub fn scopes(&self, intent: &Intent, target: Target) -> Scopes {
-        let prefixes = intent.limits().keys().flatten().copied();
+        let prefixes = intent.limits().keys().filter_map(|it| it.sources());
         Scopes::new(&self.rules, &self.policies, target, prefixes)
     }
 

@@ -102,8 +102,9 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             different: touched.len(),
             by: cause.by(),
         },
-        (Edit::Limits(prefix, Some(row)), _) => What::LimitsSet {
-            prefix: *prefix,
+        (Edit::Limits(target, Some(row)), _) => What::LimitsSet {
+            prefix: target.sources(),
+            destination: target.destination(),
             limits: row.limits.clone(),
             observe: row.observe,
             until: lifetime::reported(row.until),
@@ -112,6 +113,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
         },
         (Edit::Limited(prefix, Some(row)), _) => What::LimitsSet {
             prefix: Some(*prefix),
+            destination: None,
             limits: vec![row.limit.clone()],
             observe: false,
             until: lifetime::reported(row.until),
@@ -120,14 +122,17 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
         },
         (Edit::Limited(prefix, None), _) => What::LimitsRemoved {
             prefix: Some(*prefix),
+            destination: None,
             by: Some(cause.by().unwrap_or_else(|| "detection".into())),
         },
-        (Edit::Limits(prefix, None), _) if cause == Cause::Time => What::LimitsEnded {
-            prefix: *prefix,
-            starts_anew: anew.contains(prefix),
+        (Edit::Limits(target, None), _) if cause == Cause::Time => What::LimitsEnded {
+            prefix: target.sources(),
+            destination: target.destination(),
+            starts_anew: anew.contains(target),
         },
-        (Edit::Limits(prefix, None), _) => What::LimitsRemoved {
-            prefix: *prefix,
+        (Edit::Limits(target, None), _) => What::LimitsRemoved {
+            prefix: target.sources(),
+            destination: target.destination(),
             by: cause.by(),
         },
         (Edit::PassAll(Some(until)), _) => What::PassAllOn {

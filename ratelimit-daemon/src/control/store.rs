@@ -28,7 +28,7 @@ use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    intent::{AllowRow, BanRow, FOREVER, LimitRow},
+    intent::{AllowRow, BanRow, FOREVER, LimitRow, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -259,12 +259,12 @@ impl Store {
         Ok(allows)
     }
 
-    /// All limits; `None` is the default policy.
+    /// All limits that were set at run time.
     ///
     /// # Errors
     ///
     /// When the database cannot be read.
-    pub fn limits(&self) -> anyhow::Result<Vec<(Option<Prefix>, LimitRow)>> {
+    pub fn limits(&self) -> anyhow::Result<Vec<(Target, LimitRow)>> {
         let mut limits = Vec::new();
         self.each(LIMITS, |row| {
             limits.push(read_limits(row, &self.timekeeper)?);
@@ -338,10 +338,7 @@ fn read_allow(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Prefix,
 }
 
 /// A row of [`LIMITS`], when its checksum is right.
-fn read_limits(
-    row: &Row<'_>,
-    timekeeper: &Timekeeper,
-) -> anyhow::Result<(Option<Prefix>, LimitRow)> {
+fn read_limits(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Target, LimitRow)> {
     let target = row.get_ref(0)?.as_blob()?;
     let text = row.get_ref(2)?.as_str()?;
     let (observe, author) = (row.get(4)?, row.get::<_, String>(3)?);
@@ -412,9 +409,12 @@ fn read_clock(connection: &Connection) -> anyhow::Result<Option<Note>> {
     Ok(Some(note))
 }
 
-fn read_target(bytes: &[u8]) -> anyhow::Result<Option<Prefix>> {
-    let target = (!bytes.is_empty()).then(|| prefix(bytes));
-    target.transpose()
+fn read_target(bytes: &[u8]) -> anyhow::Result<Target> {
+    Ok(match bytes {
+        [] => Target::Default,
+        [writer::DESTINATION, bytes @ ..] => Target::Destination(prefix(bytes)?),
+        bytes => Target::Sources(prefix(bytes)?),
+    })
 }
 
 /// The point on the kernel's clock that an end is; none is forever.

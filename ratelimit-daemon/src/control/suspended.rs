@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_core::{
     compile::CompileError,
-    intent::{Suspended, Target, policy_name},
+    intent::{Suspended, Target},
 };
 use tracing::{error, info, warn};
 
@@ -43,7 +43,7 @@ impl State {
         }
         for (target, _) in before {
             if self.intent.limits_of(target).is_some() {
-                info!(policy = policy_name(target), "runtime limits hold again");
+                info!(policy = target.policy_name(), "runtime limits hold again");
             }
         }
         Ok(())
@@ -87,7 +87,7 @@ impl State {
         suspended.retain(|(target, _)| !before.contains_key(target));
         for (target, why) in suspended {
             error!(
-                policy = policy_name(target),
+                policy = target.policy_name(),
                 error = why.to_string(),
                 "runtime limits do not hold: the configuration has no place for them"
             );

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_core::{
-    intent::{Edit, Intent},
+    intent::{Edit, Intent, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -26,7 +26,7 @@ const TIME_PART: u32 = 4;
 enum Key {
     Ban(Prefix, Origin),
     Allow(Prefix),
-    Limits(Option<Prefix>),
+    Limits(Target),
     List(Arc<str>),
     Offence(Prefix),
     Limited(Prefix),

@@ -1,10 +1,7 @@
 //! `rlctl limit set` and `rlctl limit rm`: limits at run time, in place of what the configuration says, until when.
 
 use jiff::Zoned;
-use ratelimit_core::{
-    api::{Changed, LimitRequest, LimitTarget},
-    prefix::Prefix,
-};
+use ratelimit_core::api::{Changed, LimitRequest, LimitTarget};
 
 use crate::{
     arguments::LimitSetArguments,
@@ -40,10 +37,19 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
 }
 
 /// Takes runtime limits away.
-pub fn rm(prefix: Option<&str>, cluster: bool, client: &Client) -> Result<Report, Failure> {
-    let prefix = prefix.map(prefixes::read_one).transpose()?;
-    let answer: Answer<Changed> = client.delete(path(cluster), &LimitTarget { prefix })?;
-    let whose = whose(prefix);
+pub fn rm(
+    prefix: Option<&str>,
+    destination: Option<&str>,
+    cluster: bool,
+    client: &Client,
+) -> Result<Report, Failure> {
+    let [prefix, destination] = [prefix, destination].map(|it| it.map(prefixes::read_one));
+    let target = LimitTarget {
+        prefix: prefix.transpose()?,
+        destination: destination.transpose()?,
+    };
+    let answer: Answer<Changed> = client.delete(path(cluster), &target)?;
+    let whose = phrase::target(target.prefix, target.destination);
     let whereabouts = phrase::everywhere(cluster);
     if answer.value.removed > 0 {
         let anew = if answer.value.starts_anew {
@@ -72,9 +78,11 @@ fn path(cluster: bool) -> &'static str {
 
 fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {
     let prefix = arguments.prefix.as_deref().map(prefixes::read_one);
+    let destination = arguments.destination.as_deref().map(prefixes::read_one);
     let limits = arguments.limits.limits();
     Ok(LimitRequest {
         prefix: prefix.transpose()?,
+        destination: destination.transpose()?,
         limits: limits.map_err(|error| Failure::usage(error.to_string()))?,
         observe: arguments.observe,
         seconds: arguments.lifetime.seconds(),
@@ -84,18 +92,11 @@ fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {
 
 /// `limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1s`
 fn sentence(request: &LimitRequest) -> String {
-    let whose = whose(request.prefix);
+    let whose = phrase::target(request.prefix, request.destination);
     let limits = phrase::and(&request.limits);
     if request.observe {
         format!("counting what {limits} would drop of {whose}; it passes")
     } else {
         format!("limited {whose} to {limits}")
     }
-}
-
-fn whose(prefix: Option<Prefix>) -> String {
-    prefix.map_or_else(
-        || "the default policy".to_owned(),
-        |prefix| prefix.to_string(),
-    )
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ratelimit_core::{
     api::{AllowRequest, Changed, LimitRequest, LimitTarget, PrefixesRequest, Refused},
-    intent::{Edit, FOREVER},
+    intent::{Edit, FOREVER, Target},
     prefix::Prefix,
 };
 use tracing::info;
@@ -107,6 +107,7 @@ impl Command for LimitEverywhere {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { request, author } = self;
         let node = controller.cluster.author()?;
+        require_sources(request.destination)?;
         let (target, reason) = (request.prefix, request.reason.as_deref());
         controller
             .cluster
@@ -123,6 +124,16 @@ impl Command for LimitEverywhere {
     }
 }
 
+/// Refuses limits of a destination.
+fn require_sources(destination: Option<Prefix>) -> Result<(), Refused> {
+    destination.map_or(Ok(()), |prefix| {
+        Err(Refused::because(format!(
+            "limits of the destination {prefix} are of one node: another one may not receive its packets"
+        ))
+        .hint("run it without `--cluster` on each node"))
+    })
+}
+
 /// Takes runtime limits away on all nodes.
 pub struct RemoveLimitsEverywhere {
     /// What is asked for.
@@ -136,9 +147,10 @@ impl Command for RemoveLimitsEverywhere {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { request, author } = self;
-        let target = request.prefix;
+        require_sources(request.destination)?;
         controller.cluster.author()?;
-        let is_stated = controller.cluster.lift_limits(target, &author);
+        let is_stated = controller.cluster.lift_limits(request.prefix, &author);
+        let target = Target::from(request.prefix);
         controller.cluster.write_down();
         if !controller.state.intent.limits().contains_key(&target) {
             let changed = Changed {

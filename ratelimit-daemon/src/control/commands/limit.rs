@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use ratelimit_core::{
     api::{Changed, LimitRequest, LimitTarget, Refused},
     config::Config,
-    intent::{Edit, LimitRow},
+    intent::{Edit, LimitRow, Target},
     limit::LimitSpec,
     prefix::Prefix,
 };
@@ -29,8 +29,12 @@ impl Command for SetLimits {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { request, author } = self;
+        let target = target(request.prefix, request.destination)?;
         if !is_of_cluster(&author) {
             require_own(&request.limits)?;
+        }
+        if let Target::Destination(_) = target {
+            require_totals(&request.limits)?;
         }
         fitting::check(&controller.state, &request.limits)?;
         require_kept_classes(controller, &request.limits)?;
@@ -43,15 +47,15 @@ impl Command for SetLimits {
             reason: request.reason,
             author: author.to_string(),
         };
-        let before = controller.state.scopes(request.prefix);
+        let before = controller.state.scopes(target);
         let mut changed = controller
             .state
-            .apply([Edit::Limits(request.prefix, Some(row))], Cause::Origin)?;
-        let after = controller.state.scopes(request.prefix);
+            .apply([Edit::Limits(target, Some(row))], Cause::Origin)?;
+        let after = controller.state.scopes(target);
         changed.starts_anew = before.start_anew_as(&after);
         changed.until = lifetime::reported(until);
         if changed.until.is_some() {
-            let without = controller.state.scopes_without(request.prefix)?;
+            let without = controller.state.scopes_without(target)?;
             changed.ends_anew = after.start_anew_as(&without);
         }
         Ok(changed)
@@ -72,32 +76,29 @@ impl Command for RemoveLimits {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { request, author } = self;
         let author = &*author;
-        let further = request
-            .prefix
+        let target = target(request.prefix, request.destination)?;
+        let further = target
+            .sources()
             .filter(|prefix| controller.state.intent.limited().contains_key(prefix));
-        let runtime = controller
-            .state
-            .intent
-            .limits()
-            .contains_key(&request.prefix);
+        let runtime = controller.state.intent.limits().contains_key(&target);
         if !runtime && further.is_none() {
-            return Err(none(request.prefix));
+            return Err(none(target));
         }
-        let row = controller.state.intent.limits().get(&request.prefix);
+        let row = controller.state.intent.limits().get(&target);
         if let Some(row) = row.filter(|row| is_of_cluster(&row.author)) {
             return Err(Refused::because(format!(
                 "the limits of {} are of {}, and hold on all nodes",
-                target(request.prefix),
+                name(target),
                 row.author
             ))
             .hint("run `rlctl limit rm` with `--cluster` to end them on all, or `rlctl limit set` for other ones here"));
         }
-        let runtime = runtime.then_some(Edit::Limits(request.prefix, None));
+        let runtime = runtime.then_some(Edit::Limits(target, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));
         let edits: Vec<Edit> = runtime.into_iter().chain(further).collect();
-        let before = controller.state.scopes(request.prefix);
+        let before = controller.state.scopes(target);
         let mut changed = controller.state.apply(edits, Cause::User(author))?;
-        changed.starts_anew = before.start_anew_as(&controller.state.scopes(request.prefix));
+        changed.starts_anew = before.start_anew_as(&controller.state.scopes(target));
         Ok(changed)
     }
 }
@@ -128,13 +129,37 @@ fn require_kept_classes(controller: &Controller, limits: &[LimitSpec]) -> Result
     Ok(())
 }
 
-pub(super) fn none(prefix: Option<Prefix>) -> Refused {
-    Refused::because(format!("no runtime limits of {}", target(prefix)))
+/// Refuses limits that all packets to a destination cannot have together.
+fn require_totals(limits: &[LimitSpec]) -> Result<(), Refused> {
+    if limits.iter().any(|limit| limit.compile().is_log()) {
+        return Err(Refused::because(
+            "a destination cannot have a limit by sliding-log: one log would be written by every CPU for every packet",
+        )
+        .hint("write algorithm=sliding-window or algorithm=token-bucket"));
+    }
+    Ok(())
 }
 
-fn target(prefix: Option<Prefix>) -> String {
-    prefix.map_or_else(
-        || "the default policy".to_owned(),
-        |prefix| prefix.to_string(),
-    )
+/// Whose limits are meant.
+fn target(prefix: Option<Prefix>, destination: Option<Prefix>) -> Result<Target, Refused> {
+    match (prefix, destination) {
+        (Some(_), Some(_)) => Err(Refused::because(
+            "limits are of sources or of a destination, not of both",
+        )
+        .hint("name `prefix` or `destination`")),
+        (None, Some(destination)) => Ok(Target::Destination(destination)),
+        (prefix, None) => Ok(prefix.into()),
+    }
+}
+
+pub(super) fn none(target: Target) -> Refused {
+    Refused::because(format!("no runtime limits of {}", name(target)))
+}
+
+fn name(target: Target) -> String {
+    match target {
+        Target::Default => "the default policy".to_owned(),
+        Target::Sources(prefix) => prefix.to_string(),
+        Target::Destination(prefix) => format!("the destination {prefix}"),
+    }
 }

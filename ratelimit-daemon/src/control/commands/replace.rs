@@ -1,6 +1,9 @@
 //! Another configuration in the place of the one in force, for `rlctl reload` and `rlctl apply`.
 
-use ratelimit_core::api::{ClockStatus, Refused};
+use ratelimit_core::{
+    api::{ClockStatus, Refused},
+    intent::Target,
+};
 
 use crate::control::{controller::Controller, reload, scanner::Scanner};
 
@@ -16,7 +19,10 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
         controller.state.intent.config.clone(),
         controller.state.clock(),
     );
-    let (scopes, renewals) = (controller.state.scopes(None), controller.state.renewals);
+    let (scopes, renewals) = (
+        controller.state.scopes(Target::Default),
+        controller.state.renewals,
+    );
     let replaced = controller.state.take(&mut controller.trials);
     controller.follow_config();
     if controller.state.renewals != renewals {
@@ -24,7 +30,7 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
     }
     replaced?;
     let mut changes = reload::changes(&before, &controller.state.intent.config);
-    changes.extend(scopes.runtime_changes(&controller.state.scopes(None)));
+    changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
     changes.extend(
         controller
             .interfaces

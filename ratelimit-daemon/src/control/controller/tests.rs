@@ -210,6 +210,7 @@ fn runtime_limits_hold_over_those_of_the_configuration_until_they_are_removed() 
     lab.restart();
     assert_eq!(lab.policy_amount("203.0.113.7"), 77);
     let target = LimitTarget {
+        destination: None,
         prefix: Some(prefix("203.0.113.0/24")),
     };
     lab.controller.remove_limits(target, "root").unwrap();
@@ -373,6 +374,7 @@ impl Lab {
 
     fn set_limit(&mut self, target: Option<&str>, limit: LimitSpec) -> Result<Changed, Refused> {
         let request = LimitRequest {
+            destination: None,
             seconds: None,
             reason: None,
             prefix: target.map(prefix),

@@ -77,10 +77,7 @@ pub fn check(
     let Question { address, packet } = question;
     let asked = packet.packet(IpFamily::of(address))?;
     let interface = packet.interface.as_deref();
-    let way = Way {
-        rule: rule_of(state, interface),
-        ..way(address, packet.to)?
-    };
+    let way = way(state, address, &packet)?;
     let unenforced = unenforced(links, interface)?;
     let now = clock::now();
     let source = views::source_of(state, address);
@@ -93,9 +90,8 @@ pub fn check(
     let ban = ban_of(state, address, now).or_else(in_kernel);
     let ban = ban.filter(|_| verdict_is_ban(verdict));
     let covering = covering::covering(state, (address, interface), verdict);
-    let named = matched
-        .and_then(|(_, entry)| entry.policy())
-        .and_then(|index| state.compiled.policies.at(index));
+    let index = matched.and_then(|(_, entry)| entry.policy());
+    let named = index.and_then(|index| state.compiled.policies.at(index));
     let default = state.intent.config.policy_on(interface);
     let named = named.or_else(|| Some((default, state.compiled.policies.get(default)?)));
     let datapath = state.enforcer.datapath();
@@ -138,10 +134,6 @@ pub fn check(
         }
         Asked::Packet(_) => Vec::new(),
     };
-    let interfaces = match interface {
-        Some(_) => Vec::new(),
-        None => other_interfaces(state, leased, way, asked, verdict, now),
-    };
     Ok(Check {
         address,
         source,
@@ -149,7 +141,7 @@ pub fn check(
         reason: reason.to_owned(),
         unenforced,
         classes,
-        interfaces,
+        interfaces: other_interfaces(state, interface, leased, way, asked, verdict, now),
         refused_by: refused_by(refusal),
         packet,
         rule: deciding_rule(state, address, verdict, ban.as_ref(), &covering),
@@ -265,9 +257,10 @@ fn rule_of(state: &State, interface: Option<&str>) -> InterfaceRule {
     rule.copied().unwrap_or_default()
 }
 
-/// What becomes of the packet on the interfaces that have rules of their own, where that is something else.
+/// What becomes of the packet on the interfaces that have rules of their own, where none is named and that is something else.
 fn other_interfaces(
     state: &State,
+    interface: Option<&str>,
     leased: &HashMap<LogKey, Policy>,
     way: Way,
     asked: Asked,
@@ -275,6 +268,7 @@ fn other_interfaces(
     now: Instant,
 ) -> Vec<InterfaceVerdict> {
     let rules = state.enforcer.held().interfaces.iter();
+    let rules = rules.filter(|_| interface.is_none());
     let verdicts = rules.map(|(name, rule)| {
         let way = Way { rule: *rule, ..way };
         (name, preview(state, leased, way, asked, now).0)
@@ -290,8 +284,8 @@ fn other_interfaces(
 }
 
 /// The way of the packet that is asked about.
-fn way(from: IpAddr, to: Option<IpAddr>) -> Result<Way, Refused> {
-    match to.map(|to| to.to_canonical()) {
+fn way(state: &State, from: IpAddr, packet: &PacketRequest) -> Result<Way, Refused> {
+    match packet.to.map(|to| to.to_canonical()) {
         Some(to) if IpFamily::of(to) != IpFamily::of(from) => Err(Refused::because(format!(
             "no packet goes from {from} to {to}: one is IPv4, the other IPv6"
         ))
@@ -299,7 +293,7 @@ fn way(from: IpAddr, to: Option<IpAddr>) -> Result<Way, Refused> {
         to => Ok(Way {
             from,
             to,
-            rule: InterfaceRule::default(),
+            rule: rule_of(state, packet.interface.as_deref()),
         }),
     }
 }

@@ -3,7 +3,7 @@
 use ratelimit_core::{
     api::{Refused, Setting, SettingOrigin},
     config,
-    intent::Intent,
+    intent::{Intent, Target},
 };
 
 use crate::control::feeds::trials::Trials;
@@ -24,8 +24,9 @@ pub fn settings(intent: &Intent, trials: &Trials) -> Result<Vec<Setting>, Refuse
     let limits = intent.limits_in_force();
     let runtime = limits.map(|(target, row)| Setting {
         key: match target {
-            Some(prefix) => format!("policy.{prefix}.limits"),
-            None => "policy.default.limits".to_owned(),
+            Target::Default => "policy.default.limits".to_owned(),
+            Target::Sources(prefix) => format!("policy.{prefix}.limits"),
+            Target::Destination(prefix) => format!("destination.{prefix}.limits"),
         },
         value: config::value_of(&row.limits),
         origin: SettingOrigin::Runtime {

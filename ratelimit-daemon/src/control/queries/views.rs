@@ -11,7 +11,7 @@ use ratelimit_core::{
     config::OnStop,
     counter_slots::Owner,
     detection::Rules,
-    intent::BanRow,
+    intent::{BanRow, Target},
     policies::{DEFAULT, Role, is_detected},
     prefix::Prefix,
 };
@@ -128,7 +128,13 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
         .into_iter()
         .flat_map(|policy| {
             let (role, own_limits) = (policy.role, policy.limits.len());
-            let runtime = runtime_of(state, &policy.name);
+            let runtime = match policy.role {
+                Role::Destination(prefix) => {
+                    let row = state.intent.limits_of(Target::Destination(prefix));
+                    row.map(rows::runtime)
+                }
+                _ => runtime_of(state, &policy.name),
+            };
             let manual = runtime.is_some();
             let configured = state.intent.config.policies.get(&policy.name);
             let own = policy.name.parse().ok().filter(|_| manual);
@@ -181,6 +187,14 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
         name,
         prefixes: vec![prefix],
         limits: limits.to_vec(),
+        runtime: view
+            .runtime
+            .clone()
+            .filter(|_| applies_to == AppliesTo::Destination),
+        origin: match applies_to {
+            AppliesTo::Destination => view.origin.clone(),
+            _ => Origin::Config,
+        },
         applies_to,
         ..view.clone()
     });
@@ -190,8 +204,8 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
 /// Who set the limits of a policy at runtime; `None` where nobody did.
 pub(in crate::control) fn runtime_of(state: &State, policy: &str) -> Option<RuntimeEntry> {
     let target = match policy {
-        DEFAULT => None,
-        name => Some(name.parse().ok()?),
+        DEFAULT => Target::Default,
+        name => Target::Sources(name.parse().ok()?),
     };
     state.intent.limits_of(target).map(rows::runtime)
 }

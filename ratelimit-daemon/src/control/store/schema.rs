@@ -188,8 +188,9 @@ fn first_edits(connection: &Connection) -> anyhow::Result<Vec<Edit>> {
                 author: row.get(3)?,
             };
             let target = row.get::<_, String>(0)?;
-            let target = (!target.is_empty()).then(|| target.parse()).transpose()?;
-            Ok(Edit::Limits(target, Some(limits)))
+            let target: Option<Prefix> =
+                (!target.is_empty()).then(|| target.parse()).transpose()?;
+            Ok(Edit::Limits(target.into(), Some(limits)))
         },
     )?;
     Ok(edits)

@@ -8,7 +8,7 @@ mod rescue;
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use ratelimit_core::{
-    intent::Edit,
+    intent::{Edit, Target},
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
 
@@ -126,8 +126,11 @@ fn what_was_written_is_there_after_opening_the_file_again() {
             writer.write(&Edit::Ban(second, Origin::list("a"), Some(forever.clone())))?;
             writer.write(&Edit::Allow(first, Some(allow.clone())))?;
             writer.write(&Edit::Allow(second, Some(lasting.clone())))?;
-            writer.write(&Edit::Limits(None, Some(limits.clone())))?;
-            writer.write(&Edit::Limits(Some(second), Some(lasting_limits.clone())))
+            writer.write(&Edit::Limits(Target::Default, Some(limits.clone())))?;
+            writer.write(&Edit::Limits(
+                Target::Sources(second),
+                Some(lasting_limits.clone()),
+            ))
         })
         .unwrap();
     let store = Store::open(directory.path()).unwrap();
@@ -141,7 +144,10 @@ fn what_was_written_is_there_after_opening_the_file_again() {
     assert_eq!(store.allows().unwrap(), [(first, allow), (second, lasting)]);
     assert_eq!(
         store.limits().unwrap(),
-        [(None, limits), (Some(second), lasting_limits)]
+        [
+            (Target::Default, limits),
+            (Target::Sources(second), lasting_limits)
+        ]
     );
 }
 
@@ -219,7 +225,7 @@ fn after_a_reboot_everything_ends_when_it_would_have() {
     let edits = [
         Edit::Ban(prefix("192.0.2.1"), Origin::Manual, Some(ban)),
         Edit::Allow(prefix("192.0.2.1"), Some(allow)),
-        Edit::Limits(None, Some(limits)),
+        Edit::Limits(Target::Default, Some(limits)),
     ];
     Store::open_sound(&path, "another boot")
         .unwrap()
@@ -264,7 +270,7 @@ fn an_end_or_a_reason_with_a_flipped_bit_is_not_taken_for_another() {
             let mut store = Store::open(directory.path()).unwrap();
             let edits = [
                 Edit::Allow(prefix("192.0.2.1"), Some(allow.clone())),
-                Edit::Limits(None, Some(limits.clone())),
+                Edit::Limits(Target::Default, Some(limits.clone())),
             ];
             let write = |writer: &Writer<'_>| edits.iter().try_for_each(|edit| writer.write(edit));
             store.transaction(write).unwrap();

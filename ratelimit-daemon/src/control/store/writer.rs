@@ -2,7 +2,7 @@
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow},
+    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -109,7 +109,7 @@ impl Writer<'_> {
         )
     }
 
-    fn put_limits(&self, target: Option<Prefix>, row: &LimitRow) -> anyhow::Result<()> {
+    fn put_limits(&self, target: Target, row: &LimitRow) -> anyhow::Result<()> {
         let limits = serde_json::to_string(&row.limits)?;
         let (until, since) = (self.end(row.until), nanos(row.since));
         let (observe, reason, author) = (row.observe, row.reason.as_deref(), &*row.author);
@@ -207,7 +207,14 @@ pub fn changes_sum(number: i64) -> u32 {
     Checksum::of("change").integer(number).sum()
 }
 
+/// What the key of a destination begins with. That of a prefix of sources begins with its family, 4 or 6.
+pub(super) const DESTINATION: u8 = 1;
+
 /// The key of limits; nothing is the default policy.
-fn target_bytes(target: Option<Prefix>) -> Vec<u8> {
-    target.map_or_else(Vec::new, |prefix| prefix.to_bytes().to_vec())
+fn target_bytes(target: Target) -> Vec<u8> {
+    let kind = target.destination().map(|_| DESTINATION);
+    let prefix = target.prefix().map(Prefix::to_bytes);
+    kind.into_iter()
+        .chain(prefix.into_iter().flatten())
+        .collect()
 }

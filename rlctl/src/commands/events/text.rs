@@ -4,7 +4,6 @@ use jiff::Zoned;
 use ratelimit_core::{
     api::{BanChange, Dropped, Event, What},
     limit::LimitSpec,
-    prefix::Prefix,
 };
 
 use crate::{
@@ -135,6 +134,7 @@ fn limits(what: &What, now: &Zoned) -> Option<String> {
     Some(match what {
         What::LimitsSet {
             prefix,
+            destination,
             limits,
             observe,
             until,
@@ -143,7 +143,7 @@ fn limits(what: &What, now: &Zoned) -> Option<String> {
         } => format!(
             "{} {} to {}{} by {} {}{}",
             styled(WARNING, "limited"),
-            whose(*prefix),
+            phrase::target(*prefix, *destination),
             phrase::and(limits),
             if *observe { " (dry run)" } else { "" },
             printable(by),
@@ -152,21 +152,26 @@ fn limits(what: &What, now: &Zoned) -> Option<String> {
         ),
         What::LimitsEnded {
             prefix,
+            destination,
             starts_anew,
         } => format!(
             "{} the runtime limits of {}: the configuration holds again{}",
             styled(WARNING, "ended"),
-            whose(*prefix),
+            phrase::target(*prefix, *destination),
             if *starts_anew {
                 "; what was used under them does not count any more"
             } else {
                 ""
             }
         ),
-        What::LimitsRemoved { prefix, by } => format!(
+        What::LimitsRemoved {
+            prefix,
+            destination,
+            by,
+        } => format!(
             "{} away the runtime limits of {}{}",
             styled(WARNING, "took"),
-            whose(*prefix),
+            phrase::target(*prefix, *destination),
             by_whom(by.as_deref())
         ),
         _ => return None,
@@ -310,13 +315,6 @@ fn reason(reason: Option<&str>) -> String {
 fn by_whom(by: Option<&str>) -> String {
     by.map(|by| format!(" by {}", printable(by)))
         .unwrap_or_default()
-}
-
-fn whose(prefix: Option<Prefix>) -> String {
-    prefix.map_or_else(
-        || "the default policy".to_owned(),
-        |prefix| prefix.to_string(),
-    )
 }
 
 #[cfg(test)]

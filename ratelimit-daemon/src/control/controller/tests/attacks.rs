@@ -207,6 +207,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
 fn a_further_limit_never_loosens_what_holds_for_a_source() {
     let mut lab = Lab::new(answering(Answer::Limit));
     let strict = |prefix: &str| LimitRequest {
+        destination: None,
         seconds: None,
         reason: None,
         prefix: Some(prefix.parse().unwrap()),
@@ -239,6 +240,7 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
     assert_eq!(texts(&lab, "203.0.113.11"), [limit(2).to_string()]);
     assert_eq!(lab.controller.state.enforce_all().unwrap(), 0);
     let target = LimitTarget {
+        destination: None,
         prefix: Some(prefix("198.51.100.7")),
     };
     lab.controller.remove_limits(target, "root").unwrap();
@@ -249,6 +251,7 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
 fn limits_of_a_dry_run_are_not_enforced_beside_a_further_one() {
     let mut lab = Lab::new(answering(Answer::Limit));
     let dry = LimitRequest {
+        destination: None,
         seconds: None,
         reason: None,
         prefix: Some(prefix("198.51.100.0/24")),

@@ -28,7 +28,7 @@ fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to
                 scope_of(
                     &lab.controller.state.compiled.rules,
                     &lab.controller.state.compiled.policies,
-                    prefix,
+                    prefix.into(),
                 )
             };
             // The limits of a prefix count by another algorithm than those around it.
@@ -95,7 +95,10 @@ fn what_was_taken_out_of_a_bucket_stays_taken_by_limit_set_reload_and_restart() 
     // A policy of the configuration that goes, and comes back with another rate.
     let mut without = with_bucket.clone();
     without.default_policy.limits = vec![limit(10)];
-    let target = LimitTarget { prefix: None };
+    let target = LimitTarget {
+        destination: None,
+        prefix: None,
+    };
     lab.controller.remove_limits(target, "root").unwrap();
     lab.replace(without).unwrap();
     assert_eq!(bucket(&lab, "8.8.8.8").used(word, clock::now()), 0);
@@ -123,6 +126,7 @@ fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_aro
     let (scope, around) = bucket(&lab);
     let word = around.step(0, clock::now(), 6).unwrap();
     let target = LimitTarget {
+        destination: None,
         prefix: NET.map(prefix),
     };
     let burst = 1 << 43;
@@ -276,6 +280,7 @@ fn limits_of_a_prefix_have_the_state_of_the_policy_around_it_and_give_it_back() 
             ("203.0.113.0/24", false),
         ] {
             let target = LimitTarget {
+                destination: None,
                 prefix: Some(prefix(target)),
             };
             let changed = lab.controller.remove_limits(target, "root").unwrap();

@@ -19,6 +19,7 @@ fn the_clock_follows_the_limits() {
         lab.set(target, limit).unwrap();
         assert_eq!(lab.clock(), KernelClock::Precise, "{target:?}");
         let target = LimitTarget {
+            destination: None,
             prefix: target.map(prefix),
         };
         lab.controller.remove_limits(target, "root").unwrap();
@@ -76,6 +77,7 @@ fn a_daemon_that_finds_the_coarse_clock_changes_it_before_its_policies() {
 impl Lab {
     fn set(&mut self, target: Option<&str>, limit: LimitSpec) -> Result<Changed, Refused> {
         let request = LimitRequest {
+            destination: None,
             seconds: None,
             reason: None,
             prefix: target.map(prefix),

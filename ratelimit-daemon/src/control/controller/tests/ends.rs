@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use ratelimit_core::{
     api::{Allow, Entry, RuntimeEntry, What},
-    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Offence},
+    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Offence, Target},
 };
 use rusqlite::Connection;
 
@@ -50,6 +50,7 @@ fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
     ] {
         let mut lab = Lab::new(config());
         let request = |seconds| LimitRequest {
+            destination: None,
             prefix: target.map(prefix),
             limits: vec![LimitSpec::new(7, LimitUnit::Packets, second, algorithm).unwrap()],
             observe: false,
@@ -63,6 +64,7 @@ fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
         end_soon(&mut lab);
         let last = lab.controller.state.journal().kept().pop().unwrap();
         let ended = What::LimitsEnded {
+            destination: None,
             prefix: target.map(prefix),
             starts_anew: expected,
         };
@@ -96,6 +98,7 @@ fn at_their_end_limits_are_those_of_the_configuration() {
         assert_eq!(
             last,
             What::LimitsEnded {
+                destination: None,
                 prefix,
                 starts_anew
             }
@@ -327,8 +330,8 @@ fn edit(kind: u8, place: Prefix, until: Option<Instant>) -> Edit {
         0 => Edit::Ban(place, Origin::Manual, until.map(ban_row)),
         1 => Edit::Ban(place, Origin::Detected, until.map(ban_row)),
         2 => Edit::Allow(place, until.map(allow_row)),
-        3 => Edit::Limits(Some(place), until.map(limit_row)),
-        _ => Edit::Limits(None, until.map(limit_row)),
+        3 => Edit::Limits(Target::Sources(place), until.map(limit_row)),
+        _ => Edit::Limits(Target::Default, until.map(limit_row)),
     }
 }
 
@@ -367,6 +370,7 @@ fn limit_for(
     seconds: Option<f64>,
 ) -> Result<Changed, Refused> {
     let request = LimitRequest {
+        destination: None,
         prefix: target.map(prefix),
         limits: vec![limit(amount)],
         observe: false,

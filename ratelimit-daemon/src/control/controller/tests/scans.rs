@@ -103,6 +103,7 @@ fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
         let top = runtime.spawn(async move { control::top(&own, 9, Vec::new()).await });
         reached.recv_timeout(PATIENCE).unwrap();
         let request = LimitRequest {
+            destination: None,
             seconds: None,
             reason: None,
             prefix: None,

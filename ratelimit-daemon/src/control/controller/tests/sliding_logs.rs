@@ -17,6 +17,7 @@ fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_run
     // The configuration's limits come back when those set at runtime are removed.
     lab.limit(None, 9).unwrap();
     let target = LimitTarget {
+        destination: None,
         prefix: Some(prefix("192.0.2.0/24")),
     };
     lab.controller.remove_limits(target, "root").unwrap();
@@ -134,6 +135,7 @@ fn log(amount: u64) -> LimitSpec {
 impl Lab {
     fn set_log(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
         let request = LimitRequest {
+            destination: None,
             seconds: None,
             reason: None,
             prefix: target.map(prefix),

@@ -42,6 +42,7 @@ fn limits_that_are_suspended_can_be_replaced_and_taken_away() {
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
     assert_eq!(lab.policy_amount("198.51.100.1"), 5);
     let target = LimitTarget {
+        destination: None,
         prefix: Some(prefix("198.51.101.0/24")),
     };
     lab.controller.remove_limits(target, "root").unwrap();
@@ -101,6 +102,7 @@ impl Lab {
 
     fn limit_to(&mut self, target: &str, class: &str) {
         let request = LimitRequest {
+            destination: None,
             seconds: None,
             reason: None,
             prefix: Some(prefix(target)),

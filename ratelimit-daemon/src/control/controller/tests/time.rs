@@ -1,6 +1,6 @@
 //! The machine sleeps, and ends of bans, allows and limits move on the kernel's clock.
 
-use ratelimit_core::intent::{AllowRow, LimitRow};
+use ratelimit_core::intent::{AllowRow, LimitRow, Target};
 
 use super::*;
 use crate::control::timekeeper::Reading;
@@ -74,7 +74,7 @@ fn allow_and_limits(until: Instant) -> [Edit; 2] {
     };
     [
         Edit::Allow(prefix("198.51.100.1"), Some(allow)),
-        Edit::Limits(None, Some(limits)),
+        Edit::Limits(Target::Default, Some(limits)),
     ]
 }
 

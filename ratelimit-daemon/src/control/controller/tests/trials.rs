@@ -240,6 +240,7 @@ fn runtime_limits_do_not_keep_the_configuration_before_from_coming_back() {
     .unwrap();
     let of_class = limit(5).of_class(Match::Named("web".into()));
     let request = LimitRequest {
+        destination: None,
         seconds: None,
         reason: None,
         prefix: None,
@@ -260,6 +261,7 @@ fn limits_that_only_a_trial_has_a_class_for_are_left_out_again_after_it() {
     site.write(&with_class(OLD));
     site.start();
     let request = LimitRequest {
+        destination: None,
         seconds: None,
         reason: None,
         prefix: None,

@@ -166,10 +166,13 @@ impl Bench {
             Step::Unset(target) => {
                 let prefix = TARGETS[*target].map(prefix);
                 // There may be none.
-                let _ = self
-                    .lab
-                    .controller
-                    .remove_limits(LimitTarget { prefix }, "root");
+                let _ = self.lab.controller.remove_limits(
+                    LimitTarget {
+                        destination: None,
+                        prefix,
+                    },
+                    "root",
+                );
             }
             Step::Replace(default, partner) => {
                 self.config.default_policy.limits = vec![self.limit(*default)];
@@ -246,7 +249,8 @@ impl Bench {
         } else {
             "default"
         };
-        let runtime = |target| intent.limits().get(&target).map(|row| &row.limits);
+        let runtime =
+            |target: Option<Prefix>| intent.limits().get(&target.into()).map(|row| &row.limits);
         let mut around = address.supernets().rev();
         // Limits by hand of all others than the partner's sources are those of the default policy.
         let own = around.find_map(|outer| runtime(Some(outer)));

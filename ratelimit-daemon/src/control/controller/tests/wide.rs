@@ -503,6 +503,7 @@ impl Lab {
 
     fn limit_class(&mut self, class: &str) -> Result<Changed, Refused> {
         let request = LimitRequest {
+            destination: None,
             seconds: None,
             reason: None,
             prefix: Some(prefix("198.51.100.0/24")),

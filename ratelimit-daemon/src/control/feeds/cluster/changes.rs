@@ -153,7 +153,11 @@ impl Membership {
 
     /// States limits that are in force here, in place of all that were stated before.
     pub fn say_limits(&mut self, state: &State, target: Option<Prefix>) {
-        let Some((node, row)) = self.node.as_mut().zip(state.intent.limits().get(&target)) else {
+        let Some((node, row)) = self
+            .node
+            .as_mut()
+            .zip(state.intent.limits().get(&target.into()))
+        else {
             return;
         };
         let now = super::now();
@@ -281,8 +285,8 @@ impl Membership {
                 self.is_unwritten |= state_again(node, now, subject, row.until, reason);
             }
         }
-        for (target, row) in state.intent.limits() {
-            let subject = limits_of(*target);
+        for (target, row) in limits_of_sources(state) {
+            let subject = limits_of(target);
             if row.author == author {
                 let text = text(&row.limits, row.observe, row.reason.as_deref());
                 self.is_unwritten |= state_again(node, now, subject, row.until, &text);
@@ -335,7 +339,7 @@ fn is_row_of(state: &State, subject: &Subject<ClusterKey>, by: &NodeName) -> boo
         Subject::Limits(key) => {
             let row = target(key)
                 .ok()
-                .and_then(|it| state.intent.limits().get(&it));
+                .and_then(|it| state.intent.limits().get(&it.into()));
             row.map(|row| &row.author)
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => None,
@@ -356,8 +360,8 @@ fn removal(
         }
         Subject::Limits(key) => {
             let target = target(key).ok()?;
-            let row = state.intent.limits().get(&target)?;
-            (&row.author, Edit::Limits(target, None))
+            let row = state.intent.limits().get(&target.into())?;
+            (&row.author, Edit::Limits(target.into(), None))
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => return None,
     };
@@ -435,7 +439,7 @@ fn check(
             Ok(Some(Edit::Allow(prefix, Some(row))))
         }
         Wanted::Limits(target, row) => {
-            if let Some(it) = state.intent.limits().get(&target) {
+            if let Some(it) = state.intent.limits().get(&target.into()) {
                 if !is_of_cluster(&it.author) {
                     return Err(format!(
                         "this node has runtime limits of its own for it, set by {}; `rlctl limit rm` ends them",
@@ -450,7 +454,7 @@ fn check(
             }
             fitting::check(state, &row.limits).map_err(|refused| refused.error)?;
             counts.take_limits(&row.author)?;
-            Ok(Some(Edit::Limits(target, Some(row))))
+            Ok(Some(Edit::Limits(target.into(), Some(row))))
         }
     }
 }
@@ -549,14 +553,21 @@ fn name(subject: &Subject<ClusterKey>) -> String {
     }
 }
 
+/// The runtime limits that nodes can state: those of sources, of a prefix or of the default policy.
+fn limits_of_sources(state: &State) -> impl Iterator<Item = (Option<Prefix>, &LimitRow)> {
+    let limits = state.intent.limits().iter();
+    let limits = limits.filter(|(target, _)| target.destination().is_none());
+    limits.map(|(target, row)| (target.sources(), row))
+}
+
 /// All that the rows of this host are about that nodes stated.
 pub(super) fn subjects_of_rows(state: &State) -> impl Iterator<Item = Subject<ClusterKey>> {
     let allows = state.intent.allows().iter();
     let allows = allows.filter(|(_, row)| is_of_cluster(&row.author));
-    let limits = state.intent.limits().iter();
+    let limits = limits_of_sources(state);
     let limits = limits.filter(|(_, row)| is_of_cluster(&row.author));
     let allows = allows.map(|(prefix, _)| allow_of(*prefix));
-    allows.chain(limits.map(|(target, _)| limits_of(*target)))
+    allows.chain(limits.map(|(target, _)| limits_of(target)))
 }
 
 /// The ends of all of them, for a host that is no node any more.
@@ -565,7 +576,7 @@ pub(super) fn ends(state: &State) -> Vec<Edit> {
         Subject::Allow(ClusterKey::Prefix(prefix)) => Some(Edit::Allow(prefix, None)),
         Subject::Limits(key) => {
             let target = target(&key).ok()?;
-            Some(Edit::Limits(target, None))
+            Some(Edit::Limits(target.into(), None))
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => None,
     });

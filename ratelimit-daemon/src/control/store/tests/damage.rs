@@ -10,7 +10,7 @@ use std::{
 
 use ratelimit_core::{
     intent::{
-        Offence,
+        Offence, Target,
         list::{List, ListEntry},
     },
     lists::{Action, ReasonId, Reasons},
@@ -113,7 +113,7 @@ pub fn edits() -> Vec<Edit> {
         Edit::Ban(prefix("192.0.2.0/24"), Origin::Manual, Some(ban.clone())),
         Edit::Ban(prefix("10.1.2.3"), Origin::Manual, Some(ban)),
         Edit::Allow(prefix("192.0.2.1"), Some(allow)),
-        Edit::Limits(Some(prefix("2001:db8::1")), Some(limits)),
+        Edit::Limits(Target::Sources(prefix("2001:db8::1")), Some(limits)),
         Edit::List("bad".into(), Some(list.into()), [].into()),
         Edit::Offence(prefix("192.0.2.9"), Some(offence)),
     ]

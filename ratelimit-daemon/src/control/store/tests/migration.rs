@@ -114,8 +114,8 @@ fn what_version_1_kept_is_there_after_its_change_to_version_3() {
         assert_eq!(
             targets,
             [
-                (None, false, FOREVER),
-                (Some(prefix("192.0.2.0/24")), true, FOREVER)
+                (Target::Default, false, FOREVER),
+                (Target::Sources(prefix("192.0.2.0/24")), true, FOREVER)
             ]
         );
     }
@@ -265,7 +265,10 @@ fn check_second(store: &Store, since: Timestamp) {
     };
     let found = store.limits().unwrap();
     for target in [None, Some(prefix("192.0.2.0/24"))] {
-        assert!(found.contains(&(target, limits.clone())), "{found:?}");
+        assert!(
+            found.contains(&(target.into(), limits.clone())),
+            "{found:?}"
+        );
     }
     let bans = store.bans().unwrap();
     assert_eq!(bans[0].0, prefix("192.0.2.1"));

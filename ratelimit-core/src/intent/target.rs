@@ -1,0 +1,63 @@
+//! Whose limits are set at run time.
+
+use crate::{
+    policies::{DEFAULT, destination_name},
+    prefix::Prefix,
+};
+
+/// Whose limits they are.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Target {
+    /// Those of sources without a policy of their own: the default policy.
+    Default,
+    /// Those of the sources of a prefix.
+    Sources(Prefix),
+    /// Those of the addresses of a prefix together, as destinations.
+    Destination(Prefix),
+}
+
+impl From<Option<Prefix>> for Target {
+    /// The sources of a prefix; of none those of the default policy.
+    fn from(prefix: Option<Prefix>) -> Self {
+        prefix.map_or(Self::Default, Self::Sources)
+    }
+}
+
+impl Target {
+    /// The prefix, of sources or destinations.
+    #[must_use]
+    pub const fn prefix(self) -> Option<Prefix> {
+        match self {
+            Self::Default => None,
+            Self::Sources(prefix) | Self::Destination(prefix) => Some(prefix),
+        }
+    }
+
+    /// The prefix of sources.
+    #[must_use]
+    pub const fn sources(self) -> Option<Prefix> {
+        match self {
+            Self::Sources(prefix) => Some(prefix),
+            Self::Default | Self::Destination(_) => None,
+        }
+    }
+
+    /// The prefix of destinations.
+    #[must_use]
+    pub const fn destination(self) -> Option<Prefix> {
+        match self {
+            Self::Destination(prefix) => Some(prefix),
+            Self::Default | Self::Sources(_) => None,
+        }
+    }
+
+    /// The name of the policy that such limits are.
+    #[must_use]
+    pub fn policy_name(self) -> String {
+        match self {
+            Self::Default => DEFAULT.to_owned(),
+            Self::Sources(prefix) => prefix.to_string(),
+            Self::Destination(prefix) => destination_name(prefix),
+        }
+    }
+}

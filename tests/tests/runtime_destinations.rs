@@ -1,0 +1,181 @@
+//! `rlctl limit set --destination`: limits of what an address receives, at run time. With real packets.
+
+use std::{
+    net::Ipv4Addr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{
+    Frame, Lab,
+    lab::Sender,
+    require_root,
+    service::{Said, Service},
+};
+
+const VICTIM: &str = "198.51.100.7";
+const CONFIGURED: &str = "[destination.\"198.51.100.7/32\"]\nlimits = [{ packets = 5, per = \"1h\" }]\nsource_limits = [{ packets = 4, per = \"1h\" }]\n";
+/// How long packets that were sent may take to be counted: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_destination_has_limits_at_run_time_which_outlive_a_kill_and_end() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let open = "[policy.default]\nlimits = []\n";
+    let mut service = Service::started(&lab, open).unwrap();
+    assert_eq!(sent(&lab, &service, 1, 9), [9, 0, 0]);
+    let set = [
+        "limit",
+        "set",
+        "--destination",
+        VICTIM,
+        "--limit",
+        "packets=5,per=1h",
+    ];
+    let said = service.rlctl_ok(&set).unwrap();
+    let expected = "limited the destination 198.51.100.7 to 5 packets per 1h";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(sent(&lab, &service, 1, 9), [5, 4, 0]);
+    let said = service.rlctl_ok(&["list", "limits"]).unwrap();
+    let listed = said.lines().find(|line| line.contains(VICTIM));
+    assert!(listed.is_some_and(|line| line.contains("root")), "{said}");
+    // The same words under another amount: what was used counts.
+    let more = set.map(|part| {
+        if part.starts_with("packets") {
+            "packets=7,per=1h"
+        } else {
+            part
+        }
+    });
+    service.rlctl_ok(&more).unwrap();
+    assert_eq!(sent(&lab, &service, 2, 4), [2, 2, 0]);
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    assert_eq!(sent(&lab, &service, 3, 2), [0, 2, 0]);
+    let check = service
+        .rlctl(&["check", "203.0.113.9", "--to", VICTIM])
+        .unwrap();
+    assert!(check.stdout.contains("destination-limited"), "{check:?}");
+    let rm = ["limit", "rm", "--destination", VICTIM];
+    service.rlctl_ok(&rm).unwrap();
+    assert_eq!(sent(&lab, &service, 3, 2), [2, 0, 0]);
+    let again = service.rlctl(&rm).unwrap();
+    let expected = "no runtime limits of the destination 198.51.100.7";
+    assert!(
+        again.code != 0 && again.stderr.contains(expected),
+        "{again:?}"
+    );
+    // Those with an end give way to nothing by themselves.
+    service
+        .rlctl_ok(&[&more[..], &["--for", "1s"]].concat())
+        .unwrap();
+    let start = Instant::now();
+    while service
+        .rlctl_ok(&["list", "limits"])
+        .unwrap()
+        .contains(VICTIM)
+    {
+        assert!(start.elapsed() < PATIENCE, "{}", service.log());
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(sent(&lab, &service, 3, 2), [2, 0, 0]);
+}
+
+/// They stand in place of the configured `limits`, and `source_limits` hold beside them, also over a reload.
+#[test]
+fn runtime_limits_stand_in_place_of_those_of_the_configuration() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let text = format!("[policy.default]\nlimits = []\n{CONFIGURED}");
+    let service = Service::started(&lab, &text).unwrap();
+    let set = [
+        "limit",
+        "set",
+        "--destination",
+        VICTIM,
+        "--limit",
+        "packets=6,per=1h",
+    ];
+    service.rlctl_ok(&set).unwrap();
+    assert_eq!(sent(&lab, &service, 1, 5), [4, 0, 1]);
+    service
+        .configure(&text.replace("packets = 5", "packets = 50"))
+        .unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    assert_eq!(sent(&lab, &service, 2, 4), [2, 2, 0]);
+    // A dry run drops nothing of it.
+    service
+        .rlctl_ok(&[&set[..], &["--observe"]].concat())
+        .unwrap();
+    assert_eq!(sent(&lab, &service, 3, 3), [0, 3, 0]);
+    assert!(service.rlctl_ok(&["stats"]).unwrap().contains("observe"));
+    service
+        .rlctl_ok(&["limit", "rm", "--destination", VICTIM])
+        .unwrap();
+    assert_eq!(sent(&lab, &service, 4, 3), [3, 0, 0]);
+}
+
+#[test]
+fn what_a_destination_cannot_have_is_refused() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    for (more, expected) in [
+        (
+            &["--limit", "packets=5,per=1s,algorithm=sliding-log"][..],
+            "cannot have a limit by sliding-log",
+        ),
+        (
+            &["--limit", "packets=5,per=1s", "--prefix", "192.0.2.1"],
+            "cannot be used with",
+        ),
+        (&["--limit", "packets=5,per=1s", "--cluster"], "[cluster]"),
+    ] {
+        let set = ["limit", "set", "--destination", VICTIM];
+        let Said { code, stderr, .. } = service.rlctl(&[&set[..], more].concat()).unwrap();
+        assert!(
+            code != 0 && stderr.contains(expected),
+            "{expected} in {stderr}"
+        );
+    }
+    assert_eq!(sent(&lab, &service, 1, 9), [9, 0, 0]);
+}
+
+/// Sends packets of a source to the destination, and says how many passed, and were refused by its limits and by those of a source there.
+fn sent(lab: &Lab, service: &Service, source: u8, packets: u64) -> [u64; 3] {
+    let before = counted(service);
+    let source = Ipv4Addr::new(203, 0, 113, source);
+    let mut frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
+    frame[30..34].copy_from_slice(&VICTIM.parse::<Ipv4Addr>().unwrap().octets());
+    let sender = Sender::new(&lab.far).unwrap();
+    for _ in 0..packets {
+        sender.send(&frame).unwrap();
+    }
+    let start = Instant::now();
+    loop {
+        let now = counted(service);
+        let more: [u64; 3] = std::array::from_fn(|index| now[index] - before[index]);
+        if more.iter().sum::<u64>() == packets {
+            return more;
+        }
+        assert!(start.elapsed() < PATIENCE, "{more:?}, not {packets}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn counted(service: &Service) -> [u64; 3] {
+    let answer = service.rlctl_ok(&["stats", "--json"]).unwrap();
+    let rows: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let mut counted = [0; 3];
+    for row in rows.as_array().unwrap() {
+        let place = match row["reason"].as_str().unwrap() {
+            "conforming" | "unlimited" => 0,
+            "destination-limited" => 1,
+            "source-to-destination-limited" => 2,
+            _ => continue,
+        };
+        counted[place] += row["packets"].as_u64().unwrap();
+    }
+    counted
+}
