@@ -276,10 +276,11 @@ fn add(lab: &Lab) {
 }
 
 fn config(first: &str, second: &str) -> String {
-    let lan = match first.contains("lan") || second.contains("lan") {
-        true => LAN,
-        // A policy that is for nobody is refused.
-        false => "",
+    // A policy that is for nobody is refused.
+    let lan = if first.contains("lan") || second.contains("lan") {
+        LAN
+    } else {
+        ""
     };
     let interfaces = interface(INTERFACE, first) + &interface(OTHER, second);
     format!("{DEFAULT}{lan}{NAMED}{interfaces}")

@@ -204,9 +204,10 @@ impl State {
         let masks = (Ipv4::new([0xff; 4]), Ipv6::new([0xff; 16]));
         let rule = self.interface_rules.get("eth0");
         let rule = rule.map(|rule| *rule.of(generation)).unwrap_or_default();
-        let settings = match self.settings.has_interfaces() {
-            true => self.settings.on(rule),
-            false => self.settings,
+        let settings = if self.settings.has_interfaces() {
+            self.settings.on(rule)
+        } else {
+            self.settings
         };
         let mut tables = MemoryTables::new(settings, policies.collect(), masks);
         if let Some(sets) = self.sets {
