@@ -5,6 +5,9 @@
 //! answers with a RST that carries it back as its sequence number (RFC 9293, 3.10.7.3), and is verified; the SYN that it sends again
 //! passes. Who has forged its address receives nothing. Nothing is kept of a source before it is verified.
 //!
+//! Where [listeners are asked](Rules::asks_listeners), the SYN-ACK carries a cookie of the listener instead (a SYN cookie, RFC 4987, 3.6).
+//! The acknowledgement of it verifies the source, and opens the connection too.
+//!
 //! # What is never answered
 //!
 //! Beyond a budget of all answers, and of those to one source, nothing is answered: the packet is judged as if there were no
@@ -20,7 +23,7 @@ pub mod state;
 pub use self::{
     cookie::{Key, Message},
     rules::{Rules, Shared, Taken},
-    segment::{InSegment, Segment},
+    segment::{InSegment, Place, Segment},
     state::ChallengeState,
 };
 use crate::{Address, Instant};
@@ -70,7 +73,13 @@ pub fn judge<A: Address>(
         return Outcome::Unasked;
     };
     if segment.is_reset() {
-        return take_proof(source, segment, now, rules, state);
+        let hash = |message: &Message| state.cookie(message);
+        let is_proof = || cookie::is_valid(&segment.connection, segment.sequence, now, hash);
+        return take_proof(source, is_proof, now, rules, state);
+    }
+    if rules.asks_listeners() && segment.acknowledges() {
+        let is_proof = || state.acknowledges_listener(segment);
+        return take_proof(source, is_proof, now, rules, state);
     }
     if !segment.asks_for_connection() {
         return Outcome::Unasked;
@@ -110,16 +119,12 @@ fn hold<A: Address>(was_on: bool, now: Instant, state: &impl ChallengeState<A>) 
 #[inline(always)]
 fn take_proof<A: Address>(
     source: &A,
-    segment: &Segment<A>,
+    is_proof: impl FnOnce() -> bool,
     now: Instant,
     rules: &Rules,
     state: &impl ChallengeState<A>,
 ) -> Outcome {
-    if !is_on(rules, now, state) || is_verified(source, now, state) {
-        return Outcome::Unasked;
-    }
-    let hash = |message: &Message| state.cookie(message);
-    if !cookie::is_valid(&segment.connection, segment.sequence, now, hash) {
+    if !is_on(rules, now, state) || is_verified(source, now, state) || !is_proof() {
         return Outcome::Unasked;
     }
     let until = now.as_nanos().saturating_add(rules.lasts_ns());

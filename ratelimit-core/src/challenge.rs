@@ -15,6 +15,31 @@ pub struct TcpChallenge {
     pub lasts: Duration,
     /// Answers in a second, to all sources together.
     pub answers: NonZeroU32,
+    /// What they answer.
+    pub way: Way,
+}
+
+/// What a SYN of a source that is not verified is answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Way {
+    /// A wrong acknowledgement, which the source resets.
+    Rst,
+    /// A cookie of the listener, where there is one that gives one.
+    Syncookie,
+}
+
+impl Way {
+    /// Each of them.
+    pub const ALL: [Self; 2] = [Self::Rst, Self::Syncookie];
+
+    /// Its name, as it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rst => "rst",
+            Self::Syncookie => "syncookie",
+        }
+    }
 }
 
 impl TcpChallenge {
@@ -26,7 +51,8 @@ impl TcpChallenge {
     #[must_use]
     pub fn compile(&self, cpus: u32) -> Rules {
         let rules = Rules::new(self.over, self.lasts, self.answers, cpus);
-        rules.expect("the configuration refuses more")
+        let rules = rules.expect("the configuration refuses more");
+        rules.asking_listeners(self.way == Way::Syncookie)
     }
 
     /// When it is on, as it is written.
@@ -40,12 +66,13 @@ impl TcpChallenge {
 }
 
 impl fmt::Display for TcpChallenge {
-    /// `over 5000 syn/s, for 10m, at most 100000 answers a second`
+    /// `over 5000 syn/s, by rst, for 10m, at most 100000 answers a second`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (when, lasts) = (self.when(), quantity::duration(self.lasts));
         write!(
             formatter,
-            "{when}, for {lasts}, at most {} answers a second",
+            "{when}, by {}, for {lasts}, at most {} answers a second",
+            self.way.name(),
             self.answers
         )
     }

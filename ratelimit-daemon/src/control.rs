@@ -55,6 +55,7 @@ mod stand_in;
 mod state;
 mod store;
 mod suspended;
+mod syncookies;
 mod timekeeper;
 mod trial;
 mod troubles;

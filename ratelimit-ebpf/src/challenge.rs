@@ -11,8 +11,8 @@ use aya_ebpf::{
 use ratelimit_common::{
     Instant,
     challenge::{
-        ANSWER_BUCKETS, ChallengeState, Key, Rules, Shared, Taken,
-        answer::{self, Front},
+        ANSWER_BUCKETS, ChallengeState, Key, Place, Rules, Segment, Shared, Taken,
+        answer::{self, Cookies, Front, ListenerCookie},
         cookie::{self, Message},
     },
     compact::Mix,
@@ -29,8 +29,8 @@ use crate::{
     tables::settings,
 };
 
-/// The challenge by the rules of a generation.
-pub struct MapChallenge(pub Generation);
+/// The challenge by the rules of a generation, for the packet of a context.
+pub struct MapChallenge(pub Generation, pub *mut xdp_md);
 
 impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     #[inline(always)]
@@ -41,6 +41,11 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn cookie(&self, message: &Message) -> u32 {
         subprograms::cookie(message)
+    }
+
+    #[inline(always)]
+    fn acknowledges_listener(&self, segment: &Segment<A>) -> bool {
+        subprograms::acknowledges_listener(self.1, segment.place, A::BITS > 32)
     }
 
     #[inline(always)]
@@ -155,6 +160,25 @@ pub fn answer(context: *mut xdp_md) -> u32 {
     subprograms::unknown(answer_question(context)) as u32
 }
 
+/// The cookies for the packet of a context.
+struct KernelCookies(*mut xdp_md);
+
+impl Cookies for KernelCookies {
+    #[inline(always)]
+    fn hash(&self, message: &Message) -> u32 {
+        subprograms::cookie(message)
+    }
+
+    #[inline(always)]
+    fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie> {
+        let rules = CHALLENGE.get(0)?.of(settings().generation());
+        if !rules.asks_listeners() {
+            return None;
+        }
+        subprograms::cookie_of_listener(self.0, place, is_ipv6)
+    }
+}
+
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn answer_question(context: *mut xdp_md) -> u64 {
@@ -170,7 +194,7 @@ extern "C" fn answer_question(context: *mut xdp_md) -> u64 {
         &front,
         interface::link_layer(),
         walk,
-        subprograms::cookie,
+        &KernelCookies(context),
         now,
     );
     let Some(bytes) = written else {

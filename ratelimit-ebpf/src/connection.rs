@@ -12,14 +12,14 @@ use ratelimit_common::{
 };
 
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS` of linux/bpf.h).
-const OWN_NAMESPACE: u64 = u64::MAX;
+pub const OWN_NAMESPACE: u64 = u64::MAX;
 
 /// The states of a connection whose handshake was completed, a bit each (`enum` of include/net/tcp_states.h): established,
 /// and all that follow up to the last acknowledgement. TIME_WAIT has no socket that could be asked.
 const COMPLETED: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
 /// The state of a socket that waits for anybody.
-const LISTENING: u32 = 10;
+pub const LISTENING: u32 = 10;
 
 /// The socket for `connection`, which came in the packet of `context`.
 #[inline(always)]

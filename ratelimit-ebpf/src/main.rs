@@ -23,6 +23,7 @@ mod frame;
 mod interface;
 mod interruption;
 mod leases;
+mod listener;
 mod lists;
 mod maps;
 mod new_sources;

@@ -3,14 +3,27 @@
 use ratelimit_common::{
     Cursor, Instant,
     challenge::{
-        Key,
-        answer::{self, Front},
-        cookie,
+        Key, Place,
+        answer::{self, Cookies, Front, ListenerCookie},
+        cookie::{self, Message},
     },
     parse::{LinkLayer, ipv6},
 };
 
 use crate::packet::{ETHERNET_BYTES, RST};
+
+/// The cookies of a program that no daemon has loaded, on a host where nobody listens.
+struct Unkeyed;
+
+impl Cookies for Unkeyed {
+    fn hash(&self, message: &Message) -> u32 {
+        cookie::hash(Key::default(), message)
+    }
+
+    fn of_listener(&self, _: Place, _: bool) -> Option<ListenerCookie> {
+        None
+    }
+}
 
 /// Bytes of a TCP header.
 const TCP_BYTES: usize = 20;
@@ -22,9 +35,8 @@ pub fn of(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Vec<u8
     let range = frame.as_mut_ptr_range();
     // SAFETY: the range is that of a live vector, and the cursor reads another one.
     let front = unsafe { Front::from_raw(range.start, range.end) };
-    let hash = |message: &_| cookie::hash(Key::default(), message);
     let cursor = Cursor::new(question);
-    let bytes = answer::write(cursor, &front, link_layer, ipv6::walk, hash, now)?;
+    let bytes = answer::write(cursor, &front, link_layer, ipv6::walk, &Unkeyed, now)?;
     frame.truncate(bytes.into());
     let segment = frame.len() - TCP_BYTES;
     // A header of IPv6 is twice as long as one of IPv4.

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
@@ -38,16 +38,16 @@ const FLOOD: u32 = 4_000;
 fn clients_connect_during_a_forged_flood_of_which_nothing_reaches_the_server() {
     require_root!();
     for (near, is_native) in NEAR.into_iter().zip([true, false]) {
-        {
+        for way in ["rst", "syncookie"] {
             let lab = lab();
             let _polled = is_native.then(|| polled(&lab));
             let timestamps = if is_native { "1" } else { "0" };
             sysctl(&lab.far, "net/ipv4/tcp_timestamps", timestamps);
-            let toml = if is_native {
-                ALWAYS.to_owned()
-            } else {
-                format!("{ALWAYS}{GENERIC}")
-            };
+            if way == "syncookie" {
+                sysctl(&lab.near, "net/ipv4/tcp_syncookies", "2");
+            }
+            let mode = if is_native { "" } else { GENERIC };
+            let toml = format!("{ALWAYS}way = \"{way}\"\n{mode}");
             let service = Service::started(&lab, &toml).unwrap();
             let _server = Server::new(&lab, near);
             let before = Listening::of(&lab.near);
@@ -60,11 +60,15 @@ fn clients_connect_during_a_forged_flood_of_which_nothing_reaches_the_server() {
                 // The flood was there.
                 thread::sleep(Duration::from_millis(200));
             });
-            // The stack was asked for 50 connections by the client, and by nobody else.
+            // The stack was asked for 50 connections by the client, and by nobody else. Of the cookies it sent itself
+            // all but the one that verified the client.
+            let (cookies, taken) = if way == "syncookie" { (49, 50) } else { (0, 0) };
             assert_eq!(
                 Listening::of(&lab.near).since(&before),
                 Listening {
                     opened: 50,
+                    cookies,
+                    taken,
                     ..Listening::default()
                 }
             );
@@ -75,6 +79,52 @@ fn clients_connect_during_a_forged_flood_of_which_nothing_reaches_the_server() {
             assert!(sent <= received, "{sent} sent of {received}");
         }
     }
+}
+
+#[test]
+fn where_no_listener_gives_a_cookie_sources_prove_themselves_by_a_reset() {
+    require_root!();
+    let lab = lab();
+    let service =
+        Service::started(&lab, &generic(&format!("{ALWAYS}way = \"syncookie\"\n"))).unwrap();
+    service
+        .wait_for_log("net.ipv4.tcp_syncookies is not 2")
+        .unwrap();
+    // Nobody listens: the stack says so when the source is verified.
+    let address = SocketAddr::new(NEAR[0], PORT);
+    let refused = lab
+        .far
+        .enter(|| TcpStream::connect_timeout(&address, PATIENCE));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        status.contains("challenged always by syncookie"),
+        "{status}"
+    );
+}
+
+#[test]
+fn a_challenge_by_cookies_is_refused_where_the_kernel_gives_none() {
+    require_root!();
+    let lab = lab();
+    sysctl(&lab.near, "net/ipv4/tcp_syncookies", "0");
+    let toml = generic(&format!("{ALWAYS}way = \"syncookie\"\n"));
+    let refusal = Service::new(&lab, &toml).unwrap().refusal().unwrap();
+    for part in [
+        "net.ipv4.tcp_syncookies is 0",
+        "net.ipv4.tcp_syncookies = 2",
+        "way = \"rst\"",
+    ] {
+        assert!(refusal.contains(part), "{refusal}");
+    }
+    let service = Service::started(&lab, &generic(ALWAYS)).unwrap();
+    service.configure(&toml).unwrap();
+    let said = service.rlctl(&["reload"]).unwrap();
+    assert!(
+        said.code != 0 && said.stderr.contains("tcp_syncookies is 0"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -112,7 +162,7 @@ fn the_answers_of_rlctl_say_who_is_challenged() {
     );
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        status.contains("TCP sources are challenged always; verified for 10m"),
+        status.contains("TCP sources are challenged always by rst; verified for 10m"),
         "{status}"
     );
     let metrics = service.get("/metrics", "text/plain").unwrap();
@@ -366,7 +416,10 @@ struct Listening {
     opened: u64,
     drops: u64,
     overflows: u64,
+    /// Cookies that the stack sent by itself.
     cookies: u64,
+    /// Cookies that came back to it.
+    taken: u64,
 }
 
 impl Listening {
@@ -381,6 +434,7 @@ impl Listening {
             drops: counter(&netstat, "TcpExt:", "ListenDrops"),
             overflows: counter(&netstat, "TcpExt:", "ListenOverflows"),
             cookies: counter(&netstat, "TcpExt:", "SyncookiesSent"),
+            taken: counter(&netstat, "TcpExt:", "SyncookiesRecv"),
         }
     }
 
@@ -390,6 +444,7 @@ impl Listening {
             drops: self.drops - before.drops,
             overflows: self.overflows - before.overflows,
             cookies: self.cookies - before.cookies,
+            taken: self.taken - before.taken,
         }
     }
 }

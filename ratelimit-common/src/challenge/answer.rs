@@ -1,13 +1,14 @@
 //! The answer to a segment that asks for a connection, written over it: back to where it came from, through the same VLANs.
 //!
-//! The SYN-ACK has no options, whatever the question had, so it is as long as headers are. What stood behind them in the frame stays,
+//! The SYN-ACK has no options, whatever the question had, so it is as long as headers are. One with the cookie of a listener tells the
+//! segment size of that cookie, where the question had options, so it is no longer either. What stood behind them in the frame stays,
 //! as the padding of a frame does, unless the frame is cut.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned, transmute};
 
 use super::{
     cookie::{self, Message},
-    segment::{Header, InSegment as _, Segment},
+    segment::{Header, InSegment as _, Place, Segment},
 };
 use crate::{
     Address, Cursor, Instant, Ipv4, Ipv6,
@@ -24,9 +25,44 @@ mod front;
 
 pub use front::Front;
 
+/// Where cookies come from.
+pub trait Cookies {
+    /// The [cookie](cookie::hash) of a message.
+    fn hash(&self, message: &Message) -> u32;
+
+    /// What the listener answers to the SYN in this place; `None` where there is none, or it is not asked.
+    fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie>;
+}
+
+/// A cookie of a listener.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ListenerCookie {
+    /// The number.
+    pub sequence: u32,
+    /// The segment size that it stands for, in bytes.
+    pub segment_bytes: u16,
+}
+
+/// What is said by a SYN-ACK beside its ports.
+struct Said {
+    sequence: u32,
+    acknowledgement: u32,
+    window: u16,
+    /// The option of the segment size, where there is room for it.
+    option: Option<SegmentSize>,
+}
+
+/// The option of the segment size (RFC 9293, 3.2).
+type SegmentSize = [u8; 4];
+
+/// Ten segments of the smallest size that is usual, with which a sender may begin (RFC 6928). The listener tells its own window later.
+const WINDOW: u16 = 10 * 1220;
+/// The segments that fit into Ethernet, over IPv4 and over IPv6.
+const SEGMENT_BYTES_MAX: [u16; 2] = [1460, 1440];
+
 const HOPS: u8 = 64;
-/// Words of 4 bytes in a TCP header without options, in the upper half of a byte.
-const TCP_WORDS: u8 = 5 << 4;
+/// Bytes of the option of the segment size.
+const OPTION_BYTES: u16 = 4;
 const TCP_BYTES: u16 = 20;
 const IPV4_BYTES: u16 = 20 + TCP_BYTES;
 const IPV6_BYTES: u16 = 40 + TCP_BYTES;
@@ -75,7 +111,7 @@ pub fn write<'a>(
     front: &Front<'_>,
     link_layer: LinkLayer,
     walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
-    hash: impl Fn(&Message) -> u32,
+    cookies: &impl Cookies,
     now: Instant,
 ) -> Option<u16> {
     let mut cursor = frame;
@@ -83,12 +119,12 @@ pub fn write<'a>(
         Ok(Payload::Ipv4) => {
             let start = cursor.offset();
             let upper = ipv4::flow(&mut cursor)?.upper;
-            write_ipv4(start, (frame, front), link_layer, upper, hash, now)?
+            write_ipv4(start, (frame, front), link_layer, upper, cookies, now)?
         }
         Ok(Payload::Ipv6) => {
             let start = cursor.offset();
             let upper = ipv6::flow(&mut cursor, walk)?.upper;
-            write_ipv6(start, (frame, front), link_layer, upper, hash, now)?
+            write_ipv6(start, (frame, front), link_layer, upper, cookies, now)?
         }
         Ok(Payload::Other) | Err(_) => return None,
     };
@@ -106,13 +142,14 @@ fn write_ipv4(
     (frame, front): (Cursor<'_>, &Front<'_>),
     link_layer: LinkLayer,
     upper: UpperLayer,
-    hash: impl Fn(&Message) -> u32,
+    cookies: &impl Cookies,
     now: Instant,
 ) -> Option<u16> {
     let question = Ipv4::segment(frame, link_layer, upper)?;
-    let answer = ipv4(&question, hash(&cookie::message(&question.connection, now)));
-    front.put(start, &answer)?;
-    Some(start.wrapping_add(IPV4_BYTES))
+    let said = said(&question, false, cookies, now);
+    let end = put_option(start.wrapping_add(IPV4_BYTES), front, &said)?;
+    front.put(start, &ipv4(&question, &said))?;
+    Some(end)
 }
 
 #[inline(always)]
@@ -121,23 +158,78 @@ fn write_ipv6(
     (frame, front): (Cursor<'_>, &Front<'_>),
     link_layer: LinkLayer,
     upper: UpperLayer,
-    hash: impl Fn(&Message) -> u32,
+    cookies: &impl Cookies,
     now: Instant,
 ) -> Option<u16> {
     let question = Ipv6::segment(frame, link_layer, upper)?;
-    let answer = ipv6(&question, hash(&cookie::message(&question.connection, now)));
-    front.put(start, &answer)?;
-    Some(start.wrapping_add(IPV6_BYTES))
+    let said = said(&question, true, cookies, now);
+    let end = put_option(start.wrapping_add(IPV6_BYTES), front, &said)?;
+    front.put(start, &ipv6(&question, &said))?;
+    Some(end)
+}
+
+/// Writes the option behind the answer, before that: what has no room is left as it is. Answers where it ends.
+#[inline(always)]
+fn put_option(at: u16, front: &Front<'_>, said: &Said) -> Option<u16> {
+    match &said.option {
+        Some(option) => {
+            front.put(at, option)?;
+            Some(at.wrapping_add(OPTION_BYTES))
+        }
+        None => Some(at),
+    }
+}
+
+/// What is said to `question`: the cookie of the listener, or one of this host as an acknowledgement of what was never sent.
+#[inline(always)]
+fn said<A: Address>(
+    question: &Segment<A>,
+    is_ipv6: bool,
+    cookies: &impl Cookies,
+    now: Instant,
+) -> Said {
+    match cookies.of_listener(question.place, is_ipv6) {
+        Some(cookie) => {
+            let [high, low] = cookie
+                .segment_bytes
+                .min(SEGMENT_BYTES_MAX[usize::from(is_ipv6)])
+                .to_be_bytes();
+            Said {
+                sequence: cookie.sequence,
+                acknowledgement: question.sequence.wrapping_add(1),
+                window: WINDOW,
+                option: question.has_options().then_some([2, 4, high, low]),
+            }
+        }
+        None => Said {
+            sequence: 0,
+            acknowledgement: cookies.hash(&cookie::message(&question.connection, now)),
+            window: 0,
+            option: None,
+        },
+    }
+}
+
+impl Said {
+    /// The bytes of the option.
+    #[inline(always)]
+    const fn option_bytes(&self) -> u16 {
+        if self.option.is_some() {
+            OPTION_BYTES
+        } else {
+            0
+        }
+    }
 }
 
 /// The packet of IPv4 that answers `question`.
 #[inline(always)]
-fn ipv4(question: &Segment<Ipv4>, cookie: u32) -> [u8; IPV4_BYTES as usize] {
+fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
     let header = Ipv4Header {
         version_and_words: 0x45,
         service: 0,
-        bytes: IPV4_BYTES.to_be_bytes(),
+        bytes: IPV4_BYTES.wrapping_add(said.option_bytes()).to_be_bytes(),
         identification: [0; 2],
         // Not to be fragmented: then the identification means nothing (RFC 6864, 4.1).
         flags: [0x40, 0],
@@ -153,46 +245,50 @@ fn ipv4(question: &Segment<Ipv4>, cookie: u32) -> [u8; IPV4_BYTES as usize] {
         ..header
     };
     let ends: [u8; 8] = transmute!([source, destination]);
-    let segment = segment(&question.connection, cookie, checksum::sum(&ends));
+    let segment = segment(&question.connection, said, checksum::sum(&ends));
     transmute!(Packet { header, segment })
 }
 
 /// The same of IPv6.
 #[inline(always)]
-fn ipv6(question: &Segment<Ipv6>, cookie: u32) -> [u8; IPV6_BYTES as usize] {
+fn ipv6(question: &Segment<Ipv6>, said: &Said) -> [u8; IPV6_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
     let header = Ipv6Header {
         version_class_label: [0x60, 0, 0, 0],
-        bytes: TCP_BYTES.to_be_bytes(),
+        bytes: TCP_BYTES.wrapping_add(said.option_bytes()).to_be_bytes(),
         next_header: TCP,
         hops: HOPS,
         source: destination,
         destination: source,
     };
     let ends: [u8; 32] = transmute!([source, destination]);
-    let segment = segment(&question.connection, cookie, checksum::sum(&ends));
+    let segment = segment(&question.connection, said, checksum::sum(&ends));
     transmute!(Packet { header, segment })
 }
 
 /// The segment that answers, where `ends` is the sum of both addresses.
 #[inline(always)]
-fn segment<A: Address>(connection: &Connection<A>, cookie: u32, ends: u32) -> Header {
+fn segment<A: Address>(connection: &Connection<A>, said: &Said, ends: u32) -> Header {
+    let bytes = TCP_BYTES.wrapping_add(said.option_bytes());
     let [from, to] = connection.ports;
     let header = Header {
         ports: [to, from],
-        sequence: [0; 4],
-        acknowledgement: cookie.to_be_bytes(),
-        words: TCP_WORDS,
+        sequence: said.sequence.to_be_bytes(),
+        acknowledgement: said.acknowledgement.to_be_bytes(),
+        // Words of 4 bytes, in the upper half.
+        words: (bytes as u8).wrapping_shl(2),
         flags: SYN | ACK,
-        window: [0; 2],
+        window: said.window.to_be_bytes(),
         checksum: [0; 2],
         urgent: [0; 2],
     };
-    let bytes: [u8; TCP_BYTES as usize] = transmute!(header);
+    let written: [u8; TCP_BYTES as usize] = transmute!(header);
+    let option = said.option.map_or(0, |option| checksum::sum(&option));
     // What stands in front of a segment only to be summed (RFC 9293, 3.1).
-    let pseudo = ends.wrapping_add(TCP.into()).wrapping_add(TCP_BYTES.into());
+    let pseudo = ends.wrapping_add(TCP.into()).wrapping_add(bytes.into());
+    let sum = pseudo.wrapping_add(option);
     Header {
-        checksum: checksum::of(pseudo.wrapping_add(checksum::sum(&bytes))),
+        checksum: checksum::of(sum.wrapping_add(checksum::sum(&written))),
         ..header
     }
 }

@@ -54,7 +54,8 @@ pub struct Rules {
     answers: Budget,
     of_source: FixedWindow,
     lasts_ns: u64,
-    is_always: u64,
+    is_always: u32,
+    asks_listeners: u32,
 }
 
 impl Rules {
@@ -77,7 +78,24 @@ impl Rules {
             of_source: FixedWindow::with_count_bits(COUNT_BITS, ANSWERS_PER_SOURCE, SECOND).ok()?,
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
             is_always: over.is_none().into(),
+            asks_listeners: 0,
         })
+    }
+
+    /// The same, where listeners of this host answer with cookies of their own (`bpf_tcp_gen_syncookie`).
+    #[must_use]
+    pub fn asking_listeners(self, asks_listeners: bool) -> Self {
+        Self {
+            asks_listeners: asks_listeners.into(),
+            ..self
+        }
+    }
+
+    /// Whether a listener of this host is asked for a cookie first.
+    #[must_use]
+    #[inline(always)]
+    pub const fn asks_listeners(&self) -> bool {
+        self.asks_listeners != 0
     }
 
     /// Whether it is always on.

@@ -32,8 +32,21 @@ pub struct Segment<A> {
     pub connection: Connection<A>,
     /// The sequence number.
     pub sequence: u32,
+    /// Where it lies.
+    pub place: Place,
     /// The flags.
     flags: u8,
+    /// Words of 4 bytes in its header, in the upper half.
+    words: u8,
+}
+
+/// Where a segment lies, in bytes from the front of its frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Place {
+    /// To the network header.
+    pub packet: u16,
+    /// To the transport header.
+    pub segment: u16,
 }
 
 /// Addresses as they stand in the packets of a segment.
@@ -62,7 +75,7 @@ impl InSegment for Ipv4 {
         if upper.offset < cursor.offset().wrapping_add(ipv4::HEADER_BYTES) {
             return None;
         }
-        Segment::of_upper(ipv4::addresses(cursor)?, frame, upper)
+        Segment::of_upper(ipv4::addresses(cursor)?, frame, cursor.offset(), upper)
     }
 }
 
@@ -77,13 +90,18 @@ impl InSegment for Ipv6 {
         let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
             return None;
         };
-        Segment::of_upper(ipv6::addresses(cursor)?, frame, upper)
+        Segment::of_upper(ipv6::addresses(cursor)?, frame, cursor.offset(), upper)
     }
 }
 
 impl<A> Segment<A> {
     #[inline(always)]
-    fn of_upper(addresses: [A; 2], mut frame: Cursor<'_>, upper: UpperLayer) -> Option<Self> {
+    fn of_upper(
+        addresses: [A; 2],
+        mut frame: Cursor<'_>,
+        packet: u16,
+        upper: UpperLayer,
+    ) -> Option<Self> {
         if !upper.is_tcp() || upper.fragment != Fragment::Whole {
             return None;
         }
@@ -95,7 +113,12 @@ impl<A> Segment<A> {
                 ports: header.ports,
             },
             sequence: u32::from_be_bytes(header.sequence),
+            place: Place {
+                packet,
+                segment: upper.offset & OFFSET_MAX,
+            },
             flags: header.flags,
+            words: header.words,
         })
     }
 
@@ -104,6 +127,20 @@ impl<A> Segment<A> {
     #[inline(always)]
     pub const fn asks_for_connection(&self) -> bool {
         self.flags & (SYN | ACK | RST | FIN) == SYN
+    }
+
+    /// Whether it acknowledges, and neither opens nor ends.
+    #[must_use]
+    #[inline(always)]
+    pub const fn acknowledges(&self) -> bool {
+        self.flags & (SYN | ACK | RST | FIN) == ACK
+    }
+
+    /// Whether there are options in its header.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_options(&self) -> bool {
+        self.words >> 4 > 5
     }
 
     /// Whether it is what is sent in answer to an acknowledgement of what was never sent.

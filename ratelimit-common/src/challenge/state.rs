@@ -1,6 +1,6 @@
 //! What the challenge needs from the world.
 
-use super::{Rules, Shared, cookie::Message};
+use super::{Rules, Segment, Shared, cookie::Message};
 use crate::{Address, Instant};
 
 /// The state of the challenge, as sources of one family see it. Tables without a challenge have no rules, and are asked for nothing
@@ -16,6 +16,12 @@ pub trait ChallengeState<A: Address> {
     #[inline(always)]
     fn cookie(&self, _: &Message) -> u32 {
         0
+    }
+
+    /// Whether a segment acknowledges a cookie of a listener of this host.
+    #[inline(always)]
+    fn acknowledges_listener(&self, _: &Segment<A>) -> bool {
+        false
     }
 
     /// Takes one of what all CPUs share; `false` when it is spent.

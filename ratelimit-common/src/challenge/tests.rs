@@ -38,6 +38,24 @@ fn who_brings_the_cookie_back_is_verified_until_that_ends() {
 }
 
 #[test]
+fn who_acknowledges_the_cookie_of_a_listener_is_verified_where_listeners_are_asked() {
+    let unasked = World::new(None, 1_000);
+    let world = World {
+        rules: unasked.rules.map(|rules| rules.asking_listeners(true)),
+        ..World::new(None, 1_000)
+    };
+    assert_eq!(unasked.judge(SOURCE, ACK, TAKEN, START), Outcome::Unasked);
+    for (flags, sequence) in [(ACK, TAKEN + 1), (ACK | SYN, TAKEN), (ACK | FIN, TAKEN)] {
+        assert_eq!(
+            world.judge(SOURCE, flags, sequence, START),
+            Outcome::Unasked
+        );
+    }
+    assert_eq!(world.judge(SOURCE, ACK, TAKEN, START), Outcome::Verified);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+}
+
+#[test]
 fn only_who_asks_for_a_connection_is_challenged() {
     let world = World::new(None, 1_000);
     for flags in [0, ACK, SYN | ACK, FIN, SYN | FIN, SYN | RST, RST, RST | ACK] {
@@ -112,6 +130,9 @@ fn without_rules_nobody_is_challenged() {
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
 }
 
+/// The sequence number of segments that the listener takes.
+const TAKEN: u32 = 77;
+
 /// The state of a challenge, of one CPU.
 struct World {
     rules: Option<Rules>,
@@ -178,6 +199,10 @@ impl ChallengeState<Ipv4> for World {
 
     fn cookie(&self, message: &Message) -> u32 {
         cookie::hash(Key([3, 4]), message)
+    }
+
+    fn acknowledges_listener(&self, segment: &Segment<Ipv4>) -> bool {
+        segment.sequence == TAKEN
     }
 
     fn takes(&self, which: Shared, now: Instant) -> bool {

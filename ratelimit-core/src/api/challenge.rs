@@ -13,6 +13,9 @@ use crate::quantity;
 pub struct ChallengeStatus {
     /// When they have to: `over 5000 syn/s` or `always`.
     pub when: String,
+    /// What a SYN is answered: `rst` or `syncookie`.
+    #[serde(default)]
+    pub way: String,
     /// Seconds for which a source stays verified.
     pub lasts_seconds: f64,
     /// Answers in a second, to all sources together.
@@ -38,13 +41,14 @@ pub struct SourceChallenge {
 }
 
 impl fmt::Display for ChallengeStatus {
-    /// `sources are challenged over 5000 syn/s; verified for 10m; at most 1000000 answers a second`
+    /// `TCP sources are challenged over 5000 syn/s by rst; verified for 10m; at most 1000000 answers a second`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lasts = Duration::try_from_secs_f64(self.lasts_seconds).unwrap_or_default();
         write!(
             formatter,
-            "TCP sources are challenged {}; verified for {}; at most {} answers a second",
+            "TCP sources are challenged {} by {}; verified for {}; at most {} answers a second",
             self.when,
+            self.way,
             quantity::duration(lasts),
             self.answers
         )

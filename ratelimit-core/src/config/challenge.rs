@@ -8,7 +8,11 @@ use super::{
     report::{At, Report},
     table::{Section, Value},
 };
-use crate::{challenge::TcpChallenge, diagnostic::Problem, quantity};
+use crate::{
+    challenge::{TcpChallenge, Way},
+    diagnostic::Problem,
+    quantity,
+};
 
 const WHEN_EXAMPLE: &str = "when = \"over 5_000 syn/s\"";
 const WHEN_HINT: &str = "write when = \"over 5_000 syn/s\", \"always\" or \"never\"";
@@ -18,6 +22,9 @@ const LASTS_EXAMPLE: &str = "for = \"10m\"";
 const LASTS_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
 
 const ANSWERS: u32 = 1_000_000;
+
+const WAY_EXAMPLE: &str = "way = \"rst\"";
+const WAY_HINT: &str = "write way = \"rst\" or \"syncookie\"";
 
 /// When sources are challenged.
 #[derive(Clone, Copy)]
@@ -53,6 +60,8 @@ fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<TcpChalleng
     let answers = answers.map_or(Some(ANSWERS), |value| {
         value.integer_in(1..=COUNT_MAX, ANSWERS, report)
     });
+    let way = section.take("way");
+    let way = way.map_or(Some(Way::Rst), |value| read_way(value, report));
     section.finish(report);
     let over = match when? {
         When::Never => return None,
@@ -63,6 +72,7 @@ fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<TcpChalleng
         over,
         lasts: lasts?,
         answers: NonZeroU32::new(answers?)?,
+        way: way?,
     })
 }
 
@@ -89,6 +99,16 @@ fn read_when(value: Value<'_>, report: &mut Report) -> Option<When> {
         report.add(&spot, Problem::new(message, hint));
     }
     over.map(When::Over)
+}
+
+fn read_way(value: Value<'_>, report: &mut Report) -> Option<Way> {
+    let At { value, spot } = value.text(WAY_EXAMPLE, report)?;
+    let way = Way::ALL.into_iter().find(|way| way.name() == value);
+    if way.is_none() {
+        let message = format!("`way` is `{value}`, which is none");
+        report.add(&spot, Problem::new(message, WAY_HINT));
+    }
+    way
 }
 
 fn read_lasts(value: Value<'_>, report: &mut Report) -> Option<Duration> {

@@ -9,7 +9,7 @@ use ratelimit_core::{
     config::{self, Config, ConfigError, File},
 };
 
-use super::{configured_lists::ConfiguredLists, own_files};
+use super::{configured_lists::ConfiguredLists, own_files, syncookies};
 
 /// What was read.
 pub struct Candidate {
@@ -75,6 +75,7 @@ impl Candidate {
     }
 
     fn with_lists(texts: Vec<File>, config: Config) -> Result<Self, Refused> {
+        syncookies::require(&config)?;
         let lists = ConfiguredLists::read(&config)?;
         Ok(Self {
             texts,

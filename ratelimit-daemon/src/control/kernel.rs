@@ -1,5 +1,6 @@
 //! Opening the datapath in the kernel as a configuration, and what was set at runtime before, need it.
 
+use anyhow::anyhow;
 use ratelimit_core::{
     compile::{self, HeldTable, regions},
     config::{Config, StateStore},
@@ -8,7 +9,7 @@ use ratelimit_core::{
     memory,
 };
 
-use super::{Store, trial};
+use super::{Store, syncookies, trial};
 use crate::{
     cpus,
     datapath::{Kernel, read_held},
@@ -25,6 +26,10 @@ pub fn open_kernel(
     store: &Store,
     mut loader: Box<dyn Loader>,
 ) -> anyhow::Result<Kernel> {
+    syncookies::require(config).map_err(|refused| {
+        let hint = refused.hint.clone().unwrap_or_default();
+        anyhow!("{}; {hint}", refused.in_full())
+    })?;
     let held = loader.open(&config.paths.pins)?;
     let table = held.table.as_ref().map(read_held).transpose()?;
     let sizes = sizes(config, store, table.as_ref(), held.logs)?;

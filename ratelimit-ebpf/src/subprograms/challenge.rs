@@ -4,7 +4,8 @@ use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Instant, Ipv4, Ipv6,
     challenge::{
-        self, InSegment as _, Outcome, Shared,
+        self, InSegment as _, Outcome, Place, Shared,
+        answer::ListenerCookie,
         cookie::{self, Message},
     },
     generation::Generation,
@@ -13,7 +14,11 @@ use ratelimit_common::{
 };
 
 use super::{Subprograms, headers, on_stack, unknown};
-use crate::{challenge::MapChallenge, frame, interface};
+use crate::{
+    challenge::MapChallenge,
+    frame, interface,
+    listener::{self, Question},
+};
 
 /// [`challenge::judge`] of the segment in the packet of `context`.
 #[inline(always)]
@@ -76,7 +81,7 @@ macro_rules! of_families {
             let Some(segment) = <$address>::segment(frame, interface::link_layer(), upper) else {
                 return 0;
             };
-            let state = MapChallenge(generation(question >> GENERATION_SHIFT));
+            let state = MapChallenge(generation(question >> GENERATION_SHIFT), context);
             challenge::judge(&source, &segment, Instant::from_nanos(at_ns), &state) as u64
         }
     )+};
@@ -121,4 +126,52 @@ extern "C" fn hash_cookie(message: *const Message) -> u64 {
         Some(message) => cookie::hash(crate::challenge::key(), message).into(),
         None => 0,
     }
+}
+
+/// The cookie of the listener of the SYN in this place.
+#[inline(always)]
+pub fn cookie_of_listener(
+    context: *mut xdp_md,
+    place: Place,
+    is_ipv6: bool,
+) -> Option<ListenerCookie> {
+    listener::cookie(unknown(ask_for_cookie(context, pack_place(place, is_ipv6))))
+}
+
+/// Whether the segment in this place acknowledges a cookie of its listener.
+#[inline(always)]
+pub fn acknowledges_listener(context: *mut xdp_md, place: Place, is_ipv6: bool) -> bool {
+    unknown(ask_for_acknowledgement(context, pack_place(place, is_ipv6))) != 0
+}
+
+const SEGMENT_SHIFT: u32 = 16;
+const IPV6_SHIFT: u32 = 32;
+
+#[inline(always)]
+fn pack_place(place: Place, is_ipv6: bool) -> u64 {
+    u64::from(place.packet)
+        | u64::from(place.segment) << SEGMENT_SHIFT
+        | u64::from(is_ipv6) << IPV6_SHIFT
+}
+
+#[inline(always)]
+fn ask(context: *mut xdp_md, place: u64, question: Question) -> u64 {
+    let is_ipv6 = place >> IPV6_SHIFT & 1 != 0;
+    let place = Place {
+        packet: place as u16,
+        segment: (place >> SEGMENT_SHIFT) as u16,
+    };
+    listener::ask(context, place, is_ipv6, question)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn ask_for_cookie(context: *mut xdp_md, place: u64) -> u64 {
+    ask(context, place, Question::Cookie)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn ask_for_acknowledgement(context: *mut xdp_md, place: u64) -> u64 {
+    ask(context, place, Question::IsAcknowledged)
 }

@@ -60,6 +60,39 @@ proptest! {
         prop_assert_eq!(returned, cookie);
     }
 
+    /// An answer with the cookie of a listener is right, is no longer than the question, and tells the segment size where that had options.
+    #[test]
+    fn a_listener_answers(is_ipv6: bool, options in 0_usize..=10, sequence: u32, number: u32, segment_bytes: u16) {
+        let mut segment = [&[1, 2, 3, 4][..], &number.to_be_bytes(), &[0; 4], &[(5 + u8::try_from(options).unwrap()) << 4, SYN], &[0; 6]].concat();
+        segment.extend(std::iter::repeat_n(1, 4 * options));
+        let packet = if is_ipv6 { ipv6_packet([[1; 16], [2; 16]], false, &segment) } else { ipv4_packet([[1; 16], [2; 16]], 0, &segment) };
+        let mut frame = packet.clone();
+        let range = frame.as_mut_ptr_range();
+        // SAFETY: the range is that of a live vector, of which the cursor has a copy.
+        let front = unsafe { Front::from_raw(range.start, range.end) };
+        let cookies = Keyed(Key([1, 2]), Some(ListenerCookie { sequence, segment_bytes }));
+        let bytes = write(Cursor::new(&packet), &front, LinkLayer::None, walk, &cookies, NOW).unwrap();
+        prop_assert!(usize::from(bytes) <= packet.len());
+        let (ip, tcp) = frame[..bytes.into()].split_at(if is_ipv6 { 40 } else { 20 });
+        let tcp_bytes = u8::try_from(tcp.len()).unwrap();
+        prop_assert_eq!(tcp_bytes, if options == 0 { 20 } else { 24 });
+        if is_ipv6 {
+            prop_assert_eq!(&ip[4..6], [0, tcp_bytes]);
+        } else {
+            prop_assert_eq!(&ip[2..4], [0, 20 + tcp_bytes]);
+            prop_assert_eq!(ones_complement_sum(ip), 0xffff);
+        }
+        let pseudo = [&ip[if is_ipv6 { 8 } else { 12 }..], &[0, TCP, 0, tcp_bytes]].concat();
+        prop_assert_eq!(ones_complement_sum(&[&pseudo, tcp].concat()), 0xffff);
+        prop_assert_eq!(&tcp[4..8], sequence.to_be_bytes());
+        prop_assert_eq!(&tcp[8..12], number.wrapping_add(1).to_be_bytes());
+        prop_assert_eq!((tcp[12], tcp[13]), (tcp_bytes << 2, SYN | ACK));
+        if options > 0 {
+            let [high, low] = segment_bytes.min(if is_ipv6 { 1440 } else { 1460 }).to_be_bytes();
+            prop_assert_eq!(&tcp[20..], [2, 4, high, low]);
+        }
+    }
+
     /// Whatever the bytes are: what cannot be answered stays as it was, and nothing behind the frame is touched.
     #[test]
     fn what_is_cut_stays_as_it_was(is_ipv6: bool, cut in 0_usize..74, noise in prop::collection::vec(any::<u8>(), 0..74)) {
@@ -87,9 +120,22 @@ fn answered(frame: &mut [u8], link_layer: LinkLayer, key: Key) -> Option<u16> {
         &front,
         link_layer,
         walk,
-        |message| cookie::hash(key, message),
+        &Keyed(key, None),
         NOW,
     )
+}
+
+/// The cookies of a key, and of a listener that gives this one.
+struct Keyed(Key, Option<ListenerCookie>);
+
+impl Cookies for Keyed {
+    fn hash(&self, message: &Message) -> u32 {
+        cookie::hash(self.0, message)
+    }
+
+    fn of_listener(&self, _: Place, _: bool) -> Option<ListenerCookie> {
+        self.1
+    }
 }
 
 fn question_ends(question: &[u8], packet: usize, at: usize) -> &[u8] {

@@ -9,11 +9,11 @@ fn sources_are_challenged_where_it_is_written() {
     let reported = |keys| challenge(keys).unwrap().to_string();
     assert_eq!(
         reported("when = \"over 5_000 syn/s\""),
-        "over 5000 syn/s, for 10m, at most 1000000 answers a second"
+        "over 5000 syn/s, by rst, for 10m, at most 1000000 answers a second"
     );
     assert_eq!(
-        reported("when = \"always\"\nfor = \"30s\"\nanswers = 7"),
-        "always, for 30s, at most 7 answers a second"
+        reported("when = \"always\"\nfor = \"30s\"\nanswers = 7\nway = \"syncookie\""),
+        "always, by syncookie, for 30s, at most 7 answers a second"
     );
     assert_eq!(challenge("when = \"never\""), None);
     assert_eq!(load_text(MINIMAL).challenge, None);
@@ -27,7 +27,7 @@ fn sources_are_challenged_where_it_is_written() {
 #[test]
 fn what_is_wrong_of_a_challenge_is_told_with_what_to_write() {
     check_behind_minimal(
-        "[challenge.tcp]\nwhen = \"over 0 syn/s\"\nfor = \"25h\"\nanswers = 0\nper = 1\n",
+        "[challenge.tcp]\nwhen = \"over 0 syn/s\"\nfor = \"25h\"\nanswers = 0\nper = 1\nway = \"cookie\"\n",
         r#"config.toml:9:8: `when` is `over 0 syn/s`: 0 is out of range
 9 | when = "over 0 syn/s"
   |        ^^^^^^^^^^^^^^ write a number from 1 to 16777215, or "always"
@@ -39,7 +39,10 @@ config.toml:11:11: `answers` is out of range
    |           ^ write a number from 1 to 16777215
 config.toml:12:1: unknown key `per` in [challenge.tcp]
 12 | per = 1
-   | ^^^ remove it; known here: when, for, answers"#,
+   | ^^^ remove it; known here: when, for, answers, way
+config.toml:13:7: `way` is `cookie`, which is none
+13 | way = "cookie"
+   |       ^^^^^^^^ write way = "rst" or "syncookie""#,
     );
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"sometimes\"\n[challenge.udp]\n",

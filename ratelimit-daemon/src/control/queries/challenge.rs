@@ -14,6 +14,7 @@ pub(in crate::control) fn challenge(state: &State) -> Option<ChallengeStatus> {
     let (is_on, since) = on(state)?;
     Some(ChallengeStatus {
         when: challenge.when(),
+        way: challenge.way.name().to_owned(),
         lasts_seconds: challenge.lasts.as_secs_f64(),
         answers: challenge.answers.get(),
         is_on,

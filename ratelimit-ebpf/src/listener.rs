@@ -1,0 +1,120 @@
+//! SYN cookies of the listeners of this host.
+//!
+//! What helpers read is copied to the stack: they want a TCP header of its true length as one piece, which a bound in a variable does
+//! not give for the packet itself.
+
+use core::mem;
+
+use aya_ebpf::{
+    bindings::{bpf_sock, bpf_sock_tuple, tcphdr, xdp_md},
+    cty::c_void,
+    helpers::{
+        bpf_sk_release, bpf_skc_lookup_tcp, bpf_tcp_check_syncookie, bpf_tcp_gen_syncookie,
+        bpf_xdp_load_bytes,
+    },
+};
+use ratelimit_common::challenge::{Place, answer::ListenerCookie};
+
+use crate::{
+    connection::{LISTENING, OWN_NAMESPACE},
+    subprograms::unknown,
+};
+
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+/// A TCP header without options, and with all that it can have.
+const TCP_BYTES: usize = 20;
+const TCP_BYTES_MAX: usize = 60;
+
+/// A network header without options, and the transport header right behind it: so both addresses and both ports are one piece.
+#[repr(C, align(8))]
+struct Headers([u8; IPV6_BYTES + TCP_BYTES_MAX]);
+
+/// What a listener is asked.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub enum Question {
+    /// For a cookie in answer to a SYN.
+    Cookie,
+    /// Whether an acknowledgement is that of one.
+    IsAcknowledged,
+}
+
+/// Asks the listener of the segment in this place. Answers a cookie, and the segment size above it, or 1; 0 where there is none.
+#[inline(always)]
+pub fn ask(context: *mut xdp_md, place: Place, is_ipv6: bool, question: Question) -> u64 {
+    if is_ipv6 {
+        ask_behind::<IPV6_BYTES, 8>(context, place, question)
+    } else {
+        ask_behind::<IPV4_BYTES, 12>(context, place, question)
+    }
+}
+
+/// The same behind a network header of `IP` bytes, in which the addresses stand behind `ENDS` bytes.
+#[inline(always)]
+fn ask_behind<const IP: usize, const ENDS: usize>(
+    context: *mut xdp_md,
+    place: Place,
+    question: Question,
+) -> u64 {
+    let mut headers = Headers([0; IPV6_BYTES + TCP_BYTES_MAX]);
+    let start = headers.0.as_mut_ptr().cast::<c_void>();
+    // SAFETY: the pieces lie within the headers, and the lengths are those of the pieces.
+    unsafe {
+        let segment = start.add(IP);
+        if bpf_xdp_load_bytes(context, place.packet.into(), start, IP as u32) != 0
+            || bpf_xdp_load_bytes(context, place.segment.into(), segment, TCP_BYTES as u32) != 0
+        {
+            return 0;
+        }
+        let mut bytes = TCP_BYTES as u64;
+        if question == Question::Cookie {
+            bytes = unknown(u64::from(headers.0[IP + 12] >> 4).wrapping_mul(4));
+            if bytes < TCP_BYTES as u64 || bytes > TCP_BYTES_MAX as u64 {
+                return 0;
+            }
+            if bpf_xdp_load_bytes(context, place.segment.into(), segment, bytes as u32) != 0 {
+                return 0;
+            }
+        }
+        let socket: *mut bpf_sock = bpf_skc_lookup_tcp(
+            context.cast(),
+            start.add(ENDS).cast::<bpf_sock_tuple>(),
+            (IP - ENDS + 4) as u32,
+            OWN_NAMESPACE,
+            0,
+        );
+        if socket.is_null() {
+            return 0;
+        }
+        let mut answer = 0;
+        if (&raw const (*socket).state).read_volatile() == LISTENING {
+            let (socket, segment) = (socket.cast(), segment.cast::<tcphdr>());
+            answer = match question {
+                Question::Cookie => {
+                    bpf_tcp_gen_syncookie(socket, start, IP as u32, segment, bytes as u32).max(0)
+                        as u64
+                }
+                Question::IsAcknowledged => u64::from(
+                    bpf_tcp_check_syncookie(socket, start, IP as u32, segment, TCP_BYTES as u32)
+                        == 0,
+                ),
+            };
+        }
+        bpf_sk_release(socket.cast());
+        answer
+    }
+}
+
+/// The cookie in an answer; `None` where there is none.
+#[inline(always)]
+pub const fn cookie(answer: u64) -> Option<ListenerCookie> {
+    if answer == 0 {
+        return None;
+    }
+    Some(ListenerCookie {
+        sequence: answer as u32,
+        segment_bytes: (answer >> 32) as u16,
+    })
+}
+
+const _: () = assert!(mem::size_of::<Headers>() == 104);
