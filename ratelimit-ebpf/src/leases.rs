@@ -10,7 +10,7 @@ use ratelimit_common::{
 
 use crate::{
     atomic, detected,
-    maps::{DEMANDS, FILTERS, FamilyMaps, LEASES, NO_DEMAND},
+    maps::{self, DEMANDS, FILTERS, FamilyMaps, LEASES},
 };
 
 /// Whether a source, or a prefix around it, may have leases, or demand that is counted. The filter keeps all others from being looked for.
@@ -61,7 +61,7 @@ pub fn count(key: &LogKey, policy: &Policy, arrival: &Arrival, demanded: Demande
 #[inline(always)]
 fn make(key: &LogKey) -> Option<*mut Demand> {
     // Where another CPU made it first, that one is found.
-    let _ = DEMANDS.insert(key, NO_DEMAND.get(0)?, BPF_NOEXIST.into());
+    let _ = DEMANDS.insert(key, maps::empty()?, BPF_NOEXIST.into());
     DEMANDS.get_ptr_mut(key)
 }
 

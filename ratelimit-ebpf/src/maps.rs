@@ -2,6 +2,8 @@
 //!
 //! User space finds them by the names of these statics, and sets the sizes that depend on the configuration.
 
+use core::ptr;
+
 use aya_ebpf::{
     bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
     btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, ProgramArray, RingBuf},
@@ -41,6 +43,7 @@ use ratelimit_common::{
     sample::Countdown,
     source::LogKey,
 };
+use zerocopy::FromBytes;
 
 use crate::interruption::Claimed;
 
@@ -128,10 +131,6 @@ pub static LEASES: HashMap<LogKey, Lease, { LEASES_MAX as usize }, ON_DEMAND> = 
 #[btf_map]
 pub static DEMANDS: LruHashMap<LogKey, Demand, { DEMANDS_MAX as usize }> = LruHashMap::new();
 
-/// Index 0 → the demand of a source that had none.
-#[btf_map]
-pub static NO_DEMAND: Array<Demand, 1> = Array::new();
-
 /// Index of a network → which prefixes may be listed around its addresses.
 #[btf_map]
 static FILTER_V4: Array<u64, { Ipv4::LEVELS.words() as usize }, MAPPED> = Array::new();
@@ -166,9 +165,22 @@ static COMPACT_V6: Compact = Array::new();
 #[btf_map]
 pub static COMPACT_SEEDS: Array<u64, 2> = Array::new();
 
-/// Index 0 → the state of a source that has used nothing: an element is copied from somewhere, and the stack is short.
+/// As many zeros as the largest element has that the program inserts.
+type Zeros = Demand;
+
+/// Index 0 → zeros: a new element is copied from somewhere, and the stack is short.
 #[btf_map]
-pub static EMPTY_RECORD: Array<Record, 1> = Array::new();
+static EMPTY: Array<Zeros, 1> = Array::new();
+
+/// A new element, all zeros.
+#[inline(always)]
+pub fn empty<T: FromBytes>() -> Option<&'static T> {
+    const {
+        assert!(size_of::<T>() <= size_of::<Zeros>() && align_of::<T>() <= align_of::<Zeros>());
+    }
+    // SAFETY: the value is as long and as aligned as a `T` at least, any bytes are one, and nobody writes them.
+    Some(unsafe { &*ptr::from_ref(EMPTY.get(0)?).cast() })
+}
 
 /// Index of a family → sources that got state, on this CPU. What exceeds the sources that have state was evicted.
 #[btf_map]
@@ -185,10 +197,6 @@ static REFUSED_V6: RefusedSources<Ipv6> = Array::new();
 static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();
 #[btf_map]
 static STRIKES_V6: StrikesBySource<Ipv6> = LruHashMap::new();
-
-/// Index 0 → the strikes of a source that had none.
-#[btf_map]
-pub static EMPTY_STRIKES: Array<u64, 1> = Array::new();
 
 /// Source → the ban that a policy made of it, until user space takes it over.
 #[btf_map]

@@ -9,8 +9,7 @@ use ratelimit_common::{
 
 use crate::{
     family::FamilyCode,
-    maps::EMPTY_RECORD,
-    refused,
+    maps, refused,
     state::{MapWord, MapWords, count_inserted},
     subprograms,
 };
@@ -37,7 +36,7 @@ impl<A: FamilyCode> Store<A> for Records {
     #[inline(always)]
     fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
         const EEXIST: i32 = -17;
-        let empty = EMPTY_RECORD.get(0).ok_or(InsertError::Full)?;
+        let empty = maps::empty().ok_or(InsertError::Full)?;
         match A::SOURCES.insert(key, empty, BPF_NOEXIST.into()) {
             Ok(()) => {
                 count_inserted(A::FAMILY);

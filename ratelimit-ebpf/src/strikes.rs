@@ -4,7 +4,7 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{BanRule, Instant};
 
 use crate::{
-    maps::{EMPTY_STRIKES, FamilyMaps},
+    maps::{self, FamilyMaps},
     state::MapWord,
 };
 
@@ -18,7 +18,7 @@ pub fn count<A: FamilyMaps>(source: &A, rule: &BanRule, now: Instant) -> bool {
 #[inline(always)]
 fn find<A: FamilyMaps>(source: &A) -> Option<*mut u64> {
     A::STRIKES.get_ptr_mut(source).or_else(|| {
-        let empty = EMPTY_STRIKES.get(0)?;
+        let empty = maps::empty()?;
         // Where another CPU inserted the source in between, that one is found.
         let _ = A::STRIKES.insert(source, empty, BPF_NOEXIST.into());
         A::STRIKES.get_ptr_mut(source)
