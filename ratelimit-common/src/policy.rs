@@ -239,8 +239,8 @@ impl Policy {
             self.flags | OF_CLUSTER
         };
         Self {
-            terms,
             flags,
+            terms,
             ..self
         }
     }

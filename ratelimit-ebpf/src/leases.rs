@@ -2,7 +2,7 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
-    Address as _, Arrival, Instant, Policy,
+    Arrival, Instant, Policy,
     lease::{self, Demand, Demanded, Lease},
     limit::LIMITS_MAX,
     source::LogKey,

@@ -21,7 +21,7 @@ const ANYBODY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 /// Of [`NAMED`].
 const KNOWN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// How long packets that were sent may take to be counted: the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const DEFAULT: &str =
     "[policy.default]\nlimits = [{ packets = 5, per = \"1h\", algorithm = \"token-bucket\" }]\n";

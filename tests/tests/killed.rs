@@ -196,7 +196,7 @@ fn compare(service: &Service, reported: &mut BTreeMap<Ipv4Addr, Reported>, delay
                 "the ban of {address} is lost, killed after {delay:?}"
             ),
             Reported::Unbanned => {
-                assert!(!banned, "{address} is banned again, killed after {delay:?}")
+                assert!(!banned, "{address} is banned again, killed after {delay:?}");
             }
             Reported::Nothing { request } => {
                 let other = *halves.entry(request).or_insert(banned);

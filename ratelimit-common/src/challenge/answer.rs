@@ -58,7 +58,8 @@ type SegmentSize = [u8; 4];
 /// Ten segments of the smallest size that is usual, with which a sender may begin (RFC 6928). The listener tells its own window later.
 const WINDOW: u16 = 10 * 1220;
 /// The segments that fit into Ethernet, over IPv4 and over IPv6.
-const SEGMENT_BYTES_MAX: [u16; 2] = [1460, 1440];
+const SEGMENT_BYTES_MAX_V4: u16 = 1460;
+const SEGMENT_BYTES_MAX_V6: u16 = 1440;
 
 const HOPS: u8 = 64;
 /// Bytes of the option of the segment size.
@@ -192,7 +193,11 @@ fn said<A: Address>(
         Some(cookie) => {
             let [high, low] = cookie
                 .segment_bytes
-                .min(SEGMENT_BYTES_MAX[usize::from(is_ipv6)])
+                .min(if is_ipv6 {
+                    SEGMENT_BYTES_MAX_V6
+                } else {
+                    SEGMENT_BYTES_MAX_V4
+                })
                 .to_be_bytes();
             Said {
                 sequence: cookie.sequence,
@@ -276,7 +281,7 @@ fn segment<A: Address>(connection: &Connection<A>, said: &Said, ends: u32) -> He
         sequence: said.sequence.to_be_bytes(),
         acknowledgement: said.acknowledgement.to_be_bytes(),
         // Words of 4 bytes, in the upper half.
-        words: (bytes as u8).wrapping_shl(2),
+        words: bytes.to_be_bytes()[1].wrapping_shl(2),
         flags: SYN | ACK,
         window: said.window.to_be_bytes(),
         checksum: [0; 2],

@@ -463,11 +463,11 @@ fn a_source_with_a_limit_that_nodes_share_is_counted_from_its_first_refusal_on()
 fn a_source_is_judged_by_what_it_has_leased_on_the_terms_of_its_policy() {
     use Demanded::{Admitted, Refused};
     let lease = |terms| Some(Fake::new(3, false).policy.on_terms(terms));
-    let fake = Fake::new(1, false).shared(7, lease(7));
+    let fake = Fake::new(1, false).shared(7, lease(7).as_ref());
     check(&fake, &[CONFORMING, CONFORMING, CONFORMING, LIMITED]);
     let counted = [Admitted, Admitted, Admitted, Refused];
     assert_eq!(*fake.demands.borrow(), counted);
-    let fake = Fake::new(1, false).shared(7, lease(8));
+    let fake = Fake::new(1, false).shared(7, lease(8).as_ref());
     check(&fake, &[CONFORMING, LIMITED]);
 }
 
@@ -557,11 +557,11 @@ impl Fake {
     }
 
     /// One whose limits nodes share on these terms, and what its source has leased.
-    fn shared(self, terms: u64, leased: Option<Policy>) -> Self {
+    fn shared(self, terms: u64, leased: Option<&Policy>) -> Self {
         Self {
             settings: self.settings.with_cluster(),
             policy: self.policy.on_terms(terms),
-            leased,
+            leased: leased.copied(),
             may_have_lease: Cell::new(leased.is_some()),
             ..self
         }
