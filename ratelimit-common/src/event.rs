@@ -5,7 +5,10 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::Detected;
+use crate::{
+    Detected,
+    sample::{FRONT_BYTES, front},
+};
 
 /// The shortest time between two events of one CPU: at most 100 a second.
 pub const INTERVAL_NS: u64 = 10_000_000;
@@ -28,8 +31,22 @@ pub struct DropEvent {
     pub limit: u8,
     /// Always zero.
     pub reserved: u8,
+    /// The bytes of its frame; 0 where they could not be read.
+    pub frame_bytes: u32,
+    /// What it begins with, one of [`link_layer`](crate::layout::link_layer).
+    pub link_layer: u32,
+    /// The first of them. Behind the end of a frame that is shorter stands anything.
+    pub front: [u8; FRONT_BYTES as usize],
 }
-const _: () = assert!(size_of::<DropEvent>() == 32);
+const _: () = assert!(size_of::<DropEvent>() == 168);
+
+impl DropEvent {
+    /// The bytes of the frame that are there.
+    #[must_use]
+    pub fn frame(&self) -> &[u8] {
+        front(&self.front, self.frame_bytes)
+    }
+}
 
 /// A source that a policy banned.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]

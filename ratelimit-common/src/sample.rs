@@ -46,10 +46,14 @@ impl Front {
     /// The bytes of the frame that are there.
     #[must_use]
     pub fn frame(&self) -> &[u8] {
-        let bytes = self.frame_bytes.min(FRONT_BYTES);
-        let bytes = usize::try_from(bytes).unwrap_or_default();
-        self.bytes.get(..bytes).unwrap_or_default()
+        front(&self.bytes, self.frame_bytes)
     }
+}
+
+/// What of so many bytes belongs to a frame of this length.
+pub(crate) fn front(bytes: &[u8], frame_bytes: u32) -> &[u8] {
+    let length = usize::try_from(frame_bytes.min(FRONT_BYTES));
+    bytes.get(..length.unwrap_or_default()).unwrap_or_default()
 }
 
 /// The socket that a host has for a packet.

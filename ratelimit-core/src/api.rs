@@ -522,7 +522,7 @@ pub struct Status {
     pub config_files: Vec<String>,
     /// When the configuration was last applied.
     pub config_applied: Timestamp,
-    /// Why the last reload was refused; `None` when it was not.
+    /// Why the last reload was refused; `None` when it was not. What it quotes of files is shown to root alone, to others as `…`.
     pub config_error: Option<String>,
     /// Whether everything is a dry run.
     pub observe: bool,

@@ -23,5 +23,5 @@ pub use self::{
     detector::{Detector, Step},
     kind::Kind,
     rule::{ABOVE_MAX, Answer, Rule, Rules},
-    sample::Sample,
+    sample::{Sample, headers},
 };

@@ -6,24 +6,29 @@ use crate::prefix::{Prefix, PrefixError};
 
 /// How the node is named.
 const NODE: &str = "node";
+/// What stands before the name of a policy.
+const POLICY: &str = "policy:";
 
 /// Whose level is kept in the history.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Watched {
     /// The limits of all packets.
     Node,
-    /// A source, a wider prefix that has limits, or a destination.
+    /// A source, a wider prefix that has limits, or a destination; else each source within.
     Prefix(Prefix),
+    /// Each source of the policy of this name.
+    Policy(String),
 }
 
 impl FromStr for Watched {
     type Err = PrefixError;
 
-    /// `node`, an address or a prefix.
+    /// `node`, an address, a prefix or `policy:partner`.
     fn from_str(text: &str) -> Result<Self, PrefixError> {
-        match text {
-            NODE => Ok(Self::Node),
-            prefix => prefix.parse().map(Self::Prefix),
+        match (text, text.strip_prefix(POLICY)) {
+            (NODE, _) => Ok(Self::Node),
+            (_, Some(policy)) => Ok(Self::Policy(policy.to_owned())),
+            (prefix, None) => prefix.parse().map(Self::Prefix),
         }
     }
 }
@@ -33,6 +38,7 @@ impl fmt::Display for Watched {
         match self {
             Self::Node => formatter.write_str(NODE),
             Self::Prefix(prefix) => prefix.fmt(formatter),
+            Self::Policy(name) => write!(formatter, "{POLICY}{name}"),
         }
     }
 }

@@ -38,6 +38,7 @@ pub use detection_tables::DetectionTables;
 pub use entry_counter_tables::EntryCounterTables;
 pub use kernel::Kernel;
 pub use list_tables::ListTables;
+pub use logs::address_of;
 pub use mapped::Mapped;
 #[cfg(any(test, feature = "memory"))]
 pub use memory::{Gate, Memory, Shared, Write};
@@ -145,6 +146,8 @@ pub struct SlotRow {
 /// A sliding log of a source under one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRow {
+    /// The source.
+    pub source: IpAddr,
     /// The scope of the policy.
     pub scope: u32,
     /// The index of the limit.

@@ -1,12 +1,17 @@
 //! Sends a sample of the refusals to user space: at most one event a CPU in [`INTERVAL_NS`].
 
+use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
     Address, Instant,
     charge::Refusal,
     event::{DropEvent, INTERVAL_NS},
 };
 
-use crate::maps::{EVENTS, SAMPLER};
+use crate::{
+    interface,
+    maps::{EVENTS, SAMPLER},
+    samples,
+};
 
 /// Whether this CPU may send an event again.
 #[inline(always)]
@@ -16,34 +21,49 @@ pub fn is_due(now: Instant) -> bool {
         .is_some_and(|sampler| now.as_nanos() >= sampler.next_ns)
 }
 
-/// Sends an event about `source`. The next is not due before [`INTERVAL_NS`] are over.
+/// Sends an event about the packet of `context`, which is of `source`. The next is not due before [`INTERVAL_NS`] are over.
 #[inline(always)]
-pub fn sample<A: Address>(source: A, refusal: Refusal, interface: u32, now: Instant) {
+pub fn sample<A: Address>(
+    context: *mut xdp_md,
+    source: &A,
+    refusal: Refusal,
+    interface: u32,
+    now: Instant,
+) {
     let Some(sampler) = SAMPLER.get_ptr_mut(0) else {
         return;
     };
     // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on one.
     let sampler = unsafe { &mut *sampler };
     sampler.next_ns = now.as_nanos().saturating_add(INTERVAL_NS);
-    let event = DropEvent {
-        at_ns: now.as_nanos(),
-        source: source.octets(),
-        interface,
-        family: A::FAMILY as u8,
-        reason: refusal.reason as u8,
-        limit: refusal.limit,
-        reserved: 0,
-    };
     #[cfg(feature = "log")]
     aya_log_ebpf::debug!(
         (),
         "refused: reason {}, limit {}, interface {}",
-        event.reason,
-        event.limit,
-        event.interface
+        refusal.reason as u8,
+        refusal.limit,
+        interface
     );
-    match EVENTS.output_untyped::<DropEvent>(event, 0) {
-        Ok(()) => sampler.sent = sampler.sent.wrapping_add(1),
-        Err(_) => sampler.lost = sampler.lost.wrapping_add(1),
+    let Some(mut entry) = EVENTS.reserve_untyped::<DropEvent>(0) else {
+        sampler.lost = sampler.lost.wrapping_add(1);
+        return;
+    };
+    let event = entry.as_mut_ptr();
+    let frame_bytes = samples::frame_bytes(context);
+    // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
+    unsafe {
+        (*event).at_ns = now.as_nanos();
+        (*event).source = source.octets();
+        (*event).interface = interface;
+        (*event).family = A::FAMILY as u8;
+        (*event).reason = refusal.reason as u8;
+        (*event).limit = refusal.limit;
+        (*event).reserved = 0;
+        (*event).link_layer = interface::link_layer().number();
+        let place = (&raw mut (*event).front).cast();
+        let is_read = samples::read_front(context, frame_bytes, place);
+        (*event).frame_bytes = if is_read { frame_bytes } else { 0 };
     }
+    entry.submit(0);
+    sampler.sent = sampler.sent.wrapping_add(1);
 }

@@ -48,20 +48,15 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
         return 0;
     };
     let front = entry.as_mut_ptr();
-    // SAFETY: the helper reads the length of the frame that the context describes.
-    let frame_bytes = unsafe { bpf_xdp_get_buff_len(context) } as u32;
-    // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that there is at least one byte,
-    // and room for all.
-    let bytes = frame_bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
-    // SAFETY: the entry is this program's until it is submitted, and holds as many bytes as the mask lets through.
+    let frame_bytes = frame_bytes(context);
+    // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
     let is_read = unsafe {
         (*front).at_ns = now.as_nanos();
         (*front).packets = packets;
         (*front).frame_bytes = frame_bytes;
         (*front).socket = socket;
         (*front).link_layer = interface::link_layer().number();
-        let place = (&raw mut (*front).bytes).cast::<c_void>();
-        bpf_xdp_load_bytes(context, 0, place, bytes.wrapping_add(1)) == 0
+        read_front(context, frame_bytes, (&raw mut (*front).bytes).cast())
     };
     // User space looks from time to time.
     if is_read {
@@ -71,6 +66,27 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
         entry.discard(BPF_RB_NO_WAKEUP.into());
     }
     0
+}
+
+/// The bytes of a frame.
+#[inline(always)]
+pub fn frame_bytes(context: *mut xdp_md) -> u32 {
+    // SAFETY: the helper reads the length of the frame that the context describes.
+    unsafe { bpf_xdp_get_buff_len(context) as u32 }
+}
+
+/// Reads the first bytes of a frame of this length; answers whether they could be read.
+///
+/// # Safety
+///
+/// There is room for [`FRONT_BYTES`] at `place`.
+#[inline(always)]
+pub unsafe fn read_front(context: *mut xdp_md, frame_bytes: u32, place: *mut c_void) -> bool {
+    // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that there is at least one byte,
+    // and room for all.
+    let bytes = frame_bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
+    // SAFETY: the caller has room for as many bytes as the mask lets through.
+    unsafe { bpf_xdp_load_bytes(context, 0, place, bytes.wrapping_add(1)) == 0 }
 }
 
 /// The socket that this host has for a packet.

@@ -212,7 +212,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     #[inline(always)]
     fn sample(&self, source: A, refusal: Refusal) {
         if events::is_due(self.now) {
-            subprograms::sample(&source, refusal, interface::slot(), self.now);
+            subprograms::sample(self.context, &source, refusal, interface::slot(), self.now);
         }
     }
 }

@@ -92,7 +92,7 @@ pub enum Verb {
     /// Set runtime limits in place of those of the configuration
     #[command(
         subcommand,
-        after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit rm"
+        after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --for 2h\n  rlctl limit rm --prefix 203.0.113.0/24"
     )]
     Limit(LimitVerb),
     /// List bans, allows or limits
@@ -409,9 +409,9 @@ pub struct StatsArguments {
 }
 
 /// `history [--since TIME] [--step TIME] [--source SOURCE]`
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps each second for an hour, each minute for a week, and each hour for 30 days ([history] keep). A time in which nothing ran is told as `-`. With --source, what was left of each limit at the worst moment, looked at once a second: from when on [history] watch names the source."
+    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps each second for an hour, each minute for a week, and each hour for 30 days ([history] keep). A time in which nothing ran is told as `-`. With --source, what was left of each limit at the worst moment, looked at once a second: from when on [history] watch names the source. Of a policy, and of a prefix that has no limits of its own, what the source with the least had left."
 )]
 pub struct HistoryArguments {
     /// How far to look back
@@ -420,7 +420,7 @@ pub struct HistoryArguments {
     /// How long each row is [default: what makes 24 rows]
     #[arg(long, value_name = "TIME", value_parser = trial_time)]
     pub step: Option<Duration>,
-    /// What was left of the limits of an address, a prefix or `node` that [history] watch names
+    /// What was left of the limits of an address, a prefix, `policy:NAME` or `node` that [history] watch names
     #[arg(long, value_name = "SOURCE")]
     pub source: Option<Watched>,
 }

@@ -72,6 +72,19 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
         assert!(said.stdout.contains(reported), "{said:?}");
     }
     assert_eq!(said.code, 3);
+    // Drops are told with what they were, and with the whole address of who sent them.
+    let said = service.rlctl(&["check", &source_v6]).unwrap();
+    for reported in [
+        " (tcp to 2001:db8:ffff::1 port 443 from port 12345 with syn) on rl0: limited, ",
+        " (icmpv6 to 2001:db8:ffff::1) on rl0: node-limited, ",
+    ] {
+        let reported = format!("dropped {source_v6}{reported}");
+        assert_eq!(
+            said.stdout.matches(&reported).count(),
+            1,
+            "{reported}: {said:?}"
+        );
+    }
 }
 
 #[test]

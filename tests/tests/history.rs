@@ -135,8 +135,40 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
         told.contains("198.51.100.9, of 10 packets per 1h:"),
         "{told}"
     );
-    // A prefix without limits of its own has no level.
-    assert_eq!(least(&service, "203.0.113.0/24"), None);
+    // The sources of a prefix without limits of its own have theirs, of which none is used.
+    assert_eq!(least(&service, "203.0.113.0/24"), Some(3));
+}
+
+/// Of the sources of a policy and of a prefix, the one with the least left counts, in each store and with each way to count.
+#[test]
+fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least() {
+    require_root!();
+    for (store, algorithm) in [
+        ("lru", "fixed-window"),
+        ("lru", "sliding-log"),
+        ("compact", "token-bucket"),
+    ] {
+        let lab = Lab::new().unwrap();
+        let toml = format!(
+            "[source]\nstore = \"{store}\"\n[policy.default]\nlimits = [{{ packets = 1000, per = \"1h\" }}]\n\
+             [policy.partner]\nsources = [\"198.51.100.0/24\"]\n\
+             limits = [{{ packets = 100, per = \"1h\", algorithm = \"{algorithm}\" }}]\n\
+             [history]\nwatch = [\"policy:partner\", \"198.51.100.8/29\", \"policy:default\"]\n"
+        );
+        let service = Service::started(&lab, &toml).unwrap();
+        let left = |watched| least(&service, watched);
+        wait_for(|| left("policy:partner") == Some(100) && left("198.51.100.8/29") == Some(100));
+        send_of(&lab, Ipv4Addr::new(198, 51, 100, 1), 30);
+        send_of(&lab, NOISY, 7);
+        let expected = [Some(70), Some(93), Some(1000)];
+        wait_for(|| ["policy:partner", "198.51.100.8/29", "policy:default"].map(left) == expected);
+        let told = service.rlctl_ok(&["history", "--source", "policy:partner"]);
+        let told = told.unwrap();
+        assert!(
+            told.contains("policy:partner, of 100 packets per 1h"),
+            "{told}"
+        );
+    }
 }
 
 /// The least that was left of the limit of what is watched.
@@ -149,8 +181,12 @@ fn least(service: &Service, watched: &str) -> Option<u64> {
 }
 
 fn send(lab: &Lab, packets: usize) {
+    send_of(lab, NOISY, packets);
+}
+
+fn send_of(lab: &Lab, source: Ipv4Addr, packets: usize) {
     let sender = Sender::new(&lab.far).unwrap();
-    let frame = Frame::ethernet().ipv4(NOISY).udp(53).pad_to(60).build();
+    let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
     for _ in 0..packets {
         sender.send(&frame).unwrap();
     }

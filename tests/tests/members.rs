@@ -81,6 +81,8 @@ fn a_member_is_told_what_is_wrong_and_not_what_stands_there() {
         said.code == 1 && said.stderr.contains("topsecret"),
         "{said:?}"
     );
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(status.contains("topsecret"), "{status}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Allow, AttackView, Ban, Origin};
+use super::{Allow, AttackView, Ban, Origin, PacketRequest};
 use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// One thing that happened; a line of JSON: `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
@@ -208,6 +208,12 @@ pub enum BanChange {
 pub struct Dropped {
     /// Its source: an address where it was banned, the source as it is counted where it was limited.
     pub source: IpAddr,
+    /// The address that it came from; `None` where its front does not say it.
+    #[serde(default)]
+    pub from: Option<IpAddr>,
+    /// What it was, as far as its front says; the interface is beside it.
+    #[serde(default)]
+    pub packet: PacketRequest,
     /// The reason, as in the metrics.
     pub reason: String,
     /// Whether it passed because of a dry run.
@@ -370,7 +376,7 @@ impl What {
 mod tests {
     use super::*;
 
-    const DROP: &str = r#"{"number":7,"at":"2026-03-02T14:32:07Z","event":"drop","source":"192.0.2.1","reason":"limited","observed":false,"policy":"default","limit":{"packets":9,"per":"1s","algorithm":"fixed-window"},"interface":"eth0"}"#;
+    const DROP: &str = r#"{"number":7,"at":"2026-03-02T14:32:07Z","event":"drop","source":"192.0.2.1","from":"192.0.2.1","packet":{"protocol":"udp","destination_port":53},"reason":"limited","observed":false,"policy":"default","limit":{"packets":9,"per":"1s","algorithm":"fixed-window"},"interface":"eth0"}"#;
     const REMOVED: &str = r#"{"number":8,"at":"2026-03-02T14:32:07Z","event":"ban-removed","prefix":"203.0.113.0/24","until":null,"since":"2026-03-02T14:32:07Z","reason":null,"author":"root","origin":"manual","by":"root"}"#;
     const LOST: &str = r#"{"number":0,"at":"2026-03-02T14:32:07Z","event":"lost","count":12}"#;
 

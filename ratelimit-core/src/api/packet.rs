@@ -2,12 +2,18 @@
 
 use std::{fmt, net::IpAddr};
 
-use ratelimit_common::parse::transport::has_ports;
+use ratelimit_common::{
+    Cursor,
+    parse::{
+        LinkLayer,
+        transport::{Fragment, has_ports},
+    },
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Refused;
-use crate::{class::protocol, ip_family::IpFamily};
+use crate::{class::protocol, detection::headers, ip_family::IpFamily};
 
 /// The flags of TCP, each with its bit.
 const FLAGS: [(&str, u8); 6] = [
@@ -60,6 +66,28 @@ pub struct Packet {
 }
 
 impl PacketRequest {
+    /// What a packet is, and where it comes from, from a cursor at the front of its frame; `None` where that does not say it. The
+    /// interface is not known.
+    #[must_use]
+    pub fn of_frame(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<(IpAddr, Self)> {
+        let ([source, target], upper) = headers(frame, link_layer)?;
+        let has_ports = has_ports(upper.protocol) && upper.fragment != Fragment::Later;
+        let ports = upper
+            .ports(frame)
+            .filter(|_| has_ports)
+            .map(|ports| ports.map(u16::from_be_bytes));
+        let flags = upper.details(frame).tcp_flags();
+        let packet = Self {
+            protocol: Some(protocol::name_or_number(upper.protocol)),
+            source_port: ports.map(|[from, _]| from),
+            destination_port: ports.map(|[_, to]| to),
+            flags: flags.filter(|_| upper.protocol == protocol::TCP).map(spell),
+            to: Some(target),
+            interface: None,
+        };
+        Some((source, packet))
+    }
+
     /// The packet; `None` where nothing is said of it.
     ///
     /// # Errors
@@ -124,17 +152,31 @@ fn flags(text: &str) -> Result<u8, Refused> {
     bits.try_fold(0, |sum, bit| Ok(sum | bit?))
 }
 
-/// `tcp to port 443 from port 53, with syn,ack, on eth0`
+/// The flags of a TCP segment, as they are asked for.
+fn spell(flags: u8) -> String {
+    let set = FLAGS.iter().filter(|(_, bit)| flags & bit != 0);
+    let set: Vec<&str> = set.map(|(name, _)| *name).collect();
+    if set.is_empty() {
+        return "none".to_owned();
+    }
+    set.join(",")
+}
+
+/// `tcp to 192.0.2.1 port 443 from port 53 with syn,ack on eth0`
 impl fmt::Display for PacketRequest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tcp = self.flags.as_ref().map(|_| "tcp");
-        let protocol = self.protocol.as_deref().or(tcp).map(str::to_owned);
-        let ports = |way, port: Option<u16>| port.map(|port| format!("{way} port {port}"));
+        let protocol = self.protocol.as_deref().or(tcp);
+        let to = self.to.map(|address| address.to_string());
+        let port = self.destination_port.map(|port| format!("port {port}"));
+        let to: Vec<String> = to.into_iter().chain(port).collect();
         let words = [
-            protocol,
-            self.to.map(|address| format!("to {address}")),
-            ports("to", self.destination_port),
-            ports("from", self.source_port),
+            protocol.map(|name| match name.parse::<u8>() {
+                Ok(number) => format!("protocol {number}"),
+                Err(_) => name.to_owned(),
+            }),
+            (!to.is_empty()).then(|| format!("to {}", to.join(" "))),
+            self.source_port.map(|port| format!("from port {port}")),
             self.flags.as_ref().map(|flags| format!("with {flags}")),
             self.interface.as_ref().map(|name| format!("on {name}")),
         ];
@@ -163,6 +205,37 @@ mod tests {
         assert_eq!((packet.protocol, packet.flags), (6, 0x12));
         let nothing = PacketRequest::default().packet(IpFamily::V4).unwrap();
         assert_eq!(nothing, None);
+    }
+
+    #[test]
+    fn a_frame_says_what_packet_it_is_and_where_it_comes_from() {
+        let ethernet = [0; 12];
+        let udp = [
+            0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 203, 0, 113, 7, 192, 0, 2, 1, 0x11, 0x5c, 0,
+            53, 0, 8, 0, 0,
+        ];
+        let frame = [&ethernet[..], &[8, 0], &udp].concat();
+        let read = |frame: &[u8]| {
+            let (from, packet) = PacketRequest::of_frame(Cursor::new(frame), LinkLayer::Ethernet)?;
+            Some(format!("{from} {packet}"))
+        };
+        let told = "203.0.113.7 udp to 192.0.2.1 port 53 from port 4444";
+        assert_eq!(read(&frame).as_deref(), Some(told));
+        let mut later = frame.clone();
+        later[21] = 9;
+        let told = "203.0.113.7 udp to 192.0.2.1";
+        assert_eq!(read(&later).as_deref(), Some(told));
+        let mut tcp = frame.clone();
+        tcp[23] = 6;
+        tcp.extend([0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0]);
+        tcp[17] += 12;
+        let told = "203.0.113.7 tcp to 192.0.2.1 port 53 from port 4444 with syn";
+        assert_eq!(read(&tcp).as_deref(), Some(told));
+        let mut other = frame.clone();
+        other[23] = 253;
+        let told = "203.0.113.7 protocol 253 to 192.0.2.1";
+        assert_eq!(read(&other).as_deref(), Some(told));
+        assert_eq!(read(&frame[..30]), None);
     }
 
     #[test]

@@ -50,14 +50,21 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// What a protocol is called.
 #[must_use]
 pub fn name(number: u8) -> String {
+    named(number).map_or_else(|| format!("protocol {number}"), str::to_owned)
+}
+
+/// The same, as [`parse`] reads it.
+#[must_use]
+pub fn name_or_number(number: u8) -> String {
+    named(number).map_or_else(|| number.to_string(), str::to_owned)
+}
+
+fn named(number: u8) -> Option<&'static str> {
     if number == ICMP {
-        return "icmp".to_owned();
+        return Some("icmp");
     }
     let named = NAMES.iter().find(|(_, numbers)| *numbers == [number]);
-    named.map_or_else(
-        || format!("protocol {number}"),
-        |(name, _)| (*name).to_owned(),
-    )
+    named.map(|(name, _)| *name)
 }
 
 /// The fewest names and numbers for these protocols.

@@ -10,7 +10,7 @@ use super::{
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     document::Document,
     file::File,
-    interface,
+    history, interface,
     list::NamedList,
     policy::{self, Policy},
     prefixes::{self, Places},
@@ -47,6 +47,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();
     let history = value_or_default(document.history.as_ref());
+    history::check_policies(&history, document, report);
     let metrics = value_or_default(document.metrics.as_ref());
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),
@@ -79,7 +80,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         metrics: metrics.listen,
         dashboard: metrics.dashboard,
         history: history.keep,
-        watched: history.watch,
+        watched: values(&history.watch),
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
         cluster: document.cluster.as_ref().map(|at| at.value.clone()),
     }

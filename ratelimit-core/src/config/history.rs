@@ -3,7 +3,10 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
+    document::Document,
+    policy,
     report::{At, Report},
+    suggestion,
     table::{Section, Value},
 };
 use crate::{diagnostic::Problem, quantity, watched::Watched};
@@ -16,7 +19,7 @@ const RANGE: RangeInclusive<Duration> =
 const HINT: &str = "write keep = \"30d\", or false to keep nothing";
 /// The most that is watched: the levels of each are read every second, and kept as long as the history.
 const WATCHED_MAX: usize = 8;
-const EXAMPLE: &str = "watch = [\"203.0.113.7\", \"node\"]";
+const EXAMPLE: &str = "watch = [\"203.0.113.7\", \"policy:default\", \"node\"]";
 
 /// The table.
 #[derive(Clone, Debug)]
@@ -24,7 +27,7 @@ pub struct History {
     /// How long; `None` where nothing is kept.
     pub keep: Option<Duration>,
     /// Whose levels are kept.
-    pub watch: Vec<Watched>,
+    pub watch: Vec<At<Watched>>,
 }
 
 impl Default for History {
@@ -49,22 +52,40 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<History>
     At { value, spot }
 }
 
-fn read_watch(value: Value<'_>, report: &mut Report) -> Vec<Watched> {
-    let mut watch = Vec::new();
+/// Whether there are the policies that are watched.
+pub(super) fn check_policies(history: &History, document: &Document, report: &mut Report) {
+    let policies = document.policies.iter();
+    let names: Vec<&str> = policies.map(|policy| policy.name.as_str()).collect();
+    for At { value, spot } in &history.watch {
+        if let Watched::Policy(name) = value
+            && !names.contains(&name.as_str())
+            && name != policy::DEFAULT
+        {
+            let message = format!("there is no [policy.{name}]");
+            let known: Vec<String> = names.iter().map(|name| format!("policy:{name}")).collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let hint = suggestion::word(&value.to_string(), &known);
+            report.add(spot, Problem::new(message, hint));
+        }
+    }
+}
+
+fn read_watch(value: Value<'_>, report: &mut Report) -> Vec<At<Watched>> {
+    let mut watch: Vec<At<Watched>> = Vec::new();
     for item in value.list(EXAMPLE, report).unwrap_or_default() {
         let Some(At { value, spot }) = item.text(EXAMPLE, report) else {
             continue;
         };
         let problem = match value.parse() {
-            Ok(it) if watch.contains(&it) => {
+            Ok(it) if watch.iter().any(|known| known.value == it) => {
                 Problem::new(format!("`watch` names {it} twice"), "remove it")
             }
             Ok(_) if watch.len() == WATCHED_MAX => {
                 let message = format!("`watch` has more than {WATCHED_MAX} entries");
                 Problem::new(message, "remove what you no longer look at")
             }
-            Ok(it) => {
-                watch.push(it);
+            Ok(value) => {
+                watch.push(At { value, spot });
                 continue;
             }
             Err(error) => Problem::from(error),

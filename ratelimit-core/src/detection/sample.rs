@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ratelimit_common::{
     Cursor, Instant,
-    parse::{self, LinkLayer, Payload, ipv4, ipv6},
+    parse::{self, LinkLayer, Payload, ipv4, ipv6, transport::UpperLayer},
     sample::Socket,
 };
 
@@ -36,26 +36,7 @@ impl Sample {
         frame: Cursor<'_>,
         link_layer: LinkLayer,
     ) -> Option<Self> {
-        let mut cursor = frame;
-        let (addresses, upper) = match parse::payload(&mut cursor, link_layer).ok()? {
-            Payload::Ipv4 => {
-                let addresses = ipv4::addresses(cursor)?;
-                let flow = ipv4::flow(&mut cursor)?;
-                (
-                    addresses.map(|address| IpAddr::V4(address.into())),
-                    flow.upper,
-                )
-            }
-            Payload::Ipv6 => {
-                let addresses = ipv6::addresses(cursor)?;
-                let flow = ipv6::flow(&mut cursor, ipv6::walk)?;
-                (
-                    addresses.map(|address| IpAddr::V6(address.into())),
-                    flow.upper,
-                )
-            }
-            Payload::Other => return None,
-        };
+        let (addresses, upper) = headers(frame, link_layer)?;
         let [source, target] = addresses;
         Some(Self {
             at,
@@ -73,4 +54,30 @@ impl Sample {
         self.content = self.content.with_socket(socket);
         self
     }
+}
+
+/// The addresses of a packet, source and destination, and what stands behind them, from a cursor at the front of its frame. `None` when
+/// it is no IP packet, or they are cut off.
+#[must_use]
+pub fn headers(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<([IpAddr; 2], UpperLayer)> {
+    let mut cursor = frame;
+    Some(match parse::payload(&mut cursor, link_layer).ok()? {
+        Payload::Ipv4 => {
+            let addresses = ipv4::addresses(cursor)?;
+            let flow = ipv4::flow(&mut cursor)?;
+            (
+                addresses.map(|address| IpAddr::V4(address.into())),
+                flow.upper,
+            )
+        }
+        Payload::Ipv6 => {
+            let addresses = ipv6::addresses(cursor)?;
+            let flow = ipv6::flow(&mut cursor, ipv6::walk)?;
+            (
+                addresses.map(|address| IpAddr::V6(address.into())),
+                flow.upper,
+            )
+        }
+        Payload::Other => return None,
+    })
 }

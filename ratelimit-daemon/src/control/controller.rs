@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{HistoryStatus, Unenforced},
+    api::{HistoryStatus, Refused, Unenforced},
     config::Config,
 };
 use tokio::sync::mpsc;
@@ -72,7 +72,7 @@ pub struct Reloads {
     /// When it was last applied.
     pub applied: Timestamp,
     /// Why it was last refused; `None` when it was not.
-    pub error: Option<String>,
+    pub error: Option<Refused>,
 }
 
 /// What holds and is not written down, so that a restart may undo it.
@@ -149,7 +149,7 @@ impl Controller {
             let error = format!(
                 "the files cannot be put in force, and what was in force last holds until they are mended and `rlctl reload` takes them: {refused}"
             );
-            self.reloads.error = Some(refused);
+            self.reloads.error = Some(Refused::because(refused));
             let journal = &mut self.state.journal;
             self.troubles
                 .report(journal, CONFIGURATION, Loudness::Error, Some(error));

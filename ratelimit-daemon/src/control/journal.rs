@@ -140,7 +140,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratelimit_core::api::Dropped;
+    use ratelimit_core::api::{Dropped, PacketRequest};
 
     #[test]
     fn drops_push_out_drops_and_no_changes() {
@@ -177,6 +177,8 @@ mod tests {
     fn drop() -> What {
         What::Drop(Dropped {
             source: [192, 0, 2, 1].into(),
+            from: None,
+            packet: PacketRequest::default(),
             reason: "limited".into(),
             observed: false,
             policy: None,

@@ -17,3 +17,4 @@ pub mod suggest;
 pub mod top;
 pub mod traffic;
 pub mod views;
+pub mod watched;

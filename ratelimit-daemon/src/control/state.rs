@@ -55,6 +55,8 @@ pub struct State {
     pub(super) protection: Protection,
     pub(super) filling: Filling,
     pub(super) unshared: Unshared,
+    /// Since when every packet is judged by the policies in force.
+    pub(super) policies_since: Instant,
     /// How often tables were made anew.
     pub(super) renewals: u64,
 }
@@ -94,6 +96,7 @@ impl State {
             event_log,
             filling: Filling::default(),
             unshared: Unshared::default(),
+            policies_since: Instant::from_nanos(0),
             renewals: 0,
             entry_counters: EntryCounters::default(),
         };
@@ -189,6 +192,9 @@ impl State {
                 );
             }
             self.forget_removed(&reverse);
+            if clock.is_some() {
+                self.policies_since = clock::now();
+            }
             return Err(refusal(error));
         }
         self.forget_removed(&reverse);
@@ -197,6 +203,7 @@ impl State {
             self.retry_suspended(cause == Cause::Rollback);
         }
         if clock.is_some() {
+            self.policies_since = clock::now();
             self.compiled.report_clock(&self.intent, clock.as_ref());
         }
         if reverse.iter().any(|edit| self.protection.is_met_by(edit)) {

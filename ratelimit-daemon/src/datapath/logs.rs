@@ -2,7 +2,10 @@
 //!
 //! The program says no sizes that hold: the loader makes these maps before it loads the program, which finds them by their pins.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    os::fd::{AsFd, OwnedFd},
+};
 
 use aya_obj::generated::bpf_cmd;
 use ratelimit_common::source::LogKey;
@@ -20,6 +23,16 @@ const LOGS: &str = "LOGS";
 /// How much of the logs is read in one call, and how many at least.
 const AT_ONCE_BYTES: u32 = 1 << 20;
 const LOGS_MIN: u32 = 16;
+
+/// The source of a log.
+#[must_use]
+pub fn address_of(key: &LogKey) -> IpAddr {
+    let address = Ipv6Addr::from(key.octets());
+    match address.to_ipv4_mapped() {
+        Some(address) if key.is_ipv4() => IpAddr::V4(address),
+        _ => IpAddr::V6(address),
+    }
+}
 
 /// The logs, to read from.
 pub struct Logs {

@@ -746,11 +746,14 @@ impl SourceTables for Shared {
         visit: &mut dyn FnMut(LogRow),
     ) -> Result<Place, DatapathError> {
         let logs = self.memory().logs.clone();
-        let rows = logs.into_iter().map(|((_, scope, limit), words)| LogRow {
-            scope,
-            limit,
-            words,
-        });
+        let rows = logs
+            .into_iter()
+            .map(|((source, scope, limit), words)| LogRow {
+                source,
+                scope,
+                limit,
+                words,
+            });
         Ok(some(rows, place, LOGS_AT_ONCE, visit))
     }
 }

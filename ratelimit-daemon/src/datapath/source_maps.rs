@@ -25,7 +25,7 @@ use super::{
     DatapathError, LogRow, Place, SlotRow, SourceRow, batch,
     compact::CompactTable,
     family_maps::{failed, present, unreadable},
-    logs::Logs,
+    logs::{Logs, address_of},
     maps::Maps,
     refused_map::RefusedMap,
     source_tables::SourceTables,
@@ -207,6 +207,7 @@ impl SourceTables for SourceMaps {
     ) -> Result<Place, DatapathError> {
         self.logs.for_some(place, |key, words| {
             visit(LogRow {
+                source: address_of(&key),
                 scope: key.scope(),
                 limit: key.limit(),
                 words: words.to_vec(),

@@ -336,9 +336,9 @@ async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<
     }
 }
 
-async fn status(State(controller): State<Handle>) -> Response {
+async fn status(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
     let reported = async {
-        let status = control::status(&controller).await;
+        let status = control::status(&controller, peer.is_root()).await;
         report(&controller, status.map(Ok)).await
     };
     let reported = timeout(STATUS_PATIENCE, reported).await;

@@ -201,7 +201,7 @@ impl Dashboard {
             Ok(event("stats", &now("rows", &rows.await?.ok())))
         };
         let status = async || {
-            let mut status = control::status(controller).await?;
+            let mut status = control::status(controller, false).await?;
             let fill = async || control::fill(controller).await;
             let fill = fresh(&latest.fill, FILL_LASTS, fill).await?;
             for map in &mut status.maps {

@@ -2,17 +2,29 @@
 
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    sync::oneshot::{self, error::TryRecvError},
+    time::{Instant, MissedTickBehavior, interval},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    control::{Handle, commands::NoteHistory, queries},
+    control::{
+        Handle,
+        commands::NoteHistory,
+        queries::{
+            traffic,
+            watched::{self, Scanned},
+        },
+    },
     traffic_log::TrafficLog,
 };
 
 const PERIOD: Duration = Duration::from_secs(1);
 /// How often it is told how the history is kept, in periods.
 const REPORT_EVERY: u32 = 5;
+/// The part of the time that scans of all sources take at most.
+const SCANS_PART: u32 = 20;
 
 /// Hands them over until `stop`.
 ///
@@ -27,13 +39,16 @@ pub async fn follow(
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut count = 0;
+    let mut scans = Scans::default();
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             _ = ticks.tick() => {}
         }
+        let scanned = scans.take(&controller).await?;
+        let sample = controller.ask(|controller| traffic::sample(controller, scanned));
         // Where the kernel's tables cannot be read, the next sample has what came.
-        if let Ok(sample) = controller.ask(queries::traffic::sample).await? {
+        if let Ok(sample) = sample.await? {
             log.take(sample);
         }
         if count % REPORT_EVERY == 0
@@ -43,8 +58,51 @@ pub async fn follow(
         }
         count += 1;
     }
-    if let Ok(Ok(sample)) = controller.ask(queries::traffic::sample).await {
+    let sample = controller.ask(|controller| traffic::sample(controller, None));
+    if let Ok(Ok(sample)) = sample.await {
         log.take(sample);
     }
     Ok(())
+}
+
+/// Scans of all sources, for what is watched that takes one: no sample waits for them.
+#[derive(Default)]
+struct Scans {
+    under_way: Option<oneshot::Receiver<Found>>,
+    /// Before that none begins.
+    next: Option<Instant>,
+}
+
+/// What was found, and how long that took; nothing where the tables could not be read.
+type Found = (Option<Scanned>, Duration);
+
+impl Scans {
+    /// What was found since this was last asked. Begins another scan where one is wanted and due.
+    async fn take(&mut self, controller: &Handle) -> anyhow::Result<Option<Scanned>> {
+        let found = match self.under_way.as_mut().map(oneshot::Receiver::try_recv) {
+            Some(Err(TryRecvError::Empty)) => return Ok(None),
+            Some(Ok((found, took))) => {
+                self.next = Some(Instant::now() + took * (SCANS_PART - 1));
+                found
+            }
+            Some(Err(TryRecvError::Closed)) | None => None,
+        };
+        self.under_way = None;
+        if self.next.is_some_and(|next| Instant::now() < next) {
+            return Ok(found);
+        }
+        let Ok(Some(many)) = controller.ask(watched::many).await? else {
+            return Ok(found);
+        };
+        let (sender, under_way) = oneshot::channel();
+        self.under_way = Some(under_way);
+        let controller = controller.clone();
+        tokio::spawn(async move {
+            // Where the daemon stops, nobody waits for it.
+            if let Ok(found) = watched::scan(&controller, many).await {
+                let _ = sender.send(found);
+            }
+        });
+        Ok(found)
+    }
 }

@@ -46,7 +46,7 @@ impl Series {
 
     /// That of a limit.
     #[must_use]
-    pub fn of_level(watched: Watched, limit: &LimitSpec) -> Option<Self> {
+    pub fn of_level(watched: &Watched, limit: &LimitSpec) -> Option<Self> {
         let limit = serde_json::to_string(limit).ok()?.into();
         let watched = format!("{LEVEL}{watched}").into();
         Some(Self::Level { watched, limit })

@@ -38,7 +38,7 @@ pub trait Subprograms: FamilyMaps {
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64;
     const LEASED: extern "C" fn(*const Self, u64, u64) -> u64;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64;
-    const SAMPLE: extern "C" fn(*const Self, u64, u64, u64) -> u64;
+    const SAMPLE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64;
 }
 
 impl Subprograms for Ipv4 {
@@ -69,7 +69,7 @@ impl Subprograms for Ipv4 {
         newcomers::has_state_v4;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64 =
         lists::longest_match_v4;
-    const SAMPLE: extern "C" fn(*const Self, u64, u64, u64) -> u64 = events::sample_drop_v4;
+    const SAMPLE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64 = events::sample_drop_v4;
 }
 
 impl Subprograms for Ipv6 {
@@ -100,5 +100,5 @@ impl Subprograms for Ipv6 {
         newcomers::has_state_v6;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64 =
         lists::longest_match_v6;
-    const SAMPLE: extern "C" fn(*const Self, u64, u64, u64) -> u64 = events::sample_drop_v6;
+    const SAMPLE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64 = events::sample_drop_v6;
 }

@@ -35,7 +35,7 @@ pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result
         step: u32::try_from(step).ok(),
     };
     let answer: Answer<History> = client.get(&client::with_query("/v1/history", &request))?;
-    if let Some(source) = arguments.source {
+    if let Some(source) = &arguments.source {
         let text = levels(&answer.value, source, now)?;
         return Ok(Report::new(answer, text));
     }
@@ -92,14 +92,14 @@ fn text(history: &History, now: &Zoned) -> String {
 }
 
 /// What was left of each limit of a source, the oldest first.
-fn levels(history: &History, source: Watched, now: &Zoned) -> Result<String, Failure> {
+fn levels(history: &History, source: &Watched, now: &Zoned) -> Result<String, Failure> {
     let name = source.to_string();
     let own = history.levels.iter().filter(|it| it.watched == name);
     let tables: Vec<String> = own.map(|it| level(history, it, now)).collect();
     if tables.is_empty() {
         let error = format!("nothing is known of that time of limits of {name}");
         let hint = format!(
-            "where `rlctl check` shows limits of it, write watch = [\"{name}\"] in [history], then `rlctl reload`: it is kept from then on"
+            "where it has limits, write watch = [\"{name}\"] in [history], then `rlctl reload`: it is kept from then on"
         );
         return Err(Failure::refused(error).hint(hint));
     }

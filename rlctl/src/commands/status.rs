@@ -108,6 +108,9 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             "{refused}, the configuration before it holds:\n{}",
             printable_lines(error)
         ));
+        if error.contains("`…`") {
+            lines.push("root is told what stands at `…`: sudo rlctl status".to_owned());
+        }
     }
     lines.extend(status.troubles.iter().map(|it| trouble(it, now)));
     lines.extend(database(&status.database));

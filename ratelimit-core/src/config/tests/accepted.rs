@@ -153,10 +153,14 @@ fn the_history_is_kept_for_a_time_or_not_at_all() {
     assert_eq!(kept(""), Some(days(30)));
     assert_eq!(kept("[history]\nkeep = \"7d\"\n"), Some(days(7)));
     assert_eq!(kept("[history]\nkeep = false\n"), None);
-    let text = format!("{MINIMAL}[history]\nwatch = [\"node\", \"203.0.113.7\"]\n");
+    let text =
+        format!("{MINIMAL}[history]\nwatch = [\"node\", \"203.0.113.7\", \"policy:default\"]\n");
     let config = load_text(&text);
     let watched = config.watched.iter().map(ToString::to_string);
-    assert_eq!(watched.collect::<Vec<_>>(), ["node", "203.0.113.7"]);
+    assert_eq!(
+        watched.collect::<Vec<_>>(),
+        ["node", "203.0.113.7", "policy:default"]
+    );
     assert_eq!(config.history, Some(days(30)));
 }
 

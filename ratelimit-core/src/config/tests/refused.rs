@@ -132,6 +132,14 @@ watch = ["::1", "::2", "::3", "::4", "::5", "::6", "::7", "::8", "::9"]
 9 | watch = ["::1", "::2", "::3", "::4", "::5", "::6", "::7", "::8", "::9"]
   |                                                                  ^^^^^ remove what you no longer look at"#,
     );
+    check_behind_minimal(
+        r#"[history]
+watch = ["policy:defalt"]
+"#,
+        r#"config.toml:9:10: there is no [policy.defalt]
+9 | watch = ["policy:defalt"]
+  |          ^^^^^^^^^^^^^^^ did you mean "policy:default"?"#,
+    );
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Command for Reload {
                     .record(Timestamp::now(), What::Reloaded { changes });
             }
             Err(refused) => {
-                controller.reloads.error = Some(refused.error.clone());
+                controller.reloads.error = Some(refused.clone());
                 warn!(
                     error = refused.in_full(),
                     "the configuration was refused, the one before stays in force"

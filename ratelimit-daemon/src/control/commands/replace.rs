@@ -1,5 +1,6 @@
 //! Another configuration in the place of the one in force, for `rlctl reload` and `rlctl apply`.
 
+use jiff::Timestamp;
 use ratelimit_core::{
     api::{ClockStatus, Refused},
     intent::Target,
@@ -29,6 +30,7 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
         follow_tables(controller);
     }
     replaced?;
+    controller.reloads.applied = Timestamp::now();
     let mut changes = reload::changes(&before, &controller.state.intent.config);
     changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
     changes.extend(

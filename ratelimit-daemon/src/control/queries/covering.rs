@@ -4,7 +4,7 @@ use std::{cmp::Reverse, net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::{
-    api::{Allow, Ban, Covering, Entry, Origin, SeenDrops, What},
+    api::{Allow, Ban, Covering, Dropped, Entry, Origin, SeenDrops, What},
     counter_slots::Owner,
     intent::renewed,
     lists::Action,
@@ -70,13 +70,14 @@ fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry 
     }
 }
 
-/// The drops of a source that are kept, of all interfaces or of one, those that are alike together. The last ones come first.
+/// The drops of a source that are kept, of all interfaces or of one, those that are alike but for their source port together. The last
+/// ones come first.
 pub(in crate::control) fn last_drops(
     state: &State,
     source: Prefix,
     interface: Option<&str>,
 ) -> Vec<SeenDrops> {
-    let mut seen: Vec<SeenDrops> = Vec::new();
+    let mut seen: Vec<(Dropped, SeenDrops)> = Vec::new();
     for event in state.journal.last_drops() {
         let What::Drop(dropped) = &event.what else {
             continue;
@@ -85,19 +86,24 @@ pub(in crate::control) fn last_drops(
         if !is_there || !source.covers(dropped.source.into()) {
             continue;
         }
-        match seen.iter_mut().find(|seen| seen.last.what == event.what) {
-            Some(alike) => {
+        let mut kind = dropped.clone();
+        kind.packet.source_port = None;
+        match seen.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, alike)) => {
                 alike.count += 1;
                 alike.since = event.at;
             }
-            None => seen.push(SeenDrops {
-                last: event.clone(),
-                count: 1,
-                since: event.at,
-            }),
+            None => {
+                let alone = SeenDrops {
+                    last: event.clone(),
+                    count: 1,
+                    since: event.at,
+                };
+                seen.push((kind, alone));
+            }
         }
     }
-    seen
+    seen.into_iter().map(|(_, seen)| seen).collect()
 }
 
 /// The bans of an address, those of lists too, the one that ends last first; those that stop at a protected address after

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use ratelimit_common::{DropReason, Family, event::DropEvent};
+use ratelimit_common::{Cursor, DropReason, Family, Instant, event::DropEvent, parse::LinkLayer};
 use ratelimit_core::{
-    api::Dropped,
+    api::{Dropped, PacketRequest},
     ip_family::IpFamily,
     limit::LimitSpec,
     policies::{NODE, Named},
@@ -12,15 +12,24 @@ use ratelimit_core::{
 
 use crate::control::state::State;
 
-/// What is told of a packet that the kernel says it dropped.
+/// What is told of a packet that the kernel says it dropped. By which limit is not told where that may have been one of policies that hold
+/// no more: what the event says of it is an index.
 pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
     let source = source(drop);
     let reason = DropReason::from_number(drop.reason);
     let interface = state.journal.interface(drop.interface);
-    let refuser = reason.and_then(|reason| refuser(state, Some(&interface), source, reason));
+    let is_of_now = Instant::from_nanos(drop.at_ns) >= state.policies_since;
+    let refuser = reason
+        .filter(|_| is_of_now)
+        .and_then(|reason| refuser(state, Some(&interface), source, reason));
     let limit = refuser.and_then(|(_, named)| limit(named, reason?, drop.limit));
+    let link_layer = LinkLayer::from_number(drop.link_layer);
+    let frame = Cursor::with_frame_bytes(drop.frame(), drop.frame_bytes);
+    let (from, packet) = PacketRequest::of_frame(frame, link_layer).unzip();
     Dropped {
         source,
+        from,
+        packet: packet.unwrap_or_default(),
         reason: reason.map_or("unknown", DropReason::label).to_owned(),
         observed: state.intent.config.observes_on(Some(&interface))
             || refuser.is_some_and(|(_, named)| named.policy.observe()),

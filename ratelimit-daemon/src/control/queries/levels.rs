@@ -9,7 +9,7 @@ use ratelimit_common::{Instant, Policy, layout::Counter, lease::node_key, source
 use ratelimit_core::{
     api::{LimitState, WiderLimits},
     ip_family::IpFamily,
-    policies::{DEFAULT, NODE, Named},
+    policies::{DEFAULT, NODE, Named, Role},
     prefix::Prefix,
     watched::Watched,
 };
@@ -26,10 +26,7 @@ use crate::{
     traffic_log::{Series, Sums},
 };
 
-/// The limits that are watched over time: of more, the first.
-const LEVELS_MAX: usize = 64;
-
-/// What is left of the limits that `[history] watch` names.
+/// What is left of the limits that `[history] watch` names, but for those of many sources (`watched.rs`).
 ///
 /// # Errors
 ///
@@ -44,16 +41,14 @@ pub(super) fn watched(controller: &Controller) -> Result<Sums, DatapathError> {
     let now = clock::now();
     let shares = Shares::at(state, &controller.cluster, now)?;
     for watched in watched {
-        for it in levels(state, &shares, *watched, now)? {
+        for it in levels(state, &shares, watched, now)? {
             let here = it.share.map(|share| share.here);
             let left = here.unwrap_or(it.limit.capacity()).saturating_sub(it.used);
             let count = Counter {
                 packets: left,
                 bytes: 0,
             };
-            if sums.len() < LEVELS_MAX
-                && let Some(series) = Series::of_level(*watched, &it.limit)
-            {
+            if let Some(series) = Series::of_level(watched, &it.limit) {
                 sums.insert(series, count);
             }
         }
@@ -65,16 +60,18 @@ pub(super) fn watched(controller: &Controller) -> Result<Sums, DatapathError> {
 fn levels(
     state: &State,
     shares: &Shares<'_>,
-    watched: Watched,
+    watched: &Watched,
     now: Instant,
 ) -> Result<Vec<LimitState>, DatapathError> {
-    let Watched::Prefix(prefix) = watched else {
-        return Ok(limits_of_node(state, shares, now)?.unwrap_or_default());
+    let prefix = match watched {
+        Watched::Prefix(prefix) => *prefix,
+        Watched::Node => return Ok(limits_of_node(state, shares, now)?.unwrap_or_default()),
+        Watched::Policy(_) => return Ok(Vec::new()),
     };
     let mut levels = Vec::new();
     let source = views::source_of(state, prefix.address());
     if source.covers(prefix) {
-        if let Some(named) = policy_of(state, source) {
+        if let Some((_, named)) = policy_of(state, source) {
             levels.extend(limit_states(state, shares, source, named, now)?);
         }
     } else {
@@ -98,15 +95,27 @@ fn levels(
     Ok(levels)
 }
 
-/// The policy that judges a source.
-fn policy_of(state: &State, source: Prefix) -> Option<&Named> {
+/// Whether each of many sources has such limits of its own.
+pub(super) fn is_of_many(state: &State, watched: &Watched) -> bool {
+    let prefix = match watched {
+        Watched::Prefix(prefix) => *prefix,
+        Watched::Node => return false,
+        Watched::Policy(_) => return true,
+    };
+    let has_own = state.compiled.policies.iter().any(|(_, named)| {
+        named.role == Role::Destination(prefix)
+            || named.role.prefix_around(prefix.address()) == Some(prefix)
+    });
+    !has_own && !views::source_of(state, prefix.address()).covers(prefix)
+}
+
+/// The policy that judges a source, by name.
+pub(super) fn policy_of(state: &State, source: Prefix) -> Option<(&str, &Named)> {
     let matched = state.compiled.rules.longest_match(source.address());
     let index = matched.and_then(|(_, entry)| entry.policy());
     let named = index.and_then(|index| state.compiled.policies.at(index));
-    named.map_or_else(
-        || state.compiled.policies.get(DEFAULT),
-        |(_, named)| Some(named),
-    )
+    let default = || Some((DEFAULT, state.compiled.policies.get(DEFAULT)?));
+    named.or_else(default)
 }
 
 /// The limits that `source` shares with others.

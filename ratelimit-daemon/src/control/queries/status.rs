@@ -91,12 +91,12 @@ impl Beside {
     }
 }
 
-/// The state of the daemon and its datapath.
+/// The state of the daemon and its datapath. Files of the configuration are quoted for those who may read them.
 ///
 /// # Errors
 ///
 /// When the controller has stopped.
-pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
+pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unanswered> {
     controller.call(LookAtLinks).await?;
     let policies = |controller: &Controller| {
         let is_compact = is_compact(&controller.state);
@@ -110,7 +110,14 @@ pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
         None => None,
     };
     controller
-        .ask(move |controller| with_slots(controller, slots))
+        .ask(move |controller| {
+            let refused = controller.reloads.error.as_ref();
+            Status {
+                config_error: refused
+                    .map(|it| if is_root { it.in_full() } else { &it.error }.to_owned()),
+                ..with_slots(controller, slots)
+            }
+        })
         .await
 }
 
@@ -183,7 +190,7 @@ fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
             .map(|file| file.display().to_string())
             .collect(),
         config_applied: controller.reloads.applied,
-        config_error: controller.reloads.error.clone(),
+        config_error: controller.reloads.error.as_ref().map(|it| it.error.clone()),
         observe: config.observe,
         clock: controller.state.clock(),
         interfaces: controller.interfaces.links.statuses(),

@@ -135,10 +135,10 @@ fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
 /// What is intended, as far as a scan has to know it.
 #[derive(Clone, Debug)]
 pub(in crate::control) struct View {
-    policies: Arc<Policies>,
-    telling: Telling,
+    pub(super) policies: Arc<Policies>,
+    pub(super) telling: Telling,
     /// What this node has of limits that nodes share.
-    leased: HashMap<LogKey, Policy>,
+    pub(super) leased: HashMap<LogKey, Policy>,
 }
 
 /// What a scan has to know.

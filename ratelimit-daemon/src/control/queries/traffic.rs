@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{levels, views::counters};
+use super::{levels, views::counters, watched::Scanned};
 use crate::{
     clock,
     control::controller::Controller,
@@ -12,17 +12,30 @@ use crate::{
     traffic_log::{Counters, Sample, Sums},
 };
 
+/// The limits that are watched over time: of more, the first.
+const LEVELS_MAX: usize = 64;
+
 /// Policies whose packets are counted over time: of more, the first.
 const POLICIES_MAX: usize = 64;
 
-/// The counters at this moment; none where no history is kept.
+/// The counters at this moment, with what a scan found beside them; none where no history is kept.
 ///
 /// # Errors
 ///
 /// When the kernel's tables cannot be read.
-pub fn sample(controller: &Controller) -> Result<Sample, DatapathError> {
+pub fn sample(controller: &Controller, scanned: Option<Scanned>) -> Result<Sample, DatapathError> {
     let state = &controller.state;
     let keep = state.intent.config.history;
+    let mut levels = match keep {
+        Some(_) => levels::watched(controller)?,
+        None => Sums::new(),
+    };
+    // Of policies that are others now, words may mean something else.
+    let scanned = scanned.filter(|it| Arc::ptr_eq(&it.policies, &state.compiled.policies));
+    levels.extend(scanned.map(|it| it.least).unwrap_or_default());
+    while levels.len() > LEVELS_MAX {
+        levels.pop_last();
+    }
     Ok(Sample {
         at: Timestamp::now(),
         since_boot: Duration::from_nanos(clock::since_boot().as_nanos()),
@@ -30,10 +43,7 @@ pub fn sample(controller: &Controller) -> Result<Sample, DatapathError> {
             Some(_) => counted(controller)?,
             None => Counters::default(),
         },
-        levels: match keep {
-            Some(_) => levels::watched(controller)?,
-            None => Sums::new(),
-        },
+        levels,
         attacks: controller.attacks.views(),
         keep,
     })

@@ -27,9 +27,20 @@ function lines(history, what) {
   return all.sort((a, b) => b.sum - a.sum).slice(0, LINES);
 }
 
+/** Offers what is watched to choose from, and answers the choice; empty for all. */
+function chosen(history) {
+  const names = [...new Set(history.levels.map((it) => it.watched))];
+  const before = $("whose").value;
+  const option = (value, text) => Object.assign(make("option", {}, text), { value });
+  $("whose").replaceChildren(option("", "all"), ...names.map((name) => option(name, name)));
+  $("whose").value = names.includes(before) ? before : "";
+  return $("whose").value;
+}
+
 /** Of each limit that is watched, the part that was left, in percent. */
 function levels(history) {
-  return history.levels.slice(0, LINES).map((it) => {
+  const of = chosen(history);
+  return history.levels.filter((it) => !of || it.watched === of).slice(0, LINES).map((it) => {
     const all = it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
     const rates = it.left.map((left) => (left === null ? null : Math.min(100, 100 * left / all)));
     const least = it.left.filter((left) => left !== null);
@@ -60,6 +71,7 @@ function drawHistory() {
   const observed = past.observed_seconds;
   const rates = (values) => values.map((value, point) => (observed[point] ? value / observed[point] : null));
   const isLevel = what === "levels";
+  $("of").hidden = !isLevel;
   const shown = isLevel ? levels(past) : lines(past, what).map((it) => ({ ...it, rates: rates(it.values), told: number(it.sum) }));
   const top = isLevel ? 100 : shown.reduce((most, it) => it.rates.reduce((a, b) => Math.max(a, b ?? 0), most), 1);
   const svg = drawing(600, 140);
@@ -75,8 +87,8 @@ function drawHistory() {
   $("history").replaceChildren(scale, svg, axis, key, ...past.attacks.slice(-LINES).map((it) => pastAttack(it, from, to)));
   const seconds = observed.reduce((a, b) => a + b, 0);
   if (isLevel) {
-    const none = past.levels.length ? "" : "Nothing was watched in that time: write watch = [\"ADDRESS\"] in [history]. ";
-    $("history-note").textContent = `${none}A quota is remembered from when on the configuration names its source; a point shows the least that was left in it.`;
+    const none = past.levels.length ? "" : "Nothing was watched in that time: write watch = [\"ADDRESS\", \"policy:default\"] in [history]. ";
+    $("history-note").textContent = `${none}A quota is remembered from when on the configuration names it; a point shows the least that was left in it.`;
     return;
   }
   $("history-note").textContent = seconds ? `Counted for ${span(seconds)}; the figures are sums.` : "Nothing was counted in that time.";
@@ -111,7 +123,7 @@ async function askHistory() {
 
 $("past").addEventListener("submit", (event) => event.preventDefault());
 $("range").addEventListener("change", askHistory);
-$("what").addEventListener("change", () => (past ? drawHistory() : askHistory()));
+for (const id of ["what", "whose"]) $(id).addEventListener("change", () => (past ? drawHistory() : askHistory()));
 // What is shown of an hour is new each few seconds, of a month each few minutes.
 setInterval(() => {
   const pause = Math.max(5000, Number($("range").value) * 2);

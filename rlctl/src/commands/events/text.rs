@@ -277,10 +277,14 @@ fn others(what: &What, now: &Zoned) -> String {
     }
 }
 
-/// `dropped 203.0.113.7 on eth0: limited, 1000 packets per 1s of policy default`
+/// `dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: limited, 1000 packets per 1s of policy default`
 fn drop(dropped: &Dropped) -> String {
+    let source = dropped.from.unwrap_or(dropped.source);
+    let packet = match printable(&dropped.packet.to_string()).as_str() {
+        "" => String::new(),
+        packet => format!(" ({packet})"),
+    };
     let Dropped {
-        source,
         interface,
         reason,
         observed,
@@ -295,7 +299,7 @@ fn drop(dropped: &Dropped) -> String {
         styled(BAD, "dropped")
     };
     format!(
-        "{verb} {source} on {}: {}{limit}{}",
+        "{verb} {source}{packet} on {}: {}{limit}{}",
         printable(interface),
         printable(reason),
         policy.unwrap_or_default()

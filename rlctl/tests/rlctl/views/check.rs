@@ -46,6 +46,14 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
         at: since,
         what: What::Drop(Dropped {
             source: [203, 0, 113, 7].into(),
+            from: None,
+            packet: PacketRequest {
+                protocol: Some("udp".to_owned()),
+                to: Some([192, 0, 2, 1].into()),
+                destination_port: Some(53),
+                source_port: Some(4444),
+                ..PacketRequest::default()
+            },
             reason: "banned".to_owned(),
             observed: false,
             policy: None,
@@ -78,7 +86,7 @@ beneath: the policy `partner`, which is for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit: 50MB per 1s: nothing used
 refused: 12 packets by limits, the last at {since_reported}
-seen: {since_reported} dropped 203.0.113.7 on eth0: banned"
+seen: {since_reported} dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: banned"
     );
     check_blocked(answers(&answer), &stdout);
 }
@@ -92,6 +100,8 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
         at,
         what: What::Drop(Dropped {
             source: [203, 0, 113, 7].into(),
+            from: None,
+            packet: PacketRequest::default(),
             reason: "aggregate-limited".to_owned(),
             observed: false,
             policy: None,

@@ -46,7 +46,7 @@ const LOOK: Scan = |handle| {
 };
 const STATUS: Scan = |handle| {
     Box::pin(async move {
-        control::status(&handle).await.unwrap();
+        control::status(&handle, false).await.unwrap();
     })
 };
 

@@ -17,9 +17,11 @@ const THIRD: &str = "[policy.default]\nlimits = [{ packets = 300, per = \"1s\" }
 #[test]
 fn a_trial_holds_at_once_and_is_gone_when_nobody_confirms_it() {
     let mut site = Site::new();
+    let started = site.lab.controller.status().config_applied;
     let applied = site.apply(NEW, 600.0).unwrap();
     assert_eq!(applied.len(), 1, "{applied:?}");
     assert_eq!(site.amount(), 200);
+    assert!(site.lab.controller.status().config_applied > started);
     site.lab.controller.tick();
     assert_eq!(site.amount(), 200, "its time is not over");
     site.expire();

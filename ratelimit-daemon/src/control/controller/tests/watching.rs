@@ -4,6 +4,7 @@ use ratelimit_common::{DropReason, Family, event::DropEvent};
 use ratelimit_core::{
     api::{AllowRequest, BanChange, Entry, What},
     intent::BanRow,
+    limit::LimitSpec,
 };
 
 use super::*;
@@ -58,17 +59,6 @@ fn changes_are_told_after_a_restart_too_and_drops_are_not() {
 #[test]
 fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
     let mut lab = Lab::new(config());
-    let drop = |reason| DropEvent {
-        at_ns: clock::now().as_nanos(),
-        source: std::net::Ipv4Addr::new(192, 0, 2, 1)
-            .to_ipv6_mapped()
-            .octets(),
-        interface: 0,
-        family: Family::Ipv4 as u8,
-        reason: reason as u8,
-        limit: 0,
-        reserved: 0,
-    };
     lab.controller.run(TakeEvents {
         drops: [
             DropReason::Class,
@@ -76,7 +66,7 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
             DropReason::Limited,
             DropReason::Banned,
         ]
-        .map(drop)
+        .map(|reason| dropped_at(clock::now(), reason))
         .into(),
         has_bans: false,
     });
@@ -106,6 +96,25 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
 }
 
 #[test]
+fn a_drop_from_before_the_limits_in_force_is_told_without_a_limit() {
+    let mut lab = Lab::new(config());
+    let before = clock::now();
+    lab.limit(None, 7).unwrap();
+    for at in [before, clock::now()] {
+        lab.controller.run(TakeEvents {
+            drops: vec![dropped_at(at, DropReason::Limited)],
+            has_bans: false,
+        });
+    }
+    let kept = lab.controller.state.journal().kept();
+    let limits = kept.iter().filter_map(|event| match &event.what {
+        What::Drop(drop) => Some(drop.limit.as_ref().map(LimitSpec::amount)),
+        _ => None,
+    });
+    assert_eq!(limits.collect::<Vec<_>>(), [None, Some(7)]);
+}
+
+#[test]
 fn a_long_list_of_bans_is_one_event() {
     let mut lab = Lab::new(config());
     let bans = |count: u32, until| -> Vec<Edit> {
@@ -132,6 +141,23 @@ fn a_long_list_of_bans_is_one_event() {
             .collect::<Vec<_>>(),
         [&expected]
     );
+}
+
+/// A packet of 192.0.2.1 that was dropped, where by a limit, by the first of its policy.
+fn dropped_at(at: Instant, reason: DropReason) -> DropEvent {
+    let source = std::net::Ipv4Addr::new(192, 0, 2, 1);
+    DropEvent {
+        at_ns: at.as_nanos(),
+        source: source.to_ipv6_mapped().octets(),
+        interface: 0,
+        family: Family::Ipv4 as u8,
+        reason: reason as u8,
+        limit: 0,
+        reserved: 0,
+        frame_bytes: 0,
+        link_layer: 0,
+        front: [0; 128],
+    }
 }
 
 /// What covers 192.0.2.1; `+` stands before what decides.

@@ -4,7 +4,7 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, HashMap},
     iter,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -33,6 +33,7 @@ use crate::{
         state::State,
         troubles::{Loudness, Troubles},
     },
+    datapath::address_of,
 };
 
 /// What does not work where more nodes are here than the configuration says.
@@ -468,17 +469,8 @@ fn why(fallback: &Fallback, lost: Option<&str>) -> String {
 
 /// The key of the cluster for a limit of a key of the kernel's tables.
 pub(super) fn budget(key: &LogKey, limit: u64) -> ClusterKey {
-    let address = address(key);
+    let address = address_of(key);
     ClusterKey::Budget { address, limit }
-}
-
-/// The address of a key of the kernel's tables.
-pub(super) fn address(key: &LogKey) -> IpAddr {
-    let address = Ipv6Addr::from(key.octets());
-    match address.to_ipv4_mapped() {
-        Some(address) if key.is_ipv4() => IpAddr::V4(address),
-        _ => IpAddr::V6(address),
-    }
 }
 
 /// The key of the kernel's tables for an address under a scope.

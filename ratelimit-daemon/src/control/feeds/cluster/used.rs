@@ -4,10 +4,9 @@ use ratelimit_cluster::budget::Held;
 use ratelimit_common::{Instant, Policy, algorithm::Algorithm, source::LogKey};
 use ratelimit_core::policies::Role;
 
-use super::budgets::address;
 use crate::{
     control::read_only_ring::ReadOnlyRing,
-    datapath::{DatapathError, SourceTables},
+    datapath::{DatapathError, SourceTables, address_of},
 };
 
 /// What is in use of the limit at an index of a key from now until then, if nothing more passes.
@@ -21,7 +20,7 @@ pub fn used(
     let scope = key.scope();
     if let Algorithm::SlidingLog(log) = algorithm {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
-        let words = tables.log(address(key), scope, index)?;
+        let words = tables.log(address_of(key), scope, index)?;
         return Ok(Held {
             then: log.used(&ReadOnlyRing(words.unwrap_or_default()), then),
             ending: 0,
@@ -29,7 +28,7 @@ pub fn used(
     }
     let record = match role {
         Role::Node | Role::Destination(_) => Some(tables.total(policy.slot())?),
-        Role::Sources | Role::Prefixes(..) => tables.record(address(key), policy, then)?,
+        Role::Sources | Role::Prefixes(..) => tables.record(address_of(key), policy, then)?,
     };
     let Some(record) = record else {
         return Ok(Held::default());

@@ -1,0 +1,278 @@
+//! What is left at worst of limits that each of many sources has for itself: the sources of a policy, or those within a prefix.
+//!
+//! No table knows the least of them, so all sources are scanned, beside the controller (`scanner.rs`).
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant as Moment},
+};
+
+use ratelimit_common::{Instant, algorithm::Algorithm, layout::Counter};
+use ratelimit_core::{
+    limit::LimitSpec,
+    policies::{Part, Policies, Role, Sharing, Stateful},
+    watched::Watched,
+};
+use tracing::debug;
+
+use super::{
+    levels,
+    top::{self, View},
+    views,
+};
+use crate::{
+    clock,
+    control::{
+        controller::Controller,
+        feeds::cluster::log_key,
+        handle::{Handle, Unanswered},
+        read_only_ring::ReadOnlyRing,
+        state::State,
+    },
+    datapath::{DatapathError, Place, SourceTables},
+    traffic_log::{Series, Sums},
+};
+
+/// The policies and prefixes whose sources are looked for, and what a scan has to know of them.
+pub struct Many {
+    groups: Vec<Group>,
+    view: View,
+}
+
+/// Sources that are looked for together.
+struct Group {
+    watched: Watched,
+    /// The policy whose limits are whole while no source has used any of them.
+    policy: String,
+}
+
+/// Looks for what is left at worst, and answers how long the scan took; nothing where the tables could not be read.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn scan(
+    controller: &Handle,
+    many: Many,
+) -> Result<(Option<Scanned>, Duration), Unanswered> {
+    let scan = controller.scan(move |scanner| {
+        let begun = Moment::now();
+        let least = many.least(&*scanner.tables, clock::now());
+        let least = least.inspect_err(|error| {
+            let error = error.to_string();
+            debug!(error, "what sources have left could not be read");
+        });
+        let policies = many.view.policies;
+        let scanned = least.ok().map(|least| Scanned { least, policies });
+        (scanned, begun.elapsed())
+    });
+    scan.await
+}
+
+/// What `[history] watch` names of that kind; `None` where it names nothing, or no history is kept.
+///
+/// # Errors
+///
+/// When the kernel's tables cannot be read.
+pub fn many(controller: &Controller) -> Result<Option<Many>, DatapathError> {
+    let state = &controller.state;
+    let config = &state.intent.config;
+    let watched = config.watched.iter();
+    let groups = watched.filter(|it| config.history.is_some() && levels::is_of_many(state, it));
+    let groups: Vec<Group> = groups.filter_map(|it| group(state, it)).collect();
+    if groups.is_empty() {
+        return Ok(None);
+    }
+    let view = top::view(state)?;
+    Ok(Some(Many { groups, view }))
+}
+
+fn group(state: &State, watched: &Watched) -> Option<Group> {
+    let policy = match watched {
+        Watched::Policy(name) => name,
+        Watched::Prefix(prefix) => {
+            let source = views::source_of(state, prefix.address());
+            levels::policy_of(state, source)?.0
+        }
+        Watched::Node => return None,
+    };
+    Some(Group {
+        watched: watched.clone(),
+        policy: policy.to_owned(),
+    })
+}
+
+impl Many {
+    /// The least that any of the sources has left of each limit.
+    ///
+    /// # Errors
+    ///
+    /// When the tables cannot be read.
+    fn least(&self, tables: &dyn SourceTables, now: Instant) -> Result<Sums, DatapathError> {
+        let mut least = Least {
+            many: self,
+            parts: self.view.policies.parts(),
+            sharing: self.view.policies.sharing(),
+            left: BTreeMap::new(),
+        };
+        least.begin();
+        if tables.is_compact() {
+            least.read_slots(tables, now)?;
+        } else {
+            tables.for_each_source(&mut |row| {
+                for (index, word) in row.record.words.into_iter().enumerate() {
+                    least.note(
+                        row.source,
+                        (row.scope, index),
+                        |algorithm| match algorithm {
+                            Algorithm::SlidingLog(_) => None,
+                            algorithm => Some(algorithm.used(word, now)),
+                        },
+                    );
+                }
+            })?;
+        }
+        least.read_logs(tables, now)?;
+        Ok(least.sums())
+    }
+}
+
+/// What a scan found.
+pub struct Scanned {
+    /// What was left at worst.
+    pub least: Sums,
+    /// The policies under which it was found.
+    pub policies: Arc<Policies>,
+}
+
+/// A limit of a group: the number of the group, the policy, and the place of the limit in it.
+type Key<'a> = (usize, &'a str, (u32, usize));
+
+/// What was found so far.
+struct Least<'a> {
+    many: &'a Many,
+    parts: BTreeMap<u32, Stateful<'a>>,
+    sharing: Sharing<'a>,
+    left: BTreeMap<Key<'a>, (u64, &'a LimitSpec)>,
+}
+
+impl<'a> Least<'a> {
+    /// Where no source has used anything, all is left.
+    fn begin(&mut self) {
+        for (number, group) in self.many.groups.iter().enumerate() {
+            let named = self.many.view.policies.get(&group.policy);
+            for part in named.into_iter().flat_map(|named| named.parts()) {
+                let scope = part.policy.scope();
+                for (index, limit) in part.limits.iter().enumerate() {
+                    let key = (number, group.policy.as_str(), (scope, index));
+                    self.left.insert(key, (limit.capacity(), limit));
+                }
+            }
+        }
+    }
+
+    /// The limits that count a source under a scope, where they are its own.
+    fn part(&self, scope: u32, source: IpAddr) -> Option<(&'a str, Part<'a>)> {
+        let own = self.sharing.at(scope, source);
+        let (name, role, part) = own.or_else(|| self.parts.get(&scope).copied())?;
+        (role == Role::Sources).then_some((name, part))
+    }
+
+    /// Takes notice of what a source has used of a limit, where that is known.
+    fn note(
+        &mut self,
+        source: IpAddr,
+        (scope, index): (u32, usize),
+        used: impl Fn(&Algorithm) -> Option<u64>,
+    ) {
+        let Some((name, part)) = self.part(scope, source) else {
+            return;
+        };
+        let Some(spec) = part.limits.get(index) else {
+            return;
+        };
+        let View {
+            telling, leased, ..
+        } = &self.many.view;
+        let prefix = telling.reported_as(source);
+        let is_in = |group: &Group| match &group.watched {
+            Watched::Policy(policy) => policy == name,
+            Watched::Prefix(wider) => wider.covers(prefix),
+            Watched::Node => false,
+        };
+        let groups = self.many.groups.iter().enumerate();
+        for (number, _) in groups.filter(|(_, group)| is_in(group)) {
+            let policy = leased.get(&log_key(source, scope)).unwrap_or(part.policy);
+            let Some(limit) = policy.limit(index) else {
+                return;
+            };
+            let Some(used) = used(&limit.algorithm()) else {
+                return;
+            };
+            let left = limit.capacity().saturating_sub(used);
+            let least = self.left.entry((number, name, (scope, index)));
+            let least = least.or_insert((left, spec));
+            least.0 = least.0.min(left);
+        }
+    }
+
+    fn read_slots(&mut self, tables: &dyn SourceTables, now: Instant) -> Result<(), DatapathError> {
+        for (scope, (name, role, part)) in self.parts.clone() {
+            let mut groups = self.many.groups.iter();
+            let is_wanted = groups.any(|group| match &group.watched {
+                Watched::Policy(policy) => policy == name || self.sharing.has(scope),
+                _ => true,
+            });
+            if role != Role::Sources || !is_wanted {
+                continue;
+            }
+            for (index, limit) in part.policy.limits().enumerate() {
+                tables.for_each_slot(limit.region(), &mut |row| {
+                    let source = tables.source_of_tag(row.family, row.tag);
+                    self.note(source, (scope, index), |algorithm| {
+                        Some(algorithm.used(row.word, now))
+                    });
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_logs(&mut self, tables: &dyn SourceTables, now: Instant) -> Result<(), DatapathError> {
+        let mut place = Place::default();
+        loop {
+            place = tables.some_logs(&place, &mut |row| {
+                let ring = ReadOnlyRing(row.words);
+                let index = row.limit as usize;
+                self.note(
+                    row.source,
+                    (row.scope, index),
+                    |algorithm| match algorithm {
+                        Algorithm::SlidingLog(log) => Some(log.used(&ring, now)),
+                        _ => None,
+                    },
+                );
+            })?;
+            if place.is_front() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn sums(self) -> Sums {
+        let mut sums = Sums::new();
+        for ((number, ..), (left, limit)) in self.left {
+            let count = Counter {
+                packets: left,
+                bytes: 0,
+            };
+            if let Some(series) = Series::of_level(&self.many.groups[number].watched, limit) {
+                let least = sums.entry(series).or_insert(count);
+                least.packets = least.packets.min(left);
+            }
+        }
+        sums
+    }
+}
