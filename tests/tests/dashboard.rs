@@ -13,7 +13,7 @@ use ratelimit_tests::{Frame, Lab, lab::Sender, require_command, require_root, se
 use serde_json::{Value, json};
 
 const POLICY: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n";
-const NETWORK: &str = "[metrics]\nlisten = \"127.0.0.1:9798\"\ndashboard = true\n[history]\nwatch = [\"198.51.100.9\"]\n";
+const NETWORK: &str = "[metrics]\nlisten = \"127.0.0.1:9798\"\ndashboard = true\n[history]\nwatch = [\"198.51.100.9\", \"policy:default\"]\n";
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -67,6 +67,14 @@ fn a_browser_draws_what_happens_without_an_error() {
     browser.wait_for(
         "document.querySelector('#history').innerText.includes('198.51.100.9, left of 3 packets per 1m: at least 0')",
     );
+    // All that is watched is drawn, or what is chosen of it.
+    let drawn = |watched: &str| {
+        format!("document.querySelector('#history').innerText.includes('{watched}, left of')")
+    };
+    browser.wait_for(&drawn("policy:default"));
+    browser.run("const it = document.querySelector('#whose'); it.value = 'policy:default'; it.dispatchEvent(new Event('change'))");
+    browser.wait_for(&format!("!{}", drawn("198.51.100.9")));
+    browser.wait_for(&drawn("policy:default"));
     browser.run("const it = document.querySelector('#what'); it.value = 'policies'; it.dispatchEvent(new Event('change'))");
     browser.run("const it = document.querySelector('#range'); it.value = '2592000'; it.dispatchEvent(new Event('change'))");
     browser.wait_for("document.querySelector('#history').innerText.includes('a point each 1h')");

@@ -28,7 +28,7 @@ function lines(history, what) {
 }
 
 /** Offers what is watched to choose from, and answers the choice; empty for all. */
-function chosen(history) {
+function ofWhom(history) {
   const names = [...new Set(history.levels.map((it) => it.watched))];
   const before = $("whose").value;
   const option = (value, text) => Object.assign(make("option", {}, text), { value });
@@ -39,7 +39,7 @@ function chosen(history) {
 
 /** Of each limit that is watched, the part that was left, in percent. */
 function levels(history) {
-  const of = chosen(history);
+  const of = ofWhom(history);
   return history.levels.filter((it) => !of || it.watched === of).slice(0, LINES).map((it) => {
     const all = it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
     const rates = it.left.map((left) => (left === null ? null : Math.min(100, 100 * left / all)));
