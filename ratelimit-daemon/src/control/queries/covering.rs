@@ -88,19 +88,16 @@ pub(in crate::control) fn last_drops(
         }
         let mut kind = dropped.clone();
         kind.packet.source_port = None;
-        match seen.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, alike)) => {
-                alike.count += 1;
-                alike.since = event.at;
-            }
-            None => {
-                let alone = SeenDrops {
-                    last: event.clone(),
-                    count: 1,
-                    since: event.at,
-                };
-                seen.push((kind, alone));
-            }
+        if let Some((_, alike)) = seen.iter_mut().find(|(known, _)| *known == kind) {
+            alike.count += 1;
+            alike.since = event.at;
+        } else {
+            let alone = SeenDrops {
+                last: event.clone(),
+                count: 1,
+                since: event.at,
+            };
+            seen.push((kind, alone));
         }
     }
     seen.into_iter().map(|(_, seen)| seen).collect()

@@ -12,7 +12,7 @@ use std::{
 use ratelimit_common::{Instant, algorithm::Algorithm, layout::Counter};
 use ratelimit_core::{
     limit::LimitSpec,
-    policies::{Part, Policies, Role, Sharing, Stateful},
+    policies::{Named, Part, Policies, Role, Sharing, Stateful},
     watched::Watched,
 };
 use tracing::debug;
@@ -163,7 +163,7 @@ impl<'a> Least<'a> {
     fn begin(&mut self) {
         for (number, group) in self.many.groups.iter().enumerate() {
             let named = self.many.view.policies.get(&group.policy);
-            for part in named.into_iter().flat_map(|named| named.parts()) {
+            for part in named.into_iter().flat_map(Named::parts) {
                 let scope = part.policy.scope();
                 for (index, limit) in part.limits.iter().enumerate() {
                     let key = (number, group.policy.as_str(), (scope, index));
