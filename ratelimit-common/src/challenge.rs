@@ -37,7 +37,7 @@ pub const ANSWERS_PER_SOURCE: u64 = 8;
 /// The words that answers to sources are counted in. A power of two.
 pub const ANSWER_BUCKETS: u32 = 1 << 18;
 
-/// What becomes of a segment by the challenge.
+/// What becomes of a packet by the challenge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// It is judged as if there were none.
@@ -46,6 +46,8 @@ pub enum Outcome {
     Challenged,
     /// It brings the cookie back: its source is verified.
     Verified,
+    /// It is judged as if there were no challenge, and leaves the [reserve](crate::node::RESERVE_PART) of the node to verified sources.
+    Unverified,
 }
 
 impl Outcome {
@@ -56,12 +58,13 @@ impl Outcome {
         match number {
             0 => Self::Unasked,
             1 => Self::Challenged,
-            _ => Self::Verified,
+            2 => Self::Verified,
+            _ => Self::Unverified,
         }
     }
 }
 
-/// Challenges a segment of `source`, or takes its proof.
+/// Challenges a segment of `source`, or takes its proof; else what its source is.
 #[inline(always)]
 pub fn judge<A: Address>(
     source: &A,
@@ -72,6 +75,37 @@ pub fn judge<A: Address>(
     let Some(rules) = state.rules() else {
         return Outcome::Unasked;
     };
+    let outcome = ask(source, segment, now, rules, state);
+    if outcome == Outcome::Unasked {
+        standing(source, now, state)
+    } else {
+        outcome
+    }
+}
+
+/// What the source of a packet is that is no segment: `Unverified` or `Unasked`.
+#[inline(always)]
+pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> Outcome {
+    let Some(rules) = state.rules() else {
+        return Outcome::Unasked;
+    };
+    // While nobody has to prove anything, nobody can.
+    if rules.prefers_verified() && is_on(rules, now, state) && !is_verified(source, now, state) {
+        Outcome::Unverified
+    } else {
+        Outcome::Unasked
+    }
+}
+
+/// Challenges a segment, or takes its proof.
+#[inline(always)]
+fn ask<A: Address>(
+    source: &A,
+    segment: &Segment<A>,
+    now: Instant,
+    rules: &Rules,
+    state: &impl ChallengeState<A>,
+) -> Outcome {
     if segment.is_reset() {
         let hash = |message: &Message| state.cookie(message);
         let is_proof = || cookie::is_valid(&segment.connection, segment.sequence, now, hash);

@@ -61,10 +61,10 @@ where
         if listed.is_protected() {
             return challenge::Outcome::Unasked;
         }
-        let segment = A::segment(frame, self.link_layer(), upper);
-        segment.map_or(challenge::Outcome::Unasked, |segment| {
-            challenge::judge(source, &segment, now, self)
-        })
+        match A::segment(frame, self.link_layer(), upper) {
+            Some(segment) => challenge::judge(source, &segment, now, self),
+            None => challenge::standing(source, now, self),
+        }
     }
 
     fn destination(&self, flow: &Flow<A>, now: Instant) -> u32 {

@@ -29,6 +29,10 @@ use crate::{
 /// All shares together are at most one part in so many of a limit.
 pub const SHARES_PART: u64 = 128;
 
+/// One part in so many of each limit of the node is kept for verified sources, where they are
+/// [preferred](crate::challenge::Rules::prefers_verified).
+pub const RESERVE_PART: u64 = 2;
+
 /// How often a share is tried to be drawn, each time by [`ATTEMPTS`](crate::compare_and_swap::ATTEMPTS) compare-and-swaps: all CPUs
 /// may want one at the same time, when a window opens.
 pub const DRAWS_MAX: usize = 4;
@@ -196,6 +200,7 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     };
     let policy = node.leased(policy, arrival, false);
     let observe = policy.observe();
+    let leaves_reserve = arrival.settings.leaves_reserve() && !policy.is_of_destination();
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
             break;
@@ -203,9 +208,14 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        let left = node.share(policy, index).left(policy.scope(), arrival.at);
-        if left < cost {
-            let needed = cost.saturating_sub(left);
+        // What this CPU has drawn may be of the reserve: who leaves that asks the words.
+        let needed = if leaves_reserve {
+            cost.saturating_add(limit.capacity() / RESERVE_PART)
+        } else {
+            let share = node.share(policy, index);
+            cost.saturating_sub(share.left(policy.scope(), arrival.at))
+        };
+        if needed != 0 {
             let outcome = node.words(policy).map_or(NO_STATE, |words| {
                 words.check(limit, index, arrival.at, needed)
             });

@@ -106,8 +106,10 @@ where
                 return refuse(flow.source, refusal, tables);
             }
             challenge::Outcome::Verified => return Verdict::Pass(PassReason::Verified),
+            challenge::Outcome::Unverified => tables.leave_reserve(),
         }
     }
+    let settings = tables.settings();
     // Before the limits: behind them the entry would take stack from all packets.
     tables.count_entry(listed, frame.frame_bytes());
     let policy = listed.policy().unwrap_or(settings.default_policy());
@@ -136,12 +138,7 @@ where
         layers::charge_source(&source, policy, &arrival, tables)
     };
     let Some(refusal) = outcome.refusal() else {
-        return Verdict::Pass(match outcome {
-            Outcome::UNCOUNTED => PassReason::Unlimited,
-            Outcome::OVER_BUDGET_PASSED => PassReason::NewSources,
-            Outcome::EXEMPT => PassReason::Exempt,
-            _ => PassReason::Conforming,
-        });
+        return Verdict::Pass(passed(outcome));
     };
     if refusal.reason.is_of_source() {
         tables.count_refusal(&source, now);
@@ -163,6 +160,17 @@ where
         verdict
     } else {
         verdict.observed()
+    }
+}
+
+/// Why a packet passes that no limit refuses.
+#[inline(always)]
+const fn passed(outcome: Outcome) -> PassReason {
+    match outcome {
+        Outcome::UNCOUNTED => PassReason::Unlimited,
+        Outcome::OVER_BUDGET_PASSED => PassReason::NewSources,
+        Outcome::EXEMPT => PassReason::Exempt,
+        _ => PassReason::Conforming,
     }
 }
 

@@ -22,7 +22,7 @@ pub trait Placement: Tables + FamilyPlacement<Ipv4> + FamilyPlacement<Ipv6> {
 
 /// Steps of one address family.
 pub trait FamilyPlacement<A: Address>: Tables + FamilyTables<A> {
-    /// [`challenge::judge`] of the segment in `frame`, if there is one and the lists do not protect its source.
+    /// [`challenge::judge`] of the packet in `frame`, if the lists do not protect its source.
     fn challenge(
         &self,
         source: &A,

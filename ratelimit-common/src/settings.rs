@@ -33,6 +33,7 @@ const AGGREGATES: u32 = 1 << 1;
 const NEW_SOURCES: u32 = 1 << 2;
 const OVER_BUDGET_DROP: u32 = 1 << 3;
 const OVER_BUDGET_AGGREGATE: u32 = 1 << 4;
+const LEAVES_RESERVE: u32 = 1 << 5;
 const OBSERVE: u32 = 1 << 8;
 const COARSE_CLOCK: u32 = 1 << 9;
 const CLASSES: u32 = 1 << 10;
@@ -163,6 +164,20 @@ impl Settings {
         } else {
             self.without(CHALLENGE)
         }
+    }
+
+    /// The same for a packet that leaves the [reserve](crate::node::RESERVE_PART) of the node to others.
+    #[must_use]
+    #[inline(always)]
+    pub const fn leaving_reserve(self) -> Self {
+        self.with(LEAVES_RESERVE)
+    }
+
+    /// Whether it does.
+    #[must_use]
+    #[inline(always)]
+    pub const fn leaves_reserve(self) -> bool {
+        self.has(LEAVES_RESERVE)
     }
 
     /// The same with a budget for new sources.

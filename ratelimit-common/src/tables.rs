@@ -28,8 +28,12 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
         LinkLayer::Ethernet
     }
 
-    /// What holds for all packets.
+    /// What holds for all packets, and for this one whether it [leaves the reserve](Settings::leaves_reserve).
     fn settings(&self) -> Settings;
+
+    /// Has the settings say of this packet that it leaves the reserve of the node. They are one value, so two take no place on the stack.
+    #[inline(always)]
+    fn leave_reserve(&self) {}
 
     /// The end of a time in which everything passes, where the settings say that there is one.
     fn pass_all_until(&self) -> Instant;

@@ -516,7 +516,8 @@ fn new_sources(config: &Config, cpus: u32) -> Budget {
 fn challenge(config: &Config, cpus: u32) -> challenge::Rules {
     let challenge = config.challenge.as_ref();
     challenge.map_or_else(challenge::Rules::default, |challenge| {
-        challenge.compile(cpus)
+        let rules = challenge.compile(cpus);
+        rules.preferring_verified(config.node.prefers_verified)
     })
 }
 

@@ -393,6 +393,8 @@ pub struct NodeConfig {
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what they would drop.
     pub observe: bool,
+    /// Whether a part of each is kept for sources that proved themselves, while others have to.
+    pub prefers_verified: bool,
 }
 
 /// The clock that packets are judged by.

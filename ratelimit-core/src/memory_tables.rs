@@ -194,6 +194,16 @@ impl MemoryTables {
         self.challenge = MemoryChallenge::new(rules, key);
     }
 
+    /// Notes that a source has proved itself.
+    pub fn verify(&self, source: IpAddr, now: Instant) {
+        let until = now.as_nanos() + self.challenge.rules().lasts_ns();
+        let until = Instant::from_nanos(until);
+        match source {
+            IpAddr::V4(source) => self.ipv4.verify(source.into(), until),
+            IpAddr::V6(source) => self.ipv6.verify(source.into(), until),
+        }
+    }
+
     /// What was taken of the budgets for new sources and for their overflow buckets, and what the CPU has drawn and not spent.
     #[must_use]
     pub fn budgets(&self) -> (Taken, BudgetShares) {
@@ -233,7 +243,15 @@ impl MemoryTables {
     /// Judges a frame that arrived at `now`, and counts it.
     pub fn judge(&self, frame: Cursor<'_>, now: Instant) -> Verdict {
         self.refused_scope.set(None);
-        decide(frame, now, &At { tables: self })
+        let settings = Cell::new(self.settings);
+        decide(
+            frame,
+            now,
+            &At {
+                tables: self,
+                settings,
+            },
+        )
     }
 
     /// Why the source of a packet was refused, since this was last asked; `None` when none was.
@@ -292,6 +310,7 @@ impl MemoryTables {
 /// The tables, as they are for one packet.
 struct At<'a> {
     tables: &'a MemoryTables,
+    settings: Cell<Settings>,
 }
 
 impl Tables for At<'_> {
@@ -305,7 +324,11 @@ impl Tables for At<'_> {
     }
 
     fn settings(&self) -> Settings {
-        self.tables.settings
+        self.settings.get()
+    }
+
+    fn leave_reserve(&self) {
+        self.settings.set(self.settings.get().leaving_reserve());
     }
 
     fn pass_all_until(&self) -> Instant {

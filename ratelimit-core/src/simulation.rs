@@ -8,6 +8,7 @@
 pub mod answer;
 mod attacks;
 mod bans;
+mod challenged;
 mod clock;
 mod comparison;
 mod origin;
@@ -124,6 +125,7 @@ impl Simulation {
             sources: self.new.top(top, &self.masks),
             timeline: self.new.timeline(),
             attacks: self.new.attacks(),
+            challenged: self.new.challenged(),
             comparison: comparison
                 .map(|(old, comparison)| comparison.answer(old, &self.new, top, &self.masks)),
         }

@@ -1,6 +1,6 @@
 //! The tables of the pipeline, in BPF maps.
 
-use core::ptr;
+use core::{cell::Cell, ptr};
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
@@ -46,7 +46,7 @@ pub fn settings() -> Settings {
 pub struct KernelTables {
     now: Instant,
     context: *mut xdp_md,
-    settings: Settings,
+    settings: Cell<Settings>,
 }
 
 impl KernelTables {
@@ -56,7 +56,7 @@ impl KernelTables {
         Self {
             now,
             context,
-            settings,
+            settings: Cell::new(settings),
         }
     }
 
@@ -83,7 +83,12 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn settings(&self) -> Settings {
-        self.settings
+        self.settings.get()
+    }
+
+    #[inline(always)]
+    fn leave_reserve(&self) {
+        self.settings.set(self.settings.get().leaving_reserve());
     }
 
     #[inline(always)]
@@ -160,13 +165,13 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     fn aggregates(&self) -> Aggregates {
         let aggregates = AGGREGATES.get(A::FAMILY as u32);
         aggregates.map_or_else(Aggregates::default, |aggregates| {
-            *aggregates.of(self.settings.generation())
+            *aggregates.of(self.settings.get().generation())
         })
     }
 
     #[inline(always)]
     fn listed(&self, address: A, now: Instant) -> Listed {
-        lists::listed(address, now, self.settings)
+        lists::listed(address, now, self.settings.get())
     }
 
     #[inline(always)]
@@ -225,7 +230,12 @@ impl Placement for KernelTables {
 
     #[inline(always)]
     fn classify(&self, _: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
-        subprograms::classify(self.context, upper, self.settings.asks_headers(), policy)
+        subprograms::classify(
+            self.context,
+            upper,
+            self.settings.get().asks_headers(),
+            policy,
+        )
     }
 }
 
@@ -239,13 +249,13 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         listed: Listed,
         now: Instant,
     ) -> challenge::Outcome {
-        let generation = self.settings.generation();
+        let generation = self.settings.get().generation();
         subprograms::challenge(self.context, source, upper, listed, generation, now)
     }
 
     #[inline(always)]
     fn destination(&self, _: &Flow<A>, now: Instant) -> u32 {
-        subprograms::destination::<A>(self.context, now, self.settings)
+        subprograms::destination::<A>(self.context, now, self.settings.get())
     }
 
     #[inline(always)]

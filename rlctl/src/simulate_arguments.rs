@@ -62,6 +62,7 @@ With --json:
   timeline   interval_seconds, intervals: start_seconds, passed, dropped, observed
   attacks    null where none is looked for, or kind, subject, start_seconds, end_seconds, packets_per_second,
              sources_seen, answer, sources: those it would be given to, budgets of a minute aside
+  challenged null where nobody is, or sources, verified: those that acknowledge something later
   compare    null, or file, verdicts_old and timeline_old (as above), verdicts: old and new (action,
              reason), packets, bytes; sources_changed, sources_newly_dropped, sources_no_longer_dropped,
              sources: source, old and new (passed, dropped, observed), first; --top of them";

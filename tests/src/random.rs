@@ -154,7 +154,8 @@ fn new_sources(rng: &mut Rng) -> Budget {
 fn challenge(rng: &mut Rng) -> Rules {
     let over = rng.bool().then(|| at_least_one(rng.u32(..12)));
     let lasts = Duration::from_millis(rng.u64(1..100_000));
-    Rules::new(over, lasts, at_least_one(rng.u32(..12)), 1).expect("they are few")
+    let rules = Rules::new(over, lasts, at_least_one(rng.u32(..12)), 1).expect("they are few");
+    rules.preferring_verified(rng.bool())
 }
 
 fn aggregates(rng: &mut Rng, bits: u8) -> Aggregates {

@@ -1,6 +1,7 @@
 //! Sources that prove themselves: real network stacks connect during a flood of forged SYNs, of which none reaches the server.
 
 use std::{
+    cell::Cell,
     fs,
     io::{ErrorKind, Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
@@ -31,6 +32,8 @@ const FAR: [&str; 2] = ["10.77.0.2", "fd77::2"];
 /// Before the network stack a program sends back over veth as it does over other drivers.
 const GENERIC: &str = "[[interface]]\nname = \"rl0\"\nmode = \"generic\"\n";
 const ALWAYS: &str = "[policy.default]\nlimits = []\n[challenge.tcp]\nwhen = \"always\"\n";
+/// Packets of the limit of the node.
+const LIMIT: u64 = 2_000;
 /// Forged SYNs a second.
 const FLOOD: u32 = 4_000;
 
@@ -238,6 +241,76 @@ fn allowed_sources_and_connections_that_stand_are_not_challenged_and_banned_ones
     assert_eq!(verdicts(&service, "drop", "challenged"), challenged);
 }
 
+/// The pair test of the challenge, the limit by source and that of the node.
+#[test]
+fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_limit_of_the_node()
+{
+    require_root!();
+    let toml = |prefer: &str| {
+        let source = "limits = [{ packets = 300, per = \"1h\" }]";
+        generic(&format!(
+            "[policy.default]\n{source}\n[challenge.tcp]\nwhen = \"always\"\n\
+             [node]\n{prefer}\nlimits = [{{ packets = {LIMIT}, per = \"1h\" }}]\n"
+        ))
+    };
+    let lab = lab();
+    let service = Service::started(&lab, &toml("prefer = \"verified\"")).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    let mut verified = connect(&lab, NEAR[0]);
+    let sender = Sender::new(&lab.far).unwrap();
+    let refused = || verdicts(&service, "drop", "node-limited");
+    let numbers = Cell::new(0x6000_0000);
+    let flood = || {
+        let enough = refused() + 1_000;
+        let is_spent = || {
+            for _ in 0..200 {
+                let source = Ipv4Addr::from(numbers.replace(numbers.get() + 1));
+                sender.send(&datagram(source)).unwrap();
+            }
+            refused() >= enough
+        };
+        wait_until(is_spent, "the flood is refused");
+    };
+    // The second half of the limit is for verified sources.
+    flood();
+    let passed = verdicts(&service, "pass", "conforming");
+    assert!(passed <= LIMIT / 2 + LIMIT / 128, "{passed}");
+    let before = refused();
+    for _ in 0..20 {
+        exchange(&mut verified);
+    }
+    connect(&lab, NEAR[0]);
+    assert_eq!(refused(), before);
+    let check = |address: &str| service.rlctl(&["check", address]).unwrap().stdout;
+    let forged = check("96.0.0.1");
+    assert!(forged.contains("node-limited"), "{forged}");
+    let kept = "its SYNs are challenged; of the limits of the node a half is kept from it";
+    assert!(forged.contains(kept), "{forged}");
+    let far = check(FAR[0]);
+    assert!(far.contains("conforming"), "{far}");
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    let preferred = "verified sources draw first from the limits of the node";
+    assert!(status.contains(preferred), "{status}");
+    // Whoever is verified has its own limit, and leaves the others what is beyond it.
+    let far: Ipv4Addr = FAR[0].parse().unwrap();
+    let is_limited = || {
+        for _ in 0..100 {
+            sender.send(&datagram(far)).unwrap();
+        }
+        verdicts(&service, "drop", "limited") >= 100
+    };
+    wait_until(is_limited, "its own limit holds");
+    assert!(verdicts(&service, "pass", "conforming") < LIMIT);
+    // Without the preference the flood takes what is left.
+    service.configure(&toml("")).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    flood();
+    let far = check(FAR[1]);
+    assert!(far.contains("node-limited"), "{far}");
+    let passed = verdicts(&service, "pass", "conforming");
+    assert!(passed > LIMIT - LIMIT / 64, "{passed}");
+}
+
 #[test]
 fn a_dry_run_answers_nothing() {
     require_root!();
@@ -346,6 +419,11 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
+}
+
+/// A datagram to a port at which nobody listens.
+fn datagram(source: Ipv4Addr) -> Vec<u8> {
+    Frame::ethernet().ipv4(source).udp(PORT).build()
 }
 
 /// A SYN of a forged source to the server.

@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_command, require_root, service::Service};
+use ratelimit_tests::{
+    Frame, Lab, lab::Sender, packet::SYN, require_command, require_root, service::Service,
+};
 use serde_json::{Value, json};
 
 const POLICY: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n";
@@ -25,7 +27,8 @@ fn a_browser_draws_what_happens_without_an_error() {
     require_command!("chromium");
     require_command!("chromedriver");
     let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &format!("{POLICY}{NETWORK}")).unwrap();
+    let challenge = "[challenge.tcp]\nwhen = \"always\"\n";
+    let service = Service::started(&lab, &format!("{POLICY}{NETWORK}{challenge}")).unwrap();
     service
         .rlctl_ok(&[
             "ban",
@@ -44,6 +47,13 @@ fn a_browser_draws_what_happens_without_an_error() {
     browser.wait_for("document.querySelector('#top').innerText.includes('198.51.100.9')");
     browser.wait_for("document.querySelector('#reasons').innerText.includes('limited')");
     browser.wait_for("document.querySelectorAll('#packets polyline').length === 3");
+    browser.wait_for("document.querySelector('#reasons').innerText.includes('challenged')");
+    browser.wait_for("document.querySelector('#challenge').innerText === 'on'");
+    for rate in ["challenged", "verified"] {
+        browser.wait_for(&format!(
+            "/^[0-9.]+.*\\/s$/.test(document.querySelector('#now-{rate}').innerText)"
+        ));
+    }
     browser.wait_for("/5[89]m/.test(document.querySelector('#bans').innerText)");
     // A source that is chosen, and a filter.
     browser.run("document.querySelector('#top button').click()");
@@ -155,6 +165,8 @@ fn send(lab: &Lab, packets: usize) {
     for _ in 0..packets {
         sender.send(&frame).unwrap();
     }
+    let question = Frame::ethernet().ipv4(NOISY).tcp(80, SYN).pad_to(60);
+    sender.send(&question.build()).unwrap();
 }
 
 /// A browser in the namespace of a service, and the program that drives it.

@@ -55,7 +55,8 @@ pub struct Rules {
     of_source: FixedWindow,
     lasts_ns: u64,
     is_always: u32,
-    asks_listeners: u32,
+    asks_listeners: u16,
+    prefers_verified: u16,
 }
 
 impl Rules {
@@ -79,6 +80,7 @@ impl Rules {
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
             is_always: over.is_none().into(),
             asks_listeners: 0,
+            prefers_verified: 0,
         })
     }
 
@@ -89,6 +91,22 @@ impl Rules {
             asks_listeners: asks_listeners.into(),
             ..self
         }
+    }
+
+    /// The same, where the [reserve](crate::node::RESERVE_PART) of the node's limits is for verified sources, while it is on.
+    #[must_use]
+    pub fn preferring_verified(self, prefers_verified: bool) -> Self {
+        Self {
+            prefers_verified: prefers_verified.into(),
+            ..self
+        }
+    }
+
+    /// Whether it is.
+    #[must_use]
+    #[inline(always)]
+    pub const fn prefers_verified(&self) -> bool {
+        self.prefers_verified != 0
     }
 
     /// Whether a listener of this host is asked for a cookie first.

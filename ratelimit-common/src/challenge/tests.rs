@@ -122,6 +122,47 @@ fn a_source_gets_few_answers_a_second_and_all_together_no_more_than_the_budget()
 }
 
 #[test]
+fn who_is_not_verified_leaves_the_reserve_while_it_is_on_and_where_that_is_configured() {
+    let preferring = |over| {
+        let world = World::new(over, 1_000);
+        World {
+            rules: world.rules.map(|rules| rules.preferring_verified(true)),
+            ..world
+        }
+    };
+    let of_packet = |world: &World, at| standing(&SOURCE, Instant::from_nanos(at), world);
+    let indifferent = World::new(None, 1_000);
+    assert_eq!(of_packet(&indifferent, START), Outcome::Unasked);
+    assert_eq!(indifferent.judge(SOURCE, ACK, 7, START), Outcome::Unasked);
+    let world = preferring(None);
+    assert_eq!(of_packet(&world, START), Outcome::Unverified);
+    assert_eq!(world.judge(SOURCE, ACK, 7, START), Outcome::Unverified);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+    let cookie = world.cookie_of(SOURCE, START);
+    assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Verified);
+    assert_eq!(of_packet(&world, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    let ends = START + 600 * SECOND;
+    assert_eq!(of_packet(&world, ends), Outcome::Unverified);
+    // A SYN that the budgets leave unanswered is one of the rest.
+    let world = World {
+        rules: Some(world.rules.unwrap()),
+        ..World::new(None, 1_000)
+    };
+    for _ in 0..ANSWERS_PER_SOURCE {
+        assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+    }
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unverified);
+    // While nobody is challenged, nobody is behind others.
+    let world = preferring(Some(1));
+    assert_eq!(of_packet(&world, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+    assert_eq!(of_packet(&world, START), Outcome::Unverified);
+    assert_eq!(of_packet(&world, START + HOLD_NS), Outcome::Unasked);
+}
+
+#[test]
 fn without_rules_nobody_is_challenged() {
     let world = World {
         rules: None,

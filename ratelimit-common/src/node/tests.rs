@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Unit,
+    Settings, Unit,
     absent::Absent,
-    algorithm::{Algorithm, FixedWindow, SlidingWindow},
+    algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
     class::ClassSet,
 };
 
@@ -88,6 +88,48 @@ proptest! {
     }
 }
 
+/// Whatever comes first, and although CPUs draw shares: what is kept for some is never spent by the rest.
+#[test]
+fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all() {
+    const AMOUNT: u64 = 100_000;
+    let second = Duration::from_secs(1);
+    let at = 77 * SECOND;
+    for algorithm in [
+        window(AMOUNT),
+        SlidingWindow::new(AMOUNT, second).unwrap().into(),
+        TokenBucket::new(AMOUNT, second, AMOUNT).unwrap().into(),
+    ] {
+        let node = Machine::new(algorithm, 2);
+        let rest = Settings::default().leaving_reserve();
+        let admitted = |settings, packets: u64| {
+            let of_both = (0..packets).filter(|packet| {
+                let cpu = usize::try_from(packet % 2).unwrap();
+                node.admits_under(settings, cpu, 1, at)
+            });
+            of_both.count() as u64
+        };
+        let part = AMOUNT / RESERVE_PART;
+        let slack = AMOUNT / SHARES_PART;
+        let of_rest = admitted(rest, AMOUNT);
+        assert!(of_rest.abs_diff(AMOUNT - part) <= slack, "{of_rest}");
+        // Each CPU has drawn a share by now, of which nothing is for the rest.
+        assert_eq!(admitted(Settings::default(), 10), 10);
+        assert_eq!(admitted(rest, 10), 0);
+        let of_others = admitted(Settings::default(), AMOUNT);
+        let sum = of_rest + 10 + of_others;
+        assert!((AMOUNT - slack..=AMOUNT).contains(&sum), "{sum}");
+    }
+}
+
+#[test]
+fn of_the_limits_of_a_destination_nothing_is_kept() {
+    let mut node = Machine::new(window(1_000), 1);
+    node.policy = node.policy.for_destination();
+    let rest = Settings::default().leaving_reserve();
+    let admitted = (0..2_000).filter(|_| node.admits_under(rest, 0, 1, SECOND));
+    assert_eq!(admitted.count(), 1_000);
+}
+
 /// Two destinations may have one place for their shares. What one of them has drawn is not lost to the other.
 #[test]
 fn destinations_that_share_a_place_each_admit_their_limit() {
@@ -116,7 +158,7 @@ fn destinations_that_share_a_place_each_admit_their_limit() {
                 at: Instant::from_nanos(SECOND),
                 bytes: 60,
                 classes: ClassSet::NONE,
-                settings: crate::Settings::default(),
+                settings: Settings::default(),
             };
             let policy = Some(&both[index]);
             let outcome = node.check(policy, &arrival);
@@ -193,12 +235,16 @@ impl Machine {
     }
 
     fn admits(&self, cpu: usize, cost: u64, at_ns: u64) -> bool {
+        self.admits_under(Settings::default(), cpu, cost, at_ns)
+    }
+
+    fn admits_under(&self, settings: Settings, cpu: usize, cost: u64, at_ns: u64) -> bool {
         let node = Cpu { machine: self, cpu };
         let arrival = Arrival {
             at: Instant::from_nanos(at_ns),
             bytes: u32::try_from(cost).unwrap(),
             classes: ClassSet::NONE,
-            settings: crate::Settings::default(),
+            settings,
         };
         let policy = Some(&self.policy);
         !node.check(policy, &arrival).is_refused() && !node.charge(policy, &arrival).is_refused()

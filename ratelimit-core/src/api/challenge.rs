@@ -25,6 +25,9 @@ pub struct ChallengeStatus {
     /// Since when, where it is not always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Whether verified sources draw first from the limits of the node, while it is on.
+    #[serde(default)]
+    pub prefers_verified: bool,
 }
 
 /// What the challenge is to a source.
@@ -38,6 +41,9 @@ pub struct SourceChallenge {
     /// Since when, where it is not always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Whether verified sources draw first from the limits of the node, while it is on.
+    #[serde(default)]
+    pub prefers_verified: bool,
 }
 
 impl fmt::Display for ChallengeStatus {
@@ -51,6 +57,10 @@ impl fmt::Display for ChallengeStatus {
             self.way,
             quantity::duration(lasts),
             self.answers
-        )
+        )?;
+        if self.prefers_verified {
+            formatter.write_str("; verified sources draw first from the limits of the node")?;
+        }
+        Ok(())
     }
 }

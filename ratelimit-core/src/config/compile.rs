@@ -59,7 +59,9 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
             at.value.compile(&source, report)
         }),
         destinations: destination::compile(&document.destinations, report),
-        node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
+        node: node.map_or_else(NodeConfig::default, |at| {
+            at.value.compile(document.challenge.as_ref(), report)
+        }),
         new_sources: match &document.new_sources {
             Some(at) => at.value,
             None => NewSources::of_store(&source),

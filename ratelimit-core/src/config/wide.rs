@@ -25,9 +25,14 @@ pub struct Aggregate {
 /// `[node]`, with the places of what it says.
 pub struct Node {
     pub observe: bool,
+    /// `prefer = "verified"`.
+    pub prefer: Option<At<()>>,
     pub limits: Vec<At<LimitSpec>>,
     pub mentions: Vec<At<String>>,
 }
+
+/// Who draws first from the limits of the node.
+const PREFERRED: [(&str, ()); 1] = [("verified", ())];
 
 /// Reads `[aggregate]`.
 pub fn read_aggregate(mut section: Section<'_>, report: &mut Report) -> At<Aggregate> {
@@ -63,9 +68,11 @@ pub fn read_node(mut section: Section<'_>, report: &mut Report) -> At<Node> {
     const EXAMPLE: &str = "limits = [{ packets = 2_000_000, per = \"1s\" }]";
     let observe = section.take("observe");
     let observe = observe.and_then(|value| value.boolean(report));
+    let prefer = section.take("prefer");
     let spot = section.spot.clone();
     let mut node = Node {
         observe: observe.is_some_and(|observe| observe.value),
+        prefer: prefer.and_then(|value| value.choice(&PREFERRED, report)),
         limits: vec![],
         mentions: vec![],
     };
@@ -192,9 +199,15 @@ impl Aggregate {
 }
 
 impl Node {
-    /// What it says.
-    pub fn compile(&self) -> NodeConfig {
+    /// What it says, beside what `[challenge]` says, if it is there. It counts only when nothing was reported.
+    pub fn compile<T>(&self, challenge: Option<&T>, report: &mut Report) -> NodeConfig {
+        if let (Some(prefer), None) = (&self.prefer, challenge) {
+            let message = "`prefer` of [node] is \"verified\", and no source is ever verified";
+            let hint = "write [challenge.tcp], and under it when = \"always\", or remove `prefer`";
+            report.add(&prefer.spot, Problem::new(message, hint));
+        }
         NodeConfig {
+            prefers_verified: self.prefer.is_some(),
             limits: self.limits.iter().map(|at| at.value.clone()).collect(),
             observe: self.observe,
         }

@@ -43,6 +43,8 @@ pub struct Answer {
     pub timeline: Timeline,
     /// What would have been named an attack; `None` where the configuration looks for none.
     pub attacks: Option<Vec<AttackRow>>,
+    /// Who would have been challenged; `None` where the configuration challenges nobody.
+    pub challenged: Option<Challenged>,
     /// The same by another configuration, and the differences.
     pub comparison: Option<ComparisonAnswer>,
 }
@@ -66,6 +68,15 @@ pub struct AttackRow {
     pub answer: Detected,
     /// The sources that this would have been done about, but for the budgets of a minute.
     pub sources: Vec<Prefix>,
+}
+
+/// Sources that would have been challenged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct Challenged {
+    /// How many.
+    pub sources: usize,
+    /// Those that acknowledged something later, and so would have answered.
+    pub verified: usize,
 }
 
 /// Packets of a verdict.

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use ratelimit_common::{
-    Address, Cursor, Ipv4, Ipv6,
+    Cursor, Flow, Ipv4, Ipv6,
+    challenge::InSegment,
     parse::{self, LinkLayer, Payload, ipv4, ipv6},
 };
 
@@ -14,6 +15,8 @@ use crate::{config::Source, ip_family::IpAddress, prefix::Prefix};
 pub struct Origin {
     pub address: IpAddr,
     pub source: IpAddr,
+    /// Whether it is a segment that acknowledges something, and neither opens nor ends a connection.
+    pub acknowledges: bool,
 }
 
 /// What makes an address a source.
@@ -26,24 +29,27 @@ pub struct Masks {
 
 impl Origin {
     /// `None` for packets whose source address cannot be read, or that have none.
-    pub fn of(mut frame: Cursor<'_>, masks: &Masks) -> Option<Self> {
-        match parse::payload(&mut frame, LinkLayer::Ethernet).ok()? {
+    pub fn of(frame: Cursor<'_>, masks: &Masks) -> Option<Self> {
+        let mut cursor = frame;
+        match parse::payload(&mut cursor, LinkLayer::Ethernet).ok()? {
             Payload::Ipv4 => {
-                let flow = ipv4::flow(&mut frame)?;
-                Some(Self::masked(flow.source, masks.ipv4))
+                let flow = ipv4::flow(&mut cursor)?;
+                Some(Self::masked(&flow, frame, masks.ipv4))
             }
             Payload::Ipv6 => {
-                let flow = ipv6::flow(&mut frame, ipv6::walk)?;
-                Some(Self::masked(flow.source, masks.ipv6))
+                let flow = ipv6::flow(&mut cursor, ipv6::walk)?;
+                Some(Self::masked(&flow, frame, masks.ipv6))
             }
             Payload::Other => None,
         }
     }
 
-    fn masked<A: Address + IpAddress>(address: A, mask: A) -> Self {
+    fn masked<A: InSegment + IpAddress>(flow: &Flow<A>, frame: Cursor<'_>, mask: A) -> Self {
+        let segment = A::segment(frame, LinkLayer::Ethernet, flow.upper);
         Self {
-            address: address.to_std(),
-            source: address.source(mask).to_std(),
+            address: flow.source.to_std(),
+            source: flow.source.source(mask).to_std(),
+            acknowledges: segment.is_some_and(|segment| segment.acknowledges()),
         }
     }
 }

@@ -6,9 +6,13 @@ use ratelimit_common::{Cursor, DropReason, Family, Instant, Verdict, charge::Ref
 
 use super::{
     Configured,
-    answer::{AttackRow, Refused, RefusedSource, Timeline as TimelineAnswer, VerdictRow},
+    answer::{
+        AttackRow, Challenged as ChallengedAnswer, Refused, RefusedSource,
+        Timeline as TimelineAnswer, VerdictRow,
+    },
     attacks::Attacks,
     bans::Bans,
+    challenged::Challenged,
     clock::Moment,
     origin::{Masks, Origin},
     sources::{FirstRefusal, SourceTally, Sources, largest},
@@ -29,6 +33,7 @@ pub struct Side {
     sources: Sources,
     bans: Bans,
     attacks: Option<Attacks>,
+    challenged: Option<Challenged>,
     /// How far the clock goes at a time, where it is the coarse one.
     tick: Option<Duration>,
     tick_ns: u64,
@@ -49,6 +54,7 @@ impl Side {
         Ok(Self {
             bans: Bans::default(),
             attacks: Attacks::of(&compiled),
+            challenged: compiled.config().challenge.map(|_| Challenged::default()),
             tick,
             tick_ns: u64::try_from(tick_ns).unwrap_or_default().max(1),
             tables: compiled.memory_tables(),
@@ -73,7 +79,13 @@ impl Side {
             attacks.take(frame, moment, &self.compiled);
         }
         let refusal = self.tables.take_refusal();
-        if let Some(Origin { address, source }) = origin {
+        if let (Some(challenged), Some(origin)) = (&mut self.challenged, origin) {
+            challenged.take(verdict, origin, instant, &self.tables);
+        }
+        if let Some(Origin {
+            address, source, ..
+        }) = origin
+        {
             self.sources.count(*source, verdict, |reason| FirstRefusal {
                 reason,
                 address: *address,
@@ -95,6 +107,11 @@ impl Side {
     /// What would have been named an attack; `None` where nothing is looked for.
     pub fn attacks(&self) -> Option<Vec<AttackRow>> {
         self.attacks.as_ref().map(Attacks::rows)
+    }
+
+    /// Who would have been challenged; `None` where nobody is.
+    pub fn challenged(&self) -> Option<ChallengedAnswer> {
+        self.challenged.as_ref().map(Challenged::answer)
     }
 
     pub fn config(&self) -> &Config {

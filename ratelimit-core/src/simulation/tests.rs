@@ -212,6 +212,39 @@ fn the_top_are_those_that_lost_the_most() {
 }
 
 #[test]
+fn who_acknowledges_something_after_it_was_challenged_is_verified() {
+    let config = |when: &str| {
+        format!("[policy.default]\nlimits = []\n[challenge.tcp]\nwhen = \"{when}\"\nfor = \"10s\"")
+    };
+    let [silent, honest, early] = [1, 2, 3].map(|last| [198, 51, 100, last]);
+    let (syn, ack) = (2, 16);
+    let packets = [
+        (0, early, ack),
+        (1, early, syn),
+        (1, silent, syn),
+        (2, honest, syn),
+        (3, honest, ack),
+        (4, honest, syn),
+        (4, silent, syn),
+        (5, silent, syn | ack),
+        (6, silent, syn),
+        (10_003, honest, syn),
+    ];
+    let answer = |text: &str| {
+        let mut simulation = simulation(text, None);
+        for (time, source, flags) in packets {
+            send(&mut simulation, time, &tcp(source, flags));
+        }
+        simulation.answer(10)
+    };
+    let on = answer(&config("always"));
+    check_verdicts(&on, &[("pass", "unlimited", 4), ("drop", "challenged", 6)]);
+    let challenged = on.challenged.unwrap();
+    assert_eq!((challenged.sources, challenged.verified), (3, 1));
+    assert_eq!(answer(&config("never")).challenged, None);
+}
+
+#[test]
 fn what_a_dry_run_would_drop_is_observed() {
     let config = format!("observe = true\n{LIMIT_OF_2}");
     let mut simulation = simulation(&config, None);
@@ -479,6 +512,19 @@ fn check_first(answer: &Answer, reason: &'static str, policy: &str, limit: &str)
 fn udp(source: [u8; 4], source_port: u8) -> Vec<u8> {
     let mut frame = [&ipv4(source)[..], &[0, source_port, 0, 80, 0, 8, 0, 0]].concat();
     frame[14..24].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
+    frame
+}
+
+fn tcp(source: [u8; 4], flags: u8) -> Vec<u8> {
+    let ports_and_numbers = [0, 9, 0, 80, 0, 0, 0, 7, 0, 0, 0, 0];
+    let mut frame = [
+        &ipv4(source)[..],
+        &ports_and_numbers,
+        &[0x50, flags],
+        &[0; 6],
+    ]
+    .concat();
+    frame[14..24].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6]);
     frame
 }
 

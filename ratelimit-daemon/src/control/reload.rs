@@ -148,6 +148,12 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         ));
     }
     lines.extend(challenge_change(before.challenge, after.challenge));
+    if before.node.prefers_verified != after.node.prefers_verified {
+        lines.push(format!(
+            "node: prefers verified sources {} -> {}",
+            before.node.prefers_verified, after.node.prefers_verified
+        ));
+    }
     lines.extend(prefix_changes("allow list", &before.allow, &after.allow));
     lines.extend(prefix_changes(
         "protected",

@@ -20,7 +20,7 @@ use crate::{
     listener::{self, Question},
 };
 
-/// [`challenge::judge`] of the segment in the packet of `context`.
+/// [`challenge::judge`] of the packet of `context`.
 #[inline(always)]
 pub fn challenge<A: Subprograms>(
     context: *mut xdp_md,
@@ -73,16 +73,17 @@ macro_rules! of_families {
             let source = on_stack(source);
             let packet = XdpContext::new(context);
             let (frame, is_copied) = frame::again(&packet);
-            // What is a copy cannot be answered where it lies.
-            if is_copied {
-                return 0;
-            }
             let upper = headers::unpack_upper(question);
-            let Some(segment) = <$address>::segment(frame, interface::link_layer(), upper) else {
-                return 0;
-            };
             let state = MapChallenge(generation(question >> GENERATION_SHIFT), context);
-            challenge::judge(&source, &segment, Instant::from_nanos(at_ns), &state) as u64
+            let now = Instant::from_nanos(at_ns);
+            // What is a copy cannot be answered where it lies. The compiler must not make one value of a segment and none: of that the
+            // verifier sees places on the stack that nobody has written.
+            if !is_copied
+                && let Some(segment) = <$address>::segment(frame, interface::link_layer(), upper)
+            {
+                return challenge::judge(&source, &segment, now, &state) as u64;
+            }
+            challenge::standing(&source, now, &state) as u64
         }
     )+};
 }

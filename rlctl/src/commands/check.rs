@@ -103,20 +103,24 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences
 }
 
-/// `not verified: its SYNs are challenged since 14:02:11`
+/// `not verified: its SYNs are challenged since 14:02:11; of the limits of the node a half is kept from it`
 fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     if let Some(until) = challenge.verified_until {
         let until = phrase::moment(until, now);
         return format!("verified: its SYNs are not challenged until {until}");
     }
-    match challenge.since {
-        Some(since) => {
-            let since = phrase::moment(since, now);
-            format!("not verified: its SYNs are challenged since {since}")
-        }
-        None if challenge.is_on => "not verified: its SYNs are challenged".to_owned(),
-        None => "not verified: its SYNs are not challenged at this moment".to_owned(),
+    if !challenge.is_on {
+        return "not verified: its SYNs are not challenged at this moment".to_owned();
     }
+    let since = challenge.since.map_or_else(String::new, |since| {
+        format!(" since {}", phrase::moment(since, now))
+    });
+    let kept = if challenge.prefers_verified {
+        "; of the limits of the node a half is kept from it"
+    } else {
+        ""
+    };
+    format!("not verified: its SYNs are challenged{since}{kept}")
 }
 
 /// `not enforced: packets that come by eth0 pass, since 14:22:07: there is no such interface`

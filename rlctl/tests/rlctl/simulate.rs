@@ -139,6 +139,7 @@ fn json_has_the_same_figures_under_names_that_stay() {
         "sources": [source("198.51.100.1", 3), source("2001:db8::/64", 2)],
         "timeline": {"interval_seconds": 1.0, "intervals": [interval(0.0, 5, 1), interval(1.0, 4, 1)]},
         "attacks": null,
+        "challenged": null,
         "compare": {
             "file": "old.toml",
             "verdicts_old": [row("pass", "not-ip", 1), row("pass", "conforming", 6), row("drop", "limited", 4)],

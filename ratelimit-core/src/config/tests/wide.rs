@@ -200,6 +200,35 @@ limits = [{ packets = 9, per = "1s", algorithm = "sliding-log" }]
 }
 
 #[test]
+fn the_node_prefers_verified_sources_where_sources_can_be_verified() {
+    let preferring = "[node]\nlimits = [{ packets = 9, per = \"1s\" }]\nprefer = \"verified\"\n";
+    for when in ["always", "over 5 syn/s", "never"] {
+        let toml = format!("{MINIMAL}{preferring}[challenge.tcp]\nwhen = \"{when}\"\n");
+        assert!(load_text(&toml).node.prefers_verified);
+        let without = toml.replace("prefer = \"verified\"", "");
+        assert!(!load_text(&without).node.prefers_verified);
+    }
+    check_behind_minimal(
+        preferring,
+        r#"config.toml:10:10: `prefer` of [node] is "verified", and no source is ever verified
+10 | prefer = "verified"
+   |          ^^^^^^^^^^ write [challenge.tcp], and under it when = "always", or remove `prefer`"#,
+    );
+    check_behind_minimal(
+        "[node]\nlimits = [{ packets = 9, per = \"1s\" }]\nprefer = \"verfied\"\n",
+        r#"config.toml:10:10: unknown prefer `verfied`
+10 | prefer = "verfied"
+   |          ^^^^^^^^^ did you mean "verified"?"#,
+    );
+    check_behind_minimal(
+        "[node]\nlimits = [{ packets = 9, per = \"1s\" }]\nprefer = 1\n",
+        r#"config.toml:10:10: `prefer` is an integer, not a string
+10 | prefer = 1
+   |          ^ write prefer = "verified""#,
+    );
+}
+
+#[test]
 fn aggregate_and_node_are_set_once() {
     check_files(
         &[

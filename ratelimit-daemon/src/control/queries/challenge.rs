@@ -19,6 +19,7 @@ pub(in crate::control) fn challenge(state: &State) -> Option<ChallengeStatus> {
         answers: challenge.answers.get(),
         is_on,
         since,
+        prefers_verified: state.intent.config.node.prefers_verified,
     })
 }
 
@@ -33,6 +34,7 @@ pub(in crate::control) fn of_source(state: &State, source: IpAddr) -> Option<Sou
             .map(clock::to_wall),
         is_on,
         since,
+        prefers_verified: state.intent.config.node.prefers_verified,
     })
 }
 

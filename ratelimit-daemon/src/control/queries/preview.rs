@@ -6,7 +6,7 @@ use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant, Policy, Record,
     Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
-    challenge::ChallengeState,
+    challenge::{self, ChallengeState, Message},
     charge::{Refusal, Words},
     class::Property,
     decide,
@@ -82,6 +82,7 @@ pub(super) fn preview(
         way,
         asked,
         now,
+        leaves_reserve: Cell::new(false),
         refusal: Cell::new(None),
     };
     let verdict = decide(Cursor::new(&frame), now, &preview);
@@ -142,6 +143,7 @@ struct Preview<'a> {
     way: Way,
     asked: Asked,
     now: Instant,
+    leaves_reserve: Cell<bool>,
     refusal: Cell<Option<Refusal>>,
 }
 
@@ -154,11 +156,20 @@ impl Tables for Preview<'_> {
     fn settings(&self) -> Settings {
         // Where no destination is asked for, none is what limits are of.
         let settings = self.enforcer.held().settings.on(self.way.rule);
-        if self.way.to.is_none() {
+        let settings = if self.way.to.is_none() {
             settings.without_destinations()
         } else {
             settings
+        };
+        if self.leaves_reserve.get() {
+            settings.leaving_reserve()
+        } else {
+            settings
         }
+    }
+
+    fn leave_reserve(&self) {
+        self.leaves_reserve.set(true);
     }
 
     fn pass_all_until(&self) -> Instant {
@@ -260,8 +271,27 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     }
 }
 
-/// The answer tells beside the verdict whether the source is challenged.
-impl<A: IpAddress> ChallengeState<A> for Preview<'_> {}
+/// The answer tells beside the verdict whether the source is challenged: the budgets are spent here, so nobody is.
+impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
+    fn rules(&self) -> Option<&challenge::Rules> {
+        Some(&self.enforcer.held().challenge)
+    }
+
+    /// Not that of the packet, whose sequence number is 0: it proves nothing.
+    fn cookie(&self, _: &Message) -> u32 {
+        1
+    }
+
+    fn until(&self) -> Instant {
+        let taken = self.enforcer.datapath().challenge_taken();
+        Instant::from_nanos(taken.unwrap_or_default().until_ns)
+    }
+
+    fn verified_until(&self, source: &A) -> Option<Instant> {
+        let datapath = self.enforcer.datapath();
+        datapath.verified_until(source.to_std()).ok().flatten()
+    }
+}
 
 impl InPlace for Preview<'_> {}
 

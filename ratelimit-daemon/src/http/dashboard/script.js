@@ -93,10 +93,11 @@ const ATTACKS_MAX = 256;
 
 function onStats({ at: time, rows }) {
   const at = Date.parse(time);
-  const sums = { at, packets: {}, bytes: {}, reasons: {} };
+  const sums = { at, packets: {}, bytes: {}, reasons: {}, challenge: { challenged: 0, verified: 0 } };
   for (const row of rows ?? []) {
     sums.packets[row.action] = (sums.packets[row.action] ?? 0) + row.packets;
     sums.bytes[row.action] = (sums.bytes[row.action] ?? 0) + row.bytes;
+    if (row.reason in sums.challenge) sums.challenge[row.reason] += row.packets;
     if (row.action !== "pass") sums.reasons[row.reason] = (sums.reasons[row.reason] ?? 0) + row.packets;
   }
   // A stream begins with what the one before ended with.
@@ -111,6 +112,7 @@ function onStats({ at: time, rows }) {
     const reasons = rates("reasons");
     charts.reasons.add(at, Object.fromEntries(Object.entries(reasons).filter(([name, rate]) => rate > 0 || charts.reasons.series.has(name))));
     if (quotas) charts.quota.add(at, quotas);
+    for (const [name, rate] of Object.entries(rates("challenge"))) $(`now-${name}`).textContent = `${number(rate)}/s`;
     for (const action of ACTIONS) $(`now-${action}`).textContent = `${number(packets[action] ?? 0)}/s`;
   }
   before = sums;
@@ -120,6 +122,8 @@ function onStatus(status) {
   $("version").textContent = `${status.version}, since ${new Date(status.started).toLocaleString()}`;
   $("now-bans").textContent = number(status.bans);
   $("now-attacks").textContent = number(status.attacks.length);
+  for (const it of document.querySelectorAll(".challenge")) it.hidden = !status.challenge;
+  $("challenge").textContent = status.challenge?.is_on ? "on" : "off";
   const problems = [];
   if (status.pass_all) problems.push(`pass-all is on by ${status.pass_all.author}: nothing is dropped`);
   if (status.observe) problems.push("everything is a dry run: nothing is dropped");

@@ -70,6 +70,7 @@ impl SimulateJson<'_> {
             "sources": answer.sources,
             "timeline": answer.timeline,
             "attacks": answer.attacks,
+            "challenged": answer.challenged,
             "compare": compare,
         })
     }

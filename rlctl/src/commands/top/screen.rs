@@ -8,7 +8,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Row as Cells, Table, TableState},
 };
-use ratelimit_core::api::Status;
+use ratelimit_core::api::{ChallengeStatus, Status};
 
 use super::{
     keys::{Asked, Choice},
@@ -71,6 +71,7 @@ fn title(status: Option<&Status>, choice: &Choice, now: &Zoned) -> Line<'static>
         if status.observe {
             spans.push(Span::styled("  dry run", WARNING));
         }
+        spans.extend(status.challenge.as_ref().and_then(challenge));
         for attack in &status.attacks {
             let text = format!("  {} {}", attack.kind.label(), printable(&attack.subject));
             spans.push(Span::styled(text, BAD));
@@ -84,6 +85,11 @@ fn title(status: Option<&Status>, choice: &Choice, now: &Zoned) -> Line<'static>
         spans.push(Span::styled("  PAUSED", WARNING));
     }
     Line::from(spans)
+}
+
+fn challenge(challenge: &ChallengeStatus) -> Option<Span<'static>> {
+    let note = Span::styled("  challenge is on", WARNING);
+    challenge.is_on.then_some(note)
 }
 
 fn draw_verdicts(frame: &mut Frame<'_>, verdicts: &[VerdictRate], area: Rect) {
@@ -213,6 +219,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn it_is_told_while_sources_are_challenged() {
+        let status = |is_on| ChallengeStatus {
+            when: "always".to_owned(),
+            way: "rst".to_owned(),
+            lasts_seconds: 600.0,
+            answers: 7,
+            is_on,
+            since: None,
+            prefers_verified: false,
+        };
+        let told = challenge(&status(true)).unwrap();
+        assert_eq!(told.content, "  challenge is on");
+        assert_eq!(challenge(&status(false)), None);
+    }
+
+    #[test]
     fn the_screen_shows_what_comes_and_who_is_busy_and_banned() {
         let now: Zoned = "2026-03-02T14:50:00Z[UTC]".parse().unwrap();
         let row = |source: &str, ban| Row {
@@ -235,12 +257,18 @@ mod tests {
         };
         let picture = Picture {
             at: Timestamp::UNIX_EPOCH,
-            verdicts: vec![VerdictRate {
-                action: "drop".to_owned(),
-                reason: "limited".to_owned(),
+            verdicts: [
+                ("drop", "limited"),
+                ("drop", "challenged"),
+                ("pass", "verified"),
+            ]
+            .map(|(action, reason)| VerdictRate {
+                action: action.to_owned(),
+                reason: reason.to_owned(),
                 packets_per_second: 56_789.0,
                 bytes_per_second: 3_407_340.0,
-            }],
+            })
+            .into(),
             sources: vec![row("192.0.2.1", None), row("2001:db8::/64", Some(ban))],
         };
         let choice = Choice {
@@ -248,13 +276,15 @@ mod tests {
             paused: true,
             ..Choice::default()
         };
-        let mut terminal = Terminal::new(TestBackend::new(110, 12)).unwrap();
+        let mut terminal = Terminal::new(TestBackend::new(110, 14)).unwrap();
         let drawn = terminal.draw(|frame| draw(frame, &picture, None, &choice, &now));
         drawn.unwrap();
         let shown = terminal.backend().to_string();
         for text in [
             "rlctl top 14:50:00  by level  PAUSED",
             "drop     limited                     56.8k        3.4MB",
+            "drop     challenged                  56.8k        3.4MB",
+            "pass     verified                    56.8k        3.4MB",
             "192.0.2.1     default            1.2k  100%      56.8k          7",
             "2001:db8::/64 default            1.2k  100%      56.8k          7 10m",
             "10 packets per 1s",

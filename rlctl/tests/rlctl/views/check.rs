@@ -5,7 +5,8 @@ use std::time::Duration;
 use ratelimit_core::{
     api::{
         Allow, Check, ClassVerdict, Covering, Dropped, Entry, Event, LimitState, Origin,
-        PacketRequest, RefusedBy, RuntimeEntry, SeenDrops, ShareView, What, WiderLimits,
+        PacketRequest, RefusedBy, RuntimeEntry, SeenDrops, ShareView, SourceChallenge, What,
+        WiderLimits,
     },
     class::Match,
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -442,6 +443,44 @@ fn check_blocked(daemon: Daemon, stdout: &str) {
             code,
         },
     );
+}
+
+#[test]
+fn check_tells_who_is_verified_and_from_whom_a_part_of_the_limits_of_the_node_is_kept() {
+    let (past, reported) = moment(-1);
+    let told = |verified_until, is_on, prefers_verified, expected: &str| {
+        let answer = Check {
+            challenge: Some(SourceChallenge {
+                verified_until,
+                is_on,
+                since: is_on.then_some(past),
+                prefers_verified,
+            }),
+            limits: Vec::new(),
+            ..passing("203.0.113.7")
+        };
+        let stdout = format!(
+            "packets from 203.0.113.7 pass at this moment (conforming)
+rule: the policy `default`, as for every source without one of its own
+{expected}
+refused: no refusal by its own limits on record"
+        );
+        let arguments = ["check", "203.0.113.7"];
+        check_view(
+            &arguments,
+            answers(&answer),
+            "GET /v1/check/203.0.113.7",
+            &stdout,
+        );
+    };
+    let challenged = format!("not verified: its SYNs are challenged since {reported}");
+    told(None, true, false, &challenged);
+    let kept = format!("{challenged}; of the limits of the node a half is kept from it");
+    told(None, true, true, &kept);
+    let off = "not verified: its SYNs are not challenged at this moment";
+    told(None, false, true, off);
+    let until = format!("verified: its SYNs are not challenged until {reported}");
+    told(Some(past), true, true, &until);
 }
 
 fn passing(address: &str) -> Check {

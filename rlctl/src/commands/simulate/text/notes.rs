@@ -14,6 +14,13 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     if answer.observe {
         notes.push("the configuration is a dry run: what is observed would pass".to_owned());
     }
+    if let Some(challenged) = answer.challenged.filter(|it| it.sources > 0) {
+        notes.push(format!(
+            "{} challenged; of these {} something later in the capture, and would have been verified",
+            phrase::count(challenged.sources, "source is", "sources are"),
+            phrase::count(challenged.verified, "acknowledges", "acknowledge")
+        ));
+    }
     if answer.would_be_banned > 0 {
         let sources = phrase::count(answer.would_be_banned, "source", "sources");
         notes.push(format!(

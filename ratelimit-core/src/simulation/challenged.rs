@@ -1,0 +1,38 @@
+//! Which sources are challenged, and which of them would have answered.
+//!
+//! A capture has no answer to what was never sent. A source that acknowledges something after it was challenged has received what a server
+//! sent to it meanwhile. So it would have received the challenge too, and is verified from then on.
+
+use std::{collections::HashSet, net::IpAddr};
+
+use ratelimit_common::{DropReason, Instant, Verdict};
+
+use super::{answer::Challenged as Answer, origin::Origin};
+use crate::memory_tables::MemoryTables;
+
+/// The sources that were challenged.
+#[derive(Debug, Default)]
+pub struct Challenged {
+    silent: HashSet<IpAddr>,
+    verified: HashSet<IpAddr>,
+}
+
+impl Challenged {
+    /// Takes what became of a packet.
+    pub fn take(&mut self, verdict: Verdict, origin: &Origin, now: Instant, tables: &MemoryTables) {
+        if verdict == Verdict::Drop(DropReason::Challenged) {
+            self.silent.insert(origin.source);
+        } else if origin.acknowledges && self.silent.remove(&origin.source) {
+            self.verified.insert(origin.source);
+            tables.verify(origin.source, now);
+        }
+    }
+
+    /// How many there are.
+    pub fn answer(&self) -> Answer {
+        Answer {
+            sources: self.silent.union(&self.verified).count(),
+            verified: self.verified.len(),
+        }
+    }
+}
