@@ -1,5 +1,7 @@
 //! The simulator, over many seeds.
 
+use std::thread;
+
 #[path = "../simulator/mod.rs"]
 mod simulator;
 
@@ -7,13 +9,26 @@ use simulator::{Tally, run, run_moving};
 
 #[test]
 fn ten_thousand_seeds_keep_every_invariant() {
-    let mut all = Tally::default();
-    for seed in 0..10_000 {
-        match run(seed) {
-            Ok(tally) => all.add(tally),
-            Err(violation) => panic!("{violation}"),
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let seeds_from = |first: usize| {
+        let mut all = Tally::default();
+        for seed in (first as u64..10_000).step_by(threads) {
+            match run(seed) {
+                Ok(tally) => all.add(tally),
+                Err(violation) => panic!("{violation}"),
+            }
         }
-    }
+        all
+    };
+    let mut all = Tally::default();
+    thread::scope(|scope| {
+        let parts: Vec<_> = (0..threads)
+            .map(|first| scope.spawn(move || seeds_from(first)))
+            .collect();
+        for part in parts {
+            all.add(part.join().expect("the seeds keep every invariant"));
+        }
+    });
     println!("{all:?}");
     assert!(
         all.taken > 0 && all.replayed > 0 && all.refused > 0 && all.above > 0,

@@ -9,6 +9,7 @@ pub mod headers;
 pub mod ipv4;
 pub mod ipv6;
 mod link_layer;
+pub mod numbers;
 pub mod transport;
 
 pub use connection::{Connection, Wanted};

@@ -18,6 +18,7 @@ mod detection;
 mod document;
 mod error;
 mod file;
+mod group;
 mod history;
 mod interface;
 mod limit;

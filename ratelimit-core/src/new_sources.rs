@@ -4,16 +4,7 @@ use std::{fmt, num::NonZeroU32, time::Duration};
 
 use ratelimit_common::{new_sources::Budget, settings::OverBudget};
 
-use crate::{
-    config::{Source, StateStore},
-    quantity,
-};
-
-/// The part of the capacity that may get state in a second where nothing else is configured.
-const DEFAULT_PART: u32 = 16;
-
-/// The least budget that is one by default. A smaller table is filled anew in a second.
-const DEFAULT_MIN: u32 = 1024;
+use crate::quantity;
 
 /// How many sources may get state, and what becomes of the packets of others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,22 +25,6 @@ pub const OVER_BUDGET: [(&str, OverBudget); 3] = [
 ];
 
 impl NewSources {
-    /// The budget where the configuration names none. `lru` takes a sixteenth of its capacity a second, and lets packets over budget pass:
-    /// so a flood of forged sources costs few insertions, and leaves sources that keep sending their state. `compact` forgets nothing that
-    /// is used, and has none.
-    #[must_use]
-    pub fn of_store(source: &Source) -> Option<Self> {
-        let count = (source.capacity / DEFAULT_PART).max(DEFAULT_MIN);
-        match source.store {
-            StateStore::Lru => Some(Self {
-                count: NonZeroU32::new(count)?,
-                per: Duration::from_secs(1),
-                over_budget: OverBudget::Pass,
-            }),
-            StateStore::Compact => None,
-        }
-    }
-
     /// The budget as the datapath reads it, of which `cpus` CPUs draw shares.
     ///
     /// # Panics

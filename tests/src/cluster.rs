@@ -18,14 +18,12 @@ use anyhow::{Context, Result, ensure};
 use ratelimit_core::api::{ClusterStatus, NodeState, NodeView, Status};
 
 use crate::{
-    Lab,
+    Lab, PATIENCE,
     lab::{Receiver, Sender},
     redis::Redis,
     service::Service,
 };
 
-/// How long nodes may take to find each other: the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// A load is sent in so many parts of a second.
 const SLICES: u32 = 200;
 /// How often a thread looks whether it is to stop.

@@ -10,10 +10,8 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{debian, service::Service};
+use crate::{PATIENCE, debian, service::Service};
 
-/// How long the API may take to answer: the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// Where it listens.
 pub const URL: &str = "http://127.0.0.1:8080";
 /// The key of the bouncer under test.

@@ -4,11 +4,9 @@ use std::{
     io::{self, Read, Write},
     os::unix::net::UnixStream,
     path::Path,
-    time::Duration,
 };
 
-/// A machine may be slow. A daemon that says nothing for so long says nothing at all.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::PATIENCE;
 
 /// Sends a request with `body` over `socket`, and answers head and body of what comes back.
 ///

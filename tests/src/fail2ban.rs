@@ -13,12 +13,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    debian,
+    PATIENCE, debian,
     service::{Service, binary},
 };
 
-/// How long the server may take to answer, or to end: the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
 /// What operators install.
 const ACTION: &str = include_str!("../../contrib/fail2ban/ratelimit.conf");
 /// `TIME fail from ADDRESS`

@@ -4,6 +4,8 @@
 //! cannot run: see [`skip`].
 #![expect(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 
+use std::time::Duration;
+
 pub mod attached;
 pub mod cluster;
 pub mod cpu;
@@ -35,3 +37,6 @@ pub use lab::Lab;
 pub use packet::Frame;
 pub use program::Program;
 pub use scene::Scene;
+
+/// How long a test waits for what has to come before it fails: the machine may be busy.
+pub const PATIENCE: Duration = Duration::from_mins(2);

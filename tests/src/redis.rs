@@ -12,10 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::{debian, lab::Namespace};
-
-/// How long the server may take to answer: the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::{PATIENCE, debian, lab::Namespace};
 
 /// A server that is killed when this is dropped.
 pub struct Redis {

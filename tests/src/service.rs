@@ -16,10 +16,10 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use crate::lab::{INTERFACE, Lab};
-
-/// How long a daemon may take to answer, or to end: the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{
+    PATIENCE,
+    lab::{INTERFACE, Lab},
+};
 
 /// A daemon with paths of its own, on the near end of a lab.
 pub struct Service {

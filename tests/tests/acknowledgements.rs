@@ -11,9 +11,10 @@ use ratelimit_core::{
     api::{AttackView, Status},
     detection::Kind,
 };
-use ratelimit_tests::{Frame, Lab, lab::Sender, packet::ACK, require_root, service::Service};
+use ratelimit_tests::{
+    Frame, Lab, PATIENCE, lab::Sender, packet::ACK, require_root, service::Service,
+};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const PORT: u16 = 8080;
 const CLIENTS: usize = 10;
 /// More than what makes a flood, in a second, if it were of no connection.

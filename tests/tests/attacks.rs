@@ -15,7 +15,7 @@ use ratelimit_core::{
     detection::Kind,
 };
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     attached::Attached,
     lab::Sender,
     packet::{ACK, SYN},
@@ -24,7 +24,6 @@ use ratelimit_tests::{
     skip,
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const SYN_FLOOD: &str = "pkt.TCP.synflood.spoofed.pcap";
 
 #[test]

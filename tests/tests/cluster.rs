@@ -10,14 +10,13 @@ use ratelimit_core::{
     origin::Origin,
 };
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     lab::{Receiver, Sender},
     redis::Redis,
     require_package, require_root,
     service::Service,
 };
 
-const PATIENCE: Duration = Duration::from_mins(1);
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const ONE: &str = "203.0.113.9";
 const OTHER: &str = "203.0.113.10";

@@ -8,7 +8,7 @@ use std::{
 
 use ratelimit_core::api::{Check, ShareView};
 use ratelimit_tests::{
-    Frame,
+    Frame, PATIENCE,
     cluster::{
         Node, Rates, admitted_for, admitted_in, set_load, started, under_load, wait_for_all,
     },
@@ -22,7 +22,6 @@ const LIMIT: f64 = 1_000.0;
 const SETTLED: Duration = Duration::from_secs(2);
 /// How long packets are counted: whole windows.
 const COUNTED: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(30);
 const SOURCE: &str = "203.0.113.9";
 
 /// Within 5 % of a limit. A busy machine has reports come late, and each costs a part of the limit for a period.

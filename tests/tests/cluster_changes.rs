@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_core::api::{Allow, PolicyView};
 use ratelimit_tests::{
-    Frame,
+    Frame, PATIENCE,
     cluster::{Node, configuration, started, wait_for_all},
     lab::{Receiver, Sender},
     redis::Redis,
@@ -17,7 +17,6 @@ use ratelimit_tests::{
 const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
 const NO_LIMITS: &str = "[policy.default]\nlimits = []\n";
 const ONE: &str = "203.0.113.9";
-const PATIENCE: Duration = Duration::from_secs(30);
 /// A node that started has read in this time what it stated itself, as the store has it.
 const READ: Duration = Duration::from_secs(4);
 /// How long a frame that has passed takes at most.

@@ -20,6 +20,7 @@ use std::{
 };
 
 use ratelimit_tests::{
+    PATIENCE,
     cluster::{Node, started},
     redis::Redis,
     require_command, require_package, require_root,
@@ -29,7 +30,6 @@ use tempfile::TempDir;
 const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
 const NO_LIMITS: &str = "[policy.default]\nlimits = []\n";
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[track_caller]
 fn wait_for(what: &str, node: &Node, mut is_so: impl FnMut() -> bool) -> Duration {

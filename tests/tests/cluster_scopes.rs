@@ -8,7 +8,7 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame,
+    Frame, PATIENCE,
     cluster::{Node, Rates, admitted_for, set_load, started, under_load, wait_for_all},
     redis::Redis,
     require_package, require_root,
@@ -18,7 +18,6 @@ const NAMES: [&str; 2] = ["edge-1", "edge-2"];
 /// Shares have followed a load after this time.
 const SETTLED: Duration = Duration::from_secs(2);
 const COUNTED: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a source sends: its last two bytes, its class, and how many of the frames are such ones.
 #[derive(Clone, Copy)]

@@ -11,11 +11,11 @@ use std::{
 
 use ratelimit_core::api::{ClusterStatus, Status};
 use ratelimit_tests::{
-    Lab, debian, redis::Redis, require_command, require_package, require_root, service::Service,
+    Lab, PATIENCE, debian, redis::Redis, require_command, require_package, require_root,
+    service::Service,
 };
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// A daemon that does not run yet, and servers in its namespace.

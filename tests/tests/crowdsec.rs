@@ -14,14 +14,13 @@ use std::{
 
 use ratelimit_core::api::{Ban, CrowdsecStatus, Origin, Status};
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     crowdsec::{Crowdsec, KEY, URL},
     lab::{Receiver, Sender},
     require_package, require_root,
     service::Service,
 };
 
-const PATIENCE: Duration = Duration::from_mins(1);
 const V4: &str = "203.0.113.9";
 const V6: &str = "2001:db8::9";
 /// How long a frame that has passed takes at most.

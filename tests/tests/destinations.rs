@@ -11,7 +11,7 @@ use ratelimit_common::{
     layout::NODE_POLICIES, node,
 };
 use ratelimit_tests::{
-    Frame, Lab, Program, Scene, cpu,
+    Frame, Lab, PATIENCE, Program, Scene, cpu,
     lab::Sender,
     program::{Action, CONFORMING, Constants, LIMITED},
     require_cpus, require_root,
@@ -27,9 +27,6 @@ const NODE_LIMITED: Verdict = Verdict::Drop(DropReason::NodeLimited);
 const VICTIM: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 /// Has none.
 const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
-
-/// How long packets that were sent may take to be counted: the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn an_address_receives_its_limit_of_all_sources_together() {

@@ -11,7 +11,7 @@ use ratelimit_core::{
     origin::Origin,
 };
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     attached::Attached,
     lab::{Receiver, Sender},
     require_root,
@@ -30,7 +30,6 @@ ban = { after = 5, within = \"1m\", for = \"1h\", unverified = \"ban\" }
 bans_per_minute = 100_000
 unverified_per_minute = 100_000
 ";
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_ban_by_a_policy_is_listed_and_ended_by_hand() {

@@ -11,14 +11,12 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     lab::{Receiver, Sender},
     require_command, require_root,
     service::Service,
 };
 use serde_json::Value;
-
-const PATIENCE: Duration = Duration::from_mins(1);
 
 const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
 const WARNING: &str =

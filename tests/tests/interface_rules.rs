@@ -9,7 +9,7 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     lab::{INTERFACE, Sender},
     require_root,
     service::Service,
@@ -20,8 +20,6 @@ const OTHER: &str = "rl1";
 const ANYBODY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 /// Of [`NAMED`].
 const KNOWN: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
-/// How long packets that were sent may take to be counted: the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 const DEFAULT: &str =
     "[policy.default]\nlimits = [{ packets = 5, per = \"1h\", algorithm = \"token-bucket\" }]\n";

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     lab::{INTERFACE, Receiver, Sender},
     require_command, require_root,
     service::Service,
@@ -18,7 +18,6 @@ use ratelimit_tests::{
 
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-const PATIENCE: Duration = Duration::from_mins(1);
 /// How long an interface that is back may be without the program. A second is promised of a release build on a machine of its own.
 const PROMISED: Duration = if cfg!(debug_assertions) {
     PATIENCE

@@ -21,7 +21,7 @@ use ratelimit_daemon::{
     protected::{Protected, Why},
 };
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     lab::{INTERFACE, Receiver, Sender},
     require_command, require_root,
     service::Service,
@@ -331,8 +331,6 @@ const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 254);
 /// How long a frame that has passed takes at most.
 const LATE: Duration = Duration::from_millis(500);
-/// How long something may take that follows from something else.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 fn limit(service: &Service) -> String {
     service.rlctl_ok(&["check", "8.8.8.8"]).unwrap()

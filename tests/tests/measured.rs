@@ -7,9 +7,8 @@ use std::{
 };
 
 use ratelimit_core::api::{Suggested, SuggestedLimit};
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Frame, Lab, PATIENCE, lab::Sender, require_root, service::Service};
 
-const PATIENCE: Duration = Duration::from_mins(2);
 const SOURCES: u32 = 20;
 const PACKETS: u64 = 210;
 /// So many walks that those weigh little which came while packets did.

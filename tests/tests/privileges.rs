@@ -11,7 +11,7 @@ use std::{
 
 use ratelimit_daemon::{privileges, user::User};
 use ratelimit_tests::{
-    Lab,
+    Lab, PATIENCE,
     lab::INTERFACE,
     require_command, require_root,
     service::{Service, binary},
@@ -22,7 +22,6 @@ const NONE: &str = "0000000000000000";
 /// `CAP_NET_ADMIN`, `CAP_PERFMON` and `CAP_BPF`.
 const OF_LOADING: &str = "000000c000001000";
 const NOBODY: u32 = 65_534;
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]
 fn the_daemon_has_nothing_and_the_loader_what_loading_takes() {

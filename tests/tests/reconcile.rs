@@ -8,13 +8,11 @@ use std::{
 
 use aya::maps::{HashMap, Map, MapData};
 use ratelimit_common::{Ipv4, ListEntry, generation::ByGeneration, list::PrefixKey};
-use ratelimit_tests::{Lab, attached, require_root, service::Service};
+use ratelimit_tests::{Lab, PATIENCE, attached, require_root, service::Service};
 
 const CONFIG: &str = "[policy.default]\nlimits = []\n";
 /// More entries than are read each second.
 const ENTRIES: u32 = 20_000;
-/// The machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {

@@ -10,11 +10,10 @@ use std::{
 
 use ratelimit_core::api::Status;
 use ratelimit_tests::{
-    Lab, require_root,
+    Lab, PATIENCE, require_root,
     service::{Service, binary},
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The pages before the data of a ring: what was read, and what was written.
 const PAGES_OF_A_RING: u64 = 2;
 /// The rings that a daemon at rest reads; the second only where the program logs.

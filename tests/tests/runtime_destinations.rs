@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, PATIENCE,
     lab::Sender,
     require_root,
     service::{Said, Service},
@@ -15,8 +15,6 @@ use ratelimit_tests::{
 
 const VICTIM: &str = "198.51.100.7";
 const CONFIGURED: &str = "[destination.\"198.51.100.7/32\"]\nlimits = [{ packets = 5, per = \"1h\" }]\nsource_limits = [{ packets = 4, per = \"1h\" }]\n";
-/// How long packets that were sent may take to be counted: the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
 fn a_destination_has_limits_at_run_time_which_outlive_a_kill_and_end() {

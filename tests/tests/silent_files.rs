@@ -10,12 +10,11 @@ use std::{
 
 use ratelimit_core::api::ListView;
 use ratelimit_tests::{
-    Lab, require_file, require_root,
+    Lab, PATIENCE, require_file, require_root,
     service::{Service, binary},
     silent::Silent,
 };
 
-const PATIENCE: Duration = Duration::from_mins(2);
 const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
 const SILENCE: &str = "its file system does not answer";
 

@@ -11,11 +11,10 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Lab, require_command, require_root,
+    Lab, PATIENCE, require_command, require_root,
     service::{Service, binary},
 };
 
-const PATIENCE: Duration = Duration::from_mins(2);
 /// As long as several times that the watchdog is fed in.
 const SILENCE: Duration = Duration::from_secs(4);
 const TRIES: usize = 20;

@@ -8,9 +8,8 @@ use std::{
 };
 
 use ratelimit_core::api::Suggested;
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Frame, Lab, PATIENCE, lab::Sender, require_root, service::Service};
 
-const PATIENCE: Duration = Duration::from_mins(2);
 const SOURCES: u32 = 100;
 
 /// Of a sliding window, each look counts what is in it.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab, cpu,
+    Frame, Lab, PATIENCE, cpu,
     lab::Sender,
     require_root,
     service::{Service, binary},
@@ -21,8 +21,6 @@ use serde_json::Value;
 
 const LIMITED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 const BANNED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-/// How long a process may take to say or do something: the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 const TOML: &str = r#"
 [policy.default]

@@ -7,13 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Frame, Lab, PATIENCE, lab::Sender, require_root, service::Service};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-
-/// How long packets that were sent may take to be counted: the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_limit_of_a_class_counts_its_packets_and_no_others() {

@@ -1,6 +1,6 @@
 //! What only classes ask for of the headers below the transport header. It is read again for them.
 
-use super::{LinkLayer, Payload, ethernet, ipv4, ipv6, payload};
+use super::{LinkLayer, Payload, ethernet, ipv4, ipv6, numbers::Numbers, payload};
 use crate::{Cursor, class::NO_VLAN};
 
 /// What the headers of link and network say.
@@ -10,34 +10,6 @@ pub struct Headers {
     pub vlan: u32,
     /// What the network header says.
     pub numbers: Numbers,
-}
-
-/// Numbers of a network header, in one word: in several, LLVM keeps one of them where a pointer was, which the verifier does not
-/// follow.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Numbers(u32);
-
-impl Numbers {
-    /// Bytes of the IP packet, time to live or hop limit, type of service or traffic class.
-    #[must_use]
-    #[inline(always)]
-    pub const fn new(length: u16, hops: u8, service: u8) -> Self {
-        Self((length as u32) << 16 | (hops as u32) << 8 | service as u32)
-    }
-
-    /// Bytes of the IP packet, as its header says.
-    #[must_use]
-    #[inline(always)]
-    pub const fn length(self) -> u32 {
-        self.0 >> 16
-    }
-
-    /// The time to live or hop limit in the upper byte, the type of service or traffic class in the lower one.
-    #[must_use]
-    #[inline(always)]
-    pub const fn hops_and_service(self) -> u32 {
-        self.0 & 0xffff
-    }
 }
 
 /// Reads the headers of the IP packet in `frame`, a cursor at its front. What is cut off counts as 0.

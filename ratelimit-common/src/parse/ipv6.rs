@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
-use super::headers::Numbers;
+use super::numbers::Numbers;
 use super::transport::{Fragment, UpperLayer};
 use crate::{Cursor, Flow, Ipv6, flow::Content};
 

@@ -6,14 +6,13 @@ use super::{
     AggregateConfig, ClockWish, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths,
     PolicyConfig, Source, default_metrics,
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
-    history, interface, limit,
+    history, interface, limit, new_sources,
 };
 use crate::{
     class::Catalogue,
     detection::Rules,
     diagnostic::{Diagnostic, Problem},
     limit::{Algorithm, LimitSpec, LimitUnit},
-    new_sources::NewSources,
     quantity,
 };
 
@@ -52,7 +51,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
     Ok(Config {
         files: vec![],
         interfaces,
-        new_sources: NewSources::of_store(&Source::default()),
+        new_sources: new_sources::of_store(&Source::default()),
         challenge: None,
         source: Source::default(),
         classes: Catalogue::default(),

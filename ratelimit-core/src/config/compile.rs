@@ -12,11 +12,12 @@ use super::{
     file::File,
     history, interface,
     list::NamedList,
+    new_sources,
     policy::{self, Policy},
     prefixes::{self, Places},
     report::{At, Report, Spot},
 };
-use crate::{detection::Rules, diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
+use crate::{detection::Rules, diagnostic::Problem, prefix::Prefix};
 
 /// The configuration that `document` is. It counts only when nothing was reported.
 pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Config {
@@ -64,7 +65,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         }),
         new_sources: match &document.new_sources {
             Some(at) => at.value,
-            None => NewSources::of_store(&source),
+            None => new_sources::of_store(&source),
         },
         source,
         challenge: document.challenge.as_ref().and_then(|at| at.value),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     DestinationConfig,
-    document::Group,
+    group::Group,
     limit,
     policy::check_count,
     report::{At, Report},

@@ -14,6 +14,7 @@ use super::{
     crowdsec, default_metrics,
     destination::{self, Destination},
     detection::{self, Detection},
+    group::Group,
     history, interface,
     list::{self, NamedList},
     new_sources,
@@ -24,8 +25,7 @@ use super::{
     wide::{self, Aggregate, Node},
 };
 use crate::{
-    challenge::TcpChallenge, diagnostic::Problem, limit::LimitSpec, new_sources::NewSources,
-    prefix::Prefix,
+    challenge::TcpChallenge, diagnostic::Problem, new_sources::NewSources, prefix::Prefix,
 };
 
 /// The most sources of a family that can be remembered.
@@ -206,13 +206,6 @@ impl Default for Metrics {
             dashboard: false,
         }
     }
-}
-
-/// Limits that a packet is charged to together: of a policy, of a prefix around its source, of its destination, or of the node.
-pub struct Group<'d> {
-    /// As a message names it: `[policy.default]`.
-    pub title: String,
-    pub limits: Vec<&'d At<LimitSpec>>,
 }
 
 fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, report: &mut Report) {

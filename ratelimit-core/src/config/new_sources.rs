@@ -8,7 +8,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    Source,
+    Source, StateStore,
     report::{At, Report},
     table::{Section, Value},
 };
@@ -30,6 +30,28 @@ const PER_MAX: Duration = Duration::from_hours(1);
 
 /// The prefixes that are charged as one where the budget is spent, of IPv4 and of IPv6.
 const OVERFLOW_BUCKETS: [(&str, u8); 2] = [("ipv4_prefix", 24), ("ipv6_prefix", 48)];
+
+/// The part of the capacity that may get state in a second where nothing else is configured.
+const DEFAULT_PART: u32 = 16;
+
+/// The least budget that is one by default. A smaller table is filled anew in a second.
+const DEFAULT_MIN: u32 = 1024;
+
+/// The budget where the configuration names none. `lru` takes a sixteenth of its capacity a second, and lets packets over budget pass:
+/// so a flood of forged sources costs few insertions, and leaves sources that keep sending their state. `compact` forgets nothing that
+/// is used, and has none.
+#[must_use]
+pub fn of_store(source: &Source) -> Option<NewSources> {
+    let count = (source.capacity / DEFAULT_PART).max(DEFAULT_MIN);
+    match source.store {
+        StateStore::Lru => Some(NewSources {
+            count: NonZeroU32::new(count)?,
+            per: Duration::from_secs(1),
+            over_budget: OverBudget::Pass,
+        }),
+        StateStore::Compact => None,
+    }
+}
 
 /// Reads the budget, or that there is none.
 pub fn read(

@@ -7,7 +7,8 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     destination, detection,
-    document::{Document, Group},
+    document::Document,
+    group::Group,
     policy,
     report::{At, Report, Spot},
 };

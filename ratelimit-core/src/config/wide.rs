@@ -6,7 +6,7 @@ use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 
 use super::{
     AggregateConfig, LevelConfig, NodeConfig, Source,
-    document::Group,
+    group::Group,
     limit,
     policy::check_count,
     report::{At, Report},

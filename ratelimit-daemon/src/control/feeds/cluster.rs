@@ -9,6 +9,7 @@ mod changes;
 mod counted;
 mod memory;
 mod recent;
+mod shared_limit;
 mod status;
 mod used;
 
@@ -36,7 +37,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use self::{budgets::Budgets, memory::Remembered};
-pub use self::{budgets::log_key, changes::is_of_cluster, status::no_cluster};
+pub use self::{changes::is_of_cluster, shared_limit::log_key, status::no_cluster};
 use super::Feed;
 use crate::{
     clock,

@@ -4,7 +4,6 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, HashMap},
     iter,
-    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -14,7 +13,7 @@ use ratelimit_cluster::{
     Millis,
     budget::{AMOUNT_MAX, Count, Division, Fallback, Held, Limit, Share},
 };
-use ratelimit_common::{Instant, Ipv4, Ipv6, Limit as Limited, Policy, SourceKey, source::LogKey};
+use ratelimit_common::{Instant, Limit as Limited, Policy, source::LogKey};
 use ratelimit_core::{
     api::SharingStatus,
     compile,
@@ -24,7 +23,12 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use super::{Membership, Node, counted::Counted, used::used};
+use super::{
+    Membership, Node,
+    counted::Counted,
+    shared_limit::{Shared, budget, log_key},
+    used::used,
+};
 use crate::{
     clock,
     cluster::ClusterKey,
@@ -33,7 +37,6 @@ use crate::{
         state::State,
         troubles::{Loudness, Troubles},
     },
-    datapath::address_of,
 };
 
 /// What does not work where more nodes are here than the configuration says.
@@ -41,20 +44,7 @@ const TOO_MANY: &str = "cluster nodes";
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
 
-/// A limit that nodes share.
-#[derive(Clone, Debug)]
-pub(super) struct Shared {
-    scope: u32,
-    /// Its index in the policy.
-    index: usize,
-    limit: Limit,
-    /// How long a window is.
-    pub window: Duration,
-    /// What a packet may count.
-    pub quantum: u64,
-}
-
-/// A policy that has some.
+/// A policy that has limits which nodes share.
 #[derive(Clone, Debug)]
 struct Of {
     policy: Policy,
@@ -463,34 +453,6 @@ fn why(fallback: &Fallback, lost: Option<&str>) -> String {
             let never = (*more > 0).then(|| format!("nodes that were never heard: {more}"));
             let reasons: Vec<String> = unheard.into_iter().chain(never).collect();
             reasons.join("; ")
-        }
-    }
-}
-
-/// The key of the cluster for a limit of a key of the kernel's tables.
-pub(super) fn budget(key: &LogKey, limit: u64) -> ClusterKey {
-    let address = address_of(key);
-    ClusterKey::Budget { address, limit }
-}
-
-/// The key of the kernel's tables for an address under a scope.
-pub fn log_key(address: IpAddr, scope: u32) -> LogKey {
-    match address {
-        IpAddr::V4(address) => LogKey::new(&SourceKey::new(Ipv4::from(address), scope)),
-        IpAddr::V6(address) => LogKey::new(&SourceKey::new(Ipv6::from(address), scope)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_of_the_kernel_is_that_of_the_cluster_and_back() {
-        for text in ["192.0.2.1", "2001:db8::", "::", "::ffff:0:0"] {
-            let address: IpAddr = text.parse().unwrap();
-            let key = log_key(address, 7);
-            assert_eq!(budget(&key, 9), ClusterKey::Budget { address, limit: 9 });
         }
     }
 }

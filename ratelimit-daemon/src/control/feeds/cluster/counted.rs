@@ -9,8 +9,8 @@ use ratelimit_cluster::budget::{AMOUNT_MAX, Count};
 use ratelimit_common::{lease::Demand, source::LogKey};
 
 use super::{
-    budgets::{Shared, budget},
     recent::{PARTS, Recent, estimate},
+    shared_limit::{Shared, budget},
 };
 use crate::cluster::ClusterKey;
 
