@@ -1,6 +1,5 @@
 //! The database in a directory of its own.
 
-mod damage;
 mod history;
 mod migration;
 mod rescue;

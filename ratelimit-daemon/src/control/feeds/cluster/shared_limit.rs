@@ -1,9 +1,6 @@
 //! A limit that nodes share, and its keys: those of the kernel's tables, and those of the cluster.
 
-use std::{
-    net::IpAddr,
-    time::Duration,
-};
+use std::{net::IpAddr, time::Duration};
 
 use ratelimit_cluster::budget::Limit;
 use ratelimit_common::{Ipv4, Ipv6, SourceKey, source::LogKey};

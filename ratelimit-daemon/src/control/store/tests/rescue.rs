@@ -2,7 +2,15 @@
 
 use std::fs;
 
-use super::{damage::edits, *};
+use ratelimit_core::{
+    intent::{
+        Offence, Target,
+        list::{List, ListEntry},
+    },
+    lists::{Action, ReasonId, Reasons},
+};
+
+use super::*;
 
 #[test]
 fn wherever_a_daemon_ends_the_next_one_takes_the_sound_rows_over() {
@@ -92,5 +100,54 @@ fn rows(store: &Store) -> [usize; 4] {
         store.allows().unwrap().len(),
         store.limits().unwrap().len(),
         store.lists().unwrap().len(),
+    ]
+}
+
+/// A row or two in each table.
+fn edits() -> Vec<Edit> {
+    let ban = BanRow {
+        until: FOREVER,
+        since: now(),
+        reason: Some("flood".into()),
+        author: "root".into(),
+    };
+    let allow = AllowRow {
+        until: clock::after(Duration::from_hours(1)),
+        since: now(),
+        reason: Some("migration".into()),
+        author: "root".into(),
+    };
+    let limit = LimitSpec::new(
+        5,
+        LimitUnit::Bytes,
+        Duration::from_secs(1),
+        Algorithm::FixedWindow,
+    );
+    let limits = LimitRow {
+        until: clock::after(Duration::from_hours(1)),
+        reason: Some("crawler".into()),
+        limits: vec![limit.unwrap()],
+        observe: true,
+        since: now(),
+        author: "root".into(),
+    };
+    let entry = ListEntry {
+        prefix: prefix("192.0.2.7"),
+        until: FOREVER,
+        reason: ReasonId::NONE,
+    };
+    let list = List::new(Action::Ban, None, now(), "root".into());
+    let list = list.with_entries(vec![entry], Reasons::default());
+    let offence = Offence {
+        bans: 3,
+        forget: clock::after(Duration::from_hours(1)),
+    };
+    vec![
+        Edit::Ban(prefix("192.0.2.0/24"), Origin::Manual, Some(ban.clone())),
+        Edit::Ban(prefix("10.1.2.3"), Origin::Manual, Some(ban)),
+        Edit::Allow(prefix("192.0.2.1"), Some(allow)),
+        Edit::Limits(Target::Sources(prefix("2001:db8::1")), Some(limits)),
+        Edit::List("bad".into(), Some(list.into()), [].into()),
+        Edit::Offence(prefix("192.0.2.9"), Some(offence)),
     ]
 }
