@@ -24,9 +24,9 @@ use crate::{
     family::FamilyCode,
     frame, interface, interruption,
     maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_SHARES, CHALLENGE_TAKEN},
+    settings::settings,
     state::MapWord,
     subprograms,
-    tables::settings,
 };
 
 /// The challenge by the rules of a generation, for the packet of a context.

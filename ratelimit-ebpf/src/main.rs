@@ -31,6 +31,7 @@ mod next;
 mod records;
 mod refused;
 mod samples;
+mod settings;
 mod state;
 mod steps;
 mod strikes;
@@ -44,7 +45,8 @@ use aya_ebpf::{
 };
 use maps::{NEXT, NEXT_FRAGS, Next};
 use ratelimit_common::{Cursor, DropReason, Verdict, decide};
-use tables::{KernelTables, settings};
+use settings::settings;
+use tables::KernelTables;
 
 /// Judges one packet, all of which is readable.
 #[xdp]

@@ -6,6 +6,7 @@
 
 mod bans;
 mod challenge;
+mod classes;
 mod destinations;
 mod entry_counters;
 mod events;
@@ -28,7 +29,7 @@ use ratelimit_common::{
 };
 
 pub use self::{
-    bans::*, challenge::*, destinations::*, entry_counters::*, events::*, family::*, headers::*,
+    bans::*, challenge::*, classes::*, destinations::*, entry_counters::*, events::*, family::*, headers::*,
     layers::*, leases::*, limits::*, logs::*, neighbours::*, newcomers::*, node::*, strikes::*,
     words::*,
 };

@@ -29,18 +29,12 @@ use crate::{
     detected, events,
     family::FamilyCode,
     interface, interruption, leases, lists,
-    maps::{AGGREGATES, EXCLUDED_CLASSES, PASS_ALL_UNTIL, POLICIES, SETTINGS, VERDICTS},
+    maps::{AGGREGATES, EXCLUDED_CLASSES, PASS_ALL_UNTIL, POLICIES, VERDICTS},
     records::Records,
     refused,
     state::MapNode,
     subprograms,
 };
-
-/// What holds for all packets.
-#[inline(always)]
-pub fn settings() -> Settings {
-    SETTINGS.get(0).copied().unwrap_or_default()
-}
 
 /// The maps, as they are for one packet.
 pub struct KernelTables {

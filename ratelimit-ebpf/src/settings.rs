@@ -1,0 +1,11 @@
+//! What holds for all packets.
+
+use ratelimit_common::Settings;
+
+use crate::maps::SETTINGS;
+
+/// The settings; the default ones before the daemon has written any.
+#[inline(always)]
+pub fn settings() -> Settings {
+    SETTINGS.get(0).copied().unwrap_or_default()
+}
