@@ -29,9 +29,9 @@ use ratelimit_common::{
 };
 
 pub use self::{
-    bans::*, challenge::*, classes::*, destinations::*, entry_counters::*, events::*, family::*, headers::*,
-    layers::*, leases::*, limits::*, logs::*, neighbours::*, newcomers::*, node::*, strikes::*,
-    words::*,
+    bans::*, challenge::*, classes::*, destinations::*, entry_counters::*, events::*, family::*,
+    headers::*, layers::*, leases::*, limits::*, logs::*, neighbours::*, newcomers::*, node::*,
+    strikes::*, words::*,
 };
 
 /// The settings of a packet stand above its size, and its classes above them.

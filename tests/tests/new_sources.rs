@@ -187,14 +187,14 @@ fn without_a_budget_nothing_is_over_it() {
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A flood of four times as many forged sources as there is room for passes whole, and a source that is silent meanwhile keeps
-/// its count. Where any number gets state, that of the source is evicted.
+/// its count. Where any number gets state, that of the source is evicted. What `compact` promises is in `floods.rs`.
 #[test]
 fn by_default_a_flood_passes_and_evicts_nobody() {
     const CAPACITY: u64 = 1 << 15;
     require_root!();
     for (more, passed_after) in [("", 2), ("new_sources = \"unlimited\"\n", 5)] {
         let toml = format!(
-            "[source]\ncapacity = {CAPACITY}\n{more}[policy.default]\nlimits = [{{ packets = 5, per = \"1h\" }}]\n"
+            "[source]\nstore = \"lru\"\ncapacity = {CAPACITY}\n{more}[policy.default]\nlimits = [{{ packets = 5, per = \"1h\" }}]\n"
         );
         let lab = Lab::new().unwrap();
         let service = Service::started(&lab, &toml).unwrap();
