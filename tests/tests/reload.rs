@@ -90,11 +90,11 @@ fn a_file_that_is_wrong_is_refused_by_line_and_the_old_one_stays() {
     check(&service, "8.8.8.8", "100 packets per 1s");
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(status.contains("config.toml:2:"), "{status}");
-    service.configure("[policy.default]\nlimts = []\n").unwrap();
+    service.configure("[policy.default]\nlimit = []\n").unwrap();
     assert_eq!(service.rlctl(&["reload"]).unwrap().code, 1);
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        status.contains("`limts`") && status.contains("limits"),
+        status.contains("`limit`") && status.contains("`limits`"),
         "{status}"
     );
     service.configure(OLD).unwrap();
