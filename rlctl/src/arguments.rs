@@ -420,7 +420,7 @@ pub struct HistoryArguments {
     /// How long each row is [default: what makes 24 rows]
     #[arg(long, value_name = "TIME", value_parser = trial_time)]
     pub step: Option<Duration>,
-    /// What was left of the limits of an address, a prefix, `policy:NAME` or `node` that [history] watch names
+    /// What was left of the limits of an address, a prefix, `policy:NAME` or `node` that `[history] watch` names
     #[arg(long, value_name = "SOURCE")]
     pub source: Option<Watched>,
 }

@@ -1,10 +1,14 @@
 //! `rlctl check` says of a packet what the program then does with it.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    thread,
+    time::{Duration, Instant},
+};
 
 use ratelimit_core::api::Check;
 use ratelimit_tests::{
-    Frame, Lab, attached::Attached, lab::INTERFACE, require_root, service::Service,
+    Frame, Lab, PATIENCE, attached::Attached, lab::INTERFACE, require_root, service::Service,
 };
 
 const CONFIG: &str = r#"
@@ -73,17 +77,27 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
     }
     assert_eq!(said.code, 3);
     // Drops are told with what they were, and with the whole address of who sent them.
-    let said = service.rlctl(&["check", &source_v6]).unwrap();
-    for reported in [
-        " (tcp to 2001:db8:ffff::1 port 443 from port 12345 with syn) on rl0: limited, ",
-        " (icmpv6 to 2001:db8:ffff::1) on rl0: node-limited, ",
-    ] {
-        let reported = format!("dropped {source_v6}{reported}");
-        assert_eq!(
-            said.stdout.matches(&reported).count(),
-            1,
-            "{reported}: {said:?}"
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = service.rlctl(&["check", &source_v6]).unwrap();
+        let counts = [
+            " (tcp to 2001:db8:ffff::1 port 443 from port 12345 with syn) on rl0: limited, ",
+            " (icmpv6 to 2001:db8:ffff::1) on rl0: node-limited, ",
+        ]
+        .map(|drop| {
+            said.stdout
+                .matches(&format!("dropped {source_v6}{drop}"))
+                .count()
+        });
+        if counts == [1; 2] {
+            break;
+        }
+        // An event takes a moment to the daemon.
+        assert!(
+            counts.iter().all(|count| *count <= 1) && Instant::now() < deadline,
+            "{counts:?}: {said:?}"
         );
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
