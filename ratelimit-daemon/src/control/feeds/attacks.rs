@@ -16,7 +16,11 @@ use tracing::{debug, info, warn};
 use super::{Feed, detected};
 use crate::{
     clock,
-    control::{journal::Journal, state::State},
+    control::{
+        journal::Journal,
+        queries::{self, views},
+        state::State,
+    },
 };
 
 /// What was found by looking at samples of all packets.
@@ -127,6 +131,7 @@ impl Attacks {
             if answered.contains(source)
                 || state.intent.banned_until(*source).is_some()
                 || detected::is_exempt(state, *source)
+                || is_challenged(state, *kind, *source)
             {
                 continue;
             }
@@ -147,6 +152,16 @@ impl Attacks {
     pub fn views(&self) -> Vec<AttackView> {
         self.going_on.iter().map(view).collect()
     }
+}
+
+/// Whether a source has to prove itself and did not. It may be forged, and its requests for connections reach nobody.
+fn is_challenged(state: &State, kind: Kind, source: Prefix) -> bool {
+    if !matches!(kind, Kind::SynFlood | Kind::TcpFlags) {
+        return false;
+    }
+    let source = views::source_of(state, source.address()).address();
+    let challenge = queries::challenge::of_source(state, source);
+    challenge.is_some_and(|it| it.is_on && it.verified_until.is_none())
 }
 
 fn view(attack: &Attack) -> AttackView {

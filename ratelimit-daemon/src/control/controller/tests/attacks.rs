@@ -4,6 +4,7 @@ use ratelimit_common::{Policy, Standing};
 use ratelimit_core::{
     api::What,
     atomic_ring::AtomicRing,
+    challenge::{TcpChallenge, Way},
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
 };
 
@@ -60,6 +61,52 @@ fn a_source_is_banned_where_the_rule_says_so() {
         (ban.origin.clone(), ban.reason.as_deref()),
         (Origin::Detected, Some("heavy-hitter"))
     );
+}
+
+#[test]
+fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
+    for answer in [Answer::Ban, Answer::Limit] {
+        for kind in [Kind::SynFlood, Kind::TcpFlags, Kind::HeavyHitter] {
+            let rule = Rule {
+                answer,
+                ..Rule::of(kind)
+            };
+            let challenge = TcpChallenge {
+                over: NonZeroU32::new(1000),
+                lasts: Duration::from_mins(10),
+                answers: NonZeroU32::new(1000).unwrap(),
+                way: Way::Rst,
+            };
+            let mut lab = Lab::new(Config {
+                attacks: [(kind, rule)].into(),
+                challenge: Some(challenge),
+                ..config()
+            });
+            let answered = |lab: &mut Lab, step| {
+                lab.controller.note_attacks(&step, vec![]);
+                lab.bans().len() + lab.controller.status().limited
+            };
+            let later = Instant::from_nanos(clock::now().as_nanos() + 60_000_000_000);
+            {
+                let mut memory = lab.memory.lock().unwrap();
+                memory.challenge_taken.until_ns = later.as_nanos();
+                memory.verified = [("192.0.2.1", later), ("2001:db8::", later)]
+                    .map(|(source, until)| (source.parse().unwrap(), until))
+                    .into();
+            }
+            let forged = ["192.0.2.2", "198.51.100.7"];
+            let is_proof = kind != Kind::HeavyHitter;
+            let before = answered(&mut lab, blaming_for(kind, &forged));
+            assert_eq!(before, if is_proof { 0 } else { 2 }, "{kind:?}");
+            // Who proved itself is answered, also by an address of its /64.
+            let proved = ["192.0.2.1", "2001:db8::5"];
+            assert_eq!(answered(&mut lab, blaming_for(kind, &proved)), before + 2);
+            // While nobody is challenged, nobody can prove anything.
+            lab.memory.lock().unwrap().challenge_taken.until_ns = 0;
+            let all = answered(&mut lab, blaming_for(kind, &forged));
+            assert_eq!(all, 4, "{kind:?}");
+        }
+    }
 }
 
 #[test]
@@ -435,8 +482,12 @@ fn answering(answer: Answer) -> Config {
 }
 
 fn blaming(sources: &[&str]) -> Step {
+    blaming_for(Kind::HeavyHitter, sources)
+}
+
+fn blaming_for(kind: Kind, sources: &[&str]) -> Step {
     let to_blame = sources.iter();
-    let to_blame = to_blame.map(|source| (Kind::HeavyHitter, prefix(source)));
+    let to_blame = to_blame.map(|source| (kind, prefix(source)));
     Step {
         to_blame: to_blame.collect(),
         ..Step::default()
