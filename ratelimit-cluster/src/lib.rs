@@ -8,6 +8,7 @@
 //! - [`message`]: how both are written, signed and refused.
 
 pub mod budget;
+mod bytes;
 pub mod cluster;
 pub mod cluster_clock;
 pub mod key;

@@ -3,7 +3,6 @@
 //! A message is a header, a body and a signature (`seal.rs`). Each length has a bound, and nothing of a message is applied before
 //! all of it was read.
 
-pub mod bytes;
 mod refusal;
 mod replay;
 mod seal;
@@ -14,12 +13,11 @@ pub use refusal::Refusal;
 pub use replay::{Replay, WINDOW};
 pub use seal::{Header, MESSAGE_MAX, SIGNATURE, Secret, VERSION, open, seal};
 
-use bytes::{Reader, Writer, Wrong};
-
 use crate::budget::{Entry, Report};
+use crate::bytes::{Reader, Writer, Wrong};
 use crate::key::Key;
 use crate::name::NodeName;
-use crate::statements::{Digest, PART_BITS_MAX, Statement, Subject, Verb};
+use crate::statements::{Digest, PART_BITS_MAX, Statement};
 use crate::time::{Millis, Stamp};
 
 /// The most statements of a message.
@@ -241,65 +239,11 @@ fn read_report<K: Key>(reader: &mut Reader<'_>) -> Result<Report<K>, Wrong> {
 fn write_statements<K: Key>(writer: &mut Writer, statements: &[Statement<K>]) {
     writer.count(statements.len());
     for statement in statements {
-        write_statement(writer, statement);
+        statement.write(writer);
     }
-}
-
-/// Writes a statement; what a digest is made of, as well.
-pub(crate) fn write_statement<K: Key>(writer: &mut Writer, statement: &Statement<K>) {
-    let verb = u8::from(statement.verb == Verb::Lifts);
-    match &statement.subject {
-        Subject::Ban(key) => {
-            writer.0.push(verb);
-            writer.key(key);
-        }
-        Subject::Allow(key) => {
-            writer.0.push(2 | verb);
-            writer.key(key);
-        }
-        Subject::Node(name) => {
-            writer.0.push(4 | verb);
-            writer.name(name);
-        }
-        Subject::Limits(key) => {
-            writer.0.push(6 | verb);
-            writer.key(key);
-        }
-    }
-    writer.number(statement.stamp.0);
-    writer.number(statement.until);
-    writer.bytes(statement.note.as_bytes());
 }
 
 fn read_statements<K: Key>(reader: &mut Reader<'_>) -> Result<Vec<Statement<K>>, Wrong> {
     let count = reader.count(STATEMENTS_MAX, "the statements")?;
-    (0..count).map(|_| read_statement(reader)).collect()
-}
-
-fn read_statement<K: Key>(reader: &mut Reader<'_>) -> Result<Statement<K>, Wrong> {
-    let kind = reader.byte("a statement")?;
-    let subject = match kind >> 1 {
-        0 => Subject::Ban(reader.key()?),
-        1 => Subject::Allow(reader.key()?),
-        2 => Subject::Node(reader.name()?),
-        3 => Subject::Limits(reader.key()?),
-        _ => return Err(Wrong::Value("a statement")),
-    };
-    let verb = if kind & 1 == 0 {
-        Verb::Says
-    } else {
-        Verb::Lifts
-    };
-    let stamp = Stamp(reader.number("a stamp")?);
-    let until = reader.number("an end")?;
-    let length = reader.count(subject.note_max(), "a note")?;
-    let note = core::str::from_utf8(reader.bytes(length, "a note")?)
-        .map_err(|_| Wrong::Value("a note"))?;
-    Ok(Statement {
-        subject,
-        verb,
-        stamp,
-        until,
-        note: note.into(),
-    })
+    (0..count).map(|_| Statement::read(reader)).collect()
 }

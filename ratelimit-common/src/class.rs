@@ -8,7 +8,7 @@ mod property;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use property::{NO_PORT, NO_VLAN, Property};
+pub use property::{NO_VLAN, Property};
 
 /// Classes that can be told apart.
 pub const CLASSES_MAX: usize = 31;

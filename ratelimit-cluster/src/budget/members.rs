@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::message::bytes::Writer;
+use crate::bytes::Writer;
 use crate::name::NodeName;
 use crate::statements::hash_bytes;
 

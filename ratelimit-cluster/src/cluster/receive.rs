@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Cluster, Host, Outgoing};
 use crate::budget::members::GONE_AFTER;
+use crate::bytes::Wrong;
 use crate::key::Key;
-use crate::message::bytes::Wrong;
 use crate::message::{Ask, Body, Header, MEMBERS_MAX, Part, Refusal, Replay, Stated, open};
 use crate::name::NodeName;
 use crate::statements::{Statement, Step, Subject, part_of};

@@ -1,7 +1,7 @@
 //! Why a message is refused: which node, and what to do. Nothing of a refused message is applied.
 
-use super::bytes::Wrong;
 use super::seal::{MESSAGE_MAX, VERSION};
+use crate::bytes::Wrong;
 use crate::name::NodeName;
 use crate::time::Millis;
 

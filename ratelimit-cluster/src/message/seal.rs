@@ -6,8 +6,8 @@
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use super::bytes::{Reader, Writer, Wrong};
 use super::refusal::Refusal;
+use crate::bytes::{Reader, Writer, Wrong};
 use crate::name::NodeName;
 use crate::time::Millis;
 

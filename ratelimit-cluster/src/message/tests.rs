@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::budget::{Count, Held};
 use crate::cluster::Host;
-use crate::statements::{Bounds, Guard};
+use crate::statements::{Bounds, Guard, Subject, Verb};
 use crate::{Arrival, Cluster, Config, Memory, Now};
 
 const STORED: Millis = 1_700_000_000_000;

@@ -3,9 +3,8 @@
 use sha2::{Digest as _, Sha256};
 
 use super::statement::{Statement, Subject};
+use crate::bytes::Writer;
 use crate::key::Key;
-use crate::message::bytes::Writer;
-use crate::message::write_statement;
 
 /// How many statements, and the sum of their hashes. Two sets that differ have the same sum once in 2^64 times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +32,7 @@ impl Digest {
 /// The hash of a statement.
 pub fn hash<K: Key>(statement: &Statement<K>) -> u64 {
     let mut writer = Writer::default();
-    write_statement(&mut writer, statement);
+    statement.write(&mut writer);
     hash_bytes(&writer.0)
 }
 

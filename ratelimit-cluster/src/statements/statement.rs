@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::bytes::{Reader, Writer, Wrong};
+use crate::key::Key;
 use crate::name::NodeName;
 use crate::time::{Millis, Stamp};
 
@@ -63,5 +65,62 @@ impl<K> Subject<K> {
         text.get(..text.floor_char_boundary(self.note_max()))
             .unwrap_or_default()
             .into()
+    }
+}
+
+impl<K: Key> Statement<K> {
+    /// Writes it: into a message, and for its hash.
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        let verb = u8::from(self.verb == Verb::Lifts);
+        match &self.subject {
+            Subject::Ban(key) => {
+                writer.0.push(verb);
+                writer.key(key);
+            }
+            Subject::Allow(key) => {
+                writer.0.push(2 | verb);
+                writer.key(key);
+            }
+            Subject::Node(name) => {
+                writer.0.push(4 | verb);
+                writer.name(name);
+            }
+            Subject::Limits(key) => {
+                writer.0.push(6 | verb);
+                writer.key(key);
+            }
+        }
+        writer.number(self.stamp.0);
+        writer.number(self.until);
+        writer.bytes(self.note.as_bytes());
+    }
+
+    /// Reads what [`Statement::write`] wrote.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Wrong> {
+        let kind = reader.byte("a statement")?;
+        let subject = match kind >> 1 {
+            0 => Subject::Ban(reader.key()?),
+            1 => Subject::Allow(reader.key()?),
+            2 => Subject::Node(reader.name()?),
+            3 => Subject::Limits(reader.key()?),
+            _ => return Err(Wrong::Value("a statement")),
+        };
+        let verb = if kind & 1 == 0 {
+            Verb::Says
+        } else {
+            Verb::Lifts
+        };
+        let stamp = Stamp(reader.number("a stamp")?);
+        let until = reader.number("an end")?;
+        let length = reader.count(subject.note_max(), "a note")?;
+        let note = core::str::from_utf8(reader.bytes(length, "a note")?)
+            .map_err(|_| Wrong::Value("a note"))?;
+        Ok(Self {
+            subject,
+            verb,
+            stamp,
+            until,
+            note: note.into(),
+        })
     }
 }

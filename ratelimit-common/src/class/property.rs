@@ -1,9 +1,6 @@
 //! What of a packet classes can ask for.
 
-use crate::parse::transport::{Details, Kind};
-
-/// The value of the port of a packet that has none.
-pub const NO_PORT: u32 = 65_536;
+use crate::parse::transport::{Details, Kind, NO_PORT};
 
 /// The value of the VLAN of a packet without a tag.
 pub const NO_VLAN: u32 = 4096;

@@ -3,7 +3,10 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
-use crate::{Cursor, class::NO_PORT};
+use crate::Cursor;
+
+/// The value of the port of a packet that has none.
+pub const NO_PORT: u32 = 65_536;
 
 const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;

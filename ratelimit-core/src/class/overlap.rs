@@ -1,8 +1,8 @@
 //! Which packets belong to two classes.
 
 use ratelimit_common::{
-    class::{NO_PORT, NO_VLAN, Property},
-    parse::transport::{Details, Kind, has_ports},
+    class::{NO_VLAN, Property},
+    parse::transport::{Details, Kind, NO_PORT, has_ports},
 };
 
 use super::{

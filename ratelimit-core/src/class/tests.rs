@@ -1,4 +1,4 @@
-use ratelimit_common::class::NO_PORT;
+use ratelimit_common::parse::transport::NO_PORT;
 
 use super::*;
 

@@ -27,7 +27,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     }
     Places::default().enter("[allow]", &document.allow, report);
     prefixes::check_protected(&document.protected, report);
-    interface::check_policies(document, report);
+    interface::check_policies(&document.interfaces, &document.policies, report);
     let mut policies = policies(&document.policies, report);
     let default_policy = policies.remove(policy::DEFAULT);
     if default_policy.is_none() {
@@ -48,7 +48,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();
     let history = value_or_default(document.history.as_ref());
-    history::check_policies(&history, document, report);
+    history::check_policies(&history, &document.policies, report);
     let metrics = value_or_default(document.metrics.as_ref());
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),

@@ -3,8 +3,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
-    document::Document,
-    policy,
+    policy::{self, Policy},
     report::{At, Report},
     suggestion,
     table::{Section, Value},
@@ -53,9 +52,8 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<History>
 }
 
 /// Whether there are the policies that are watched.
-pub(super) fn check_policies(history: &History, document: &Document, report: &mut Report) {
-    let policies = document.policies.iter();
-    let names: Vec<&str> = policies.map(|policy| policy.name.as_str()).collect();
+pub(super) fn check_policies(history: &History, policies: &[Policy], report: &mut Report) {
+    let names: Vec<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
     for At { value, spot } in &history.watch {
         if let Watched::Policy(name) = value
             && !names.contains(&name.as_str())

@@ -6,8 +6,7 @@ use ratelimit_common::layout::INTERFACES_MAX;
 
 use super::{
     Interface, Mode,
-    document::Document,
-    policy,
+    policy::{self, Policy},
     report::{At, Report},
     suggestion,
     table::Value,
@@ -110,18 +109,17 @@ pub fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 /// Reports policies of interfaces that there are not, and policies that are for nobody: neither for prefixes nor for an interface.
-pub fn check_policies(document: &Document, report: &mut Report) {
-    let interfaces = document.interfaces.iter().flatten();
+pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], report: &mut Report) {
+    let interfaces = interfaces.iter().flatten();
     let named: Vec<&At<String>> = interfaces.filter_map(|it| it.policy.as_ref()).collect();
-    let policies = document.policies.iter();
-    let names: Vec<&str> = policies.map(|policy| policy.name.as_str()).collect();
+    let names: Vec<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
     for At { value, spot } in &named {
         if !names.contains(&value.as_str()) && value != policy::DEFAULT {
             let message = format!("there is no [policy.{value}]");
             report.add(spot, Problem::new(message, suggestion::word(value, &names)));
         }
     }
-    for policy in &document.policies {
+    for policy in policies {
         if !policy.has_sources && !named.iter().any(|name| name.value == policy.name) {
             let message = format!("{} has no `sources`", policy.title);
             let hint = "write for whom it is: sources = [\"192.0.2.0/24\"], or name it by `policy` in an [[interface]]";
