@@ -20,6 +20,7 @@ use ratelimit_tests::{
     require_root,
     service::Service,
 };
+use tokio::{net::TcpSocket, runtime::Builder};
 
 /// How long a client may take to connect: an answer that is lost costs it a second.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,52 +37,160 @@ const ALWAYS: &str = "[policy.default]\nlimits = []\n[challenge.tcp]\nwhen = \"a
 const LIMIT: u64 = 2_000;
 /// Forged SYNs a second.
 const FLOOD: u32 = 4_000;
+/// Clients, the connections of each, and the threads that open them.
+const CROWD: u32 = 250;
+const CONNECTIONS: u32 = 8;
+const THREADS: u32 = 8;
+/// How long each connection of a crowd may take, with all that is exchanged.
+const PATIENCE_OF_CLIENTS: Duration = Duration::from_secs(3);
+
+/// How the clients of a crowd differ. In all cases together each two of these meet in each way.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    is_ipv6: bool,
+    way: &'static str,
+    has_timestamps: bool,
+    has_small_segments: bool,
+    is_native: bool,
+}
+
+/// The cases: half of all that there are of five properties, of which two are told by the others.
+fn cases() -> impl Iterator<Item = Case> {
+    (0..8).map(|number| {
+        let [is_ipv6, asks_listeners, has_timestamps] = [1, 2, 4].map(|bit| number & bit != 0);
+        Case {
+            is_ipv6,
+            way: if asks_listeners { "syncookie" } else { "rst" },
+            has_timestamps,
+            has_small_segments: is_ipv6 ^ asks_listeners ^ has_timestamps,
+            is_native: is_ipv6 ^ asks_listeners,
+        }
+    })
+}
 
 #[test]
-fn clients_connect_during_a_forged_flood_of_which_nothing_reaches_the_server() {
+fn thousands_of_clients_connect_during_a_forged_flood_of_which_nothing_reaches_the_server() {
     require_root!();
-    for (near, is_native) in NEAR.into_iter().zip([true, false]) {
-        for way in ["rst", "syncookie"] {
-            let lab = lab();
-            let _polled = is_native.then(|| polled(&lab));
-            let timestamps = if is_native { "1" } else { "0" };
-            sysctl(&lab.far, "net/ipv4/tcp_timestamps", timestamps);
-            if way == "syncookie" {
-                sysctl(&lab.near, "net/ipv4/tcp_syncookies", "2");
-            }
-            let mode = if is_native { "" } else { GENERIC };
-            let toml = format!("{ALWAYS}way = \"{way}\"\n{mode}");
-            let service = Service::started(&lab, &toml).unwrap();
-            let _server = Server::new(&lab, near);
-            let before = Listening::of(&lab.near);
-            let received = lab.near.received().unwrap().packets;
-            let sent = lab.far.received().unwrap().packets;
-            flooded(&lab, near, || {
-                for _ in 0..50 {
-                    connect(&lab, near);
-                }
-                // The flood was there.
-                thread::sleep(Duration::from_millis(200));
-            });
-            // The stack was asked for 50 connections by the client, and by nobody else. Of the cookies it sent itself
-            // all but the one that verified the client.
-            let (cookies, taken) = if way == "syncookie" { (49, 50) } else { (0, 0) };
-            assert_eq!(
-                Listening::of(&lab.near).since(&before),
-                Listening {
-                    opened: 50,
-                    cookies,
-                    taken,
-                    ..Listening::default()
-                }
-            );
-            assert_eq!(verdicts(&service, "pass", "verified"), 1);
-            assert!(verdicts(&service, "drop", "challenged") > 100);
-            let received = lab.near.received().unwrap().packets - received;
-            let sent = lab.far.received().unwrap().packets - sent;
-            assert!(sent <= received, "{sent} sent of {received}");
+    for case in cases() {
+        let near = NEAR[usize::from(case.is_ipv6)];
+        let lab = lab();
+        let _polled = case.is_native.then(|| polled(&lab));
+        crowd_lives_behind(&lab, case);
+        if case.way == "syncookie" {
+            sysctl(&lab.near, "net/ipv4/tcp_syncookies", "2");
         }
+        let mode = if case.is_native { "" } else { GENERIC };
+        let toml = format!("{ALWAYS}way = \"{}\"\n{mode}", case.way);
+        let service = Service::started(&lab, &toml).unwrap();
+        let _server = Server::new(&lab, near);
+        let before = Listening::of(&lab.near);
+        let received = lab.near.received().unwrap().packets;
+        let sent = lab.far.received().unwrap().packets;
+        flooded(&lab, near, || {
+            crowd(&lab, near);
+            // The flood was there.
+            thread::sleep(Duration::from_millis(200));
+        });
+        // The stack was asked for connections by the crowd, and by nobody else. Of the cookies it sent itself all but the one
+        // of each client that verified it.
+        let opened = u64::from(CROWD * CONNECTIONS);
+        let (cookies, taken) = match case.way {
+            "syncookie" => (opened - u64::from(CROWD), opened),
+            _ => (0, 0),
+        };
+        assert_eq!(
+            Listening::of(&lab.near).since(&before),
+            Listening {
+                opened,
+                cookies,
+                taken,
+                ..Listening::default()
+            },
+            "{case:?}"
+        );
+        assert_eq!(verdicts(&service, "pass", "verified"), u64::from(CROWD));
+        assert!(verdicts(&service, "drop", "challenged") > u64::from(CROWD) + 100);
+        let received = lab.near.received().unwrap().packets - received;
+        let sent = lab.far.received().unwrap().packets - sent;
+        assert!(sent <= received, "{sent} sent of {received}, {case:?}");
     }
+}
+
+/// Gives the far end an address for each client, of an IPv6 network of its own, and their stack the properties of a case.
+fn crowd_lives_behind(lab: &Lab, case: Case) {
+    let ip = |namespace: &Namespace, words: &str| {
+        let words: Vec<_> = words.split(' ').collect();
+        namespace.ip(&words).unwrap();
+    };
+    let [local, route] = if case.is_ipv6 {
+        [
+            "-6 route add local fd78::/48 dev rl0",
+            "-6 route add fd78::/48 via fd77::2",
+        ]
+    } else {
+        [
+            "route add local 10.78.0.0/24 dev rl0",
+            "route add 10.78.0.0/24 via 10.77.0.2",
+        ]
+    };
+    ip(&lab.far, local);
+    sysctl(&lab.far, "net/ipv6/ip_nonlocal_bind", "1");
+    ip(&lab.near, route);
+    if case.has_small_segments {
+        // As behind a link of 576 bytes; one of IPv6 has no less than 1280.
+        ip(
+            &lab.far,
+            if case.is_ipv6 {
+                "-6 route add fd77::1 dev rl0 advmss 1220"
+            } else {
+                "route add 10.77.0.1 dev rl0 advmss 536"
+            },
+        );
+    }
+    let timestamps = if case.has_timestamps { "1" } else { "0" };
+    sysctl(&lab.far, "net/ipv4/tcp_timestamps", timestamps);
+}
+
+/// Opens connections of all clients, one after the other for each of them.
+fn crowd(lab: &Lab, near: IpAddr) {
+    thread::scope(|scope| {
+        for first in 1..=THREADS {
+            scope.spawn(move || {
+                lab.far.enter(|| {
+                    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+                    let numbers = (first..=CROWD).step_by(THREADS as usize);
+                    for number in numbers.flat_map(|number| [number; CONNECTIONS as usize]) {
+                        runtime.block_on(connect_from(client(near, number), near));
+                    }
+                });
+            });
+        }
+    });
+}
+
+fn client(near: IpAddr, number: u32) -> IpAddr {
+    match near {
+        IpAddr::V4(_) => Ipv4Addr::from(0x0a4e_0000 + number).into(),
+        IpAddr::V6(_) => Ipv6Addr::from(0xfd78 << 112 | u128::from(number) << 64 | 1).into(),
+    }
+}
+
+/// A connection of a client, over which several segments are exchanged, all of it within its patience.
+async fn connect_from(client: IpAddr, near: IpAddr) {
+    let start = Instant::now();
+    let socket = match client {
+        IpAddr::V4(_) => TcpSocket::new_v4(),
+        IpAddr::V6(_) => TcpSocket::new_v6(),
+    };
+    let socket = socket.unwrap();
+    socket.bind(SocketAddr::new(client, 0)).unwrap();
+    let connected = socket.connect(SocketAddr::new(near, PORT));
+    let connected = tokio::time::timeout(PATIENCE_OF_CLIENTS, connected).await;
+    let stream = connected.unwrap_or_else(|_| panic!("{client} waits for too long"));
+    let mut stream = stream.unwrap().into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    exchange(&mut stream, &[7; 2_000]);
+    assert!(start.elapsed() < PATIENCE_OF_CLIENTS, "{client}");
 }
 
 #[test]
@@ -218,7 +327,7 @@ fn allowed_sources_and_connections_that_stand_are_not_challenged_and_banned_ones
     let mut standing = connect(&lab, NEAR[0]);
     service.configure(&generic(ALWAYS)).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
-    exchange(&mut standing);
+    exchange(&mut standing, &[7]);
     service.rlctl_ok(&["allow", "add", FAR[0]]).unwrap();
     connect(&lab, NEAR[0]);
     assert_eq!(verdicts(&service, "drop", "challenged"), 0);
@@ -277,7 +386,7 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     assert!(passed <= LIMIT / 2 + LIMIT / 128, "{passed}");
     let before = refused();
     for _ in 0..20 {
-        exchange(&mut verified);
+        exchange(&mut verified, &[7]);
     }
     connect(&lab, NEAR[0]);
     assert_eq!(refused(), before);
@@ -458,9 +567,9 @@ impl Server {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 thread::spawn(move || {
-                    let mut byte = [0];
-                    while stream.read_exact(&mut byte).is_ok() {
-                        stream.write_all(&byte).unwrap();
+                    let mut bytes = [0; 4096];
+                    while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                        stream.write_all(&bytes[..count]).unwrap();
                     }
                 });
             }
@@ -476,16 +585,16 @@ fn connect(lab: &Lab, near: IpAddr) -> TcpStream {
         .far
         .enter(|| TcpStream::connect_timeout(&address, PATIENCE));
     let mut stream = stream.unwrap();
-    exchange(&mut stream);
+    exchange(&mut stream, &[7]);
     stream
 }
 
-fn exchange(stream: &mut TcpStream) {
+fn exchange(stream: &mut TcpStream, sent: &[u8]) {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(&[7]).unwrap();
-    let mut byte = [0];
-    stream.read_exact(&mut byte).unwrap();
-    assert_eq!(byte, [7]);
+    stream.write_all(sent).unwrap();
+    let mut received = vec![0; sent.len()];
+    stream.read_exact(&mut received).unwrap();
+    assert_eq!(received, sent);
 }
 
 /// What the kernel counts of connections that it was asked for.
