@@ -218,6 +218,49 @@ fn queues_that_are_not_used_are_used_by_the_command_that_is_named() {
 }
 
 #[test]
+fn an_interface_that_cannot_send_answers_back_can_by_what_is_named() {
+    require_root!();
+    require_command!("ethtool");
+    let lab = Lab::new().unwrap();
+    let toml = format!("{TOML}[challenge.tcp]\nwhen = \"always\"\n");
+    let service = Service::started(&lab, &toml).unwrap();
+    let look = |check: &str| finding(&examine(&service, &[]).1, check).clone();
+    let vlan = look("vlan-offload");
+    assert_eq!(vlan["state"], "warning", "{vlan}");
+    mend(&service, &vlan);
+    assert_eq!(look("vlan-offload")["state"], "ok");
+    let own = look("challenge-answers");
+    assert_eq!(own["state"], "warning", "{own}");
+    let why = own["why"].as_str().unwrap();
+    assert!(why.contains("mode = \"generic\" for rl0"), "{why}");
+    assert!(why.contains("ethtool --features NAME gro on"), "{why}");
+    let gro = |word: &str| {
+        let words = ["--features", INTERFACE, "gro", word];
+        lab.far.run("ethtool", &words).unwrap();
+    };
+    gro("on");
+    assert_eq!(
+        look("challenge-answers")["found"],
+        "sent back by the driver"
+    );
+    gro("off");
+    assert_eq!(look("challenge-answers")["state"], "warning");
+    let generic = "[[interface]]\nname = \"rl0\"\nmode = \"generic\"\n";
+    service.configure(&format!("{toml}{generic}")).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    assert_eq!(look("challenge-answers")["state"], "ok");
+    // Where nobody is challenged, nothing is answered.
+    service.configure(TOML).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    let (_, findings) = examine(&service, &[]);
+    let mut all = findings.as_array().unwrap().iter();
+    assert!(
+        all.all(|it| it["check"] != "challenge-answers"),
+        "{findings}"
+    );
+}
+
+#[test]
 fn who_is_not_root_is_told_what_could_not_be_seen() {
     require_root!();
     require_command!("setpriv");

@@ -2,6 +2,7 @@
 //!
 //! It changes nothing. What the daemon knows it asks the daemon; without one it reads the configuration file.
 
+mod answers;
 mod device;
 mod finding;
 mod frames;

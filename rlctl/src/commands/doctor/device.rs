@@ -24,6 +24,12 @@ impl XdpFeatures {
         self.0 & 1 != 0
     }
 
+    /// Whether it sends frames that programs of other devices give it (`NETDEV_XDP_ACT_NDO_XMIT`). One end of a veth pair does where the
+    /// other one takes them: it has an XDP program or GRO.
+    pub const fn sends_for_others(self) -> bool {
+        self.0 & 4 != 0
+    }
+
     /// Whether it gives them frames of several buffers (`NETDEV_XDP_ACT_RX_SG`).
     pub const fn takes_several_buffers(self) -> bool {
         self.0 & 32 != 0

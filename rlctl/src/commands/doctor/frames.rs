@@ -168,9 +168,15 @@ fn queues_of(state: &InterfaceState, device: &Device, cpus: u32) -> Finding {
 }
 
 /// Whether the device takes the VLAN tag out of frames.
-pub fn vlan(state: &InterfaceState, device: &Device) -> Finding {
+pub fn vlan(state: &InterfaceState, device: &Device, has_challenge: bool) -> Finding {
     let check = "vlan-offload";
     match device.has("rx-vlan-hw-parse") {
+        Some(true) if has_challenge => Finding::warning(
+            check,
+            "on: tags are not in the frame",
+            "the answers of the challenge have no tag then: where frames are tagged, clients of VLANs do not receive them",
+        )
+        .fix(format!("ethtool --features {} rxvlan off", state.name)),
         None => unread(check, &state.name),
         Some(false) => Finding::ok(check, "off, the program reads past the tags of a frame"),
         Some(true) => Finding::ok(

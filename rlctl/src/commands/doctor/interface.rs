@@ -6,7 +6,7 @@ use ratelimit_core::api::InterfaceStatus;
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
 use super::{
-    Circumstances,
+    Circumstances, answers,
     device::{self, Device},
     finding::Finding,
     frames, program,
@@ -34,7 +34,10 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     let daemon = known.status.iter().flat_map(|it| &it.interfaces);
     let daemon = daemon.into_iter().find(|it| it.name == name);
     let config = known.config.iter().flat_map(|it| &it.interfaces);
-    let is_wanted = daemon.is_some() || config.into_iter().any(|it| it.name == name);
+    let config = config.into_iter().find(|it| it.name == name);
+    let is_wanted = daemon.is_some() || config.is_some();
+    let has_challenge = known.config.iter().any(|it| it.challenge.is_some());
+    let answers = has_challenge.then(|| answers::examine(&state, &device, config));
     let findings = [
         driver(&state),
         link_layer(&state),
@@ -44,9 +47,13 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
         frames::lro(&state, &device),
         frames::gro(&state, &device),
         frames::queues(&state, &device),
-        frames::vlan(&state, &device),
+        frames::vlan(&state, &device, has_challenge),
     ];
-    findings.into_iter().map(of_interface).collect()
+    findings
+        .into_iter()
+        .chain(answers)
+        .map(of_interface)
+        .collect()
 }
 
 fn driver(state: &InterfaceState) -> Finding {

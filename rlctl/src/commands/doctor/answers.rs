@@ -1,0 +1,43 @@
+//! Whether an interface sends back what the program answers to a challenge.
+
+use ratelimit_core::config::{Interface, Mode};
+use ratelimit_interface::{InterfaceState, XdpMode};
+
+use super::{device::Device, finding::Finding};
+
+const CHECK: &str = "challenge-answers";
+
+/// Whether the program can answer there. `config` is the interface as it is configured, where it is.
+pub fn examine(state: &InterfaceState, device: &Device, config: Option<&Interface>) -> Finding {
+    let runs = state.program.map(|(mode, _)| mode);
+    let is_generic = match runs {
+        Some(mode) => mode == XdpMode::Generic,
+        None => config.is_some_and(|it| it.mode == Mode::Generic),
+    };
+    if is_generic {
+        return Finding::ok(CHECK, "sent back before the network stack, in generic mode");
+    }
+    let is_veth = state.kind.as_deref() == Some("veth");
+    match device.xdp {
+        // An end of a veth pair takes frames of programs only where it has a program itself, or GRO.
+        Some(features) if is_veth && !features.sends_for_others() => Finding::warning(
+            CHECK,
+            "lost: the other end of the veth has neither an XDP program nor GRO",
+            format!(
+                "who is challenged receives nothing; write mode = \"generic\" for {}, or at the other end `ethtool --features NAME gro on`",
+                state.name
+            ),
+        ),
+        Some(features) if features.is_native() => Finding::ok(CHECK, "sent back by the driver"),
+        // Then the program runs in generic mode.
+        Some(_) => Finding::ok(CHECK, "sent back before the network stack"),
+        None => Finding::unknown(
+            CHECK,
+            "not told",
+            format!(
+                "Linux tells since 6.3 what drivers send back; mode = \"generic\" for {} needs none that does",
+                state.name
+            ),
+        ),
+    }
+}
