@@ -223,6 +223,84 @@ fn a_node_tells_what_the_others_have_and_why_it_does_not_know() {
     assert_eq!(two.nodes[0].others(&vec![7]), None);
 }
 
+/// What a node answers to reports of one period: two nodes know each other and a limit of 1,000 for the key 7.
+fn answers(reports: [Report<Vec<u8>>; 2]) -> Vec<Result<(), String>> {
+    let mut two = Two::new();
+    (0..8).for_each(|_| two.go_on(true));
+    let view = two.nodes[0].members().view();
+    let limit = |key: &Vec<u8>| (*key == [7]).then(|| limit(1000, true));
+    let reports = reports.map(|report| Report {
+        period: two.period,
+        view: view ^ report.view,
+        ..report
+    });
+    let mut take = |report| two.nodes[0].take(&name(1), report, limit);
+    reports
+        .map(|report| take(report).map_err(|refusal| refusal.to_string()))
+        .into()
+}
+
+/// A report of a claim to a key.
+fn claims(key: u8, claim: u64) -> Report<Vec<u8>> {
+    let entry = Entry {
+        key: vec![key],
+        claim,
+        demand: 0,
+        held: 0,
+        passed: 0,
+    };
+    Report {
+        period: 0,
+        view: 0,
+        unheard: Vec::new(),
+        entries: vec![entry],
+    }
+}
+
+#[test]
+fn a_claim_above_the_limit_divided_by_the_nodes_or_of_an_unknown_limit_is_refused() {
+    let refused = |answer: &Result<(), String>| {
+        let text = answer.as_ref().unwrap_err();
+        assert!(
+            text.contains("`node-1` reports a claim above") && text.contains("compare its limits"),
+            "{text}"
+        );
+    };
+    assert_eq!(answers([claims(7, 500), claims(7, 500)]), [Ok(()), Ok(())]);
+    // What is refused is not kept: a report of the same period that fits is the first one.
+    for wrong in [claims(7, 501), claims(8, 1)] {
+        let answers = answers([wrong, claims(7, 500)]);
+        refused(&answers[0]);
+        assert_eq!(answers[1], Ok(()));
+    }
+    // A node that sees other members or limits may be right: its report counts for nobody who sees these.
+    let other = Report {
+        view: 1,
+        ..claims(8, 501)
+    };
+    assert_eq!(answers([other.clone(), other]), [Ok(()), Ok(())]);
+}
+
+#[test]
+fn a_second_report_of_a_period_is_refused_and_neither_counts() {
+    let [first, second] = &answers([claims(7, 500), claims(7, 499)])[..] else {
+        unreachable!()
+    };
+    assert_eq!(*first, Ok(()));
+    let text = second.as_ref().unwrap_err();
+    assert!(
+        text.contains("`node-1` has two reports of period")
+            && text.contains("second node with this name"),
+        "{text}"
+    );
+    let mut reports = reports::Reports::default();
+    let view = claims(7, 500).view;
+    assert!(reports.take(&name(1), claims(7, 500)));
+    assert!(reports.of(0, &name(1), view).is_some());
+    assert!(!reports.take(&name(1), claims(7, 499)));
+    assert!(reports.of(0, &name(1), view).is_none());
+}
+
 fn name(node: usize) -> NodeName {
     NodeName::new(&format!("node-{node}")).unwrap()
 }

@@ -10,7 +10,7 @@ use crate::time::Millis;
 pub enum Refusal {
     /// It does not begin as a message does.
     #[error(
-        "a message of something else: it does not begin as ours do; give the cluster a key of its own in the store"
+        "a message of something else: it does not begin as ours do; give whoever else writes there another database or server"
     )]
     Foreign,
     /// It is longer than a message can be.
@@ -94,7 +94,9 @@ pub enum Refusal {
         apart: Millis,
     },
     /// Its sender was revoked.
-    #[error("`{node}` is revoked; `rlctl cluster` lifts that, or stop the node")]
+    #[error(
+        "`{node}` is revoked; `rlctl cluster revoke {node} --undo` lifts that, or stop the node"
+    )]
     Revoked {
         /// Who sent it.
         node: NodeName,
@@ -117,8 +119,10 @@ pub enum Refusal {
         /// Which period.
         period: u64,
     },
-    /// A share that nobody may have, or a period far away.
-    #[error("`{node}` reports {what}; compare its limits and its clock with those of this node")]
+    /// A share that nobody may have.
+    #[error(
+        "`{node}` reports {what}; compare its limits with those of this node, and revoke it where they are the same"
+    )]
     Report {
         /// Who sent it.
         node: NodeName,

@@ -210,6 +210,25 @@ fn a_clock_a_minute_apart_is_refused() {
 }
 
 #[test]
+fn a_node_whose_own_clock_is_a_minute_off_says_so_of_itself() {
+    for (stored, apart) in [(STORED + 60_001, Some(60_001)), (STORED + 60_000, None)] {
+        let mut node = node();
+        // It knows its own messages by the life that sent them.
+        let own = from("a", 5, 1, STORED);
+        let heard = node.receive(NOW, Arrival::Stream { stored }, &own, &Nothing);
+        let refusal = heard.map(drop).err().map(|refusal| refusal.to_string());
+        let said = |apart| format!("the clock of `a` is {apart} ms from the store's");
+        match (refusal, apart) {
+            (Some(refusal), Some(apart)) => {
+                assert!(refusal.starts_with(&said(apart)), "{refusal}");
+                assert!(refusal.contains("let NTP set it"), "{refusal}");
+            }
+            (refusal, apart) => assert_eq!((refusal, apart), (None, None)),
+        }
+    }
+}
+
+#[test]
 fn a_replayed_message_is_refused_however_late() {
     let mut node = node();
     for sequence in [5, 3, 2000, 1990] {
