@@ -7,6 +7,7 @@
 //! What nodes say to each other, and what of it holds, is the crate `ratelimit-cluster`, which the controller owns. Here is how messages
 //! get to the store and back. A store that is gone, hangs or talks nonsense ends the connection, and nothing else: bans stay.
 
+mod file;
 mod key;
 mod link;
 mod route;

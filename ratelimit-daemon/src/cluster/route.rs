@@ -9,7 +9,7 @@ use redis::{
 };
 use tokio::{task::JoinSet, time::timeout};
 
-use super::link::LinkError;
+use super::{file, link::LinkError};
 
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(1);
@@ -145,7 +145,7 @@ async fn first(
 
 /// A file of a key of `[cluster]`.
 async fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, LinkError> {
-    let read = tokio::fs::read(path).await;
+    let read = file::read(path).await;
     read.map_err(|error| LinkError::File(key, path.to_owned(), error))
 }
 

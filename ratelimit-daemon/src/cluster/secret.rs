@@ -4,6 +4,8 @@ use anyhow::{Context, ensure};
 use ratelimit_cluster::message::Secret;
 use ratelimit_core::config::{cluster::SECRET_MIN, crowdsec::Key};
 
+use super::file;
+
 /// The secret itself.
 ///
 /// # Errors
@@ -14,7 +16,7 @@ pub async fn read(secret: &Key) -> anyhow::Result<Secret> {
         Key::Given(secret) => return Ok(Secret::new(secret.expose().as_bytes())),
         Key::File(path) => path,
     };
-    let text = tokio::fs::read(path).await;
+    let text = file::read(path).await;
     let text = text.with_context(|| format!("reading the secret from {}", path.display()))?;
     let word = text.trim_ascii();
     ensure!(

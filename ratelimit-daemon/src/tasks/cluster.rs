@@ -127,14 +127,18 @@ async fn carry(
             link.saw(stored);
         }
         let due = controller.call(StepCluster { heard }).await?;
-        let sends = !due.is_empty();
+        // A store that is read-only, or full, answers questions and takes nothing.
+        let is_taken = |outgoing: &Outgoing| match outgoing {
+            Outgoing::Publish(_) | Outgoing::Store { .. } => true,
+            Outgoing::Fetch { .. } => false,
+        };
+        let takes = due.iter().any(is_taken);
         for outgoing in due {
             if let Err(error) = send(controller, node, &mut link, outgoing).await? {
                 return Ok(error);
             }
         }
-        if sends {
-            // A store that is read-only, or full, answers and takes nothing.
+        if takes {
             controller.call(FindCluster).await?;
         }
     }

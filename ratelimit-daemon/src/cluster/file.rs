@@ -1,0 +1,64 @@
+//! Reads secrets, certificates and keys. A file system that hangs keeps nobody waiting.
+
+use std::{io, path::Path, time::Duration};
+
+use tokio::{sync::Semaphore, time::timeout};
+
+/// How long a file may take to be read.
+const READING: Duration = Duration::from_secs(1);
+/// So many reads may hang, each of which holds a thread until its file system answers.
+static READS: Semaphore = Semaphore::const_new(4);
+
+/// What a file has.
+///
+/// # Errors
+///
+/// When it cannot be read, or not in time.
+pub async fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let path = path.to_owned();
+    let read = async {
+        let permit = READS.acquire().await.map_err(io::Error::other)?;
+        // Whoever waits for it may go; the permit goes with the thread.
+        let read = tokio::spawn(async move {
+            let read = tokio::fs::read(path).await;
+            drop(permit);
+            read
+        });
+        read.await.map_err(io::Error::other)?
+    };
+    timeout(READING, read).await.unwrap_or_else(|_| {
+        let late = "its file system does not answer within 1s";
+        Err(io::Error::new(io::ErrorKind::TimedOut, late))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, process::Command, time::Instant};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_hangs_is_an_error_and_few_threads_wait_for_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let began = Instant::now();
+        for _ in 0..5 {
+            let error = read(&pipe).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert!(error.to_string().contains("does not answer"), "{error}");
+        }
+        assert!(began.elapsed() < 12 * READING, "{:?}", began.elapsed());
+        assert_eq!(READS.available_permits(), 0);
+        // Who waited goes on when somebody writes.
+        fs::write(&pipe, "").unwrap();
+        while READS.available_permits() < 4 {
+            tokio::task::yield_now().await;
+        }
+        let file = directory.path().join("file");
+        fs::write(&file, "secret").unwrap();
+        assert_eq!(read(&file).await.unwrap(), b"secret");
+    }
+}
