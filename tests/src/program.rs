@@ -119,6 +119,9 @@ const _: () = assert!(LIMITS_EACH as usize == LIMITS_MAX);
 /// Sets that each of their limits gets.
 const SETS_EACH: u32 = 64;
 
+/// What a program returns to send the frame back.
+const XDP_TX: u32 = 3;
+
 /// Whether tests that look into the records of LRU maps find any.
 #[must_use]
 pub fn has_records() -> bool {
@@ -341,10 +344,22 @@ impl Program {
         self.run_with(options)
     }
 
+    /// Runs the program on a frame; answers what it sends back, if it does.
+    pub fn answer(&self, frame: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut answer = vec![0; frame.len()];
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut answer),
+            ..TestRunOptions::default()
+        };
+        let result = self.xdp().test_run(options)?;
+        answer.truncate(result.data_size_out.try_into()?);
+        Ok((result.return_value == XDP_TX).then_some(answer))
+    }
+
     fn run_with(&self, options: TestRunOptions<'_>) -> Result<Action> {
         const XDP_DROP: u32 = 1;
         const XDP_PASS: u32 = 2;
-        const XDP_TX: u32 = 3;
         match self.xdp().test_run(options)?.return_value {
             XDP_DROP => Ok(Action::Drop),
             XDP_PASS => Ok(Action::Pass),

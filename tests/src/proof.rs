@@ -28,9 +28,9 @@ impl Cookies for Unkeyed {
 /// Bytes of a TCP header.
 const TCP_BYTES: usize = 20;
 
-/// The reset that answers the challenge of `question`, where cookies have the key of a program that no daemon has loaded.
+/// The answer to a `question`, where cookies have the key of a program that no daemon has loaded.
 #[must_use]
-pub fn of(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Vec<u8>> {
+pub fn answer(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Vec<u8>> {
     let mut frame = question.to_vec();
     let range = frame.as_mut_ptr_range();
     // SAFETY: the range is that of a live vector, and the cursor reads another one.
@@ -38,6 +38,13 @@ pub fn of(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Vec<u8
     let cursor = Cursor::new(question);
     let bytes = answer::write(cursor, &front, link_layer, ipv6::walk, &Unkeyed, now)?;
     frame.truncate(bytes.into());
+    Some(frame)
+}
+
+/// The reset that a stack sends after that answer.
+#[must_use]
+pub fn of(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Vec<u8>> {
+    let mut frame = answer(question, link_layer, now)?;
     let segment = frame.len() - TCP_BYTES;
     // A header of IPv6 is twice as long as one of IPv4.
     let width = if is_ipv6(&frame[..segment], link_layer) {

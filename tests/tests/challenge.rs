@@ -5,19 +5,24 @@ use std::{
     fs,
     io::{ErrorKind, Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    num::NonZeroU32,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
 use aya::programs::xdp::XdpMode;
+use ratelimit_common::{
+    self as common, PassReason, Settings, Verdict, challenge::Rules, layout::VERIFIED_MAX,
+    parse::LinkLayer,
+};
 use ratelimit_core::api::{Check, Status};
 use ratelimit_tests::{
     Frame, Lab, Program, Scene,
     lab::{INTERFACE, Namespace, Sender},
-    packet::SYN,
-    program::Constants,
-    require_root,
+    packet::{ACK, RST, SYN},
+    program::{Action, Constants},
+    proof, require_root,
     service::Service,
 };
 use tokio::{net::TcpSocket, runtime::Builder};
@@ -39,7 +44,7 @@ const LIMIT: u64 = 2_000;
 const FLOOD: u32 = 4_000;
 /// Clients, the connections of each, and the threads that open them.
 const CROWD: u32 = 250;
-const CONNECTIONS: u32 = 8;
+const CONNECTIONS: u32 = 4;
 const THREADS: u32 = 8;
 /// How long each connection of a crowd may take, with all that is exchanged.
 const PATIENCE_OF_CLIENTS: Duration = Duration::from_secs(3);
@@ -51,7 +56,12 @@ struct Case {
     way: &'static str,
     has_timestamps: bool,
     has_small_segments: bool,
-    is_native: bool,
+}
+
+impl Case {
+    fn is_native(self) -> bool {
+        self.is_ipv6 ^ (self.way == "syncookie")
+    }
 }
 
 /// The cases: half of all that there are of five properties, of which two are told by the others.
@@ -63,7 +73,6 @@ fn cases() -> impl Iterator<Item = Case> {
             way: if asks_listeners { "syncookie" } else { "rst" },
             has_timestamps,
             has_small_segments: is_ipv6 ^ asks_listeners ^ has_timestamps,
-            is_native: is_ipv6 ^ asks_listeners,
         }
     })
 }
@@ -74,12 +83,12 @@ fn thousands_of_clients_connect_during_a_forged_flood_of_which_nothing_reaches_t
     for case in cases() {
         let near = NEAR[usize::from(case.is_ipv6)];
         let lab = lab();
-        let _polled = case.is_native.then(|| polled(&lab));
+        let _polled = case.is_native().then(|| polled(&lab));
         crowd_lives_behind(&lab, case);
         if case.way == "syncookie" {
             sysctl(&lab.near, "net/ipv4/tcp_syncookies", "2");
         }
-        let mode = if case.is_native { "" } else { GENERIC };
+        let mode = if case.is_native() { "" } else { GENERIC };
         let toml = format!("{ALWAYS}way = \"{}\"\n{mode}", case.way);
         let service = Service::started(&lab, &toml).unwrap();
         let _server = Server::new(&lab, near);
@@ -432,6 +441,287 @@ fn a_dry_run_answers_nothing() {
 }
 
 #[test]
+fn where_everything_passes_or_one_interface_is_a_dry_run_nothing_is_answered() {
+    require_root!();
+    let lab = lab();
+    let service = Service::started(&lab, &generic(ALWAYS)).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    service
+        .rlctl_ok(&["pass-all", "on", "--for", "1m"])
+        .unwrap();
+    connect(&lab, NEAR[0]);
+    service.rlctl_ok(&["pass-all", "off"]).unwrap();
+    let observing = format!("{}observe = true\n", generic(ALWAYS));
+    service.configure(&observing).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    connect(&lab, NEAR[0]);
+    assert_eq!(verdicts(&service, "observe", "challenged"), 1);
+    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    service.configure(&generic(ALWAYS)).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    connect(&lab, NEAR[0]);
+    assert_eq!(verdicts(&service, "drop", "challenged"), 1);
+}
+
+#[test]
+fn who_is_challenged_takes_nothing_of_the_budget_for_new_sources() {
+    require_root!();
+    let toml = |when: &str| {
+        generic(&format!(
+            "[source]\nnew_sources = {{ count = 50, per = \"1h\", over_budget = \"drop\" }}\n\
+             [policy.default]\nlimits = [{{ packets = 1_000, per = \"1h\" }}]\n\
+             [challenge.tcp]\nwhen = \"{when}\"\n"
+        ))
+    };
+    for when in ["always", "never"] {
+        let lab = lab();
+        let service = Service::started(&lab, &toml(when)).unwrap();
+        let _server = Server::new(&lab, NEAR[0]);
+        burst(&lab, 1_000);
+        let refused = verdicts(&service, "drop", "new-sources");
+        if when == "always" {
+            connect(&lab, NEAR[0]);
+            assert_eq!((refused, verdicts(&service, "pass", "verified")), (0, 1));
+        } else {
+            assert!(refused > 800, "{refused}");
+        }
+    }
+}
+
+#[test]
+fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
+    require_root!();
+    let lab = lab();
+    let toml = generic(&format!("{ALWAYS}answers = 100\n"));
+    let service = Service::started(&lab, &toml).unwrap();
+    let answered = |work: &dyn Fn()| {
+        let before = verdicts(&service, "drop", "challenged");
+        let start = Instant::now();
+        work();
+        let seconds = start.elapsed().as_secs() + 2;
+        (verdicts(&service, "drop", "challenged") - before, seconds)
+    };
+    let (count, seconds) = answered(&|| burst(&lab, 2_000));
+    assert!((100..=100 * seconds).contains(&count), "{count}");
+    let passed = verdicts(&service, "pass", "unlimited");
+    assert_eq!(passed + count, 2_000);
+    // Nobody gets more than eight in a second.
+    thread::sleep(Duration::from_secs(1));
+    let (count, seconds) = answered(&|| {
+        let sender = Sender::new(&lab.far).unwrap();
+        for _ in 0..500 {
+            sender.send(&forged(1, NEAR[0])).unwrap();
+        }
+    });
+    assert!((8..=8 * seconds).contains(&count), "{count}");
+}
+
+#[test]
+fn a_listener_whose_queue_is_full_gives_cookies_where_the_kernel_has_them_on_demand() {
+    require_root!();
+    let lab = lab();
+    sysctl(&lab.near, "net/ipv4/tcp_syncookies", "1");
+    // These are never challenged, and fill the queue.
+    let toml =
+        format!("{ALWAYS}way = \"syncookie\"\n{GENERIC}[allow]\nsources = [\"96.0.0.0/4\"]\n");
+    let service = Service::started(&lab, &toml).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    burst(&lab, 1_000);
+    let before = Listening::of(&lab.near);
+    assert!(before.cookies > 0, "the queue is full: {before:?}");
+    connect(&lab, NEAR[0]);
+    let expected = Listening {
+        opened: 1,
+        taken: 1,
+        ..Listening::default()
+    };
+    // The stack itself sent no cookie: the program did.
+    assert_eq!(Listening::of(&lab.near).since(&before), expected);
+    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+}
+
+#[test]
+fn who_connects_through_this_host_proves_itself_by_a_reset() {
+    require_root!();
+    let lab = lab();
+    let behind = Namespace::of("behind").unwrap();
+    let ip = |namespace: &Namespace, words: &str| {
+        namespace.ip(&words.split(' ').collect::<Vec<_>>()).unwrap()
+    };
+    let pair = format!(
+        "link add rl1 type veth peer name {INTERFACE} netns {}",
+        behind.name()
+    );
+    ip(&lab.near, &pair);
+    ip(&lab.near, "link set rl1 up");
+    ip(&lab.near, "address add 10.79.0.1/24 dev rl1");
+    ip(&behind, "link set rl0 up");
+    ip(&behind, "address add 10.79.0.2/24 dev rl0");
+    ip(&behind, "route add default via 10.79.0.1");
+    ip(&lab.far, "route add 10.79.0.0/24 via 10.77.0.1");
+    sysctl(&lab.near, "net/ipv4/ip_forward", "1");
+    let server = "10.79.0.2".parse().unwrap();
+    let service = Service::started(&lab, &generic(ALWAYS)).unwrap();
+    let _server = Server::on(&behind, server);
+    let before = Listening::of(&behind);
+    flooded(&lab, server, || {
+        for _ in 0..20 {
+            connect(&lab, server);
+        }
+        thread::sleep(Duration::from_millis(100));
+    });
+    let expected = Listening {
+        opened: 20,
+        ..Listening::default()
+    };
+    assert_eq!(Listening::of(&behind).since(&before), expected);
+    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+    assert!(verdicts(&service, "drop", "challenged") > 100);
+}
+
+/// The requests of stacks as they are, with what stands in their options, and whether their resets acknowledge too.
+const STACKS: [(&str, u8, &[u8], u8); 7] = [
+    (
+        "Linux",
+        SYN,
+        &[
+            2, 4, 5, 180, 4, 2, 8, 10, 0, 1, 2, 3, 0, 0, 0, 0, 1, 3, 3, 7,
+        ],
+        RST,
+    ),
+    (
+        "Windows",
+        SYN | ECE_CWR,
+        &[2, 4, 5, 180, 1, 3, 3, 8, 1, 1, 4, 2],
+        RST,
+    ),
+    (
+        "macOS",
+        SYN | ECE_CWR,
+        &[
+            2, 4, 5, 180, 1, 3, 3, 6, 1, 1, 8, 10, 9, 8, 7, 6, 0, 0, 0, 0, 4, 2, 0, 0,
+        ],
+        RST,
+    ),
+    (
+        "FreeBSD",
+        SYN,
+        &[
+            2, 4, 5, 180, 1, 3, 3, 6, 4, 2, 8, 10, 9, 8, 7, 6, 0, 0, 0, 0,
+        ],
+        RST,
+    ),
+    (
+        "OpenBSD",
+        SYN,
+        &[
+            2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 6, 1, 1, 8, 10, 9, 8, 7, 6, 0, 0, 0, 0,
+        ],
+        RST,
+    ),
+    ("lwIP", SYN, &[2, 4, 2, 24], RST | ACK),
+    ("a scanner without options", SYN, &[], RST | ACK),
+];
+/// Both flags of ECN.
+const ECE_CWR: u8 = 0xc0;
+
+#[test]
+fn the_requests_of_other_stacks_are_answered_and_their_resets_are_proofs() {
+    require_root!();
+    let program = challenging();
+    let mut now = common::Instant::from_nanos(1 << 40);
+    for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100]] {
+        for (number, (stack, flags, options, reset)) in (0..).zip(STACKS) {
+            // Later, nobody is verified any more.
+            now = common::Instant::from_nanos(now.as_nanos() + 3_600_000_000_000);
+            program.set_clock(now).unwrap();
+            let mut header = [0; 20];
+            header[..8].copy_from_slice(&[200, number, 0, 80, 1, 2, 3, 4]);
+            header[12] = u8::try_from(5 + options.len() / 4).unwrap() << 4;
+            header[13] = flags;
+            let frame = tags
+                .iter()
+                .fold(Frame::ethernet(), |frame, tag| frame.vlan(*tag, 7));
+            let source = Ipv4Addr::new(192, 0, 2, number);
+            let question = frame
+                .ipv4(source)
+                .protocol(6, &header)
+                .payload(options)
+                .pad_to(60)
+                .build();
+            let answer = program.answer(&question).unwrap().expect(stack);
+            assert!(answer.len() <= question.len(), "{stack}");
+            let front = 12 + 4 * tags.len();
+            assert_eq!(
+                answer[12..front + 2],
+                question[12..front + 2],
+                "{stack}: through its VLANs"
+            );
+            let expected = proof::answer(&question, LinkLayer::Ethernet, now).unwrap();
+            assert_eq!(answer[..expected.len()], expected, "{stack}");
+            let mut proof = proof::of(&question, LinkLayer::Ethernet, now).unwrap();
+            let flags = proof.len() - 7;
+            proof[flags] = reset;
+            let judge = |frame: &[u8]| program.judge(frame).unwrap().1;
+            assert_eq!(
+                judge(&proof),
+                Verdict::Pass(PassReason::Verified),
+                "{stack}"
+            );
+            assert_eq!(
+                judge(&question),
+                Verdict::Pass(PassReason::Unlimited),
+                "{stack}"
+            );
+        }
+    }
+}
+
+#[test]
+fn where_too_many_are_verified_those_that_were_seen_last_stay_so() {
+    require_root!();
+    let program = challenging();
+    let now = common::Instant::from_nanos(1 << 40);
+    program.set_clock(now).unwrap();
+    let question = |number: u32| {
+        let source = Ipv4Addr::from(0x0a00_0000 + number);
+        Frame::ethernet().ipv4(source).tcp(PORT, SYN).build()
+    };
+    let many = VERIFIED_MAX + VERIFIED_MAX / 4;
+    for number in 0..many {
+        let proof = proof::of(&question(number), LinkLayer::Ethernet, now).unwrap();
+        assert_eq!(program.run(&proof).unwrap(), Action::Pass);
+    }
+    let verified = |numbers: std::ops::Range<u32>| {
+        let answers = numbers.map(|number| program.answer(&question(number)).unwrap());
+        answers.filter(Option::is_none).count()
+    };
+    assert_eq!(verified(many - 1_000..many), 1_000);
+    assert!(verified(0..1_000) < 1_000);
+}
+
+/// A program without a daemon that challenges all sources.
+fn challenging() -> Program {
+    let mut program = Program::load(&Constants::default()).unwrap();
+    let answers = NonZeroU32::new(1 << 20).unwrap();
+    let scene = Scene {
+        settings: Settings::default().with_challenge(true),
+        challenge: Rules::new(None, Duration::from_mins(10), answers, 2).unwrap(),
+        ..Scene::limited(&[])
+    };
+    scene.set_up(&mut program).unwrap();
+    program
+}
+
+/// Sends forged SYNs, one from each of so many sources.
+fn burst(lab: &Lab, count: u32) {
+    let sender = Sender::new(&lab.far).unwrap();
+    for number in 0..count {
+        sender.send(&forged(number, NEAR[0])).unwrap();
+    }
+}
+
+#[test]
 fn the_kernel_goes_on_when_the_daemon_is_killed() {
     require_root!();
     let lab = lab();
@@ -461,6 +751,11 @@ fn lab() -> Lab {
         &["10.77.0.2/24", "fd77::2/64"],
     )
     .unwrap();
+    // That of the frames of forged sources.
+    let address = ["link", "set", INTERFACE, "address", "02:00:00:00:00:02"];
+    lab.near.ip(&address).unwrap();
+    // A short queue tells of the first hundred that should not be in it.
+    sysctl(&lab.near, "net/core/somaxconn", "64");
     // Forged sources are elsewhere, and a gateway is protected.
     for (family, gateway) in [("-4", "10.77.0.3"), ("-6", "fd77::3")] {
         let neighbour = [
@@ -543,15 +838,38 @@ fn forged(number: u32, near: IpAddr) -> Vec<u8> {
             let source = Ipv4Addr::from(0x6000_0000 | (number & 0x0fff_ffff));
             let mut frame = Frame::ethernet().ipv4(source).tcp(PORT, SYN).build();
             frame[30..34].copy_from_slice(&address.octets());
+            frame[24..26].fill(0);
+            let header = checksum(&frame[14..34], 0);
+            frame[24..26].copy_from_slice(&header);
+            write_checksum(&mut frame, 26);
             frame
         }
         IpAddr::V6(address) => {
             let source = Ipv6Addr::from(0x2001_0db8 << 96 | u128::from(number) << 64);
             let mut frame = Frame::ethernet().ipv6(source).tcp(PORT, SYN).build();
             frame[38..54].copy_from_slice(&address.octets());
+            write_checksum(&mut frame, 22);
             frame
         }
     }
+}
+
+/// Writes the checksum of a segment without options at the end of a frame, or the stack would drop it. Its addresses begin at `ends`.
+fn write_checksum(frame: &mut [u8], ends: usize) {
+    let place = frame.len() - 4;
+    // What stands in front of a segment only to be summed: TCP, and its bytes.
+    let checksum = checksum(&frame[ends..], 6 + 20);
+    frame[place..place + 2].copy_from_slice(&checksum);
+}
+
+/// The checksum of words, of which `more` is the sum of others (RFC 1071).
+fn checksum(words: &[u8], more: u32) -> [u8; 2] {
+    let words = words.chunks(2);
+    let words = words.map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let sum = words.sum::<u32>() + more;
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let [.., high, low] = (!(folded + (folded >> 16))).to_be_bytes();
+    [high, low]
 }
 
 /// A server that sends back what it gets.
@@ -561,8 +879,12 @@ struct Server {
 
 impl Server {
     fn new(lab: &Lab, near: IpAddr) -> Self {
+        Self::on(&lab.near, near)
+    }
+
+    fn on(namespace: &Namespace, near: IpAddr) -> Self {
         let address = SocketAddr::new(near, PORT);
-        let listener = lab.near.enter(|| TcpListener::bind(address)).unwrap();
+        let listener = namespace.enter(|| TcpListener::bind(address)).unwrap();
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
