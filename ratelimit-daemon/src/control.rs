@@ -36,6 +36,7 @@ mod lifetime;
 mod links;
 mod list_copies;
 mod list_files;
+mod list_updates;
 mod lists;
 mod metrics_port;
 mod own_files;

@@ -19,6 +19,7 @@ use super::{
     history::History,
     last_good::LastGood,
     links::Interfaces,
+    list_updates::read_all,
     metrics_port::{Listeners, MetricsPort},
     progress::Progress,
     reconcile::Comparisons,
@@ -105,8 +106,8 @@ impl Controller {
         let mut state = State::new(config, store, datapath, protected, &progress, until)?;
         let (mut list_files, mut detections) = (ListFiles::default(), Detections::default());
         // What went wrong is logged; the lists stay as they were.
-        list_files.read_all(&mut state);
-        detections.take_missed(&mut state);
+        read_all(&mut state, &mut list_files);
+        let _ = state.take(&mut detections);
         Ok(Self {
             trials,
             traffic: HistoryStatus::default(),

@@ -1,6 +1,6 @@
 //! What produces changes by itself. A feed owns what it knows, reads the state and proposes edits.
 //!
-//! It never writes to the kernel or the database: [`State::take`] makes what it proposes.
+//! It never writes to the kernel or the database: [`State::take`] makes what it proposes, so a feed sees `&State`.
 
 pub mod adopted;
 pub mod attacks;
@@ -12,7 +12,9 @@ pub mod lists;
 pub mod pass_all;
 pub mod trials;
 
-use ratelimit_common::Instant;
+use std::net::IpAddr;
+
+use ratelimit_common::{Detected, Instant};
 use ratelimit_core::{
     api::{Changed, Refused},
     intent::Edit,
@@ -37,6 +39,11 @@ pub trait Feed {
 
     /// Takes notice of what became of its edits: all of them hold in `state`, or none does.
     fn settle(&mut self, state: &State, answer: &Result<Changed, Refused>);
+
+    /// Bans of the program that its edits hold in place of, so the program is to forget them.
+    fn adopted(&mut self) -> Vec<(IpAddr, Detected)> {
+        Vec::new()
+    }
 }
 
 impl State {
@@ -65,6 +72,15 @@ impl State {
             Err(refused) => Err(refused),
         };
         feed.settle(self, &answer);
-        answer
+        let adopted = feed.adopted();
+        if adopted.is_empty() {
+            return answer;
+        }
+        let forgotten = self.enforcer.detections().forget_detected(&adopted);
+        let forgotten = forgotten.map_err(Refused::from).and(answer);
+        if forgotten.is_err() {
+            feed.settle(self, &forgotten);
+        }
+        forgotten
     }
 }

@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 
 use super::{
     compiled::{Compiled, CompiledPolicies},
-    enforcer::{Changes, Enforcer},
+    enforcer::{Changes, Enforcer, leases::Leases},
     entry_counters::EntryCounters,
     event_log::EventLog,
     journal::Journal,
@@ -142,6 +142,17 @@ impl State {
         let changed = self.edit_all(all, count, cause)?;
         self.filling.note_given_way(count);
         Ok(changed)
+    }
+
+    /// Has the kernel admit what this node may of limits that nodes share, and answers for how many leases there was no room. Leases end
+    /// within seconds, so the database has none of them.
+    ///
+    /// # Errors
+    ///
+    /// When the datapath fails: then some are as before.
+    pub fn lease(&mut self, wanted: &Leases) -> Result<usize, DatapathError> {
+        let counted = wanted.counted.iter().copied();
+        self.enforcer.lease(&wanted.leases, counted)
     }
 
     /// From here on changes share a transaction, until [`end_group`](Self::end_group).

@@ -90,7 +90,7 @@ impl Command for Unban {
         require_prefixes(&request.prefixes)?;
         // What the kernel has banned a moment ago is ended as well.
         controller.detections.look_again();
-        controller.detections.take_over(&mut controller.state)?;
+        controller.state.take(&mut controller.detections)?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
         for prefix in request.prefixes.iter().copied() {
@@ -143,7 +143,7 @@ impl Command for UnbanMatching {
             );
         }
         controller.detections.look_again();
-        controller.detections.take_over(&mut controller.state)?;
+        controller.state.take(&mut controller.detections)?;
         let now = Timestamp::now();
         let bans = controller.state.intent.bans().iter();
         let ended = bans.filter(|((prefix, origin), row)| {

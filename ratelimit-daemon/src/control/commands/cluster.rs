@@ -8,8 +8,20 @@ use ratelimit_core::{
     config::cluster::Cluster,
 };
 
+use tracing::warn;
+
 use super::Command;
-use crate::{cluster::Heard, control::controller::Controller};
+use crate::{
+    cluster::Heard,
+    control::{
+        controller::Controller,
+        enforcer::leases::Leases,
+        feeds::cluster::{CLUSTER, Membership},
+        state::State,
+        troubles::Loudness,
+        unshared::Unshared,
+    },
+};
 
 /// Becomes a node.
 pub struct JoinCluster {
@@ -23,9 +35,12 @@ impl Command for JoinCluster {
     type Answer = NodeName;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller
-            .cluster
-            .join(&mut controller.state, &self.config, self.secret)
+        let Controller { cluster, state, .. } = controller;
+        let name = cluster.join(state, &self.config, self.secret);
+        // All bans of this host are told to the others.
+        state.unshared.begin(&state.intent);
+        put_in_force(cluster, state);
+        name
     }
 }
 
@@ -36,8 +51,21 @@ impl Command for LeaveCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let troubles = &mut controller.troubles;
-        controller.cluster.leave(&mut controller.state, troubles);
+        let Controller {
+            cluster,
+            state,
+            troubles,
+            ..
+        } = controller;
+        cluster.leave(state);
+        state.unshared = Unshared::default();
+        troubles.report(&mut state.journal, CLUSTER, Loudness::Warning, None);
+        put_in_force(cluster, state);
+        // What every source may always use is all that is left of the limits.
+        if let Err(error) = state.lease(&Leases::default()) {
+            warn!(%error, "the shares of limits are in force still");
+        }
+        cluster.report_excess(&mut state.journal, troubles);
     }
 }
 
@@ -59,8 +87,8 @@ impl Command for FindCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let troubles = &mut controller.troubles;
-        controller.cluster.find(&mut controller.state, troubles);
+        let journal = &mut controller.state.journal;
+        controller.cluster.find(journal, &mut controller.troubles);
     }
 }
 
@@ -74,10 +102,10 @@ impl Command for LoseCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let troubles = &mut controller.troubles;
+        let journal = &mut controller.state.journal;
         controller
             .cluster
-            .lose(&mut controller.state, troubles, self.error);
+            .lose(journal, &mut controller.troubles, self.error);
     }
 }
 
@@ -91,10 +119,22 @@ impl Command for StepCluster {
     type Answer = Vec<Outgoing>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let troubles = &mut controller.troubles;
-        controller
-            .cluster
-            .step(&mut controller.state, troubles, self.heard)
+        let Controller {
+            cluster,
+            state,
+            troubles,
+            ..
+        } = controller;
+        let own_bans = state.unshared.take();
+        cluster.step(state, &own_bans, self.heard);
+        put_in_force(cluster, state);
+        let outgoing = cluster.outgoing(state);
+        if let Some(wanted) = cluster.due_leases() {
+            cluster.settle_leases(state.lease(&wanted));
+        }
+        cluster.report_excess(&mut state.journal, troubles);
+        cluster.write();
+        outgoing
     }
 }
 
@@ -108,9 +148,9 @@ impl Command for HearStored {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller
-            .cluster
-            .hear_stored(&mut controller.state, self.heard);
+        let Controller { cluster, state, .. } = controller;
+        cluster.hear_stored(state, self.heard);
+        put_in_force(cluster, state);
     }
 }
 
@@ -126,8 +166,16 @@ impl Command for RevokeNode {
     type Answer = Result<Revoked, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller
-            .cluster
-            .revoke(&mut controller.state, self.request, &self.author)
+        let Controller { cluster, state, .. } = controller;
+        let answer = cluster.revoke(state, self.request, &self.author);
+        put_in_force(cluster, state);
+        answer
+    }
+}
+
+/// Makes what the cluster proposes, one proposal after the other. What fails is reported by the cluster itself.
+fn put_in_force(cluster: &mut Membership, state: &mut State) {
+    while cluster.has_due() {
+        let _ = state.take(cluster);
     }
 }

@@ -38,7 +38,7 @@ impl Command for Tick {
             controller.follow_metrics();
         }
         controller.last_good.catch_up();
-        controller.detections.take_missed(&mut controller.state);
+        let _ = controller.state.take(&mut controller.detections);
         let _ = controller.state.take(&mut Ended);
         if Adopted::is_there(&controller.state) && is_reported_again(controller) {
             let _ = controller.state.take(&mut Adopted::default());

@@ -40,7 +40,7 @@ impl Command for TakeEvents {
             controller.state.journal.record(at, What::Drop(dropped));
         }
         if has_bans {
-            controller.detections.take_missed(&mut controller.state);
+            let _ = controller.state.take(&mut controller.detections);
         }
     }
 }

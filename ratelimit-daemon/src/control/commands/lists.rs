@@ -10,7 +10,8 @@ use tracing::info;
 
 use super::Command;
 use crate::control::{
-    controller::Controller, list_files::ListFile, lists::require_no_file, record::Cause,
+    controller::Controller, list_files::ListFile, list_updates, lists::require_no_file,
+    record::Cause,
 };
 
 /// Takes a list away that was imported.
@@ -71,8 +72,9 @@ impl Command for TakeList {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { file, reading } = self;
-        controller
-            .list_files
-            .take(&mut controller.state, &file, reading)
+        let Controller {
+            state, list_files, ..
+        } = controller;
+        list_updates::take(state, list_files, &file, reading)
     }
 }

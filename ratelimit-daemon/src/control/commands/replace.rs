@@ -15,7 +15,7 @@ use crate::control::{controller::Controller, reload, scanner::Scanner};
 /// Why the one before stays in force.
 pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
     // What was banned in a dry run is not kept when that ends.
-    controller.detections.take_missed(&mut controller.state);
+    let _ = controller.state.take(&mut controller.detections);
     let (before, clock) = (
         controller.state.intent.config.clone(),
         controller.state.clock(),

@@ -31,6 +31,15 @@ pub struct Leased {
     pub then: Policy,
 }
 
+/// What the kernel is to admit of limits that nodes share.
+#[derive(Default)]
+pub struct Leases {
+    /// In place of all others.
+    pub leases: Vec<Leased>,
+    /// The keys whose packets are counted although they have none.
+    pub counted: Vec<LogKey>,
+}
+
 /// The policies of a half, each at one index.
 struct Half {
     first: u32,

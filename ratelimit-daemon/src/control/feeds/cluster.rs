@@ -14,7 +14,7 @@ mod status;
 mod used;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -36,7 +36,7 @@ use ratelimit_core::{
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use self::{budgets::Budgets, memory::Remembered};
+use self::{budgets::Budgets, changes::Counts, memory::Remembered};
 pub use self::{changes::is_of_cluster, shared_limit::log_key, status::no_cluster};
 use super::Feed;
 use crate::{
@@ -44,17 +44,17 @@ use crate::{
     cluster::{ClusterKey, Heard},
     control::{
         connection::Connection,
+        journal::Journal,
         kept::Kept,
         record::Cause,
         state::State,
         troubles::{Loudness, Troubles},
-        unshared::Unshared,
     },
     protected::Word,
 };
 
 /// What does not work where the store does not answer.
-const CLUSTER: &str = "cluster";
+pub const CLUSTER: &str = "cluster";
 /// How often all that is stated is compared with what is in force.
 const SWEEP: Duration = Duration::from_secs(10);
 /// How long a node that started waits to hear what others lifted.
@@ -71,12 +71,24 @@ struct Rejected {
     logged: Option<std::time::Instant>,
 }
 
+/// Something to put in force.
+enum Due {
+    /// An allow or limits: what the nodes state of them when their turn comes.
+    Change(Subject<ClusterKey>),
+    /// Bans, likewise.
+    Bans(BTreeSet<Prefix>),
+    /// These edits, and which node has bans end by them.
+    Edits(Option<String>, Vec<Edit>),
+}
+
 /// The cluster as this host sees it.
 pub struct Membership {
     connection: Connection<Cluster>,
     node: Option<Node<ClusterKey>>,
-    /// What is to be put in force, and which node has it end; `None` where bans come.
-    due: VecDeque<(Option<String>, Vec<Edit>)>,
+    /// What is to be put in force, in this order.
+    due: VecDeque<Due>,
+    /// How much each node has here, while allows and limits are put in force.
+    counts: Option<Counts>,
     refused: BTreeMap<&'static str, Rejected>,
     /// The last message that was refused, and why.
     refusal: Option<(Timestamp, String)>,
@@ -103,6 +115,7 @@ impl Membership {
             connection: Connection::new(config.cluster.clone()),
             node: None,
             due: VecDeque::new(),
+            counts: None,
             refused: BTreeMap::new(),
             refusal: None,
             denied: 0,
@@ -168,7 +181,7 @@ impl Membership {
     }
 
     /// Writes down what a restart needs, where it changed and was not written a moment ago.
-    fn write(&mut self) {
+    pub fn write(&mut self) {
         let Some(node) = self.node.as_ref().filter(|_| self.is_unwritten) else {
             return;
         };
@@ -196,21 +209,36 @@ impl Membership {
 }
 
 impl Feed for Membership {
-    fn due(&mut self, _: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
-        let next = self.due.front_mut();
-        Ok(next.map_or_else(Vec::new, |(_, edits)| std::mem::take(edits)))
+    fn due(&mut self, state: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        Ok(match self.due.front_mut() {
+            Some(Due::Edits(_, edits)) => std::mem::take(edits),
+            Some(Due::Bans(prefixes)) => {
+                let prefixes = std::mem::take(prefixes);
+                self.due_bans(state, now(), prefixes)
+            }
+            Some(Due::Change(subject)) => {
+                let subject = subject.clone();
+                self.due_change(state, now(), subject)
+            }
+            None => Vec::new(),
+        })
     }
 
     fn cause(&self) -> Cause<'_> {
-        let by = self.due.front().and_then(|(by, _)| by.as_deref());
-        by.map_or(Cause::Origin, Cause::User)
+        match self.due.front() {
+            Some(Due::Edits(Some(by), _)) => Cause::User(by),
+            Some(Due::Change(_) | Due::Bans(_) | Due::Edits(None, _)) | None => Cause::Origin,
+        }
     }
 
     fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
         self.due.pop_front();
-        if let (Err(refused), Some((subject, by))) = (answer, &self.about) {
+        if self.due.is_empty() {
+            self.counts = None;
+        }
+        if let (Some((subject, by)), Err(refused)) = (self.about.take(), answer) {
             let why = refused.error.clone();
-            self.unheeded.insert(subject.clone(), (by.clone(), why));
+            self.unheeded.insert(subject, (by, why));
         } else if let Err(refused) = answer {
             // The next sweep tries again.
             warn!(
@@ -300,12 +328,12 @@ fn now() -> Now {
 }
 
 impl Membership {
-    /// Becomes a node, with what it stated before a restart. All bans of this host are told to the others.
+    /// Becomes a node, with what it stated before a restart. What is in force already is [due](Self::has_due).
     ///
     /// # Panics
     ///
     /// Never: a configuration has no name that is none.
-    pub fn join(&mut self, state: &mut State, config: &Cluster, secret: Secret) -> NodeName {
+    pub fn join(&mut self, state: &State, config: &Cluster, secret: Secret) -> NodeName {
         let node = NodeName::new(&config.node).expect("the configuration has checked the name");
         let mut memory = self.remembered(&node);
         self.budgets.begin(config.period);
@@ -326,24 +354,24 @@ impl Membership {
         self.is_caught_up = false;
         self.node = Some(Node::new(own, now, incarnation, memory));
         self.connection.reset();
-        state.unshared.begin(&state.intent);
         // What was lifted right before a kill.
         self.put_in_force(state, now, self.all(state));
         info!(%node, stated, "a node of the cluster");
         node
     }
 
-    /// Is no node any more: what other nodes banned ends here.
-    pub fn leave(&mut self, state: &mut State, troubles: &mut Troubles) {
+    /// Is no node any more. That what other nodes banned ends here is [due](Self::has_due).
+    pub fn leave(&mut self, state: &State) {
         self.node = None;
         self.connection.reset();
-        state.unshared = Unshared::default();
-        let journal = &mut state.journal;
-        troubles.report(journal, CLUSTER, Loudness::Warning, None);
         self.unheeded.clear();
         self.end_bans(state);
-        self.budgets.end(state);
-        self.report_excess(state, troubles);
+        self.budgets.end();
+    }
+
+    /// Whether something is to be put in force.
+    pub fn has_due(&self) -> bool {
+        !self.due.is_empty()
     }
 
     /// Takes notice that the store is connected to, and may have lost what this node stored.
@@ -354,35 +382,28 @@ impl Membership {
     }
 
     /// Takes notice that the store takes messages.
-    pub fn find(&mut self, state: &mut State, troubles: &mut Troubles) {
+    pub fn find(&mut self, journal: &mut Journal, troubles: &mut Troubles) {
         if self.connection.turn(true, None) {
             info!(url = self.url(), "the store of the cluster answers");
-            let journal = &mut state.journal;
             troubles.report(journal, CLUSTER, Loudness::Warning, None);
         }
     }
 
     /// Takes notice that the store does not answer. Bans stay.
-    pub fn lose(&mut self, state: &mut State, troubles: &mut Troubles, error: String) {
+    pub fn lose(&mut self, journal: &mut Journal, troubles: &mut Troubles, error: String) {
         let url = self.url().unwrap_or_default();
         let trouble = format!("{url}: {error}; bans stay, and are not shared until it answers");
         if self.connection.lose(error) {
-            let journal = &mut state.journal;
             troubles.report(journal, CLUSTER, Loudness::Warning, Some(trouble));
         }
     }
 
-    /// Takes in what was read from the stream, and gives what is to be sent.
-    pub fn step(
-        &mut self,
-        state: &mut State,
-        troubles: &mut Troubles,
-        heard: Vec<Heard>,
-    ) -> Vec<Outgoing> {
+    /// States the bans of this host that changed, and takes in what was read from the stream. What follows is [due](Self::has_due).
+    pub fn step(&mut self, state: &State, own_bans: &BTreeSet<Prefix>, heard: Vec<Heard>) {
         let now = now();
         self.budgets.follow(state);
-        let own = self.state_own_bans(state, now).into_iter();
-        let mut changed: Vec<_> = own.map(bans::ban_of).collect();
+        self.state_own_bans(state, now, own_bans);
+        let mut changed: Vec<_> = own_bans.iter().copied().map(bans::ban_of).collect();
         changed.extend(self.hear(state, now, heard));
         if self.catch_up() || self.swept.elapsed() >= SWEEP {
             self.state_own_changes(state, now);
@@ -390,16 +411,17 @@ impl Membership {
             self.swept = std::time::Instant::now();
         }
         self.put_in_force(state, now, changed);
+    }
+
+    /// What is to be sent, once nothing is due.
+    pub fn outgoing(&mut self, state: &State) -> Vec<Outgoing> {
         let due = self.node.as_mut();
-        let due = due.map(|node| node.due(now, &mut Here(state, &self.budgets)));
-        self.lease(state);
-        self.report_excess(state, troubles);
-        self.write();
+        let due = due.map(|node| node.due(now(), &mut Here(state, &self.budgets)));
         due.unwrap_or_default()
     }
 
-    /// Takes in parts of what a node stated, as the store has them.
-    pub fn hear_stored(&mut self, state: &mut State, heard: Vec<Heard>) {
+    /// Takes in parts of what a node stated, as the store has them. What follows is [due](Self::has_due).
+    pub fn hear_stored(&mut self, state: &State, heard: Vec<Heard>) {
         let now = now();
         let changed = self.hear(state, now, heard);
         self.put_in_force(state, now, changed);

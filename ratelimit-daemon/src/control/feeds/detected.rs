@@ -60,39 +60,6 @@ impl Detections {
         self.counted = None;
     }
 
-    /// Takes over the bans that policies made, if there are any.
-    ///
-    /// # Errors
-    ///
-    /// Why they stay with the kernel alone, where they hold all the same.
-    pub fn take_over(&mut self, state: &mut State) -> Result<(), Refused> {
-        state.take(self)?;
-        let taken = self.taken();
-        if taken.is_empty() {
-            return Ok(());
-        }
-        let datapath = state.enforcer.detections();
-        datapath.forget_detected(&taken).map_err(|error| {
-            self.look_again();
-            Refused::from(error)
-        })
-    }
-
-    /// The same when the kernel has counted bans of which no event came.
-    pub fn take_missed(&mut self, state: &mut State) {
-        if let Err(refused) = self.take_over(state) {
-            warn!(
-                error = refused.error,
-                "bans by policies stay with the kernel alone"
-            );
-        }
-    }
-
-    /// The bans that the kernel is to forget.
-    fn taken(&mut self) -> Vec<(IpAddr, Detected)> {
-        std::mem::take(&mut self.taken)
-    }
-
     /// Whether a source whose ban is lifted was not told of before. One that floods is banned again and again.
     fn is_news(&mut self, source: Prefix) -> bool {
         self.lifted.len() < LIFTED_MAX && self.lifted.insert(source)
@@ -153,7 +120,16 @@ impl Feed for Detections {
     }
 
     fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        let (Some(look), Ok(_)) = (self.look.take(), answer) else {
+        let look = self.look.take();
+        if let Err(refused) = answer {
+            self.look_again();
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+            return;
+        }
+        let Some(look) = look else {
             return;
         };
         for policy in look.policies {
@@ -161,6 +137,10 @@ impl Feed for Detections {
         }
         self.counted = Some(look.counted);
         self.taken = look.bans;
+    }
+
+    fn adopted(&mut self) -> Vec<(IpAddr, Detected)> {
+        std::mem::take(&mut self.taken)
     }
 }
 

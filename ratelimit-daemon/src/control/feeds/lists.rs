@@ -19,8 +19,8 @@ use tracing::warn;
 
 use super::Feed;
 use crate::control::{
-    list_files::{Deadline, ListFile, SILENCE},
-    lists::{ListRead, from_file, log, not_named, reported},
+    list_files::{ListFile, SILENCE},
+    lists::{ListRead, from_file, log, reported},
     state::State,
 };
 
@@ -136,54 +136,18 @@ impl Feed for ListFiles {
 
 impl ListFiles {
     /// Has what was read from a file take the place of its list.
-    fn read(&mut self, file: ListFile, reading: Result<Reading, Refused>) {
+    pub fn read(&mut self, file: ListFile, reading: Result<Reading, Refused>) {
         let name = Arc::clone(&file.name);
         self.arrive(name, What::Read(file, Some(Box::new(reading))));
     }
 
     /// Has a list taken away that the configuration does not name any more.
-    fn gone(&mut self, name: Arc<str>) {
+    pub fn gone(&mut self, name: Arc<str>) {
         self.arrive(name, What::Gone);
     }
 
-    /// Reads the files of all lists at the start, and takes away the lists whose files the configuration does not name any more.
-    /// What cannot be read stays as it was. Answers what is different or went wrong, a line each.
-    pub fn read_all(&mut self, state: &mut State) -> Vec<String> {
-        let mut lines = Vec::new();
-        for name in not_named(&state.intent, &state.intent.config) {
-            self.gone(name);
-            let _ = state.take(self);
-            lines.extend(self.line());
-        }
-        let lists = state.intent.config.lists.clone();
-        self.retain(&lists);
-        let deadline = Deadline::default();
-        for (name, config) in &lists {
-            let file = ListFile::new(name, config);
-            let reading = file.read_by(&deadline);
-            lines.extend(self.take(state, &file, reading));
-        }
-        lines
-    }
-
-    /// Puts what was read from a file in the place of the list, and says what is different or went wrong.
-    pub fn take(
-        &mut self,
-        state: &mut State,
-        file: &ListFile,
-        reading: Result<Reading, Refused>,
-    ) -> Option<String> {
-        if state.intent.config.lists.get(&*file.name) != Some(&file.config) {
-            // A reload came in between.
-            return None;
-        }
-        self.read(file.clone(), reading);
-        let _ = state.take(self);
-        self.line()
-    }
-
     /// What became of the last list, as it is reported; `None` where nothing is different.
-    fn line(&mut self) -> Option<String> {
+    pub fn line(&mut self) -> Option<String> {
         self.line.take()
     }
 

@@ -88,11 +88,11 @@ impl Controller {
     }
 
     pub(super) fn take_missed(&mut self) {
-        self.detections.take_missed(&mut self.state);
+        let _ = self.state.take(&mut self.detections);
     }
 
     pub(super) fn read_lists(&mut self) -> Vec<String> {
-        self.list_files.read_all(&mut self.state)
+        read_all(&mut self.state, &mut self.list_files)
     }
 
     pub(super) fn take_list(

@@ -16,7 +16,7 @@ use ratelimit_core::{
 use tracing::info;
 
 use super::{
-    Here, Membership, Node,
+    Due, Here, Membership, Node,
     changes::{allow_of, ends, subjects_of_rows},
 };
 use crate::{
@@ -31,13 +31,12 @@ pub(super) const SAME_END_MS: Millis = 2_000;
 const FOREVER_MS: Millis = 253_402_207_200_000;
 
 impl Membership {
-    /// States what changed of the bans of this host, and gives the prefixes.
-    pub(super) fn state_own_bans(&mut self, state: &mut State, now: Now) -> BTreeSet<Prefix> {
+    /// States what changed of the bans of this host.
+    pub(super) fn state_own_bans(&mut self, state: &State, now: Now, changed: &BTreeSet<Prefix>) {
         let Some(node) = &mut self.node else {
-            return BTreeSet::new();
+            return;
         };
-        let changed = state.unshared.take();
-        for prefix in &changed {
+        for prefix in changed {
             let subject = ban_of(*prefix);
             let row = shared_ban(&state.intent, *prefix);
             let wanted = row.map(|row| to_millis(row.until, now));
@@ -55,7 +54,6 @@ impl Membership {
             }
             self.is_unwritten = true;
         }
-        changed
     }
 
     /// Lifts on all nodes what is stated about prefixes.
@@ -80,10 +78,10 @@ impl Membership {
         rows.chain(stated).collect()
     }
 
-    /// Brings bans, allows and limits to what the nodes state.
+    /// Has bans, allows and limits brought to what the nodes state.
     pub(super) fn put_in_force(
         &mut self,
-        state: &mut State,
+        state: &State,
         now: Now,
         subjects: impl IntoIterator<Item = Subject<ClusterKey>>,
     ) {
@@ -111,14 +109,20 @@ impl Membership {
                 Subject::Ban(_) | Subject::Allow(_) | Subject::Node(_) => {}
             }
         }
-        self.put_changes_in_force(state, now, changes);
-        self.put_bans_in_force(state, now, prefixes);
+        self.take_lifts_over(now, &changes);
+        self.due.extend(changes.into_iter().map(Due::Change));
+        if !prefixes.is_empty() {
+            self.due.push_back(Due::Bans(prefixes));
+        }
     }
 
-    fn put_bans_in_force(&mut self, state: &mut State, now: Now, prefixes: BTreeSet<Prefix>) {
-        if prefixes.is_empty() {
-            return;
-        }
+    /// What comes and goes of bans; what other nodes lifted is due next.
+    pub(super) fn due_bans(
+        &mut self,
+        state: &State,
+        now: Now,
+        prefixes: BTreeSet<Prefix>,
+    ) -> Vec<Edit> {
         let mut lifted: BTreeMap<NodeName, Vec<Edit>> = BTreeMap::new();
         let (mut coming, mut going) = (Vec::new(), Vec::new());
         for prefix in prefixes {
@@ -131,11 +135,10 @@ impl Membership {
         }
         // What comes is in order, and comes before what goes.
         coming.extend(going);
-        self.due.push_back((None, coming));
         let lifted = lifted.into_iter();
         self.due
-            .extend(lifted.map(|(by, edits)| (Some(format!("node {by}")), edits)));
-        self.take_due(state);
+            .extend(lifted.map(|(by, edits)| Due::Edits(Some(format!("node {by}")), edits)));
+        coming
     }
 
     /// The ends of what this host banned and another node lifted, and which one did.
@@ -205,14 +208,8 @@ impl Membership {
         (come, gone)
     }
 
-    pub(super) fn take_due(&mut self, state: &mut State) {
-        while !self.due.is_empty() {
-            let _ = state.take(self);
-        }
-    }
-
-    /// Ends what other nodes have here, of a host that is none any more.
-    pub(super) fn end_bans(&mut self, state: &mut State) {
+    /// Has what other nodes have here end, of a host that is none any more.
+    pub(super) fn end_bans(&mut self, state: &State) {
         let bans = state.intent.bans().keys();
         let theirs = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
         let mut gone: Vec<Edit> = theirs
@@ -224,8 +221,7 @@ impl Membership {
                 entries = gone.len(),
                 "the configuration names no [cluster]: its bans, allows and limits end"
             );
-            self.due.push_back((None, gone));
-            self.take_due(state);
+            self.due.push_back(Due::Edits(None, gone));
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, HashMap},
-    iter,
     sync::Arc,
     time::Duration,
 };
@@ -33,10 +32,12 @@ use crate::{
     clock,
     cluster::ClusterKey,
     control::{
-        enforcer::leases::Leased,
+        enforcer::leases::{Leased, Leases},
+        journal::Journal,
         state::State,
         troubles::{Loudness, Troubles},
     },
+    datapath::DatapathError,
 };
 
 /// What does not work where more nodes are here than the configuration says.
@@ -224,17 +225,22 @@ impl Budgets {
         })
     }
 
-    /// Has the kernel admit what a node may, where that is not what it does.
-    fn lease(&mut self, node: &Node<ClusterKey>, state: &mut State) {
+    /// What the kernel is to admit, where that is not what it does.
+    fn due_leases(&mut self, node: &Node<ClusterKey>) -> Option<Leases> {
         let wanted = node.budget().period().map(|period| (period, self.hash));
         if self.written == wanted {
-            return;
+            return None;
         }
         self.written = wanted;
         self.note(node);
-        let counted = self.counted.borrow();
-        let answer = state.enforcer.lease(&self.leases(), counted.keys());
-        drop(counted);
+        Some(Leases {
+            leases: self.leases(),
+            counted: self.counted.borrow().keys().collect(),
+        })
+    }
+
+    /// Takes notice for how many leases there was no room, or why none is in force.
+    fn settle_leases(&mut self, answer: Result<usize, DatapathError>) {
         self.without_room = *answer.as_ref().unwrap_or(&0);
         let is_failing = !matches!(answer, Ok(0));
         if is_failing && !self.is_failing {
@@ -336,14 +342,11 @@ impl Budgets {
         })
     }
 
-    /// What every source may always use is all that is left of the limits.
-    pub fn end(&mut self, state: &mut State) {
+    /// Nothing is shared any more.
+    pub fn end(&mut self) {
         (self.written, self.divided_at) = (None, None);
         self.reported.clear();
         (self.fallback, self.since) = (Some(Fallback::NoClock), Timestamp::now());
-        if let Err(error) = state.enforcer.lease(&[], iter::empty()) {
-            warn!(%error, "the shares of limits are in force still");
-        }
     }
 
     /// The leases that give each key its shares.
@@ -391,11 +394,14 @@ impl Budgets {
 }
 
 impl Membership {
-    /// Has the kernel admit what this node may, where that is not what it does.
-    pub(super) fn lease(&mut self, state: &mut State) {
-        if let Some(node) = &self.node {
-            self.budgets.lease(node, state);
-        }
+    /// What the kernel is to admit, where that is not what it does.
+    pub fn due_leases(&mut self) -> Option<Leases> {
+        self.budgets.due_leases(self.node.as_ref()?)
+    }
+
+    /// Takes notice of what became of its leases.
+    pub fn settle_leases(&mut self, answer: Result<usize, DatapathError>) {
+        self.budgets.settle_leases(answer);
     }
 
     /// Since when this node admits so much by a limit of a key, and how much all others may admit, where that is known.
@@ -414,12 +420,12 @@ impl Membership {
     }
 
     /// Tells where more nodes are here than the configuration says.
-    pub(super) fn report_excess(&self, state: &mut State, troubles: &mut Troubles) {
+    pub fn report_excess(&self, journal: &mut Journal, troubles: &mut Troubles) {
         let excess = self.node.as_ref().and_then(|node| {
             let reported = |config: &Cluster| self.budgets.excess(node, config);
             self.connection.reported(reported).flatten()
         });
-        troubles.report(&mut state.journal, TOO_MANY, Loudness::Warning, excess);
+        troubles.report(journal, TOO_MANY, Loudness::Warning, excess);
     }
 }
 

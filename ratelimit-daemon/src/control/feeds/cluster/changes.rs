@@ -188,31 +188,25 @@ impl Membership {
         is_stated
     }
 
-    /// Brings allows and limits to what the nodes state.
-    pub(super) fn put_changes_in_force(
+    /// What brings an allow or limits to what the nodes state.
+    pub(super) fn due_change(
         &mut self,
-        state: &mut State,
+        state: &State,
         now: Now,
-        subjects: BTreeSet<Subject<ClusterKey>>,
-    ) {
-        if subjects.is_empty() {
-            return;
-        }
-        self.take_lifts_over(now, &subjects);
-        let mut counts = counts(state);
-        for subject in subjects {
-            if let Some((by, edit)) = self.change(state, now, &subject, &mut counts) {
-                self.about = Some((subject, by));
-                self.due.push_back((None, vec![edit]));
-                self.take_due(state);
-                self.about = None;
-            }
-        }
+        subject: Subject<ClusterKey>,
+    ) -> Vec<Edit> {
+        let mut counts = self.counts.take().unwrap_or_else(|| counts(state));
+        let change = self.change(state, now, &subject, &mut counts);
+        self.counts = Some(counts);
+        change.map_or_else(Vec::new, |(by, edit)| {
+            self.about = Some((subject, by));
+            vec![edit]
+        })
     }
 
     /// Has this node lift, too, what it stated and others lifted. That is written down before anything ends here: a kill in between leaves
     /// what ends at the next start.
-    fn take_lifts_over(&mut self, now: Now, subjects: &BTreeSet<Subject<ClusterKey>>) {
+    pub(super) fn take_lifts_over(&mut self, now: Now, subjects: &BTreeSet<Subject<ClusterKey>>) {
         let Some(node) = &mut self.node else {
             return;
         };
@@ -461,7 +455,7 @@ fn check(
 
 /// How much each node has here.
 #[derive(Default)]
-struct Counts {
+pub(super) struct Counts {
     allows: BTreeMap<String, usize>,
     limits: BTreeMap<String, usize>,
 }

@@ -84,14 +84,14 @@ impl Membership {
         names.into_iter().map(view).collect()
     }
 
-    /// Revokes a node on all nodes, or takes that back.
+    /// Revokes a node on all nodes, or takes that back. What follows is [due](Self::has_due).
     ///
     /// # Errors
     ///
     /// When this host is no node, or the name is none of another one.
     pub fn revoke(
         &mut self,
-        state: &mut State,
+        state: &State,
         request: RevokeRequest,
         author: &str,
     ) -> Result<Revoked, Refused> {
