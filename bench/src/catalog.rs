@@ -18,7 +18,7 @@ pub const WIDE: &str = "{ packets = 100_000_000, per = \"1s\" }";
 const NARROW: &str = "{ packets = 1, per = \"1h\" }";
 /// A ban that no source gets: the packets are of no connection.
 const BAN: &str = "ban = { after = 16_000_000, within = \"1m\", for = \"1s\" }";
-/// The sources that are remembered where a million of them send.
+/// The sources that can have state where a million of them send.
 pub const ROOMY: u32 = 2_000_000;
 /// Limits that no packet meets, of different windows.
 const LAYERS: [&str; 8] = [

@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::scenario::Scenario;
 
-/// Who is noted for what is done by hand.
+/// Who is noted as the author of changes.
 const AUTHOR: &str = "bench";
 /// The configuration file.
 const CONFIG: &str = "config.toml";

@@ -12,13 +12,13 @@ pub struct Scenario {
     pub name: String,
     /// Its budget for new sources.
     pub new_sources: NewSources,
-    /// The sources that are remembered, where it is not the default.
+    /// The sources that can have state, where it is not the default.
     pub capacity: Option<u32>,
     /// Its configuration besides, without interface, paths and metrics.
     pub toml: String,
-    /// What is banned by hand.
+    /// What is banned at runtime.
     pub bans: Vec<Prefix>,
-    /// What is allowed by hand.
+    /// What is allowed at runtime.
     pub allows: Vec<Prefix>,
     /// What is measured on it.
     pub cases: Vec<Case>,

@@ -19,7 +19,8 @@ pub enum OverBudget {
     Pass,
     /// They are dropped.
     Drop,
-    /// They are charged to the overflow bucket of their sources.
+    /// They are charged to the overflow bucket of their sources. This stays beside the two others: it alone bounds what late sources send
+    /// and still lets some of each prefix through, as the limits of one source.
     Aggregate,
 }
 

@@ -657,7 +657,7 @@ pub struct InterfaceStatus {
 pub struct MapStatus {
     /// Its name.
     pub name: String,
-    /// Entries in use; `None` where counting them would mean to walk them.
+    /// Entries in use; `None` where counting them would mean a table scan.
     pub entries: Option<u64>,
     /// The most entries.
     pub capacity: u32,

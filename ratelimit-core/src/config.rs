@@ -284,9 +284,9 @@ pub struct Source {
     pub ipv6_prefix: u8,
     /// Where their state is kept.
     pub store: StateStore,
-    /// Sources of each family that are remembered.
+    /// Sources of each family that can have state.
     pub capacity: u32,
-    /// Sliding logs that are remembered, one for each source and limit of both families.
+    /// Sliding logs that there is room for, one for each source and limit of both families.
     pub logs: u32,
 }
 
@@ -454,7 +454,7 @@ pub struct Crowdsec {
     pub every: Duration,
 }
 
-/// Sliding logs that are remembered unless the configuration says otherwise.
+/// Sliding logs that there is room for unless the configuration says otherwise.
 const LOGS_DEFAULT: u32 = 1 << 14;
 
 /// Where metrics are served unless the configuration says otherwise.

@@ -220,7 +220,7 @@ impl Daemon {
             controller.clone(),
             stop.clone(),
         ));
-        tasks.spawn(look_at_sources(controller.clone(), stop.clone()));
+        tasks.spawn(sample_sources(controller.clone(), stop.clone()));
         tasks.spawn(keep_lists(controller.clone(), stop.clone()));
         tasks.spawn(control::asked_as(
             "the end of a trial",
@@ -347,9 +347,9 @@ pub(crate) async fn keep_time(
 }
 
 /// Counts what sources send, from time to time.
-async fn look_at_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+async fn sample_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     loop {
-        let pause = control::commands::look_at_sources(&controller).await?;
+        let pause = control::commands::sample_sources(&controller).await?;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(pause) => {}

@@ -67,7 +67,7 @@ pub enum Step {
     TakeOff,
 }
 
-/// What is told of an interface.
+/// What is reported of an interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Standing {
     /// The program runs on it.

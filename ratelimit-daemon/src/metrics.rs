@@ -246,7 +246,7 @@ fn filling(to: &mut Exposition, filling: &Filling) {
         "ratelimit_bans_given_way",
         "Automatic bans that were evicted from a full list.",
     )
-    .value(filling.gave_way);
+    .value(filling.evicted);
 }
 
 fn sources(to: &mut Exposition, snapshot: &Snapshot) {

@@ -386,7 +386,7 @@ pub struct TopArguments {
     /// How many tables [default: until Ctrl-C]
     #[arg(short = 'n', value_name = "TIMES", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
     pub times: Option<u32>,
-    /// Time between two looks
+    /// Refresh interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = trial_time)]
     pub delay: Duration,
 }

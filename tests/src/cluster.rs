@@ -27,7 +27,7 @@ use crate::{
 /// A load is sent in so many parts of a second.
 const SLICES: u32 = 200;
 /// How often a thread looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A node of the cluster.
 pub struct Node {
@@ -121,7 +121,7 @@ impl Node {
             owed %= SLICES;
             due += Duration::from_secs(1) / SLICES;
             // What a busy machine kept this thread from sending is not sent at once.
-            due = due.max(Instant::now().checked_sub(LOOK).unwrap_or(due));
+            due = due.max(Instant::now().checked_sub(POLL).unwrap_or(due));
             thread::sleep(due.saturating_duration_since(Instant::now()));
         }
         Ok(())
@@ -131,7 +131,7 @@ impl Node {
     fn receive(&self, stop: &AtomicBool) -> Result<()> {
         let mut receiver = Receiver::new(&self.lab.near)?;
         while !stop.load(Relaxed) {
-            let Some(frame) = receiver.next(LOOK)? else {
+            let Some(frame) = receiver.next(POLL)? else {
                 continue;
             };
             let of_source = if frame[12..14] == [0x86, 0xdd] {
@@ -259,7 +259,7 @@ pub fn admitted_for(nodes: &[Node], time: Duration) -> Rates {
 pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
     let seconds = time.end.duration_since(time.start).as_secs_f64();
     // What was admitted at the end may be read a moment later.
-    thread::sleep((time.end + LOOK).saturating_duration_since(Instant::now()));
+    thread::sleep((time.end + POLL).saturating_duration_since(Instant::now()));
     let (mut rates, mut by_source) = ((Vec::new(), Vec::new()), BTreeMap::new());
     for node in nodes {
         let (packets, bytes, sources) = node.admitted_in(&time);
@@ -282,7 +282,7 @@ pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
 pub fn admitted_of(nodes: &[Node], source: u16, time: &Range<Instant>) -> Vec<f64> {
     let seconds = time.end.duration_since(time.start).as_secs_f64();
     // What was admitted at the end may be read a moment later.
-    thread::sleep((time.end + LOOK).saturating_duration_since(Instant::now()));
+    thread::sleep((time.end + POLL).saturating_duration_since(Instant::now()));
     let of_source = |node: &Node| {
         let (_, _, by_source) = node.admitted_in(time);
         by_source.get(&source).copied().unwrap_or_default() as f64 / seconds

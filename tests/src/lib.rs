@@ -1,4 +1,4 @@
-//! The harness of the proof: frames of every shape, the XDP program as the kernel runs it, and a network of its own.
+//! What the tests share: frames of every shape, the XDP program as the kernel runs it, and a network of its own.
 //!
 //! The tests stand in `tests/tests`, a concept a file. Those that need root, or something of the kernel, say so when they
 //! cannot run: see [`skip`].

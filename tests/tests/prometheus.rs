@@ -200,7 +200,7 @@ fn the_number_of_series_does_not_grow_with_the_sources() {
 }
 
 #[test]
-fn sources_that_gave_way_are_counted() {
+fn evicted_sources_are_counted() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, TOML).unwrap();

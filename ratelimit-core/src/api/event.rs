@@ -62,7 +62,7 @@ pub enum What {
         /// The user who did it; `None` when it was no user.
         by: Option<Arc<str>>,
     },
-    /// A prefix was put on the allow list by hand.
+    /// A prefix was put on the allow list at runtime.
     AllowAdded(Allow),
     /// The time of an allow is over.
     AllowEnded(Allow),

@@ -1,4 +1,4 @@
-//! Lists: what is imported, exported and told about them.
+//! Lists: what is imported, exported and reported about them.
 
 use std::{collections::BTreeMap, sync::Arc};
 

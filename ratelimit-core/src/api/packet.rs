@@ -219,22 +219,22 @@ mod tests {
             let (from, packet) = PacketRequest::of_frame(Cursor::new(frame), LinkLayer::Ethernet)?;
             Some(format!("{from} {packet}"))
         };
-        let told = "203.0.113.7 udp to 192.0.2.1 port 53 from port 4444";
-        assert_eq!(read(&frame).as_deref(), Some(told));
+        let reported = "203.0.113.7 udp to 192.0.2.1 port 53 from port 4444";
+        assert_eq!(read(&frame).as_deref(), Some(reported));
         let mut later = frame.clone();
         later[21] = 9;
-        let told = "203.0.113.7 udp to 192.0.2.1";
-        assert_eq!(read(&later).as_deref(), Some(told));
+        let reported = "203.0.113.7 udp to 192.0.2.1";
+        assert_eq!(read(&later).as_deref(), Some(reported));
         let mut tcp = frame.clone();
         tcp[23] = 6;
         tcp.extend([0, 0, 0, 0, 0x50, 0x02, 0, 0, 0, 0, 0, 0]);
         tcp[17] += 12;
-        let told = "203.0.113.7 tcp to 192.0.2.1 port 53 from port 4444 with syn";
-        assert_eq!(read(&tcp).as_deref(), Some(told));
+        let reported = "203.0.113.7 tcp to 192.0.2.1 port 53 from port 4444 with syn";
+        assert_eq!(read(&tcp).as_deref(), Some(reported));
         let mut other = frame.clone();
         other[23] = 253;
-        let told = "203.0.113.7 protocol 253 to 192.0.2.1";
-        assert_eq!(read(&other).as_deref(), Some(told));
+        let reported = "203.0.113.7 protocol 253 to 192.0.2.1";
+        assert_eq!(read(&other).as_deref(), Some(reported));
         assert_eq!(read(&frame[..30]), None);
     }
 

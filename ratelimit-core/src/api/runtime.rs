@@ -1,4 +1,4 @@
-//! What is told of runtime limits.
+//! What is reported of runtime limits.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

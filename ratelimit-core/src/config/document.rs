@@ -28,10 +28,10 @@ use crate::{
     challenge::TcpChallenge, diagnostic::Problem, new_sources::NewSources, prefix::Prefix,
 };
 
-/// The most sources of a family that can be remembered.
+/// The most sources of a family that can have state.
 const SOURCES_MAX: u32 = 1 << 27;
 
-/// The most sliding logs that can be remembered.
+/// The most sliding logs that there can be room for.
 const LOGS_MAX: u32 = 1 << 24;
 
 const CLOCKS: [(&str, ClockWish); 3] = [

@@ -19,7 +19,7 @@ pub struct Answer {
     pub time: Times,
     /// Sources that they came from.
     pub sources_seen: usize,
-    /// Sources of a family that are remembered.
+    /// Sources of a family that can have state.
     pub sources_capacity: u32,
     /// Where the state of sources is.
     pub store: StateStore,

@@ -74,7 +74,7 @@ impl Side {
         let instant = moment.instant.as_nanos();
         let instant = Instant::from_nanos(instant - instant % self.tick_ns);
         let verdict = self.tables.judge(frame, instant);
-        self.bans.take_over(&self.tables, &self.compiled);
+        self.bans.adopt(&self.tables, &self.compiled);
         if let Some(attacks) = &mut self.attacks {
             attacks.take(frame, moment, &self.compiled);
         }

@@ -14,12 +14,12 @@ mod history;
 mod import;
 mod limit;
 mod lists;
-mod look;
 mod pass_all;
 mod program;
 mod protect;
 mod reload;
 mod replace;
+mod sample;
 
 use ratelimit_core::{api::Refused, prefix::Prefix};
 
@@ -43,12 +43,12 @@ pub use self::{
     import::Import,
     limit::{RemoveLimits, SetLimits},
     lists::{DueLists, RemoveList, TakeList},
-    look::{EndLook, look_at_sources, policies_to_look_at},
     pass_all::SetPassAll,
     program::{BanByProgram, UnbanByProgram},
     protect::{Protect, ProtectSshPeer},
     reload::Reload,
     replace::replace,
+    sample::{TakeSample, policies_to_sample, sample_sources},
 };
 
 /// A request that changes something.

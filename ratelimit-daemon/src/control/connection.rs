@@ -49,7 +49,7 @@ impl<T: Clone + PartialEq> Connection<T> {
         is_other
     }
 
-    /// What is told of whom is followed; `None` where the configuration names nobody.
+    /// What is reported of whom is followed; `None` where the configuration names nobody.
     pub fn reported<R>(&self, view: impl FnOnce(&T) -> R) -> Option<R> {
         self.wish.borrow().as_ref().map(view)
     }

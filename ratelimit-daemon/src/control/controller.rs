@@ -42,7 +42,7 @@ pub struct Controller {
     pub(crate) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) detections: Detections,
-    pub(super) attacks: Attacks,
+    pub(crate) attacks: Attacks,
     /// How far an import is.
     pub(super) progress: Progress,
     pub(super) workload: Workload,
@@ -55,7 +55,7 @@ pub struct Controller {
     pub(crate) crowdsec: CrowdsecFeed,
     pub(crate) cluster: Membership,
     pub(crate) trials: Trials,
-    pub(super) pass_all: PassAll,
+    pub(crate) pass_all: PassAll,
     pub(super) challenge: Challenge,
     pub(crate) interfaces: Interfaces,
     pub(crate) troubles: Troubles,

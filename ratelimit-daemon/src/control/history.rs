@@ -1,9 +1,9 @@
 //! What sources have sent: for each limit of a policy, how much the windows of sources held, by the hour.
 //!
-//! The tables are looked at from time to time, a part of them at a time (`scan.rs`), and nothing is asked of packets. A fixed
-//! window is counted where its last tenth is running: which windows a look finds there depends on nothing that they hold, so
+//! The tables are sampled from time to time, a part of them at a time (`scan.rs`), and nothing is asked of packets. A fixed
+//! window is counted where its last tenth is running: which windows a sample finds there depends on nothing that they hold, so
 //! they are a fair sample of all, and what is still to come is at most the last tenth. Of sliding windows, sliding logs and token
-//! buckets, what is in use at the look counts. Samples of packets would not do: one of 32 of them misses most sources that are slow.
+//! buckets, what is in use at that moment counts. Samples of packets would not do: one of 32 of them misses most sources that are slow.
 //!
 //! What a limit refused is in no window, so none holds more than its limit: those that are full are counted.
 
@@ -49,8 +49,8 @@ pub struct History {
     flushed: Option<Moment>,
 }
 
-/// What was found by one look.
-pub struct Look {
+/// What was in use when it was sampled.
+pub struct UsageSample {
     /// The policies under which it was found.
     policies: Arc<Policies>,
     found: Result<Vec<Windows>, DatapathError>,
@@ -88,20 +88,20 @@ impl History {
         })
     }
 
-    /// Takes in what was found, and answers how long to wait before the next look.
-    pub fn end_look(
+    /// Takes in what was found, and answers how long to wait before the next sample.
+    pub fn take_sample(
         &mut self,
-        look: Option<Look>,
+        sample: Option<UsageSample>,
         policies: &Arc<Policies>,
         store: &mut Store,
     ) -> Duration {
         let start = Moment::now();
         let mut took = Duration::ZERO;
-        if let Some(look) = look {
-            took = look.took;
-            match look.found {
+        if let Some(sample) = sample {
+            took = sample.took;
+            match sample.found {
                 // Policies that changed meanwhile may have changed what words mean.
-                Ok(_) if !Arc::ptr_eq(&look.policies, policies) => {}
+                Ok(_) if !Arc::ptr_eq(&sample.policies, policies) => {}
                 Ok(found) => found.into_iter().for_each(|windows| self.add(windows)),
                 Err(error) => {
                     let error = format!("{:#}", anyhow::Error::from(error));
@@ -114,7 +114,7 @@ impl History {
             self.keep(store);
         }
         let pause = ((took + start.elapsed()) * PART).clamp(PAUSE_MIN, PAUSE_MAX);
-        // Sources that send in step with the looks would be seen always at the same point.
+        // Sources that send in step with the samples would be seen always at the same point.
         let random = RandomState::new().hash_one(()) % 1024;
         pause / 2 + pause * u32::try_from(random).unwrap_or_default() / 1024
     }
@@ -157,7 +157,7 @@ impl History {
     }
 }
 
-/// What a look counts of a word.
+/// What a sample counts of a word.
 fn counted(algorithm: &Algorithm, word: u64, now: Instant) -> Option<u64> {
     let used = algorithm.used(word, now);
     let is_counted = match algorithm {

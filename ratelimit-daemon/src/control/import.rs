@@ -20,7 +20,7 @@ use super::{
     lists::{fill, require_no_file},
     protection::Protection,
 };
-use crate::protected::Word;
+use crate::protected::Requester;
 
 /// Where an entry goes.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -196,8 +196,8 @@ impl Importer<'_> {
     fn vet_forced(&self, entries: &[Entry]) -> Result<(), Refused> {
         let is_here = |prefix| self.intent.bans().contains_key(&(prefix, Origin::Forced));
         for entry in entries.iter().filter(|entry| !is_here(entry.prefix)) {
-            let word = Word::Hand { forced: false };
-            self.protection.vet(entry.prefix, word)?;
+            let requester = Requester::Operator { forced: false };
+            self.protection.vet(entry.prefix, requester)?;
         }
         Ok(())
     }
@@ -286,7 +286,7 @@ impl Importer<'_> {
         Change::of(before.is_some(), Edit::Allow(arrived.prefix, Some(row)))
     }
 
-    /// A name that a list by hand can have.
+    /// A name that an imported list can have.
     fn list_name(&self, name: &str) -> Result<Arc<str>, Refused> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || !name.chars().all(fits) {

@@ -1,4 +1,4 @@
-//! How lists change: what takes the place of what, and what may not be changed by hand.
+//! How lists change: what takes the place of what, and what no operator may change.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ pub struct ListRead {
     pub unsaid: ExemptEntries,
 }
 
-/// Refuses to change a list by hand that is read from a file.
+/// Refuses to change a list that is read from a file.
 pub fn require_no_file(config: &Config, name: &str) -> Result<(), Refused> {
     let Some(config) = config.lists.get(name) else {
         return Ok(());

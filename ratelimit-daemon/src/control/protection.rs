@@ -1,4 +1,4 @@
-//! What is protected at this moment, in the hands of the controller: bans are vetted by it, and stop at it.
+//! What is protected at this moment: bans are vetted by it, and stop at it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use ratelimit_core::{
 use tracing::warn;
 
 use super::{connected, exempt};
-use crate::protected::{Protected, Refusal, Why, Word};
+use crate::protected::{Protected, Refusal, Requester, Why};
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
 /// in, the sessions of the host say so too; this is for hosts that do not tell.
@@ -48,8 +48,8 @@ impl Protection {
     }
 
     /// See [`Protected::vet`].
-    pub fn vet(&self, prefix: Prefix, word: Word) -> Result<(), Refusal> {
-        self.all.vet(prefix, word)
+    pub fn vet(&self, prefix: Prefix, requester: Requester) -> Result<(), Refusal> {
+        self.all.vet(prefix, requester)
     }
 
     /// What is protected.

@@ -46,7 +46,7 @@ impl Cause<'_> {
     }
 }
 
-/// Records edits that were made; `reverse` has those that take them back. The limits by hand of `anew` ended, and what was used under them
+/// Records edits that were made; `reverse` has those that take them back. The runtime limits of `anew` ended, and what was used under them
 /// does not count any more.
 pub fn record_edits(
     intent: &Intent,

@@ -1,6 +1,6 @@
-//! Room in the kernel's lists: a tenth of them is kept for what is set at runtime, and an automatic ban gives way to a new one.
+//! Room in the kernel's lists: a tenth of them is kept for what is set at runtime, and an automatic ban is evicted for a new one.
 //!
-//! Of the automatic bans (detected, of `CrowdSec`, of other nodes) the one that ends soonest gives way, and never one by hand or
+//! Of the automatic bans (detected, of `CrowdSec`, of other nodes) the one that ends soonest is evicted, and never a manual one or one
 //! of a list. Where that does not make enough room, the change is refused whole.
 
 use std::collections::BTreeSet;
@@ -26,8 +26,8 @@ const NEARLY_FULL: u64 = 80;
 pub struct Filling {
     /// Whether the list of a family is nearly full, IPv4 and IPv6.
     pub nearly_full: [bool; 2],
-    /// How many automatic bans gave way to new ones.
-    pub gave_way: u64,
+    /// How many automatic bans were evicted for new ones.
+    pub evicted: u64,
 }
 
 /// What room is made of.
@@ -43,7 +43,7 @@ impl Room<'_> {
     ///
     /// # Errors
     ///
-    /// When not enough of them can give way.
+    /// When not enough of them can be evicted.
     pub fn make_for(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
         let mut ends = Vec::new();
         let coming = edits.iter().filter(|edit| edit.adds());
@@ -103,7 +103,7 @@ impl Room<'_> {
             let missing = count - ends.len();
             let name = family.label();
             return Err(Refused::because(format!(
-                "the list of {name} is full: it holds {held} of {capacity} entries, a tenth is kept for those by hand, and \
+                "the list of {name} is full: it holds {held} of {capacity} entries, a tenth is kept for manual ones, and \
                  {missing} of the new ones find no room"
             ))
             .hint("end bans or shorten lists; `rlctl status` shows how full the maps are"));
@@ -127,13 +127,13 @@ impl Room<'_> {
 }
 
 impl Filling {
-    /// Notes that bans gave way.
-    pub fn note_given_way(&mut self, count: usize) {
+    /// Notes that bans were evicted.
+    pub fn note_evicted(&mut self, count: usize) {
         if count > 0 {
-            self.gave_way += count as u64;
+            self.evicted += count as u64;
             info!(
                 count,
-                "automatic bans gave way to new ones: the list is full"
+                "automatic bans were evicted for new ones: the list is full"
             );
         }
     }

@@ -34,7 +34,7 @@ pub fn allow(prefix: Prefix, row: &AllowRow, counter: EntryCounter) -> Allow {
     }
 }
 
-/// What is told of runtime limits.
+/// What is reported of runtime limits.
 pub fn runtime(row: &LimitRow) -> RuntimeEntry {
     RuntimeEntry {
         until: lifetime::reported(row.until),

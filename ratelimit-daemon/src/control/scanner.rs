@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use super::{
     evictions::Evictions,
-    history::{Look, Scan},
+    history::{Scan, UsageSample},
 };
 use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
 
@@ -36,7 +36,7 @@ pub struct Scanner {
     evictions: [Evictions; 2],
     /// Where the limits were in a `compact` table at the last count, each with the scope that it is of.
     regions: Option<Vec<(u32, Region)>>,
-    /// Where the look at what sources have sent goes on.
+    /// Where the next sample of what sources have sent goes on.
     scan: Scan,
 }
 
@@ -65,8 +65,8 @@ impl Scanner {
     }
 
     /// Counts the windows of the node, and of some sources: as many as there is time for.
-    pub fn look(&mut self, policies: Arc<Policies>) -> Look {
-        self.scan.look(&*self.tables, policies)
+    pub fn sample(&mut self, policies: Arc<Policies>) -> UsageSample {
+        self.scan.sample(&*self.tables, policies)
     }
 
     /// Scans on a thread of its own until nobody can ask any more.

@@ -140,7 +140,7 @@ impl State {
             all.extend(edits);
         }
         let changed = self.edit_all(all, count, cause)?;
-        self.filling.note_given_way(count);
+        self.filling.note_evicted(count);
         Ok(changed)
     }
 
@@ -165,12 +165,12 @@ impl State {
         self.unwritten.end_group(&mut self.store);
     }
 
-    /// Makes changes of which the first `giving_way` free entries for the others, and are not reported. Of a million of them there is one copy:
+    /// Makes changes of which the first `evicted` free entries for the others, and are not reported. Of a million of them there is one copy:
     /// what is intended takes them in, and leaves what takes them back.
     fn edit_all(
         &mut self,
         mut edits: Vec<Edit>,
-        giving_way: usize,
+        evicted: usize,
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
         let clock = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
@@ -186,7 +186,7 @@ impl State {
         let mut reverse = edits;
         self.count_added(&reverse);
         let tables = if renews { self.renew_tables() } else { Ok(()) };
-        if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, giving_way, cause)) {
+        if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, evicted, cause)) {
             reverse.reverse();
             self.intent.edit_all(&mut reverse);
             // What failed took itself back; this does the same with what was compiled.
@@ -236,8 +236,8 @@ impl State {
             .filter(|(target, before)| before.start_anew_as(&self.scopes(*target)));
         let anew: BTreeSet<Target> = anew.map(|(target, _)| target).collect();
         record_edits(&self.intent, &mut self.journal, &reverse, cause, &anew);
-        self.unshared.note(&reverse[giving_way..], cause);
-        Ok(self.summary(&reverse[giving_way..]))
+        self.unshared.note(&reverse[evicted..], cause);
+        Ok(self.summary(&reverse[evicted..]))
     }
 
     /// The runtime limits whose time is over, with what state is kept under so far.
@@ -252,14 +252,9 @@ impl State {
             .collect()
     }
 
-    fn try_edit(
-        &mut self,
-        edits: &[Edit],
-        giving_way: usize,
-        cause: Cause<'_>,
-    ) -> anyhow::Result<()> {
+    fn try_edit(&mut self, edits: &[Edit], evicted: usize, cause: Cause<'_>) -> anyhow::Result<()> {
         self.compile(edits, cause)?;
-        let (first, then) = edits.split_at(giving_way);
+        let (first, then) = edits.split_at(evicted);
         let freed = self
             .compiled
             .changes_of(first.iter().flat_map(Edit::prefixes));

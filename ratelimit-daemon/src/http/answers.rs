@@ -22,7 +22,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::control::{
     Controller, Handle, Unanswered,
     commands::{Command, LookAtLinks, Query as Ask},
-    queries,
 };
 
 /// The most that is taken from an error in other words.
@@ -86,7 +85,7 @@ impl<C: Command> Command for Noticed<C> {
         controller.run(LookAtLinks);
         let answer = self.0.run(controller);
         let notices = Notices {
-            opened: queries::status::pass_all(controller).cloned(),
+            opened: controller.pass_all.status().cloned(),
             unkept: controller.unkept(),
             unenforced: controller.unenforced(),
         };

@@ -318,7 +318,10 @@ async fn protected(State(controller): State<Handle>) -> Response {
 }
 
 async fn cluster(State(controller): State<Handle>) -> Response {
-    read(&controller, queries::status::cluster).await
+    read(&controller, |it| {
+        queries::status::cluster(&it.state, &it.cluster)
+    })
+    .await
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {

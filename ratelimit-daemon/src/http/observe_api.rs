@@ -13,7 +13,7 @@ use ratelimit_core::exposition::Format;
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Handle, PINS, Unanswered, commands::LookAtLinks, queries::status},
+    control::{self, Handle, PINS, Unanswered, commands::LookAtLinks},
     metrics,
 };
 
@@ -53,7 +53,7 @@ async fn health(State(controller): State<Handle>) -> Response {
         controller.call(LookAtLinks).await?;
         let look = controller.ask(|controller| {
             let pins = controller.troubles.of(PINS).map(str::to_owned);
-            let is_open = status::pass_all(controller).is_some();
+            let is_open = controller.pass_all.status().is_some();
             (controller.unenforced(), pins, is_open)
         });
         look.await

@@ -1,6 +1,6 @@
 //! Whether a ban may be, asked in one place for all that ban: people, detection, lists, other nodes, `CrowdSec`.
 //!
-//! | | by hand | detection | list | other nodes, CrowdSec |
+//! | | operator | detection | list | other nodes, CrowdSec |
 //! |---|---|---|---|---|
 //! | everything (/0) | never | never | never | never |
 //! | wider than /8 or, of IPv6, /19 | forced | never | forced | never |
@@ -15,11 +15,11 @@ use ratelimit_core::{
 
 use super::{Protected, Why};
 
-/// Whose word a ban is.
+/// Who requested a ban.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Word {
+pub enum Requester {
     /// Somebody typed it, with `--force` or without.
-    Hand {
+    Operator {
         /// Whether they insist.
         forced: bool,
     },
@@ -34,13 +34,13 @@ pub enum Word {
     Other,
 }
 
-impl Word {
-    /// Whether whoever gave it insists.
+impl Requester {
+    /// Whether the requester insists.
     #[must_use]
     pub const fn is_forced(self) -> bool {
         matches!(
             self,
-            Self::Hand { forced: true } | Self::List { forced: true }
+            Self::Operator { forced: true } | Self::List { forced: true }
         )
     }
 }
@@ -86,21 +86,21 @@ impl Protected {
     /// # Errors
     ///
     /// Why not.
-    pub fn vet(&self, prefix: Prefix, word: Word) -> Result<(), Refusal> {
+    pub fn vet(&self, prefix: Prefix, requester: Requester) -> Result<(), Refusal> {
         if prefix.is_empty() {
             return Err(Refusal::Everything(prefix));
         }
         let family = IpFamily::of(prefix.address());
         let widest = widest_by_detection(family);
-        if word == Word::Detection && prefix.len() < widest {
+        if requester == Requester::Detection && prefix.len() < widest {
             return Err(Refusal::WideForDetection { prefix, widest });
         }
         let widest = widest_unforced(family);
-        if prefix.len() < widest && !word.is_forced() {
+        if prefix.len() < widest && !requester.is_forced() {
             return Err(Refusal::Wide { prefix, widest });
         }
-        let stops_there = matches!(word, Word::List { .. } | Word::Other);
-        if stops_there || word.is_forced() {
+        let stops_there = matches!(requester, Requester::List { .. } | Requester::Other);
+        if stops_there || requester.is_forced() {
             return Ok(());
         }
         match self.met_by(prefix) {
@@ -146,7 +146,7 @@ impl From<Refusal> for Refused {
         let hint = match &refusal {
             Refusal::Everything(_) => "ban the prefixes that do harm",
             Refusal::Wide { .. } => "ban narrower prefixes, or add --force if you mean it",
-            Refusal::WideForDetection { .. } => "ban it by hand: `rlctl ban`",
+            Refusal::WideForDetection { .. } => "ban it yourself: `rlctl ban`",
             Refusal::Protected {
                 why: Why::Configured,
                 ..

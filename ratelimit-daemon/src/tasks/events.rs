@@ -15,7 +15,7 @@ use crate::{
 /// The drops that are handed on at a time.
 const BATCH: usize = 256;
 
-/// Has each drop recorded, and bans by policies taken over, until `stop`. While the controller is busy they wait in the ring,
+/// Has each drop recorded, and bans by policies adopted, until `stop`. While the controller is busy they wait in the ring,
 /// and what finds no room there is counted as lost.
 ///
 /// # Errors

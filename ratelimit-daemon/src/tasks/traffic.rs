@@ -46,7 +46,8 @@ pub async fn follow(
             _ = ticks.tick() => {}
         }
         let scanned = scans.take(&controller).await?;
-        let sample = controller.ask(|controller| traffic::sample(controller, scanned));
+        let sample =
+            controller.ask(|it| traffic::sample(&it.state, &it.cluster, &it.attacks, scanned));
         // Where the kernel's tables cannot be read, the next sample has what came.
         if let Ok(sample) = sample.await? {
             log.take(sample);
@@ -58,7 +59,7 @@ pub async fn follow(
         }
         count += 1;
     }
-    let sample = controller.ask(|controller| traffic::sample(controller, None));
+    let sample = controller.ask(|it| traffic::sample(&it.state, &it.cluster, &it.attacks, None));
     if let Ok(Ok(sample)) = sample.await {
         log.take(sample);
     }
@@ -91,7 +92,7 @@ impl Scans {
         if self.next.is_some_and(|next| Instant::now() < next) {
             return Ok(found);
         }
-        let Ok(Some(many)) = controller.ask(watched::many).await? else {
+        let Ok(Some(many)) = controller.ask(|it| watched::many(&it.state)).await? else {
             return Ok(found);
         };
         let (sender, under_way) = oneshot::channel();

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How often the daemon is asked how far it is.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(100);
 
 /// Imports a list.
 pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failure> {
@@ -55,7 +55,7 @@ fn watched<T>(waiting: &ProgressBar, daemon: &Client, work: impl FnOnce() -> T) 
     let daemon = daemon.another();
     thread::scope(|scope| {
         scope.spawn(move || {
-            while is_done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while is_done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
                 // Whatever fails here is reported by the answer itself.
                 if let Ok(answer) = daemon.get::<Progress>("/v1/progress") {
                     input::show(waiting, answer.value);

@@ -144,7 +144,7 @@ fn text(picture: &Picture, now: &Zoned) -> String {
     format!("{at}\n{verdicts}\n\n{sources}\n")
 }
 
-/// What is told of a source.
+/// What is reported of a source.
 fn cells(row: &Row, now: &Zoned) -> [String; 8] {
     let limit = row.limit.as_ref();
     [

@@ -13,7 +13,7 @@ use ratelimit_tests::{
 /// Sends floods of forged sources
 #[derive(Parser)]
 struct Arguments {
-    /// Sources that are remembered
+    /// Sources that can have state
     #[arg(long, value_name = "N", default_value_t = 4_096)]
     capacity: u32,
     /// Windows that a flood lasts

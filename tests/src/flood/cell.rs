@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// Forged sources of a window, as a part of the sources that are remembered.
+/// Forged sources of a window, as a part of the sources that can have state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Share {
     numerator: u32,

@@ -121,7 +121,7 @@ impl<K: Key> Budget<K> {
         Some(report)
     }
 
-    /// What is told of a key of which this node needs more than half of what it has.
+    /// What is reported of a key of which this node needs more than half of what it has.
     fn busy(
         &self,
         count: Count<K>,

@@ -43,7 +43,7 @@ impl Command for Allow {
     }
 }
 
-/// Takes prefixes off the allow list that were put there by hand.
+/// Takes prefixes off the allow list that were put there at runtime.
 pub struct Disallow {
     /// What is asked for.
     pub request: PrefixesRequest,

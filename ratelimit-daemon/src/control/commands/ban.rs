@@ -16,7 +16,7 @@ use super::{Command, require_prefixes};
 use crate::{
     clock,
     control::{controller::Controller, lifetime, record::Cause, rows, state::State},
-    protected::Word,
+    protected::Requester,
 };
 
 /// Bans prefixes: all of them, or none.
@@ -35,11 +35,11 @@ impl Command for Ban {
         let author = &*author;
         require_prefixes(&request.prefixes)?;
         let until = lifetime::until("a ban", request.seconds)?;
-        let word = Word::Hand {
+        let requester = Requester::Operator {
             forced: request.force,
         };
         for prefix in &request.prefixes {
-            controller.state.protection.vet(*prefix, word)?;
+            controller.state.protection.vet(*prefix, requester)?;
         }
         let since = Timestamp::now();
         let row = BanRow {

@@ -14,7 +14,7 @@ use ratelimit_core::{
 use super::{Command, require_prefixes};
 use crate::{
     control::{controller::Controller, lifetime, record::Cause},
-    protected::Word,
+    protected::Requester,
 };
 
 /// The longest name of a program, in bytes.
@@ -40,7 +40,7 @@ impl Command for BanByProgram {
             controller
                 .state
                 .protection
-                .vet(*prefix, Word::Hand { forced: false })?;
+                .vet(*prefix, Requester::Operator { forced: false })?;
         }
         let row = BanRow {
             until,

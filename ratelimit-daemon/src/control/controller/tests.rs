@@ -73,7 +73,7 @@ use crate::{
         Cause, Scanner, Sources,
         candidate::Candidate,
         commands::{
-            CompareOn, EndLook, ProtectSshPeer, TakeEvents, Tick, policies_to_look_at, replace,
+            CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, policies_to_sample, replace,
         },
         configured_lists::ConfiguredLists,
         queries,
@@ -421,7 +421,7 @@ impl Lab {
         entry.is_banned(Instant::from_nanos(clock::now().as_nanos()))
     }
 
-    /// Until when the datapath drops packets of a prefix, with the last bit that ends by hand have.
+    /// Until when the datapath drops packets of a prefix, with the last bit that manual ends have.
     fn until(&self, text: &str) -> Option<Instant> {
         let until = self.entries().get(&prefix(text))?.banned_until()?;
         Some(Instant::from_nanos(until.as_nanos() | 1))

@@ -50,7 +50,7 @@ use crate::{
         state::State,
         troubles::{Loudness, Troubles},
     },
-    protected::Word,
+    protected::Requester,
 };
 
 /// What does not work where the store does not answer.
@@ -268,7 +268,7 @@ impl Guard<ClusterKey> for Here<'_> {
 
 impl Here<'_> {
     fn permits_ban(&self, prefix: Prefix) -> Result<(), &'static str> {
-        if self.0.protection.vet(prefix, Word::Other).is_err() {
+        if self.0.protection.vet(prefix, Requester::Other).is_err() {
             return Err("it is wider than other nodes may ban");
         }
         if prefix.is_address() && self.0.protection.why(prefix.address()).is_some() {

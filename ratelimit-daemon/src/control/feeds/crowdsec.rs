@@ -18,7 +18,7 @@ use super::Feed;
 use crate::{
     control::{connection::Connection, state::State},
     crowdsec::{Ignored, Update, Wanted},
-    protected::Word,
+    protected::Requester,
 };
 
 /// An answer tells how long a decision lasts from the moment at which it was made. Ends that differ by less are the same one.
@@ -169,7 +169,7 @@ impl CrowdsecFeed {
         let mut edits = Vec::with_capacity(update.bans.len() + gone.len());
         for (prefix, wanted) in update.bans {
             let wanted = wanted.filter(|_| {
-                let may = state.protection.vet(prefix, Word::Other).is_ok();
+                let may = state.protection.vet(prefix, Requester::Other).is_ok();
                 if !may {
                     let value = prefix.to_string();
                     self.ignore(Ignored::Wide, 1, &value);

@@ -1,6 +1,6 @@
-//! Bans that policies made in the kernel are adopted: kept in the database, lengthened, and enforced as those by hand are.
+//! Bans that policies made in the kernel are adopted: kept in the database, lengthened, and enforced as manual ones are.
 //!
-//! An event of the program only says that there is something to take over; what it is lies in the kernel's map. So nothing is
+//! An event of the program only says that there is something to adopt; what it is lies in the kernel's map. So nothing is
 //! lost when events are, or while there is no daemon.
 
 use std::{
@@ -19,24 +19,24 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use super::Feed;
-use crate::{clock, control::state::State, protected::Word};
+use crate::{clock, control::state::State, protected::Requester};
 
-/// How many sources are told of whose bans are lifted.
+/// Of how many sources it is reported that their bans are lifted.
 const LIFTED_MAX: usize = 1024;
 
 /// How often it is reported that a dry run would have banned a source, and of how many sources.
 const WOULD_BE_EVERY: Duration = Duration::from_hours(1);
 const WOULD_BE_MAX: usize = 4096;
 
-/// What the controller knows of the bans that it took over.
+/// What the controller knows of the bans that it adopted.
 #[derive(Clone, Debug, Default)]
 pub struct Detections {
     /// How many, by policy, since the daemon started.
     pub by_policy: BTreeMap<String, u64>,
     /// How many the kernel had made when they were last looked for; `None` where they are to be looked for whatever it counted.
     counted: Option<u64>,
-    /// The look whose bans are being adopted.
-    look: Option<Look>,
+    /// What was found, and is being adopted.
+    found: Option<Found>,
     /// Those that were adopted, and that the kernel is to forget.
     taken: Vec<(IpAddr, Detected)>,
     /// Whose bans were lifted, as it was reported.
@@ -47,7 +47,7 @@ pub struct Detections {
 
 /// What was found in the kernel.
 #[derive(Clone, Debug)]
-struct Look {
+struct Found {
     counted: u64,
     bans: Vec<(IpAddr, Detected)>,
     /// The policies of those that are adopted.
@@ -60,12 +60,12 @@ impl Detections {
         self.counted = None;
     }
 
-    /// Whether a source whose ban is lifted was not told of before. One that floods is banned again and again.
+    /// Whether a source whose ban is lifted was not reported before. One that floods is banned again and again.
     fn is_news(&mut self, source: Prefix) -> bool {
         self.lifted.len() < LIFTED_MAX && self.lifted.insert(source)
     }
 
-    /// Whether a source that a dry run would have banned was not told of for an hour. It goes on, and would be again and again.
+    /// Whether a source that a dry run would have banned was not reported for an hour. It goes on, and would be again and again.
     fn is_news_of_dry_run(&mut self, source: Prefix) -> bool {
         let is_recent = |reported: &std::time::Instant| reported.elapsed() < WOULD_BE_EVERY;
         if self.would_be.get(&source).is_some_and(is_recent) {
@@ -90,13 +90,13 @@ impl Feed for Detections {
         if self.counted == Some(counted) {
             return Ok(Vec::new());
         }
-        let mut look = Look {
+        let mut found = Found {
             counted,
             bans: datapath.all_detected()?,
             policies: Vec::new(),
         };
         let mut edits = Vec::new();
-        for (address, ban) in &look.bans {
+        for (address, ban) in &found.bans {
             let source = state.intent.config.source.around(*address);
             if is_exempt(state, source) {
                 if self.is_news(source) {
@@ -108,19 +108,19 @@ impl Feed for Detections {
             if state.intent.config.observe {
                 if self.is_news_of_dry_run(source) {
                     let policy = &sentence.policy;
-                    info!(%source, policy, "a policy would have banned a source: nothing is kept of a dry run, and it is told again in an hour at the earliest");
+                    info!(%source, policy, "a policy would have banned a source: nothing is kept of a dry run, and it is reported again in an hour at the earliest");
                 }
                 continue;
             }
             edits.extend(sentence.edits(source, now));
-            look.policies.push(sentence.policy);
+            found.policies.push(sentence.policy);
         }
-        self.look = Some(look);
+        self.found = Some(found);
         Ok(edits)
     }
 
     fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        let look = self.look.take();
+        let found = self.found.take();
         if let Err(refused) = answer {
             self.look_again();
             warn!(
@@ -129,14 +129,14 @@ impl Feed for Detections {
             );
             return;
         }
-        let Some(look) = look else {
+        let Some(found) = found else {
             return;
         };
-        for policy in look.policies {
+        for policy in found.policies {
             *self.by_policy.entry(policy).or_default() += 1;
         }
-        self.counted = Some(look.counted);
-        self.taken = look.bans;
+        self.counted = Some(found.counted);
+        self.taken = found.bans;
     }
 
     fn adopted(&mut self) -> Vec<(IpAddr, Detected)> {
@@ -147,7 +147,7 @@ impl Feed for Detections {
 /// Whether detection must not ban a source, whatever it does: an allow is for all of it, or this host needs an address of
 /// it. This is the one place where what is found by itself is vetted.
 pub fn is_exempt(state: &State, source: Prefix) -> bool {
-    if state.protection.vet(source, Word::Detection).is_err() {
+    if state.protection.vet(source, Requester::Detection).is_err() {
         return true;
     }
     source

@@ -12,15 +12,15 @@ use ratelimit_core::{
     policies::{Policies, Role},
 };
 
-use super::{Look, counted, seen::Measured};
+use super::{UsageSample, counted, seen::Measured};
 use crate::{
     clock,
     control::read_only_ring::ReadOnlyRing,
     datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
 };
 
-/// After so long a look ends, with what it has begun to read.
-const LOOK: Duration = Duration::from_millis(8);
+/// After so long a sample ends, with what it has begun to read.
+const SAMPLE_TIME: Duration = Duration::from_millis(8);
 /// Sources that are read at once: a millisecond, where the map is large.
 const SOURCES_AT_ONCE: usize = 4096;
 
@@ -75,9 +75,9 @@ pub struct Windows {
 
 impl Scan {
     /// Counts the windows of the node, and of some sources: as many as there is time for.
-    pub fn look(&mut self, tables: &dyn SourceTables, policies: Arc<Policies>) -> Look {
+    pub fn sample(&mut self, tables: &dyn SourceTables, policies: Arc<Policies>) -> UsageSample {
         let start = Moment::now();
-        Look {
+        UsageSample {
             found: self.scan_on(tables, &policies),
             policies,
             took: start.elapsed(),
@@ -111,7 +111,7 @@ impl Scan {
             let Some(next) = next else { return Ok(found) };
             scan.next = next;
             *self = scan;
-            if start.elapsed() >= LOOK {
+            if start.elapsed() >= SAMPLE_TIME {
                 return Ok(found);
             }
         }

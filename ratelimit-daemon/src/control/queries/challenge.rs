@@ -1,4 +1,4 @@
-//! What is told of the challenge of TCP sources.
+//! What is reported of the challenge of TCP sources.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What is told of packets that were dropped: the policy and the limit.
+//! What is reported of packets that were dropped: the policy and the limit.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use ratelimit_core::{
 
 use crate::control::state::State;
 
-/// What is told of a packet that the kernel says it dropped. By which limit is not told where that may have been one of policies that hold
+/// What is reported of a packet that the kernel says it dropped. By which limit is not reported where that may have been one of policies that hold
 /// no more: what the event says of it is an index.
 pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
     let source = source(drop);

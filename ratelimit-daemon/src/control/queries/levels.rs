@@ -18,7 +18,6 @@ use super::{limit_state::SourceState, views};
 use crate::{
     clock,
     control::{
-        controller::Controller,
         feeds::cluster::{Membership, log_key},
         state::State,
     },
@@ -31,15 +30,14 @@ use crate::{
 /// # Errors
 ///
 /// When the kernel's tables cannot be read.
-pub(super) fn watched(controller: &Controller) -> Result<Sums, DatapathError> {
-    let state = &controller.state;
+pub(super) fn watched(state: &State, cluster: &Membership) -> Result<Sums, DatapathError> {
     let watched = &state.intent.config.watched;
     let mut sums = Sums::new();
     if watched.is_empty() {
         return Ok(sums);
     }
     let now = clock::now();
-    let shares = Shares::at(state, &controller.cluster, now)?;
+    let shares = Shares::at(state, cluster, now)?;
     for watched in watched {
         for it in levels(state, &shares, watched, now)? {
             let here = it.share.map(|share| share.here);

@@ -1,4 +1,4 @@
-//! What is told of the budget for new sources, and of the overflow buckets of those that came too late.
+//! What is reported of the budget for new sources, and of the overflow buckets of those that came too late.
 
 use std::net::IpAddr;
 

@@ -6,7 +6,7 @@ use ratelimit_common::detected::Tally;
 use ratelimit_core::{
     api::{
         ClassView, ClusterStatus, DamagedDatabase, DatabaseStatus, EntryCounter, MapStatus,
-        PassAllStatus, Refused, Status,
+        Refused, Status,
     },
     class::{Action, Class},
     intent::Edit,
@@ -23,7 +23,10 @@ use crate::{
     control::{
         commands::LookAtLinks,
         controller::{Controller, Reloads, Unkept},
-        feeds::{cluster::no_cluster, detected::Detections},
+        feeds::{
+            cluster::{Membership, no_cluster},
+            detected::Detections,
+        },
         handle::{Handle, Unanswered},
         reconcile::Reconciliation,
         reserve::Filling,
@@ -160,15 +163,9 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
 /// # Errors
 ///
 /// When this host is no node.
-pub fn cluster(controller: &Controller) -> Result<ClusterStatus, Refused> {
-    let status = controller.cluster.status(&controller.state);
+pub fn cluster(state: &State, cluster: &Membership) -> Result<ClusterStatus, Refused> {
+    let status = cluster.status(state);
     status.ok_or_else(no_cluster)
-}
-
-/// Since when, until when and by whom everything passes; `None` when packets are judged.
-#[must_use]
-pub fn pass_all(controller: &Controller) -> Option<&PassAllStatus> {
-    controller.pass_all.status()
 }
 
 /// The state of the daemon and its datapath, but for how many slots of a `compact` table are in use.

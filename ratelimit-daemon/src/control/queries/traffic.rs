@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use super::{levels, views::counters, watched::Scanned};
 use crate::{
     clock,
-    control::controller::Controller,
+    control::{
+        feeds::{attacks::Attacks, cluster::Membership},
+        state::State,
+    },
     datapath::DatapathError,
     traffic_log::{Counters, Sample, Sums},
 };
@@ -23,11 +26,15 @@ const POLICIES_MAX: usize = 64;
 /// # Errors
 ///
 /// When the kernel's tables cannot be read.
-pub fn sample(controller: &Controller, scanned: Option<Scanned>) -> Result<Sample, DatapathError> {
-    let state = &controller.state;
+pub fn sample(
+    state: &State,
+    cluster: &Membership,
+    attacks: &Attacks,
+    scanned: Option<Scanned>,
+) -> Result<Sample, DatapathError> {
     let keep = state.intent.config.history;
     let mut levels = match keep {
-        Some(_) => levels::watched(controller)?,
+        Some(_) => levels::watched(state, cluster)?,
         None => Sums::new(),
     };
     // Of policies that are others now, words may mean something else.
@@ -40,17 +47,16 @@ pub fn sample(controller: &Controller, scanned: Option<Scanned>) -> Result<Sampl
         at: Timestamp::now(),
         since_boot: Duration::from_nanos(clock::since_boot().as_nanos()),
         counters: match keep {
-            Some(_) => counted(controller)?,
+            Some(_) => counted(state)?,
             None => Counters::default(),
         },
         levels,
-        attacks: controller.attacks.views(),
+        attacks: attacks.views(),
         keep,
     })
 }
 
-fn counted(controller: &Controller) -> Result<Counters, DatapathError> {
-    let state = &controller.state;
+fn counted(state: &State) -> Result<Counters, DatapathError> {
     let mut counted = Counters::default();
     for (_, interface) in state.enforcer.datapath().slots() {
         counted.interfaces.entry(interface).or_default();

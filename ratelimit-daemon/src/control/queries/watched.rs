@@ -25,7 +25,6 @@ use super::{
 use crate::{
     clock,
     control::{
-        controller::Controller,
         feeds::cluster::log_key,
         handle::{Handle, Unanswered},
         read_only_ring::ReadOnlyRing,
@@ -76,8 +75,7 @@ pub async fn scan(
 /// # Errors
 ///
 /// When the kernel's tables cannot be read.
-pub fn many(controller: &Controller) -> Result<Option<Many>, DatapathError> {
-    let state = &controller.state;
+pub fn many(state: &State) -> Result<Option<Many>, DatapathError> {
     let config = &state.intent.config;
     let watched = config.watched.iter();
     let groups = watched.filter(|it| config.history.is_some() && levels::is_of_many(state, it));

@@ -109,7 +109,7 @@ impl Rescue {
                 error = damage.error,
                 file = %damage.file.display(),
                 rows,
-                "the database is damaged and was put aside; its sound rows were taken over"
+                "the database is damaged and was put aside; its sound rows were adopted"
             );
         }
         store.note_time(Reading::now())?;

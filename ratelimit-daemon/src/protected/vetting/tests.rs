@@ -4,25 +4,25 @@ use super::*;
 
 #[test]
 fn everything_is_never_banned() {
-    for word in WORDS {
-        check("0.0.0.0/0", word, Err("would cut this host off"));
-        check("::/0", word, Err("would cut this host off"));
+    for requester in REQUESTERS {
+        check("0.0.0.0/0", requester, Err("would cut this host off"));
+        check("::/0", requester, Err("would cut this host off"));
     }
 }
 
 #[test]
 fn what_is_very_wide_is_banned_by_those_who_insist() {
     for (prefix, widest) in [("64.0.0.0/7", "/8"), ("2000::/18", "/19")] {
-        check(prefix, Word::Hand { forced: false }, Err(widest));
-        check(prefix, Word::List { forced: false }, Err(widest));
-        check(prefix, Word::Other, Err(widest));
-        check(prefix, Word::Hand { forced: true }, Ok(()));
-        check(prefix, Word::List { forced: true }, Ok(()));
+        check(prefix, Requester::Operator { forced: false }, Err(widest));
+        check(prefix, Requester::List { forced: false }, Err(widest));
+        check(prefix, Requester::Other, Err(widest));
+        check(prefix, Requester::Operator { forced: true }, Ok(()));
+        check(prefix, Requester::List { forced: true }, Ok(()));
     }
     for prefix in ["64.0.0.0/8", "2000::/19"] {
-        check(prefix, Word::Hand { forced: false }, Ok(()));
-        check(prefix, Word::List { forced: false }, Ok(()));
-        check(prefix, Word::Other, Ok(()));
+        check(prefix, Requester::Operator { forced: false }, Ok(()));
+        check(prefix, Requester::List { forced: false }, Ok(()));
+        check(prefix, Requester::Other, Ok(()));
     }
 }
 
@@ -34,14 +34,18 @@ fn detection_bans_small_networks_at_most() {
         "2001:db8:5::/48",
         "2001:db8:5::/64",
     ] {
-        check(prefix, Word::Detection, Ok(()));
+        check(prefix, Requester::Detection, Ok(()));
     }
     check(
         "64.0.0.0/23",
-        Word::Detection,
+        Requester::Detection,
         Err("wider than a /24, the widest that detection bans"),
     );
-    check("2001:db8::/47", Word::Detection, Err("wider than a /48"));
+    check(
+        "2001:db8::/47",
+        Requester::Detection,
+        Err("wider than a /48"),
+    );
 }
 
 #[test]
@@ -49,33 +53,37 @@ fn what_is_protected_stops_people_and_detection_and_is_cut_out_of_lists() {
     for prefix in ["192.0.2.1", "192.0.2.0/24", "2001:db8::1", "2001:db8::/64"] {
         check(
             prefix,
-            Word::Hand { forced: false },
+            Requester::Operator { forced: false },
             Err("the default gateway of eth0"),
         );
-        check(prefix, Word::Detection, Err("the default gateway of eth0"));
-        check(prefix, Word::Hand { forced: true }, Ok(()));
-        check(prefix, Word::List { forced: false }, Ok(()));
-        check(prefix, Word::Other, Ok(()));
+        check(
+            prefix,
+            Requester::Detection,
+            Err("the default gateway of eth0"),
+        );
+        check(prefix, Requester::Operator { forced: true }, Ok(()));
+        check(prefix, Requester::List { forced: false }, Ok(()));
+        check(prefix, Requester::Other, Ok(()));
     }
-    check("192.0.2.2", Word::Hand { forced: false }, Ok(()));
-    check("2001:db8:0:1::/64", Word::Detection, Ok(()));
+    check("192.0.2.2", Requester::Operator { forced: false }, Ok(()));
+    check("2001:db8:0:1::/64", Requester::Detection, Ok(()));
 }
 
-const WORDS: [Word; 6] = [
-    Word::Hand { forced: false },
-    Word::Hand { forced: true },
-    Word::Detection,
-    Word::List { forced: false },
-    Word::List { forced: true },
-    Word::Other,
+const REQUESTERS: [Requester; 6] = [
+    Requester::Operator { forced: false },
+    Requester::Operator { forced: true },
+    Requester::Detection,
+    Requester::List { forced: false },
+    Requester::List { forced: true },
+    Requester::Other,
 ];
 
 /// Vets a ban on a host whose gateways are 192.0.2.1 and `2001:db8::1`; a refusal has these words.
-fn check(prefix: &str, word: Word, expected: Result<(), &str>) {
+fn check(prefix: &str, requester: Requester, expected: Result<(), &str>) {
     let mut protected = Protected::default();
     let gateways = ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().unwrap());
     protected.extend(gateways.map(|gateway| (gateway, Why::Gateway("eth0".into()))));
-    let found = protected.vet(prefix.parse().unwrap(), word);
+    let found = protected.vet(prefix.parse().unwrap(), requester);
     match (found, expected) {
         (Ok(()), Ok(())) => {}
         (Err(refusal), Err(words)) => {
@@ -83,6 +91,6 @@ fn check(prefix: &str, word: Word, expected: Result<(), &str>) {
             assert!(refused.error.contains(words), "{refused:?}");
             assert!(refused.hint.is_some());
         }
-        (found, expected) => panic!("{prefix}, {word:?}: {found:?} and not {expected:?}"),
+        (found, expected) => panic!("{prefix}, {requester:?}: {found:?} and not {expected:?}"),
     }
 }

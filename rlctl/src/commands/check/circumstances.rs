@@ -1,4 +1,4 @@
-//! What is told of a ban, an allow or limits beside what they say: until when, by whom, since when and why.
+//! What is reported of a ban, an allow or limits beside what they say: until when, by whom, since when and why.
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::api::{Ban, Entry, Origin};

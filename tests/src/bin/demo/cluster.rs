@@ -46,7 +46,7 @@ const BANNED_WITHIN_MS: u64 = 1_000;
 /// How long the nodes may take to divide limits after Redis is back, in milliseconds.
 const BACK_WITHIN_MS: u64 = 10_000;
 const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
 /// Shows it, and answers what was found.
 pub fn run() -> Result<Figures> {
@@ -231,7 +231,7 @@ impl Play<'_> {
         for node in self.nodes {
             while !is_so(&node.status()?) {
                 ensure!(Instant::now() < deadline, "waited in vain: {what}");
-                wait(LOOK)?;
+                wait(POLL)?;
             }
         }
         Ok(())
@@ -274,7 +274,7 @@ fn wait(time: Duration) -> Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {
         interrupt::check()?;
-        thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
+        thread::sleep(POLL.min(end.saturating_duration_since(Instant::now())));
     }
     interrupt::check()
 }

@@ -273,7 +273,7 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
         texts(&lab, "198.51.100.7"),
         [&limit(2).to_string(), further]
     );
-    // The wider one comes later, and a limit by hand beneath both.
+    // The wider one comes later, and a runtime limit beneath both.
     lab.controller
         .set_limits(strict("203.0.113.0/24"), "root")
         .unwrap();
@@ -335,7 +335,7 @@ fn nothing_is_proposed_for_sources_of_an_attack() {
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
     history::windows(&lab, 0..1_000, 7, history::LATE);
-    lab.look();
+    lab.sample();
     let reported = lab.controller.suggest(&history::request()).unwrap();
     let policies: Vec<_> = reported
         .limits

@@ -1,4 +1,4 @@
-//! What sources have used, when their limits change by hand.
+//! What sources have used, when their limits change at runtime.
 
 use ratelimit_common::{Limit, Policy};
 use ratelimit_core::compile::carried::scope_of;

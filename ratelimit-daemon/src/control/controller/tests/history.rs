@@ -13,7 +13,7 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
     let mut config = config();
     config.default_policy.limits = vec![slow(10, Algorithm::FixedWindow)];
     let mut lab = Lab::new(config);
-    lab.look();
+    lab.sample();
     assert!(
         lab.controller
             .suggest(&request())
@@ -24,7 +24,7 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
     // Of the second kind of source the window has just begun.
     windows(&lab, 0..1_000, 7, LATE);
     windows(&lab, 1_000..3_000, 2, Duration::from_millis(100));
-    lab.look();
+    lab.sample();
     let reported = lab.controller.suggest(&request()).unwrap();
     let limit = &reported.limits[0];
     assert_eq!((limit.windows, limit.sources), (1_000, 1_000));
@@ -45,7 +45,7 @@ fn a_full_window_says_that_the_limit_is_too_small_to_tell() {
     let mut lab = Lab::new(config);
     let most = queries::views::limits(&lab.controller.state)[0].limits[0].amount();
     windows(&lab, 0..1_000, most, LATE);
-    lab.look();
+    lab.sample();
     let reported = lab.controller.suggest(&request()).unwrap();
     assert!(reported.limits[0].at_least);
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_walk_in_parts_counts_each_source_once() {
     let mut lab = Lab::new(config);
     windows(&lab, 0..10_000, 3, LATE);
     for _ in 0..40 {
-        lab.look();
+        lab.sample();
         if let Ok(reported) = lab.controller.suggest(&request()) {
             assert!(reported.limits[0].sources <= SOURCES, "{reported:?}");
         }
@@ -99,7 +99,7 @@ fn what_is_in_a_sliding_log_is_counted() {
             .insert((source, scope, 1), ring);
     }
     for _ in 0..1_000 {
-        lab.look();
+        lab.sample();
         if lab.controller.suggest(&request()).is_ok() {
             break;
         }
@@ -131,7 +131,7 @@ fn what_the_node_has_used_is_counted() {
     let scope = node.policy.scope() % ratelimit_common::layout::NODE_POLICIES;
     lab.memory.lock().unwrap().totals.insert(scope, record);
     for _ in 0..20 {
-        lab.look();
+        lab.sample();
     }
     let request = SuggestRequest {
         percentile: 50.0,

@@ -3,7 +3,7 @@
 use ratelimit_core::intent::{BanRow, FOREVER};
 
 use super::*;
-use crate::protected::{Why, Word};
+use crate::protected::{Requester, Why};
 
 /// The protected addresses, a kind each, in both families.
 const PROTECTED: [(&str, &str); 10] = [
@@ -38,17 +38,20 @@ fn of_more_than_200_ways_to_lock_oneself_out_only_the_forced_ones_do() {
     let mut scenarios = 0;
     for (kind, address) in PROTECTED {
         for length in lengths(address) {
-            for word in [
-                Word::Hand { forced: false },
-                Word::Hand { forced: true },
-                Word::Detection,
-                Word::List { forced: false },
-                Word::List { forced: true },
-                Word::Other,
+            for requester in [
+                Requester::Operator { forced: false },
+                Requester::Operator { forced: true },
+                Requester::Detection,
+                Requester::List { forced: false },
+                Requester::List { forced: true },
+                Requester::Other,
             ] {
-                let expected = expected(word, address, length);
-                let found = outcome(word, address, length);
-                assert_eq!(found, expected, "{word:?}: {kind} {address} in a /{length}");
+                let expected = expected(requester, address, length);
+                let found = outcome(requester, address, length);
+                assert_eq!(
+                    found, expected,
+                    "{requester:?}: {kind} {address} in a /{length}"
+                );
                 scenarios += 1;
             }
         }
@@ -73,25 +76,25 @@ fn what_the_configuration_protects_is_never_banned_and_limited_all_the_same() {
     ban(
         &mut lab,
         prefix("203.0.113.0/24"),
-        Word::List { forced: false },
+        Requester::List { forced: false },
     )
     .unwrap();
     assert_eq!(lab.action(own), "pass");
     assert_eq!(lab.action(address("203.0.113.200")), "drop");
-    assert!(ban(&mut lab, prefix("203.0.113.9"), Word::Detection).is_err());
+    assert!(ban(&mut lab, prefix("203.0.113.9"), Requester::Detection).is_err());
     lab.controller.replace_config(config()).unwrap();
     assert_eq!(lab.action(own), "drop");
 }
 
 /// What the documentation says.
-fn expected(word: Word, address: &str, length: u8) -> Outcome {
+fn expected(requester: Requester, address: &str, length: u8) -> Outcome {
     let widest = if address.contains(':') { 19 } else { 8 };
-    match word {
+    match requester {
         _ if length == 0 => Outcome::Refused,
-        Word::Hand { forced: true } => Outcome::Holds,
-        Word::Hand { forced: false } | Word::Detection => Outcome::Refused,
-        Word::List { forced: true } => Outcome::Exemptions,
-        Word::List { forced: false } | Word::Other => {
+        Requester::Operator { forced: true } => Outcome::Holds,
+        Requester::Operator { forced: false } | Requester::Detection => Outcome::Refused,
+        Requester::List { forced: true } => Outcome::Exemptions,
+        Requester::List { forced: false } | Requester::Other => {
             if length < widest {
                 Outcome::Refused
             } else {
@@ -102,12 +105,12 @@ fn expected(word: Word, address: &str, length: u8) -> Outcome {
 }
 
 /// What happens: the protected address passes or does not, and so does its neighbour in the prefix.
-fn outcome(word: Word, address: &str, length: u8) -> Outcome {
+fn outcome(requester: Requester, address: &str, length: u8) -> Outcome {
     let mut lab = Lab::protecting(config(), protected());
     let own: IpAddr = address.parse().unwrap();
     let banned = Prefix::around(own, length).unwrap();
     let before = lab.entries();
-    if ban(&mut lab, banned, word).is_err() {
+    if ban(&mut lab, banned, requester).is_err() {
         assert_eq!(lab.entries(), before);
         assert_eq!(lab.action(own), "pass");
         return Outcome::Refused;
@@ -115,10 +118,11 @@ fn outcome(word: Word, address: &str, length: u8) -> Outcome {
     let inside = neighbour(own);
     if banned.covers(inside.into()) && !protected().contains(inside.into()) {
         // All of 127.0.0.0/8 is the loopback.
-        let is_loopback =
-            own.is_loopback() && own.is_ipv4() && word != (Word::Hand { forced: true });
+        let is_loopback = own.is_loopback()
+            && own.is_ipv4()
+            && requester != (Requester::Operator { forced: true });
         let action = if is_loopback { "pass" } else { "drop" };
-        assert_eq!(lab.action(inside), action, "{word:?}: {inside}");
+        assert_eq!(lab.action(inside), action, "{requester:?}: {inside}");
     }
     lab.restart();
     match lab.action(own).as_str() {
@@ -128,9 +132,9 @@ fn outcome(word: Word, address: &str, length: u8) -> Outcome {
 }
 
 /// Bans as each of them does: people by a command, the others after they were vetted.
-fn ban(lab: &mut Lab, prefix: Prefix, word: Word) -> Result<(), Refused> {
-    let origin = match word {
-        Word::Hand { forced } => {
+fn ban(lab: &mut Lab, prefix: Prefix, requester: Requester) -> Result<(), Refused> {
+    let origin = match requester {
+        Requester::Operator { forced } => {
             let request = BanRequest {
                 prefixes: vec![prefix],
                 seconds: None,
@@ -139,11 +143,11 @@ fn ban(lab: &mut Lab, prefix: Prefix, word: Word) -> Result<(), Refused> {
             };
             return lab.controller.ban(request, "root").map(drop);
         }
-        Word::Detection => Origin::Detected,
-        Word::List { .. } => Origin::list("field"),
-        Word::Other => Origin::cluster("edge-2"),
+        Requester::Detection => Origin::Detected,
+        Requester::List { .. } => Origin::list("field"),
+        Requester::Other => Origin::cluster("edge-2"),
     };
-    lab.controller.state.protection.vet(prefix, word)?;
+    lab.controller.state.protection.vet(prefix, requester)?;
     let row = BanRow {
         until: FOREVER,
         since: Timestamp::now(),
@@ -233,7 +237,7 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
     ban(
         &mut lab,
         prefix("198.51.100.0/24"),
-        Word::List { forced: false },
+        Requester::List { forced: false },
     )
     .unwrap();
     let check = lab.controller.check(gateway).unwrap();

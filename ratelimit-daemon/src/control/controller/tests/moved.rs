@@ -144,7 +144,7 @@ impl Seen {
         let mut seen = self.clone();
         seen.send();
         let directory = in_memory();
-        // Nothing was set by hand, and the database knows it.
+        // Nothing was set at runtime, and the database knows it.
         Store::open(directory.path()).unwrap().end_rescue().unwrap();
         let memory = seen.state.memory();
         let lab = Lab::over(memory, directory, next.clone(), Protected::default());

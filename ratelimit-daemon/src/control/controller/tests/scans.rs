@@ -39,9 +39,9 @@ const SCRAPE: Scan = |handle| {
         control::scrape(&handle).await.unwrap().unwrap();
     })
 };
-const LOOK: Scan = |handle| {
+const SAMPLE: Scan = |handle| {
     Box::pin(async move {
-        control::commands::look_at_sources(&handle).await.unwrap();
+        control::commands::sample_sources(&handle).await.unwrap();
     })
 };
 const STATUS: Scan = |handle| {
@@ -52,14 +52,14 @@ const STATUS: Scan = |handle| {
 
 #[test]
 fn a_ban_is_answered_while_sources_are_scanned() {
-    for scan in [TOP, SCRAPE, LOOK] {
+    for scan in [TOP, SCRAPE, SAMPLE] {
         check(&Lab::new(config()), scan);
     }
 }
 
 #[test]
 fn a_ban_is_answered_while_a_compact_table_is_scanned() {
-    for scan in [TOP, SCRAPE, LOOK, STATUS] {
+    for scan in [TOP, SCRAPE, SAMPLE, STATUS] {
         let lab = Lab::new(config());
         lab.memory.lock().unwrap().table_sets = Some(1 << 20);
         check(&lab, scan);
@@ -128,14 +128,14 @@ fn what_was_seen_while_policies_changed_is_not_counted() {
     config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
     let mut lab = Lab::new(config);
     history::windows(&lab, 0..1_000, 7, history::LATE);
-    let policies = policies_to_look_at(&lab.controller).unwrap();
-    let look = lab.scanner.look(policies);
+    let policies = policies_to_sample(&lab.controller).unwrap();
+    let sample = lab.scanner.sample(policies);
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
-    lab.controller.run(EndLook(Some(look)));
+    lab.controller.run(TakeSample(Some(sample)));
     lab.controller.suggest(&history::request()).unwrap_err();
     // The scan has ended: the next one is whole.
-    lab.look();
-    lab.look();
+    lab.sample();
+    lab.sample();
     assert!(lab.controller.suggest(&history::request()).is_ok());
 }
 
@@ -200,10 +200,10 @@ impl Lab {
     }
 
     /// Looks at what some sources have in use.
-    pub(super) fn look(&mut self) {
-        let look = policies_to_look_at(&self.controller);
-        let look = look.map(|policies| self.scanner.look(policies));
-        self.controller.run(EndLook(look));
+    pub(super) fn sample(&mut self) {
+        let sample = policies_to_sample(&self.controller);
+        let sample = sample.map(|policies| self.scanner.sample(policies));
+        self.controller.run(TakeSample(sample));
     }
 
     /// A source that has sent a packet under a policy.

@@ -252,7 +252,7 @@ impl Bench {
         let runtime =
             |target: Option<Prefix>| intent.limits().get(&target.into()).map(|row| &row.limits);
         let mut around = address.supernets().rev();
-        // Limits by hand of all others than the partner's sources are those of the default policy.
+        // Runtime limits of all others than the partner's sources are those of the default policy.
         let own = around.find_map(|outer| runtime(Some(outer)));
         let default = runtime(None).filter(|_| partner.is_none());
         let limits = own.or(default);

@@ -1,4 +1,4 @@
-//! What is told of the cluster, and the revocation of a node.
+//! What is reported of the cluster, and the revocation of a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
