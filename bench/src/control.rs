@@ -1,5 +1,5 @@
-//! The control plane at size: how long a million prefixes take into the kernel, a start with a million bans, one ban; what
-//! the daemon's part costs in memory; and whether packets are slower while a list is replaced.
+//! The control plane at size: how long a million prefixes take into the kernel, a start with a million bans, one ban. Also what
+//! the daemon's part costs in memory, and whether packets are slower while a list is replaced.
 
 mod api;
 

@@ -94,7 +94,7 @@ impl Harness {
     }
 }
 
-/// The time that the kernel tells is whole nanoseconds a packet, a tenth of the smallest; so the time of the thread is taken,
+/// The time that the kernel tells is whole nanoseconds a packet, a tenth of the smallest. So the time of the thread is taken,
 /// which runs nothing else, and stands still while it does not run.
 fn run(program: &Xdp, frame: &[u8], packets: u32) -> Result<Run> {
     let options = TestRunOptions {

@@ -9,11 +9,11 @@
 //! limit / nodes, the demand of the whole limit). So who knows less takes less, and the sum of all parts is at most what it is
 //! where everybody knows everything, which is the limit. The same holds where a lying peer tells each node something else.
 //!
-//! Nodes that differ about who is a member divide by different numbers: node `i`, with `n_i` members, gets at most what the others of its
+//! Nodes that differ about who is a member divide by different numbers. Node `i`, with `n_i` members, gets at most what the others of its
 //! view leave, so all of them together admit at most `limit * sum(1 / n_i)` ([`members`]).
 //!
 //! After Raghavan et al., "Cloud control with distributed rate limiting" (SIGCOMM 2007), whose limiters tell each other their demand
-//! and divide by it, with no bound while they disagree; limit / nodes without news is Doorman's "safe capacity".
+//! and divide by it, with no bound while they disagree. Limit / nodes without news is Doorman's "safe capacity".
 
 pub mod division;
 mod engine;

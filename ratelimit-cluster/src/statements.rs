@@ -1,6 +1,6 @@
 //! What nodes state: bans, allows, limits and revocations, each until an end, and that one of them is lifted.
 //!
-//! All nodes that hold the same statements say the same is in force, in whatever order they came: for each node, subject and
+//! All nodes that hold the same statements say the same is in force, in whatever order they came. For each node, subject and
 //! verb the statement with the latest stamp is held ([`StatementSet::merge`]), and what is in force is worked out from what is held
 //! ([`StatementSet::in_force`]). So merging is commutative, associative and idempotent (Shapiro et al., "Conflict-free
 //! replicated data types", SSS 2011).

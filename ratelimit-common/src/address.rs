@@ -57,8 +57,8 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn is_link_local(self) -> bool;
 
-    /// Whether no packet can come from the address: it is that of a group, `224.0.0.0/4` (RFC 1122, 3.2.1.3) and `ff00::/8` (RFC
-    /// 4291, 2.7), or in `255.0.0.0/8`, where the broadcast address is.
+    /// Whether no packet can come from the address. None comes from a group, `224.0.0.0/4` (RFC 1122, 3.2.1.3) and `ff00::/8` (RFC
+    /// 4291, 2.7), nor from `255.0.0.0/8`, where the broadcast address is.
     #[must_use]
     fn is_invalid_source(self) -> bool;
 
@@ -103,7 +103,7 @@ pub trait Address: Copy + Eq + 'static {
     fn from_key(key: u64) -> Self;
 
     /// What stands in the tables for all sources of the /24, of IPv6 the /48, around this address that have no state of their
-    /// own: an address that no packet comes from, behind which the prefix stands. 255.0.0.0/8 is reserved (RFC 1112, 4), and
+    /// own. It is an address that no packet comes from, behind which the prefix stands. 255.0.0.0/8 is reserved (RFC 1112, 4), and
     /// `ff00::/8` is multicast (RFC 4291, 2.7).
     #[must_use]
     fn overflow_bucket(self) -> Self;
@@ -213,7 +213,7 @@ const fn high(word: u64) -> u32 {
 /// The key of a link-local address in 64 bits, of which ten say that it is one.
 ///
 /// So its interface identifier takes 54 bits: two for its form, and 52. Small numbers, as people write them, and those
-/// made of a MAC address (RFC 4291, appendix A) are whole; of others, random ones (RFC 7217), the last 12 bits are left out. The
+/// made of a MAC address (RFC 4291, appendix A) are whole. Of others, random ones (RFC 7217), the last 12 bits are left out. The
 /// bits between `fe80::/10` and the identifier are 0 on the wire (RFC 4291, 2.5.6).
 mod link_local {
     const PREFIX: u64 = 0xfe80 << 48;

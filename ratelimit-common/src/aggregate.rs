@@ -45,7 +45,7 @@ impl Aggregates {
 
     /// The prefix at `index`; `None` past the last.
     ///
-    /// Each is named by a constant: the verifier of kernel 6.1 learns nothing about `index` when it is compared with `len`,
+    /// Each is named by a constant. The verifier of kernel 6.1 learns nothing about `index` when it is compared with `len`,
     /// and takes no address on the stack that it cannot bound.
     #[must_use]
     #[inline(always)]

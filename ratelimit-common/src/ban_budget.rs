@@ -3,13 +3,13 @@
 //! There are two budgets, each with words of its own. Who forges addresses can use up that of sources that are not verified, and
 //! nothing of the other.
 //!
-//! Time is cut into slots of 2^31 ns, 2.1 s, and a ring has a word for each of the last: the number of its slot above the bans of
+//! Time is cut into slots of 2^31 ns, 2.1 s, and a ring has a word for each of the last. It holds the number of its slot above the bans of
 //! it. Two times within a minute lie at most 28 slots apart. So a ban is made where these slots have room, and counts for a
 //! minute at least, and for 62.3 s at most. A window that opens with a ban would let twice as many through around its end, and
 //! a log of all of them take memory for millions.
 //!
 //! Who takes one looks, adds its own by compare-and-swap, and looks again. Of any bans within a minute, the one that was added last
-//! sees all others: they were added before, and lie in slots that it counts, or in later ones, of which it takes a single one to
+//! sees all others. They were added before, and lie in slots that it counts, or in later ones, of which it takes a single one to
 //! refuse. So they are never more than there may be. Where CPUs in two slots take the last one at the same time, each may see the
 //! other and give its own back; in one slot, exactly one gets it.
 

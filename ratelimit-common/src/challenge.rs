@@ -1,4 +1,4 @@
-//! Sources that prove themselves: while it is on, who opens a TCP connection from an address that is not known as verified is
+//! Sources that prove themselves. While it is on, who opens a TCP connection from an address that is not known as verified is
 //! answered by the program, and goes no further.
 //!
 //! The answer is a SYN-ACK whose acknowledgement is wrong on purpose: it is a [cookie] of both ends and the time. Who receives it

@@ -52,7 +52,7 @@ pub fn check(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome 
 /// Charges a packet to a source that has state, or says which limit refuses it.
 ///
 /// All limits are read first; only if all have room are they charged. When another CPU takes the last room in between, the
-/// packet is refused and what was charged stays charged: never more than the limit, at most a packet a CPU less.
+/// packet is refused and what was charged stays charged. That is never more than the limit, at most a packet a CPU less.
 #[inline(always)]
 pub fn charge(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
     if policy.len() > 1 {

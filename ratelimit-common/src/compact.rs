@@ -1,7 +1,7 @@
 //! The `compact` store: for each limit a region of sets of slots, and in each slot a source's tag and the word of the limit.
 //!
-//! A source that has no slot in its set takes the one with the least debt, **and its word with it** (the idea of Space-Saving:
-//! Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data streams", 2005). So what was
+//! A source that has no slot in its set takes the one with the least debt, **and its word with it**. This is the idea of Space-Saving
+//! (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data streams", 2005). So what was
 //! used is never forgotten, however many sources are forged: it is only ever counted against somebody else too.
 //!
 //! # Why eviction gives nobody more than the limit
@@ -14,10 +14,10 @@
 //!   refuses, so what is admitted is what the bucket would admit, or less. The clock goes on at another rate, so that holds
 //!   across a change of the limit too.
 //! - Sliding window: while the window of the word that was left lasts, the least word is of that window, and holds at least
-//!   what the source has used in it: what is admitted in each window is at most the amount. What the window *before* weighs may
+//!   what the source has used in it. What is admitted in each window is at most the amount. What the window *before* weighs may
 //!   be forgotten. That leaves the bound of the algorithm as it is: `k + 1` amounts in `k` windows.
 //! - Fixed window: while the window that was left lasts, the least word is of a window that opened at the same time, and holds
-//!   at least as much; so each window admits at most the amount. Later the least word may be of another window, one that
+//!   at least as much. So each window admits at most the amount. Later the least word may be of another window, one that
 //!   opened before the source came back and ends before a window of its own would. There the source has only the part of
 //!   the amount that is left of the time ([`taken_over`](crate::algorithm::Algorithm::taken_over)). The windows in which a source is admitted thus never
 //!   overlap, and each admits no more than its length allows: in `k` windows of time, at most `k + 2` amounts.
@@ -31,7 +31,7 @@
 //! # What it costs
 //!
 //! A source that comes into a full set shares with others what is left of its least used slot, and is refused
-//! ([`DropReason::NoState`]) when nothing is: that is no strike, since somebody else may have used it.
+//! ([`DropReason::NoState`]) when nothing is. That is no strike, since somebody else may have used it.
 
 mod policy;
 pub mod region;

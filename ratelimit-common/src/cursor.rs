@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, Unaligned};
 
 /// Reads a packet from its front to its end.
 ///
-/// The verifier learns how much of a packet may be read only from a pointer that was compared with the packet's end; a
+/// The verifier learns how much of a packet may be read only from a pointer that was compared with the packet's end. A
 /// slice keeps pointer and length apart and is refused. See the kernel's
 /// [XDP tutorial](https://github.com/xdp-project/xdp-tools/blob/v1.5.5/headers/xdp/parsing_helpers.h) for the C form.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! Bans that a policy made, in the packet of the last strike, and that user space has not adopted yet.
 //!
-//! They lie in a hash map of their own, by source. User space moves them to the lists, where manual bans are: so the map is
+//! They lie in a hash map of their own, by source. User space moves them to the lists, where manual bans are. So the map is
 //! nearly always empty, and a filter in front of it keeps traffic from being looked for there.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

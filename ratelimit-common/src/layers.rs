@@ -1,7 +1,7 @@
 //! The limits of a source, of the wider prefixes around it, of its destination, and of the node: all must have room, then all are charged.
 //!
 //! A packet meets them from the narrowest to the widest, and right after those of its source the further ones, if the source's policy
-//! has a policy beside it: they can refuse more, and change nothing of what the source has used. One that a dry run would refuse is charged to no limit of that policy,
+//! has a policy beside it. They can refuse more, and change nothing of what the source has used. One that a dry run would refuse is charged to no limit of that policy,
 //! as when it is enforced: so a dry run counts what would be dropped. To the limits around it is charged all the same, as it
 //! passes; if one of those refuses it, that is its verdict.
 
@@ -163,7 +163,7 @@ where
     layer.reported(outcome)
 }
 
-/// Charges a packet of `source` to the limits of its destination, whose policy is `policy`, if all of them have room: to those of what each source
+/// Charges a packet of `source` to the limits of its destination, whose policy is `policy`, if all of them have room. These are those of what each source
 /// may send there, and to those of what it may receive. It comes when all other limits had room, and before these are charged.
 #[inline(always)]
 pub fn charge_destination<A, T>(

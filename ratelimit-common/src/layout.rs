@@ -14,7 +14,7 @@ pub const PROGRAM: &str = "ratelimit";
 /// The entry point for frames that may take several buffers.
 pub const PROGRAM_FRAGS: &str = "ratelimit_frags";
 
-/// Of a frame of several buffers so many bytes are copied, and read from there, where the first buffer has fewer: with two VLAN
+/// Of a frame of several buffers so many bytes are copied, and read from there, where the first buffer has fewer. With two VLAN
 /// tags and an IPv6 header that leaves 190 for extension headers and TCP. A power of two.
 pub const FRONT_COPIED: u32 = 256;
 

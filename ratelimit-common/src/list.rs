@@ -43,7 +43,7 @@ impl<A: Address> PrefixKey<A> {
 
 /// What applies to the addresses of one prefix.
 ///
-/// Bans and allows carry their ends, so both end without a daemon: what a ban said of an allowed source holds from the end of the
+/// Bans and allows carry their ends, so both end without a daemon. What a ban said of an allowed source holds from the end of the
 /// allow on, for as long as the ban does.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
@@ -81,8 +81,8 @@ const BANNED: u64 = 1 << 62;
 const ALLOWED: u64 = 1 << 61;
 
 impl ListEntry {
-    /// The entry that the daemon writes: allowed for ever or not, banned until an end if at all, with a policy of its own, whose
-    /// index is below [`POLICIES_MAX`], or without.
+    /// The entry that the daemon writes: allowed for ever or not, banned until an end if at all. It has a policy of its own, whose
+    /// index is below [`POLICIES_MAX`], or none.
     /// # Examples
     ///
     /// ```

@@ -2,21 +2,21 @@
 //!
 //! A packet of a source that has state never comes here. One of a source that has none takes one of the budget,
 //! and the source gets state. When the budget of the window is spent, no state is made, and the packet gets the verdict that
-//! is set: it passes, it is dropped, or it is charged to its [overflow bucket](Address::overflow_bucket), as if all sources of the /24 (of IPv6 the
+//! is set. It passes, it is dropped, or it is charged to its [overflow bucket](Address::overflow_bucket). That is as if all sources of the /24 (of IPv6 the
 //! /48) that came too late were one, which has the limits of a source. An overflow bucket needs state too, once for all of its sources,
 //! and has a budget of its own, of the same size. Where that is spent as well, the packet is dropped.
 //!
 //! # Whose budget it is
 //!
-//! One word counts for all CPUs, which draw shares of it as of a limit of the node ([`node`]): together they make
-//! state for no more sources than the budget in a window, and one CPU alone can spend all of it, whatever queue of the network
+//! One word counts for all CPUs, which draw shares of it as of a limit of the node ([`node`]). Together they make
+//! state for no more sources than the budget in a window. One CPU alone can spend all of it, whatever queue of the network
 //! card a flood arrives at. What was drawn and is not spent is at most a [`SHARES_PART`]; a budget too small for that is drawn
 //! one by one. When it is spent, nothing is written.
 //!
 //! # What counts
 //!
 //! State that belongs to sources: not that of the wider prefixes around them, nor of the node. Where the store is `lru` that is
-//! a record; where it is `compact`, or a limit is a sliding log, a slot or a log of the first limit of the policy that counts
+//! a record. Where it is `compact`, or a limit is a sliding log, a slot or a log of the first limit of the policy that counts
 //! the packet. The budget comes before the limits, and the limits of wider prefixes and of the node hold over it too.
 
 use core::{num::NonZeroU32, time::Duration};

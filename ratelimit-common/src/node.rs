@@ -1,15 +1,15 @@
 //! Limits of the node, for everything that arrives, and of a destination, for everything that goes there: on all CPUs together.
 //!
-//! One word for all CPUs would be passed from cache to cache with each packet: a single locked bucket was seen to
+//! One word for all CPUs would be passed from cache to cache with each packet. A single locked bucket was seen to
 //! carry 5 million packets a second on 96 CPUs, shares of each CPU 148 million. So a CPU draws a share of the limit at once, by
 //! the same compare-and-swap as any charge, and then spends it alone, without any atomic access. Only when its share is
-//! spent it draws again; when there is no room for a share, it draws what the packet costs, so that the last of a limit
+//! spent it draws again. When there is no room for a share, it draws what the packet costs, so that the last of a limit
 //! is given out as well.
 //!
 //! # The bound of the error
 //!
-//! A share is the capacity of the limit divided by a power of two, which the daemon chooses so that the shares of all CPUs
-//! together are at most [`SHARES_PART`] of it. What was drawn is charged, so the limit is never exceeded: the share of
+//! A share is the capacity of the limit divided by a power of two. The daemon chooses it so that the shares of all CPUs
+//! together are at most [`SHARES_PART`] of it. What was drawn is charged, so the limit is never exceeded. The share of
 //! a window ends with the window, to the nanosecond, and a token bucket is given less burst by what the shares can hold. What a CPU has drawn
 //! and does not spend is lost to the others: of the capacity at most [`SHARES_PART`] is not admitted.
 //!

@@ -375,7 +375,7 @@ impl Policy {
         }
     }
 
-    /// What keeps the state of this policy apart from that of others: two policies whose words of state mean the same
+    /// What keeps the state of this policy apart from that of others. Two policies whose words of state mean the same
     /// thing may share a scope, and then share what their sources have used.
     #[must_use]
     #[inline(always)]

@@ -3,7 +3,7 @@
 //! A lookup in a hash map costs as much as everything else that a packet needs, and the longest match may need one for each
 //! length. So the prefix-length filter has words, each for a few networks (of IPv4 a /16 or some /24s, of IPv6 the /32s, /56s or /64s of one
 //! hash). The lower bits of a word say which lengths have a prefix there. Above them are two Bloom filters (after
-//! Dharmapurikar, Krishnamurthy and Taylor, "Longest prefix matching using Bloom filters", 2003): one of the networks that
+//! Dharmapurikar, Krishnamurthy and Taylor, "Longest prefix matching using Bloom filters", 2003). One is of the networks that
 //! have a prefix, so that others are done with after a glance, and one of the prefixes themselves. A length is looked up only
 //! when the filter knows the very prefix of that length around the address.
 //!

@@ -1,12 +1,12 @@
-//! Which sources limits have refused: how often, and when last, for people; and what their limit knew of them, so that the next
+//! Which sources limits have refused: how often, and when last, for people. Also what their limit knew of them, so that the next
 //! packet can be refused without a look at their state.
 //!
 //! To count that in a hash map costs more than what else a packet over its limit does. So each CPU has a part of an array to
 //! itself, of sets of [`WAYS`] sources. It counts there with no atomic operation, and a source costs one line of the cache, of
 //! IPv6 two. In a set that is full the source that was refused the longest ago is evicted, with its count.
 //!
-//! Beside the count stands the word of state by which the limit refused. No step makes a word less, so what that word has no room
-//! for, the word that stands in the table now has no room for either, by the limit as it is now: the packet is refused. Where it has
+//! Beside the count stands the word of state by which the limit refused. No step makes a word less. So what that word has no room
+//! for, the word that stands in the table now has no room for either, by the limit as it is now. The packet is refused. Where it has
 //! room, because the window is over, the limit was raised or the packet is smaller, the table is asked.
 
 use zerocopy::FromBytes;

@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX};
 
-/// One word, so that a change of several settings is seen whole or not at all: flags, the index of the policy for sources that
-/// no list entry gives another one, that of the node's policy, and the generation of the other tables that is in force.
+/// One word, so that a change of several settings is seen whole or not at all. It holds flags, the index of the policy for sources that
+/// no list entry gives another one, and that of the node's policy. It also holds the generation of the other tables that is in force.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]

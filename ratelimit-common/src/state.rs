@@ -113,7 +113,7 @@ fn denial<'a, A: Address, S: Store<A>>(
     }
 }
 
-/// Charges a packet of `source` to its policy, if it has one; where the source needs state and there is no budget for it, what is
+/// Charges a packet of `source` to its policy, if it has one. Where the source needs state and there is no budget for it, what is
 /// set for that comes of the packet. Then it is in place of the source what the packet is charged to.
 #[inline(always)]
 pub fn charge_within_budget<A: Address>(

@@ -1,4 +1,4 @@
-//! Two and three CPUs at once, in every order of their steps that matters: [loom](https://docs.rs/loom) runs each of them, also
+//! Two and three CPUs at once, in every order of their steps that matters. [loom](https://docs.rs/loom) runs each of them, also
 //! with values that a CPU may still see after another one changed them.
 //!
 //! Each model is run a second time on words that are stored without comparing. There it has to fail.

@@ -316,7 +316,7 @@ fn place(
     Ok(Unsettled { small, retired })
 }
 
-/// The sets that a table is to have where `wanted` would do, and `held` is there from before: its own, if all that is intended
+/// The sets that a table is to have where `wanted` would do, and `held` is there from before. It keeps its own, if all that is intended
 /// fits into it and it is not far too large. A table of another size begins empty.
 pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
     let (mut policies, mut classes) = Default::default();

@@ -1,7 +1,7 @@
 //! Attacks, named: a pure core without clock or I/O. Samples and time come in, findings come out.
 //!
 //! Time goes in windows of a second. In each, what the samples stand for is counted by target, by source and by subnet, in
-//! bounded memory whatever is forged; at its end each kind of attack that is looked for is judged.
+//! bounded memory whatever is forged. At its end each kind of attack that is looked for is judged.
 
 mod attack;
 mod content;

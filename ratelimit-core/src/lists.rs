@@ -15,7 +15,7 @@
 //! | `cscli decisions list -o raw`, `cscli decisions import` | a line of names with `ip` or `value` |
 //! | `cscli decisions list -o json` | a list of objects |
 //!
-//! Host bits behind a prefix are refused, with the prefix and the address as the hint: `ipset` and `nft` cut them off when they
+//! Host bits behind a prefix are refused, with the prefix and the address as the hint. `ipset` and `nft` cut them off when they
 //! learn them, and so never write them. `CrowdSec` keeps what was typed; of its ranges they are cut off here too.
 
 mod acceptance;

@@ -269,7 +269,7 @@ impl Policies {
             .extend(with_clocks.map(|policy| (policy.scope(), *policy)));
     }
 
-    /// The policy with clocks of its token buckets that go on at `now` where those of its scope stand: in the datapath, where `used` are the
+    /// The policy with clocks of its token buckets that go on at `now` where those of its scope stand. Those are in the datapath, where `used` are the
     /// policies, or, where it was taken away, as they were then. Of two in the datapath the one of the same rate counts.
     #[must_use]
     pub fn with_clocks(&self, policy: &Policy, used: &Used<'_>, now: Instant) -> Policy {
@@ -410,7 +410,7 @@ impl Policies {
 /// What the state under a policy is kept under, before it is known where it stands.
 ///
 /// It is derived from the name and the meaning of the words, so it is the same after a restart: what sources have used is
-/// kept. A change of an amount, a burst, or the window of a bucket or a log keeps it too; another algorithm or window, or a
+/// kept. A change of an amount, a burst, or the window of a bucket or a log keeps it too. Another algorithm or window, or a
 /// class of other packets does not, and what sources have used under it starts anew. Two policies
 /// with the same scope, one pair in 2^32, would only matter to a source that moves from one to the other.
 ///

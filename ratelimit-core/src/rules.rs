@@ -110,7 +110,7 @@ impl Statement {
 
 /// Everything that is said, by prefix.
 ///
-/// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say: it
+/// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say. It
 /// is allowed or banned as long as one of them is, and without a policy of its own it has that of the narrowest around it. A
 /// protected prefix always has an entry: a ban around it, or inside, stops at it, unless it is forced.
 #[derive(Clone, Debug, Default)]
@@ -123,7 +123,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules that many statements make, of which nothing is said so far: of bans and of allows
+    /// The rules that many statements make, of which nothing is said so far. Of bans and of allows
     /// of one prefix the longest holds, the last of those that are as long, of policies the first.
     #[must_use]
     pub fn of(statements: impl IntoIterator<Item = (Prefix, Statement)>) -> Self {

@@ -55,7 +55,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A simulation of `new`, compared with `old` if there is one, each with what was read of its lists; over time in intervals of a length that is found, if none
+    /// A simulation of `new`, compared with `old` if there is one, each with what was read of its lists. It goes over time in intervals of a length that is found, if none
     /// is given.
     ///
     /// A source is what `new` says, in both.

@@ -4,7 +4,7 @@
 //! GET /v1/decisions/stream -> client -> Answer -> Decisions -> Update -> Controller
 //! ```
 //!
-//! The API is asked for every decision by itself (`dedup=false`), each with its number: where several ban one address, the
+//! The API is asked for every decision by itself (`dedup=false`), each with its number. Where several ban one address, the
 //! one that lasts longest holds, and when it is deleted the next one does. The API left to itself tells only the longest, and
 //! never which is next. The first answer of a connection has all decisions and replaces the bans that are there; those after
 //! it have what changed since. When the API is gone, bans stay, each until its own end.

@@ -67,7 +67,7 @@ pub trait Loader: Send {
     fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()>;
 
     /// Puts the program, on the maps that were opened last, on an interface, or where there is none of its name on the one that runs
-    /// its pinned link: in place of the program on that, without a gap, else on a new link.
+    /// its pinned link. That is in place of the program on that, without a gap, else on a new link.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ pub fn precise() -> Instant {
 /// `bpf_ktime_get_coarse_ns` is, which costs a call: the verifier makes a load of `bpf_jiffies64` (kernel commit 5576b991e9c1).
 ///
 /// Where the CPU that keeps the time stands still, a CPU that sees no tick for five of its own takes over (`MAX_STALLED_JIFFIES` of
-/// `kernel/time/tick-sched.c`, since Linux 5.18), so it is early by six ticks at most; not on a CPU without ticks (`nohz_full`).
+/// `kernel/time/tick-sched.c`, since Linux 5.18). So it is early by six ticks at most; not on a CPU without ticks (`nohz_full`).
 #[inline(always)]
 fn coarse() -> Instant {
     let Some(tick) = TICK.get_ptr_mut(0) else {

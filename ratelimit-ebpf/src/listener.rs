@@ -1,6 +1,6 @@
 //! SYN cookies of the listeners of this host.
 //!
-//! What helpers read is copied to the stack: they want a TCP header of its true length as one piece, which a bound in a variable does
+//! What helpers read is copied to the stack. They want a TCP header of its true length as one piece, which a bound in a variable does
 //! not give for the packet itself.
 
 use core::mem;

@@ -73,7 +73,7 @@ pub struct Tick {
 /// The longest extension header, and more than any header that is taken.
 const EXTENSION_BYTES_MAX: usize = 256 * 8 + 4;
 
-/// A front that was copied. Behind its bytes stands nothing, only room: of memory that is no packet, the verifier learns nothing from
+/// A front that was copied. Behind its bytes stands nothing, only room. Of memory that is no packet, the verifier learns nothing from
 /// the comparison with its end, so wherever a cursor can come to must be there.
 #[repr(C)]
 pub struct Front {

@@ -27,7 +27,7 @@ static LOG_WORDS: Constant<u32> = Constant::new(LOG_TIMES + 1);
 
 /// The words of a source, in an element of its map.
 ///
-/// The element may be evicted and given to another source while it is charged: that source is then charged for one packet
+/// The element may be evicted and given to another source while it is charged. That source is then charged for one packet
 /// that it did not send, which the kernel's LRU maps make rare and this design bounds to a packet a CPU.
 pub struct MapWords<A: FamilyCode> {
     record: *mut Record,

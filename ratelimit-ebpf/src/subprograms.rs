@@ -1,7 +1,7 @@
 //! What the program does in subprograms.
 //!
 //! A function that BTF calls global is verified by itself, once, and not along every path that leads to it (kernel commit
-//! 51c39bb1d5d1); its memory is described by the types of its arguments (commit e5069b9c23b3), which may be null. And its
+//! 51c39bb1d5d1). Its memory is described by the types of its arguments (commit e5069b9c23b3), which may be null. And its
 //! stack is its own. It takes at most five numbers and answers one: each is here beside the function that packs them.
 
 mod bans;
@@ -67,8 +67,8 @@ fn encode(outcome: Outcome) -> u64 {
     outcome.to_bits().into()
 }
 
-/// An answer of which the compiler knows as little as the verifier, which does not look from one subprogram into another:
-/// else it would leave out the comparisons that the verifier wants to see.
+/// An answer of which the compiler knows as little as the verifier, which does not look from one subprogram into another.
+/// Else it would leave out the comparisons that the verifier wants to see.
 #[inline(always)]
 pub fn unknown(mut answer: u64) -> u64 {
     // SAFETY: a register moved to itself. Without an instruction, two lines of the source would be at the same one, which the

@@ -1,4 +1,4 @@
-//! Programs of Debian packages, which `cargo xtask setup` unpacks beside what is built: their servers are not to run on this
+//! Programs of Debian packages, which `cargo xtask setup` unpacks beside what is built. Their servers are not to run on this
 //! host, and not to announce themselves anywhere, as installing them would make them do.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What three nodes do where the store is slow, read-only or no store at all, where messages are of another release or another time, and
+//! What three nodes do where the store is slow, read-only or no store at all. The same where messages are of another release or another time, and
 //! where ten thousand bans come at once.
 
 use std::{

@@ -680,8 +680,8 @@ enum Change {
     Move,
 }
 
-/// Random changes of one interface under traffic of a banned source on both: none of its packets ever arrives on the other, and none
-/// on this one later than a second after it is back; and what is reported is what packets do.
+/// Random changes of one interface under traffic of a banned source on both. None of its packets ever arrives on the other, and none
+/// on this one later than a second after it is back. What is reported is what packets do.
 /// `RATELIMIT_SEQUENCES=200` runs more of them, `RATELIMIT_SEED` others.
 #[test]
 fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_after_it_is_back() {

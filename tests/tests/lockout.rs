@@ -1,4 +1,4 @@
-//! Nobody locks themselves out: what this host needs goes on under a list that covers it all, a configuration that nobody
+//! Nobody locks themselves out. What this host needs goes on under a list that covers it all, a configuration that nobody
 //! confirms goes away, and everything can be opened at once.
 
 use std::{

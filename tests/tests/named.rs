@@ -1,4 +1,4 @@
-//! Real attacks are named for what they are within two seconds: captures of the `DDoS` Packet Capture Collection
+//! Real attacks are named for what they are within two seconds. They are captures of the `DDoS` Packet Capture Collection
 //! (`StopDDoS/packet-captures`), of which four files stand beside the repository where the tests run whole.
 
 use std::{collections::VecDeque, fs, path::PathBuf};

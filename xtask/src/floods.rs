@@ -12,7 +12,7 @@ const PAGE: &str = "docs/floods.md";
 
 /// Sends floods of forged sources through each store, and writes `docs/floods.md`
 ///
-/// A flood forges from a quarter to sixteen times as many sources as are remembered, with 1 to 8 packets each, while known
+/// A flood forges from a quarter to sixteen times as many sources as can have state, with 1 to 8 packets each. Meanwhile known
 /// sources keep to their limit and one does not. The exit code is success only when every promise is kept; then the page is
 /// written.
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test, those that need a kernel included.
 //!
 //! A test that cannot run appends `SKIPPED: name: reason` to the file that `RATELIMIT_SKIPPED` names, and passes. The skipped
-//! ones are reported at the end, so that nobody takes them for tests that ran; in CI they are failures, except where the kernel
+//! ones are reported at the end, so that nobody takes them for tests that ran. In CI they are failures, except where the kernel
 //! itself lacks what they test.
 
 use std::{

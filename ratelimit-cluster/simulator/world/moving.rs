@@ -12,7 +12,7 @@ const SETTLED: Millis = 10 * PERIOD;
 /// Then so long.
 const COUNTED: Millis = 30 * WINDOW;
 
-/// How much of a limit with a long window is admitted of a source that asks for ten times as much, and goes to another node at random, but
+/// How much of a limit with a long window is admitted of a source that asks for ten times as much. It goes to another node at random, but
 /// stays so long at least; in thousandths.
 ///
 /// # Errors

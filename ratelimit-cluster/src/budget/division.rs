@@ -1,7 +1,7 @@
 //! One limit divided among nodes, in whole numbers.
 //!
 //! Each node has a part that grows with a level, and at least its claim. The level is the highest at which all parts together are
-//! within the limit. So more claim or demand of one node lowers the level, and with it the part of each other one: this is the monotony
+//! within the limit. So more claim or demand of one node lowers the level, and with it the part of each other one. This is the monotony
 //! that the whole of [`crate::budget`] rests on. (Equal: max-min fairness, Bertsekas and Gallager, "Data Networks", 6.5.2.)
 
 use super::Limit;

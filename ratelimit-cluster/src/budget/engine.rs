@@ -121,7 +121,7 @@ impl<K: Key> Budget<K> {
         self.period
     }
 
-    /// The view and the number of members by which the shares of this period were divided, and of what holds after it; without a view
+    /// The view and the number of members by which the shares of this period were divided, and of what holds after it. It is without a view
     /// where this node reported nothing two periods before.
     #[must_use]
     pub fn divided_by(&self) -> [(Option<u64>, u64); 2] {

@@ -1,8 +1,8 @@
 //! Who divides a limit: the nodes that were heard, and those that may still admit.
 //!
 //! A node that is heard is a member from then on, which only lowers what this node takes. A member that is silent is dropped
-//! after some periods, which raises it: so that needs that this node hears itself through the store (it is not the one that
-//! is cut off), and that those who remain are more than half of the last members that all were heard to agree on, and of all
+//! after some periods, which raises it. So this node has to hear itself through the store (it is not the one that
+//! is cut off). And those who remain have to be more than half of the last members that all were heard to agree on, and of all
 //! that this node has tried since. Exactly half is enough with the member whose name comes first. So of two sides at most one drops
 //! the other, and `p` live nodes behind a partition of `n` add at most `p / n` of the limit. (Jajodia and Mutchler, "Dynamic voting", TODS
 //! 1990; that tried views count is from Lotem, Keidar and Dolev, "Dynamic voting for consistent primary components", PODC 1997.)

@@ -1,7 +1,7 @@
 //! The outside of a message: who sent it, which one it is, and a signature over all of it.
 //!
-//! HMAC-SHA256 (RFC 2104) with a secret that all nodes have. So whoever has no secret can neither make nor change a message;
-//! a node that has it could speak in the name of another, which is why a revoked node is to be given no new secret.
+//! HMAC-SHA256 (RFC 2104) with a secret that all nodes have. So whoever has no secret can neither make nor change a message.
+//! A node that has it could speak in the name of another, which is why a revoked node is to be given no new secret.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;

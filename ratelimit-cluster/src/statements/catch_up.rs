@@ -1,7 +1,7 @@
 //! What a node does about statements of another one that it misses.
 //!
 //! Each report says what all statements of its node come to. Where what is held comes to something else twice in a row, the
-//! stored parts are read; where that did not help, the node is asked to store again what differs (a store that failed over or
+//! stored parts are read. Where that did not help, the node is asked to store again what differs (a store that failed over or
 //! was flushed has lost it), and they are read again. Each try waits longer than the one before.
 
 use crate::time::Millis;

@@ -8,7 +8,7 @@
 //! amount changes. A tick is a power of two nanoseconds, a thousandth of the window or shorter.
 //!
 //! A window lasts its whole length from the tick in which its first packet came: up to a tick less from the packet itself.
-//! Ticks wrap after 52 days or later, and after 2.3 years where a window is longer than four hours, so only a source that was
+//! Ticks wrap after 52 days or later, and after 2.3 years where a window is longer than four hours. So only a source that was
 //! silent for a multiple of that, to the window, could find an old count in force.
 
 use core::time::Duration;

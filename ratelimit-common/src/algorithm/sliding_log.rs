@@ -8,8 +8,8 @@
 //! # Several CPUs
 //!
 //! The ring is words: the head, and the times. A packet is admitted by the compare-and-swap that puts its time in the place
-//! of the oldest of the ring, where the head points; moving the head on is a second step, which anybody may do. A head that
-//! was not moved yet points at a time that is not older than the one before it, which is how others see it, and they move it
+//! of the oldest of the ring, where the head points. Moving the head on is a second step, which anybody may do. A head that
+//! was not moved yet points at a time that is not older than the one before it. That is how others see it, and they move it
 //! on if that gives them room. The head carries a sequence above its index, so that it is not moved on twice. What was read
 //! counts only if the head stayed where it is meanwhile: others may have put their times into the places that were looked at.
 //!

@@ -1,7 +1,7 @@
 //! Sliding window: at most `amount` in a window and what weighs of the one before it.
 //!
 //! What was used at a fraction x of a window is estimated as what it holds, and (1 - x) of what the window before held. The
-//! windows of all sources lie at multiples of one length: then the word needs to hold the number of a window, and not the
+//! windows of all sources lie at multiples of one length. Then the word needs to hold the number of a window, and not the
 //! time at which it began, which leaves ten more bits to the counts. A boundary is not felt, since the window before weighs
 //! fully there.
 //!
@@ -9,17 +9,17 @@
 //!
 //! Let the window before hold p. Of these, the true last window holds between none and all; the estimate takes (1 - x) p of
 //! them. So the estimate is at most x p too small, and at most (1 - x) p too large. In any
-//! time of the length of a window less than `amount` + x p, so less than twice the amount, are admitted; twice only to a
+//! time of the length of a window less than `amount` + x p, so less than twice the amount, are admitted. Twice is admitted only to a
 //! source that sends nothing, then all at the end of one window, then all that it can as that weighs less. In any time of k
 //! windows it is (k + 1) times the amount. Use a fixed window or a token bucket where a burst matters.
 //!
-//! Over time at least half of what a log admits is admitted, and half is reached: a source that sends the amount at once at
+//! Over time at least half of what a log admits is admitted, and half is reached. A source that sends the amount at once at
 //! the front of each window has the estimate full at every second of them. For where a window refuses a packet, it and the one
 //! before have admitted the amount together, and a log admits no more in one. Packets that come evenly all pass, as long as
-//! they are two and a 512th less than the amount a window: one more lies in the window already, and one is lost to rounding.
+//! they are two and a 512th less than the amount a window. One more lies in the window already, and one is lost to rounding.
 //! `tests` holds all of these bounds, and shows that they are reached.
 //!
-//! Rounding is always up, so no more is admitted than the definition says: what the window before held is kept with 11
+//! Rounding is always up, so no more is admitted than the definition says. What the window before held is kept with 11
 //! binary digits (exactly below 2,048), and its weight in parts of 2^32, or of 2^(63 - bits of the count).
 //! The length of a window is rounded up by less than 0.01 %.
 //!
@@ -27,7 +27,7 @@
 //!
 //! The number of the window on top, then 15 bits for the window before, then the count. How many bits each of them has follows
 //! from the length of the window alone. So a word means the same whatever the amount is, and what was used stays used when
-//! the amount changes. The number wraps after 2^51 ns, 26 days, and after 256 windows at least: only a source that was silent
+//! the amount changes. The number wraps after 2^51 ns, 26 days, and after 256 windows at least. Only a source that was silent
 //! for a multiple of that, to two windows, could find old counts in force. It would be given less then, and never more.
 //!
 //! A packet that is stamped up to [`EARLY_NS`] before the window of the word is counted in that window, as if at its start.

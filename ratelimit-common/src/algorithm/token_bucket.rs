@@ -163,7 +163,7 @@ impl TokenBucket {
         self.burst
     }
 
-    /// The bucket that takes the place of `before` at `now`: its clock goes on where that of the other one stands, so what was
+    /// The bucket that takes the place of `before` at `now`. Its clock goes on where that of the other one stands, so what was
     /// taken out of that is taken out of this.
     #[must_use]
     pub fn after(self, before: &Self, now: Instant) -> Self {

@@ -1,7 +1,7 @@
 //! The cookie of an answer: a number that only who has the key can know before it is received.
 //!
 //! It is keyed over both ends and the time, so it is worth nothing for another source, another connection, or later. The time is
-//! part of it in slots: the cookies of the slot that runs and of the one before are taken, so one is good for 69 s at least.
+//! part of it in slots. The cookies of the slot that runs and of the one before are taken, so one is good for 69 s at least.
 //! A forged reset hits one with a probability of 2^-31.
 
 use crate::{Address, Instant, parse::Connection};

@@ -61,7 +61,7 @@ pub struct Rules {
 
 impl Rules {
     /// Rules by which sources are challenged where more than `over` ask for a connection in a second, or always, and stay verified
-    /// for `lasts`; of `answers` a second, and of `over`, so many CPUs draw shares. `None` when a number is more than a word counts.
+    /// for `lasts`. Of `answers` a second, and of `over`, so many CPUs draw shares. `None` when a number is more than a word counts.
     #[must_use]
     pub fn new(
         over: Option<NonZeroU32>,

@@ -1,4 +1,4 @@
-//! Charging two limits that are words, per second and per hour say, as most policies of several limits have: written out, so that
+//! Charging two limits that are words, per second and per hour say, as most policies of several limits have. It is written out, so that
 //! nothing is kept in memory between the check and the charge, and what is far away is fetched at once.
 
 use crate::{Arrival, Instant, Limit, Policy, charge::outcome::Outcome};
@@ -28,7 +28,7 @@ pub trait Place {
     fn charge(&self, limit: &Limit, at: Instant, cost: u64) -> Outcome;
 }
 
-/// Charges a packet to a policy of two limits; `None`, and nothing is charged, where there are more or fewer, where one does not
+/// Charges a packet to a policy of two limits. `None`, and nothing is charged, where there are more or fewer, where one does not
 /// count the packet or has no word, and where another CPU was faster.
 #[inline(always)]
 pub fn charge_two(policy: &Policy, places: &impl Places, arrival: &Arrival) -> Option<Outcome> {

@@ -39,7 +39,7 @@ impl Region {
         self.first_set.saturating_add(self.sets)
     }
 
-    /// The index in the table of the set in which a source has its slot: the upper half of its tag, scaled to the sets by a
+    /// The index in the table of the set in which a source has its slot. It is the upper half of its tag, scaled to the sets by a
     /// multiplication (Lemire, "Fast random integer generation in an interval", 2019).
     #[must_use]
     #[inline(always)]

@@ -2,7 +2,7 @@
 //!
 //! The mix is a bijection of 64 bits: no two sources have one tag, and user space reads the source back out of it. Two
 //! rounds of a multiplication and a shift, as in the finalizer of `MurmurHash3` (Appleby) and splitmix64 (Steele, Lea, Flood,
-//! OOPSLA 2014), with multipliers that are drawn when the table is made.
+//! OOPSLA 2014). The multipliers are drawn when the table is made.
 
 /// The seeds: two odd multipliers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// With seeds as they are drawn, neighbours are spread as if at random: by Poisson, 0.27 of the sets stay without one
+    /// With seeds as they are drawn, neighbours are spread as if at random. By Poisson, 0.27 of the sets stay without one
     /// of as many neighbours as 1.3 times the sets.
     #[test]
     fn neighbours_are_spread_over_the_sets() {

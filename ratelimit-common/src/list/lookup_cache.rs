@@ -3,7 +3,7 @@
 //! To ask the lists about an address takes a call, and a lookup in a hash map for each length of prefixes that is worth one. A
 //! source that sends many packets gets the same answer each time. So a CPU keeps the last answers in a small table, each with
 //! the number of the lists' state that it was found in. User space makes the number odd before it changes a list, and even again
-//! when it has: while it is odd nothing is cached, and what was cached under another one counts no more. Where user
+//! when it has. While it is odd nothing is cached, and what was cached under another one counts no more. Where user
 //! space dies between the two, packets are judged by the lists themselves. An answer is for packets of one
 //! [generation](crate::generation) alone.
 
@@ -27,7 +27,7 @@ pub const STATE: u32 = WIDTHS + 1;
 /// All addresses get the same answer that share a word of the prefix-length filter and the first bits, up to the longest prefixes that the word
 /// knows. Where millions of addresses have one policy by a short prefix, that is a single answer.
 ///
-/// The word is the whole one, as it says what is looked up: a packet that still holds an older word asks another question, and
+/// The word is the whole one, as it says what is looked up. A packet that still holds an older word asks another question, and
 /// its answer is none for those that come later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Question<A> {

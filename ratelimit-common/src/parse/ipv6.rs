@@ -190,7 +190,7 @@ const fn is_extension(protocol: u8) -> bool {
 }
 
 /// The bytes of an extension header behind its first four. Its length counts units of 8 bytes without the first, that of an
-/// authentication header units of 4 without the first two (RFC 4302, 2.2); a fragment header has 8 bytes and no length.
+/// authentication header units of 4 without the first two (RFC 4302, 2.2). A fragment header has 8 bytes and no length.
 #[inline(always)]
 const fn bytes_left(protocol: u8, length: u8) -> u16 {
     let length = length as u16;

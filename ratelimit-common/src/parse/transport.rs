@@ -41,7 +41,7 @@ pub struct UpperLayer {
     pub offset: u16,
 }
 
-/// An upper layer lies at most so far behind the front of a frame, as the verifier wants to see: behind two VLAN tags and
+/// An upper layer lies at most so far behind the front of a frame, as the verifier wants to see. That is behind two VLAN tags and
 /// as many extension headers as are looked through, each as long as it can be.
 pub const OFFSET_MAX: u16 = 0x7fff;
 
@@ -141,7 +141,7 @@ impl Kind {
         self.0 & Self::SYN != 0
     }
 
-    /// A TCP segment whose flags no implementation sends: none at all, SYN with FIN or RST, FIN with RST, or neither ACK
+    /// A TCP segment whose flags no implementation sends. These are none at all, SYN with FIN or RST, FIN with RST, or neither ACK
     /// nor a lone SYN or RST (RFC 9293, 3.5 and 3.10). Flags that come in a later fragment are sent by nobody either.
     #[must_use]
     pub const fn is_invalid(self) -> bool {

@@ -15,7 +15,7 @@ pub const SUDO_USER: &str = "ratelimit-sudo-user";
 /// The header of every answer while everything passes: [`PassAllStatus`] as JSON.
 pub const PASS_ALL: &str = "ratelimit-pass-all";
 
-/// The header of every answer while `pass-all`, a trial or changes are not written down as they stand, so that a restart may undo it: why, as
+/// The header of every answer while `pass-all`, a trial or changes are not written down as they stand, so that a restart may undo it. It says why, as
 /// a list in JSON.
 pub const UNKEPT: &str = "ratelimit-unkept";
 

@@ -24,7 +24,7 @@ pub const BUILT_IN: [&str; 11] = [
 /// Ports of UDP services that answer small requests with large answers, whoever is said to have asked.
 ///
 /// US-CERT alert TA14-017A, "UDP-Based Amplification Attacks" (2014, revised until 2019), as far as a service has a port
-/// of its own (after Rossow, "Amplification Hell", NDSS 2014); and services that were abused since, such as SLP
+/// of its own (after Rossow, "Amplification Hell", NDSS 2014). Services that were abused since, such as SLP
 /// (CVE-2023-29552) and IKE. QUIC, `OpenVPN` and STUN are left out: hosts ask such servers all the time.
 const REFLECTORS: [u16; 31] = [
     17,     // quote of the day

@@ -10,16 +10,16 @@
 //!   than the amount in any W + T loses nothing. The error is T / W.
 //! - Sliding window of the length W: the window before weighs as it did up to T ago, and a packet may still be counted in it.
 //!   Both are at most what comes in T. The error is T / W.
-//! - Token bucket with the rate r and the burst b, which fills in B = b / r: between two packets there flow in up to r T
-//!   tokens more or less than should. Let a bucket of the burst b - r T, by the true time, admit all of a stream: for any two
-//!   of its packets, what came between is at most b - r T + r (t' - t), and that is at most b + r (c' - c), with c the
+//! - Token bucket with the rate r and the burst b, which fills in B = b / r. Between two packets there flow in up to r T
+//!   tokens more or less than should. Let a bucket of the burst b - r T, by the true time, admit all of a stream. For any two
+//!   of its packets, what came between is at most b - r T + r (t' - t). That is at most b + r (c' - c), with c the
 //!   stamps. So the coarse bucket admits all of it too; and it admits nothing that one of b + r T would not. The error is r T of
 //!   b, which is T / B. A bucket that holds a single packet has no smaller burst, and there it is the gap between packets,
 //!   1 / r = B, that is wrong by T.
 //! - Sliding log: it is promised to be exact, so no error is small enough.
 //! - Limits of the node: those of their algorithm.
 //!
-//! At 500 packets a second with a burst of 1 and a tick of 4 ms the error is 200 %: two packets may come in a tick and one
+//! At 500 packets a second with a burst of 1 and a tick of 4 ms the error is 200 %. Two packets may come in a tick and one
 //! is admitted, so that 490 packets a second become 250.
 //!
 //! # The promise

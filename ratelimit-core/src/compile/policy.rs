@@ -143,7 +143,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A token bucket whose burst is less by what the shares of all CPUs can hold: a share does not end, so what the CPUs
+    /// A token bucket whose burst is less by what the shares of all CPUs can hold. A share does not end, so what the CPUs
     /// have drawn would come on top of a full bucket.
     fn without_shares(&self, spec: &LimitSpec, shift: u8) -> Option<LimitSpec> {
         let Algorithm::TokenBucket { burst } = spec.algorithm() else {

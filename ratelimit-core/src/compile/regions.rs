@@ -1,6 +1,6 @@
 //! Which sets of the `compact` table belong to which limit.
 //!
-//! The policies in the kernel say which sets are taken, so nothing else has to be remembered: a daemon that starts finds the
+//! The policies in the kernel say which sets are taken, so nothing else has to be remembered. A daemon that starts finds the
 //! regions, and what sources have used in them, where they were.
 //!
 //! A policy that is in force no more stays there with its regions: it may come back, and then what was used is used. When others need the
@@ -105,7 +105,7 @@ impl Regions {
         regions
     }
 
-    /// The scopes that got smaller regions than they should have, because others have not retired yet; and what has retired and did not
+    /// The scopes that got smaller regions than they should have, because others have not retired yet. What has retired and did not
     /// come back, with the regions that are left for it.
     #[must_use]
     pub fn into_parts(self) -> (BTreeSet<u32>, BTreeMap<u32, Policy>) {

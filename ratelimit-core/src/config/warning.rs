@@ -81,7 +81,7 @@ fn warn_of_idle_limits(group: &Group<'_>, classes: &Catalogue, warnings: &mut Re
     }
 }
 
-/// Whether `stricter` refuses all that `limit` would, as far as that is easily said: of two algorithms it is only where
+/// Whether `stricter` refuses all that `limit` would, as far as that is easily said. Of two algorithms it is only where
 /// `limit` is a fixed window or a log, of which all that matters is what comes in its time.
 fn is_idle_beside(limit: &LimitSpec, stricter: &LimitSpec, classes: &Catalogue) -> bool {
     use Algorithm::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};

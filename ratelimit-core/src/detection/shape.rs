@@ -15,7 +15,7 @@ const SAMPLES_MIN: u64 = 32;
 /// A client that means it goes on with its connection by more segments than so many for two requests: the least is that it
 /// acknowledges, and closes.
 const SEGMENTS_FOR_TWO_MIN: u64 = 3;
-/// Acknowledgements of no connection for each request, that are none of an attack: the last of the handshake, and what of the
+/// Acknowledgements of no connection for each request, that are none of an attack. They are the last of the handshake, and what of the
 /// question comes with it, before the network stack has seen it.
 const STRAYS_MAX: u64 = 3;
 /// So many hosts do not at once answer what was never asked.

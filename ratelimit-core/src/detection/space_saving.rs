@@ -1,7 +1,7 @@
 //! The most frequent keys of a stream, in bounded memory: Space-Saving (Metwally, Agrawal and El Abbadi, "Efficient
 //! Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005).
 //!
-//! A key without a counter takes over the smallest, and with it what that had counted. So a count is never too small, it is
+//! A key without a counter takes over the smallest, and with it what that had counted. So a count is never too small. It is
 //! too large by what was adopted at most, and every key with more than a share of 1 / `capacity` has a counter.
 
 use std::{collections::HashMap, hash::Hash};

@@ -89,7 +89,7 @@ impl Window {
 
     /// Counts a packet.
     ///
-    /// A source with connections sends as fast as the other side acknowledges, and many may stand behind one address: its
+    /// A source with connections sends as fast as the other side acknowledges, and many may stand behind one address. Its
     /// segments are none that make a heavy hitter, and neither are answers of UDP that were asked for. The limits of its
     /// policy hold for them.
     pub fn add(&mut self, sample: &Sample) {
@@ -367,7 +367,7 @@ impl Window {
     }
 }
 
-/// The attacks on targets without those that are part of another one, or come beside it: a host that is flooded gets errors, and
+/// The attacks on targets without those that are part of another one, or come beside it. A host that is flooded gets errors, and
 /// resets of those whose addresses were forged.
 fn without_what_comes_beside(seen: &[Seen], rules: &Rules) -> Vec<Seen> {
     let is_part = |one: &Seen| {

@@ -1,6 +1,6 @@
 //! What ends by itself, and when: bans, allows, runtime limits, further limits of attackers. One index has all of their ends.
 //!
-//! An end is on the kernel's clock as long as the daemon runs, and on its own in the database (`timekeeper.rs`), so that neither
+//! An end is on the kernel's clock as long as the daemon runs, and on its own in the database (`timekeeper.rs`). So neither
 //! a step of the wall clock nor a suspend nor a reboot moves it. Bans and allows end in the kernel by themselves, with or
 //! without a daemon. Limits end when the daemon says so: one that starts later ends them before it tells the kernel anything
 //! else.

@@ -1,6 +1,6 @@
 //! Sources of attacks that get a further limit for a time, beside those of their policy.
 //!
-//! A source that is limited is under a policy of its own name: its policy, with the same state, and a policy of the further limits
+//! A source that is limited is under a policy of its own name. That is its policy, with the same state, and a policy of the further limits
 //! beside it, with state of its own. So it is never looser than what the source had before, also when that changes meanwhile. It gives
 //! back nothing of what was used. All sources with the same policy and the same further limits share it. A prefix inside with a
 //! policy of its own stays under that.

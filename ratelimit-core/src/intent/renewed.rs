@@ -2,7 +2,7 @@
 //! bans of `CrowdSec`.
 //!
 //! The last bit of an end says so: that of a ban is a nanosecond, that of an allow a tick of 4.2 ms. What came from a list must not be
-//! taken for something set at runtime, which nobody else would end; and something set at runtime not for an entry of a list, which goes when the
+//! taken for something set at runtime, which nobody else would end. And something set at runtime is not taken for an entry of a list, which goes when the
 //! list is read again.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The sets that a text names. All of them together become one list, so there may be one for each family and no more: what is
+//! The sets that a text names. All of them together become one list, so there may be one for each family and no more. What is
 //! saved beside a set of bad addresses may well be one of good ones.
 
 use std::ops::Range;

@@ -68,8 +68,8 @@ impl Renewed {
 }
 
 impl State {
-    /// Brings what is intended to what the kernel holds, where the database cannot be trusted: bans and allows that the
-    /// kernel does not hold are older than the damage and were ended since; bans and allows that nothing intended explains are kept.
+    /// Brings what is intended to what the kernel holds, where the database cannot be trusted. Bans and allows that the
+    /// kernel does not hold are older than the damage and were ended since. Bans and allows that nothing intended explains are kept.
     ///
     /// A machine that was booted since holds nothing: then what is left of the database is all that is known.
     pub(super) fn adopt_lists(&mut self) -> anyhow::Result<()> {

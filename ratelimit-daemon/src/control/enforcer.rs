@@ -146,7 +146,7 @@ impl Enforcer {
         self.read_others(policies, classes)
     }
 
-    /// The same of all but what is compared part by part: of policies that nothing names, and of the arrays of classes, it is taken
+    /// The same of all but what is compared part by part. Of policies that nothing names, and of the arrays of classes, it is taken
     /// that they are as they were written.
     fn read_tables_in_use(&mut self) -> Result<Tables, DatapathError> {
         let mut policies = self.held.retired.clone();
@@ -238,7 +238,7 @@ impl Enforcer {
         wrong
     }
 
-    /// Changes entries and, where they are given, all other tables, in one step: a packet meanwhile is judged by what was or
+    /// Changes entries and, where they are given, all other tables, in one step. A packet meanwhile is judged by what was or
     /// by what will be, and so are those that come after the daemon has died at any point of it.
     ///
     /// What is one word for a packet, the settings or an entry, is written as it is to be. What is more is written into the

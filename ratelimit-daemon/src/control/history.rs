@@ -1,8 +1,8 @@
 //! What sources have sent: for each limit of a policy, how much the windows of sources held, by the hour.
 //!
 //! The tables are sampled from time to time, a part of them at a time (`scan.rs`), and nothing is asked of packets. A fixed
-//! window is counted where its last tenth is running: which windows a sample finds there depends on nothing that they hold, so
-//! they are a fair sample of all, and what is still to come is at most the last tenth. Of sliding windows, sliding logs and token
+//! window is counted where its last tenth is running. Which windows a sample finds there depends on nothing that they hold, so
+//! they are a fair sample of all. What is still to come is at most the last tenth. Of sliding windows, sliding logs and token
 //! buckets, what is in use at that moment counts. Samples of packets would not do: one of 32 of them misses most sources that are slow.
 //!
 //! What a limit refused is in no window, so none holds more than its limit: those that are full are counted.

@@ -1,4 +1,4 @@
-//! The configuration that was in force last, kept in the state directory: a daemon whose files are wrong, or say what the kernel refuses,
+//! The configuration that was in force last, kept in the state directory. A daemon whose files are wrong, or say what the kernel refuses,
 //! starts with it, so that a typing error and a reboot do not leave the host without protection.
 
 use std::{
@@ -67,7 +67,7 @@ impl Start {
         }
     }
 
-    /// What was in force last in place of this configuration, which cannot be put in force for what `error` says; `None` where that is
+    /// What was in force last in place of this configuration, which cannot be put in force for what `error` says. `None` where that is
     /// the same, is not known, or has other paths.
     #[must_use]
     pub fn before(&self, error: &anyhow::Error) -> Option<Self> {

@@ -14,7 +14,7 @@ use crate::links::{Links, Standing, Step, standing};
 
 /// What does not work where pins are gone.
 pub const PINS: &str = "pins";
-/// How long a look at the interfaces is good for those who ask: less than it takes to start `rlctl` after a change, and yet thousands of
+/// How long a look at the interfaces is good for those who ask. That is less than it takes to start `rlctl` after a change, and yet thousands of
 /// commands a second do not look each time.
 const STALE: Duration = Duration::from_millis(2);
 

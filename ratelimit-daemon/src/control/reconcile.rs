@@ -1,11 +1,11 @@
 //! Brings the kernel's tables back to what is intended when somebody else changed them.
 //!
 //! Each second the policies and what there is one of are compared with what was written, and lists of up to [`ENTRIES_QUICK`] entries
-//! whole, some of them at once: commands come in between. The arrays of classes have 133,122 elements, and there are 16,384 indices
+//! whole, some of them at once. Commands come in between. The arrays of classes have 133,122 elements, and there are 16,384 indices
 //! of policies, most of which nothing names. To read all of them takes 45 ms: a part of them is read in a second, and all within 67.
 //! Reading a million entries takes a good part of a second. So of longer lists the kernel is asked how many entries there
-//! are, and [`PART`] of them are read: what was put in or taken out is found within a second, what was changed in place or swapped
-//! when its turn comes: of a million entries within two minutes. A list in which something is found is
+//! are, and [`PART`] of them are read. What was put in or taken out is found within a second, what was changed in place or swapped
+//! when its turn comes. Of a million entries that is within two minutes. A list in which something is found is
 //! compared whole and put right at once. Own writes need no comparison: the kernel answers each, and one that fails and cannot be
 //! taken back has everything compared in the next second.
 //!

@@ -1,8 +1,8 @@
-//! Scans what the kernel keeps of sources, on a thread of their own: one through a million takes a good part of a second,
+//! Scans what the kernel keeps of sources, on a thread of their own. One through a million takes a good part of a second,
 //! in which no ban is to wait. They take place one after the other, so that several that are asked for at once slow packets no more
 //! than one does.
 //!
-//! A scan changes nothing. What it has to know of what is intended it is given, as it was when it began: policies may change
+//! A scan changes nothing. What it has to know of what is intended it is given, as it was when it began. Policies may change
 //! meanwhile, and a region of a `compact` table may become that of another limit. Who asks for a scan looks, when it has ended,
 //! whether the policies are still the same.
 

@@ -1,4 +1,4 @@
-//! A state directory that cannot be written keeps nobody from starting: what it holds is copied to the runtime directory, which
+//! A state directory that cannot be written keeps nobody from starting. What it holds is copied to the runtime directory, which
 //! stands in for it, and brought back as soon as it can be written.
 
 use std::{

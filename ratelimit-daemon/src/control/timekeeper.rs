@@ -4,7 +4,7 @@
 //! boot; the wall clock can be set to anything. So there is a third one, the daemon's, and a ban ends on it:
 //!
 //! - Within a boot it runs with `CLOCK_BOOTTIME`. The wall clock is not asked.
-//! - After a reboot it goes on from where it was last noted, plus the time for which the machine was off: what the wall clock
+//! - After a reboot it goes on from where it was last noted, plus the time for which the machine was off. That is what the wall clock
 //!   advanced since that note, if that is plausible. It is not where it went back by more than [`BACK_MAX`] or on by more
 //!   than [`OFF_MAX`]: the battery of a clock is empty, or somebody set it. Then the machine counts as not having been off,
 //!   so that bans last longer and not shorter, until the wall clock becomes plausible (time arrives from the network).

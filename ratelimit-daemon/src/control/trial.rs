@@ -1,8 +1,8 @@
 //! What is written down of a configuration on trial, so that the one before comes back whatever happens to the daemon.
 //!
 //! A trial holds the texts of both: the files may be overwritten meanwhile, and with `rlctl apply /etc/ratelimit/config.toml`
-//! they are before it begins. What became of it is kept for as long as the files on disk say something else:
-//! a configuration that was rolled back does not come back at the next start, and one that was confirmed does not go.
+//! they are before it begins. What became of it is kept for as long as the files on disk say something else.
+//! A configuration that was rolled back does not come back at the next start, and one that was confirmed does not go.
 //!
 //! A trial that nobody confirmed ends with the configuration before it, whether a daemon runs at its deadline or starts after it.
 //! What the files say then, also where they were changed meanwhile, counts from the next reload or start on.

@@ -19,14 +19,14 @@ pub trait Attachments {
     fn look(&self, interface: &str) -> anyhow::Result<Sight>;
 
     /// Has programs that run on interfaces of other names than when they were put there count for those, as far as they are wanted, and
-    /// answers which: the names before, and those of today.
+    /// answers which. These are the names before, and those of today.
     ///
     /// # Errors
     ///
     /// When all of them count as before.
     fn follow(&mut self, wanted: &[Interface]) -> anyhow::Result<BTreeMap<String, String>>;
 
-    /// Puts the program on an interface, or on the one that had its name, in place of the one of ours that is there, and answers what is
+    /// Puts the program on an interface, or on the one that had its name, in place of the one of ours that is there. It answers what is
     /// to be known about that.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ pub fn for_each<K: Pod, V: Pod>(
     }
 }
 
-/// Calls `visit` with up to `elements` from a place on, or as many more as a bucket has, and answers where to go on: at the
+/// Calls `visit` with up to `elements` from a place on, or as many more as a bucket has. It answers where to go on: at the
 /// front after the last one.
 ///
 /// # Errors

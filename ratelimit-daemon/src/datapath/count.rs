@@ -1,4 +1,4 @@
-//! How many elements a hash map has, in no time: the kernel tells the memory of a map (`memlock` in the `fdinfo` of its
+//! How many elements a hash map has, in no time. The kernel tells the memory of a map (`memlock` in the `fdinfo` of its
 //! descriptor), which grows with each element from kernel 6.4 on (commit 304849a27b34). What an element and a bucket take is
 //! learned from two small maps of the same kind.
 
@@ -19,7 +19,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// That of hash maps with room for `capacity` elements, learned from two empty maps of that kind with room for one and two;
+    /// That of hash maps with room for `capacity` elements, learned from two empty maps of that kind with room for one and two.
     /// `None` on a kernel that does not tell.
     pub fn learn<K: Pod + Sync, V: Pod + Sync>(
         [one, two]: [OwnedFd; 2],

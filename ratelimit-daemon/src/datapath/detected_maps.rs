@@ -153,7 +153,7 @@ impl<A: IpAddress + Pod> Bans<A> {
     }
 
     /// Takes a ban out that was adopted. Where its end came before that, the program may have put another in its place, which
-    /// nobody knows of yet: it is found as it is taken out, and put back.
+    /// nobody knows of yet. It is found as it is taken out, and put back.
     fn forget(&mut self, source: A, taken: &Detected) -> Result<(), DatapathError> {
         let found = syscall::take::<A, Detected>(self.descriptor.as_fd(), &source);
         let found = found.map_err(|source| DatapathError::Write {

@@ -83,7 +83,7 @@ impl Mapped {
         self.words()[index as usize].load(Acquire)
     }
 
-    /// Replaces the word at `index`, whole. What was stored before is seen by a CPU that finds its place by this word: the
+    /// Replaces the word at `index`, whole. What was stored before is seen by a CPU that finds its place by this word. The
     /// program reads the words of a level at an index that it makes of the level's width, an address dependency.
     pub fn store(&self, index: u32, word: u64) {
         self.words()[index as usize].store(word, Release);

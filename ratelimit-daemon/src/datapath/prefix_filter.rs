@@ -1,6 +1,6 @@
 //! The prefix-length filter of a family, of which only those parts are mapped that were used since it was last released.
 //!
-//! Its words are stored one by one, each whole, so it has to be mapped; a list of millions asks for them in no order, so what is
+//! Its words are stored one by one, each whole, so it has to be mapped. A list of millions asks for them in no order, so what is
 //! mapped stays so for a while. But the whole of both families are 13 MiB, of which a daemon at rest needs nothing.
 
 use std::{

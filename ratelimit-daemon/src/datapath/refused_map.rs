@@ -1,5 +1,5 @@
 //! The sources of one address family that limits have refused, as the CPUs counted them. All of them are read from memory that is
-//! mapped for that long; a CPU may give a place to another source meanwhile, which is then told with the count of the one before.
+//! mapped for that long. A CPU may give a place to another source meanwhile, which is then told with the count of the one before.
 
 use std::{
     collections::HashMap,

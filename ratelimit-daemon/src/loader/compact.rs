@@ -15,7 +15,7 @@ const POLICIES: &str = "POLICIES";
 /// The tables of a family each.
 pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
 
-/// What a program reads and writes with the table: pins that are made anew with it, so that a program which still runs on the
+/// What a program reads and writes with the table. These are pins that are made anew with it, so that a program which still runs on the
 /// old table does not read of regions in the new one. The daemon fills them before the new program runs.
 const WITH_TABLES: [&str; 9] = [
     "SETTINGS",

@@ -1,4 +1,4 @@
-//! The kernel tells of interfaces that come, go and change; and from time to time they are looked at, as it does not tell that somebody
+//! The kernel tells of interfaces that come, go and change. From time to time they are looked at, as it does not tell that somebody
 //! has taken a program off.
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Whether answers can be explained: by some time within the bracket of each packet, and some order of packets at once.
 //!
 //! Two CPUs judge packets at the same time. Their answers are right when there is an order, in which none comes before a packet
-//! that was finished before it began, and in which each answer is the definition's (Herlihy and Wing, "Linearizability",
+//! that was finished before it began, and in which each answer is the definition's. This is linearizability (Herlihy and Wing, "Linearizability",
 //! 1990). The search keeps all states that the packets so far can have led to; where it keeps too few it finds too much wrong,
 //! and never too little.
 

@@ -49,7 +49,7 @@ impl Oracle for FixedWindow {
     }
 }
 
-/// The tick in which a fixed window opens, in nanoseconds: a power of two, at most a 16,000th of a window of less than an hour,
+/// The tick in which a fixed window opens, in nanoseconds. It is a power of two, at most a 16,000th of a window of less than an hour,
 /// from which it lasts its whole length.
 #[must_use]
 pub const fn fixed_window_tick_ns(window_ns: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! Packets at the kernel's own time.
 //!
-//! The oracle needs the times at which the program judged them, and these are to be had: what is measured stands in a policy
-//! with a second limit, a bucket of a token a nanosecond, whose word says when it was charged last; and of a packet that is
+//! The oracle needs the times at which the program judged them, and these are to be had. What is measured stands in a policy
+//! with a second limit, a bucket of a token a nanosecond, whose word says when it was charged last. Of a packet that is
 //! refused, the strikes of its source say when. Both are read after each packet. See [`sighting`](super::sighting) for what is
 //! known when the other CPU came in between.
 

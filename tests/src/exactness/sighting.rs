@@ -3,7 +3,7 @@
 //! The clock was read before and after it. A witness, read after that, says when the last packet with this answer was judged:
 //! this one, or one of the other CPU that came in between. In that case both CPUs were told the same time, unless the other one
 //! was itself told that of a packet after it. So a packet is believed whose time nobody else was told, and nobody who may have
-//! come in between was told a time that is not his own; of others only the clock counts.
+//! come in between was told a time that is not his own. Of others only the clock counts.
 
 use super::{bracketed::Bracket, explanation::Observation};
 

@@ -52,7 +52,7 @@ impl Promise {
     }
 }
 
-/// Whether all but one of thirty thousand sets have a slot for each of their sources, of `in_use` in all: their number in a set is
+/// Whether all but one of thirty thousand sets have a slot for each of their sources, of `in_use` in all. Their number in a set is
 /// that of a Poisson distribution, which four standard deviations bound. That is so up to 0.3 times the capacity.
 fn has_room(in_use: u32, capacity: u32) -> bool {
     let in_a_set = f64::from(in_use) / f64::from(sets(capacity));

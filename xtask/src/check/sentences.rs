@@ -1,4 +1,5 @@
-//! Sentences of the documentation that are too long to be read once.
+//! Sentences of the documentation that are too long to be read once: of the pages, of the comments that rustdoc shows, and of the
+//! comments in `contrib/config.toml`.
 //!
 //! Headings, tables and blocks of code are left out. Code within a sentence counts as one word.
 
@@ -23,9 +24,16 @@ pub fn are_short() -> Result<bool> {
     pages.extend(markdown_in(&root.join("docs/architecture"))?);
 
     let mut all_short = true;
+    pages.extend(sources_in(root)?);
+    pages.push(root.join("contrib/config.toml"));
     for page in pages {
         let text = fs::read_to_string(&page).with_context(|| page.display().to_string())?;
-        for long in too_long(&text) {
+        let prose = match page.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") => doc_comments(&text),
+            Some("toml") => comments_of_keys(&text),
+            _ => text,
+        };
+        for long in too_long(&prose) {
             let page = page.strip_prefix(root).unwrap_or(&page).display();
             eprintln!(
                 "{page}:{}: {} words, at most {WORDS_MAX}: {}",
@@ -47,6 +55,55 @@ fn markdown_in(directory: &Path) -> Result<Vec<PathBuf>> {
     }
     pages.sort();
     Ok(pages)
+}
+
+/// The Rust sources below a directory, but for what was built.
+fn sources_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let entry = entry?;
+        let (name, path) = (entry.file_name(), entry.path());
+        let is_left_out = name == "target" || name.as_encoded_bytes().starts_with(b".");
+        if entry.file_type()?.is_dir() && !is_left_out {
+            sources.extend(sources_in(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push(path);
+        }
+    }
+    sources.sort();
+    Ok(sources)
+}
+
+/// The comments of a source that rustdoc shows, each in the line where it stands.
+fn doc_comments(source: &str) -> String {
+    prose(source, |line| {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or(line.strip_prefix("//!"));
+        comment.map(|comment| (comment, false))
+    })
+}
+
+/// The comments of a configuration, each in the line where it stands. One that begins with a key is a paragraph of its own, and one with
+/// no space or two is an example.
+fn comments_of_keys(configuration: &str) -> String {
+    prose(configuration, |line| {
+        let comment = line.strip_prefix("# ").filter(|it| !it.starts_with(' '))?;
+        let key = comment.split([' ', ':', ',']).next().unwrap_or_default();
+        let is_key = key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        let rest = comment.strip_prefix(key).unwrap_or_default();
+        let is_first = is_key && [":", ",", " ="].iter().any(|mark| rest.starts_with(mark));
+        Some((comment, is_first))
+    })
+}
+
+/// The lines that `comment` finds, and whether each begins a paragraph; the others are empty.
+fn prose<'a>(text: &'a str, comment: impl Fn(&'a str) -> Option<(&'a str, bool)>) -> String {
+    let lines = text.lines().map(|line| match comment(line) {
+        Some((comment, true)) => format!("- {comment}\n"),
+        Some((comment, false)) => format!("{comment}\n"),
+        None => "\n".to_owned(),
+    });
+    lines.collect()
 }
 
 #[derive(Debug, PartialEq)]
@@ -177,6 +234,32 @@ mod tests {
             &[],
         );
         check(&format!("{} 1.5 ... {}", words(15), words(15)), &[(1, 31)]);
+    }
+
+    #[test]
+    fn comments_are_read_and_code_is_not() {
+        let source = format!(
+            "//! {}\n\n/// {}\n/// {}.\n// {}\nfn long() {{}}\n    /// Short.\n",
+            words(31),
+            words(20),
+            words(20),
+            words(40)
+        );
+        check(&doc_comments(&source), &[(1, 31), (3, 40)]);
+    }
+
+    #[test]
+    fn comments_of_a_configuration_are_read_and_its_examples_are_not() {
+        let configuration = format!(
+            "# {}\n# {}\nkey = 1\n#{}\n#  {}\n# key: {}\n# other = {}\n",
+            words(20),
+            words(20),
+            words(40),
+            words(40),
+            words(20),
+            words(20)
+        );
+        check(&comments_of_keys(&configuration), &[(1, 40)]);
     }
 
     #[test]

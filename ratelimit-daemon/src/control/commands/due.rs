@@ -12,7 +12,7 @@ use crate::control::{
     timekeeper::Reading,
 };
 
-/// What is due each second, but for the end of the comparison: the clocks are read, bans that the kernel made are adopted, what ends
+/// What is due each second, but for the end of the comparison. The clocks are read, bans that the kernel made are adopted, what ends
 /// ends, and the kernel's tables are compared with what is intended.
 pub struct Tick;
 

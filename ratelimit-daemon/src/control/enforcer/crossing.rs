@@ -1,8 +1,8 @@
 //! Changes that are more than one word for a packet: they are written into the generation that is not in force, and then one word
 //! says that it is.
 //!
-//! Under the generation in force nothing changes meanwhile: a new entry says what the one around it says, and one that goes
-//! says in the other generation what will be around it. So wherever the daemon dies, one of the two holds whole; the next one
+//! Under the generation in force nothing changes meanwhile. A new entry says what the one around it says, and one that goes
+//! says in the other generation what will be around it. So wherever the daemon dies, one of the two holds whole. The next one
 //! takes over the one in force, and brings it to what is intended in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,7 +141,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Writes the wider prefixes, the budget for new sources, the rules of the challenge and of interfaces into the other generation, as they are to be or, without that, as
+    /// Writes the wider prefixes, the budget for new sources, the rules of the challenge and of interfaces into the other generation. They are written as they are to be or, without that, as
     /// they are. Whatever a daemon that died left there is gone then.
     fn write_others(&mut self, wanted: Option<&Tables>) -> Result<(), DatapathError> {
         let (held, wanted) = (&self.held, wanted.unwrap_or(&self.held));

@@ -54,7 +54,7 @@ pub fn check_structure(connection: &Connection) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether an error comes from the contents of the file: what comes from the system (no permission, no space, somebody else's
+/// Whether an error comes from the contents of the file. What comes from the system (no permission, no space, somebody else's
 /// lock) or from a newer version is no reason to put the file aside. A file that ends within a page is damaged: pages behind
 /// others of their row are read past SQLite's cache, which would take what is missing for zeros.
 pub fn is_damage(error: &anyhow::Error) -> bool {

@@ -1,5 +1,5 @@
-//! What the thread that commits does not wait for, as it takes milliseconds: the log of the database is brought to the disk once a
-//! second, so that a power failure costs the last second at most, and what stands in it is brought over into the database.
+//! What the thread that commits does not wait for, as it takes milliseconds. The log of the database is brought to the disk once a
+//! second, so that a power failure costs the last second at most. What stands in it is brought over into the database.
 
 use std::{
     fs::File,

@@ -1,7 +1,7 @@
 //! A database in place of one that is damaged or gone: it is made beside, and put there when it is whole.
 //!
 //! What is under way stands in a document. A daemon that ends in between, or before it has looked at what the kernel holds, leaves
-//! to the next one what is left to do: that would take the new database for all that was ever intended.
+//! to the next one what is left to do. That would take the new database for all that was ever intended.
 
 use std::{fs, fs::File, io, path::Path};
 

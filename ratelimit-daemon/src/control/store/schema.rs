@@ -200,7 +200,7 @@ fn first_prefix(row: &Row<'_>) -> anyhow::Result<Prefix> {
     Ok(row.get::<_, String>(0)?.parse()?)
 }
 
-/// The end of a ban: in the same boot the very same point of time, else what the wall clock says is left of it, and never
+/// The end of a ban. In the same boot it is the very same point of time, else what the wall clock says is left of it, and never
 /// more than its whole length.
 fn first_until(row: &Row<'_>, boot: &str) -> anyhow::Result<ratelimit_common::Instant> {
     let Some(wall) = row.get::<_, Option<i64>>(4)? else {

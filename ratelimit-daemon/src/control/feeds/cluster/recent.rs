@@ -25,7 +25,7 @@ impl Recent {
     }
 }
 
-/// What a key asks in a period, in [`PARTS`]: the mean over the last window, or the last 64 periods of a longer one, as far as what was counted in the last period may come of it. So few packets in a
+/// What a key asks in a period, in [`PARTS`]. The mean over the last window, or the last 64 periods of a longer one, as far as what was counted in the last period may come of it. So few packets in a
 /// period are not taken for none, and many are followed at once.
 pub fn estimate(mut recent: Recent, count: u64, quantum: u64) -> (u64, Recent) {
     recent.push(count);
