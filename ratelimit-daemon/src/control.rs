@@ -67,6 +67,7 @@ mod workload;
 pub use beside::{read_again, read_before, read_request};
 pub use busy::{BusyWith, asked_as};
 pub use candidate::Candidate;
+pub use challenge::UNANSWERED;
 pub use controller::{CONFIGURATION, Controller, Reloads, Unkept};
 pub use enforcer::verify::{ByKind, Kind};
 pub use feeds::{Feed, detected::Detections};

@@ -10,7 +10,7 @@ use ratelimit_core::{
     exposition::{Exposition, Format},
 };
 
-use crate::control::{Filling, Kind as TableKind, Reconciliation, Snapshot};
+use crate::control::{Filling, Kind as TableKind, Reconciliation, Snapshot, UNANSWERED};
 
 /// All metrics, as text.
 #[must_use]
@@ -286,6 +286,12 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
         "1 while sources that are not verified are challenged.",
     )
     .value(u8::from(challenge.is_on));
+    let troubles = &snapshot.status.troubles;
+    to.gauge(
+        "ratelimit_challenge_unanswered",
+        "1 while many are challenged and nobody proves itself.",
+    )
+    .value(u8::from(troubles.iter().any(|it| it.what == UNANSWERED)));
 }
 
 fn events(to: &mut Exposition, snapshot: &Snapshot) {

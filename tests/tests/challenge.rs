@@ -441,6 +441,36 @@ fn a_dry_run_answers_nothing() {
 }
 
 #[test]
+fn where_no_proof_comes_back_it_is_told_until_one_does() {
+    require_root!();
+    let lab = lab();
+    // The other end of the veth takes nothing of what a program sends back.
+    let service = Service::started(&lab, ALWAYS).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    let status = || service.rlctl_ok(&["status"]).unwrap();
+    let told = "nobody who is challenged proves itself";
+    let metric = |value: &str| {
+        let metrics = service.get("/metrics", "text/plain").unwrap();
+        metrics.contains(&format!("\nratelimit_challenge_unanswered {value}\n"))
+    };
+    flooded(&lab, NEAR[0], || {
+        let address = SocketAddr::new(NEAR[0], PORT);
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(2));
+        assert!(lab.far.enter(connect).is_err());
+        assert!(!status().contains(told) && metric("0"));
+        wait_until(|| status().contains(told), "it is told");
+        assert!(metric("1"));
+    });
+    service.wait_for_log(told).unwrap();
+    let events = service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
+    assert!(events.contains(told), "{events}");
+    let _polled = polled(&lab);
+    connect(&lab, NEAR[0]);
+    wait_until(|| !status().contains(told), "it is over");
+    assert!(metric("0"));
+}
+
+#[test]
 fn where_everything_passes_or_one_interface_is_a_dry_run_nothing_is_answered() {
     require_root!();
     let lab = lab();

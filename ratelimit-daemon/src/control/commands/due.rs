@@ -33,7 +33,7 @@ impl Command for Tick {
         controller.interfaces.tend_all(state);
         links::tend_pins(state, &mut controller.troubles);
         StandIn::tick(&mut controller.stand_in, state, &mut controller.troubles);
-        controller.challenge.tick(state);
+        controller.challenge.tick(state, &mut controller.troubles);
         if controller.metrics_port.is_due() {
             controller.follow_metrics();
         }
