@@ -14,7 +14,7 @@ use super::{file, link::LinkError};
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(1);
 /// How long a call may take.
-const DEADLINE: Duration = Duration::from_millis(1_500);
+const DEADLINE: Duration = Duration::from_millis(1_200);
 /// How long the way to a store may take in all, however many hosts it has.
 const FINDING: Duration = Duration::from_secs(3);
 /// A Redis Cluster tells in one step where a slot is.
