@@ -1,6 +1,7 @@
 //! Daemons in namespaces of their own, and a real Redis between them: what is sent to each, and what its kernel admits.
 
 pub mod campaign;
+pub mod losses;
 pub mod store_network;
 
 use std::{
@@ -15,7 +16,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use ratelimit_core::api::{ClusterStatus, NodeState, NodeView, Status};
+use jiff::{SignedDuration, Timestamp};
+use ratelimit_core::api::{ClusterStatus, NodeState, NodeView, SharingStatus, Status};
 
 use crate::{
     Lab, PATIENCE,
@@ -101,11 +103,14 @@ impl Node {
         status.cluster.context("the configuration has [cluster]")
     }
 
-    fn hears(&self, nodes: usize) -> Result<bool> {
+    /// Whether it reaches the store, hears all nodes, and divides limits by what all reported since then.
+    fn hears(&self, nodes: usize, since: Timestamp) -> Result<bool> {
         let status = self.status()?;
         let is_well = |node: &&NodeView| matches!(node.state, NodeState::Here | NodeState::Alive);
-        let is_divided = status.sharing.is_none_or(|it| it.fallback.is_none());
-        Ok(is_divided && status.nodes.iter().filter(is_well).count() == nodes)
+        let is_divided = status.sharing.is_none_or(|it| divides(&it, since));
+        Ok(status.connected == Some(true)
+            && is_divided
+            && status.nodes.iter().filter(is_well).count() == nodes)
     }
 
     /// Sends what its load is until told to stop, of each frame in turn.
@@ -180,6 +185,44 @@ impl Node {
     }
 }
 
+/// The most that all nodes may admit of a limit a second in any time of so many seconds. A window may begin right before it and end right
+/// after it, and once a report may be missing: then each node has up to its part of the running window beside what the others used.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "there are few nodes")]
+pub fn bound(limit: f64, nodes: usize, seconds: f64) -> f64 {
+    limit * (seconds + 2.0 - 1.0 / nodes as f64)
+}
+
+/// Compares what all nodes admitted of sources, by their last two bytes, with the bound: in each time of a tenth of a second to three.
+///
+/// # Panics
+///
+/// When it is more.
+#[track_caller]
+#[expect(clippy::cast_precision_loss, reason = "packets of seconds")]
+pub fn check_bound(nodes: &[Node], limit: f64, is_counted: impl Fn(u16) -> bool) {
+    let mut times = Vec::new();
+    for node in nodes {
+        let admitted = node.admitted.lock().expect("no thread panicked with it");
+        let those = admitted.iter().filter(|it| is_counted(it.source));
+        times.extend(those.map(|it| it.at));
+    }
+    times.sort_unstable();
+    assert!(!times.is_empty(), "nothing was admitted");
+    for seconds in [0.1, 1.0, 3.0] {
+        let (time, mut first, mut most) = (Duration::from_secs_f64(seconds), 0, 0);
+        for (place, at) in times.iter().enumerate() {
+            while at.duration_since(times[first]) >= time {
+                first += 1;
+            }
+            most = most.max(place + 1 - first);
+        }
+        let bound = bound(limit, nodes.len(), seconds);
+        println!("{most} in {seconds} s, of {bound:.0} at most");
+        assert!(most as f64 <= bound, "{most} in {seconds} s, above {bound}");
+    }
+}
+
 /// What all nodes admitted in a time, a second.
 #[derive(Clone, Debug)]
 pub struct Rates {
@@ -204,15 +247,22 @@ pub fn started(redis: &Redis, names: &[&str], toml: &str) -> Result<Vec<Node>> {
     Ok(nodes)
 }
 
-/// Waits until all nodes hear each other and divide limits.
+/// Whether limits are divided by reports of a time that began since then: a division is of the reports of two periods before.
+fn divides(sharing: &SharingStatus, since: Timestamp) -> bool {
+    let period = i64::try_from(sharing.period_ms).unwrap_or(i64::MAX);
+    let reported = since + SignedDuration::from_millis(2 * period);
+    sharing.fallback.is_none() && sharing.divided_at.is_some_and(|at| at > reported)
+}
+
+/// Waits until all nodes hear each other, and divide limits by what all reported from now on.
 ///
 /// # Errors
 ///
 /// When they do not.
 pub fn wait_for_all(nodes: &[Node]) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let (since, deadline) = (Timestamp::now(), Instant::now() + PATIENCE);
     for node in nodes {
-        while !node.hears(nodes.len())? {
+        while !node.hears(nodes.len(), since)? {
             let status = node.status()?;
             ensure!(
                 Instant::now() < deadline,

@@ -1,7 +1,7 @@
 //! A real Redis of Debian's package, with a directory of its own. It listens on a Unix socket, which reaches every namespace.
 
 use std::{
-    fs,
+    env, fs,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -18,22 +18,51 @@ use crate::{PATIENCE, debian, lab::Namespace};
 pub struct Redis {
     directory: TempDir,
     child: Option<Child>,
-    /// The namespace in which it listens by TCP too.
-    namespace: Option<String>,
+    /// The namespace in which it listens by TCP too, and the port.
+    network: Option<(String, u16)>,
 }
+
+/// The ports of a server and of the one that takes its place.
+pub const PORTS: [u16; 2] = [6379, 6380];
 
 impl Redis {
     /// A server that runs and keeps nothing on disk.
     pub fn started() -> Result<Self> {
-        Self::started_in(None)
+        Self::started_at(None)
     }
 
-    /// The same, that listens at port 6379 of all addresses of a namespace too.
-    pub fn started_in(namespace: Option<&Namespace>) -> Result<Self> {
+    /// The same, that listens at the first of [`PORTS`] of all addresses of a namespace too.
+    pub fn started_in(namespace: &Namespace) -> Result<Self> {
+        Self::started_at(Some((namespace.name().to_owned(), PORTS[0])))
+    }
+
+    /// A server beside this one, at the other port, that has all it has so far, and nothing of what comes.
+    pub fn copied(&self) -> Result<Self> {
+        let (namespace, port) = self.network.as_ref().context("it listens at no port")?;
+        let other = if *port == PORTS[0] {
+            PORTS[1]
+        } else {
+            PORTS[0]
+        };
+        let copy = Self::started_at(Some((namespace.clone(), other)))?;
+        copy.cli(&["REPLICAOF", "127.0.0.1", &port.to_string()])?;
+        let deadline = Instant::now() + PATIENCE;
+        while !copy
+            .cli(&["INFO", "replication"])?
+            .contains("master_link_status:up")
+        {
+            ensure!(Instant::now() < deadline, "redis-server does not copy");
+            thread::sleep(Duration::from_millis(20));
+        }
+        copy.cli(&["REPLICAOF", "NO", "ONE"])?;
+        Ok(copy)
+    }
+
+    fn started_at(network: Option<(String, u16)>) -> Result<Self> {
         let mut redis = Self {
             directory: tempfile::tempdir()?,
             child: None,
-            namespace: namespace.map(|it| it.name().to_owned()),
+            network,
         };
         // Daemons of other users connect to the socket.
         fs::set_permissions(redis.directory.path(), fs::Permissions::from_mode(0o755))?;
@@ -44,8 +73,8 @@ impl Redis {
     /// Starts the server, and waits until it answers. What it had before is gone.
     pub fn start(&mut self) -> Result<()> {
         let mut server = Self::program("redis-server");
-        let mut port = "0";
-        if let Some(namespace) = &self.namespace {
+        let mut port = 0;
+        if let Some((namespace, at)) = &self.network {
             let program = server.get_program().to_owned();
             let mut inside = Command::new("ip");
             inside.args(["netns", "exec", namespace]).arg(program);
@@ -53,9 +82,10 @@ impl Redis {
                 inside.env(key, value.unwrap_or_default());
             }
             inside.args(["--bind", "0.0.0.0", "--protected-mode", "no"]);
-            (server, port) = (inside, "6379");
+            (server, port) = (inside, *at);
         }
-        server.args(["--port", port, "--save", "", "--unixsocketperm", "777"]);
+        server.args(["--port", &port.to_string(), "--save", ""]);
+        server.args(["--unixsocketperm", "777", "--repl-diskless-sync-delay", "0"]);
         server.arg("--unixsocket").arg(self.socket());
         server.arg("--dir").arg(self.directory.path());
         server.stdin(Stdio::null()).stdout(Stdio::null());
@@ -119,13 +149,30 @@ impl Redis {
         Ok(())
     }
 
-    /// One of its programs.
+    /// The last messages of a node in the stream of a cluster, as they were stored, the newest first.
+    pub fn last_of(&self, node: &str) -> Result<Vec<Vec<u8>>> {
+        let url = format!("unix://{}", self.socket().display());
+        let mut connection = redis::Client::open(url)?.get_connection()?;
+        let mut read = redis::cmd("XREVRANGE");
+        read.arg(&["{ratelimit}:stream", "+", "-", "COUNT", "50"]);
+        let entries: Vec<(String, Vec<Vec<u8>>)> = read.query(&mut connection)?;
+        let messages = entries.into_iter();
+        let messages = messages.filter_map(|(_, fields)| fields.into_iter().nth(1));
+        let is_of = |message: &Vec<u8>| message.windows(node.len()).any(|it| it == node.as_bytes());
+        Ok(messages.filter(is_of).collect())
+    }
+
+    /// One of its programs. `RATELIMIT_STORE_SERVER` names another server: that of Valkey, for example.
     #[must_use]
     pub fn program(name: &str) -> Command {
+        let other = env::var_os("RATELIMIT_STORE_SERVER").filter(|_| name == "redis-server");
+        if let Some(server) = other {
+            return Command::new(server);
+        }
         let root = debian::directory("redis-server");
         let mut command = Command::new(root.join("usr/bin").join(name));
         let libraries = root.join("usr/lib");
-        let libraries = libraries.join(format!("{}-linux-gnu", std::env::consts::ARCH));
+        let libraries = libraries.join(format!("{}-linux-gnu", env::consts::ARCH));
         command.env("LD_LIBRARY_PATH", libraries);
         command
     }

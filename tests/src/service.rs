@@ -266,6 +266,15 @@ impl Service {
         Ok(self.child.as_ref().context("it does not run")?.id())
     }
 
+    /// A line of what the kernel tells of the memory of the daemon, in bytes: `VmRSS`, `VmHWM`.
+    pub fn memory(&self, name: &str) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kibibytes = line.and_then(|line| line.split_whitespace().nth(1));
+        let kibibytes: u64 = kibibytes.context("no such line")?.parse()?;
+        Ok(kibibytes << 10)
+    }
+
     /// Waits until the log has a line with `part`.
     pub fn wait_for_log(&self, part: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;

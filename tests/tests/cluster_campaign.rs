@@ -1,18 +1,23 @@
 //! Failures at random moments, under traffic: what all nodes admit stays within the bound, and nothing that is banned opens.
 //! `cargo xtask campaign` plays more of them.
 
-use ratelimit_tests::{cluster::campaign::Rig, require_package, require_root};
+use ratelimit_tests::{
+    cluster::campaign::{Deadlines, Rig},
+    require_package, require_root,
+};
 
-/// A node is cut off, Redis is full, and a daemon is killed.
-const SEEDS: [u64; 3] = [7, 6, 9];
+/// A node is cut off, Redis is read-only, another Redis takes its place, and a daemon is killed.
+const SEEDS: [u64; 4] = [9, 28, 11, 3];
 
 #[test]
 fn failures_under_traffic_admit_no_more_than_the_bound_and_open_no_ban() {
     require_root!();
     require_package!("redis-server");
-    let mut rig = Rig::new().unwrap();
+    let mut rig = Rig::new(Deadlines::BUSY).unwrap();
     let played = rig.play(SEEDS.into_iter(), |seed, outcome| {
         println!("seed {seed}: {outcome:?}");
     });
-    assert_eq!(played.unwrap().len(), SEEDS.len());
+    let played = played.unwrap();
+    assert_eq!(played.outcomes.len(), SEEDS.len());
+    played.check_memory(&Deadlines::BUSY).unwrap();
 }

@@ -199,7 +199,7 @@ fn a_whole_answer_takes_memory_for_the_bans_that_it_has_and_not_for_copies_of_th
     });
     let mut service = service;
     service.start().unwrap();
-    let at_rest = memory(&service, "VmRSS");
+    let at_rest = service.memory("VmRSS").unwrap();
     service
         .configure(&format!(
             "[policy.default]\nlimits = []\n[crowdsec]\nurl = \"unix://{}\"\nkey = \"{KEY}\"\nevery = \"1s\"\n",
@@ -220,13 +220,13 @@ fn a_whole_answer_takes_memory_for_the_bans_that_it_has_and_not_for_copies_of_th
         assert!(Instant::now() < deadline, "{}", service.log());
         thread::sleep(Duration::from_millis(200));
     }
-    let peak = memory(&service, "VmHWM");
+    let peak = service.memory("VmHWM").unwrap();
     let each = (peak - at_rest) / decisions;
     println!(
         "{decisions} decisions: {} MiB at rest, {} MiB at the peak, {} MiB then, {each} bytes each",
         at_rest >> 20,
         peak >> 20,
-        memory(&service, "VmRSS") >> 20
+        service.memory("VmRSS").unwrap() >> 20
     );
     assert!(each < BYTES_MAX, "{each} bytes for each decision");
 }
@@ -258,14 +258,6 @@ fn answer(mut stream: UnixStream, decisions: u64) -> io::Result<()> {
     }
     write!(body, "]}}")?;
     body.flush()
-}
-
-/// A line of what the kernel tells of the memory of the daemon, in bytes.
-fn memory(service: &Service, name: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", service.pid().unwrap())).unwrap();
-    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-    let kibibytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kibibytes << 10
 }
 
 fn toml(key: &str) -> String {

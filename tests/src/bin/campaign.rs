@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 use anyhow::{Result, ensure};
 use clap::Parser;
 use ratelimit_tests::{
-    cluster::campaign::{Failure, Outcome, Rig},
+    cluster::campaign::{Deadlines, Failure, Outcome, Rig},
     debian, skip,
 };
 
@@ -18,6 +18,9 @@ struct Arguments {
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     from: u64,
+    /// Take longer deadlines, for a machine that does much else
+    #[arg(long)]
+    busy: bool,
 }
 
 fn main() -> ExitCode {
@@ -37,20 +40,40 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         "this needs the Debian package redis-server, which `cargo xtask setup` unpacks"
     );
     let seeds = arguments.from..arguments.from.saturating_add(arguments.seeds);
-    let outcomes = Rig::new()?.play(seeds, |seed, outcome| {
+    let deadlines = if arguments.busy {
+        Deadlines::BUSY
+    } else {
+        Deadlines::PROMISED
+    };
+    let played = Rig::new(deadlines)?.play(seeds, |seed, outcome| {
         let Outcome {
             failure,
             lasted,
             part,
+            told,
             back,
+            spread,
         } = outcome;
         eprintln!(
-            "seed {seed}: {}, {lasted:?}: {:.0} % of the bound, together again after {back:.2?}",
+            "seed {seed}: {}, {lasted:?}: {:.0} % of the bound, told after {told:.2?}, together again after {back:.2?}, changes on all nodes after {spread:.2?}",
             failure.name(),
             part * 100.0
         );
     })?;
-    print!("{}", table(&outcomes));
+    print!("{}", table(&played.outcomes));
+    let slowest = played.outcomes.iter().map(|it| it.spread).max();
+    println!(
+        "\nA ban, its end, or an allow was on all nodes after {:.2?} at most.",
+        slowest.unwrap_or_default()
+    );
+    for (place, (before, after)) in (1..).zip(&played.memory) {
+        println!(
+            "The daemon edge-{place} had {} KiB of memory before, {} KiB after.",
+            before >> 10,
+            after >> 10
+        );
+    }
+    played.check_memory(&deadlines)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,8 +83,8 @@ fn table(outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         kinds.entry(outcome.failure).or_default().push(outcome);
     }
-    let mut text = "| failure, up to 4 s | times | admitted of the bound, most | limits divided again after, s, median | most |\n\
-                    |---|---|---|---|---|\n"
+    let mut text = "| failure, up to 4 s | times | admitted of the bound, most | told after, s, most | limits divided again after, s, median | most |\n\
+                    |---|---|---|---|---|---|\n"
         .to_owned();
     for (failure, outcomes) in kinds {
         let parts = outcomes.iter().map(|it| it.part);
@@ -69,8 +92,10 @@ fn table(outcomes: &[Outcome]) -> String {
         let mut backs: Vec<Duration> = outcomes.iter().map(|it| it.back).collect();
         backs.sort_unstable();
         let seconds = |place: usize| backs.get(place).map_or(0.0, Duration::as_secs_f64);
+        let told = outcomes.iter().filter_map(|it| it.told).max();
+        let told = told.map_or_else(|| "-".to_owned(), |it| format!("{:.2}", it.as_secs_f64()));
         let row = format!(
-            "| {} | {} | {most:.0} % | {:.2} | {:.2} |\n",
+            "| {} | {} | {most:.0} % | {told} | {:.2} | {:.2} |\n",
             failure.name(),
             outcomes.len(),
             seconds(backs.len() / 2),

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{Lab, lab::Namespace};
+use crate::{Lab, lab::Namespace, redis::PORTS};
 
 /// The end of a link at a node.
 const LINK: &str = "store0";
@@ -21,7 +21,7 @@ impl StoreNetwork {
         Ok(Self { store })
     }
 
-    /// Links the node at a place, and gives the address of the store there.
+    /// Links the node at a place, and gives the addresses of the store there.
     pub fn join(&self, lab: &Lab, place: usize) -> Result<String> {
         let end = end(place);
         let peer = [
@@ -41,7 +41,8 @@ impl StoreNetwork {
             namespace.ip(&["address", "add", &address, "dev", link])?;
             namespace.ip(&["link", "set", link, "up"])?;
         }
-        Ok(format!("redis://{net}.1:6379"))
+        let [first, second] = PORTS;
+        Ok(format!("redis://{net}.1:{first},{net}.1:{second}"))
     }
 
     /// Cuts a link: what is sent goes nowhere, and nobody learns it.

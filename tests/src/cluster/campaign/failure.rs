@@ -1,6 +1,10 @@
 //! What fails, and how that ends.
 
-use std::{thread, time::Duration};
+use std::{
+    ops::Range,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 
@@ -18,6 +22,14 @@ pub enum Failure {
     Frozen,
     /// Redis has no memory for a time.
     Filled,
+    /// Redis takes nothing for a time, as a copy of another one, and answers.
+    ReadOnly,
+    /// Redis holds writes back for a time, and answers questions.
+    Paused,
+    /// Redis answers late for a time.
+    Slow,
+    /// Another Redis takes the place of the first, without what was written for a time.
+    FailedOver,
     /// Redis loses all it has.
     Flushed,
     /// Redis is killed and started at once.
@@ -30,10 +42,14 @@ pub enum Failure {
 
 impl Failure {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::Killed,
         Self::Frozen,
         Self::Filled,
+        Self::ReadOnly,
+        Self::Paused,
+        Self::Slow,
+        Self::FailedOver,
         Self::Flushed,
         Self::Restarted,
         Self::NodeCutOff,
@@ -47,6 +63,10 @@ impl Failure {
             Self::Killed => "Redis killed, started again later",
             Self::Frozen => "Redis frozen",
             Self::Filled => "Redis full",
+            Self::ReadOnly => "Redis read-only",
+            Self::Paused => "Redis holds writes back",
+            Self::Slow => "Redis slow, up to 0.3 s",
+            Self::FailedOver => "another Redis in its place, with writes lost",
             Self::Flushed => "Redis flushed",
             Self::Restarted => "Redis restarted",
             Self::NodeCutOff => "a node cut off",
@@ -59,7 +79,40 @@ impl Failure {
     pub fn bound(self) -> f64 {
         match self {
             Self::NodeCutOff | Self::NodeKilled => 1.0 + 1.0 / 3.0,
-            Self::Killed | Self::Frozen | Self::Filled | Self::Flushed | Self::Restarted => 1.0,
+            Self::Killed
+            | Self::Frozen
+            | Self::Filled
+            | Self::ReadOnly
+            | Self::Paused
+            | Self::Slow
+            | Self::FailedOver
+            | Self::Flushed
+            | Self::Restarted => 1.0,
+        }
+    }
+
+    /// Which nodes lose their store by it, of so many; `place` is where it happens.
+    pub(super) fn losers(self, place: usize, nodes: usize) -> Range<usize> {
+        match self {
+            Self::Killed
+            | Self::Frozen
+            | Self::Filled
+            | Self::ReadOnly
+            | Self::Paused
+            | Self::Restarted => 0..nodes,
+            Self::NodeCutOff => place..place + 1,
+            Self::Slow | Self::FailedOver | Self::Flushed | Self::NodeKilled => 0..0,
+        }
+    }
+
+    /// Whether those nodes must have told of it, where they may take `told`: what hangs for less was only late.
+    pub(super) fn must_be_told(self, lasted: Duration, told: Duration) -> bool {
+        match self {
+            Self::Killed | Self::Restarted => true,
+            // A node writes in each period.
+            Self::Filled | Self::ReadOnly => lasted >= Duration::from_secs(1),
+            Self::Frozen | Self::Paused | Self::NodeCutOff => lasted >= told,
+            Self::Slow | Self::FailedOver | Self::Flushed | Self::NodeKilled => false,
         }
     }
 
@@ -87,6 +140,29 @@ impl Failure {
                 fill(redis, "1")?;
                 thread::sleep(time);
                 fill(redis, "0")?;
+            }
+            Self::ReadOnly => {
+                redis.cli(&["REPLICAOF", "127.0.0.1", "1"])?;
+                thread::sleep(time);
+                redis.cli(&["REPLICAOF", "NO", "ONE"])?;
+            }
+            Self::Paused => {
+                redis.cli(&["CLIENT", "PAUSE", "600000", "WRITE"])?;
+                thread::sleep(time);
+                redis.cli(&["CLIENT", "UNPAUSE"])?;
+            }
+            Self::Slow => {
+                let end = Instant::now() + time;
+                while Instant::now() < end {
+                    redis.cli(&["CLIENT", "PAUSE", "300"])?;
+                    thread::sleep(Duration::from_millis(350));
+                }
+            }
+            Self::FailedOver => {
+                let other = redis.copied()?;
+                thread::sleep(time);
+                redis.kill()?;
+                *redis = other;
             }
             Self::Flushed => drop(redis.cli(&["FLUSHALL"])?),
             Self::Restarted => {
