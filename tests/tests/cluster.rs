@@ -11,6 +11,7 @@ use ratelimit_core::{
 };
 use ratelimit_tests::{
     Frame, Lab, PATIENCE,
+    cluster::losses::Losses,
     lab::{Receiver, Sender},
     redis::Redis,
     require_package, require_root,
@@ -131,6 +132,14 @@ fn a_ban_of_one_node_is_enforced_on_all_until_any_of_them_ends_it() {
         check.stdout.contains("node edge-1 of the cluster"),
         "{check:?}"
     );
+    let events = nodes[1].run(&["events", "--since", "5m"]);
+    let mut events = events.lines();
+    let told = events.find(|it| it.contains(ONE) && it.contains("node edge-1"));
+    assert!(
+        told.is_some_and(|it| it.contains("scanner")),
+        "{}",
+        nodes[1].run(&["events", "--since", "5m"])
+    );
     let table = nodes[2].run(&["cluster", "nodes"]);
     assert!(
         table.contains("edge-1") && table.contains("this node"),
@@ -171,8 +180,10 @@ fn a_node_that_joins_late_and_a_store_that_lost_everything_are_caught_up_with() 
     });
     assert!(!second.passes(ONE));
 
+    let before = Losses::of(&second.service).unwrap();
     redis.kill().unwrap();
     second.wait_for("the loss", |node| node.status().connected == Some(false));
+    second.tells_of_a_loss_after(&before);
     let reported = second.service.rlctl(&["status"]).unwrap().stdout;
     assert!(
         reported.contains("no store") && reported.contains("trouble with cluster"),
@@ -204,8 +215,10 @@ fn a_store_that_hangs_is_told_and_nothing_opens() {
     let [first, second, _third] = three(&redis);
     first.run(&["ban", ONE, "--for", "1h"]);
     second.wait_for("the ban", |node| !node.passes(ONE));
+    let before = Losses::of(&second.service).unwrap();
     redis.signal("-STOP").unwrap();
     second.wait_for("the loss", |node| node.status().connected == Some(false));
+    second.tells_of_a_loss_after(&before);
     assert!(!second.passes(ONE));
     redis.signal("-CONT").unwrap();
     second.wait_for("the store", |node| node.status().connected == Some(true));
@@ -213,8 +226,10 @@ fn a_store_that_hangs_is_told_and_nothing_opens() {
     first.wait_for("the end of the ban", |node| node.passes(ONE));
 
     // One that answers and takes nothing is as good as gone.
+    let before = Losses::of(&second.service).unwrap();
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
     second.wait_for("the loss", |node| node.status().connected == Some(false));
+    second.tells_of_a_loss_after(&before);
     let error = second.status().error.unwrap();
     assert!(error.contains("OOM"), "{error}");
     redis.cli(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
@@ -261,7 +276,7 @@ fn what_is_forged_replayed_or_too_long_is_refused_and_said() {
     node.wait_for("the sender", |node| node.alive() >= 2);
     sender.run(&["ban", ONE, "--for", "1h"]);
     node.wait_for("the ban", |node| !node.passes(ONE));
-    let message = last_of(&redis, "edge-3");
+    let message = redis.last_of("edge-3").unwrap().remove(0);
     redis.publish(&message).unwrap();
     node.wait_for("the refusal of a replay", |node| {
         node.refused("replayed") > 0
@@ -319,6 +334,40 @@ fn what_is_protected_or_allowed_stays_open_and_a_revoked_node_bans_nobody() {
 }
 
 #[test]
+fn a_prefix_that_is_too_wide_and_what_another_node_protects_stay_open_there() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = ["edge-1", "edge-2"].map(|name| {
+        let mut node = Node::new(&redis, name, SECRET);
+        let protects = format!(
+            "{}[protected]\nsources = [\"{ONE}\"]\n",
+            toml(&redis, name, SECRET)
+        );
+        node.service.configure(&protects).unwrap();
+        node.service.start().unwrap();
+        node
+    });
+    for node in &nodes {
+        node.wait_for("all nodes", |node| node.alive() == 2);
+    }
+    let wide = "198.18.0.1";
+    nodes[0].run(&["ban", "198.0.0.0/7", "--force", "--for", "1h"]);
+    nodes[0].run(&["ban", ONE, "--force", "--for", "1h"]);
+    nodes[0].run(&["ban", OTHER, "--for", "1h"]);
+    assert!(!nodes[0].passes(wide) && !nodes[0].passes(ONE));
+    nodes[1].wait_for("the ban that it takes", |node| !node.passes(OTHER));
+    assert!(nodes[1].passes(wide) && nodes[1].passes(ONE));
+    assert_eq!(nodes[1].bans().len(), 1, "{:?}", nodes[1].bans());
+    assert!(nodes[1].status().denied >= 2, "{:?}", nodes[1].status());
+    let metrics = nodes[1].service.get("/metrics", "text/plain").unwrap();
+    let denied = metrics
+        .lines()
+        .find_map(|it| it.strip_prefix("ratelimit_cluster_denied_total "));
+    assert!(denied.unwrap().parse::<u64>().unwrap() >= 2, "{metrics}");
+}
+
+#[test]
 fn a_configuration_without_a_cluster_ends_the_bans_of_other_nodes() {
     require_root!();
     require_package!("redis-server");
@@ -336,27 +385,17 @@ fn a_configuration_without_a_cluster_ends_the_bans_of_other_nodes() {
 }
 
 impl Node {
+    /// Status, metrics and log tell of a loss that came after these.
+    fn tells_of_a_loss_after(&self, before: &Losses) {
+        let look = || Losses::of(&self.service);
+        let told = before.wait_for_more(look, Instant::now() + LATE).unwrap();
+        assert!(told, "{before:?} and {:?}", look());
+    }
+
     fn wait_for_end(&self, source: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.passes(source) {
             assert!(Instant::now() < deadline, "{}", self.service.log());
         }
     }
-}
-
-/// The last message of a node in the stream, as it was stored.
-fn last_of(redis: &Redis, node: &str) -> Vec<u8> {
-    let socket = redis.socket();
-    let url = format!("unix://{}", socket.display());
-    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
-    let mut read = redis::cmd("XREVRANGE");
-    read.arg(&["{ratelimit}:stream", "+", "-", "COUNT", "50"]);
-    let entries: Vec<(String, Vec<Vec<u8>>)> = read.query(&mut connection).unwrap();
-    let messages = entries.into_iter().map(|(_, mut fields)| fields.remove(1));
-    let is_of = |message: &Vec<u8>| {
-        message
-            .windows(node.len())
-            .any(|part| part == node.as_bytes())
-    };
-    messages.into_iter().find(is_of).unwrap()
 }

@@ -19,9 +19,13 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use ratelimit_cluster::{
+    budget::{Entry, Report},
+    message::{Body, Secret, open, seal},
+};
 use ratelimit_tests::{
     PATIENCE,
-    cluster::{Node, started},
+    cluster::{Node, losses::Losses, started},
     redis::Redis,
     require_command, require_package, require_root,
 };
@@ -44,6 +48,10 @@ fn wait_for(what: &str, node: &Node, mut is_so: impl FnMut() -> bool) -> Duratio
 
 fn run(node: &Node, arguments: &[&str]) -> String {
     node.service().rlctl_ok(arguments).unwrap()
+}
+
+fn losses(node: &Node) -> Losses {
+    Losses::of(&node.service()).unwrap()
 }
 
 fn bans(node: &Node) -> usize {
@@ -134,8 +142,11 @@ fn a_slow_store_is_used_and_one_that_is_too_slow_or_read_only_is_told() {
     delay.store(0, Relaxed);
     wait_for("the store", &nodes[0], || connected() == Some(true));
 
+    let before: Vec<Losses> = nodes.iter().map(losses).collect();
     redis.cli(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
-    for node in &nodes {
+    for (node, before) in nodes.iter().zip(&before) {
+        let until = Instant::now() + PATIENCE;
+        assert!(before.wait_for_more(|| Ok(losses(node)), until).unwrap());
         let status = || node.status().unwrap();
         let took = wait_for("the loss", node, || status().connected == Some(false));
         println!("a store that is read-only is told after {took:?}");
@@ -251,6 +262,73 @@ fn messages_of_a_newer_release_of_another_time_and_cut_ones_are_refused() {
     assert!(!knows());
     redis.publish(&fitting).unwrap();
     wait_for("the node", &nodes[0], knows);
+}
+
+#[test]
+fn a_share_of_nobody_and_a_second_report_of_a_period_are_refused_and_the_node_is_named() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let limits =
+        "[policy.default]\nlimits = [{ packets = 100, per = \"1s\", scope = \"cluster\" }]\n";
+    let nodes = started(&redis, &NAMES[..2], limits).unwrap();
+    let secret = Secret::new(SECRET.as_bytes());
+    // What `edge-2` itself said last, changed, which only somebody with the secret can say.
+    let mut forged = Vec::new();
+    let mut forge = |change: fn(&mut Report<Vec<u8>>)| {
+        let mut messages = redis.last_of(NAMES[1]).unwrap().into_iter();
+        let genuine = messages.find(|it| !forged.contains(it)).unwrap();
+        let (mut header, body) = open(&secret, &genuine).unwrap();
+        let Body::Report(mut report, stated) = Body::read(body).unwrap() else {
+            return;
+        };
+        header.sequence += 100 + forged.len() as u64;
+        change(&mut report);
+        let message = seal(&secret, &header, &Body::Report(report, stated).write());
+        redis.publish(&message).unwrap();
+        forged.push(message);
+        thread::sleep(Duration::from_millis(100));
+    };
+    let refused = |label: &str| nodes[0].status().unwrap().refused.contains_key(label);
+    // A key of one byte are the limits of all sources, which are no share.
+    let of_nobody: fn(&mut Report<Vec<u8>>) = |report| {
+        report.entries = vec![Entry {
+            key: vec![2],
+            claim: 1,
+            demand: 1,
+            held: 0,
+            passed: 0,
+        }];
+    };
+    let another: fn(&mut Report<Vec<u8>>) = |report| report.unheard = vec![0];
+    for (label, change, why, what_to_do) in [
+        (
+            "report",
+            of_nobody,
+            "`edge-2` reports a claim above the limit divided by the nodes, or of an unknown limit",
+            "compare its limits with those of this node",
+        ),
+        (
+            "two-reports",
+            another,
+            "`edge-2` has two reports of period",
+            "look for a second node with this name",
+        ),
+    ] {
+        // The period may be over before it arrives.
+        wait_for(label, &nodes[0], || {
+            forge(change);
+            refused(label)
+        });
+        let log = nodes[0].service().log();
+        let line = log.lines().find(|line| line.contains(why));
+        assert!(line.is_some_and(|line| line.contains(what_to_do)), "{log}");
+    }
+    let metrics = nodes[0].service().get("/metrics", "text/plain").unwrap();
+    assert!(
+        metrics.contains("ratelimit_cluster_refused_total{reason=\"report\"}"),
+        "{metrics}"
+    );
 }
 
 #[test]
