@@ -9,7 +9,9 @@ use std::{
 
 use ratelimit_tests::{
     Frame, PATIENCE,
-    cluster::{Node, Rates, admitted_for, set_load, started, under_load, wait_for_all},
+    cluster::{
+        Node, Rates, admitted_for, check_bound, set_load, started, under_load, wait_for_all,
+    },
     redis::Redis,
     require_package, require_root,
 };
@@ -67,11 +69,18 @@ fn rates(nodes: &[Node], sent: &[Sent], load: [u32; 2]) -> Rates {
 }
 
 /// What nodes with such limits admit.
-fn admitted(limits: &str, sent: &[Sent], load: [u32; 2]) -> Rates {
+fn admitted(limits: &str, sent: &[Sent], load: [u32; 2], bounds: &[Bounded]) -> Rates {
     let redis = Redis::started().unwrap();
     let nodes = started(&redis, &NAMES, limits).unwrap();
-    rates(&nodes, sent, load)
+    let rates = rates(&nodes, sent, load);
+    for Bounded(limit, is_counted) in bounds {
+        check_bound(&nodes, *limit, is_counted);
+    }
+    rates
 }
+
+/// A limit that all nodes together keep to, and which sources it is of.
+struct Bounded(f64, fn(u16) -> bool);
 
 #[test]
 fn the_node_and_a_class_of_a_source_are_limited_together() {
@@ -85,11 +94,13 @@ fn the_node_and_a_class_of_a_source_are_limited_together() {
     "#;
     // Each has a limit for its UDP, and what one sends of TCP has the rest of the node's.
     let sent = [Sent(1, Class::Udp, 1), Sent(2, Class::Udp, 1)];
-    let udp = admitted(limits, &sent, [4_000, 100]);
+    let each = [Bounded(200.0, |it| it == 1), Bounded(200.0, |it| it == 2)];
+    let udp = admitted(limits, &sent, [4_000, 100], &each);
     check("one class", udp.by_source[&1], &about(200.0));
     check("of another source", udp.by_source[&2], &about(200.0));
     let sent = [Sent(1, Class::Udp, 1), Sent(2, Class::Tcp, 3)];
-    let both = admitted(limits, &sent, [6_000, 200]);
+    let all = [Bounded(200.0, |it| it == 1), Bounded(900.0, |_| true)];
+    let both = admitted(limits, &sent, [6_000, 200], &all);
     check("the node", total(&both), &about(900.0));
     assert!(both.by_source[&1] < 215.0, "{both:?}");
 }
@@ -107,7 +118,9 @@ fn a_prefix_and_its_sources_are_limited_together() {
     let sent: Vec<Sent> = (1..=6).map(|last| Sent(last, Class::Udp, 1)).collect();
     // Another prefix has a limit of its own, and of it one source.
     let sent = [&sent[..], &[Sent((7 << 8) + 1, Class::Udp, 1)]].concat();
-    let rates = admitted(limits, &sent, [7_000, 140]);
+    let of_prefix = Bounded(600.0, |it| it < 256);
+    let of_source = Bounded(300.0, |it| it == (7 << 8) + 1);
+    let rates = admitted(limits, &sent, [7_000, 140], &[of_prefix, of_source]);
     let other = rates.by_source[&((7 << 8) + 1)];
     check("one source", other, &about(300.0));
     check("the prefix", total(&rates) - other, &about(600.0));
@@ -133,7 +146,12 @@ fn a_named_policy_shares_a_fixed_window_a_sliding_one_and_a_log() {
         Sent(guest, Class::Udp, 1),
         Sent(guest + 1, Class::Tcp, 1),
     ];
-    let rates = admitted(limits, &sent, [7_500, 60]);
+    let each = [
+        Bounded(500.0, |it| it == 1),
+        Bounded(400.0, |it| it == (1 << 8) + 1),
+        Bounded(100.0, |it| it == (1 << 8) + 2),
+    ];
+    let rates = admitted(limits, &sent, [7_500, 60], &each);
     check("a sliding window", rates.by_source[&1], &about(500.0));
     check("a class", rates.by_source[&guest], &about(400.0));
     check("a log", rates.by_source[&(guest + 1)], &about(100.0));
