@@ -185,8 +185,10 @@ impl Node {
     }
 }
 
-/// The most that all nodes may admit of a limit a second in any time of so many seconds. A window may begin right before it and end right
-/// after it, and once a report may be missing: then each node has up to its part of the running window beside what the others used.
+/// The most that all nodes may admit of a limit a second in any time of so many seconds.
+///
+/// A window may begin right before it and end right after it. A report may be missing once, and then each node has up to its part beside what
+/// the others used.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "there are few nodes")]
 pub fn bound(limit: f64, nodes: usize, seconds: f64) -> f64 {
