@@ -145,6 +145,20 @@ impl BanSpec {
     }
 
     /// How long the ban of a source is that was banned `level` times before.
+    ///
+    /// ```
+    /// use std::{num::NonZeroU32, time::Duration};
+    ///
+    /// use ratelimit_core::ban::{BanSpec, Unverified};
+    ///
+    /// let number = |number| NonZeroU32::new(number).unwrap();
+    /// let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
+    /// let ban = BanSpec::new((number(100), minute), minute, (number(2), day), Unverified::Limit);
+    /// let ban = ban.expect("within the bounds");
+    /// assert_eq!(ban.length(0), minute);
+    /// assert_eq!(ban.length(3), minute * 8);
+    /// assert_eq!(ban.length(99), day);
+    /// ```
     #[must_use]
     pub fn length(&self, level: u32) -> Duration {
         let factor = self.factor.get().checked_pow(level);

@@ -140,6 +140,16 @@ impl Class {
     /// # Errors
     ///
     /// When that is every packet or none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_core::class::{Class, ClassError, ClassParts};
+    ///
+    /// let udp = ClassParts { protocols: Some([17].into()), ..ClassParts::default() };
+    /// assert!(Class::new(udp).is_ok());
+    /// assert_eq!(Class::new(ClassParts::default()), Err(ClassError::Everything));
+    /// ```
     pub fn new(mut parts: ClassParts) -> Result<Self, ClassError> {
         if parts == ClassParts::default() {
             return Err(ClassError::Everything);

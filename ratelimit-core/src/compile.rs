@@ -672,6 +672,29 @@ impl Compiled {
     }
 
     /// The name and limits of the policy that packets of `address` are judged by.
+    ///
+    /// ```
+    /// use ratelimit_core::{
+    ///     compile::Compiled,
+    ///     config::{File, parse},
+    /// };
+    ///
+    /// let text = r#"
+    ///     [[interface]]
+    ///     name = "eth0"
+    ///     [policy.default]
+    ///     limits = []
+    ///     [policy.partner]
+    ///     sources = ["203.0.113.0/24"]
+    ///     limits = [{ packets = 50_000, per = "1s" }]
+    /// "#;
+    /// let file = File { path: "config.toml".into(), text: text.to_owned() };
+    /// let compiled = Compiled::new(parse(&[file])?.0, Vec::new())?;
+    /// let name = |address: &str| compiled.policy_of(address.parse().unwrap()).map(|(name, _)| name);
+    /// assert_eq!(name("203.0.113.7"), Some("partner"));
+    /// assert_eq!(name("192.0.2.1"), Some("default"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn policy_of(&self, address: IpAddr) -> Option<(&str, &Named)> {
         let entry = self.rules.longest_match(address);

@@ -118,6 +118,22 @@ pub fn read_with(main: File, path: &Path) -> Result<Vec<File>, ConfigError> {
 /// # Errors
 ///
 /// Every problem that could be found.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_core::config::{File, parse};
+///
+/// let text = "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = [{ packets = 1000, per = \"1s\" }]";
+/// let file = |text: &str| File { path: "config.toml".into(), text: text.to_owned() };
+/// let (config, warnings) = parse(&[file(text)])?;
+/// assert_eq!(config.interfaces[0].name, "eth0");
+/// assert!(warnings.is_empty());
+///
+/// // What is wrong is said with its place, and with what to write.
+/// assert!(parse(&[file("[[interface]]\nnaem = \"eth0\"")]).is_err());
+/// # Ok::<(), ratelimit_core::config::ConfigError>(())
+/// ```
 pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
     let mut report = Report::new(files);
     let document = read_documents(files, &mut report);

@@ -218,6 +218,22 @@ impl LimitSpec {
     /// # Errors
     ///
     /// See [`LimitError`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ratelimit_core::limit::{Algorithm, LimitError, LimitSpec, LimitUnit};
+    ///
+    /// let (second, packets) = (Duration::from_secs(1), LimitUnit::Packets);
+    /// let limit = LimitSpec::new(1000, packets, second, Algorithm::FixedWindow)?;
+    /// assert_eq!((limit.amount(), limit.window()), (1000, second));
+    ///
+    /// let too_short = LimitSpec::new(1000, packets, second / 1000, Algorithm::FixedWindow);
+    /// assert_eq!(too_short, Err(LimitError::WindowTooShort));
+    /// # Ok::<(), LimitError>(())
+    /// ```
     pub fn new(
         amount: u64,
         unit: LimitUnit,

@@ -66,6 +66,20 @@ pub const BYTES_MAX: usize = 256 << 20;
 /// # Errors
 ///
 /// When the text as a whole is no list: what it is, and what to do.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_core::lists::{Format, Source, Vetting, read};
+///
+/// let now = "2026-01-01T00:00:00Z".parse()?;
+/// let bytes = b"# my list\n192.0.2.7\n198.51.100.0/24\nnonsense\n";
+/// let source = Source { name: "mine", bytes, now, written: now };
+/// let reading = read(source, &Vetting::default())?;
+/// assert_eq!(reading.format, Format::Plain);
+/// assert_eq!(reading.entries.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
     let text = String::from_utf8_lossy(source.bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

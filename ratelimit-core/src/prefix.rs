@@ -54,6 +54,15 @@ impl Prefix {
     pub const BYTES: usize = 18;
 
     /// The prefix of `length` bits around `address`; `None` past the end of the address.
+    ///
+    /// ```
+    /// use ratelimit_core::prefix::Prefix;
+    ///
+    /// let prefix = Prefix::around("192.0.2.77".parse()?, 24);
+    /// assert_eq!(prefix, Some("192.0.2.0/24".parse()?));
+    /// assert_eq!(Prefix::around("192.0.2.77".parse()?, 33), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn around(address: IpAddr, length: u8) -> Option<Self> {
         let network = IpNetwork::new(address, length).ok()?;
@@ -120,12 +129,31 @@ impl Prefix {
     }
 
     /// Whether every address of `other` is one of this prefix.
+    ///
+    /// ```
+    /// use ratelimit_core::prefix::Prefix;
+    ///
+    /// let network: Prefix = "2001:db8::/32".parse()?;
+    /// assert!(network.covers("2001:db8:7::/48".parse()?));
+    /// assert!(!network.covers("2001:d00::/24".parse()?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         self.len() <= other.len() && self.0.contains(other.address())
     }
 
     /// The fewest prefixes that hold all addresses of this one that are in none of `others`.
+    ///
+    /// ```
+    /// use ratelimit_core::prefix::Prefix;
+    ///
+    /// let network: Prefix = "192.0.2.0/30".parse()?;
+    /// let rest = network.without(&["192.0.2.1".parse()?]);
+    /// let texts: Vec<_> = rest.iter().map(Prefix::to_string).collect();
+    /// assert_eq!(texts, ["192.0.2.0", "192.0.2.2/31"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn without(self, others: &[Self]) -> Vec<Self> {
         if others.iter().any(|other| other.covers(self)) {

@@ -85,6 +85,42 @@ impl Simulation {
     /// # Errors
     ///
     /// When the intervals that were asked for become too many.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ratelimit_core::{
+    ///     capture::Packet,
+    ///     config::{File, parse},
+    ///     simulation::{Configured, Simulation},
+    /// };
+    ///
+    /// let text = r#"
+    ///     [[interface]]
+    ///     name = "eth0"
+    ///     [policy.default]
+    ///     limits = [{ packets = 1, per = "1s" }]
+    /// "#;
+    /// let file = File { path: "config.toml".into(), text: text.to_owned() };
+    /// let config = parse(&[file])?.0;
+    /// let new = Configured { config, lists: Vec::new(), tick: Duration::from_millis(4) };
+    /// let mut simulation = Simulation::new(new, None, None)?;
+    ///
+    /// // An Ethernet frame with a UDP packet of 203.0.113.7.
+    /// let mut frame = [0; 42];
+    /// frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
+    /// frame[16..24].copy_from_slice(&[0, 28, 0, 0, 0, 0, 64, 17]);
+    /// frame[26..30].copy_from_slice(&[203, 0, 113, 7]);
+    /// for time_ns in [1, 2] {
+    ///     simulation.packet(Packet { time_ns: Some(time_ns), frame: &frame, frame_bytes: 60 })?;
+    /// }
+    /// simulation.finish();
+    /// let answer = simulation.answer(10);
+    /// assert_eq!((answer.packets, answer.sources_dropped), (2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn packet(&mut self, packet: Packet<'_>) -> Result<(), TooManyIntervals> {
         let cursor = Cursor::with_frame_bytes(packet.frame, packet.frame_bytes);
         let moment = self.clock.moment(packet.time_ns);

@@ -90,6 +90,16 @@ impl Catalogue {
     /// # Errors
     ///
     /// When it is a name that no class has.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_core::class::{Catalogue, Match};
+    ///
+    /// let catalogue = Catalogue::default();
+    /// assert!(catalogue.select(&Match::Named("tcp-syn".to_owned())).is_ok());
+    /// assert!(catalogue.select(&Match::Named("tcp-sny".to_owned())).is_err());
+    /// ```
     pub fn select(&self, wanted: &Match) -> Result<Selected, UnknownClass> {
         match wanted {
             Match::Inline(class) => Ok(Selected::Class(class.clone())),

@@ -21,6 +21,16 @@ const BYTE_UNITS: [(&str, u128); 9] = [
 /// # Errors
 ///
 /// What was written, and what to write instead.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_core::quantity::parse_bytes;
+///
+/// assert_eq!(parse_bytes("50MB"), Ok(50_000_000));
+/// assert_eq!(parse_bytes("64KiB"), Ok(65_536));
+/// assert!(parse_bytes("50 apples").is_err());
+/// ```
 pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
     let text = text.trim();
     let (number, name) = split_number(text);
@@ -38,6 +48,12 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
 }
 
 /// Shows a number of bytes as [`parse_bytes`] reads it, exactly.
+///
+/// ```
+/// use ratelimit_core::quantity::bytes;
+///
+/// assert_eq!(bytes(50_000_000).to_string(), "50MB");
+/// ```
 #[must_use]
 pub fn bytes(bytes: u64) -> impl fmt::Display {
     ShownBytes(bytes)

@@ -27,6 +27,18 @@ const NANOS: u128 = 1_000_000_000;
 /// # Errors
 ///
 /// What was written, and what to write instead.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ratelimit_core::quantity::parse_duration;
+///
+/// assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+/// assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
+/// assert!(parse_duration("soon").is_err());
+/// ```
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     let text = text.trim();
     let (number, unit) = split_number(text);
@@ -59,6 +71,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
 }
 
 /// Shows a duration as [`parse_duration`] reads it, exactly.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ratelimit_core::quantity::duration;
+///
+/// assert_eq!(duration(Duration::from_secs(5400)).to_string(), "1h30m");
+/// ```
 #[must_use]
 pub fn duration(duration: Duration) -> impl fmt::Display {
     ShownDuration(duration)
