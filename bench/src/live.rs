@@ -36,6 +36,8 @@ const CASES: [(Sources, Limit); 7] = [
 const OF_EMPTY_DROP: f64 = 0.8;
 /// What this limiter is to reach, of the better of the others.
 const OF_OTHERS: f64 = 2.5;
+/// Of the rate of an empty drop, what `lru` is to reach in a flood: its budget for new sources keeps insertions away.
+const LRU_IN_A_FLOOD: f64 = 0.4;
 
 /// The most packets that are sent before anything is measured: more than there is room for.
 const WARM_UP_MAX: u64 = 4_000_000;
@@ -181,16 +183,26 @@ fn set_goals(sources: Sources, rows: &mut [LiveRow]) {
         .iter()
         .filter(|row| others.contains(&row.contender.as_str()));
     let best = best.map(|row| row.of_first.median).reduce(f64::max);
-    let against_others = best.map(|best| best * OF_OTHERS);
     for store in Store::ALL {
         let label = Kind::Ratelimit(store).label();
         let Some(row) = rows.iter_mut().find(|row| row.contender == label) else {
             continue;
         };
-        let of_empty = (sources == Sources::Hot).then_some(OF_EMPTY_DROP);
-        row.goal = match (of_empty, against_others) {
+        let (of_empty, of_others) = goals(store, sources);
+        row.goal = match (of_empty, best.map(|best| best * of_others)) {
             (Some(left), Some(right)) => Some(left.max(right)),
             (left, right) => left.or(right),
         };
+    }
+}
+
+/// The part of an empty drop, and the multiple of the others. An LRU hash map is only to be ahead of them where it does not fit
+/// into the caches, or evicts.
+fn goals(store: Store, sources: Sources) -> (Option<f64>, f64) {
+    match (store, sources) {
+        (_, Sources::Hot) => (Some(OF_EMPTY_DROP), OF_OTHERS),
+        (Store::Lru, Sources::Million) => (None, 1.0),
+        (Store::Lru, Sources::Flood) => (Some(LRU_IN_A_FLOOD), 1.0),
+        _ => (None, OF_OTHERS),
     }
 }

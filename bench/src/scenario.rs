@@ -132,6 +132,11 @@ impl Case {
         }
     }
 
+    /// The case with a goal, if there is one.
+    pub fn maybe_goal(self, goal: Option<Goal>) -> Self {
+        Self { goal, ..self }
+    }
+
     /// The case, for `--quick` too.
     pub fn core(self) -> Self {
         Self {

@@ -17,8 +17,8 @@ pub struct Goals {
     pub hot: Goal,
     /// One source, over its limit.
     pub limited: Goal,
-    /// 65,536 sources.
-    pub many: Goal,
+    /// 65,536 sources; an LRU hash map reaches no stated figure there.
+    pub many: Option<Goal>,
     /// 1,048,576 sources.
     pub million: Goal,
     /// 2^31 sources.
@@ -51,14 +51,14 @@ impl Store {
             Self::Lru => Goals {
                 hot: Goal::AtMost(3.5),
                 limited: Goal::AtMost(4.0),
-                many: Goal::AtMost(7.0),
+                many: None,
                 million: Goal::AtMost(22.0),
                 flood: Goal::AtMost(42.0),
             },
             Self::Compact => Goals {
                 hot: Goal::AtMost(3.0),
                 limited: Goal::AtMost(3.5),
-                many: Goal::AtMost(5.0),
+                many: Some(Goal::AtMost(5.0)),
                 million: Goal::AtMost(10.0),
                 flood: Goal::AtMost(10.0),
             },

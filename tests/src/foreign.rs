@@ -1,4 +1,4 @@
-//! XDP programs of somebody else, pinned.
+//! Programs of somebody else, pinned.
 
 use std::{
     ffi::CString,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_type};
+use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_4, bpf_cmd, bpf_prog_type};
 
 /// `BPF_F_XDP_HAS_FRAGS` of linux/bpf.h.
 const HAS_FRAGS: u32 = 1 << 5;
@@ -48,7 +48,19 @@ impl Pin {
 
     /// A program that answers every packet with `answer`, and takes frames of several buffers or not.
     pub fn answering(answer: Answer, frags: bool) -> Result<Self> {
-        let program = load(answer, frags)?;
+        Self::of(&load(answer, frags)?)
+    }
+
+    /// A program that is none for interfaces.
+    pub fn socket_filter() -> Result<Self> {
+        Self::of(&load_as(
+            bpf_prog_type::BPF_PROG_TYPE_SOCKET_FILTER,
+            Answer::Pass,
+            |_| {},
+        )?)
+    }
+
+    fn of(program: &OwnedFd) -> Result<Self> {
         let pin = Self::vacant();
         let name = CString::new(pin.text())?;
         // SAFETY: every field of the union is plain data.
@@ -93,17 +105,27 @@ impl Drop for Pin {
     }
 }
 
-/// Loads two instructions, of which the first sets the answer.
 fn load(answer: Answer, frags: bool) -> io::Result<OwnedFd> {
+    load_as(bpf_prog_type::BPF_PROG_TYPE_XDP, answer, |program| {
+        program.expected_attach_type = ON_INTERFACES;
+        program.prog_flags = if frags { HAS_FRAGS } else { 0 };
+    })
+}
+
+/// Loads two instructions, of which the first sets the answer.
+fn load_as(
+    kind: bpf_prog_type,
+    answer: Answer,
+    more: impl FnOnce(&mut bpf_attr__bindgen_ty_4),
+) -> io::Result<OwnedFd> {
     let code = [0xb7 | (answer as u64) << 32, 0x95];
     let license = c"GPL";
     // SAFETY: every field of the union is plain data.
     let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
     // SAFETY: the whole of it was zeroed.
     let program = unsafe { &mut attributes.__bindgen_anon_3 };
-    program.prog_type = bpf_prog_type::BPF_PROG_TYPE_XDP as u32;
-    program.expected_attach_type = ON_INTERFACES;
-    program.prog_flags = if frags { HAS_FRAGS } else { 0 };
+    program.prog_type = kind as u32;
+    more(program);
     program.insns = code.as_ptr() as u64;
     program.insn_cnt = 2;
     program.license = license.as_ptr() as u64;

@@ -114,6 +114,7 @@ fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
     service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
     let frags = Pin::answering(Answer::Return, true).unwrap();
     let whole = Pin::answering(Answer::Return, false).unwrap();
+    let filter = Pin::socket_filter().unwrap();
     let ours = Pin::vacant();
     let run = "bpftool -j net show dev \"$1\" | grep -o '\"id\":[0-9]*' | head -1 | cut -d: -f2";
     let mut shell = service.inside(std::path::Path::new("sh"));
@@ -139,6 +140,7 @@ fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
             "jumbo = true\n",
             "takes no frames of several buffers",
         ),
+        (&filter, "", "is no XDP program: write the path of one"),
         (&ours, "", "is ratelimit itself"),
     ] {
         service.configure(&with_next(next, more)).unwrap();
