@@ -483,7 +483,7 @@ impl Enforcer {
                     present.push((prefix, Entry::both(entry)));
                 }
                 (Some(_), None) => gone.push(prefix),
-                _ => {}
+                (Some(_), Some(_)) | (None, None | Some(_)) => {}
             }
         }
         self.put_all(present, undo)?;
@@ -667,7 +667,7 @@ impl Enforcer {
             (before, Some(after)) if before != Some(after) => {
                 self.datapath.clear_total(after % NODE_POLICIES)
             }
-            _ => Ok(()),
+            (None | Some(_), None | Some(_)) => Ok(()),
         }
     }
 

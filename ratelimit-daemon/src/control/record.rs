@@ -140,7 +140,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             by: cause.by().unwrap_or_default(),
         },
         (Edit::PassAll(None), _) => What::PassAllOff { by: cause.by() },
-        _ => return None,
+        (Edit::Ban(..) | Edit::Allow(..) | Edit::Offence(..) | Edit::Config(_), _) => return None,
     })
 }
 
@@ -168,7 +168,17 @@ fn summaries<'e>(changed: impl Iterator<Item = (Edit, &'e Edit)>, cause: Cause<'
             (Edit::Ban(..), Edit::Ban(_, origin, Some(_))) => {
                 *removed.entry(origin).or_default() += 1;
             }
-            _ => {}
+            (
+                Edit::Ban(..)
+                | Edit::Allow(..)
+                | Edit::List(..)
+                | Edit::Limits(..)
+                | Edit::Offence(..)
+                | Edit::Limited(..)
+                | Edit::Config(_)
+                | Edit::PassAll(_),
+                _,
+            ) => {}
         }
     }
     let added = added.into_iter().map(|(origin, (count, by))| What::Bans {

@@ -99,7 +99,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             {
                 lines.push(policy_change(name, (before, old), (after, new)));
             }
-            _ => {}
+            (None, None) | (Some(_), Some(_)) => {}
         };
     policy(
         "default",
@@ -133,7 +133,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             (None, Some(_)) => "looked for",
             (Some(_), None) => "not looked for",
             (old, new) if old != new => "changed",
-            _ => continue,
+            (None, None) | (Some(_), Some(_)) => continue,
         };
         lines.push(format!("detection of {}: {what}", kind.label()));
     }
@@ -279,7 +279,7 @@ fn class_changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
         (None, Some(class)) => Some(format!("class {name}: added, {class}")),
         (Some(_), None) => Some(format!("class {name}: removed")),
         (Some(old), Some(new)) if old != new => Some(format!("class {name}: {old} -> {new}")),
-        _ => None,
+        (None, None) | (Some(_), Some(_)) => None,
     };
     names.into_iter().filter_map(change).collect()
 }

@@ -84,7 +84,13 @@ pub(in crate::control) fn reported_ban(
 ) -> Ban {
     let owner = match origin {
         Origin::List(name) => Owner::List(name),
-        _ => Owner::Ban(prefix, origin),
+        Origin::Config
+        | Origin::Manual
+        | Origin::Forced
+        | Origin::Detected
+        | Origin::Program(_)
+        | Origin::Crowdsec
+        | Origin::Cluster(_) => Owner::Ban(prefix, origin),
     };
     rows::ban(prefix, origin, row, state.counter(owner))
 }
@@ -133,7 +139,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                     let row = state.intent.limits_of(Target::Destination(prefix));
                     row.map(rows::runtime)
                 }
-                _ => runtime_of(state, &policy.name),
+                Role::Sources | Role::Prefixes(..) | Role::Node => runtime_of(state, &policy.name),
             };
             let manual = runtime.is_some();
             let configured = state.intent.config.policies.get(&policy.name);
@@ -193,7 +199,10 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
             .filter(|_| applies_to == AppliesTo::Destination),
         origin: match applies_to {
             AppliesTo::Destination => view.origin.clone(),
-            _ => Origin::Config,
+            AppliesTo::Source
+            | AppliesTo::Prefix
+            | AppliesTo::SourceToDestination
+            | AppliesTo::Node => Origin::Config,
         },
         applies_to,
         ..view.clone()
