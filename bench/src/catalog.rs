@@ -53,7 +53,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     scenarios.extend([2, 4, 8].map(|count| layers(store, count)));
     scenarios.extend(["sliding-window", "token-bucket"].map(|name| algorithm(store, name)));
     scenarios.extend([banning(store), banning_the_limited(store)]);
-    scenarios.extend([in_cluster(store), shared(store)]);
+    scenarios.extend([in_cluster(store), shared(store), challenging(store)]);
     scenarios.extend(listed::scenarios(store));
     scenarios.extend(destinations::scenarios(store));
     scenarios
@@ -66,6 +66,15 @@ fn in_cluster(store: Store) -> Scenario {
     let case = Case::new(hot, CONFORMING).goal(Goal::Times(1.03, alone));
     let toml = format!("{}\n{CLUSTER}", policy(WIDE));
     Scenario::new(store, "in-cluster", toml).case(case.core())
+}
+
+/// One source whose datagrams nobody challenges, while TCP sources are.
+fn challenging(store: Store) -> Scenario {
+    let hot = Traffic::new(IpFamily::V4, Sources::Hot);
+    let alone = scenario::name(store, "pass", hot);
+    let case = Case::new(hot, CONFORMING).goal(Goal::Plus(0.1, alone));
+    let toml = format!("{}\n[challenge.tcp]\nwhen = \"always\"\n", policy(WIDE));
+    Scenario::new(store, "challenge", toml).case(case.core())
 }
 
 /// One source with a limit that nodes share: while it was never refused, it costs what it does without a cluster.

@@ -26,6 +26,8 @@ pub enum Kind {
     Nftables,
     /// The same, and the SYN proxy of nftables for the web server.
     Synproxy,
+    /// The match `hashlimit` of iptables in the table `raw`.
+    Hashlimit,
     /// This limiter.
     Ratelimit(Store),
     /// This limiter, which challenges sources that are not verified.
@@ -34,10 +36,11 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NoLimiter,
         Self::Nftables,
         Self::Synproxy,
+        Self::Hashlimit,
         Self::Ratelimit(Store::Lru),
         Self::Ratelimit(Store::Compact),
         Self::Challenge,
@@ -49,6 +52,7 @@ impl Kind {
             Self::NoLimiter => "no limiter",
             Self::Nftables => "nftables",
             Self::Synproxy => "nftables, synproxy",
+            Self::Hashlimit => "iptables hashlimit",
             Self::Ratelimit(Store::Lru) => "ratelimit lru",
             Self::Ratelimit(Store::Compact) => "ratelimit compact",
             Self::Challenge => "ratelimit, challenge",
@@ -82,6 +86,10 @@ impl Contender {
             Kind::Synproxy => {
                 meter(&lab.near)?;
                 synproxy(&lab.near)?;
+                None
+            }
+            Kind::Hashlimit => {
+                hashlimit(&lab.near)?;
                 None
             }
             Kind::Ratelimit(store) => Some(Service::started(&lab, &policy(store))?),
@@ -178,6 +186,18 @@ fn meter(near: &Namespace) -> Result<()> {
         )],
     )
     .map(drop)
+}
+
+fn hashlimit(near: &Namespace) -> Result<()> {
+    let [packets, burst] = LIMIT;
+    let capacity = SOURCES_DEFAULT;
+    let rule = format!(
+        "-t raw -A PREROUTING -i {INTERFACE} -j DROP -m hashlimit --hashlimit-name bench --hashlimit-mode srcip \
+         --hashlimit-above {packets}/second --hashlimit-burst {burst} \
+         --hashlimit-htable-size {capacity} --hashlimit-htable-max {capacity} --hashlimit-htable-expire 10000"
+    );
+    let words: Vec<_> = rule.split_whitespace().collect();
+    near.run("iptables", &words).map(drop)
 }
 
 /// As the wiki of nftables has it. Queries are not tracked, or a flood of them would fill the table of connections.

@@ -27,6 +27,8 @@ use crate::{
     traffic::{Sources, Traffic, ipv4},
 };
 
+/// Bytes of what each datagram of a reflection carries, as EDNS allows it.
+const REFLECTED_BYTES: usize = 1_232;
 /// Packets a second.
 pub const PER_SECOND: u32 = 100_000;
 /// Packets on the wire before the receiver's turn.
@@ -43,16 +45,19 @@ pub enum Flood {
     Syn,
     /// Queries of forged sources.
     Query,
+    /// Large answers of 1,024 name servers, which nobody asked for, to a port at which nobody listens.
+    Reflection,
     /// Queries of one source, of 1,024 or of 65,536.
     Loud(Sources),
 }
 
 impl Flood {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::None,
         Self::Syn,
         Self::Query,
+        Self::Reflection,
         Self::Loud(Sources::Hot),
         Self::Loud(Sources::Thousand),
         Self::Loud(Sources::Many),
@@ -64,6 +69,7 @@ impl Flood {
             Self::None => "nothing",
             Self::Syn => "forged SYNs",
             Self::Query => "forged queries",
+            Self::Reflection => "a reflection",
             Self::Loud(Sources::Hot) => "queries of one source",
             Self::Loud(Sources::Thousand) => "queries of 1,024 sources",
             Self::Loud(_) => "queries of 65,536 sources",
@@ -73,6 +79,7 @@ impl Flood {
     const fn sources(self) -> Sources {
         match self {
             Self::None | Self::Syn | Self::Query => Sources::Flood,
+            Self::Reflection => Sources::Thousand,
             Self::Loud(sources) => sources,
         }
     }
@@ -81,7 +88,8 @@ impl Flood {
         let frame = Frame::ethernet().ipv4(ipv4(first));
         let mut frame = match self {
             Self::Syn => frame.tcp(80, SYN).pad_to(60).build(),
-            _ => query(frame),
+            Self::Reflection => datagram(frame, [53, 40_000], &[0; REFLECTED_BYTES]),
+            Self::None | Self::Query | Self::Loud(_) => datagram(frame, [12_345, 53], &QUERY),
         };
         let start = ETHERNET_BYTES;
         frame[start + 16..start + 20].copy_from_slice(&SERVER.octets());
@@ -92,13 +100,13 @@ impl Flood {
     }
 }
 
-/// A query over UDP, without a checksum, which it may be.
-fn query(frame: Frame) -> Vec<u8> {
-    let bytes = u16::try_from(8 + QUERY.len()).unwrap_or(8);
-    let [high, low] = bytes.to_be_bytes();
+/// A datagram from and to these ports, without a checksum, which it may be.
+fn datagram(frame: Frame, ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
+    let bytes = u16::try_from(8 + payload.len()).unwrap_or(8);
+    let words = [ports[0], ports[1], bytes, 0].map(u16::to_be_bytes);
     frame
-        .protocol(17, &[0x30, 0x39, 0, 53, high, low, 0, 0])
-        .payload(&QUERY)
+        .protocol(17, words.as_flattened())
+        .payload(payload)
         .build()
 }
 
