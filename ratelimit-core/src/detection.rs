@@ -5,9 +5,11 @@
 
 mod attack;
 mod content;
+mod countermeasure;
 mod detector;
 mod distinct;
 mod evidence;
+mod host;
 mod kind;
 mod recent;
 mod rule;
@@ -20,7 +22,9 @@ mod window;
 
 pub use self::{
     attack::{Attack, Subject},
+    countermeasure::against,
     detector::{Detector, Step},
+    host::Host,
     kind::Kind,
     rule::{ABOVE_MAX, Answer, Rule, Rules},
     sample::{Sample, headers},

@@ -187,6 +187,16 @@ impl Protected {
         self.reasons.keys().copied()
     }
 
+    /// The addresses of this host.
+    pub fn own_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let is_own = |reasons: &BTreeSet<Why>| reasons.iter().any(|why| matches!(why, Why::Own(_)));
+        let own = self
+            .reasons
+            .iter()
+            .filter(move |(_, reasons)| is_own(reasons));
+        own.map(|(prefix, _)| prefix.address())
+    }
+
     /// Whether this prefix is protected by its own name.
     #[must_use]
     pub fn contains(&self, prefix: Prefix) -> bool {

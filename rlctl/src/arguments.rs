@@ -279,10 +279,10 @@ pub struct CheckArguments {
     pub iface: Option<String>,
 }
 
-/// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`
+/// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`, `suggest --attack [CAPTURE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n\nFor each limit, table scans measure what sources sent in a window. Windows without packets do not count. Of a token bucket they measure the part of the burst in use, of a sliding log its length, of the node what its CPUs have drawn. A limit measures only packets that it counts and admits, so write a generous one for what is to be measured. Nothing is measured during an attack. Ends with 1 when too little was seen."
+    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n  rlctl suggest --attack\n  rlctl suggest --attack flood.pcap\n\nFor each limit, table scans measure what sources sent in a window. Windows without packets do not count. Of a token bucket they measure the part of the burst in use, of a sliding log its length, of the node what its CPUs have drawn. A limit measures only packets that it counts and admits, so write a generous one for what is to be measured. Nothing is measured during an attack. Ends with 1 when too little was seen."
 )]
 pub struct SuggestArguments {
     /// Percent of all windows that the limit is to admit
@@ -297,6 +297,12 @@ pub struct SuggestArguments {
     /// Print policies as TOML for the configuration
     #[arg(long)]
     pub toml: bool,
+    /// Print limits, as TOML, against the attacks that are going on, or against those of a capture
+    ///
+    /// Each drops nearly all packets of one class that go to the address which is attacked. Comments say what else that drops.
+    /// For a capture it needs no daemon. Ends with 1 when no attack is named.
+    #[arg(long, value_name = "CAPTURE", num_args = 0..=1, conflicts_with_all = ["percentile", "headroom", "since", "toml"])]
+    pub attack: Option<Option<PathBuf>>,
 }
 
 fn trial_time(text: &str) -> Result<Duration, String> {

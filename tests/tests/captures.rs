@@ -1,7 +1,7 @@
 //! Captures of real attacks, read and simulated: of the `DDoS` Packet Capture Collection (`StopDDoS/packet-captures`), of which
 //! four files stand beside the repository where the tests run whole.
 
-use std::{fs, num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{fs, num::NonZeroU32, path::PathBuf, process::Command, time::Duration};
 
 use ratelimit_common::{Instant, Settings, challenge::Rules, parse::LinkLayer};
 use ratelimit_core::{
@@ -9,7 +9,7 @@ use ratelimit_core::{
     config::{self, Config},
     simulation::{Configured, Simulation, answer::Answer},
 };
-use ratelimit_tests::{Program, Scene, program::Constants, proof, skip};
+use ratelimit_tests::{Program, Scene, program::Constants, proof, service, skip};
 
 const SYN_FLOOD: &str = "pkt.TCP.synflood.spoofed.pcap";
 const ODD_FLOOD: &str = "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng";
@@ -44,6 +44,33 @@ fn a_limit_by_source_alone_lets_a_flood_of_forged_sources_through() {
     // The first packet of every source passes any limit.
     assert!(passed >= answer.sources_seen as u64);
     assert!(passed * 100 > answer.packets * 99, "{passed}");
+}
+
+/// `rlctl suggest --attack` names the attack and what to write against it, and that drops nearly all of it.
+#[test]
+fn what_is_proposed_against_a_real_attack_drops_it() {
+    for file in [
+        SYN_FLOOD,
+        "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng",
+        "amp.UDP.isakmp.pcap",
+        "amp.UDP.snmp.src161.pcapng",
+    ] {
+        let Some(bytes) = read(file) else { return };
+        let mut rlctl = Command::new(service::binary("rlctl"));
+        let said = rlctl.args(["suggest", "--attack"]).arg(path(file)).output();
+        let said = said.unwrap();
+        assert!(said.status.success(), "{file}: {said:?}");
+        let toml = String::from_utf8(said.stdout).unwrap();
+        let open = format!("[policy.default]\nlimits = []\n{toml}");
+        let (_, answer, _) = simulate_with(&bytes, &open);
+        let dropped = answer.verdicts.iter().filter(|row| row.action == "drop");
+        let dropped: u64 = dropped.map(|row| row.packets).sum();
+        assert!(
+            dropped * 100 >= answer.packets * 95,
+            "{file}: {dropped} of {} by\n{toml}",
+            answer.packets
+        );
+    }
 }
 
 #[test]
@@ -143,10 +170,14 @@ fn config(text: &str) -> Config {
 
 /// The bytes of a capture; a test whose capture is not there is skipped.
 fn read(file: &str) -> Option<Vec<u8>> {
-    let captures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/captures");
-    let bytes = fs::read(captures.join(file)).ok();
+    let bytes = fs::read(path(file)).ok();
     if bytes.is_none() {
         skip::report(&format!("needs the capture {file} in ../shared/captures"));
     }
     bytes
+}
+
+fn path(file: &str) -> PathBuf {
+    let captures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/captures");
+    captures.join(file)
 }

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
+    io::{Read, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     thread,
     time::{Duration, Instant, SystemTime},
@@ -99,20 +100,79 @@ const FLOODS: [(Kind, u32, Forge, &str); 8] = [
     ),
 ];
 
+/// Floods of this host: what would be ordinary behind it.
+const FLOODS_HERE: [(Kind, u32, Forge, &str); 5] = [
+    (
+        Kind::SynAckReflection,
+        1_000,
+        |number| {
+            let frame = Frame::ethernet().ipv4(client(number % 3));
+            whole(frame.tcp(40_000, SYN | ACK))
+        },
+        "to 10.77.1.0",
+    ),
+    (
+        Kind::UdpFlood,
+        1_500,
+        |_| whole(Frame::ethernet().ipv4(client(7)).udp(80)),
+        "to 10.77.1.1",
+    ),
+    (
+        Kind::Reflection,
+        150,
+        |number| {
+            answer(client(number % 3), 11_211, 40_000)
+                .pad_to(1_400)
+                .build()
+        },
+        "from port 11211 to 10.77.1.2",
+    ),
+    (
+        Kind::AckFlood,
+        1_500,
+        |number| whole(Frame::ethernet().ipv4(client(number)).tcp(80, ACK)),
+        "to 10.77.1.3",
+    ),
+    (
+        Kind::ProtocolFlood,
+        1_500,
+        |number| whole(Frame::ethernet().ipv4(client(number)).protocol(47, &[0; 4])),
+        "to 10.77.1.4",
+    ),
+];
+
 #[test]
 fn floods_of_every_kind_are_named_within_two_seconds() {
     require_root!();
     let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml()).unwrap();
+    are_named(&lab, &FLOODS, [198, 51, 100]);
+}
+
+#[test]
+fn floods_of_this_host_are_named_within_two_seconds() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let own: Vec<_> = (0..FLOODS_HERE.len())
+        .map(|last| format!("10.77.1.{last}/32"))
+        .collect();
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    lab.add_addresses(&own, &[]).unwrap();
+    are_named(&lab, &FLOODS_HERE, [10, 77, 1]);
+}
+
+/// Sends floods at once, each to a host of its own in a /24, and waits until they are named.
+fn are_named<const N: usize>(lab: &Lab, floods: &[(Kind, u32, Forge, &str); N], network: [u8; 3]) {
+    let service = Service::started(lab, &toml()).unwrap();
     let sender = Sender::new(&lab.far).unwrap();
     // The daemon looks at what is configured each second.
     thread::sleep(SECOND + SECOND / 2);
     let (began, start) = (SystemTime::now(), Instant::now());
-    let mut sent = [0; FLOODS.len()];
+    let mut sent = [0; N];
     while start.elapsed() < SECOND * 5 / 2 {
-        for (flood, (_, per_second, forge, _)) in FLOODS.iter().enumerate() {
+        for (flood, (_, per_second, forge, _)) in floods.iter().enumerate() {
             while f64::from(sent[flood]) < start.elapsed().as_secs_f64() * f64::from(*per_second) {
-                let frame = toward(forge(sent[flood]), u8::try_from(flood).unwrap());
+                let host = u8::try_from(flood).unwrap();
+                let frame = toward(forge(sent[flood]), network, host);
                 sender.send(&frame).unwrap();
                 sent[flood] += 1;
             }
@@ -120,7 +180,7 @@ fn floods_of_every_kind_are_named_within_two_seconds() {
         thread::sleep(Duration::from_millis(2));
     }
     let took = start.elapsed();
-    let wanted = FLOODS.map(|(kind, _, _, subject)| (kind, subject.to_owned()));
+    let wanted = floods.map(|(kind, _, _, subject)| (kind, subject.to_owned()));
     let wanted = BTreeSet::from(wanted);
     let reported = |attacks: &[AttackView]| -> BTreeSet<_> {
         let attacks = attacks.iter();
@@ -209,6 +269,83 @@ fn new_connections_are_not_named_whoever_opens_them() {
     }
 }
 
+/// A download by TCP and one as QUIC makes it, both of which their clients end in the middle, and a resolver with a socket for each
+/// question.
+#[test]
+fn ordinary_transfers_are_not_named_nor_what_comes_after_their_end() {
+    const SERVER: &str = "10.77.0.2";
+    const PACKETS_MIN: u64 = 4_000;
+    require_root!();
+    let lab = Lab::new().unwrap();
+    lab.add_addresses(&["10.77.0.1/24"], &["10.77.0.2/24"])
+        .unwrap();
+    let service = Service::started(&lab, &toml()).unwrap();
+    let (far, near) = (&lab.far, &lab.near);
+    let listener = far.enter(|| TcpListener::bind((SERVER, 443))).unwrap();
+    let [quic, names] =
+        [443, 53].map(|port| far.enter(|| UdpSocket::bind((SERVER, port))).unwrap());
+    for socket in [&quic, &names] {
+        socket.set_read_timeout(Some(5 * SECOND)).unwrap();
+    }
+    thread::sleep(SECOND + SECOND / 2);
+    let before = near.received().unwrap().packets;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(&[7; 1 << 16]).is_ok() {}
+        });
+        scope.spawn(|| {
+            let client = quic.recv_from(&mut [0; 64]).unwrap().1;
+            let start = Instant::now();
+            // It learns late that nobody listens any more.
+            while start.elapsed() < 2 * SECOND {
+                for _ in 0..20 {
+                    let _ = quic.send_to(&[7; 1_200], client);
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        scope.spawn(|| {
+            let mut question = [0; 64];
+            while let Ok((length, client)) = names.recv_from(&mut question) {
+                if length == 1 {
+                    break;
+                }
+                names.send_to(&[7; 300], client).unwrap();
+            }
+        });
+        near.enter(|| {
+            let start = Instant::now();
+            let mut stream = TcpStream::connect((SERVER, 443)).unwrap();
+            let mut download = Some(UdpSocket::bind(("10.77.0.1", 0)).unwrap());
+            download
+                .as_ref()
+                .unwrap()
+                .send_to(&[7; 60], (SERVER, 443))
+                .unwrap();
+            let mut buffer = [0; 1 << 14];
+            while start.elapsed() < SECOND * 3 / 2 {
+                let resolver = UdpSocket::bind(("10.77.0.1", 0)).unwrap();
+                resolver.send_to(&[7; 40], (SERVER, 53)).unwrap();
+                resolver.recv_from(&mut buffer).unwrap();
+                stream.read_exact(&mut buffer).unwrap();
+                if start.elapsed() >= SECOND {
+                    download = None;
+                }
+            }
+            drop(download);
+            // What was not read resets the connection, and the rest comes to nobody.
+            drop(stream);
+            let end = UdpSocket::bind(("10.77.0.1", 0)).unwrap();
+            end.send_to(&[7], (SERVER, 53)).unwrap();
+        });
+    });
+    thread::sleep(SECOND + SECOND / 5);
+    let received = near.received().unwrap().packets - before;
+    assert!(received >= PACKETS_MIN, "{received}");
+    assert_eq!(attacks(&service), []);
+}
+
 fn attacks(service: &Service) -> Vec<AttackView> {
     let json = service.rlctl_ok(&["--json", "status"]).unwrap();
     serde_json::from_str::<Status>(&json).unwrap().attacks
@@ -258,9 +395,9 @@ fn answer_to(near: IpAddr, number: u32, to: u16) -> Vec<u8> {
     }
 }
 
-/// The same frame of IPv4 to one of many hosts behind this one.
-fn toward(mut frame: Vec<u8>, host: u8) -> Vec<u8> {
-    frame[30..34].copy_from_slice(&[198, 51, 100, host]);
+/// The same frame of IPv4 to a host of a network.
+fn toward(mut frame: Vec<u8>, [a, b, c]: [u8; 3], host: u8) -> Vec<u8> {
+    frame[30..34].copy_from_slice(&[a, b, c, host]);
     frame
 }
 

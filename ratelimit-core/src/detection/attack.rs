@@ -1,6 +1,6 @@
 //! An attack that was found.
 
-use std::{fmt, net::IpAddr};
+use std::{fmt, net::IpAddr, str::FromStr};
 
 use ratelimit_common::Instant;
 
@@ -37,6 +37,39 @@ pub enum Subject {
     /// Where it comes from.
     Source(Prefix),
 }
+
+impl FromStr for Subject {
+    type Err = UnknownSubject;
+
+    /// Reads what [`Display`](fmt::Display) writes.
+    fn from_str(text: &str) -> Result<Self, UnknownSubject> {
+        let target = |address: &str, source_port| {
+            let address = address.parse().map_err(|_| UnknownSubject)?;
+            Ok(Self::Target {
+                address,
+                source_port,
+            })
+        };
+        if let Some(address) = text.strip_prefix("to ") {
+            return target(address, None);
+        }
+        let from = text.strip_prefix("from ").ok_or(UnknownSubject)?;
+        match from
+            .strip_prefix("port ")
+            .and_then(|it| it.split_once(" to "))
+        {
+            Some((port, address)) => {
+                target(address, Some(port.parse().map_err(|_| UnknownSubject)?))
+            }
+            None => from.parse().map(Self::Source).map_err(|_| UnknownSubject),
+        }
+    }
+}
+
+/// No attack is known by this.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("neither `to ADDRESS`, `from port PORT to ADDRESS` nor `from PREFIX`")]
+pub struct UnknownSubject;
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,8 +14,6 @@ const RST: u8 = 1 << 2;
 const ACK: u8 = 1 << 4;
 /// Both flags of congestion notification.
 const CONGESTION: u8 = 0xc0;
-/// The ports that questions come from (`net.ipv4.ip_local_port_range` of Linux, and RFC 6335 from 49,152 on).
-const EPHEMERAL: u16 = 32_768;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,6 +52,8 @@ pub enum Content {
     LaterIcmp,
     /// A later fragment of anything else.
     LaterFragment,
+    /// A packet of another protocol, by its number.
+    Protocol(u8),
     /// Anything else.
     Other,
 }
@@ -69,13 +69,6 @@ pub struct Datagram {
     pub is_first: bool,
     /// This host has a socket for it.
     pub has_socket: bool,
-}
-
-impl Datagram {
-    /// A socket waits for it that a question was sent from. At lower ports services wait for anybody.
-    pub fn is_wanted(self) -> bool {
-        self.has_socket && self.destination_port >= EPHEMERAL
-    }
 }
 
 /// What a message of ICMP is.
@@ -96,7 +89,7 @@ impl Content {
             (TCP, _) => segment(upper, frame),
             (UDP, fragment) => datagram(upper, fragment, frame),
             (protocol @ (ICMP | ICMPV6), _) => icmp(protocol, upper, frame),
-            _ => Self::Other,
+            (protocol, _) => Self::Protocol(protocol),
         }
     }
 
@@ -105,7 +98,11 @@ impl Content {
     pub fn with_socket(self, socket: Socket) -> Self {
         let of_connection = matches!(socket, Socket::Connecting | Socket::Connected);
         match self {
-            Self::Stray { port } if socket == Socket::Connected => Self::Connected { port },
+            Self::Stray { port } => match socket {
+                Socket::Connected => Self::Connected { port },
+                Socket::Connecting => Self::Acknowledging,
+                Socket::None | Socket::Datagram => self,
+            },
             Self::Acceptance { .. } => Self::Acceptance {
                 is_asked: of_connection,
             },

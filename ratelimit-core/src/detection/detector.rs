@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ratelimit_common::Instant;
 
 use super::{
-    Attack, Kind, Rules, Sample, Subject,
+    Attack, Host, Kind, Rules, Sample, Subject,
     window::{Seen, Window},
 };
 use crate::prefix::Prefix;
@@ -62,6 +62,11 @@ impl Detector {
             end: None,
             attacks: BTreeMap::new(),
         }
+    }
+
+    /// What is known of the host that looks at the packets. Without it, every target may be one that packets are forwarded to.
+    pub fn set_host(&mut self, host: Host) {
+        self.window.set_host(host);
     }
 
     /// The attacks that are going on.

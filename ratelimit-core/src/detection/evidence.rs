@@ -1,9 +1,24 @@
 //! What is known of the packets that may be of one attack on a target.
 
-use std::{hash::RandomState, net::IpAddr};
+use std::{hash::RandomState, net::IpAddr, ops::RangeInclusive};
 
 use super::{Sample, content::Content, distinct::Distinct};
 use crate::prefix::Prefix;
+
+/// No question comes from a port below it: systems choose none, and programs that ask from a reserved port (`bindresvport` of the
+/// C libraries) go down to 512.
+const QUESTIONS_START: u16 = 512;
+/// One packet of so many goes below it where ports are chosen at random out of all, at least.
+const BELOW: u64 = 256;
+/// So many below it are no stray ones.
+const BELOW_MIN: u64 = 4;
+/// Protocols that no number was given to (IANA, "Assigned Internet Protocol Numbers"), and that of options of IPv6.
+const UNASSIGNED: [RangeInclusive<u8>; 2] = [0..=0, 149..=255];
+
+/// ESP, AH and SCTP: hubs of a VPN, and servers.
+const HUBS: [u8; 3] = [50, 51, 132];
+/// Below it are ports of services (RFC 6335): what comes from there to a higher one is an answer.
+const SERVICES_END: u16 = 1024;
 
 /// Several thousand different things.
 pub type Crowd = Distinct<64>;
@@ -13,7 +28,7 @@ pub type Crowd = Distinct<64>;
 pub struct Evidence {
     /// Where they came from.
     pub sources: Crowd,
-    /// The ports they went to.
+    /// The ports they went to, or their protocols.
     ports: Crowd,
     /// How many were looked at.
     pub samples: u64,
@@ -21,6 +36,14 @@ pub struct Evidence {
     bytes: u64,
     /// Those for which this host has a socket.
     with_socket: u64,
+    /// Those that went from a port of services to a higher one.
+    answers: u64,
+    /// Those that were looked at which went to a port that no question comes from.
+    to_low_ports: u64,
+    /// Those of protocols that nobody uses.
+    unassigned: u64,
+    /// Those of protocols that many hosts have connections or encrypted tunnels with, to one.
+    of_hubs: u64,
 }
 
 impl Evidence {
@@ -31,9 +54,22 @@ impl Evidence {
         self.samples += 1;
         self.packets += packets;
         self.bytes += packets * u64::from(sample.bytes);
-        if let Content::Datagram(datagram) = sample.content {
-            self.ports.add(datagram.destination_port, key);
-            self.with_socket += if datagram.has_socket { packets } else { 0 };
+        match sample.content {
+            Content::Datagram(datagram) => {
+                let [from, to] = [datagram.source_port, datagram.destination_port];
+                self.ports.add(to, key);
+                self.with_socket += if datagram.has_socket { packets } else { 0 };
+                self.answers += if is_answer(from, to) { packets } else { 0 };
+                self.to_low_ports += u64::from(to < QUESTIONS_START);
+            }
+            Content::Stray { port } => self.ports.add(port, key),
+            Content::Protocol(number) => {
+                self.ports.add(number, key);
+                let is_unassigned = UNASSIGNED.iter().any(|range| range.contains(&number));
+                self.unassigned += if is_unassigned { packets } else { 0 };
+                self.of_hubs += if HUBS.contains(&number) { packets } else { 0 };
+            }
+            _ => {}
         }
     }
 
@@ -47,7 +83,27 @@ impl Evidence {
         self.with_socket * 2 > self.packets
     }
 
-    /// How many ports they went to, at least.
+    /// Whether most look like answers of services.
+    pub fn has_answers(&self) -> bool {
+        self.answers * 2 > self.packets
+    }
+
+    /// Whether some went to ports that no question comes from: so ports were chosen that nobody has asked from.
+    pub fn has_ports_of_no_question(&self) -> bool {
+        self.to_low_ports >= BELOW_MIN && self.to_low_ports * BELOW >= self.samples
+    }
+
+    /// Whether most are of protocols that nobody uses.
+    pub fn is_unassigned(&self) -> bool {
+        self.unassigned * 2 > self.packets
+    }
+
+    /// Whether most are of protocols that many hosts use with one.
+    pub fn is_of_hubs(&self) -> bool {
+        self.of_hubs * 2 > self.packets
+    }
+
+    /// How many ports they went to, at least; or of how many protocols they were.
     pub fn ports(&self) -> u64 {
         self.ports.count()
     }
@@ -61,6 +117,11 @@ impl Evidence {
     pub fn has_port_each(&self) -> bool {
         self.ports.is_nearly_all_of(self.samples)
     }
+}
+
+/// Whether what goes from one port to another looks like an answer.
+fn is_answer(from: u16, to: u16) -> bool {
+    from < SERVICES_END && to >= SERVICES_END
 }
 
 /// What else came to a target in the window, and what came from it.
@@ -80,6 +141,8 @@ pub struct Around {
     pub later_fragments: u64,
     /// UDP from it.
     pub sent_datagrams: u64,
+    /// UDP to it, between different ports, that no question is known of.
+    pub unasked_datagrams: u64,
     /// Questions from it that the packets may answer.
     pub asked: u64,
 }
@@ -97,6 +160,8 @@ pub enum Tally {
     LaterFragments,
     /// UDP from it.
     SentDatagrams,
+    /// UDP to it, between different ports, that no question is known of.
+    UnaskedDatagrams,
 }
 
 /// A question that a host asks.

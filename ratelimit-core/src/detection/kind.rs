@@ -31,6 +31,8 @@ pub enum Kind {
     IcmpFlood,
     /// Later fragments without a first one.
     FragmentFlood,
+    /// Protocols other than TCP, UDP and ICMP, from more hosts than have a tunnel to the target, or with numbers that nobody uses.
+    ProtocolFlood,
     /// A source that sends far more than the others.
     HeavyHitter,
     /// A subnet that sends far more than the others, none of its members most of it.
@@ -39,7 +41,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::SynFlood,
         Self::AckFlood,
         Self::TcpFlags,
@@ -49,6 +51,7 @@ impl Kind {
         Self::UdpFlood,
         Self::IcmpFlood,
         Self::FragmentFlood,
+        Self::ProtocolFlood,
         Self::HeavyHitter,
         Self::Spread,
     ];
@@ -66,6 +69,7 @@ impl Kind {
             Self::UdpFlood => "udp-flood",
             Self::IcmpFlood => "icmp-flood",
             Self::FragmentFlood => "fragment-flood",
+            Self::ProtocolFlood => "protocol-flood",
             Self::HeavyHitter => "heavy-hitter",
             Self::Spread => "spread",
         }
@@ -84,6 +88,7 @@ impl Kind {
             Self::UdpFlood => "udp_flood",
             Self::IcmpFlood => "icmp_flood",
             Self::FragmentFlood => "fragment_flood",
+            Self::ProtocolFlood => "protocol_flood",
             Self::HeavyHitter => "heavy_hitter",
             Self::Spread => "spread",
         }
@@ -103,7 +108,8 @@ impl Kind {
             | Self::Reflection
             | Self::UdpFlood
             | Self::IcmpFlood
-            | Self::FragmentFlood => const { above(1_000) },
+            | Self::FragmentFlood
+            | Self::ProtocolFlood => const { above(1_000) },
             Self::HeavyHitter | Self::Spread => const { above(20_000) },
         }
     }

@@ -22,6 +22,12 @@ const STRAYS_MAX: u64 = 3;
 const STRANGERS_MIN: u64 = 16;
 /// Answers of so many servers, nobody asks for at once: a poller has fewer.
 const SERVERS_MIN: u64 = 40;
+/// So many servers do not answer to ports that no question comes from. Clients of a service that share a port are fewer.
+const FORGED_SERVERS_MIN: u64 = 8;
+/// So many hosts have no tunnel to one, unless it is a hub.
+const TUNNELS_MAX: u64 = 256;
+/// One host does not use so many protocols beside TCP, UDP and ICMP.
+const PROTOCOLS_MIN: u64 = 16;
 /// So many sources or ports where nothing else is special: answers are small, or a socket waits for anybody.
 const CROWD_MIN: u64 = 64;
 /// Answers that are worth the question, on average.
@@ -79,6 +85,10 @@ pub struct Suspicion<'a> {
     pub pace: Pace,
     pub packets: u64,
     pub source_port: Option<u16>,
+    /// The target is this host, and what has no socket here is for nobody.
+    pub ends_here: bool,
+    /// Acknowledgements may be of connections that nobody here knows of.
+    pub may_have_connections: bool,
     pub evidence: &'a Evidence,
     pub around: &'a Around,
 }
@@ -89,12 +99,14 @@ impl Suspicion<'_> {
         match self.kind {
             Kind::SynFlood | Kind::TcpFlags => self.is_flood_of_requests(),
             Kind::AckFlood => {
-                self.pace == Pace::Fast && self.packets > self.around.opening * STRAYS_MAX
+                self.pace == Pace::Fast
+                    && self.packets > self.around.opening * STRAYS_MAX
+                    && (!self.may_have_connections || self.is_of_forged() && self.is_of_ports())
             }
             Kind::SynAckReflection => {
-                self.sources() >= STRANGERS_MIN
-                    && self.is_without_connections()
-                    && self.around.asked * 4 < self.packets
+                let is_known = self.ends_here && self.pace == Pace::Fast;
+                let is_shaped = self.sources() >= STRANGERS_MIN && self.is_without_connections();
+                (is_known || is_shaped) && self.around.asked * 4 < self.packets
             }
             Kind::RstFlood => {
                 // Some clients end each of their connections so.
@@ -109,12 +121,23 @@ impl Suspicion<'_> {
             Kind::FragmentFlood => {
                 self.packets > self.around.first_fragments.saturating_mul(FRAGMENTS_MAX)
             }
+            Kind::ProtocolFlood => self.is_protocol_flood(),
             Kind::HeavyHitter | Kind::Spread => false,
         }
     }
 
     fn sources(&self) -> u64 {
         self.evidence.sources.count()
+    }
+
+    /// Nearly each comes from a source of its own.
+    fn is_of_forged(&self) -> bool {
+        self.sources() >= CROWD_MIN && self.evidence.has_source_each()
+    }
+
+    /// Nearly each goes to a port of its own.
+    fn is_of_ports(&self) -> bool {
+        self.evidence.ports() >= CROWD_MIN && self.evidence.has_port_each()
     }
 
     fn is_without_connections(&self) -> bool {
@@ -153,10 +176,16 @@ impl Suspicion<'_> {
                 && evidence.ports() < RESOLVER_PORTS_MIN
                 && self.sources() >= CROWD_MIN;
         }
+        let is_forged = self.ends_here || evidence.has_ports_of_no_question();
+        let servers_min = match (self.ends_here, is_forged) {
+            (true, _) => 1,
+            (_, true) => FORGED_SERVERS_MIN,
+            _ => SERVERS_MIN,
+        };
         match self.source_port {
-            Some(QUIC) => false,
-            _ if is_large => self.sources() >= SERVERS_MIN,
-            Some(DNS) => false,
+            Some(QUIC) if !is_forged => false,
+            _ if is_large => self.sources() >= servers_min,
+            Some(DNS) if !is_forged => false,
             _ => self.sources() >= CROWD_MIN,
         }
     }
@@ -164,13 +193,29 @@ impl Suspicion<'_> {
     fn is_udp_flood(&self) -> bool {
         let evidence = self.evidence;
         let is_conversation = self.around.sent_datagrams * 8 >= self.packets;
-        let is_of_forged = self.sources() >= CROWD_MIN && evidence.has_source_each();
-        let is_of_ports = evidence.ports() >= CROWD_MIN && evidence.has_port_each();
+        let (is_of_forged, is_of_ports) = (self.is_of_forged(), self.is_of_ports());
+        if self.ends_here {
+            return self.pace == Pace::Fast || is_of_forged || is_of_ports;
+        }
         let has_shape = match self.pace {
+            _ if evidence.has_answers() => is_of_ports && evidence.has_ports_of_no_question(),
             Pace::Fast => is_of_forged || is_of_ports,
             Pace::Slow => is_of_forged && is_of_ports,
         };
         has_shape && !is_conversation
+    }
+
+    fn is_protocol_flood(&self) -> bool {
+        let evidence = self.evidence;
+        let is_of_nobody = evidence.is_unassigned() || evidence.ports() >= PROTOCOLS_MIN;
+        let has_shape = match self.pace {
+            Pace::Fast => {
+                let has_tunnels = self.sources() < TUNNELS_MAX || evidence.is_of_hubs();
+                self.is_of_forged() || !has_tunnels
+            }
+            Pace::Slow => self.is_of_forged() && evidence.mean_bytes() >= LARGE_BYTES,
+        };
+        is_of_nobody || has_shape
     }
 
     fn is_icmp_flood(&self) -> bool {

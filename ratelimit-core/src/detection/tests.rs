@@ -3,6 +3,7 @@
 mod acknowledgements;
 mod datagrams;
 mod frames;
+mod unseen;
 
 use std::net::{IpAddr, Ipv4Addr};
 

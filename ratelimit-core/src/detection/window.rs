@@ -3,7 +3,7 @@
 use std::{hash::RandomState, net::IpAddr};
 
 use super::{
-    Kind, Rules, Sample, Subject,
+    Host, Kind, Rules, Sample, Subject,
     content::{Content, Datagram, Icmp},
     distinct::Distinct,
     evidence::{Around, Conversation, Crowd, Evidence, Question, Tally},
@@ -14,7 +14,7 @@ use super::{
 use crate::prefix::Prefix;
 
 /// Targets, each with what goes against it.
-const TARGETS: usize = 512;
+const TARGETS: usize = 1024;
 /// Hosts, each with what is counted of it.
 const HOSTS: usize = 1024;
 /// Sources, once for each kind that they take part in.
@@ -30,8 +30,6 @@ const MUCH: u64 = 10;
 /// What comes with an attack of another kind is so many times less, and is not named besides.
 const BESIDE: u64 = 8;
 
-/// Below it are ports of services (RFC 6335): what comes from there to a higher one is an answer, and is a reflection or none.
-const SERVICES_END: u16 = 1024;
 /// Clients of these services send a datagram each.
 const A_DATAGRAM_EACH: [u16; 2] = [53, 123];
 
@@ -41,7 +39,11 @@ type Members = Distinct<4>;
 /// The counts of one window.
 pub struct Window {
     key: RandomState,
+    host: Host,
     attacked: SpaceSaving<(Kind, Subject), Evidence>,
+    /// Acknowledgements to targets that may have connections with others: most of what is forwarded, so they have a place of their
+    /// own.
+    strays: SpaceSaving<(Kind, Subject), Evidence>,
     tallies: SpaceSaving<(IpAddr, Tally), ()>,
     /// Questions by who asks, and those of the window before: their answers may come in this one.
     asked: SpaceSaving<(IpAddr, Question), ()>,
@@ -56,6 +58,11 @@ pub struct Window {
     /// to a container or a host behind this one, also from a port that something listens at. Where connections end here it is
     /// not. It outlives the window.
     services: Recent<(IpAddr, u16)>,
+    /// Where services over UDP are: an address and a port. One may be away for a moment. It outlives the window.
+    datagram_services: Recent<(IpAddr, u16)>,
+    /// With whom this host has talked, and at which of its ports: what is on its way when the socket is closed comes after it. It
+    /// outlives the window.
+    partners: Recent<(IpAddr, IpAddr, u16)>,
     /// Who has asked whom over UDP. It outlives the window.
     conversations: Recent<Conversation>,
 }
@@ -73,7 +80,9 @@ impl Window {
     pub fn new() -> Self {
         Self {
             key: RandomState::new(),
+            host: Host::default(),
             attacked: SpaceSaving::new(TARGETS),
+            strays: SpaceSaving::new(TARGETS),
             tallies: SpaceSaving::new(HOSTS),
             asked: SpaceSaving::new(HOSTS),
             asked_before: SpaceSaving::new(HOSTS),
@@ -83,8 +92,15 @@ impl Window {
             crowd: Crowd::default(),
             crowd_of_subnets: Crowd::default(),
             services: Recent::default(),
+            datagram_services: Recent::default(),
+            partners: Recent::default(),
             conversations: Recent::default(),
         }
+    }
+
+    /// See [`Detector::set_host`](super::Detector::set_host).
+    pub fn set_host(&mut self, host: Host) {
+        self.host = host;
     }
 
     /// Counts a packet.
@@ -98,13 +114,13 @@ impl Window {
         let is_unasked = match sample.content {
             Content::Connected { port } => {
                 self.services.note((sample.target, port), sample.at);
+                let partner = (sample.target, sample.source, port);
+                self.partners.note(partner, sample.at);
                 self.tally(sample.target, Tally::Acknowledging, sample);
                 false
             }
             Content::Stray { port } => {
-                if self.services.has(&(sample.target, port)) {
-                    self.attack(Kind::AckFlood, None, sample);
-                }
+                self.add_stray(port, sample);
                 self.tally(sample.target, Tally::Acknowledging, sample);
                 false
             }
@@ -126,6 +142,7 @@ impl Window {
                 self.tally(sample.target, Tally::LaterFragments, sample);
                 self.attack(Kind::FragmentFlood, None, sample)
             }
+            Content::Protocol(_) => self.attack(Kind::ProtocolFlood, None, sample),
             Content::Other => true,
         };
         if is_unasked {
@@ -139,19 +156,53 @@ impl Window {
         if datagram.is_first {
             self.tally(sample.target, Tally::FirstFragments, sample);
         }
+        let partner = (sample.target, sample.source, to);
+        if datagram.has_socket && self.host.asks_from(to) {
+            self.partners.note(partner, sample.at);
+            return false;
+        }
+        let service = (sample.target, to);
+        if datagram.has_socket {
+            self.datagram_services.note(service, sample.at);
+        }
         let conversation = (sample.target, sample.source, from);
-        if datagram.is_wanted() || (from < to && self.conversations.has(&conversation)) {
+        if self.partners.has(&partner) || (from < to && self.conversations.has(&conversation)) {
             return false;
         }
         // Between equal ports peers talk: time servers, gateways of a VPN.
         if from != to {
+            self.tally(sample.target, Tally::UnaskedDatagrams, sample);
             self.attack(Kind::Reflection, Some(from), sample);
         }
-        let is_answer = from < SERVICES_END && to >= SERVICES_END;
-        if !(is_answer || A_DATAGRAM_EACH.contains(&to) || datagram.has_socket) {
+        let is_of_service = if self.host.is_at(sample.target) {
+            self.datagram_services.has(&service)
+        } else {
+            datagram.has_socket || A_DATAGRAM_EACH.contains(&to)
+        };
+        if !is_of_service {
             self.attack(Kind::UdpFlood, None, sample);
         }
         true
+    }
+
+    /// Counts an acknowledgement of no connection.
+    fn add_stray(&mut self, port: u16, sample: &Sample) {
+        let partner = (sample.target, sample.source, port);
+        if self.partners.has(&partner) {
+            return;
+        }
+        let service = (sample.target, port);
+        if self.services.has(&service) || self.host.is_at(sample.target) {
+            self.attack(Kind::AckFlood, None, sample);
+        } else {
+            let subject = Subject::Target {
+                address: sample.target,
+                source_port: None,
+            };
+            let strays = &mut self.strays;
+            let evidence = strays.add((Kind::AckFlood, subject), sample.packets.into());
+            evidence.add(origins(sample.source).0, sample, &self.key);
+        }
     }
 
     /// Counts what nobody has asked for, by source and subnet.
@@ -208,8 +259,16 @@ impl Window {
     /// The attacks of the window, by `rules`.
     pub fn judge(&self, rules: &Rules) -> Vec<Seen> {
         let targets = self.attacked.iter();
-        let targets = targets.filter_map(|counter| self.judge_target(counter, rules));
-        let targets: Vec<Seen> = targets.collect();
+        let targets = targets.filter_map(|counter| self.judge_target(counter, rules, false));
+        let mut targets: Vec<Seen> = targets.collect();
+        for counter in self.strays.iter() {
+            let seen = self.judge_target(counter, rules, true);
+            let is_seen = |seen: &Seen| {
+                let mut targets = targets.iter();
+                targets.any(|it| (it.kind, it.subject) == (seen.kind, seen.subject))
+            };
+            targets.extend(seen.filter(|seen| !is_seen(seen)));
+        }
         let mut seen = without_what_comes_beside(&targets, rules);
         let hitters = self.sources.iter();
         let hitters = hitters.filter(|counter| counter.key.0 == Kind::HeavyHitter);
@@ -238,6 +297,7 @@ impl Window {
         &self,
         counter: &Counter<(Kind, Subject), Evidence>,
         rules: &Rules,
+        may_have_connections: bool,
     ) -> Option<Seen> {
         let (kind, subject) = counter.key;
         let Subject::Target {
@@ -251,7 +311,11 @@ impl Window {
         let around = self.around(kind, address, source_port);
         // The later fragments of a datagram come with it.
         let received = match kind {
-            Kind::Reflection => around.received.saturating_sub(around.later_fragments),
+            Kind::Reflection => {
+                let others = around.unasked_datagrams.saturating_sub(packets);
+                let besides = around.later_fragments.saturating_add(others);
+                around.received.saturating_sub(besides)
+            }
             _ => around.received,
         };
         let samples = counter.value.samples;
@@ -260,6 +324,8 @@ impl Window {
             pace: Pace::of(kind, packets, samples, rule.above.get(), received)?,
             packets,
             source_port,
+            ends_here: self.host.is_at(address),
+            may_have_connections,
             evidence: &counter.value,
             around: &around,
         };
@@ -303,6 +369,7 @@ impl Window {
             first_fragments: self.tallied(address, Tally::FirstFragments),
             later_fragments: self.tallied(address, Tally::LaterFragments),
             sent_datagrams: self.tallied(address, Tally::SentDatagrams),
+            unasked_datagrams: self.tallied(address, Tally::UnaskedDatagrams),
             asked: asked.iter().sum(),
         }
     }
@@ -329,6 +396,7 @@ impl Window {
     /// Forgets what was counted.
     pub fn clear(&mut self) {
         self.attacked.clear();
+        self.strays.clear();
         self.tallies.clear();
         std::mem::swap(&mut self.asked, &mut self.asked_before);
         self.asked.clear();
@@ -388,7 +456,9 @@ fn without_what_comes_beside(seen: &[Seen], rules: &Rules) -> Vec<Seen> {
             Kind::FragmentFlood => {
                 of(&[Kind::Reflection, Kind::UdpFlood, Kind::IcmpFlood]) > 0 || is_beside
             }
-            Kind::IcmpFlood | Kind::RstFlood | Kind::SynAckReflection => is_beside,
+            Kind::IcmpFlood | Kind::RstFlood | Kind::SynAckReflection | Kind::ProtocolFlood => {
+                is_beside
+            }
             _ => false,
         }
     };

@@ -89,6 +89,11 @@ impl Protection {
         }
     }
 
+    /// The addresses of this host.
+    pub fn own_addresses(&self) -> Vec<IpAddr> {
+        self.all.own_addresses().collect()
+    }
+
     /// Why an address is protected; `None` when it is not.
     pub fn why(&self, address: IpAddr) -> Option<&Why> {
         self.all.met_by(address.into()).map(|(_, why)| why)

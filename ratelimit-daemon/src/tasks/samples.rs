@@ -1,13 +1,13 @@
 //! Samples of all packets, from the kernel to the detection of attacks.
 
-use std::time::Duration;
+use std::{fs, net::IpAddr, time::Duration};
 
 use ratelimit_common::{
     Cursor, Instant,
     parse::LinkLayer,
     sample::{Front, Socket},
 };
-use ratelimit_core::detection::{Detector, Rules, Sample, Step};
+use ratelimit_core::detection::{Detector, Host, Rules, Sample, Step};
 use tokio::time::{Instant as Moment, sleep};
 use tokio_util::sync::CancellationToken;
 use zerocopy::FromBytes;
@@ -24,6 +24,14 @@ const PACE: Duration = Duration::from_millis(50);
 const RULES_LAST: Duration = Duration::from_secs(1);
 /// Samples that are read at a time: more than the ring holds, so that it may fill again meanwhile.
 const BATCH: usize = 1 << 14;
+
+/// Whether this host forwards: IPv4 and IPv6.
+const FORWARDING: [&str; 2] = [
+    "/proc/sys/net/ipv4/ip_forward",
+    "/proc/sys/net/ipv6/conf/all/forwarding",
+];
+/// The ports that it asks from, of both families.
+const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// Looks for what the configuration names, until `stop`.
 ///
@@ -42,9 +50,13 @@ pub async fn follow(
     let mut ring: Option<Events> = None;
     loop {
         if asked.is_none_or(|asked| asked.elapsed() >= RULES_LAST) {
-            let wanted = controller
-                .ask(|controller| queries::views::attack_rules(&controller.state))
-                .await?;
+            let look = controller.ask(|controller| {
+                let state = &controller.state;
+                let own = queries::views::own_addresses(state);
+                (queries::views::attack_rules(state), own)
+            });
+            let (wanted, own) = look.await?;
+            let host = host(own);
             asked = Some(Moment::now());
             if wanted != rules {
                 rules = wanted;
@@ -56,6 +68,7 @@ pub async fn follow(
                     ring = Some(samples.open()?);
                 }
             }
+            detector.set_host(host);
         }
         let pace = if rules.is_empty() { RULES_LAST } else { PACE };
         tokio::select! {
@@ -89,6 +102,23 @@ fn read(ring: &mut Events, detector: &mut Detector) -> Step {
     }
     step.extend(detector.advance(now));
     step
+}
+
+/// What is known of this host, which has `own` addresses. A family that it forwards is left out: there a packet to it may be one that it
+/// translates for another host, or a container.
+fn host(own: Vec<IpAddr>) -> Host {
+    let [forwards_v4, forwards_v6] = FORWARDING.map(|name| {
+        let read = fs::read_to_string(name);
+        read.map_or(true, |text| text.trim() != "0")
+    });
+    let own = own.into_iter();
+    let addresses = own.filter(|address| match address {
+        IpAddr::V4(_) => !forwards_v4,
+        IpAddr::V6(_) => !forwards_v6,
+    });
+    let ports = fs::read_to_string(PORT_RANGE).unwrap_or_default();
+    let first = ports.split_whitespace().next();
+    Host::new(addresses, first.and_then(|port| port.parse().ok()))
 }
 
 async fn report(controller: &Handle, step: Step, detector: &Detector) -> anyhow::Result<()> {

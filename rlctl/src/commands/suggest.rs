@@ -1,4 +1,6 @@
-//! `rlctl suggest`: limits from what sources have sent.
+//! `rlctl suggest`: limits from what sources have sent, and against attacks.
+
+mod attacks;
 
 use std::fmt::Write as _;
 
@@ -19,6 +21,11 @@ use crate::{
 
 /// Asks for proposals, and shows them as a table or as TOML.
 pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    match &arguments.attack {
+        Some(Some(capture)) => return attacks::of_capture(capture),
+        Some(None) => return attacks::going_on(client),
+        None => {}
+    }
     let request = SuggestRequest {
         percentile: arguments.percentile,
         headroom: arguments.headroom,

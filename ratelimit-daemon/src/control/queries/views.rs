@@ -58,6 +58,17 @@ pub fn attack_rules(state: &State) -> Rules {
     state.intent.config.attacks.clone()
 }
 
+/// The addresses at which a packet has a socket here, or nobody wants it. None where another program comes behind ours: it may
+/// answer without a socket.
+#[must_use]
+pub fn own_addresses(state: &State) -> Vec<IpAddr> {
+    let mut interfaces = state.intent.config.interfaces.iter();
+    if interfaces.any(|interface| interface.next.is_some()) {
+        return Vec::new();
+    }
+    state.protection.own_addresses()
+}
+
 /// What becomes of the programs when the daemon stops.
 #[must_use]
 pub fn on_stop(state: &State) -> OnStop {

@@ -1,0 +1,45 @@
+//! What is known of the host that looks at the packets.
+
+use std::{collections::HashSet, net::IpAddr};
+
+/// The ports that questions come from, where nothing else is known (`net.ipv4.ip_local_port_range` of Linux; RFC 6335 has them from
+/// 49,152 on).
+const EPHEMERAL: u16 = 32_768;
+
+/// Where packets end on this host, and from which ports it asks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Host {
+    /// Addresses of this host. What goes to them goes no further: a socket here wants it, or nobody does.
+    addresses: HashSet<IpAddr>,
+    /// The first port that questions come from.
+    ephemeral: u16,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            addresses: HashSet::new(),
+            ephemeral: EPHEMERAL,
+        }
+    }
+}
+
+impl Host {
+    /// A host at whose `addresses` packets end. It asks from ports from `ephemeral` on; `None` where that is not known.
+    pub fn new(addresses: impl IntoIterator<Item = IpAddr>, ephemeral: Option<u16>) -> Self {
+        Self {
+            addresses: addresses.into_iter().collect(),
+            ephemeral: ephemeral.unwrap_or(EPHEMERAL),
+        }
+    }
+
+    /// Whether what goes to `address` ends here.
+    pub fn is_at(&self, address: IpAddr) -> bool {
+        self.addresses.contains(&address)
+    }
+
+    /// Whether questions come from a port. At lower ones services wait for anybody.
+    pub const fn asks_from(&self, port: u16) -> bool {
+        port >= self.ephemeral
+    }
+}
