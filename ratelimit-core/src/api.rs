@@ -476,6 +476,16 @@ pub struct TopRequest {
     pub with: String,
 }
 
+/// How many of the busiest destinations are asked for.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct TopDestinationsRequest {
+    /// At most 10,000; `None` is 20.
+    #[schemars(range(min = 1, max = 10_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+}
+
 /// A source, or a prefix with limits of its own, that is busy at this moment.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct TopSource {

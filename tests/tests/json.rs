@@ -65,6 +65,7 @@ const ANSWERS: &[(&str, &str, &str)] = &[
         "/v1/check/{address}",
     ),
     ("top", "get", "/v1/top"),
+    ("top --destinations", "get", "/v1/top/destinations"),
     ("stats", "get", "/v1/stats"),
     ("history", "get", "/v1/history"),
     ("events --only changes", "get", "/v1/events"),

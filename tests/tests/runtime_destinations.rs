@@ -35,6 +35,10 @@ fn a_destination_has_limits_at_run_time_which_outlive_a_kill_and_end() {
     let expected = "limited the destination 198.51.100.7 to 5 packets per 1h";
     assert!(said.contains(expected), "{said}");
     assert_eq!(sent(&lab, &service, 1, 9), [5, 4, 0]);
+    let top = service.rlctl_ok(&["top", "--destinations"]).unwrap();
+    let row = top.lines().find(|line| line.starts_with(VICTIM));
+    let row: Vec<_> = row.expect(&top).split_whitespace().collect();
+    assert!(row.ends_with(&["5", "0", "100"]), "{top}");
     let said = service.rlctl_ok(&["list", "limits"]).unwrap();
     let listed = said.lines().find(|line| line.contains(VICTIM));
     assert!(listed.is_some_and(|line| line.contains("root")), "{said}");

@@ -10,7 +10,7 @@ use super::{
     ListTarget, ListView, LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest, PassAllStatus,
     PolicyView, PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest, Progress,
     ProtectedView, Reloaded, RevokeRequest, Revoked, Setting, StatsRow, Status, SuggestRequest,
-    Suggested, TopRequest, TopSource, UnbanMatchingRequest,
+    Suggested, TopDestinationsRequest, TopRequest, TopSource, UnbanMatchingRequest, WiderLimits,
 };
 
 const JSON: &str = "application/json";
@@ -66,6 +66,12 @@ pub fn document() -> Value {
     api.get("/v1/top", "The sources that send most")
         .queries::<TopRequest>()
         .answers::<Vec<TopSource>>();
+    api.get(
+        "/v1/top/destinations",
+        "The destinations whose limits are fullest",
+    )
+    .queries::<TopDestinationsRequest>()
+    .answers::<Vec<WiderLimits>>();
     api.get(
         "/v1/suggest",
         "Limits that fit what was seen in the last days",

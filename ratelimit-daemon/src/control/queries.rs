@@ -6,7 +6,7 @@ mod covering;
 pub mod diff;
 pub mod drops;
 pub mod export;
-mod levels;
+pub mod levels;
 mod limit_state;
 pub mod lists;
 pub mod new_sources;

@@ -19,7 +19,7 @@ use ratelimit_core::{
     api::{
         self, APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, Code, DiffRequest,
         PacketRequest, REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest,
-        TopRequest,
+        TopDestinationsRequest, TopRequest,
     },
     lists,
     prefix::Prefix,
@@ -264,6 +264,7 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/export", get(list_api::export))
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
+        .route("/v1/top/destinations", get(top_destinations))
         .route("/v1/suggest", get(suggest))
         .route("/v1/stats", get(stats))
         .route("/v1/events", get(event_api::events))
@@ -413,10 +414,10 @@ async fn top(
     State(controller): State<Handle>,
     Parameters(query): Parameters<TopRequest>,
 ) -> Response {
-    let count = query.count.unwrap_or(TOP_DEFAULT);
-    if count == 0 || count > TOP_MAX {
-        return bad_request(format!("the count {count} is not between 1 and {TOP_MAX}"));
-    }
+    let count = match top_count(query.count) {
+        Ok(count) => count,
+        Err(error) => return bad_request(error),
+    };
     let with: Result<Vec<Prefix>, _> = query
         .with
         .split(',')
@@ -429,6 +430,29 @@ async fn top(
     };
     let top = control::top(&controller, count, with).await;
     report(&controller, top).await
+}
+
+async fn top_destinations(
+    State(controller): State<Handle>,
+    Parameters(query): Parameters<TopDestinationsRequest>,
+) -> Response {
+    match top_count(query.count) {
+        Ok(count) => {
+            read(&controller, move |controller| {
+                queries::levels::fullest_destinations(&controller.state, count)
+            })
+            .await
+        }
+        Err(error) => bad_request(error),
+    }
+}
+
+fn top_count(asked: Option<usize>) -> Result<usize, String> {
+    let count = asked.unwrap_or(TOP_DEFAULT);
+    if count == 0 || count > TOP_MAX {
+        return Err(format!("the count {count} is not between 1 and {TOP_MAX}"));
+    }
+    Ok(count)
 }
 
 async fn suggest(

@@ -1,4 +1,4 @@
-//! `rlctl top`: the sources that are busy at the moment.
+//! `rlctl top`: the sources that are busy at the moment, and the destinations.
 
 mod keys;
 mod live;
@@ -14,7 +14,7 @@ use std::{
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
-    api::{StatsRow, TopRequest, TopSource},
+    api::{StatsRow, TopRequest, TopSource, WiderLimits},
     prefix::Prefix,
 };
 use serde_json::Value;
@@ -33,6 +33,9 @@ use crate::{
 /// Shows the busiest sources: live on a terminal, else the tables that are asked for, or one.
 pub fn run(arguments: &TopArguments, client: &Client, output: &Output) -> Result<Report, Failure> {
     let TopArguments { count, delay, .. } = *arguments;
+    if arguments.destinations {
+        return destinations(count, client);
+    }
     if arguments.batch {
         return batch(arguments, client, output);
     }
@@ -66,6 +69,41 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
             limit.map_or_else(String::new, |state| picture::percent(state).to_string()),
             source.refused_packets.to_string(),
         ]);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}
+
+/// Lists the `count` destinations whose limits are fullest.
+fn destinations(count: u32, client: &Client) -> Result<Report, Failure> {
+    let path = format!("/v1/top/destinations?count={count}");
+    let answer: Answer<Vec<WiderLimits>> = client.get(&path)?;
+    if answer.value.is_empty() {
+        return Ok(
+            Report::new(answer, "").note("no destination has limits of all that it receives")
+        );
+    }
+    let mut table = Table::new([
+        left("DESTINATION"),
+        left("LIMIT"),
+        right("USED"),
+        right("ROOM"),
+        right("%"),
+    ]);
+    for it in &answer.value {
+        let destination = it.destination.map(|it| it.to_string());
+        for state in &it.limits {
+            table.row([
+                destination.clone().unwrap_or_default(),
+                state.limit.to_string(),
+                state.used.to_string(),
+                state
+                    .limit
+                    .capacity()
+                    .saturating_sub(state.used)
+                    .to_string(),
+                picture::percent(state).to_string(),
+            ]);
+        }
     }
     Ok(Report::new(answer, table.to_string()))
 }

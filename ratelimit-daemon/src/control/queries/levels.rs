@@ -1,15 +1,16 @@
 //! How much of limits is used: of a source, of what it shares with others, and of what is watched over time.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     net::{IpAddr, Ipv4Addr},
 };
 
 use ratelimit_common::{Instant, Policy, layout::Counter, lease::node_key, source::LogKey};
 use ratelimit_core::{
-    api::{LimitState, WiderLimits},
+    api::{LimitState, Refused, WiderLimits},
     ip_family::IpFamily,
-    policies::{DEFAULT, NODE, Named, Role},
+    policies::{DEFAULT, NODE, Named, Part, Role},
     prefix::Prefix,
     watched::Watched,
 };
@@ -195,6 +196,53 @@ pub(super) fn destination_of(state: &State, to: IpAddr) -> Option<(Prefix, &str,
     all.find(|(_, _, named)| named.index == index)
 }
 
+/// The destinations whose limits of all that they receive are fullest, in this order.
+///
+/// # Errors
+///
+/// When the kernel's tables cannot be read.
+pub fn fullest_destinations(state: &State, count: usize) -> Result<Vec<WiderLimits>, Refused> {
+    let now = clock::now();
+    let all = state.compiled.policies.of_destinations();
+    let all = all.filter_map(|(destination, _, named)| Some((destination, named.parts().next()?)));
+    let limited = all.filter(|(_, part)| !part.limits.is_empty());
+    let levels = limited.map(|(destination, part)| received(state, destination, part, now));
+    let mut levels = levels.collect::<Result<Vec<_>, _>>()?;
+    let fullness = |it: &WiderLimits| {
+        let parts = it.limits.iter();
+        let parts = parts
+            .map(|it| u128::from(it.used) * 1_000_000 / u128::from(it.limit.capacity().max(1)));
+        parts.max()
+    };
+    levels.sort_by_key(|it| (Reverse(fullness(it)), it.destination));
+    levels.truncate(count);
+    Ok(levels)
+}
+
+/// What a destination receives of all sources.
+fn received(
+    state: &State,
+    destination: Prefix,
+    part: Part<'_>,
+    now: Instant,
+) -> Result<WiderLimits, DatapathError> {
+    let tables = state.enforcer.datapath().sources();
+    let kept = SourceState {
+        tables: &*tables,
+        source: Ipv4Addr::UNSPECIFIED.into(),
+        part,
+        record: tables.total(part.policy.slot())?,
+        leased: None,
+    };
+    Ok(WiderLimits {
+        prefix: None,
+        destination: Some(destination),
+        observe: part.policy.observe(),
+        limits: kept.limits(now)?,
+        refused_packets: None,
+    })
+}
+
 /// What a destination receives, and what a source sends there.
 fn limits_of_destination(
     state: &State,
@@ -206,12 +254,10 @@ fn limits_of_destination(
     let parts = named.parts().enumerate();
     let parts = parts.filter(|(_, part)| !part.limits.is_empty());
     let reported = parts.map(|(index, part)| {
-        let is_total = index == 0;
-        let record = if is_total {
-            Some(tables.total(part.policy.slot())?)
-        } else {
-            tables.record(source.address(), part.policy, now)?
-        };
+        if index == 0 {
+            return received(state, destination, part, now);
+        }
+        let record = tables.record(source.address(), part.policy, now)?;
         let kept = SourceState {
             tables: &*tables,
             source: source.address(),
@@ -220,7 +266,7 @@ fn limits_of_destination(
             leased: None,
         };
         Ok(WiderLimits {
-            prefix: (!is_total).then_some(source),
+            prefix: Some(source),
             destination: Some(destination),
             observe: part.policy.observe(),
             limits: kept.limits(now)?,
