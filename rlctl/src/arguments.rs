@@ -298,10 +298,8 @@ pub struct SuggestArguments {
     #[arg(long)]
     pub toml: bool,
     /// Print limits, as TOML, against the attacks that are going on, or against those of a capture
-    ///
-    /// Each drops nearly all packets of one class that go to the address which is attacked. Comments say what else that drops.
-    /// For a capture it needs no daemon. Ends with 1 when no attack is named.
     #[arg(long, value_name = "CAPTURE", num_args = 0..=1, conflicts_with_all = ["percentile", "headroom", "since", "toml"])]
+    #[expect(clippy::option_option, reason = "the option may have no value")]
     pub attack: Option<Option<PathBuf>>,
 }
 

@@ -1,5 +1,10 @@
 //! Attacks and ordinary traffic of the field, frame by frame: named for what they are within a second, slowly or fast, or not named.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is cast is small, and says so beside"
+)]
+
 use std::{fs, net::IpAddr, time::Duration};
 
 use ratelimit_common::{Cursor, parse::LinkLayer, sample::Socket};
