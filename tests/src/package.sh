@@ -10,7 +10,8 @@ mkdir "$1/disk/upper" "$1/disk/work"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/disk/upper,workdir=$1/disk/work" "$root" || exit 77
 cd "$root"
 mkdir -p etc/systemd/system told
-cp "$2"/*.deb .
+mkdir packages
+cp "$2"/*.deb packages
 rm -rf etc/fstab etc/ratelimit etc/systemd/system/*.wants
 cat > etc/systemd/system/test.service <<UNIT
 [Service]
@@ -26,25 +27,36 @@ After=basic.target
 UNIT
 cat > test.sh <<'TEST'
 #!/bin/bash
+cd /packages
 say() { "$@"; echo "$? $*"; }
 is_on() { ip -d link show rl0 | grep -q prog/xdp; }
-say dpkg --install /ratelimit_1_*.deb
+say apt install --yes ./ratelimit_1_amd64.deb
 systemctl is-active ratelimitd
-ip link add rl0 type veth peer name rl1
+# A client at the other end of a veth pair, in a namespace of its own.
+ip netns add client
+ip link add rl0 type veth peer name rl1 netns client
+ip address add 203.0.113.2/24 dev rl0
 ip link set rl0 up
+ip -n client address add 203.0.113.1/24 dev rl1
+ip -n client link set rl1 up
+answers() { ip netns exec client ping -c 1 -W "$1" -q 203.0.113.2 | grep --only-matching '. received'; }
+dropped() { rlctl stats | grep banned; }
 # One line, as the file says.
 sed -i 's/^#interface = .*/interface = [{ name = "rl0" }]/' /etc/ratelimit/config.toml
 say systemctl enable --now ratelimitd
 say rlctl status
+say answers 5
 say rlctl ban 203.0.113.1
+say answers 1
+say dropped
 say systemctl reload ratelimitd
 systemctl kill --signal KILL ratelimitd
-until rlctl list bans > /dev/null 2>&1; do sleep 0.1; done
+for _ in {1..300}; do rlctl list bans > /dev/null 2>&1 && break; sleep 0.1; done
 systemctl show ratelimitd --property NRestarts
 say systemctl stop ratelimitd
 is_on && echo "the kernel goes on"
 say systemctl start ratelimitd
-say dpkg --install /ratelimit_2_*.deb
+say apt install --yes ./ratelimit_2_amd64.deb
 say rlctl list bans
 systemd-analyze security --offline=true --threshold=20 ratelimitd.service > /dev/null
 echo "$? systemd-analyze"

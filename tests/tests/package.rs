@@ -77,16 +77,20 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
     systemd.wait().unwrap();
     let reported = read();
     for line in [
-        "0 dpkg --install /ratelimit_1_amd64.deb",
+        "0 apt install --yes ./ratelimit_1_amd64.deb",
         "inactive",
         "0 systemctl enable --now ratelimitd",
         "0 rlctl status",
+        "1 received",
+        "0 answers 5",
         "0 rlctl ban 203.0.113.1",
+        "0 received",
+        "0 dropped",
         "0 systemctl reload ratelimitd",
         "NRestarts=1",
         "0 systemctl stop ratelimitd",
         "the kernel goes on",
-        "0 dpkg --install /ratelimit_2_amd64.deb",
+        "0 apt install --yes ./ratelimit_2_amd64.deb",
         "0 systemd-analyze",
         "0 dpkg --purge ratelimit",
         "nothing is attached",
