@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aya::programs::{links::FdLink, xdp::XdpMode};
+use aya::programs::{Xdp, links::FdLink, xdp::XdpMode};
+use aya_obj::programs::XdpAttachType;
 use ratelimit_tests::{
     Lab, Program,
     foreign::{Answer, Pin},
@@ -113,6 +114,33 @@ fn a_program_on_a_pinned_link_comes_off_by_the_command_that_is_named() {
         }
         assert!(start.elapsed() < PATIENCE, "{own}");
         thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn of_a_program_on_two_interfaces_the_link_of_the_one_that_was_asked_for_is_named() {
+    require_root!();
+    require_command!("bpftool");
+    let lab = Lab::new().unwrap();
+    lab.near
+        .ip(&["link", "add", "rl8", "type", "veth", "peer", "name", "rl9"])
+        .unwrap();
+    let pin = Pin::answering(Answer::Pass, false).unwrap();
+    let mut theirs = Xdp::from_pin(pin.path(), XdpAttachType::Interface).unwrap();
+    let mut attach = |interface| {
+        let id = lab
+            .near
+            .enter(|| theirs.attach(interface, XdpMode::Driver))
+            .unwrap();
+        theirs.take_link(id).unwrap()
+    };
+    let links = ["rl8", INTERFACE, "rl9"].map(|it| (it, attach(it)));
+    let service = Service::new(&lab, TOML).unwrap();
+    for (interface, _) in &links {
+        let (_, findings) = examine(&service, &[interface]);
+        mend(&service, finding(&findings, "xdp-program"));
+        let (_, findings) = examine(&service, &[interface]);
+        assert_eq!(finding(&findings, "xdp-program")["found"], "none");
     }
 }
 

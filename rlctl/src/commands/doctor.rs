@@ -8,6 +8,7 @@ mod finding;
 mod frames;
 mod host;
 mod interface;
+mod link;
 mod memory;
 mod program;
 

@@ -1,11 +1,11 @@
 //! The XDP program on an interface: whose it is, and how somebody else's is taken off.
 
-use aya::programs::{links::LinkInfo, loaded_links, loaded_programs};
+use aya::programs::{loaded_links, loaded_programs};
 use ratelimit_common::layout::{PROGRAM, PROGRAM_FRAGS};
 use ratelimit_core::api::InterfaceStatus;
 use ratelimit_interface::{InterfaceState, XdpMode};
 
-use super::finding::Finding;
+use super::{finding::Finding, link};
 
 const CHECK: &str = "xdp-program";
 
@@ -51,14 +51,11 @@ fn foreign(
     let interface = &state.name;
     let name = name.unwrap_or("without a name");
     let label = mode.label();
-    let (held, fix) = match link_of(program) {
-        Some(link) => {
-            let id = link.id();
-            (
-                format!(", on the BPF link {id}"),
-                format!("bpftool link detach id {id}"),
-            )
-        }
+    let (held, fix) = match link_of(program, state.index) {
+        Some(id) => (
+            format!(", on the BPF link {id}"),
+            format!("bpftool link detach id {id}"),
+        ),
         None => (
             String::new(),
             format!("ip link set dev {interface} {} off", mode.ip_word()),
@@ -87,9 +84,12 @@ fn name_of(program: u32) -> Result<Option<String>, ()> {
     Ok(None)
 }
 
-/// The link that holds a program on its interface. Indices of interfaces are not asked: other namespaces have the same ones.
-fn link_of(program: u32) -> Option<LinkInfo> {
-    loaded_links()
-        .filter_map(Result::ok)
-        .find(|link| link.program_id() == program)
+/// The link that holds a program on an interface. One program may be on several, by a link each. An interface of another namespace
+/// may have the same index: where one program is on both, the first link is named.
+fn link_of(program: u32, interface: u32) -> Option<u32> {
+    let links = loaded_links().filter_map(Result::ok);
+    links
+        .filter(|link| link.program_id() == program)
+        .map(|link| link.id())
+        .find(|link| link::interface(*link).is_ok_and(|index| index == interface))
 }
