@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use jiff::Timestamp;
@@ -31,12 +31,15 @@ pub fn read(config: &ListConfig, now: Timestamp) -> Result<Reading, Refused> {
 /// As [`read`].
 pub fn take(
     config: &ListConfig,
-    read: io::Result<(Vec<u8>, Timestamp)>,
+    read: io::Result<FileRead>,
     now: Timestamp,
 ) -> Result<Reading, Refused> {
     let name = config.file.display().to_string();
-    let (bytes, written) =
-        read.map_err(|error| Refused::because(format!("cannot read {name}: {error}")))?;
+    let FileRead {
+        bytes,
+        written,
+        fetched,
+    } = read.map_err(|error| Refused::because(format!("cannot read {name}: {error}")))?;
     let source = Source {
         name: &name,
         bytes: &bytes,
@@ -52,7 +55,8 @@ pub fn take(
         skip_bad: config.skip_bad,
         allow_empty: config.allow_empty,
     };
-    let reading = lists::read(source, &vetting)?;
+    let mut reading = lists::read(source, &vetting)?;
+    reading.fetched = config.url.is_some().then_some(fetched);
     let taken = acceptance.check(&name, &reading).map_err(Refused::from);
     taken.map_err(|refused| {
         if reading.bad.count == 0 {
@@ -68,12 +72,31 @@ pub fn take(
     Ok(reading)
 }
 
-/// The bytes of a file, and when it was written. Nobody is waited for: a pipe may have no writer, and no end.
+/// What stands in the file of a list.
+#[derive(Debug)]
+pub struct FileRead {
+    bytes: Vec<u8>,
+    written: Timestamp,
+    /// When it was last downloaded, or its server had nothing newer; when it was written where nobody noted that.
+    fetched: Timestamp,
+}
+
+/// The file beside that of a list whose time is that of its last download. The list has the time that the server says. `None` for
+/// what has no name.
+///
+/// What stands in it is the entity tag (RFC 9110, section 8.8.3), empty where the server gave none.
+#[must_use]
+pub fn tag_file(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_string_lossy();
+    Some(path.with_file_name(format!(".{name}.etag")))
+}
+
+/// Reads a file. Nobody is waited for: a pipe may have no writer, and no end.
 ///
 /// # Errors
 ///
 /// Those of its file system, which may take as long as it likes.
-pub fn read_file(path: &Path, now: Timestamp) -> io::Result<(Vec<u8>, Timestamp)> {
+pub fn read_file(path: &Path, now: Timestamp) -> io::Result<FileRead> {
     let mut options = fs::File::options();
     let file = options
         .read(true)
@@ -92,5 +115,11 @@ pub fn read_file(path: &Path, now: Timestamp) -> io::Result<(Vec<u8>, Timestamp)
         let message = format!("it is larger than {} MiB", BYTES_MAX >> 20);
         return Err(io::Error::other(message));
     }
-    Ok((bytes, written))
+    let tag = tag_file(path).and_then(|tag| fs::metadata(tag).ok()?.modified().ok());
+    let fetched = tag.and_then(|time| Timestamp::try_from(time).ok());
+    Ok(FileRead {
+        bytes,
+        written,
+        fetched: fetched.unwrap_or(written),
+    })
 }

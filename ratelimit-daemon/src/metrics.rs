@@ -150,6 +150,14 @@ fn files(to: &mut Exposition, lists: &[ListView]) {
         "When the file of a list was last applied.",
     )
     .each("list", read);
+    let fetched = lists
+        .iter()
+        .filter_map(|list| Some((&list.name, seconds(list.fetched?))));
+    to.gauge(
+        "ratelimit_list_fetched_timestamp_seconds",
+        "When the file of a list with a url was last downloaded, or its server had nothing newer.",
+    )
+    .each("list", fetched);
 }
 
 fn detection(to: &mut Exposition, snapshot: &Snapshot) {

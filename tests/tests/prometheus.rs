@@ -62,10 +62,13 @@ fn every_alert_is_tested_and_has_a_paragraph_in_the_runbook() {
         .collect();
     assert!(alerts.len() > 20, "{alerts:?}");
     for alert in alerts {
+        // With its labels, its summary and this place.
+        let place = format!("runbook.md#{}\"\n", alert.to_lowercase());
         assert!(
-            tested.contains(&format!("alertname=\"{alert}\"")),
+            tested.contains(&format!("- alertname: {alert}\n")),
             "{alert}"
         );
+        assert!(rules.contains(&place) && tested.contains(&place), "{alert}");
         assert!(runbook.contains(&format!("### {alert}\n\n")), "{alert}");
     }
 }

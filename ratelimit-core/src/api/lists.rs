@@ -172,6 +172,9 @@ pub struct ListView {
     pub since: Option<Timestamp>,
     /// When its file was last read and taken; `None` where it was not since the daemon started.
     pub read: Option<Timestamp>,
+    /// When that file was last downloaded, or its server had nothing newer; `None` where it has no `url`, or was not read.
+    #[serde(default)]
+    pub fetched: Option<Timestamp>,
     /// How often its file was not taken since the daemon started.
     pub errors: u64,
     /// Why its file was last not taken; `None` when it was.

@@ -56,6 +56,7 @@ impl<'t> Reader<'t> {
             facts: vec![Facts::default()],
             bad: BadLines::default(),
             skipped: std::collections::BTreeMap::new(),
+            fetched: None,
         };
         Self {
             text,

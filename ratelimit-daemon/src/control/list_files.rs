@@ -8,7 +8,12 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ratelimit_core::{api::Refused, config::ListConfig, list_file, lists::Reading};
+use ratelimit_core::{
+    api::Refused,
+    config::ListConfig,
+    list_file::{self, FileRead},
+    lists::Reading,
+};
 
 /// A file to be read. That takes a while and needs nothing of the controller.
 #[derive(Clone, Debug)]
@@ -53,8 +58,8 @@ impl ListFile {
         list_file::take(&self.config, self.bytes_by(deadline), Timestamp::now())
     }
 
-    /// What stands in the file, and when it was written. A thread of its own waits for the file system, which may never answer.
-    fn bytes_by(&self, deadline: &Deadline) -> io::Result<(Vec<u8>, Timestamp)> {
+    /// What stands in the file. A thread of its own waits for the file system, which may never answer.
+    fn bytes_by(&self, deadline: &Deadline) -> io::Result<FileRead> {
         let (path, reader) = (self.config.file.clone(), Arc::clone(&self.reader));
         let (sender, bytes) = mpsc::sync_channel(1);
         thread::Builder::new().name("list".into()).spawn(move || {

@@ -49,7 +49,7 @@ pub fn from_file(
         None => protection.describe_cut(&cut),
         Some(_) => ExemptEntries::default(),
     };
-    let left_out = reading.bad.count;
+    let (left_out, fetched) = (reading.bad.count, reading.fetched);
     let mut list = List::new(
         *action,
         Some(path.clone()),
@@ -60,6 +60,7 @@ pub fn from_file(
     let (list, _) = fill(list, reading.entries, reading.reasons, &Ends::now(None));
     let (difference, edit) = intent.list_edit(&file.name, Some(list));
     let read = ListRead {
+        fetched,
         left_out,
         difference,
         unsaid,
@@ -76,6 +77,8 @@ pub struct ListRead {
     pub difference: Difference,
     /// Entries of which connected networks were left out, where the configuration does not say that they are.
     pub unsaid: ExemptEntries,
+    /// When it was last downloaded, as [`Reading::fetched`] has it.
+    pub fetched: Option<Timestamp>,
 }
 
 /// Refuses to change a list that is read from a file.

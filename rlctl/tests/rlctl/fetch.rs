@@ -8,6 +8,7 @@ use std::{
     path::Path,
     process::{Command, Output},
     thread,
+    time::{Duration, SystemTime},
 };
 
 const MODIFIED: &str = "Mon, 02 Nov 2026 08:00:00 GMT";
@@ -37,7 +38,12 @@ fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
     assert_eq!(first, "192.0.2.0/24 ; SBL1\n2001:db8::/32\n");
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o644);
+    let tag = fs::File::open(directory.path().join(".drop.txt.etag")).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_hours(1);
+    tag.set_modified(long_ago).unwrap();
     assert_eq!(succeeded(&fetch(&config, &[])), "list drop: unchanged\n");
+    // The daemon tells from it how old the list is.
+    assert!(tag.metadata().unwrap().modified().unwrap() > long_ago);
     for expected in ["", "404"] {
         let output = fetch(&config, &["--json"]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -67,8 +67,8 @@ fn note_lists(controller: &mut Controller) -> Vec<String> {
     controller
         .list_files
         .retain(&controller.state.intent.config.lists);
-    for (name, ..) in &changes.read {
-        controller.list_files.succeeded(name);
+    for (name, read) in &changes.read {
+        controller.list_files.succeeded(name, read.fetched);
     }
     changes.log();
     changes.reported()

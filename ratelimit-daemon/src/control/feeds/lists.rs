@@ -40,6 +40,8 @@ pub struct FileState {
     tried: Option<Instant>,
     /// When it was last taken.
     pub read: Option<Timestamp>,
+    /// When that file was last downloaded.
+    pub fetched: Option<Timestamp>,
     /// How often it was not.
     pub errors: u64,
     /// Why it was not, the last time.
@@ -107,7 +109,7 @@ impl Feed for ListFiles {
         let Arrived { name, read, .. } = &arrived;
         self.line = match (&arrived.what, answer) {
             (What::Read(..), Ok(_)) => {
-                self.succeeded(name);
+                self.succeeded(name, read.fetched);
                 log(name, read);
                 reported(name, read)
             }
@@ -194,11 +196,12 @@ impl ListFiles {
         }
     }
 
-    /// The file was taken.
-    pub fn succeeded(&mut self, name: &Arc<str>) {
+    /// The file was taken, which was last downloaded at `fetched`.
+    pub fn succeeded(&mut self, name: &Arc<str>, fetched: Option<Timestamp>) {
         let state = self.states.entry(Arc::clone(name)).or_default();
         state.tried = Some(Instant::now());
         state.read = Some(Timestamp::now());
+        state.fetched = fetched;
         state.error = None;
         state.is_silent = false;
     }

@@ -49,6 +49,7 @@ fn view(state: &State, files: &ListFiles, name: Arc<str>) -> ListView {
         every_seconds: config.and_then(|config| Some(config.every?.as_secs_f64())),
         since: list.map(|list| list.since),
         read: file.read,
+        fetched: file.fetched,
         errors: file.errors,
         error: file.error,
         exempt: list.map_or_else(ExemptEntries::default, |list| {

@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
+    time::SystemTime,
 };
 
 use anyhow::{Context, bail, ensure};
@@ -126,8 +127,7 @@ fn fetch(list: &ListConfig, url: &str) -> anyhow::Result<Option<usize>> {
 struct Files {
     /// What is downloaded.
     new: PathBuf,
-    /// The entity tag (RFC 9110, section 8.8.3) of what was downloaded last, empty where the server gave none. Without it the list was
-    /// not downloaded, and its time says nothing.
+    /// As [`list_file::tag_file`] has it. Without it the list was not downloaded, and its time says nothing.
     tag: PathBuf,
     /// That of what is downloaded.
     new_tag: PathBuf,
@@ -135,11 +135,12 @@ struct Files {
 
 impl Files {
     fn of(list: &ListConfig) -> anyhow::Result<Self> {
-        let directory = list.file.parent().context("the file has no directory")?;
-        let name = list.file.file_name().context("the file has no name")?;
-        let [new, tag, new_tag] = ["new", "etag", "etag.new"]
-            .map(|ending| directory.join(format!(".{}.{ending}", name.to_string_lossy())));
-        Ok(Self { new, tag, new_tag })
+        let tag = list_file::tag_file(&list.file).context("the file has no name")?;
+        Ok(Self {
+            new: tag.with_extension("new"),
+            new_tag: tag.with_extension("etag.new"),
+            tag,
+        })
     }
 }
 
@@ -147,6 +148,9 @@ fn fetch_to(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<Optio
     download(files, list, url)?;
     let new = &files.new;
     if !new.exists() {
+        let tag = fs::File::open(&files.tag)?;
+        tag.set_modified(SystemTime::now())
+            .with_context(|| format!("writing {}", files.tag.display()))?;
         return Ok(None);
     }
     let now = Timestamp::now();

@@ -299,7 +299,7 @@ fn a_file_that_stays_broken_is_logged_once_and_when_the_reason_is_another_one() 
     let logged = ["a", "a", "b", "b", "a"].map(|error| files.failed(&name, error.to_owned()));
     assert_eq!(logged, [true, false, true, false, true]);
     assert_eq!(files.state("drop").errors, 5);
-    files.succeeded(&name);
+    files.succeeded(&name, None);
     assert!(files.failed(&name, "a".to_owned()));
 }
 
