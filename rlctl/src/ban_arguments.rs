@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use ratelimit_core::{api::BanFilter, quantity};
 
-use crate::{failure::Failure, prefixes};
+use crate::{completions, failure::Failure, prefixes};
 
 /// `[--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
 #[derive(Args, Clone, Debug, Default)]
@@ -14,7 +14,7 @@ pub struct BanFilterArguments {
     #[arg(long, value_name = "PREFIX")]
     pub within: Option<String>,
     /// Bans of this origin: manual, forced, detected, crowdsec, program or cluster, also with a name: program:NAME
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", add = completions::origins())]
     pub origin: Option<String>,
     /// Bans whose reason contains this text
     #[arg(long = "reason", value_name = "TEXT", id = "reason_part")]

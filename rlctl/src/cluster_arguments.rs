@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use crate::completions;
+
 /// What can be asked of the cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterVerb {
@@ -24,7 +26,7 @@ pub enum ClusterVerb {
 )]
 pub struct RevokeArguments {
     /// The node
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", add = completions::nodes())]
     pub node: String,
     /// Let it take part again
     #[arg(long)]

@@ -2,10 +2,10 @@
 //!
 //! A shell asks by the variable `COMPLETE`, so that the script it reads at its start never gets older than the program.
 
-use std::{env, ffi::OsStr, time::Duration};
+use std::{collections::BTreeSet, env, ffi::OsStr, time::Duration};
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use ratelimit_core::api::{AppliesTo, Ban, ListView, PolicyView};
+use ratelimit_core::api::{AppliesTo, Ban, ClusterStatus, ListView, Origin, PolicyView};
 use serde::de::DeserializeOwned;
 
 use crate::client::{Client, SOCKET};
@@ -47,6 +47,42 @@ pub fn limited_at_runtime() -> ArgValueCompleter {
     })
 }
 
+/// Proposes what [history] can name: policies, prefixes that have limits of their own, and the node.
+pub fn watched() -> ArgValueCompleter {
+    from("/v1/limits", |policy: PolicyView| {
+        let name = match policy.origin {
+            Origin::Config if policy.applies_to == AppliesTo::Source => {
+                format!("policy:{}", policy.name)
+            }
+            _ => return prefixes(policy),
+        };
+        prefixes(policy).into_iter().chain([name]).collect()
+    })
+}
+
+/// Proposes the nodes of the cluster.
+pub fn nodes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let status = client().get::<ClusterStatus>("/v1/cluster");
+        let nodes = status.into_iter().flat_map(|status| status.value.nodes);
+        matching(typed, nodes.map(|node| node.name))
+    })
+}
+
+/// Proposes where bans come from: the words, and the names of those in force.
+pub fn origins() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let words = [
+            "manual", "forced", "detected", "crowdsec", "program", "cluster",
+        ];
+        let bans = client().get::<Vec<Ban>>("/v1/bans");
+        let bans = bans.into_iter().flat_map(|bans| bans.value);
+        let names = bans.map(|ban| ban.origin.to_string());
+        let all = words.map(str::to_owned).into_iter().chain(names);
+        matching(typed, all.collect::<BTreeSet<_>>())
+    })
+}
+
 /// Proposes the interfaces of this host.
 pub fn interfaces() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
@@ -68,14 +104,17 @@ fn from<T: DeserializeOwned + 'static>(
     names: fn(T) -> Vec<String>,
 ) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| -> Vec<CompletionCandidate> {
-        let socket = env::var_os("RATELIMIT_SOCKET").unwrap_or_else(|| SOCKET.into());
-        let client = Client::new(socket.into()).within(PATIENCE);
-        let all = client.get::<Vec<T>>(path);
+        let all = client().get::<Vec<T>>(path);
         matching(
             typed,
             all.into_iter().flat_map(|all| all.value).flat_map(names),
         )
     })
+}
+
+fn client() -> Client {
+    let socket = env::var_os("RATELIMIT_SOCKET").unwrap_or_else(|| SOCKET.into());
+    Client::new(socket.into()).within(PATIENCE)
 }
 
 fn matching(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {

@@ -54,6 +54,7 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("chromium", "chromium"),
     Program::new("dh", "debhelper"),
     Program::new("ethtool", "ethtool"),
+    Program::new("fish", "fish"),
     Program::new("hping3", "hping3"),
     Program::new("lintian", "lintian"),
     Program::new("mandoc", "mandoc"),
@@ -70,6 +71,7 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("tshark", "tshark"),
     Program::new("unshare", "util-linux"),
     Program::new("xdp-loader", "xdp-tools"),
+    Program::new("zsh", "zsh"),
 ];
 
 const PROMETHEUS: &str = "prometheus";
