@@ -18,6 +18,7 @@ cd "$tree/debian"
 cp "$sources/contrib/ratelimitd.service" ratelimit.ratelimitd.service
 cp "$sources/contrib/ratelimit-lists.service" ratelimit.ratelimit-lists.service
 cp "$sources/contrib/ratelimit-lists.timer" ratelimit.ratelimit-lists.timer
+cp "$sources/contrib/ratelimit-notify@.service" ratelimit.ratelimit-notify@.service
 cp "$sources/contrib/sysusers.conf" ratelimit.sysusers
 cp "$sources/contrib/tmpfiles.conf" ratelimit.tmpfiles
 cat > changelog <<CHANGELOG

@@ -428,14 +428,14 @@ pub struct HistoryArguments {
     #[arg(long, value_name = "TIME", value_parser = trial_time)]
     pub step: Option<Duration>,
     /// What was left of the limits of an address, a prefix, `policy:NAME` or `node` that `[history] watch` names
-    #[arg(long, value_name = "SOURCE")]
+    #[arg(long, value_name = "SOURCE", add = completions::watched())]
     pub source: Option<Watched>,
 }
 
-/// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM]`
+/// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM] [--cursor-file FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). With --json each event is a line. A program of --run that fails is told on stderr, and the next event follows. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). With --json each event is a line. A program of --run that fails is told on stderr, and the next event follows. With --cursor-file the next call goes on where this one ended, and the first one begins with what comes then. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
 )]
 pub struct EventsArguments {
     /// Continue with new events
@@ -456,6 +456,9 @@ pub struct EventsArguments {
     /// Run a program for each event, with its line of JSON on stdin, one after the other
     #[arg(long, value_name = "PROGRAM")]
     pub run: Option<PathBuf>,
+    /// Begin behind the event whose number is in the file, and keep the number of the last one there
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "since"])]
+    pub cursor_file: Option<PathBuf>,
 }
 
 /// What can be done to the allow list.

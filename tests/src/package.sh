@@ -50,6 +50,17 @@ say rlctl ban 203.0.113.1
 say answers 1
 say dropped
 say systemctl reload ratelimitd
+printf '#!/bin/sh\ncat >> $STATE_DIRECTORY/heard\n' > /etc/ratelimit/notify
+chmod 755 /etc/ratelimit/notify
+say systemctl start ratelimit-notify@bans
+state=/var/lib/ratelimit-notify/bans
+for _ in {1..300}; do [ -s $state/cursor ] && break; sleep 0.1; done
+rlctl ban 203.0.113.99
+systemctl restart ratelimit-notify@bans
+rlctl unban 203.0.113.99
+for _ in {1..300}; do grep -qs removed $state/heard && break; sleep 0.1; done
+echo "a program heard of $(wc -l < $state/heard) events"
+systemctl stop ratelimit-notify@bans
 systemctl kill --signal KILL ratelimitd
 for _ in {1..300}; do rlctl list bans > /dev/null 2>&1 && break; sleep 0.1; done
 systemctl show ratelimitd --property NRestarts

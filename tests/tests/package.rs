@@ -87,6 +87,8 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
         "0 received",
         "0 dropped",
         "0 systemctl reload ratelimitd",
+        "0 systemctl start ratelimit-notify@bans",
+        "a program heard of 2 events",
         "NRestarts=1",
         "0 systemctl stop ratelimitd",
         "the kernel goes on",

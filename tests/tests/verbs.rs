@@ -1,9 +1,20 @@
 //! What somebody types when a ban is wrong, a file is new, or an hour is to be looked at.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
 
 use ratelimit_core::api::{Ban, Event};
-use ratelimit_tests::{Lab, require_root, service::Service};
+use ratelimit_tests::{
+    Lab, require_command, require_root,
+    service::{Service, binary},
+};
 
 const CONFIG: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 
@@ -127,6 +138,128 @@ fn events_of_a_time_are_told_and_a_program_hears_of_each() {
     let heard = fs::read_to_string(heard).unwrap();
     let event: Event = serde_json::from_str(heard.trim_end()).unwrap();
     assert!(event.what.is_ban(), "{heard}");
+}
+
+#[test]
+fn shells_complete_at_the_first_tab() {
+    require_root!();
+    require_command!("fish");
+    require_command!("script");
+    require_command!("zsh");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    service
+        .rlctl_ok(&["ban", "203.0.113.7", "--program", "sshd"])
+        .unwrap();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/debian/completions");
+    let rlctl = binary("rlctl");
+    let path = format!("{}:/usr/bin:/bin", rlctl.parent().unwrap().display());
+    let home = service.path("home");
+    fs::create_dir_all(home.join(".config/fish/completions")).unwrap();
+    fs::copy(
+        shipped.join("rlctl.fish"),
+        home.join(".config/fish/completions/rlctl.fish"),
+    )
+    .unwrap();
+    let shell = |program: &str| {
+        let mut shell = service.inside(Path::new(program));
+        shell.env("PATH", &path).env("HOME", &home);
+        shell.env("RATELIMIT_SOCKET", service.path("run/control.sock"));
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        shell
+    };
+    for (line, expected) in [
+        ("rlctl unb", "unban"),
+        ("rlctl unban 203", "203.0.113.7"),
+        ("rlctl unban --origin prog", "program:sshd"),
+        ("rlctl history --source policy:", "policy:default"),
+    ] {
+        let complete = format!("complete -C '{line}'");
+        let output = shell("fish").args(["-c", &complete]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.lines().any(|it| it.starts_with(expected)), "{said}");
+    }
+    // Somebody types into zsh, which ends the ban by three Tabs.
+    let mut zsh = shell("script")
+        .args(["-qec", "zsh -f -i", "/dev/null"])
+        .spawn()
+        .unwrap();
+    let typed = format!(
+        "fpath=({} $fpath); autoload -Uz compinit; compinit -u -D\nrlctl unb\t--ori\tprog\t\nexit\n",
+        shipped.display()
+    );
+    let mut stdin = zsh.stdin.take().unwrap();
+    stdin.write_all(typed.as_bytes()).unwrap();
+    let said = zsh.wait_with_output().unwrap();
+    drop(stdin);
+    let bans = service.rlctl_ok(&["list", "bans", "--json"]).unwrap();
+    assert_eq!(bans, "[]\n", "{}", String::from_utf8_lossy(&said.stdout));
+}
+
+#[test]
+fn a_program_hears_of_each_event_once_however_often_the_follower_restarts() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, CONFIG).unwrap();
+    let ban = |service: &Service, source: &str| service.rlctl_ok(&["ban", source]).unwrap();
+    ban(&service, "203.0.113.1");
+    let (program, heard) = (service.path("hook"), service.path("heard"));
+    let script = format!("#!/bin/sh\ncat >> {}\n", heard.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let cursor = service.path("cursor");
+    let follow = |service: &Service| {
+        let mut rlctl = service.inside(&binary("rlctl"));
+        rlctl.arg("--socket").arg(service.path("run/control.sock"));
+        rlctl.args(["events", "--follow", "--only", "bans", "--cursor-file"]);
+        rlctl.arg(&cursor).arg("--run").arg(&program);
+        rlctl.stdout(Stdio::null()).spawn().unwrap()
+    };
+    let wait_until = |is_so: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_mins(1));
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let heard_of = || -> Vec<String> {
+        let heard = fs::read_to_string(&heard).unwrap_or_default();
+        let events = heard.lines().map(serde_json::from_str::<Event>);
+        let prefix = |event: Event| event.what.prefix().unwrap().to_string();
+        events.map(|event| prefix(event.unwrap())).collect()
+    };
+    let number = || -> u64 {
+        let number = fs::read_to_string(&cursor).unwrap_or_default();
+        number.trim().parse().unwrap_or(0)
+    };
+    // What was before is not told, as nobody had asked for it.
+    let mut follower = follow(&service);
+    wait_until(&|| number() > 0);
+    let first = number();
+    ban(&service, "203.0.113.2");
+    wait_until(&|| number() == first + 1);
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    ban(&service, "203.0.113.3");
+    let mut follower = follow(&service);
+    ban(&service, "203.0.113.4");
+    wait_until(&|| number() == first + 3);
+    service.stop("-TERM").unwrap();
+    follower.wait().unwrap();
+    service.start().unwrap();
+    let mut follower = follow(&service);
+    ban(&service, "203.0.113.5");
+    wait_until(&|| number() > first + 3);
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    assert_eq!(
+        heard_of(),
+        ["203.0.113.2", "203.0.113.3", "203.0.113.4", "203.0.113.5"]
+    );
+    fs::write(&cursor, "behind the others\n").unwrap();
+    let cursor = cursor.to_str().unwrap();
+    let said = service.rlctl(&["events", "--cursor-file", cursor]).unwrap();
+    assert_eq!(said.code, 1, "{said:?}");
 }
 
 fn words(line: &str) -> Vec<&str> {

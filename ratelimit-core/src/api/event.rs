@@ -269,6 +269,10 @@ pub struct EventRequest {
     /// Those that happened then or later; `None` is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Of the events that are kept, those behind the one of this number; `None` is all. Where events are counted from 1 again, as they are
+    /// after the loss of the database, it is all as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
 }
 
 impl EventRequest {

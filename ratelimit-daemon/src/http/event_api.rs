@@ -43,7 +43,10 @@ pub async fn events(
         }
     };
     let filter = query.filter();
-    let kept: Vec<_> = kept.iter().filter(|event| filter.has(event)).collect();
+    let last = kept.last().map_or(0, |event| event.number);
+    let after = query.after.filter(|after| *after <= last).unwrap_or(0);
+    let is_wanted = |event: &&Arc<Event>| event.number > after && filter.has(event);
+    let kept: Vec<_> = kept.iter().filter(is_wanted).collect();
     let count = query.count.unwrap_or(usize::MAX);
     let first = kept.len().saturating_sub(count);
     let kept: Vec<u8> = kept[first..].iter().flat_map(|event| line(event)).collect();

@@ -1,5 +1,6 @@
 //! `rlctl events`: what happened lately, and with `--follow` what happens.
 
+mod cursor;
 mod hook;
 pub mod text;
 
@@ -8,6 +9,7 @@ use jiff::{SignedDuration, Zoned};
 use ratelimit_core::api::{Event, EventRequest};
 use serde_json::Value;
 
+use self::cursor::Cursor;
 use crate::{
     arguments::EventsArguments,
     client::{self, Client},
@@ -29,7 +31,9 @@ pub fn run(
     output: &Output,
     now: &Zoned,
 ) -> Result<Report, Failure> {
-    let path = path(arguments, now)?;
+    let cursor = arguments.cursor_file.as_deref().map(Cursor::new);
+    let after = cursor.as_ref().map(|cursor| cursor.read(client));
+    let path = path(arguments, after.transpose()?, now)?;
     let mut lines = Lines::default();
     let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
         lines.push(piece);
@@ -40,6 +44,9 @@ pub fn run(
             if let Some(program) = &arguments.run {
                 hook::run(program, &line);
             }
+            if let Some(cursor) = &cursor {
+                cursor.write_number_of(&line)?;
+            }
         }
         Ok(true)
     })?;
@@ -49,8 +56,8 @@ pub fn run(
     Ok(Report::printed())
 }
 
-fn path(arguments: &EventsArguments, now: &Zoned) -> Result<String, Failure> {
-    let first = arguments.follow.then_some(BEFORE_FOLLOWING);
+fn path(arguments: &EventsArguments, after: Option<u64>, now: &Zoned) -> Result<String, Failure> {
+    let first = (arguments.follow && after.is_none()).then_some(BEFORE_FOLLOWING);
     let source = arguments.source.as_deref().map(prefixes::read_one);
     let request = EventRequest {
         follow: arguments.follow,
@@ -61,6 +68,7 @@ fn path(arguments: &EventsArguments, now: &Zoned) -> Result<String, Failure> {
             let ago = SignedDuration::try_from(ago).ok()?;
             now.timestamp().checked_sub(ago).ok()
         }),
+        after,
     };
     Ok(client::with_query("/v1/events", &request))
 }
