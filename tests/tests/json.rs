@@ -18,6 +18,8 @@ limits = [{ packets = 100, per = "1s" }]
 [policy.partner]
 sources = ["203.0.113.0/24"]
 limits = [{ packets = 7, per = "1m", algorithm = "sliding-window" }]
+[history]
+watch = ["203.0.113.9"]
 "#;
 const FETCH: &str =
     "[list.none]\nurl = \"https://localhost:1/none\"\nfile = \"/nonexistent/none.txt\"\n";
@@ -52,6 +54,11 @@ const ANSWERS: &[(&str, &str, &str)] = &[
         "post",
         "/v1/limits",
     ),
+    (
+        "limit set --packets 5 --per 1s --destination 192.0.2.9 --for 2h",
+        "post",
+        "/v1/limits",
+    ),
     ("limit list", "get", "/v1/limits"),
     ("list limits", "get", "/v1/limits"),
     ("limit rm --prefix 192.0.2.9", "delete", "/v1/limits"),
@@ -78,6 +85,8 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ("rollback", "post", "/v1/rollback"),
     ("apply $DIR/other.toml --confirm 10m", "post", "/v1/apply"),
     ("confirm", "post", "/v1/confirm"),
+    // Its limits have been looked at for more than a second by then.
+    ("history --source 203.0.113.9", "get", "/v1/history"),
     ("pass-all on --for 5m", "post", "/v1/pass-all"),
     ("pass-all off", "post", "/v1/pass-all"),
     ("detach", "post", "/v1/detach"),
@@ -176,6 +185,66 @@ fn each_document_of_a_cluster_fits_its_schema() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+#[test]
+fn each_verb_of_the_help_has_its_schema() {
+    let man = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/man");
+    // A page for each verb, made from the help. Words are joined by the character that is also in `pass-all`.
+    let pages = fs::read_dir(man).unwrap().map(|it| it.unwrap());
+    let names = pages.map(|page| page.file_name().into_string().unwrap());
+    let verb = |page: String| Some(page.strip_prefix("rlctl-")?.strip_suffix(".1")?.to_owned());
+    let verbs: Vec<String> = names.filter_map(verb).collect();
+    assert!(verbs.len() > 30, "{verbs:?}");
+    let api = ANSWERS.iter().chain(OF_A_CLUSTER).map(|it| it.0);
+    let lines = api.chain(OWN.iter().map(|it| it.0));
+    let lines: Vec<String> = lines.map(|line| line.replace(' ', "-") + "-").collect();
+    let missing = verbs.iter().filter(|verb| {
+        let is_group = verbs.iter().any(|it| it.starts_with(&format!("{verb}-")));
+        let is_tested = lines.iter().any(|it| it.starts_with(&format!("{verb}-")));
+        !is_tested && !is_group
+    });
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[test]
+fn a_field_is_null_or_absent_and_never_both() {
+    let all = [openapi::document()["components"].clone(), own_schemas()];
+    let mut faults = Vec::new();
+    for schemas in &all {
+        null_and_absent(schemas, "", &mut faults);
+    }
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+/// The fields of objects that a schema lets be null and absent.
+fn null_and_absent(schema: &Value, place: &str, faults: &mut Vec<String>) {
+    let required = &schema["required"];
+    let is_required = |name: &String| {
+        let names = required.as_array();
+        names.is_some_and(|names| names.iter().any(|it| it == name))
+    };
+    let null = [json!("null"), json!({ "type": "null" })];
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let alternatives = ["type", "anyOf", "oneOf"].map(|word| field[word].as_array());
+        let mut alternatives = alternatives.into_iter().flatten().flatten();
+        if !is_required(name) && alternatives.any(|it| null.contains(it)) {
+            faults.push(format!("{place}/{name}"));
+        }
+    }
+    match schema {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                null_and_absent(value, &format!("{place}/{name}"), faults);
+            }
+        }
+        Value::Array(all) => {
+            for value in all {
+                null_and_absent(value, place, faults);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn write_files(service: &Service) {
     let write = |name: &str, bytes: &[u8]| fs::write(service.path(name), bytes).unwrap();
     let config = fs::read_to_string(service.config()).unwrap();
@@ -241,9 +310,13 @@ fn of_api(method: &str, path: &str) -> Value {
     json!({ "allOf": [schema], "components": document["components"] })
 }
 
-fn own(name: &str) -> Value {
+fn own_schemas() -> Value {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/rlctl.schema.json");
-    let all: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+}
+
+fn own(name: &str) -> Value {
+    let all = own_schemas();
     assert!(all["$defs"][name].is_object(), "{name}");
     let reference = format!("#/$defs/{}", name.replace(' ', "%20"));
     json!({ "$ref": reference, "$defs": all["$defs"] })

@@ -160,8 +160,16 @@ pub fn document() -> Value {
 }
 
 struct Api {
-    generator: SchemaGenerator,
+    schemas: Schemas,
     paths: Map<String, Value>,
+}
+
+/// What is read leaves out what has a default. What is written has each field, or leaves out those that say nothing.
+struct Schemas {
+    /// Of requests: each stands where it is used, as types that are written as well have another schema there.
+    read: SchemaGenerator,
+    /// Of answers.
+    written: SchemaGenerator,
 }
 
 impl Default for Api {
@@ -170,8 +178,13 @@ impl Default for Api {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
         });
+        let read = settings.clone().with(|it| it.inline_subschemas = true);
+        let schemas = Schemas {
+            read: read.into_generator(),
+            written: settings.for_serialize().into_generator(),
+        };
         Self {
-            generator: settings.into_generator(),
+            schemas,
             paths: Map::new(),
         }
     }
@@ -179,7 +192,7 @@ impl Default for Api {
 
 /// One request.
 struct Operation<'a> {
-    generator: &'a mut SchemaGenerator,
+    schemas: &'a mut Schemas,
     value: &'a mut Value,
 }
 
@@ -197,7 +210,7 @@ impl Api {
     }
 
     fn operation(&mut self, method: &str, path: &str, summary: &str) -> Operation<'_> {
-        let refused = self.generator.subschema_for::<Problem>();
+        let refused = self.schemas.written.subschema_for::<Problem>();
         let in_path = path.split('{').skip(1).map(|rest| {
             let name = rest.split('}').next();
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
@@ -212,23 +225,25 @@ impl Api {
         let of_path = self.paths.entry(path).or_insert_with(|| json!({}));
         of_path[method] = value;
         Operation {
-            generator: &mut self.generator,
+            schemas: &mut self.schemas,
             value: &mut of_path[method],
         }
     }
 
     fn finish(mut self) -> Value {
+        let mut definitions = self.schemas.written.take_definitions(true);
+        definitions.values_mut().for_each(without_null);
         json!({
             "openapi": "3.1.0",
             "info": {
                 "title": "ratelimitd",
-                "description": "HTTP over the Unix socket of ratelimitd. Times are RFC 3339, durations are seconds.",
+                "description": "HTTP over the Unix socket of ratelimitd. Times are RFC 3339, durations are seconds. Where there is nothing to say, a required field of an answer is null, and another one is absent.",
                 "version": env!("CARGO_PKG_VERSION"),
                 "license": { "name": "MIT OR Apache-2.0" },
             },
             "servers": [{ "url": "http://localhost", "description": "/run/ratelimit/control.sock" }],
             "paths": self.paths,
-            "components": { "schemas": self.generator.take_definitions(true) },
+            "components": { "schemas": definitions },
         })
     }
 }
@@ -236,7 +251,7 @@ impl Api {
 impl Operation<'_> {
     /// Each field of an object is a parameter.
     fn queries<T: JsonSchema>(self) -> Self {
-        let schema = T::json_schema(self.generator);
+        let schema = T::json_schema(&mut self.schemas.read);
         let is_required = |name: &String| {
             let required = schema.get("required").and_then(Value::as_array);
             required.is_some_and(|it| it.iter().any(|it| it == name))
@@ -257,8 +272,9 @@ impl Operation<'_> {
         self.takes_as::<T>(JSON)
     }
 
-    fn takes_as<T: JsonSchema>(mut self, media: &str) -> Self {
-        let content = self.content::<T>(media);
+    fn takes_as<T: JsonSchema>(self, media: &str) -> Self {
+        let schema = self.schemas.read.subschema_for::<T>();
+        let content = content(media, &schema);
         self.value["requestBody"] = json!({ "required": true, "content": content });
         self
     }
@@ -267,18 +283,40 @@ impl Operation<'_> {
         self.answers_as::<T>(JSON);
     }
 
-    fn answers_as<T: JsonSchema>(mut self, media: &str) {
-        let content = self.content::<T>(media);
+    fn answers_as<T: JsonSchema>(self, media: &str) {
+        let schema = self.schemas.written.subschema_for::<T>();
+        let content = content(media, &schema);
         self.value["responses"]["200"] = json!({ "description": "Done", "content": content });
     }
 
     fn answers_nothing(self) {
         self.value["responses"]["204"] = json!({ "description": "Done" });
     }
+}
 
-    fn content<T: JsonSchema>(&mut self, media: &str) -> Value {
-        let schema: Schema = self.generator.subschema_for::<T>();
-        json!({ media: { "schema": schema } })
+fn content(media: &str, schema: &Schema) -> Value {
+    json!({ media: { "schema": schema } })
+}
+
+/// Takes `null` from the fields of objects that may be absent: those are left out where there is nothing to say.
+fn without_null(schema: &mut Value) {
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let required = required.as_array().map_or(&[][..], Vec::as_slice);
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, field) in fields.into_iter().flatten() {
+        if !required.iter().any(|it| it == name) {
+            for alternatives in ["type", "anyOf"] {
+                let null = [json!("null"), json!({ "type": "null" })];
+                if let Some(all) = field.get_mut(alternatives).and_then(Value::as_array_mut) {
+                    all.retain(|it| !null.contains(it));
+                }
+            }
+        }
+    }
+    match schema {
+        Value::Object(fields) => fields.values_mut().for_each(without_null),
+        Value::Array(all) => all.iter_mut().for_each(without_null),
+        _ => {}
     }
 }
 
