@@ -47,7 +47,7 @@ pub fn limited_at_runtime() -> ArgValueCompleter {
     })
 }
 
-/// Proposes what [history] can name: policies, prefixes that have limits of their own, and the node.
+/// Proposes what `[history] watch` can name: policies, prefixes that have limits of their own, and the node.
 pub fn watched() -> ArgValueCompleter {
     from("/v1/limits", |policy: PolicyView| {
         let name = match policy.origin {
