@@ -62,6 +62,10 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn is_invalid_source(self) -> bool;
 
+    /// Whether no host sends from it over a network: 0.0.0.0/8, 127.0.0.0/8 and 240.0.0.0/4; ::/96, ::ffff:0:0/96 and 100::/64.
+    /// Private, shared, link-local and documentation addresses are none: hosts behind this one may have them.
+    fn is_bogon(self) -> bool;
+
     /// The first `bits` bits of `self`, and the others 0.
     #[must_use]
     fn prefix(self, bits: u8) -> Self;
@@ -285,6 +289,12 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
+    fn is_bogon(self) -> bool {
+        let [first, ..] = self.0;
+        first == 0 || first == 127 || first >= 240
+    }
+
+    #[inline(always)]
     fn prefix(self, bits: u8) -> Self {
         let behind = u32::MAX.checked_shr(bits.into()).unwrap_or(0);
         Self((u32::from_be_bytes(self.0) & !behind).to_be_bytes())
@@ -407,6 +417,13 @@ impl Address for Ipv6 {
         // By the half: what is read as a byte, LLVM keeps apart from the others, at an odd place of the stack.
         let [front, _] = self.halves();
         front >> 56 == 0xff
+    }
+
+    #[inline(always)]
+    fn is_bogon(self) -> bool {
+        let [front, back] = self.halves();
+        let is_mapped = front == 0 && matches!(back >> 32, 0 | 0xffff);
+        is_mapped || front == 0x0100 << 48
     }
 
     #[inline(always)]

@@ -73,4 +73,5 @@ fn classes(
             headers.numbers.hops_and_service(),
         ))
         .difference(excluded(Property::Vlan, headers.vlan))
+        .difference(excluded(Property::Addresses, headers.addresses.bits()))
 }

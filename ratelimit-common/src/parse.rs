@@ -3,6 +3,7 @@
 //! Each step answers for itself. An enum of all that a frame can be would have the verifier's pointers and plain bytes in one
 //! word.
 
+pub mod addresses;
 mod connection;
 mod ethernet;
 pub mod headers;

@@ -10,6 +10,7 @@ mod fragment;
 mod numbers;
 mod overlap;
 pub mod protocol;
+mod source_shape;
 mod text;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ pub use self::{
     flags::{FlagsError, TcpFlags},
     fragment::Fragments,
     numbers::{Field, NumberError, Numbers},
+    source_shape::SourceShape,
 };
 
 /// Packets that are alike. Two classes are equal when they say the same.
@@ -61,6 +63,8 @@ pub struct ClassParts {
     pub dscp: Option<Numbers>,
     /// The outermost VLAN.
     pub vlan: Option<Numbers>,
+    /// What is odd about the source address.
+    pub source: Option<SourceShape>,
 }
 
 /// A key that takes numbers, with what is said of it.
@@ -132,6 +136,12 @@ pub enum ClassError {
     /// What a later fragment cannot say.
     #[error("later fragments have no `{0}`: none would belong to the class")]
     NotInLaterFragments(&'static str),
+    /// Lengths that are shorter than the headers.
+    #[error("such packets have at least {least} bytes: none would belong to the class")]
+    TooShort {
+        /// Bytes of all headers.
+        least: u16,
+    },
 }
 
 impl Class {
@@ -184,8 +194,14 @@ impl Class {
                 return Err(error(protocol::name(other)));
             }
         }
-        if protocols.len() == usize::from(u8::MAX) + 1 {
-            parts.protocols = None;
+        let least = parts.least_bytes();
+        let length = parts.length.as_ref();
+        if length.is_some_and(|length| length.last() < Some(least)) {
+            return Err(ClassError::TooShort { least });
+        }
+        let protocols = &mut parts.protocols;
+        if protocols.as_ref().map(BTreeSet::len) == Some(usize::from(u8::MAX) + 1) {
+            *protocols = None;
         }
         Ok(Self(Box::new(parts)))
     }
@@ -221,6 +237,7 @@ impl Class {
             Property::Length => parts.length.is_some(),
             Property::HopsAndService => parts.ttl.is_some() || parts.dscp.is_some(),
             Property::Vlan => parts.vlan.is_some(),
+            Property::Addresses => parts.source.is_some(),
         }
     }
 
@@ -245,6 +262,7 @@ impl Class {
             Property::Vlan => {
                 parts.vlan.is_none() || value < NO_VLAN && accepts(&parts.vlan, value)
             }
+            Property::Addresses => parts.source.is_none_or(|shape| shape.has(value)),
         }
     }
 
@@ -289,6 +307,25 @@ impl ClassParts {
         ];
         let said = all.into_iter().filter(|(is_said, _)| *is_said);
         said.map(|(_, implied)| implied).collect()
+    }
+
+    /// Bytes of the shortest packet of which all the rest may hold: with an IPv4 header, and that of its transport, where there is one.
+    fn least_bytes(&self) -> u16 {
+        const IPV4: u16 = 20;
+        /// A part that others follow ends at a multiple of so many bytes.
+        const FRAGMENT: u16 = 8;
+        let protocols = self.protocols.iter().flatten();
+        let transport = protocols
+            .map(|number| protocol::header_bytes(*number))
+            .min();
+        let transport = transport.unwrap_or_default();
+        let says_transport = !self.implied_protocols().is_empty();
+        IPV4 + match self.fragment {
+            Some(Fragments::None) => transport,
+            Some(Fragments::First | Fragments::Tiny) => FRAGMENT,
+            None | Some(Fragments::Any) if says_transport => transport.min(FRAGMENT),
+            None | Some(Fragments::Any | Fragments::Later) => 0,
+        }
     }
 
     /// A later fragment has no header of the transport.

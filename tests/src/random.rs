@@ -56,6 +56,12 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
             Ipv4Addr::from(u32::from(ipv4) | 0xe000_0000),
             Ipv6Addr::from(u128::from(ipv6) | 0xff << 120),
         ),
+        // What comes from where it goes to, and what nobody sends from.
+        3 if index % 4 == 3 => DESTINATION,
+        3 => (
+            Ipv4Addr::from(u32::from(ipv4) & 0x00ff_ffff | 0x7f00_0000),
+            Ipv6Addr::from(u128::from(ipv6) & u128::from(u32::MAX) | 0xffff_0000_0000),
+        ),
         _ => (ipv4, ipv6),
     };
     (0..count).map(|index| of_kind(index, next())).collect()
@@ -194,6 +200,7 @@ fn classes(rng: &mut Rng) -> ClassTables {
             Property::Details => value & 0xff >= least || value == Details::NONE.index(),
             Property::Length => value < most,
             Property::Vlan => value >= least,
+            Property::Addresses => value != 0,
         });
     }
     tables

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use ratelimit_core::api::Check;
+use ratelimit_core::{api::Check, class::BUILT_IN};
 use ratelimit_tests::{
     Frame, Lab,
     attached::Attached,
@@ -30,6 +30,243 @@ fn rules() -> Vec<Rule> {
     let mut rules = rules_of_headers();
     rules.extend(rules_of_packets());
     rules
+}
+
+/// Of wide classes, beside which narrower ones would say nothing.
+fn wide_rules() -> Vec<Rule> {
+    let v4 = || Frame::ethernet().ipv4(SOURCE);
+    let v6 = || Frame::ethernet().ipv6(SOURCE_V6);
+    let part = |more, offset, protocol| fragment(more, offset).protocol(protocol, &[1; 64]).build();
+    let whole = |protocol| v4().protocol(protocol, &[1; 64]).build();
+    vec![
+        Rule {
+            class: "fragment = \"first\"\nprotocol = \"sctp\"",
+            nft: "ip frag-off & 0x3fff == 0x2000 meta l4proto sctp",
+            matched: vec![part(true, 0, 132)],
+            others: vec![part(true, 8, 132), part(false, 8, 132), whole(132)],
+        },
+        Rule {
+            class: "fragment = true\nprotocol = \"gre\"",
+            nft: "ip frag-off & 0x3fff != 0 meta l4proto gre",
+            matched: vec![part(true, 0, 47), part(true, 8, 47), part(false, 8, 47)],
+            others: vec![whole(47), part(true, 0, 4)],
+        },
+        Rule {
+            class: "fragment = false\nprotocol = \"esp\"",
+            nft: "ip frag-off & 0x3fff == 0 meta l4proto esp",
+            matched: vec![whole(50)],
+            others: vec![part(true, 0, 50), part(false, 8, 50), whole(51)],
+        },
+        Rule {
+            class: "protocol = \"icmpv6\"\nicmp_type = [128, \"140-255\"]",
+            nft: "icmpv6 type { 128, 140-255 }",
+            matched: vec![v6().icmpv6(128).build(), v6().icmpv6(140).build()],
+            others: vec![
+                v6().icmpv6(129).build(),
+                v6().icmpv6(139).build(),
+                v4().icmp(128).build(),
+            ],
+        },
+        Rule {
+            class: "protocol = [\"udp\", \"tcp\"]\ndestination_ports = [\"5000-5010\"]",
+            nft: "th dport 5000-5010",
+            matched: vec![
+                v4().udp(5000).build(),
+                v6().udp(5010).build(),
+                v4().tcp(5005, ACK).build(),
+            ],
+            others: vec![v4().udp(4999).build(), v4().tcp(5011, ACK).build()],
+        },
+    ]
+}
+
+/// A built-in class, and frames that belong to it and that do not.
+type BuiltIn = (&'static str, Vec<Vec<u8>>, Vec<Vec<u8>>);
+
+fn built_in_classes() -> Vec<BuiltIn> {
+    let v4 = || Frame::ethernet().ipv4(SOURCE);
+    let v6 = || Frame::ethernet().ipv6(SOURCE_V6);
+    let of = |source: [u8; 4]| Frame::ethernet().ipv4(source.into()).udp(9).build();
+    let of_v6 = |source: &str| {
+        Frame::ethernet()
+            .ipv6(source.parse().unwrap())
+            .udp(9)
+            .build()
+    };
+    // Behind both ports stand bytes that make up the length of the IP packet.
+    let answer = |port: u16, bytes: u16| {
+        let [high, low] = port.to_be_bytes();
+        let mut payload = vec![high, low, 0x99, 0x99];
+        payload.resize(usize::from(bytes) - 20, 0);
+        v4().protocol(17, &payload).build()
+    };
+    let tcp = |flags| v4().tcp(80, flags).build();
+    let land = {
+        let mut frame = v4().udp(9).build();
+        frame.copy_within(
+            ETHERNET_BYTES + 16..ETHERNET_BYTES + 20,
+            ETHERNET_BYTES + 12,
+        );
+        frame
+    };
+    let land_v6 = {
+        let mut frame = v6().udp(9).build();
+        frame.copy_within(ETHERNET_BYTES + 24..ETHERNET_BYTES + 40, ETHERNET_BYTES + 8);
+        frame
+    };
+    vec![
+        (
+            "tcp",
+            vec![tcp(ACK), v6().tcp(80, SYN).build()],
+            vec![v4().udp(9).build()],
+        ),
+        ("udp", vec![v4().udp(9).build()], vec![tcp(ACK)]),
+        (
+            "icmp",
+            vec![v4().icmp(8).build(), v6().icmpv6(128).build()],
+            vec![tcp(ACK)],
+        ),
+        ("tcp-syn", vec![tcp(SYN)], vec![tcp(SYN | ACK), tcp(ACK)]),
+        (
+            "tcp-syn-ack",
+            vec![tcp(SYN | ACK)],
+            vec![tcp(SYN), tcp(ACK)],
+        ),
+        (
+            "tcp-rst",
+            vec![tcp(RST), tcp(RST | ACK)],
+            vec![tcp(FIN | ACK)],
+        ),
+        (
+            "tcp-invalid",
+            vec![tcp(0), tcp(SYN | FIN)],
+            vec![tcp(SYN), tcp(FIN | ACK)],
+        ),
+        (
+            "fragments",
+            vec![
+                fragment(true, 0).protocol(17, &[1; 64]).build(),
+                fragment(false, 8).protocol(17, &[1; 64]).build(),
+            ],
+            vec![v4().udp(9).build()],
+        ),
+        (
+            "later-fragments",
+            vec![fragment(false, 8).protocol(17, &[1; 64]).build()],
+            vec![fragment(true, 0).protocol(17, &[1; 64]).build()],
+        ),
+        (
+            "reflection",
+            vec![answer(53, 90), answer(37_810, 90)],
+            vec![answer(443, 90)],
+        ),
+        (
+            "reflection-dns",
+            vec![answer(53, 1281), answer(53, 1500)],
+            vec![answer(53, 1280), answer(54, 1500)],
+        ),
+        (
+            "reflection-ntp",
+            vec![answer(123, 108), answer(123, 468), answer(123, 508)],
+            vec![answer(123, 76), answer(123, 467), answer(124, 468)],
+        ),
+        (
+            "reflection-memcached",
+            vec![answer(11_211, 1400)],
+            vec![answer(11_211, 36), answer(11_210, 1400)],
+        ),
+        (
+            "reflection-ssdp",
+            vec![answer(1900, 300)],
+            vec![answer(1900, 127), answer(1901, 300)],
+        ),
+        (
+            "reflection-cldap",
+            vec![answer(389, 1500)],
+            vec![answer(389, 250), answer(390, 1500)],
+        ),
+        (
+            "reflection-chargen",
+            vec![answer(19, 102)],
+            vec![answer(19, 28), answer(20, 102)],
+        ),
+        (
+            "reflection-snmp",
+            vec![answer(161, 1400)],
+            vec![answer(161, 484), answer(162, 1400)],
+        ),
+        (
+            "reflection-portmap",
+            vec![answer(111, 500)],
+            vec![answer(111, 56), answer(112, 500)],
+        ),
+        (
+            "reflection-ws-discovery",
+            vec![answer(3702, 700)],
+            vec![answer(3702, 400), answer(3703, 700)],
+        ),
+        (
+            "reflection-ard",
+            vec![answer(3283, 1062)],
+            vec![answer(3283, 60), answer(3284, 1062)],
+        ),
+        (
+            "land",
+            vec![land, land_v6],
+            vec![v4().udp(9).build(), v6().udp(9).build()],
+        ),
+        (
+            "bogons",
+            vec![
+                of([0, 1, 2, 3]),
+                of([127, 0, 0, 1]),
+                of([240, 0, 0, 1]),
+                of_v6("::1"),
+                of_v6("::ffff:192.0.2.1"),
+                of_v6("100::1"),
+            ],
+            vec![
+                of([10, 0, 0, 1]),
+                of([169, 254, 1, 1]),
+                of([126, 0, 0, 1]),
+                of_v6("2001:db8::1"),
+                of_v6("fc00::1"),
+            ],
+        ),
+        ("source-port-0", vec![answer(0, 40)], vec![answer(1, 40)]),
+        (
+            "tcp-christmas",
+            vec![tcp(FIN | PSH | URG), tcp(SYN | FIN | PSH | URG)],
+            vec![
+                tcp(FIN | PSH | ACK),
+                tcp(FIN | PSH | URG | ACK),
+                tcp(FIN | URG),
+            ],
+        ),
+    ]
+}
+
+/// Each class alone: some of them share packets.
+#[test]
+fn a_built_in_class_has_the_packets_that_its_name_says() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let program = Attached::of(&service).unwrap();
+    let mut left: Vec<&str> = BUILT_IN
+        .into_iter()
+        .filter(|name| *name != "other")
+        .collect();
+    for (name, matched, others) in built_in_classes() {
+        let class = format!("[policy.default]\nlimits = []\n[class.{name}]\naction = \"drop\"\n");
+        service.configure(&class).unwrap();
+        service.rlctl_ok(&["reload"]).unwrap();
+        let dropped = |frame: &Vec<u8>| program.passed(frame, 1).unwrap() == 0;
+        assert!(matched.iter().all(dropped), "{name}");
+        assert!(!others.iter().any(dropped), "{name}");
+        left.retain(|it| *it != name);
+    }
+    assert!(left.is_empty(), "no packets of {left:?}");
 }
 
 /// Of what IP, TCP and ICMP say.
@@ -116,14 +353,6 @@ fn rules_of_headers() -> Vec<Rule> {
 fn rules_of_packets() -> Vec<Rule> {
     let v4 = || Frame::ethernet().ipv4(SOURCE);
     let v6 = || Frame::ethernet().ipv6(SOURCE_V6);
-    let fragment = |more_fragments, fragment_offset| {
-        let options = Ipv4Options {
-            more_fragments,
-            fragment_offset,
-            ..Ipv4Options::default()
-        };
-        Frame::ethernet().ipv4_with(SOURCE, &options)
-    };
     vec![
         Rule {
             class: "fragment = \"later\"\nprotocol = \"udp\"",
@@ -171,8 +400,17 @@ fn rules_of_packets() -> Vec<Rule> {
 
 #[test]
 fn a_class_drops_what_the_rule_of_nftables_matches_and_nothing_beside_it() {
+    check_rules(&rules());
+}
+
+#[test]
+fn wide_classes_are_as_exact() {
+    check_rules(&wide_rules());
+}
+
+/// The classes drop, exempt and are observed, in the packet path.
+fn check_rules(rules: &[Rule]) {
     require_root!();
-    let rules = rules();
     let lab = Lab::new().unwrap();
     let config = |action: &str, limits: &str| {
         let class =
@@ -183,7 +421,7 @@ fn a_class_drops_what_the_rule_of_nftables_matches_and_nothing_beside_it() {
     let service = Service::started(&lab, &config("action = \"drop\"", "")).unwrap();
     let program = Attached::of(&service).unwrap();
     let dropped = |frame: &[u8]| program.passed(frame, 1).unwrap() == 0;
-    for rule in &rules {
+    for rule in rules {
         assert!(rule.matched.iter().all(|it| dropped(it)), "{}", rule.nft);
         assert!(!rule.others.iter().any(|it| dropped(it)), "{}", rule.nft);
     }
@@ -199,10 +437,17 @@ fn a_class_drops_what_the_rule_of_nftables_matches_and_nothing_beside_it() {
         .configure(&config("action = \"exempt\"", nothing))
         .unwrap();
     let said = service.rlctl_ok(&["reload"]).unwrap();
-    let changed =
-        "class c10: packets from port 0, dropped -> packets from port 0, exempt from limits";
-    assert!(said.contains(changed), "{said}");
-    for rule in &rules {
+    for index in 0..rules.len() {
+        let line = said
+            .lines()
+            .find(|line| line.contains(&format!("class c{index}: ")));
+        let line = line.unwrap_or_else(|| panic!("{said}"));
+        assert!(
+            line.contains(", dropped -> ") && line.contains(", exempt from limits"),
+            "{line}"
+        );
+    }
+    for rule in rules {
         assert!(!rule.matched.iter().any(|it| dropped(it)), "{}", rule.nft);
         assert!(rule.others.iter().all(|it| dropped(it)), "{}", rule.nft);
     }
@@ -211,7 +456,7 @@ fn a_class_drops_what_the_rule_of_nftables_matches_and_nothing_beside_it() {
     let observed = format!("observe = true\n{}", config("action = \"drop\"", nothing));
     service.configure(&observed).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
-    for rule in &rules {
+    for rule in rules {
         let mut all = rule.matched.iter().chain(&rule.others);
         assert!(!all.any(|it| dropped(it)), "{}", rule.nft);
     }
@@ -243,6 +488,15 @@ fn an_allowed_source_is_above_classes_and_check_says_what_they_do() {
     assert!(said.contains(classes), "{said}");
     service.rlctl_ok(&["allow", "add", &source]).unwrap();
     assert_eq!(program.passed(&invalid, 1).unwrap(), 1);
+}
+
+fn fragment(more_fragments: bool, fragment_offset: u16) -> Frame {
+    let options = Ipv4Options {
+        more_fragments,
+        fragment_offset,
+        ..Ipv4Options::default()
+    };
+    Frame::ethernet().ipv4_with(SOURCE, &options)
 }
 
 fn tagged(vlan: u16) -> Frame {

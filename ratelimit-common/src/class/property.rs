@@ -1,6 +1,9 @@
 //! What of a packet classes can ask for.
 
-use crate::parse::transport::{Details, Kind, NO_PORT};
+use crate::parse::{
+    addresses::Addresses,
+    transport::{Details, Kind, NO_PORT},
+};
 
 /// The value of the VLAN of a packet without a tag.
 pub const NO_VLAN: u32 = 4096;
@@ -23,11 +26,13 @@ pub enum Property {
     HopsAndService,
     /// The outermost VLAN that the frame still has, or [`NO_VLAN`].
     Vlan,
+    /// What both addresses say together: [`Addresses::bits`].
+    Addresses,
 }
 
 impl Property {
     /// All of them, in the order of their parts.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Kind,
         Self::SourcePort,
         Self::DestinationPort,
@@ -35,10 +40,11 @@ impl Property {
         Self::Length,
         Self::HopsAndService,
         Self::Vlan,
+        Self::Addresses,
     ];
 
     /// The entries of the map of all properties.
-    pub const ENTRIES: u32 = Self::Vlan.sum_before() + Self::Vlan.values();
+    pub const ENTRIES: u32 = Self::Addresses.sum_before() + Self::Addresses.values();
 
     /// How many values it has: they begin at 0.
     #[must_use]
@@ -50,6 +56,7 @@ impl Property {
             Self::Details => Details::COUNT,
             Self::Length | Self::HopsAndService => 1 << 16,
             Self::Vlan => NO_VLAN + 1,
+            Self::Addresses => Addresses::COUNT,
         }
     }
 
@@ -65,6 +72,7 @@ impl Property {
             Self::Length => const { Self::Length.sum_before() },
             Self::HopsAndService => const { Self::HopsAndService.sum_before() },
             Self::Vlan => const { Self::Vlan.sum_before() },
+            Self::Addresses => const { Self::Addresses.sum_before() },
         }
     }
 
@@ -84,7 +92,9 @@ impl Property {
     pub const fn is_of_headers(self) -> bool {
         match self {
             Self::Kind | Self::SourcePort | Self::DestinationPort => false,
-            Self::Details | Self::Length | Self::HopsAndService | Self::Vlan => true,
+            Self::Details | Self::Length | Self::HopsAndService | Self::Vlan | Self::Addresses => {
+                true
+            }
         }
     }
 }

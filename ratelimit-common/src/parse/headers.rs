@@ -1,6 +1,8 @@
 //! What only classes ask for of the headers below the transport header. It is read again for them.
 
-use super::{LinkLayer, Payload, ethernet, ipv4, ipv6, numbers::Numbers, payload};
+use super::{
+    LinkLayer, Payload, addresses::Addresses, ethernet, ipv4, ipv6, numbers::Numbers, payload,
+};
 use crate::{Cursor, class::NO_VLAN};
 
 /// What the headers of link and network say.
@@ -10,6 +12,8 @@ pub struct Headers {
     pub vlan: u32,
     /// What the network header says.
     pub numbers: Numbers,
+    /// What its addresses say.
+    pub addresses: Addresses,
 }
 
 /// Reads the headers of the IP packet in `frame`, a cursor at its front. What is cut off counts as 0.
@@ -21,12 +25,22 @@ pub fn read(frame: Cursor<'_>, link_layer: LinkLayer) -> Headers {
         LinkLayer::None => NO_VLAN,
     };
     let mut cursor = frame;
-    let numbers = match payload(&mut cursor, link_layer) {
-        Ok(Payload::Ipv4) => ipv4::numbers(cursor),
-        Ok(Payload::Ipv6) => ipv6::numbers(cursor),
-        Ok(Payload::Other) | Err(_) => Numbers::default(),
+    let (numbers, addresses) = match payload(&mut cursor, link_layer) {
+        Ok(Payload::Ipv4) => (
+            ipv4::numbers(cursor),
+            ipv4::addresses(cursor).map(Addresses::of),
+        ),
+        Ok(Payload::Ipv6) => (
+            ipv6::numbers(cursor),
+            ipv6::addresses(cursor).map(Addresses::of),
+        ),
+        Ok(Payload::Other) | Err(_) => (Numbers::default(), None),
     };
-    Headers { vlan, numbers }
+    Headers {
+        vlan,
+        numbers,
+        addresses: addresses.unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The classes that need no definition.
 
 use super::{
-    Class, ClassParts, Fragments, Numbers, TcpFlags,
+    Class, ClassParts, Fragments, Numbers, SourceShape, TcpFlags,
     catalogue::Selected,
     protocol::{ICMP, ICMPV6, TCP, UDP},
 };
 
 /// Their names.
-pub const BUILT_IN: [&str; 11] = [
+pub const BUILT_IN: [&str; 25] = [
     "tcp",
     "udp",
     "icmp",
@@ -18,6 +18,20 @@ pub const BUILT_IN: [&str; 11] = [
     "fragments",
     "later-fragments",
     "reflection",
+    "reflection-dns",
+    "reflection-ntp",
+    "reflection-memcached",
+    "reflection-ssdp",
+    "reflection-cldap",
+    "reflection-chargen",
+    "reflection-snmp",
+    "reflection-portmap",
+    "reflection-ws-discovery",
+    "reflection-ard",
+    "land",
+    "bogons",
+    "source-port-0",
+    "tcp-christmas",
     "other",
 ];
 
@@ -60,6 +74,41 @@ const REFLECTORS: [u16; 31] = [
     37_810, // DVR discovery
 ];
 
+/// Amplified answers of single services, by source port and the bytes of the IP packet (IPv4, without options).
+///
+/// Whoever asks such a service gets ordinary answers, which have other lengths as far as that can be said of the service.
+const AMPLIFIED: [(&str, u16, &[(u16, u16)]); 10] = [
+    // A server that follows DNS Flag Day 2020 answers with 1,232 bytes at most, behind 28 or 48 of headers.
+    ("reflection-dns", 53, &[(1281, u16::MAX)]),
+    // `monlist`: eight bytes and up to six entries of 72. A full part of `readvar` (RFC 9327, 3): 12 and 468.
+    (
+        "reflection-ntp",
+        123,
+        &[
+            (108, 108),
+            (180, 180),
+            (252, 252),
+            (324, 324),
+            (396, 396),
+            (468, 468),
+            (508, 508),
+        ],
+    ),
+    // The header of memcached over UDP alone has eight bytes.
+    ("reflection-memcached", 11_211, &[(37, u16::MAX)]),
+    // The answer to M-SEARCH begins with a status line and has five headers at least.
+    ("reflection-ssdp", 1900, &[(128, u16::MAX)]),
+    // A ping of a domain controller is answered by a few hundred bytes, a search of the root by 1,500 and more.
+    ("reflection-cldap", 389, &[(1000, u16::MAX)]),
+    ("reflection-chargen", 19, &[(29, u16::MAX)]),
+    // What every manager takes has 484 bytes (RFC 3417, 3.2.1); a table read in bulk has more than a thousand.
+    ("reflection-snmp", 161, &[(1000, u16::MAX)]),
+    // A port that was asked for is 28 bytes of answer; the list of all is a hundred and more.
+    ("reflection-portmap", 111, &[(96, u16::MAX)]),
+    ("reflection-ws-discovery", 3702, &[(500, u16::MAX)]),
+    ("reflection-ard", 3283, &[(1000, u16::MAX)]),
+];
+
 /// The built-in class of a name.
 pub fn of(name: &str) -> Option<Selected> {
     let protocols = |numbers: &[u8]| ClassParts {
@@ -72,6 +121,10 @@ pub fn of(name: &str) -> Option<Selected> {
     };
     let fragments = |fragments| ClassParts {
         fragment: Some(fragments),
+        ..ClassParts::default()
+    };
+    let source = |source| ClassParts {
+        source: Some(source),
         ..ClassParts::default()
     };
     let parts = match name {
@@ -93,8 +146,24 @@ pub fn of(name: &str) -> Option<Selected> {
             ),
             ..protocols(&[UDP])
         },
+        "land" => source(SourceShape::Land),
+        "bogons" => source(SourceShape::Bogon),
+        "source-port-0" => ClassParts {
+            source_ports: Some([0..=0].into_iter().collect()),
+            ..protocols(&[TCP, UDP])
+        },
+        // Without ACK. What has all flags is `tcp-invalid`, too.
+        "tcp-christmas" => tcp(TcpFlags::CHRISTMAS),
         "other" => return Some(Selected::Other),
-        _ => return None,
+        _ => {
+            let (_, port, lengths) = AMPLIFIED.iter().find(|(known, ..)| *known == name)?;
+            let lengths = lengths.iter().map(|(first, last)| *first..=*last);
+            ClassParts {
+                source_ports: Some([*port..=*port].into_iter().collect()),
+                length: Some(lengths.collect()),
+                ..protocols(&[UDP])
+            }
+        }
     };
     Some(Selected::Class(
         Class::new(parts).expect("each has packets"),

@@ -42,9 +42,12 @@ pub enum FlagsError {
 /// The flags, from the lowest bit on (RFC 9293, 3.1).
 const NAMES: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
 
+const FIN: u8 = 1 << 0;
 const SYN: u8 = 1 << 1;
 const RST: u8 = 1 << 2;
+const PSH: u8 = 1 << 3;
 const ACK: u8 = 1 << 4;
+const URG: u8 = 1 << 5;
 
 /// Shapes that have a name.
 const SHAPES: [(&str, TcpFlags); 4] = [
@@ -67,6 +70,12 @@ impl TcpFlags {
 
     /// The end of a connection by force.
     pub const RST: Self = all_of(RST);
+
+    /// FIN, PSH and URG without ACK.
+    pub const CHRISTMAS: Self = Self::Masked {
+        value: FIN | PSH | URG,
+        mask: FIN | PSH | ACK | URG,
+    };
 
     /// Whether a packet of this kind may have such flags.
     #[must_use]

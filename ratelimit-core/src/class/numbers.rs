@@ -63,6 +63,12 @@ impl Numbers {
             .any(|(first, last)| (*first..=*last).contains(&number))
     }
 
+    /// The last of them.
+    #[must_use]
+    pub fn last(&self) -> Option<u16> {
+        self.0.last().map(|(_, last)| *last)
+    }
+
     /// Whether every number up to `last` is one of them.
     #[must_use]
     pub fn has_all(&self, last: u16) -> bool {

@@ -6,7 +6,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    Class,
+    Class, SourceShape,
     protocol::{self, ICMP, TCP, UDP},
 };
 
@@ -109,6 +109,10 @@ fn text(property: Property, value: u32) -> String {
             format!("with TTL {} and DSCP {}", value >> 8, (value & 0xff) >> 2)
         }
         Property::Vlan => format!("in VLAN {value}"),
+        Property::Addresses => {
+            let shape = SourceShape::ALL.into_iter().find(|shape| shape.has(value));
+            shape.map_or_else(String::new, |shape| shape.words().to_owned())
+        }
         Property::Kind | Property::SourcePort | Property::DestinationPort => value.to_string(),
     }
 }

@@ -34,6 +34,17 @@ pub const fn is_icmp(number: u8) -> bool {
     matches!(number, ICMP | ICMPV6)
 }
 
+/// Bytes of the shortest header of a protocol; 0 where it may have none.
+#[must_use]
+pub const fn header_bytes(number: u8) -> u16 {
+    match number {
+        TCP => 20,
+        33 | 132 => 12,
+        UDP | ICMP | ICMPV6 | 136 => 8,
+        _ => 0,
+    }
+}
+
 /// The protocols of a name or a number.
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<u8>> {

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Class, ClassError, ClassParts, Field, Fragments, Match, NumberError, Numbers, TcpFlags,
-    protocol,
+    Class, ClassError, ClassParts, Field, Fragments, Match, NumberError, Numbers, SourceShape,
+    TcpFlags, protocol,
 };
 
 /// `{"protocol": ["udp"], "source_ports": ["53", "8000-8100"]}`
@@ -36,6 +36,8 @@ pub struct ClassText {
     dscp: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     vlan: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<SourceShape>,
 }
 
 /// Why a text is no class.
@@ -76,6 +78,7 @@ impl TryFrom<ClassText> for Class {
             ttl: read(super::TTL, text.ttl)?,
             dscp: read(super::DSCP, text.dscp)?,
             vlan: read(super::VLAN, text.vlan)?,
+            source: text.source,
         })?)
     }
 }
@@ -101,6 +104,7 @@ impl From<Class> for ClassText {
             ttl: texts(parts.ttl),
             dscp: texts(parts.dscp),
             vlan: texts(parts.vlan),
+            source: parts.source,
         }
     }
 }
@@ -144,6 +148,9 @@ impl fmt::Display for Class {
             if let Some(numbers) = numbers {
                 write!(formatter, " {words} {numbers}")?;
             }
+        }
+        if let Some(shape) = parts.source {
+            write!(formatter, " {}", shape.words())?;
         }
         Ok(())
     }

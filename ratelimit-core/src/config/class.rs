@@ -10,7 +10,7 @@ use super::{
 use crate::{
     class::{
         self, Action, BUILT_IN, Class, ClassError, ClassParts, Field, FlagsError, Fragments, Match,
-        NumberError, Numbers, TcpFlags, protocol,
+        NumberError, Numbers, SourceShape, TcpFlags, protocol,
     },
     diagnostic::Problem,
 };
@@ -140,6 +140,8 @@ fn read(mut section: Section<'_>, report: &mut Report) -> Option<Class> {
     let tcp = tcp.map(|value| read_flags(value, report));
     let fragment = section.take("fragment");
     let fragment = fragment.map(|value| read_fragments(value, report));
+    let source = section.take("source");
+    let source = source.map(|value| Some(value.choice(&SourceShape::WORDS, report)?.value));
     section.finish(report);
     let parts = ClassParts {
         protocols: given(protocols)?,
@@ -153,6 +155,7 @@ fn read(mut section: Section<'_>, report: &mut Report) -> Option<Class> {
         ttl: given(ttl)?,
         dscp: given(dscp)?,
         vlan: given(vlan)?,
+        source: given(source)?,
     };
     let answer = Class::new(parts).map_err(|error| report.add(&spot, explain(&error)));
     answer.ok()
@@ -323,6 +326,12 @@ fn explain(error: &ClassError) -> Problem {
         }
         ClassError::NotInLaterFragments(_) => {
             "leave it out: only the first fragment has a transport header"
+        }
+        ClassError::TooShort { least } => {
+            let hint = format!(
+                "write a length of {least} or more, which counts the IP header, or leave it out"
+            );
+            return Problem::new(error.to_string(), hint);
         }
     };
     Problem::new(error.to_string(), hint)

@@ -87,7 +87,7 @@ config.toml:14:38: there is no class `dns-answer`
    |                                      ^^^^^^^^^^^^ did you mean "dns-answers"?
 config.toml:15:38: there is no class `games`
 15 |   { packets = 1, per = "1s", match = "games" },
-   |                                      ^^^^^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "other" or "dns-answers"
+   |                                      ^^^^^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "reflection-dns" or "reflection-ntp" or "reflection-memcached" or "reflection-ssdp" or "reflection-cldap" or "reflection-chargen" or "reflection-snmp" or "reflection-portmap" or "reflection-ws-discovery" or "reflection-ard" or "land" or "bogons" or "source-port-0" or "tcp-christmas" or "other" or "dns-answers"
 config.toml:16:38: `match` is an integer, not a string
 16 |   { packets = 1, per = "1s", match = 53 },
    |                                      ^^ write match = "tcp-syn", or match = { protocol = "udp", source_ports = [53] }"#,
@@ -193,7 +193,7 @@ config.toml:14:12: unknown fragment `yes`
    |            ^^^^^ write true, false, "first", "later" or "tiny"
 config.toml:15:1: unknown key `port` in [class.b]
 15 | port = 53
-   | ^^^^ remove it; known here: action, protocol, source_ports, destination_ports, icmp_type, icmp_code, length, ttl, dscp, vlan, tcp, fragment"#,
+   | ^^^^ remove it; known here: action, protocol, source_ports, destination_ports, icmp_type, icmp_code, length, ttl, dscp, vlan, tcp, fragment, source"#,
     );
 }
 
@@ -438,5 +438,57 @@ limits = [
 config.toml:15:3: 5000 packets per 1s of icmp are never reached beside 1000 packets per 1s
 15 |   { packets = 5000, per = "1s", match = "icmp" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+}
+
+#[test]
+fn lengths_that_no_packet_has_are_refused() {
+    check_behind_minimal(
+        r#"[class.a]
+length = ["0-19"]
+[class.b]
+protocol = "udp"
+fragment = false
+length = ["20-27"]
+[class.c]
+destination_ports = [53]
+length = [27]
+[class.d]
+source = "marsian"
+"#,
+        r#"config.toml:8:1: such packets have at least 20 bytes: none would belong to the class
+8 | [class.a]
+  | ^^^^^^^^^ write a length of 20 or more, which counts the IP header, or leave it out
+config.toml:10:1: such packets have at least 28 bytes: none would belong to the class
+10 | [class.b]
+   | ^^^^^^^^^ write a length of 28 or more, which counts the IP header, or leave it out
+config.toml:14:1: such packets have at least 28 bytes: none would belong to the class
+14 | [class.c]
+   | ^^^^^^^^^ write a length of 28 or more, which counts the IP header, or leave it out
+config.toml:18:10: unknown source `marsian`
+18 | source = "marsian"
+   |          ^^^^^^^^^ write "land" or "bogon""#,
+    );
+    // The last part of a packet may be short.
+    load_text(
+        r#"
+        [[interface]]
+        name = "eth0"
+        [policy.default]
+        limits = []
+        [class.a]
+        protocol = "udp"
+        length = ["20-27"]
+        action = "drop"
+        [class.b]
+        fragment = "later"
+        length = 21
+        action = "drop"
+        [class.c]
+        tcp = "rst"
+        fragment = false
+        length = 40
+        action = "drop"
+        "#,
     );
 }

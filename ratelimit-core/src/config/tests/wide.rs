@@ -169,7 +169,7 @@ limits = [{ prefix = 24, packets = 1, per = "1s", match = "x" }]
 "#,
         r#"config.toml:9:57: there is no class `tpc`
 9 | ipv4 = [{ prefix = 24, packets = 1, per = "1s", match = "tpc" }]
-  |                                                         ^^^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "other"
+  |                                                         ^^^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "reflection-dns" or "reflection-ntp" or "reflection-memcached" or "reflection-ssdp" or "reflection-cldap" or "reflection-chargen" or "reflection-snmp" or "reflection-portmap" or "reflection-ws-discovery" or "reflection-ard" or "land" or "bogons" or "source-port-0" or "tcp-christmas" or "other"
 config.toml:10:1: unknown key `ipv5` in [aggregate]
 10 | ipv5 = []
    | ^^^^ did you mean `ipv6`?
@@ -181,7 +181,7 @@ config.toml:13:13: unknown key `prefix` in a limit
    |             ^^^^^^ remove it; known here: packets, bytes, per, algorithm, burst, match, scope, share
 config.toml:13:59: there is no class `x`
 13 | limits = [{ prefix = 24, packets = 1, per = "1s", match = "x" }]
-   |                                                           ^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "other""#,
+   |                                                           ^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "reflection-dns" or "reflection-ntp" or "reflection-memcached" or "reflection-ssdp" or "reflection-cldap" or "reflection-chargen" or "reflection-snmp" or "reflection-portmap" or "reflection-ws-discovery" or "reflection-ard" or "land" or "bogons" or "source-port-0" or "tcp-christmas" or "other""#,
     );
 }
 

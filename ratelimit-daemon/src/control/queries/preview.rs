@@ -191,7 +191,7 @@ impl Tables for Preview<'_> {
         };
         let tables = &self.enforcer.held().classes;
         let said = match property {
-            Property::Kind => Some(value),
+            Property::Kind | Property::Addresses => Some(value),
             Property::SourcePort => packet.source_port.map(u32::from),
             Property::DestinationPort => packet.destination_port.map(u32::from),
             Property::Details => (packet.protocol == protocol::TCP).then_some(value),

@@ -1,0 +1,43 @@
+//! What is odd about the source address of a packet that nobody sends.
+
+use ratelimit_common::parse::addresses::Addresses;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Source addresses of packets that nobody sends.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceShape {
+    /// It is the destination.
+    Land,
+    /// No host sends from it.
+    Bogon,
+}
+
+impl SourceShape {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Land, Self::Bogon];
+
+    /// What a configuration writes.
+    pub const WORDS: [(&str, Self); 2] = [("land", Self::Land), ("bogon", Self::Bogon)];
+
+    /// Whether addresses with these [bits](Addresses::bits) have it.
+    #[must_use]
+    pub const fn has(self, bits: u32) -> bool {
+        match self {
+            Self::Land => Addresses::LAND.are_in(bits),
+            Self::Bogon => Addresses::BOGON.are_in(bits),
+        }
+    }
+
+    /// As it is said behind packets.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Land => "from their own destination",
+            Self::Bogon => "from a bogon",
+        }
+    }
+}
