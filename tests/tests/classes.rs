@@ -462,6 +462,108 @@ fn check_rules(rules: &[Rule]) {
     }
 }
 
+/// The example of XDP-Firewall's README, rule by rule.
+#[test]
+fn the_example_of_xdp_firewall_has_the_same_verdicts() {
+    let udp = |source: [u8; 4], port| Frame::ethernet().ipv4(source.into()).udp(port).build();
+    let tcp = |port, flags| Frame::ethernet().ipv4(SOURCE).tcp(port, flags).build();
+    let icmp = |code| {
+        let message = [8, code, 0, 0];
+        Frame::ethernet().ipv4(SOURCE).protocol(1, &message).build()
+    };
+    check_verdicts(
+        r#"[policy.default]
+limits = []
+[class.game]
+protocol = "udp"
+destination_ports = [27015]
+action = "drop"
+[class.game-syn]
+tcp = "syn / syn"
+destination_ports = [27015]
+action = "exempt"
+[class.icmp-code-0]
+protocol = 1
+icmp_code = 0
+action = "drop"
+"#,
+        &["10.50.0.4", "192.168.1.0/24", "10.3.0.0/24"],
+        &[
+            ("a datagram to the game", udp(SOURCE.octets(), 27_015), false),
+            ("a datagram beside it", udp(SOURCE.octets(), 27_016), true),
+            ("a SYN to the game", tcp(27_015, SYN), true),
+            ("what follows it", tcp(27_015, ACK), true),
+            ("ICMP with code 0", icmp(0), false),
+            ("ICMP with code 1", icmp(1), true),
+            ("the source", udp([10, 50, 0, 4], 9), false),
+            ("its neighbour", udp([10, 50, 0, 5], 9), true),
+            ("the first range", udp([192, 168, 1, 255], 9), false),
+            ("behind it", udp([192, 168, 2, 0], 9), true),
+            ("the second range", udp([10, 3, 0, 1], 9), false),
+            ("before it", udp([10, 2, 255, 255], 9), true),
+        ],
+    );
+}
+
+/// nftables' example of a server, as far as it needs no state of connections.
+#[test]
+fn the_example_of_nftables_for_a_server_has_the_same_verdicts() {
+    let tcp = |port, flags| Frame::ethernet().ipv4(SOURCE).tcp(port, flags).build();
+    let echo = || Frame::ethernet().ipv4(SOURCE).icmp(8).build();
+    let echo_v6 = || Frame::ethernet().ipv6(SOURCE_V6).icmpv6(128).build();
+    check_verdicts(
+        r#"[policy.default]
+limits = []
+[class.closed]
+tcp = "syn"
+destination_ports = ["0-21", "23-79", "81-442", "444-65535"]
+action = "drop"
+[class.datagrams]
+protocol = "udp"
+action = "drop"
+[class.tcp-invalid]
+action = "drop"
+[node]
+limits = [
+  { packets = 5, per = "1m", match = { protocol = 1, icmp_type = 8 } },
+  { packets = 5, per = "1m", match = { protocol = "icmpv6", icmp_type = 128 } },
+]
+"#,
+        &[],
+        &[
+            ("SSH", tcp(22, SYN), true),
+            ("HTTP", tcp(80, SYN), true),
+            ("HTTPS", tcp(443, SYN), true),
+            ("a closed port", tcp(8080, SYN), false),
+            ("an established connection", tcp(50_000, ACK), true),
+            ("flags that nobody sends", tcp(443, SYN | FIN), false),
+            ("a datagram", Frame::ethernet().ipv6(SOURCE_V6).udp(53).build(), false),
+            ("the first echo request", echo(), true),
+            ("the second", echo(), true),
+            ("the third", echo(), true),
+            ("the fourth", echo(), true),
+            ("the fifth", echo(), true),
+            ("the sixth", echo(), false),
+            ("one of IPv6", echo_v6(), true),
+            ("another message", Frame::ethernet().ipv4(SOURCE).icmp(3).build(), true),
+        ],
+    );
+}
+
+/// Whether each frame passes, in this order, under a configuration and bans.
+fn check_verdicts(config: &str, banned: &[&str], expected: &[(&str, Vec<u8>, bool)]) {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, config).unwrap();
+    for prefix in banned {
+        service.rlctl_ok(&["ban", prefix]).unwrap();
+    }
+    let program = Attached::of(&service).unwrap();
+    for (what, frame, passes) in expected {
+        assert_eq!(program.passed(frame, 1).unwrap() == 1, *passes, "{what}");
+    }
+}
+
 #[test]
 fn an_allowed_source_is_above_classes_and_check_says_what_they_do() {
     require_root!();
