@@ -489,7 +489,11 @@ action = "drop"
 "#,
         &["10.50.0.4", "192.168.1.0/24", "10.3.0.0/24"],
         &[
-            ("a datagram to the game", udp(SOURCE.octets(), 27_015), false),
+            (
+                "a datagram to the game",
+                udp(SOURCE.octets(), 27_015),
+                false,
+            ),
             ("a datagram beside it", udp(SOURCE.octets(), 27_016), true),
             ("a SYN to the game", tcp(27_015, SYN), true),
             ("what follows it", tcp(27_015, ACK), true),
@@ -537,7 +541,11 @@ limits = [
             ("a closed port", tcp(8080, SYN), false),
             ("an established connection", tcp(50_000, ACK), true),
             ("flags that nobody sends", tcp(443, SYN | FIN), false),
-            ("a datagram", Frame::ethernet().ipv6(SOURCE_V6).udp(53).build(), false),
+            (
+                "a datagram",
+                Frame::ethernet().ipv6(SOURCE_V6).udp(53).build(),
+                false,
+            ),
             ("the first echo request", echo(), true),
             ("the second", echo(), true),
             ("the third", echo(), true),
@@ -545,7 +553,11 @@ limits = [
             ("the fifth", echo(), true),
             ("the sixth", echo(), false),
             ("one of IPv6", echo_v6(), true),
-            ("another message", Frame::ethernet().ipv4(SOURCE).icmp(3).build(), true),
+            (
+                "another message",
+                Frame::ethernet().ipv4(SOURCE).icmp(3).build(),
+                true,
+            ),
         ],
     );
 }
