@@ -62,7 +62,7 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn is_invalid_source(self) -> bool;
 
-    /// Whether no host sends from it over a network: 0.0.0.0/8, 127.0.0.0/8 and 240.0.0.0/4; ::/96, ::ffff:0:0/96 and 100::/64.
+    /// Whether no host sends from it over a network: `0.0.0.0/8`, `127.0.0.0/8` and `240.0.0.0/4`; `::/96`, `::ffff:0:0/96` and `100::/64`.
     /// Private, shared, link-local and documentation addresses are none: hosts behind this one may have them.
     fn is_bogon(self) -> bool;
 

@@ -74,10 +74,13 @@ const REFLECTORS: [u16; 31] = [
     37_810, // DVR discovery
 ];
 
+/// The name of a class, the port that its packets come from, and the first and the last of their lengths.
+type Amplified = (&'static str, u16, &'static [(u16, u16)]);
+
 /// Amplified answers of single services, by source port and the bytes of the IP packet (IPv4, without options).
 ///
 /// Whoever asks such a service gets ordinary answers, which have other lengths as far as that can be said of the service.
-const AMPLIFIED: [(&str, u16, &[(u16, u16)]); 10] = [
+const AMPLIFIED: [Amplified; 10] = [
     // A server that follows DNS Flag Day 2020 answers with 1,232 bytes at most, behind 28 or 48 of headers.
     ("reflection-dns", 53, &[(1281, u16::MAX)]),
     // `monlist`: eight bytes and up to six entries of 72. A full part of `readvar` (RFC 9327, 3): 12 and 468.
