@@ -94,7 +94,12 @@ fn classes(kind: Kind) -> Vec<String> {
         Kind::RstFlood => named(&["tcp-rst"]),
         Kind::UdpFlood => named(&["udp"]),
         Kind::IcmpFlood => named(&["icmp"]),
-        Kind::Reflection | Kind::FragmentFlood => named(&["later-fragments"]),
+        Kind::Reflection => vec![
+            "\"later-fragments\"".to_owned(),
+            // Errors of reflectors that cannot be reached come with it.
+            "{ protocol = \"icmp\", icmp_type = [3, 5, 11] }".to_owned(),
+        ],
+        Kind::FragmentFlood => named(&["later-fragments"]),
         Kind::ProtocolFlood => {
             let others = (0..=u8::MAX).filter(|it| ![TCP, UDP, ICMP, ICMPV6].contains(it));
             let others: Vec<String> = others.map(|number| number.to_string()).collect();
@@ -112,7 +117,7 @@ const fn what_else(kind: Kind) -> &'static str {
         Kind::AckFlood => "no connections of it: take this out if it has any",
         Kind::SynAckReflection => "no new connections from it",
         Kind::RstFlood => "no resets: connections that others end so stay open until they time out",
-        Kind::Reflection => "no answers that it asks of this port, and no fragments",
+        Kind::Reflection => "no answers that it asks of this port, no fragments, no ICMP errors",
         Kind::UdpFlood => "no UDP: name `destination_ports` in the class if only some are flooded",
         Kind::IcmpFlood => "no ICMP, also what says that packets are too large",
         Kind::FragmentFlood => "no fragmented packets",
