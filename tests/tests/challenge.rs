@@ -534,7 +534,11 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
     let (count, seconds) = answered(&|| burst(&lab, 2_000));
     assert!((100..=100 * seconds).contains(&count), "{count}");
     let passed = verdicts(&service, "pass", "unlimited");
-    assert_eq!(passed + count, 2_000);
+    // A host sends a few packets of its own.
+    assert!(
+        (2_000..2_020).contains(&(passed + count)),
+        "{passed} {count}"
+    );
     // Nobody gets more than eight in a second.
     thread::sleep(Duration::from_secs(1));
     let (count, seconds) = answered(&|| {

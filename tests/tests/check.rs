@@ -92,12 +92,14 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
         if counts == [1; 2] {
             break;
         }
-        // An event takes a moment to the daemon.
+        // A sample of the drops becomes events, and an event takes a moment to the daemon.
         assert!(
             counts.iter().all(|count| *count <= 1) && Instant::now() < deadline,
             "{counts:?}: {said:?}"
         );
         thread::sleep(Duration::from_millis(20));
+        let (_, refused, _) = &packets[5];
+        assert_eq!(program.passed(refused, 1).unwrap(), 0);
     }
 }
 

@@ -292,7 +292,8 @@ fn ordinary_transfers_are_not_named_nor_what_comes_after_their_end() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut stream = listener.accept().unwrap().0;
-            while stream.write_all(&[7; 1 << 16]).is_ok() {}
+            let bytes = vec![7; 1 << 16];
+            while stream.write_all(&bytes).is_ok() {}
         });
         scope.spawn(|| {
             let client = quic.recv_from(&mut [0; 64]).unwrap().1;

@@ -60,10 +60,10 @@ pub fn from_file(
     let (list, _) = fill(list, reading.entries, reading.reasons, &Ends::now(None));
     let (difference, edit) = intent.list_edit(&file.name, Some(list));
     let read = ListRead {
-        fetched,
         left_out,
         difference,
         unsaid,
+        fetched,
     };
     (read, edit)
 }
