@@ -1,6 +1,14 @@
-//! The two clocks: the one that packets are judged by, and the one that people read.
+//! The clocks, which only this module reads: the one that packets are judged by, and the one that people read.
 
-use std::{fs, time::Duration};
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the module that others ask"
+)]
+
+use std::{
+    fs,
+    time::{self, Duration},
+};
 
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_common::Instant;
@@ -12,13 +20,28 @@ pub fn now() -> Instant {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// The monotonic clock as the standard library has it, to measure how long something takes.
+#[must_use]
+pub fn monotonic() -> time::Instant {
+    time::Instant::now()
+}
+
+/// The time that passed since a point on the monotonic clock.
+#[must_use]
+pub fn elapsed(since: time::Instant) -> Duration {
+    since.elapsed()
+}
+
+/// What the wall clock shows.
+#[must_use]
+pub fn wall() -> Timestamp {
+    Timestamp::now()
+}
+
 /// What the wall clock shows, in milliseconds since 1970.
 #[must_use]
 pub fn wall_millis() -> u64 {
-    Timestamp::now()
-        .as_millisecond()
-        .try_into()
-        .unwrap_or_default()
+    wall().as_millisecond().try_into().unwrap_or_default()
 }
 
 /// The time since boot, that asleep included.
@@ -64,9 +87,7 @@ pub fn after(duration: Duration) -> Instant {
 pub fn to_wall(instant: Instant) -> Timestamp {
     let ahead = i128::from(instant.as_nanos()) - i128::from(now().as_nanos());
     let ahead = SignedDuration::from_nanos(i64::try_from(ahead).unwrap_or(i64::MAX));
-    let time = Timestamp::now()
-        .saturating_add(ahead)
-        .unwrap_or(Timestamp::MAX);
+    let time = wall().saturating_add(ahead).unwrap_or(Timestamp::MAX);
     time.round(jiff::Unit::Millisecond).unwrap_or(time)
 }
 

@@ -20,6 +20,7 @@ use ratelimit_core::{
     config::{Interface, Mode},
 };
 
+use crate::clock;
 use ratelimit_interface::{InterfaceState, XdpMode};
 
 /// How long what failed waits until it is tried again, unless something is different.
@@ -216,7 +217,7 @@ impl Links {
         for wanted in interfaces {
             let link = before.remove(&wanted.name);
             let standing = link.as_ref().and_then(|link| link.standing.clone());
-            let since = link.map_or_else(Timestamp::now, |link| link.since);
+            let since = link.map_or_else(clock::wall, |link| link.since);
             let link = Link {
                 wanted: wanted.clone(),
                 standing,

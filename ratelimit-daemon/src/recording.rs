@@ -134,9 +134,10 @@ async fn record(
     let mut file = Writer::new(request, &wanted.interfaces);
     let mut piece = Bytes::from(file.header());
     let mut left = request.count.unwrap_or(u64::MAX);
+    let started = Instant::from(clock::monotonic());
     let end = request.seconds.and_then(|seconds| {
         let time = Duration::try_from_secs_f64(seconds).ok()?;
-        Instant::now().checked_add(time)
+        started.checked_add(time)
     });
     let mut renewal = interval(RENEWAL);
     renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -169,7 +170,7 @@ async fn record(
                 is_ending = left == 0;
             }
             _ = renewal.tick() => maps.renew(LEASE)?,
-            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() && !is_ending => {
+            () = sleep_until(end.unwrap_or(started)), if end.is_some() && !is_ending => {
                 is_ending = true;
             }
             asked = requests.0.recv(), if !is_ending => match asked {

@@ -7,6 +7,7 @@ mod ban_arguments;
 mod capture_arguments;
 mod chunks;
 mod client;
+mod clock;
 mod cluster_arguments;
 mod commands;
 mod completions;
@@ -30,7 +31,6 @@ use std::{env, ffi::OsString, process};
 
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
-use jiff::Zoned;
 
 use self::{
     arguments::{Arguments, Verb},
@@ -54,7 +54,7 @@ fn run(words: &[OsString]) -> ExitCode {
     };
     let output = Output::new(arguments.json);
     let client = Client::new(arguments.socket);
-    let now = Zoned::now();
+    let now = clock::local();
     let answer = commands::run(
         arguments.verb.unwrap_or(Verb::Status { maps: false }),
         &client,

@@ -5,7 +5,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
 use ratelimit_common::{Instant, ListEntry};
 use ratelimit_core::{
     intent::{
@@ -168,7 +167,7 @@ impl State {
         } else if let Some(until) = until {
             let allow = AllowRow {
                 until,
-                since: Timestamp::now(),
+                since: clock::wall(),
                 reason: Some(REASON.to_owned()),
                 author: AUTHOR.to_owned(),
             };
@@ -181,7 +180,7 @@ impl State {
         } else if let Some(until) = until {
             let ban = BanRow {
                 until,
-                since: Timestamp::now(),
+                since: clock::wall(),
                 reason: Some(REASON.into()),
                 author: AUTHOR.into(),
             };
@@ -215,7 +214,7 @@ impl State {
         }
         // As of a file, so that the kernel tells them apart once more.
         let file = Some((&*name).into());
-        let list = List::new(action, file, Timestamp::now(), AUTHOR.into());
+        let list = List::new(action, file, clock::wall(), AUTHOR.into());
         let list = list.with_entries(entries.into_values().collect(), reasons);
         let (_, edit) = self.intent.list_edit(&name, Some(list));
         self.make_intended(edit.as_slice());

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::clock;
 use jiff::{Timestamp, Unit};
 
 tokio::task_local! {
@@ -40,8 +41,8 @@ impl Busy {
     pub(super) fn during<T>(&self, what: Arc<str>, job: impl FnOnce() -> T) -> T {
         let with = BusyWith {
             what,
-            since: Timestamp::now(),
-            begun: Instant::now(),
+            since: clock::wall(),
+            begun: clock::monotonic(),
         };
         self.set(Some(with));
         let value = job();
@@ -65,7 +66,7 @@ impl BusyWith {
     /// For how long.
     #[must_use]
     pub fn lasts(&self) -> Duration {
-        self.begun.elapsed()
+        clock::elapsed(self.begun)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The moments at which the kernel begins to challenge sources, and ends it, as events; and whether anybody answers.
 
-use jiff::Timestamp;
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::api::What;
 use tracing::{info, warn};
@@ -84,7 +83,7 @@ impl Challenge {
             info!("nobody is challenged any more");
             What::ChallengeEnded
         };
-        state.journal.record(Timestamp::now(), what);
+        state.journal.record(clock::wall(), what);
     }
 }
 

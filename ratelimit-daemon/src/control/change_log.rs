@@ -241,7 +241,7 @@ mod tests {
     fn reported(count: u8, cause: Cause<'_>) -> String {
         let row = BanRow {
             until: clock::after(std::time::Duration::from_mins(1)),
-            since: jiff::Timestamp::now(),
+            since: clock::wall(),
             reason: Some("flood".into()),
             author: "root (sudo alice)".into(),
         };

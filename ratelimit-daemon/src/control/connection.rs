@@ -1,5 +1,6 @@
 //! A connection to somebody that the configuration names, as it was last seen.
 
+use crate::clock;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -23,7 +24,7 @@ impl<T: Clone + PartialEq> Connection<T> {
         Self {
             wish: watch::Sender::new(wish),
             connected: None,
-            since: Timestamp::now(),
+            since: clock::wall(),
             error: None,
             failures: 0,
         }
@@ -57,7 +58,7 @@ impl<T: Clone + PartialEq> Connection<T> {
     /// Forgets how it was.
     pub fn reset(&mut self) {
         (self.connected, self.error) = (None, None);
-        self.since = Timestamp::now();
+        self.since = clock::wall();
     }
 
     /// Notes whether they answer, and tells whether that is new.
@@ -66,7 +67,7 @@ impl<T: Clone + PartialEq> Connection<T> {
         let is_new = self.connected != Some(connected);
         if is_new {
             self.connected = Some(connected);
-            self.since = Timestamp::now();
+            self.since = clock::wall();
         }
         is_new
     }

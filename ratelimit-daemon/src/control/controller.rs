@@ -30,7 +30,7 @@ use super::{
     troubles::{Loudness, Troubles},
     workload::Workload,
 };
-use crate::{datapath::Datapath, protected::Protected};
+use crate::{clock, datapath::Datapath, protected::Protected};
 
 /// What does not work where the daemon started with another configuration than that of the files.
 pub const CONFIGURATION: &str = "configuration";
@@ -114,9 +114,9 @@ impl Controller {
             pass_all,
             challenge: Challenge::default(),
             last_good: LastGood::new(&directory),
-            started: Timestamp::now(),
+            started: clock::wall(),
             reloads: Reloads {
-                applied: Timestamp::now(),
+                applied: clock::wall(),
                 error: None,
             },
             detections,

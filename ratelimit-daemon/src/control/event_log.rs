@@ -9,13 +9,13 @@ use std::{
 };
 
 use anyhow::Context;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use ratelimit_core::api::Event;
 use rusqlite::{Connection, params};
 use tracing::{info, warn};
 
 use super::reminder::Reminder;
-use crate::private;
+use crate::{clock, private};
 
 /// The changes that are kept.
 pub const ROWS_MAX: usize = 1_000;
@@ -158,7 +158,7 @@ impl EventLog {
 }
 
 fn oldest() -> anyhow::Result<i64> {
-    let oldest = Timestamp::now().saturating_sub(AGE_MAX)?;
+    let oldest = clock::wall().saturating_sub(AGE_MAX)?;
     Ok(i64::try_from(oldest.as_nanosecond())?)
 }
 
@@ -175,6 +175,7 @@ fn is_damage(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
     use ratelimit_core::api::What;
 
     #[test]
@@ -183,7 +184,7 @@ mod tests {
         let (mut log, before) = EventLog::open(directory.path());
         assert_eq!(before, []);
         for number in 1..=2 * NUMBERS_MAX {
-            assert!(log.write(&[event(number, Timestamp::now())]));
+            assert!(log.write(&[event(number, clock::wall())]));
         }
         let (_, after) = EventLog::open(directory.path());
         let numbers = after.iter().map(|event| event.number);
@@ -199,8 +200,8 @@ mod tests {
     fn what_is_old_is_forgotten() {
         let directory = tempfile::tempdir().unwrap();
         let (mut log, _) = EventLog::open(directory.path());
-        let long_ago = Timestamp::now() - AGE_MAX - SignedDuration::from_secs(1);
-        assert!(log.write(&[event(1, long_ago), event(2, Timestamp::now())]));
+        let long_ago = clock::wall() - AGE_MAX - SignedDuration::from_secs(1);
+        assert!(log.write(&[event(1, long_ago), event(2, clock::wall())]));
         let (_, found) = EventLog::open(directory.path());
         assert_eq!(found.len(), 1);
     }
@@ -211,7 +212,7 @@ mod tests {
         std::fs::write(directory.path().join("events.db"), [7; 5000]).unwrap();
         let (mut log, found) = EventLog::open(directory.path());
         assert_eq!(found, []);
-        assert!(log.write(&[event(1, Timestamp::now())]));
+        assert!(log.write(&[event(1, clock::wall())]));
         drop(log);
         assert_eq!(EventLog::open(directory.path()).1.len(), 1);
     }
@@ -223,7 +224,7 @@ mod tests {
         std::fs::create_dir(&obstacle).unwrap();
         let (mut log, found) = EventLog::open(directory.path());
         assert_eq!(found, []);
-        let event = event(1, Timestamp::now());
+        let event = event(1, clock::wall());
         assert!(!log.write(&[Arc::clone(&event)]));
         std::fs::remove_dir(&obstacle).unwrap();
         assert!(log.write(&[event]));

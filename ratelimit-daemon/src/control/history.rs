@@ -17,7 +17,6 @@ use std::{
     time::{Duration, Instant as Moment},
 };
 
-use jiff::Timestamp;
 use ratelimit_common::{Instant, algorithm::Algorithm};
 use ratelimit_core::policies::Policies;
 use tracing::warn;
@@ -28,7 +27,7 @@ use self::{
     seen::{Measured, Seen},
 };
 use super::store::Store;
-use crate::datapath::DatapathError;
+use crate::{clock, datapath::DatapathError};
 
 /// Limits whose windows are counted: of more, the first.
 const LIMITS_MAX: usize = 256;
@@ -95,7 +94,7 @@ impl History {
         policies: &Arc<Policies>,
         store: &mut Store,
     ) -> Duration {
-        let start = Moment::now();
+        let start = clock::monotonic();
         let mut took = Duration::ZERO;
         if let Some(sample) = sample {
             took = sample.took;
@@ -109,11 +108,11 @@ impl History {
                 }
             }
         }
-        let is_due = |flushed: Moment| flushed.elapsed() >= FLUSH;
+        let is_due = |flushed: Moment| clock::elapsed(flushed) >= FLUSH;
         if self.flushed.is_none_or(is_due) || self.hour != this_hour() {
             self.keep(store);
         }
-        let pause = ((took + start.elapsed()) * PART).clamp(PAUSE_MIN, PAUSE_MAX);
+        let pause = ((took + clock::elapsed(start)) * PART).clamp(PAUSE_MIN, PAUSE_MAX);
         // Sources that send in step with the samples would be seen always at the same point.
         let random = RandomState::new().hash_one(()) % 1024;
         pause / 2 + pause * u32::try_from(random).unwrap_or_default() / 1024
@@ -131,7 +130,7 @@ impl History {
             let error = format!("{error:#}");
             warn!(error, "what sources have sent could not be kept");
         }
-        self.flushed = Some(Moment::now());
+        self.flushed = Some(clock::monotonic());
         if self.hour != this_hour() {
             self.hour = this_hour();
             self.seen.clear();
@@ -173,7 +172,7 @@ fn counted(algorithm: &Algorithm, word: u64, now: Instant) -> Option<u64> {
 
 /// The hour, since 1970.
 pub(super) fn this_hour() -> i64 {
-    Timestamp::now().as_second() / 3600
+    clock::wall().as_second() / 3600
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use super::{
     lists::{fill, require_no_file},
     protection::Protection,
 };
-use crate::protected::Requester;
+use crate::{clock, protected::Requester};
 
 /// Where an entry goes.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -78,7 +78,7 @@ impl Importer<'_> {
     ) -> Result<Vec<Edit>, Refused> {
         let name = self.list_name(request.list.as_deref().unwrap_or_default())?;
         default_reason(request, &mut reading.entries, &mut reading.reasons);
-        let mut list = List::new(request.action, None, Timestamp::now(), author.into());
+        let mut list = List::new(request.action, None, clock::wall(), author.into());
         let cut = self.cut(request, request.action, &mut reading.entries);
         require_word(request, &cut, self.protection)?;
         list.cut = cut;
@@ -144,14 +144,14 @@ impl Importer<'_> {
             if let Target::List(name, action) = target {
                 let facts = facts_of(&first, &reading);
                 let by = facts.author.as_deref().unwrap_or(author);
-                let since = facts.since.unwrap_or_else(Timestamp::now);
+                let since = facts.since.unwrap_or_else(clock::wall);
                 let mut list = List::new(*action, None, since, by.into());
                 list.cut = cut;
                 let (entries, reasons) = own_reasons(entries, &reading.reasons);
                 edits.extend(self.one_list(name, list, entries, reasons, ends, answer));
                 continue;
             }
-            let now = Timestamp::now();
+            let now = clock::wall();
             let arrived = entries.iter().map(|entry| {
                 let facts = facts_of(entry, &reading);
                 Arrived {

@@ -60,7 +60,7 @@ impl Ends {
     pub fn now(default: Option<Duration>) -> Self {
         Self {
             instant: clock::now(),
-            wall: Timestamp::now(),
+            wall: clock::wall(),
             default: default.map_or(FOREVER, clock::after),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use ratelimit_core::{api::What, config::Interface};
 use tracing::{info, warn};
 
@@ -10,7 +9,10 @@ use super::{
     state::State,
     troubles::{Loudness, Troubles},
 };
-use crate::links::{Links, Standing, Step, standing};
+use crate::{
+    clock,
+    links::{Links, Standing, Step, standing},
+};
 
 /// What does not work where pins are gone.
 pub const PINS: &str = "pins";
@@ -74,12 +76,15 @@ impl Interfaces {
         for interface in &wanted {
             self.tend(state, interface, false);
         }
-        self.tended = Some(Instant::now());
+        self.tended = Some(clock::monotonic());
     }
 
     /// The same, unless that was a moment ago.
     pub fn look(&mut self, state: &mut State) {
-        if self.tended.is_none_or(|tended| tended.elapsed() >= STALE) {
+        if self
+            .tended
+            .is_none_or(|tended| clock::elapsed(tended) >= STALE)
+        {
             self.tend_all(state);
         }
     }
@@ -124,7 +129,7 @@ impl Interfaces {
 
     fn tend(&mut self, state: &mut State, interface: &Interface, anew: bool) {
         let name = &interface.name;
-        let now = Instant::now();
+        let now = clock::monotonic();
         let sight = match state.enforcer.attachments().look(name) {
             Ok(sight) => sight,
             Err(error) => return self.note_standing(state, name, failed(&error)),
@@ -204,7 +209,7 @@ impl Interfaces {
     }
 
     fn note_standing(&mut self, state: &mut State, name: &str, standing: Standing) {
-        let at = Timestamp::now();
+        let at = clock::wall();
         if !self.links.note(name, standing, at) {
             return;
         }

@@ -21,7 +21,7 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use super::{lifetime::Ends, lists::fill, queries::export::Export, reminder::Reminder};
-use crate::private;
+use crate::{clock, private};
 
 const ENDING: &str = "jsonl";
 /// How long what could not be written waits for the next try.
@@ -119,7 +119,7 @@ impl ListCopies {
     fn read_one(&self, name: &str) -> Result<Option<List>, String> {
         let file = file(&self.directory, name);
         let bytes = fs::read(&file).map_err(|error| error.to_string())?;
-        let now = Timestamp::now();
+        let now = clock::wall();
         let source = Source {
             name: &file.display().to_string(),
             bytes: &bytes,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
+use crate::clock;
 use ratelimit_core::{
     api::Refused,
     config::ListConfig,
@@ -55,7 +55,7 @@ impl ListFile {
     ///
     /// As [`read`](Self::read).
     pub fn read_by(&self, deadline: &Deadline) -> Result<Reading, Refused> {
-        list_file::take(&self.config, self.bytes_by(deadline), Timestamp::now())
+        list_file::take(&self.config, self.bytes_by(deadline), clock::wall())
     }
 
     /// What stands in the file. A thread of its own waits for the file system, which may never answer.
@@ -63,7 +63,7 @@ impl ListFile {
         let (path, reader) = (self.config.file.clone(), Arc::clone(&self.reader));
         let (sender, bytes) = mpsc::sync_channel(1);
         thread::Builder::new().name("list".into()).spawn(move || {
-            let read = list_file::read_file(&path, Timestamp::now());
+            let read = list_file::read_file(&path, clock::wall());
             drop(reader);
             // Nobody may wait any more.
             let _ = sender.send(read);
@@ -84,13 +84,13 @@ pub struct Deadline(Instant);
 impl Default for Deadline {
     /// That of files that are read from now on.
     fn default() -> Self {
-        Self(Instant::now() + PATIENCE)
+        Self(clock::monotonic() + PATIENCE)
     }
 }
 
 impl Deadline {
     fn left(self) -> Duration {
-        let left = self.0.saturating_duration_since(Instant::now());
+        let left = self.0.saturating_duration_since(clock::monotonic());
         left.max(PATIENCE_LEFT)
     }
 }

@@ -15,6 +15,7 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use super::{lifetime::Ends, list_files::ListFile, protection::Protection};
+use crate::clock;
 
 /// The author of what a file says.
 const CONFIGURATION: &str = "config";
@@ -53,7 +54,7 @@ pub fn from_file(
     let mut list = List::new(
         *action,
         Some(path.clone()),
-        Timestamp::now(),
+        clock::wall(),
         CONFIGURATION.into(),
     );
     list.cut = cut;

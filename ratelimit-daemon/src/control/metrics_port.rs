@@ -13,6 +13,7 @@ use super::{
     journal::Journal,
     troubles::{Loudness, Troubles},
 };
+use crate::clock;
 
 /// What does not work when the port cannot be had.
 const METRICS: &str = "metrics";
@@ -56,7 +57,7 @@ impl MetricsPort {
         if self.is_bound && self.wanted == wanted {
             return None;
         }
-        self.tried = Some(Instant::now());
+        self.tried = Some(clock::monotonic());
         self.wanted = wanted;
         let bound = wanted.map(TcpListener::bind).transpose();
         if !matches!(bound, Ok(Some(_))) && std::mem::take(&mut self.is_bound) {
@@ -88,7 +89,9 @@ impl MetricsPort {
 
     /// Whether what could not be had is to be tried again.
     pub fn is_due(&self) -> bool {
-        let waited = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
+        let waited = self
+            .tried
+            .is_none_or(|tried| clock::elapsed(tried) >= AGAIN);
         self.wanted.is_some() && !self.is_bound && waited
     }
 }

@@ -16,7 +16,10 @@ use ratelimit_core::{
 use tracing::warn;
 
 use super::{connected, exempt};
-use crate::protected::{Protected, Refusal, Requester, Why};
+use crate::{
+    clock,
+    protected::{Protected, Refusal, Requester, Why},
+};
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
 /// in, the sessions of the host say so too; this is for hosts that do not tell.
@@ -120,7 +123,7 @@ impl Protection {
     /// Has the other end of the SSH session protected that a command came from.
     pub fn note_ssh_peer(&mut self, peer: IpAddr) {
         if self.peers.len() < PEERS_MAX || self.peers.contains_key(&peer) {
-            self.peers.insert(peer, Instant::now());
+            self.peers.insert(peer, clock::monotonic());
         }
     }
 
@@ -148,7 +151,8 @@ impl Protection {
 
     /// Puts all together, and answers whether that is different from before.
     pub fn join(&mut self) -> bool {
-        self.peers.retain(|_, last| last.elapsed() < PEER_LASTS);
+        self.peers
+            .retain(|_, last| clock::elapsed(*last) < PEER_LASTS);
         let mut all = self.found.clone();
         all.extend(self.peers.keys().map(|peer| (*peer, Why::SshPeer)));
         for prefix in &self.configured {

@@ -19,6 +19,7 @@ use super::{
     enforcer::verify::{ByKind, Extent, Kind, PART, Turn},
     state::State,
 };
+use crate::clock;
 
 /// Lists with more entries are not read whole each second.
 const ENTRIES_QUICK: u64 = PART as u64;
@@ -54,7 +55,7 @@ impl Default for Comparisons {
         Self {
             missing: ByKind::default(),
             repaired: ByKind::default(),
-            begun: Instant::now(),
+            begun: clock::monotonic(),
             turn: Turn::End,
         }
     }
@@ -91,7 +92,7 @@ impl Comparisons {
     /// Whether everything is to be compared at once: something is wrong, or may be.
     fn is_whole_due(&self, state: &State) -> bool {
         let is_short = state.enforcer.len() <= ENTRIES_QUICK;
-        let since = self.begun.elapsed();
+        let since = clock::elapsed(self.begun);
         if self.missing.sum() > 0 {
             return is_short || since >= AGAIN;
         }
@@ -101,7 +102,7 @@ impl Comparisons {
 
     /// Compares all that the kernel holds with what is intended, and puts right what is different.
     pub fn whole(&mut self, state: &mut State, extent: Extent) {
-        self.begun = Instant::now();
+        self.begun = clock::monotonic();
         let different = state.enforcer.verify(extent);
         self.repair(state, different.map_err(Into::into), true);
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{change_log, journal::Journal, lifetime, rows, unwritten::intended};
-use jiff::Timestamp;
+use crate::clock;
 use ratelimit_core::{
     api::{BanChange, EntryCounter, What},
     intent::{BanRow, Edit, Intent, Target},
@@ -69,7 +69,7 @@ pub fn record_edits(
     if are_many {
         events.extend(summaries(changed(), cause));
     }
-    let now = Timestamp::now();
+    let now = clock::wall();
     for what in events {
         journal.record(now, what);
     }

@@ -1,5 +1,6 @@
 //! How often the log tells what lasts: at once, and then each minute.
 
+use crate::clock;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_mins(1);
@@ -11,9 +12,11 @@ pub struct Reminder(Option<Instant>);
 impl Reminder {
     /// Whether it is to be reported now. Whoever asks tells it.
     pub fn is_due(&mut self) -> bool {
-        let is_due = self.0.is_none_or(|reported| reported.elapsed() >= EVERY);
+        let is_due = self
+            .0
+            .is_none_or(|reported| clock::elapsed(reported) >= EVERY);
         if is_due {
-            self.0 = Some(Instant::now());
+            self.0 = Some(clock::monotonic());
         }
         is_due
     }
@@ -32,7 +35,7 @@ mod tests {
     fn what_lasts_is_told_at_once_and_not_again_right_after() {
         let mut reminder = Reminder::default();
         assert!(reminder.is_due() && !reminder.is_due());
-        reminder.0 = Instant::now().checked_sub(EVERY);
+        reminder.0 = clock::monotonic().checked_sub(EVERY);
         assert!(reminder.is_due() && !reminder.is_due());
     }
 }

@@ -21,7 +21,10 @@ use super::{
     evictions::Evictions,
     history::{Scan, UsageSample},
 };
-use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
+use crate::{
+    clock,
+    datapath::{DatapathError, SlotRow, SourceRow, SourceTables},
+};
 
 /// Scans that may wait for their turn.
 const QUEUE: usize = 64;
@@ -93,7 +96,7 @@ impl Scanner {
     /// When the tables cannot be read.
     pub fn count_sources(&mut self, policies: &Policies) -> Result<Sources, DatapathError> {
         if let Some((counted, sources)) = self.counted
-            && counted.elapsed() < COUNT_LASTS
+            && clock::elapsed(counted) < COUNT_LASTS
         {
             return Ok(sources);
         }
@@ -107,7 +110,7 @@ impl Scanner {
             evicted[family] = evictions.count(inserted[family], held[family], moved);
         }
         let sources = Sources { held, evicted };
-        self.counted = Some((Instant::now(), sources));
+        self.counted = Some((clock::monotonic(), sources));
         Ok(sources)
     }
 

@@ -16,7 +16,7 @@ use super::{
     store::Store,
     troubles::{Loudness, Troubles},
 };
-use crate::private;
+use crate::{clock, private};
 
 /// What does not work when the state cannot be written.
 const STATE: &str = "state";
@@ -52,7 +52,7 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Stand
     let stand_in = StandIn {
         state: state.to_owned(),
         error,
-        tried: Instant::now(),
+        tried: clock::monotonic(),
     };
     Ok((Store::open(&copy)?, Some(stand_in)))
 }
@@ -107,10 +107,10 @@ impl StandIn {
         let Some(own) = stand_in else {
             return;
         };
-        if own.tried.elapsed() < AGAIN {
+        if clock::elapsed(own.tried) < AGAIN {
             return;
         }
-        own.tried = Instant::now();
+        own.tried = clock::monotonic();
         if require_writable(&own.state).is_err() {
             return;
         }

@@ -83,7 +83,7 @@ impl Reading {
         Self {
             monotonic: signed(clock::now().as_nanos()),
             since_boot: signed(clock::since_boot().as_nanos()),
-            wall: nanos(Timestamp::now()),
+            wall: nanos(clock::wall()),
         }
     }
 }

@@ -9,7 +9,6 @@
 
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Attempt, Outcome},
@@ -108,9 +107,7 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
             file,
             "nobody confirmed the configuration in time: the one before holds"
         );
-        trial.outcome = Outcome::RolledBack {
-            at: Timestamp::now(),
-        };
+        trial.outcome = Outcome::RolledBack { at: clock::wall() };
     }
     let is_of_disk = config::read(&trial.main).is_ok_and(|files| trial.is_of(&files));
     let is_of_trial = is_of_disk || ends_here || trial.is_pending();

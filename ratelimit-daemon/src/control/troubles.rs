@@ -7,6 +7,7 @@ use ratelimit_core::api::{Trouble, What};
 use tracing::{error, info, warn};
 
 use super::journal::Journal;
+use crate::clock;
 
 /// How loudly the log tells a trouble.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,7 +50,7 @@ impl Troubles {
         loudness: Loudness,
         error: Option<String>,
     ) {
-        let at = Timestamp::now();
+        let at = clock::wall();
         if !self.note(what, error.clone(), at) {
             return;
         }

@@ -17,6 +17,7 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use super::{reminder::Reminder, store::Store};
+use crate::clock;
 
 /// A try may take so much of the time at most: a million rows of a full disk are written for seconds, and then taken back.
 const TIME_PART: u32 = 4;
@@ -106,7 +107,7 @@ impl Unwritten {
             self.later(edits);
             return;
         }
-        let begun = Instant::now();
+        let begun = clock::monotonic();
         let mut rows = keys(edits).map(|key| key.intended(intent)).peekable();
         if rows.peek().is_none() {
             return;
@@ -117,7 +118,7 @@ impl Unwritten {
             (Err(error), _) => {
                 store.abandon_group();
                 self.later(edits);
-                self.fail(&error, begun.elapsed());
+                self.fail(&error, clock::elapsed(begun));
             }
         }
     }
@@ -135,9 +136,9 @@ impl Unwritten {
 
     /// Writes the changes of a group.
     pub fn end_group(&mut self, store: &mut Store) {
-        let begun = Instant::now();
+        let begun = clock::monotonic();
         if let Err(error) = store.end_group() {
-            self.fail(&error, begun.elapsed());
+            self.fail(&error, clock::elapsed(begun));
         }
         self.group = None;
     }
@@ -145,11 +146,11 @@ impl Unwritten {
     /// Tries to write what is left, as `intent` says it now. Where the last try failed, that is each second, or less often where a
     /// try takes long.
     pub fn catch_up(&mut self, intent: &Intent, store: &mut Store) {
-        let is_due = |failed: &Failed| Instant::now() >= failed.again;
+        let is_due = |failed: &Failed| clock::monotonic() >= failed.again;
         if self.keys.is_empty() || !self.failed.as_ref().is_none_or(is_due) {
             return;
         }
-        let begun = Instant::now();
+        let begun = clock::monotonic();
         match store.write(self.keys.iter().map(|key| key.intended(intent))) {
             Ok(()) => {
                 if self.failed.is_some() {
@@ -158,7 +159,7 @@ impl Unwritten {
                 }
                 *self = Self::default();
             }
-            Err(error) => self.fail(&error, begun.elapsed()),
+            Err(error) => self.fail(&error, clock::elapsed(begun)),
         }
     }
 
@@ -194,7 +195,7 @@ impl Unwritten {
                 "changes hold and are not in the database, so a restart may undo them: trying again each second"
             );
         }
-        let again = Instant::now() + took * TIME_PART;
+        let again = clock::monotonic() + took * TIME_PART;
         self.failed = Some(Failed { error, again });
     }
 }

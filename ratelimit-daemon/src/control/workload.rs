@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::clock;
 use ratelimit_core::api::Code;
 
 /// What the controller is asked for. Clones are the same one.
@@ -40,7 +41,7 @@ impl Default for Workload {
     fn default() -> Self {
         Self(Arc::new(Figures {
             waiting: AtomicUsize::default(),
-            ticked: Mutex::new(Instant::now()),
+            ticked: Mutex::new(clock::monotonic()),
             refused: Default::default(),
         }))
     }
@@ -56,7 +57,7 @@ impl Workload {
 
     /// The controller has done what is due each second.
     pub fn tick(&self) {
-        *self.ticked() = Instant::now();
+        *self.ticked() = clock::monotonic();
     }
 
     /// Counts a command that was refused.
@@ -73,7 +74,7 @@ impl Workload {
         let refused = Code::ALL.into_iter().zip(&self.0.refused);
         Seen {
             waiting: self.0.waiting.load(Relaxed),
-            tick_age: self.ticked().elapsed(),
+            tick_age: clock::elapsed(*self.ticked()),
             refused: refused
                 .map(|(code, count)| (code, count.load(Relaxed)))
                 .collect(),

@@ -1,6 +1,9 @@
 //! One request to the local API, one answer: HTTP/1 over TCP or a Unix socket.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use http_body_util::{BodyExt, Collected, Empty, LengthLimitError, Limited};
 use hyper::{
@@ -16,13 +19,14 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
     task::JoinSet,
-    time::{Instant, timeout_at},
+    time::timeout_at,
 };
 
 use super::{
     cut,
     key::{self, KeyError},
 };
+use crate::clock;
 
 /// How this bouncer calls itself: `cscli bouncers list` shows the two parts as type and version.
 const AGENT: &str = concat!("ratelimit/v", env!("CARGO_PKG_VERSION"));
@@ -89,8 +93,8 @@ impl Client {
     ///
     /// Why there is none.
     pub async fn pull(&self, whole: bool) -> Result<Answer, PullError> {
-        let deadline = Instant::now() + TIMEOUT;
-        let exchange = timeout_at(deadline, self.exchange(whole));
+        let deadline = clock::monotonic() + TIMEOUT;
+        let exchange = timeout_at(deadline.into(), self.exchange(whole));
         let (body, connection) = exchange.await.map_err(|_| PullError::Silence)??;
         Ok(Answer {
             body: Limited::new(body, ANSWER_BYTES_MAX),
@@ -152,7 +156,7 @@ impl Answer {
     /// Why there are no more.
     pub async fn next(&mut self) -> Result<Option<Bytes>, PullError> {
         loop {
-            let frame = timeout_at(self.deadline, self.body.frame()).await;
+            let frame = timeout_at(self.deadline.into(), self.body.frame()).await;
             let Some(frame) = frame.map_err(|_| PullError::Silence)? else {
                 return Ok(None);
             };

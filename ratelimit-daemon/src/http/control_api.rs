@@ -14,7 +14,6 @@ use axum::{
 };
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use jiff::Timestamp;
 use ratelimit_core::{
     api::{
         self, APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, Code, DiffRequest,
@@ -28,6 +27,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{
+    clock,
     control::{
         self, Handle,
         commands::{
@@ -363,7 +363,7 @@ async fn bans(
     Parameters(filter): Parameters<BanFilter>,
 ) -> Response {
     let bans = control::bans_in_parts(&controller).await;
-    let now = Timestamp::now();
+    let now = clock::wall();
     let bans = bans.map(|mut bans| {
         bans.retain(|ban| filter.has(ban, now));
         bans

@@ -3,7 +3,10 @@
 //! On the control socket it is there for whoever may command the daemon: `ssh -L 9800:/run/ratelimit/control.sock HOST` brings it to a
 //! browser. On the listener of the metrics it is there where `[metrics] dashboard = true`, and only reads.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Extension, Router,
@@ -14,13 +17,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use jiff::Timestamp;
 use ratelimit_core::api::{LiveRequest, PacketRequest, Refused};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::{
     sync::Mutex,
-    time::{Instant, MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval},
 };
 
 use super::{
@@ -28,6 +30,7 @@ use super::{
     history_api, web_page,
 };
 use crate::{
+    clock,
     control::{
         self, Handle, Unanswered,
         queries::{self, check::Question},
@@ -251,20 +254,20 @@ async fn fresh<T: Clone>(
 ) -> Result<T, Unanswered> {
     let mut kept = kept.lock().await;
     if let Some((until, answer)) = &*kept
-        && Instant::now() < *until
+        && clock::monotonic() < *until
     {
         return Ok(answer.clone());
     }
-    let start = Instant::now();
+    let start = clock::monotonic();
     let answer = find().await?;
-    let lasts = lasts.max(start.elapsed() * PART);
-    *kept = Some((Instant::now() + lasts, answer.clone()));
+    let lasts = lasts.max(clock::elapsed(start) * PART);
+    *kept = Some((clock::monotonic() + lasts, answer.clone()));
     Ok(answer)
 }
 
 /// What is counted, with when it was: rates are differences.
 fn now(name: &str, counted: &impl Serialize) -> Value {
-    json!({ "at": Timestamp::now(), name: counted })
+    json!({ "at": clock::wall(), name: counted })
 }
 
 fn event(name: &str, value: &impl Serialize) -> Bytes {
@@ -287,13 +290,13 @@ mod tests {
             };
             fresh(&kept, Duration::ZERO, slow).await.unwrap()
         };
-        let begun = Instant::now();
+        let begun = clock::monotonic();
         assert_eq!(answer("first").await, "first");
         // A machine under load may ask again only when the first is too old.
         let second = answer("second").await;
-        assert!(second == "first" || begun.elapsed() > took * PART);
+        assert!(second == "first" || clock::elapsed(begun) > took * PART);
         // It is kept no longer than that, whatever finding it took.
-        tokio::time::sleep(begun.elapsed() * PART).await;
+        tokio::time::sleep(clock::elapsed(begun) * PART).await;
         assert_eq!(answer("third").await, "third");
     }
 }

@@ -9,7 +9,6 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use jiff::Timestamp;
 use ratelimit_core::api::{Event, EventFilter, EventRequest, Refused, What};
 use tokio::sync::broadcast::{
     Receiver,
@@ -18,6 +17,7 @@ use tokio::sync::broadcast::{
 
 use super::answers::{Parameters, answer};
 use crate::{
+    clock,
     control::Handle,
     stream::{Streams, Writer},
 };
@@ -109,7 +109,7 @@ async fn next(coming: &mut Receiver<Arc<Event>>, filter: &EventFilter) -> Option
 fn lost(count: u64) -> Vec<u8> {
     line(&Event {
         number: 0,
-        at: Timestamp::now(),
+        at: clock::wall(),
         what: What::Lost { count },
     })
 }

@@ -9,7 +9,6 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use jiff::Timestamp;
 use ratelimit_core::{
     api::{ExportRequest, ImportInto, ImportRequest, Progress, Refused},
     lists::{self, Acceptance, Action, Reading, Source, Vetting},
@@ -20,7 +19,10 @@ use super::{
     peer::Peer,
     pieces::{self, Pieces},
 };
-use crate::control::{Export, Handle, commands::Import, queries};
+use crate::{
+    clock,
+    control::{Export, Handle, commands::Import, queries},
+};
 
 /// The lists.
 pub async fn lists(State(controller): State<Handle>) -> Response {
@@ -66,7 +68,7 @@ pub async fn progress(State(controller): State<Handle>) -> Json<Progress> {
 
 fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
     let name = request.name.as_deref().unwrap_or("stdin");
-    let now = Timestamp::now();
+    let now = clock::wall();
     let source = Source {
         name,
         bytes: body,

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::clock;
 use tokio::{
     sync::{Semaphore, watch},
     task::spawn_blocking,
@@ -77,7 +78,7 @@ impl Names {
     fn asked(&self, uid: u32) -> Option<watch::Receiver<Name>> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let user = users.get(&uid);
-        if let Some(user) = user.filter(|user| user.asked.elapsed() < FRESH) {
+        if let Some(user) = user.filter(|user| clock::elapsed(user.asked) < FRESH) {
             return Some(user.name.clone());
         }
         // A name that was known holds until the directory answers again.
@@ -95,7 +96,7 @@ impl Names {
         if users.len() >= USERS_MAX {
             users.clear();
         }
-        let asked = Instant::now();
+        let asked = clock::monotonic();
         let user = User {
             asked,
             name: name.clone(),

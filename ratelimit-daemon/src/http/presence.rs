@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -19,11 +19,11 @@ use axum::{
 use hyper::body::{Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, sleep_until},
+    time::sleep_until,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::stream::Streams;
+use crate::{clock, stream::Streams};
 
 /// How long the bytes of a request and of its answer may stay away. A request that has been read takes as long as it takes.
 const QUIET_MAX: Duration = Duration::from_mins(1);
@@ -60,7 +60,7 @@ impl Presence {
     /// A connection that has just been made.
     pub fn new() -> Self {
         Self(Arc::new(Shared {
-            begun: Instant::now(),
+            begun: clock::monotonic(),
             moved_ms: AtomicU64::new(0),
             phase: AtomicU64::new(Phase::Idle as u64),
             leave: CancellationToken::new(),
@@ -106,7 +106,7 @@ impl Presence {
             } else {
                 quiet_max
             };
-            let now = Instant::now();
+            let now = clock::monotonic();
             let over = if self.is_in(Phase::Working) {
                 now + patience
             } else {
@@ -116,7 +116,7 @@ impl Presence {
                 return streams.end().await;
             }
             tokio::select! {
-                () = sleep_until(over) => {}
+                () = sleep_until(over.into()) => {}
                 () = self.0.leave.cancelled(), if !is_leaving => {}
             }
         }
@@ -155,7 +155,7 @@ impl Presence {
     }
 
     fn move_on(&self) {
-        let moved = self.0.begun.elapsed().as_millis();
+        let moved = clock::elapsed(self.0.begun).as_millis();
         let moved = u64::try_from(moved).unwrap_or(u64::MAX);
         self.0.moved_ms.store(moved, Relaxed);
     }
@@ -342,10 +342,10 @@ mod tests {
 
     async fn end_of(presence: &Presence) -> End {
         let streams = Streams::new(CancellationToken::new());
-        let begun = Instant::now();
+        let begun = clock::monotonic();
         let quiet = presence.quiet_for(QUIET, LEAVING, &streams);
         match tokio::time::timeout(3 * QUIET, quiet).await {
-            Ok(()) if begun.elapsed() < QUIET / 2 => End::Soon,
+            Ok(()) if clock::elapsed(begun) < QUIET / 2 => End::Soon,
             Ok(()) => End::Quiet,
             Err(_) => End::None,
         }

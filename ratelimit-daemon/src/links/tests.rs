@@ -1,4 +1,5 @@
 use super::*;
+use crate::clock;
 
 const NATIVE: XdpMode = XdpMode::Native;
 
@@ -128,7 +129,7 @@ fn configured(names: &[&str]) -> (World, Links) {
     for name in names {
         world.add(name);
     }
-    world.settle(&mut links, Instant::now());
+    world.settle(&mut links, clock::monotonic());
     world.done.clear();
     (world, links)
 }
@@ -173,7 +174,7 @@ fn what_is_to_be_done_follows_from_what_is_seen() {
 #[test]
 fn a_rename_opens_nothing_and_is_said_and_a_new_interface_of_the_name_gets_the_program() {
     let (mut world, mut links) = configured(&["eth0", "eth1"]);
-    let now = Instant::now();
+    let now = clock::monotonic();
     world.find("eth0").unwrap().name = "wan0".to_owned();
     world.settle(&mut links, now);
     assert_eq!(world.done, []);
@@ -191,7 +192,7 @@ fn a_rename_opens_nothing_and_is_said_and_a_new_interface_of_the_name_gets_the_p
 #[test]
 fn what_failed_is_tried_again_when_something_is_different_and_after_a_second() {
     let (mut world, mut links) = configured(&["eth0"]);
-    let now = Instant::now();
+    let now = clock::monotonic();
     world.find("eth0").unwrap().program = Some((NATIVE, 999));
     world.settle(&mut links, now);
     world.settle(&mut links, now);
@@ -207,7 +208,7 @@ fn what_failed_is_tried_again_when_something_is_different_and_after_a_second() {
 #[test]
 fn what_somebody_wanted_off_stays_off_until_the_configuration_is_read_again() {
     let (mut world, mut links) = configured(&["eth0"]);
-    let now = Instant::now();
+    let now = clock::monotonic();
     links.detach("root");
     world.take_off("eth0");
     world.settle(&mut links, now + AGAIN);
@@ -237,7 +238,7 @@ fn after_any_changes_what_is_told_is_what_is_so() {
     let names = ["eth0", "eth1", "wan0", "wan1"];
     for _ in 0..500 {
         let (mut world, mut links) = configured(&["eth0", "eth1", "quiet"]);
-        let mut now = Instant::now();
+        let mut now = clock::monotonic();
         for _ in 0..30 {
             let name = names[draw(names.len())];
             let there = world.find(name).is_some();

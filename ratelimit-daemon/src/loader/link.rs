@@ -1,11 +1,6 @@
 //! Attaching the program to interfaces, and taking it off.
 
-use std::{
-    fs, io,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, io, path::Path, thread, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use aya::{
@@ -23,6 +18,7 @@ use super::{
     Attachment, InterfacePlan, foreign,
     pins::{LinkPin, Pins},
 };
+use crate::clock;
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
 /// How long the kernel may take to let a link go.
@@ -287,9 +283,9 @@ fn remove(pin: &LinkPin) -> anyhow::Result<()> {
 pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     let program = program(pin)?;
     remove(pin)?;
-    let deadline = Instant::now() + DETACH_TIMEOUT;
+    let deadline = clock::monotonic() + DETACH_TIMEOUT;
     while let Some(on) = interface::running(program)? {
-        if Instant::now() > deadline {
+        if clock::monotonic() > deadline {
             bail!(
                 "the program is still on {}: somebody else holds its link",
                 on.name

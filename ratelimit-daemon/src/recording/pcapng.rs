@@ -34,7 +34,7 @@ pub struct Writer {
 impl Writer {
     /// A file of the packets that are asked for, from these interfaces.
     pub fn new(request: &CaptureRequest, interfaces: &BTreeMap<u32, String>) -> Self {
-        let wall = jiff::Timestamp::now().as_nanosecond();
+        let wall = clock::wall().as_nanosecond();
         let interfaces = interfaces.iter();
         Self {
             interfaces: interfaces
@@ -200,7 +200,7 @@ mod tests {
             writer.statistics(5, &Tally::default(), clock::now()),
         ]
         .concat();
-        let before = jiff::Timestamp::now().as_nanosecond();
+        let before = clock::wall().as_nanosecond();
         let mut frames = Vec::new();
         let mut capture = Capture::open(&file[..]).unwrap();
         let read = capture.read(|packet| {

@@ -7,7 +7,7 @@ use ratelimit_core::config::cluster::Cluster;
 use tokio::{
     sync::mpsc,
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, sleep},
+    time::{MissedTickBehavior, interval, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -72,7 +72,7 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
         .await?;
     failures = 0;
     loop {
-        let since = Instant::now();
+        let since = clock::monotonic();
         let error = match Link::connect(&config).await {
             Ok((link, stream)) => {
                 controller.call(ReachCluster).await?;
@@ -81,7 +81,7 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
             Err(error) => error,
         };
         lose(controller, reported(&error)).await?;
-        let was_long = since.elapsed() > Duration::from_secs(10);
+        let was_long = clock::elapsed(since) > Duration::from_secs(10);
         failures = if was_long { 1 } else { failures + 1 };
         idle(controller, pause(PAUSE, PAUSE_MAX, failures)).await?;
     }
@@ -93,8 +93,8 @@ async fn lose(controller: &Handle, error: String) -> Result<(), Unanswered> {
 
 /// Waits, while periods pass without a store: what is to be sent is not kept, and asked for again by those who miss it.
 async fn idle(controller: &Handle, pause: Duration) -> Result<(), Unanswered> {
-    let end = Instant::now() + pause;
-    while Instant::now() < end {
+    let end = clock::monotonic() + pause;
+    while clock::monotonic() < end {
         controller.call(StepCluster { heard: Vec::new() }).await?;
         sleep(STEP).await;
     }

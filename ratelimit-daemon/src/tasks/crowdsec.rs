@@ -1,14 +1,15 @@
 //! The task that follows the decisions.
 
-use std::{convert::Infallible, future::pending, io, time::Duration};
+use std::{
+    convert::Infallible,
+    future::pending,
+    io,
+    time::{Duration, Instant},
+};
 
 use hyper::body::Bytes;
 use ratelimit_core::config::Crowdsec;
-use tokio::{
-    sync::mpsc,
-    task::spawn_blocking,
-    time::{Instant, sleep},
-};
+use tokio::{sync::mpsc, task::spawn_blocking, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -54,7 +55,7 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unan
     let mut whole: Option<Instant> = None;
     let mut failures = 0;
     loop {
-        let is_due = whole.is_none_or(|at| at.elapsed() >= WHOLE);
+        let is_due = whole.is_none_or(|at| clock::elapsed(at) >= WHOLE);
         let is_kept = match pull(&client, &mut decisions, is_due).await {
             Ok(update) => controller.call(TakeDecisions { update }).await?,
             Err(error) => {
@@ -64,7 +65,7 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unan
             }
         };
         match (is_kept, is_due) {
-            (true, true) => whole = Some(Instant::now()),
+            (true, true) => whole = Some(clock::monotonic()),
             (true, false) => {}
             (false, _) => whole = None,
         }

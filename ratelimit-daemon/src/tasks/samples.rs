@@ -1,6 +1,10 @@
 //! Samples of all packets, from the kernel to the detection of attacks.
 
-use std::{fs, net::IpAddr, time::Duration};
+use std::{
+    fs,
+    net::IpAddr,
+    time::{Duration, Instant as Moment},
+};
 
 use ratelimit_common::{
     Cursor, Instant,
@@ -8,7 +12,7 @@ use ratelimit_common::{
     sample::{Front, Socket},
 };
 use ratelimit_core::detection::{Detector, Host, Rules, Sample, Step};
-use tokio::time::{Instant as Moment, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zerocopy::FromBytes;
 
@@ -49,7 +53,7 @@ pub async fn follow(
     // Mapped only while something is looked for.
     let mut ring: Option<Events> = None;
     loop {
-        if asked.is_none_or(|asked| asked.elapsed() >= RULES_LAST) {
+        if asked.is_none_or(|asked| clock::elapsed(asked) >= RULES_LAST) {
             let look = controller.ask(|controller| {
                 let state = &controller.state;
                 let own = queries::views::own_addresses(state);
@@ -57,7 +61,7 @@ pub async fn follow(
             });
             let (wanted, own) = look.await?;
             let host = host(own);
-            asked = Some(Moment::now());
+            asked = Some(clock::monotonic());
             if wanted != rules {
                 rules = wanted;
                 detector = Detector::new(rules.clone());

@@ -1,14 +1,15 @@
 //! Each second, the counters of the kernel for the history of packets.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::{
     sync::oneshot::{self, error::TryRecvError},
-    time::{Instant, MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    clock,
     control::{
         Handle,
         commands::NoteHistory,
@@ -83,13 +84,13 @@ impl Scans {
         let found = match self.under_way.as_mut().map(oneshot::Receiver::try_recv) {
             Some(Err(TryRecvError::Empty)) => return Ok(None),
             Some(Ok((found, took))) => {
-                self.next = Some(Instant::now() + took * (SCANS_PART - 1));
+                self.next = Some(clock::monotonic() + took * (SCANS_PART - 1));
                 found
             }
             Some(Err(TryRecvError::Closed)) | None => None,
         };
         self.under_way = None;
-        if self.next.is_some_and(|next| Instant::now() < next) {
+        if self.next.is_some_and(|next| clock::monotonic() < next) {
             return Ok(found);
         }
         let Ok(Some(many)) = controller.ask(|it| watched::many(&it.state)).await? else {

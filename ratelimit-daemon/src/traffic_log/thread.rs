@@ -23,6 +23,7 @@ use super::{
     rollup::Rollup,
     sample::Sample,
 };
+use crate::clock;
 
 /// How often what is new is written.
 const FLUSH: Duration = Duration::from_secs(10);
@@ -74,7 +75,7 @@ impl Keeper {
             attacks: BTreeMap::new(),
             keep: None,
             is_loaded: false,
-            flushed: Instant::now(),
+            flushed: clock::monotonic(),
             written: None,
             errors: 0,
             error: None,
@@ -84,7 +85,7 @@ impl Keeper {
     /// Takes samples and questions until nobody sends any, and writes what is left.
     pub fn run(mut self, queue: &Receiver<Job>) {
         loop {
-            let pause = FLUSH.saturating_sub(self.flushed.elapsed());
+            let pause = FLUSH.saturating_sub(clock::elapsed(self.flushed));
             match queue.recv_timeout(pause) {
                 Ok(Job::Sample(sample)) => self.take(&sample),
                 Ok(Job::Question(request, sender)) => {
@@ -97,7 +98,7 @@ impl Keeper {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if self.flushed.elapsed() >= FLUSH {
+            if clock::elapsed(self.flushed) >= FLUSH {
                 self.flush();
             }
         }
@@ -163,7 +164,7 @@ impl Keeper {
     }
 
     fn flush(&mut self) {
-        self.flushed = Instant::now();
+        self.flushed = clock::monotonic();
         let Some(keep) = self.keep else {
             return;
         };
@@ -187,7 +188,7 @@ impl Keeper {
     fn succeed(&mut self) {
         self.rollup.written();
         self.attacks.clear();
-        self.written = Some(Timestamp::now());
+        self.written = Some(clock::wall());
         if self.error.take().is_some() {
             info!(path = %self.file.path().display(), "the history of packets is kept again");
         }
@@ -227,7 +228,7 @@ impl Keeper {
             let refused = Refused::because("no history is kept");
             return Err(refused.hint("write keep = \"30d\" in [history]"));
         };
-        let plan = Plan::of(request, Timestamp::now().as_second(), keep)?;
+        let plan = Plan::of(request, clock::wall().as_second(), keep)?;
         let found = self.find(&plan);
         found.map_err(|error| {
             let refused = format!("the history cannot be read: {error:#}");
@@ -541,7 +542,7 @@ mod tests {
     /// The same for all tests, so that none meets the end of a second.
     fn now() -> i64 {
         static NOW: OnceLock<i64> = OnceLock::new();
-        *NOW.get_or_init(|| Timestamp::now().as_second())
+        *NOW.get_or_init(|| clock::wall().as_second())
     }
 
     fn rows(directory: &Path, tier: Tier) -> i64 {

@@ -13,6 +13,7 @@ use self::cursor::Cursor;
 use crate::{
     arguments::EventsArguments,
     client::{self, Client},
+    clock,
     exit_code::ExitCode,
     failure::Failure,
     output::{Output, printable},
@@ -78,7 +79,7 @@ fn show(line: &[u8], output: &Output) -> Result<bool, Failure> {
     let json: Value = serde_json::from_slice(line).map_err(|error| {
         Failure::refused(format!("an event of the daemon is not understood: {error}"))
     })?;
-    output.line(&json, || sentence(&json, &Zoned::now()))
+    output.line(&json, || sentence(&json, &clock::local()))
 }
 
 /// An event for people; of one that only a newer daemon knows, as much as can be shown.

@@ -5,7 +5,6 @@ mod text;
 
 use std::{path::Path, time::Duration};
 
-use jiff::Timestamp;
 use ratelimit_core::{
     capture::{Capture, CaptureError},
     config::{self, Interface},
@@ -16,6 +15,7 @@ use rustix::time::ClockId;
 
 use self::answer::{CaptureJson, ConfigJson, SimulateJson};
 use crate::{
+    clock,
     commands::config::wrong,
     failure::Failure,
     input::Input,
@@ -85,7 +85,7 @@ fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
     let mut notes: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let mut lists = Vec::new();
     for (name, list) in &config.lists {
-        match list_file::read(list, Timestamp::now()) {
+        match list_file::read(list, clock::wall()) {
             Ok(reading) => lists.push((name.clone(), reading)),
             Err(refused) => notes.push(format!(
                 "the list {name} is left out: {}",

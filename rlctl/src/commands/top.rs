@@ -9,10 +9,9 @@ use std::{
     collections::BTreeMap,
     io::{self, IsTerminal as _},
     thread,
-    time::Instant,
 };
 
-use jiff::{Timestamp, Zoned};
+use jiff::Zoned;
 use ratelimit_core::{
     api::{StatsRow, TopRequest, TopSource, WiderLimits},
     prefix::Prefix,
@@ -23,6 +22,7 @@ use self::picture::{Picture, Row, Sample};
 use crate::{
     arguments::TopArguments,
     client::{self, Answer, Client},
+    clock,
     failure::Failure,
     output::Output,
     phrase,
@@ -117,9 +117,9 @@ fn batch(arguments: &TopArguments, client: &Client, output: &Output) -> Result<R
         let shown: Vec<Prefix> = before.sources.iter().map(|it| it.source).collect();
         let mut after = sample(arguments.count, &shown, client)?;
         after.keep_idle(&before);
-        let picture = Picture::between(&before, &after, Timestamp::now());
+        let picture = Picture::between(&before, &after, clock::wall());
         let json = serde_json::to_value(&picture).unwrap_or(Value::Null);
-        if !output.line(&json, || text(&picture, &Zoned::now()))? {
+        if !output.line(&json, || text(&picture, &clock::local()))? {
             break;
         }
         before = after;
@@ -143,7 +143,7 @@ fn sample(count: u32, with: &[Prefix], client: &Client) -> Result<Sample, Failur
     let counters: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
     let sources: Answer<Vec<TopSource>> = client.get(&path)?;
     Ok(Sample {
-        at: Instant::now(),
+        at: clock::monotonic(),
         counters: counters.value,
         sources: sources.value,
         idle: BTreeMap::new(),

@@ -77,6 +77,10 @@ fn run(
 }
 
 /// A moment ten days, twelve hours and a half before or behind this one, and the way it is reported.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the module of the clocks is in the program"
+)]
 fn moment(sign: i32) -> (Timestamp, String) {
     let distance = SignedDuration::from_mins((10 * 24 + 12) * 60 + 30);
     let moment = Timestamp::now() + distance * sign;

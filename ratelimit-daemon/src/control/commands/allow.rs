@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use ratelimit_core::{
     api::{AllowRequest, Changed, PrefixesRequest, Refused},
     intent::{AllowRow, Edit},
@@ -10,8 +9,9 @@ use ratelimit_core::{
 };
 
 use super::{Command, require_prefixes};
-use crate::control::{
-    controller::Controller, feeds::cluster::is_of_cluster, lifetime, record::Cause,
+use crate::{
+    clock,
+    control::{controller::Controller, feeds::cluster::is_of_cluster, lifetime, record::Cause},
 };
 
 /// Puts prefixes on the allow list.
@@ -31,7 +31,7 @@ impl Command for Allow {
         let until = lifetime::until("an allow", request.seconds)?;
         let row = AllowRow {
             until,
-            since: Timestamp::now(),
+            since: clock::wall(),
             reason: request.reason,
             author: author.to_string(),
         };

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use jiff::Timestamp;
 use ratelimit_core::{
     api::{
         BanRequest, Changed, EntryCounter, Held, PrefixesRequest, Refused, UnbanMatchingRequest,
@@ -41,7 +40,7 @@ impl Command for Ban {
         for prefix in &request.prefixes {
             controller.state.protection.vet(*prefix, requester)?;
         }
-        let since = Timestamp::now();
+        let since = clock::wall();
         let row = BanRow {
             until,
             since,
@@ -144,7 +143,7 @@ impl Command for UnbanMatching {
         }
         controller.detections.look_again();
         controller.state.take(&mut controller.detections)?;
-        let now = Timestamp::now();
+        let now = clock::wall();
         let bans = controller.state.intent.bans().iter();
         let ended = bans.filter(|((prefix, origin), row)| {
             !matches!(origin, Origin::List(_))

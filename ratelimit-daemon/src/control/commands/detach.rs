@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use ratelimit_core::api::{Detached, Refused, What};
 use tracing::info;
 
 use super::Command;
-use crate::control::controller::Controller;
+use crate::{clock, control::controller::Controller};
 
 /// Takes the programs off their interfaces. What was set at runtime stays in the database.
 pub struct Detach {
@@ -30,7 +29,7 @@ impl Command for Detach {
             interfaces: detachment.interfaces.clone(),
             by: author.into(),
         };
-        controller.state.journal.record(Timestamp::now(), detached);
+        controller.state.journal.record(clock::wall(), detached);
         Ok(Detached {
             interfaces: detachment.interfaces,
         })

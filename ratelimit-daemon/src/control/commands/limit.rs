@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use ratelimit_core::{
     api::{Changed, LimitRequest, LimitTarget, Refused},
     config::Config,
@@ -12,8 +11,11 @@ use ratelimit_core::{
 };
 
 use super::Command;
-use crate::control::{
-    controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime, record::Cause,
+use crate::{
+    clock,
+    control::{
+        controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime, record::Cause,
+    },
 };
 
 /// Gives a prefix, or the default policy, limits of its own.
@@ -43,7 +45,7 @@ impl Command for SetLimits {
             limits: request.limits,
             observe: request.observe,
             until,
-            since: Timestamp::now(),
+            since: clock::wall(),
             reason: request.reason,
             author: author.to_string(),
         };

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use ratelimit_core::{
     api::{Changed, ProgramBanRequest, ProgramUnbanRequest, Refused},
     intent::{BanRow, Edit},
@@ -13,6 +12,7 @@ use ratelimit_core::{
 
 use super::{Command, require_prefixes};
 use crate::{
+    clock,
     control::{controller::Controller, lifetime, record::Cause},
     protected::Requester,
 };
@@ -44,7 +44,7 @@ impl Command for BanByProgram {
         }
         let row = BanRow {
             until,
-            since: Timestamp::now(),
+            since: clock::wall(),
             reason: request.reason.map(Into::into),
             author,
         };

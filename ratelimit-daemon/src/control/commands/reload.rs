@@ -1,14 +1,16 @@
 //! `rlctl reload`, and `SIGHUP`.
 
-use jiff::Timestamp;
 use ratelimit_core::api::{Refused, Reloaded, What};
 use tracing::{info, warn};
 
 use super::{Command, replace::replace};
-use crate::control::{
-    candidate::Candidate,
-    controller::{CONFIGURATION, Controller, Reloads},
-    troubles::Loudness,
+use crate::{
+    clock,
+    control::{
+        candidate::Candidate,
+        controller::{CONFIGURATION, Controller, Reloads},
+        troubles::Loudness,
+    },
 };
 
 /// Applies what was read again, whole or not at all.
@@ -26,7 +28,7 @@ impl Command for Reload {
         match &answer {
             Ok(reloaded) => {
                 controller.reloads = Reloads {
-                    applied: Timestamp::now(),
+                    applied: clock::wall(),
                     error: None,
                 };
                 info!(changes = reloaded.changes.len(), "configuration applied");
@@ -34,7 +36,7 @@ impl Command for Reload {
                 controller
                     .state
                     .journal
-                    .record(Timestamp::now(), What::Reloaded { changes });
+                    .record(clock::wall(), What::Reloaded { changes });
             }
             Err(refused) => {
                 controller.reloads.error = Some(refused.clone());
@@ -46,7 +48,7 @@ impl Command for Reload {
                 controller
                     .state
                     .journal
-                    .record(Timestamp::now(), What::ReloadRefused { error });
+                    .record(clock::wall(), What::ReloadRefused { error });
             }
         }
         answer

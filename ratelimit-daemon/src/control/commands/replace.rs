@@ -1,12 +1,14 @@
 //! Another configuration in the place of the one in force, for `rlctl reload` and `rlctl apply`.
 
-use jiff::Timestamp;
 use ratelimit_core::{
     api::{ClockStatus, Refused},
     intent::Target,
 };
 
-use crate::control::{controller::Controller, reload, scanner::Scanner};
+use crate::{
+    clock,
+    control::{controller::Controller, reload, scanner::Scanner},
+};
 
 /// Puts the configuration in force that is next, and answers what is different, a line each.
 ///
@@ -30,7 +32,7 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
         follow_tables(controller);
     }
     replaced?;
-    controller.reloads.applied = Timestamp::now();
+    controller.reloads.applied = clock::wall();
     let mut changes = reload::changes(&before, &controller.state.intent.config);
     changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
     changes.extend(

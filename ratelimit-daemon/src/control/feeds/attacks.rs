@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{AttackView, Changed, Refused, What},
@@ -67,7 +66,7 @@ impl Attacks {
         observe: bool,
         journal: &mut Journal,
     ) {
-        let now = Timestamp::now();
+        let now = clock::wall();
         for attack in &step.began {
             let (kind, subject) = (attack.kind.label(), attack.subject);
             let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);

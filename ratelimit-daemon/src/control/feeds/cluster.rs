@@ -121,11 +121,11 @@ impl Membership {
             denied: 0,
             unheeded: BTreeMap::new(),
             about: None,
-            joined: std::time::Instant::now(),
+            joined: clock::monotonic(),
             is_caught_up: false,
-            swept: std::time::Instant::now(),
+            swept: clock::monotonic(),
             kept: Kept::new(&config.paths.state, "cluster.json"),
-            written: std::time::Instant::now(),
+            written: clock::monotonic(),
             is_unwritten: false,
             budgets: Budgets::default(),
         }
@@ -149,7 +149,7 @@ impl Membership {
             let mut others = members.names().iter().filter(|name| *name != node.name());
             others.all(|name| silent.contains(&name) || node.agrees_with(name))
         };
-        self.joined.elapsed() >= SETTLING && self.node.as_ref().is_some_and(agrees)
+        clock::elapsed(self.joined) >= SETTLING && self.node.as_ref().is_some_and(agrees)
     }
 
     /// Notes that what the members state is known, as far as they report at all; says whether it was not before.
@@ -159,7 +159,8 @@ impl Membership {
             members.all(|name| name == node.name() || node.agrees_with(name))
         };
         let is_new = !self.is_caught_up
-            && (self.joined.elapsed() >= SETTLING || self.node.as_ref().is_some_and(is_known));
+            && (clock::elapsed(self.joined) >= SETTLING
+                || self.node.as_ref().is_some_and(is_known));
         self.is_caught_up |= is_new;
         is_new
     }
@@ -169,15 +170,15 @@ impl Membership {
         let refused = self.refused.entry(refusal.label()).or_default();
         refused.count += 1;
         let text = refusal.to_string();
-        if refused.logged.is_none_or(|at| at.elapsed() >= LOGGED) {
-            refused.logged = Some(std::time::Instant::now());
+        if refused.logged.is_none_or(|at| clock::elapsed(at) >= LOGGED) {
+            refused.logged = Some(clock::monotonic());
             warn!(
                 refusal = text,
                 count = refused.count,
                 "a message of the cluster is refused"
             );
         }
-        self.refusal = Some((Timestamp::now(), text));
+        self.refusal = Some((clock::wall(), text));
     }
 
     /// Writes down what a restart needs, where it changed and was not written a moment ago.
@@ -188,7 +189,7 @@ impl Membership {
         let remembered = Remembered::of(node);
         // Of many statements this takes longer: it is done less often then.
         let pause = WRITE * u32::try_from(1 + remembered.len() / 10_000).unwrap_or(u32::MAX);
-        if self.written.elapsed() >= pause {
+        if clock::elapsed(self.written) >= pause {
             self.keep(&remembered);
         }
     }
@@ -203,7 +204,7 @@ impl Membership {
 
     fn keep(&mut self, remembered: &Remembered) {
         self.kept.keep(Some(remembered));
-        self.written = std::time::Instant::now();
+        self.written = clock::monotonic();
         self.is_unwritten = false;
     }
 }
@@ -348,9 +349,9 @@ impl Membership {
             period: config.period.as_millis().try_into().unwrap_or(Millis::MAX),
             bounds: Bounds::default(),
         };
-        let incarnation = Timestamp::now().as_microsecond();
+        let incarnation = clock::wall().as_microsecond();
         let incarnation = incarnation.try_into().unwrap_or_default();
-        self.joined = std::time::Instant::now();
+        self.joined = clock::monotonic();
         self.is_caught_up = false;
         self.node = Some(Node::new(own, now, incarnation, memory));
         self.connection.reset();
@@ -405,10 +406,10 @@ impl Membership {
         self.state_own_bans(state, now, own_bans);
         let mut changed: Vec<_> = own_bans.iter().copied().map(bans::ban_of).collect();
         changed.extend(self.hear(state, now, heard));
-        if self.catch_up() || self.swept.elapsed() >= SWEEP {
+        if self.catch_up() || clock::elapsed(self.swept) >= SWEEP {
             self.state_own_changes(state, now);
             changed.extend(self.all(state));
-            self.swept = std::time::Instant::now();
+            self.swept = clock::monotonic();
         }
         self.put_in_force(state, now, changed);
     }

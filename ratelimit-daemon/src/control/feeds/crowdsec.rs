@@ -16,6 +16,7 @@ use tracing::{info, warn};
 
 use super::Feed;
 use crate::{
+    clock,
     control::{connection::Connection, state::State},
     crowdsec::{Ignored, Update, Wanted},
     protected::Requester,
@@ -105,7 +106,7 @@ impl CrowdsecFeed {
     /// Takes in what the API answered, which is due from here on.
     pub fn answered(&mut self, update: Update) {
         self.pulls += 1;
-        self.pulled = Some(Timestamp::now());
+        self.pulled = Some(clock::wall());
         self.decisions = update.decisions;
         for (reason, (count, value)) in &update.ignored {
             self.ignore(*reason, *count, value);
@@ -226,7 +227,7 @@ fn bans(state: &State) -> impl Iterator<Item = Prefix> {
 
 /// Those that have not ended; the others are forgotten with the next tick.
 fn lasting_bans(state: &State) -> usize {
-    let now = crate::clock::now();
+    let now = clock::now();
     let bans = state.intent.bans().iter();
     bans.filter(|((_, origin), row)| *origin == Origin::Crowdsec && row.until > now)
         .count()
@@ -235,7 +236,7 @@ fn lasting_bans(state: &State) -> usize {
 fn edit(prefix: Prefix, wanted: Option<Wanted>) -> Edit {
     let row = wanted.map(|wanted| BanRow {
         until: wanted.until,
-        since: Timestamp::now(),
+        since: clock::wall(),
         reason: Some(wanted.reason).filter(|reason| !reason.is_empty()),
         author: wanted.author,
     });

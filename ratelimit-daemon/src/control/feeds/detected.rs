@@ -67,7 +67,7 @@ impl Detections {
 
     /// Whether a source that a dry run would have banned was not reported for an hour. It goes on, and would be again and again.
     fn is_news_of_dry_run(&mut self, source: Prefix) -> bool {
-        let is_recent = |reported: &std::time::Instant| reported.elapsed() < WOULD_BE_EVERY;
+        let is_recent = |reported: &std::time::Instant| clock::elapsed(*reported) < WOULD_BE_EVERY;
         if self.would_be.get(&source).is_some_and(is_recent) {
             return false;
         }
@@ -76,7 +76,7 @@ impl Detections {
         }
         let is_news = self.would_be.len() < WOULD_BE_MAX;
         if is_news {
-            self.would_be.insert(source, std::time::Instant::now());
+            self.would_be.insert(source, clock::monotonic());
         }
         is_news
     }

@@ -13,7 +13,10 @@ use ratelimit_core::{
 use tracing::warn;
 
 use super::Feed;
-use crate::control::{record::Cause, state::State};
+use crate::{
+    clock,
+    control::{record::Cause, state::State},
+};
 
 /// Has no state of its own.
 pub struct Ended;
@@ -50,14 +53,14 @@ impl Default for EndedEntries {
     /// As if they had been a moment ago.
     fn default() -> Self {
         Self {
-            pruned: std::time::Instant::now(),
+            pruned: clock::monotonic(),
         }
     }
 }
 
 impl Feed for EndedEntries {
     fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
-        let may_wait = self.pruned.elapsed() < PRUNE;
+        let may_wait = clock::elapsed(self.pruned) < PRUNE;
         let lists = state.intent.lists().iter();
         let due = lists.filter(|(_, list)| {
             list.soonest_end() <= now && (list.action == Action::Allow || !may_wait)
@@ -66,7 +69,7 @@ impl Feed for EndedEntries {
         let edits = left.filter_map(|(name, list)| state.intent.list_edit(name, Some(list)).1);
         let edits: Vec<Edit> = edits.collect();
         if !edits.is_empty() {
-            self.pruned = std::time::Instant::now();
+            self.pruned = clock::monotonic();
         }
         Ok(edits)
     }

@@ -18,10 +18,13 @@ use ratelimit_core::{
 use tracing::warn;
 
 use super::Feed;
-use crate::control::{
-    list_files::{ListFile, SILENCE},
-    lists::{ListRead, from_file, log, reported},
-    state::State,
+use crate::{
+    clock,
+    control::{
+        list_files::{ListFile, SILENCE},
+        lists::{ListRead, from_file, log, reported},
+        state::State,
+    },
 };
 
 /// How it went with the files so far.
@@ -168,7 +171,7 @@ impl ListFiles {
         for (name, config) in lists {
             let state = self.states.entry(name.as_str().into()).or_default();
             if state.is_due(config.every) {
-                state.tried = Some(Instant::now());
+                state.tried = Some(clock::monotonic());
                 state.is_outdated = false;
                 due.push(ListFile {
                     reader: Arc::clone(&state.reader),
@@ -199,8 +202,8 @@ impl ListFiles {
     /// The file was taken, which was last downloaded at `fetched`.
     pub fn succeeded(&mut self, name: &Arc<str>, fetched: Option<Timestamp>) {
         let state = self.states.entry(Arc::clone(name)).or_default();
-        state.tried = Some(Instant::now());
-        state.read = Some(Timestamp::now());
+        state.tried = Some(clock::monotonic());
+        state.read = Some(clock::wall());
         state.fetched = fetched;
         state.error = None;
         state.is_silent = false;
@@ -209,7 +212,7 @@ impl ListFiles {
     /// The file was not taken. Answers whether that is to be logged: at once, when the reason is another one, and then each hour.
     pub fn failed(&mut self, name: &Arc<str>, error: String) -> bool {
         let state = self.states.entry(Arc::clone(name)).or_default();
-        let now = Instant::now();
+        let now = clock::monotonic();
         let is_known = state.error.as_ref() == Some(&error)
             && state
                 .reported
@@ -240,7 +243,10 @@ impl FileState {
         let again = self.is_silent.then_some(SILENT);
         let is_read = Arc::strong_count(&self.reader) > 1;
         let every = every.into_iter().chain(again).min();
-        let is_over = |every| self.tried.is_none_or(|tried| tried.elapsed() >= every);
+        let is_over = |every| {
+            self.tried
+                .is_none_or(|tried| clock::elapsed(tried) >= every)
+        };
         !is_read && (self.is_outdated || every.is_some_and(is_over))
     }
 }

@@ -5,7 +5,6 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Changed, PassAllRequest, PassAllStatus, Refused},
@@ -46,7 +45,7 @@ impl Document {
             return Instant::from_nanos(until);
         }
         let length = until.duration_since(self.status.since);
-        let left = until.duration_since(Timestamp::now()).min(length);
+        let left = until.duration_since(clock::wall()).min(length);
         clock::after(left.try_into().unwrap_or_default())
     }
 }
@@ -147,7 +146,7 @@ impl PassAll {
             );
             Some(Document {
                 status: PassAllStatus {
-                    since: Timestamp::now(),
+                    since: clock::wall(),
                     until: None,
                     author: "unknown".to_owned(),
                 },
@@ -209,7 +208,7 @@ impl PassAll {
             .status
             .until
             .filter(|_| !document.is_of_this_boot());
-        clock::now() >= *until || by_wall.is_some_and(|until| Timestamp::now() >= until)
+        clock::now() >= *until || by_wall.is_some_and(|until| clock::wall() >= until)
     }
 
     fn report(&mut self) {
@@ -237,7 +236,7 @@ fn asked(request: &PassAllRequest, author: &str) -> Result<Document, Refused> {
     let until = duration.map(clock::after);
     Ok(Document {
         status: PassAllStatus {
-            since: Timestamp::now(),
+            since: clock::wall(),
             until: until.map(clock::to_wall),
             author: author.to_owned(),
         },

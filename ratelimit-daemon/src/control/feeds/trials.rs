@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Attempt, Changed, Outcome, Refused},
@@ -224,9 +223,7 @@ impl Trials {
     /// When none is, or that cannot be written down.
     pub fn confirm(&mut self) -> Result<Attempt, Refused> {
         let mut trial = self.pending()?;
-        trial.outcome = Outcome::Confirmed {
-            at: Timestamp::now(),
-        };
+        trial.outcome = Outcome::Confirmed { at: clock::wall() };
         let left = left_of(&trial);
         // What is confirmed and not written down would be gone at the next start: then it is not confirmed.
         self.kept.replace(left.as_ref())?;
@@ -242,9 +239,7 @@ impl Trials {
     pub fn roll_back(&mut self, lists: ConfiguredLists) -> Result<Attempt, Refused> {
         let mut trial = self.pending()?;
         let config = before(&trial)?;
-        trial.outcome = Outcome::RolledBack {
-            at: Timestamp::now(),
-        };
+        trial.outcome = Outcome::RolledBack { at: clock::wall() };
         let attempt = trial.attempt();
         self.next(config, lists, Why::Rollback(trial));
         Ok(attempt)

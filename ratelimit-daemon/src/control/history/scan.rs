@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::{Duration, Instant as Moment},
+    time::Duration,
 };
 
 use ratelimit_common::{algorithm::Algorithm, compact::Region};
@@ -76,11 +76,11 @@ pub struct Windows {
 impl Scan {
     /// Counts the windows of the node, and of some sources: as many as there is time for.
     pub fn sample(&mut self, tables: &dyn SourceTables, policies: Arc<Policies>) -> UsageSample {
-        let start = Moment::now();
+        let start = clock::monotonic();
         UsageSample {
             found: self.scan_on(tables, &policies),
             policies,
-            took: start.elapsed(),
+            took: clock::elapsed(start),
         }
     }
 
@@ -89,7 +89,7 @@ impl Scan {
         tables: &dyn SourceTables,
         policies: &Policies,
     ) -> Result<Vec<Windows>, DatapathError> {
-        let start = Moment::now();
+        let start = clock::monotonic();
         let mut found = count_node(tables, policies)?;
         let limits = measured_limits(policies);
         loop {
@@ -111,7 +111,7 @@ impl Scan {
             let Some(next) = next else { return Ok(found) };
             scan.next = next;
             *self = scan;
-            if start.elapsed() >= SAMPLE_TIME {
+            if clock::elapsed(start) >= SAMPLE_TIME {
                 return Ok(found);
             }
         }

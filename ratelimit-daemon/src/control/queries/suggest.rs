@@ -10,13 +10,16 @@ use ratelimit_core::{
 };
 
 use super::views;
-use crate::control::{
-    history::{
-        HOURS_KEPT, History,
-        seen::{Measured, Seen},
-        this_hour,
+use crate::{
+    clock,
+    control::{
+        history::{
+            HOURS_KEPT, History,
+            seen::{Measured, Seen},
+            this_hour,
+        },
+        state::State,
     },
-    state::State,
 };
 
 /// So many windows are to lie beyond a percentile before it says something.
@@ -162,7 +165,7 @@ fn with_capacity(limit: &LimitSpec, capacity: u64) -> Option<LimitSpec> {
 }
 
 fn age(since: Timestamp) -> std::time::Duration {
-    let age = Timestamp::now().duration_since(since).as_secs().max(0);
+    let age = clock::wall().duration_since(since).as_secs().max(0);
     std::time::Duration::from_secs(age.unsigned_abs())
 }
 

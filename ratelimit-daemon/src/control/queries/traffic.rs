@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
-
 use super::{levels, views::counters, watched::Scanned};
 use crate::{
     clock,
@@ -44,7 +42,7 @@ pub fn sample(
         levels.pop_last();
     }
     Ok(Sample {
-        at: Timestamp::now(),
+        at: clock::wall(),
         since_boot: Duration::from_nanos(clock::since_boot().as_nanos()),
         counters: match keep {
             Some(_) => counted(state)?,

@@ -2,12 +2,7 @@
 //!
 //! No table knows the least of them, so all sources are scanned, beside the controller (`scanner.rs`).
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    sync::Arc,
-    time::{Duration, Instant as Moment},
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use ratelimit_common::{Instant, algorithm::Algorithm, layout::Counter};
 use ratelimit_core::{
@@ -57,7 +52,7 @@ pub async fn scan(
     many: Many,
 ) -> Result<(Option<Scanned>, Duration), Unanswered> {
     let scan = controller.scan(move |scanner| {
-        let begun = Moment::now();
+        let begun = clock::monotonic();
         let least = many.least(&*scanner.tables, clock::now());
         let least = least.inspect_err(|error| {
             let error = error.to_string();
@@ -65,7 +60,7 @@ pub async fn scan(
         });
         let policies = many.view.policies;
         let scanned = least.ok().map(|least| Scanned { least, policies });
-        (scanned, begun.elapsed())
+        (scanned, clock::elapsed(begun))
     });
     scan.await
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::clock;
 use ratelimit_core::histogram::Histogram;
 
 /// What became of transactions since the database was opened.
@@ -16,7 +17,7 @@ pub struct Commits {
 impl Commits {
     /// A transaction was kept, whose commit began then.
     pub fn kept(&mut self, begun: Instant) {
-        self.took.observe(begun.elapsed());
+        self.took.observe(clock::elapsed(begun));
     }
 
     /// Notes how a change went.

@@ -6,7 +6,6 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use jiff::Timestamp;
 use ratelimit_core::intent::Edit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi::SQLITE_IOERR_SHORT_READ};
 use serde::{Deserialize, Serialize};
@@ -22,9 +21,12 @@ use super::{
     schema::{Newer, second},
     text::Texts,
 };
-use crate::control::{
-    history::seen::{Measured, Seen},
-    timekeeper::{Reading, Timekeeper},
+use crate::{
+    clock,
+    control::{
+        history::seen::{Measured, Seen},
+        timekeeper::{Reading, Timekeeper},
+    },
 };
 
 /// What a database is called that was put aside, before the time.
@@ -87,7 +89,7 @@ pub fn is_damage(error: &anyhow::Error) -> bool {
 
 /// Where the database at `path` is to be put aside.
 pub fn name_aside(path: &Path) -> PathBuf {
-    let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let time = clock::wall().strftime("%Y%m%dT%H%M%SZ");
     let names = (0..).map(|number: u32| match number {
         0 => format!("{ASIDE}{time}"),
         number => format!("{ASIDE}{time}-{number}"),

@@ -1,12 +1,11 @@
 //! Transactions, and groups of changes that share one: each change of a group is made whole or not at all, and all of them
 //! are kept by one commit.
 
-use std::time::Instant;
-
 use anyhow::{Context, ensure};
 use ratelimit_core::intent::Edit;
 
 use super::{Store, Writer};
+use crate::clock;
 
 /// Where a group stands.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -141,7 +140,7 @@ impl Store {
     /// Ends the transaction that has begun, with the number that it has.
     fn commit(&mut self) -> anyhow::Result<()> {
         self.writer().write_changes(self.changes + 1)?;
-        let begun = Instant::now();
+        let begun = clock::monotonic();
         self.run("COMMIT")?;
         self.commits.kept(begun);
         self.changes += 1;

@@ -17,6 +17,7 @@ use super::{
     super::timekeeper::{Reading, Timekeeper},
     Writer, history, limited, offences, time,
 };
+use crate::clock;
 
 /// The version of the tables, in SQLite's `user_version`.
 pub const VERSION: u32 = 3;
@@ -131,7 +132,7 @@ fn from_first(connection: &Connection) -> anyhow::Result<()> {
     let edits = first_edits(connection)?;
     connection.execute_batch("DROP TABLE ban; DROP TABLE allow; DROP TABLE limits;")?;
     make(connection)?;
-    let mut timekeeper = Timekeeper::resume(None, &crate::clock::boot_id(), Reading::now());
+    let mut timekeeper = Timekeeper::resume(None, &clock::boot_id(), Reading::now());
     let note = timekeeper.note(Reading::now());
     let writer = Writer {
         connection,
@@ -142,7 +143,7 @@ fn from_first(connection: &Connection) -> anyhow::Result<()> {
 }
 
 fn first_edits(connection: &Connection) -> anyhow::Result<Vec<Edit>> {
-    let boot = crate::clock::boot_id();
+    let boot = clock::boot_id();
     let mut edits = Vec::new();
     let mut read = |query: &str, edit: &dyn Fn(&Row<'_>) -> anyhow::Result<Edit>| {
         let mut statement = connection.prepare(query)?;
@@ -215,7 +216,7 @@ fn first_until(row: &Row<'_>, boot: &str) -> anyhow::Result<ratelimit_common::In
     }
     let until = Timestamp::from_nanosecond(wall.into())?;
     let length = until.duration_since(time(row, 1)?);
-    let left = until.duration_since(Timestamp::now()).min(length);
+    let left = until.duration_since(clock::wall()).min(length);
     let left = std::time::Duration::try_from(left).unwrap_or_default();
-    Ok(crate::clock::after(left))
+    Ok(clock::after(left))
 }

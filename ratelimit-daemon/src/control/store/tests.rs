@@ -12,6 +12,7 @@ use ratelimit_core::{
 };
 
 use super::{damage::with_suffix, *};
+use crate::clock;
 
 #[test]
 fn a_prefix_with_bans_of_several_origins_is_no_damage() {
@@ -326,5 +327,5 @@ fn prefix(text: &str) -> Prefix {
 }
 
 fn now() -> Timestamp {
-    Timestamp::now()
+    clock::wall()
 }

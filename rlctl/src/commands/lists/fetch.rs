@@ -7,11 +7,9 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
-    time::SystemTime,
 };
 
 use anyhow::{Context, bail, ensure};
-use jiff::Timestamp;
 use ratelimit_core::{
     config::{self, ListConfig},
     list_file,
@@ -20,8 +18,8 @@ use ratelimit_core::{
 use serde::Serialize;
 
 use crate::{
-    exit_code::ExitCode, failure::Failure, list_arguments::FetchArguments, output::printable_lines,
-    phrase, report::Report,
+    clock, exit_code::ExitCode, failure::Failure, list_arguments::FetchArguments,
+    output::printable_lines, phrase, report::Report,
 };
 
 /// How long a download may take, in seconds.
@@ -149,11 +147,11 @@ fn fetch_to(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<Optio
     let new = &files.new;
     if !new.exists() {
         let tag = fs::File::open(&files.tag)?;
-        tag.set_modified(SystemTime::now())
+        tag.set_modified(clock::wall().into())
             .with_context(|| format!("writing {}", files.tag.display()))?;
         return Ok(None);
     }
-    let now = Timestamp::now();
+    let now = clock::wall();
     let candidate = ListConfig {
         file: new.to_owned(),
         ..list.clone()

@@ -1,11 +1,7 @@
 //! The live view: it asks, draws and listens to keys in turn.
 
-use std::{
-    io,
-    time::{Duration, Instant},
-};
+use std::{io, time::Duration};
 
-use jiff::{Timestamp, Zoned};
 use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyEventKind},
@@ -22,6 +18,7 @@ use super::{
 };
 use crate::{
     client::{Answer, Client},
+    clock,
     failure::Failure,
     report::Report,
 };
@@ -42,15 +39,15 @@ fn watch(
 ) -> Result<(), Failure> {
     let mut choice = Choice::default();
     let mut before = sample(count, &[], client)?;
-    let mut picture = Picture::between(&before, &before, Timestamp::now());
+    let mut picture = Picture::between(&before, &before, clock::wall());
     let mut status = status(client)?;
-    let mut next = Instant::now() + every;
+    let mut next = clock::monotonic() + every;
     loop {
         let draw = |frame: &mut ratatui::Frame<'_>| {
-            screen::draw(frame, &picture, Some(&status), &choice, &Zoned::now());
+            screen::draw(frame, &picture, Some(&status), &choice, &clock::local());
         };
         terminal.draw(draw).map_err(|error| failed(&error))?;
-        let patience = next.saturating_duration_since(Instant::now());
+        let patience = next.saturating_duration_since(clock::monotonic());
         if event::poll(patience).map_err(|error| failed(&error))? {
             let event = event::read().map_err(|error| failed(&error))?;
             if let Event::Key(key) = event
@@ -66,7 +63,7 @@ fn watch(
             }
             continue;
         }
-        next = Instant::now() + every;
+        next = clock::monotonic() + every;
         if choice.paused {
             continue;
         }
@@ -74,7 +71,7 @@ fn watch(
         let shown: Vec<Prefix> = picture.sources.iter().map(|row| row.source).collect();
         let mut after = sample(count, &shown, client)?;
         after.keep_idle(&before);
-        picture = Picture::between(&before, &after, Timestamp::now());
+        picture = Picture::between(&before, &after, clock::wall());
         before = after;
         status = self::status(client)?;
     }

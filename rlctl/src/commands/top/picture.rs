@@ -184,10 +184,11 @@ mod tests {
     use ratelimit_core::limit::LimitSpec;
 
     use super::*;
+    use crate::clock;
 
     #[test]
     fn rates_are_differences_over_the_time_between() {
-        let start = Instant::now();
+        let start = clock::monotonic();
         let before = sample(start, 100, 10);
         let after = sample(start + Duration::from_secs(2), 300, 50);
         let picture = Picture::between(&before, &after, Timestamp::UNIX_EPOCH);
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_source_whose_window_has_ended_stays_for_some_looks() {
-        let start = Instant::now();
+        let start = clock::monotonic();
         let mut last = sample(start, 0, 0);
         let mut looks = 0;
         while !last.sources.is_empty() {

@@ -6,7 +6,6 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use jiff::Timestamp;
 use ratelimit_core::{
     intent::{
         FOREVER, Offence,
@@ -17,7 +16,10 @@ use ratelimit_core::{
 use rusqlite::Connection;
 
 use super::*;
-use crate::control::store::{self, Damage, Found, Store};
+use crate::{
+    clock,
+    control::store::{self, Damage, Found, Store},
+};
 
 /// The bit or the length of a file that is different.
 #[derive(Clone, Copy, Debug)]
@@ -384,7 +386,7 @@ fn list() -> List {
         until: FOREVER,
         reason: ReasonId::NONE,
     };
-    let list = List::new(Action::Ban, None, Timestamp::now(), "root".into());
+    let list = List::new(Action::Ban, None, clock::wall(), "root".into());
     list.with_entries(vec![entry], Reasons::default())
 }
 

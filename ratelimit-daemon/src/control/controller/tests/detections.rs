@@ -4,7 +4,7 @@ use ratelimit_common::{Detected, detected::Detection};
 use ratelimit_core::ban::{BanSpec, Unverified};
 
 use super::*;
-use crate::protected::Why;
+use crate::{clock, protected::Why};
 
 const SOURCE: &str = "192.0.2.1";
 
@@ -307,7 +307,7 @@ impl Lab {
     /// Who is banned, and for how many seconds from now on, to the nearest.
     pub(super) fn bans(&self) -> Vec<(Prefix, i64)> {
         let left = |ban: Ban| {
-            let left = ban.until.unwrap().duration_since(Timestamp::now());
+            let left = ban.until.unwrap().duration_since(clock::wall());
             let seconds = (left + SignedDuration::from_millis(500)).as_secs();
             // A slow machine takes some of it.
             let minutes = seconds.cast_unsigned().div_ceil(60).cast_signed();

@@ -4,7 +4,10 @@ use ratelimit_core::intent::{BanRow, FOREVER};
 use rusqlite::Connection;
 
 use super::*;
-use crate::control::{Handle, Unanswered, commands::Command};
+use crate::{
+    clock,
+    control::{Handle, Unanswered, commands::Command},
+};
 
 #[test]
 fn changes_of_a_group_are_kept_by_one_commit() {
@@ -160,7 +163,7 @@ type Answer = Result<Vec<String>, Unanswered>;
 async fn ban(handle: Handle, number: u8) -> Answer {
     let row = BanRow {
         until: FOREVER,
-        since: Timestamp::now(),
+        since: clock::wall(),
         reason: None,
         author: "test".into(),
     };

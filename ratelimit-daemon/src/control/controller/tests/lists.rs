@@ -14,7 +14,7 @@ use ratelimit_core::{
 use rusqlite::Connection;
 
 use super::*;
-use crate::datapath::Write;
+use crate::{clock, datapath::Write};
 
 #[test]
 fn a_list_bans_and_is_replaced_as_a_whole() {
@@ -94,7 +94,7 @@ fn check_and_unban_name_the_lists_that_hold_an_address() {
 #[test]
 fn entries_end_and_are_forgotten() {
     let mut lab = Lab::new(config());
-    let soon = Timestamp::now() + SignedDuration::from_hours(1);
+    let soon = clock::wall() + SignedDuration::from_hours(1);
     let text = format!(
         "{{\"prefix\":\"192.0.2.1\",\"until\":\"{soon}\"}}\n{{\"prefix\":\"192.0.2.2\"}}\n"
     );
@@ -118,7 +118,7 @@ fn entries_end_and_are_forgotten() {
 #[test]
 fn entries_end_also_where_the_database_cannot_be_written() {
     let mut lab = Lab::new(config());
-    let soon = Timestamp::now() + SignedDuration::from_hours(1);
+    let soon = clock::wall() + SignedDuration::from_hours(1);
     let text = format!("{{\"prefix\":\"192.0.2.1\",\"until\":\"{soon}\"}}\n");
     lab.import("good", Action::Allow, &text);
     let database = Connection::open(lab.state.path().join("state.db")).unwrap();
@@ -306,12 +306,12 @@ fn a_file_that_stays_broken_is_logged_once_and_when_the_reason_is_another_one() 
 #[test]
 fn what_has_ended_is_told_nowhere_from_that_moment_on() {
     let mut lab = Lab::new(config());
-    let end = Timestamp::now() + Duration::from_millis(1500);
+    let end = clock::wall() + Duration::from_millis(1500);
     let line = |prefix: &str| format!("{{\"prefix\":\"{prefix}\",\"until\":\"{end}\"}}\n");
     lab.import_list("bad", &line("192.0.2.1"));
     lab.import_list("wide", "192.0.2.0/30\n");
     lab.import("good", Action::Allow, &line("192.0.2.2"));
-    let seconds = || Some(end.duration_since(Timestamp::now()).as_secs_f64());
+    let seconds = || Some(end.duration_since(clock::wall()).as_secs_f64());
     let prefixes = |text: &str| vec![prefix(text)];
     lab.ban(&["192.0.2.9"], seconds()).unwrap();
     let allow = AllowRequest {
@@ -337,7 +337,7 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
         ("192.0.2.9", None),
     ] {
         let check = check(&lab, address);
-        let ended = |until: Option<Timestamp>| until.is_some_and(|until| until <= Timestamp::now());
+        let ended = |until: Option<Timestamp>| until.is_some_and(|until| until <= clock::wall());
         assert!(
             !check.lists.iter().any(|listed| ended(listed.until)),
             "{check:?}"
@@ -765,7 +765,7 @@ impl Lab {
     }
 
     fn send(&mut self, request: &ImportRequest, text: &str) -> Result<Imported, Refused> {
-        let now = Timestamp::now();
+        let now = clock::wall();
         let source = Source {
             name: "stdin",
             bytes: text.as_bytes(),

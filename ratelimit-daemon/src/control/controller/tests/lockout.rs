@@ -3,7 +3,10 @@
 use ratelimit_core::intent::{BanRow, FOREVER};
 
 use super::*;
-use crate::protected::{Requester, Why};
+use crate::{
+    clock,
+    protected::{Requester, Why},
+};
 
 /// The protected addresses, a kind each, in both families.
 const PROTECTED: [(&str, &str); 10] = [
@@ -150,7 +153,7 @@ fn ban(lab: &mut Lab, prefix: Prefix, requester: Requester) -> Result<(), Refuse
     lab.controller.state.protection.vet(prefix, requester)?;
     let row = BanRow {
         until: FOREVER,
-        since: Timestamp::now(),
+        since: clock::wall(),
         reason: None,
         author: "test".into(),
     };
@@ -218,7 +221,7 @@ fn a_list_that_exempts_an_address_does_not_keep_it_banned() {
         let prefixes = vec![prefix(address)];
         let row = BanRow {
             until: FOREVER,
-            since: Timestamp::now(),
+            since: clock::wall(),
             reason: None,
             author: "test".into(),
         };

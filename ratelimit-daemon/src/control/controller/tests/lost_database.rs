@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use jiff::Timestamp;
 use ratelimit_core::lists::Action;
 
 use super::*;
+use crate::clock;
 
 #[test]
 fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_manual_bans_stay() {
@@ -145,7 +145,7 @@ fn allows_of_a_list_end_when_the_list_is_read_again_without_them_and_those_by_ha
 #[test]
 fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
     let mut lab = Lab::new(config());
-    let end = Timestamp::now() + SignedDuration::from_hours(1);
+    let end = clock::wall() + SignedDuration::from_hours(1);
     lab.import_list("bad", "192.0.2.1 # scan\n192.0.2.2\n198.51.100.0/24\n");
     let with_end = format!("{{\"prefix\":\"2001:db8::/48\",\"until\":\"{end}\"}}\n");
     lab.import("good", Action::Allow, &with_end);

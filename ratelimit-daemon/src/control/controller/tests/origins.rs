@@ -6,6 +6,7 @@ use ratelimit_core::{
 };
 
 use super::*;
+use crate::clock;
 
 #[test]
 fn the_longest_ban_of_a_prefix_is_enforced_whoever_it_is_of() {
@@ -130,7 +131,7 @@ fn check_tells_of_several_bans_the_one_that_holds_longest() {
 fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
     let row = BanRow {
         until,
-        since: Timestamp::now(),
+        since: clock::wall(),
         reason: None,
         author: "test".into(),
     };

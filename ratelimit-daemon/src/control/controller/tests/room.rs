@@ -9,7 +9,7 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::datapath::Write;
+use crate::{clock, datapath::Write};
 
 #[test]
 fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
@@ -171,7 +171,7 @@ fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
     };
     let row = BanRow {
         until,
-        since: Timestamp::now(),
+        since: clock::wall(),
         reason: None,
         author: "test".into(),
     };
@@ -197,7 +197,7 @@ fn list(prefixes: &[&str]) -> Edit {
         until: FOREVER,
         reason: ReasonId::NONE,
     });
-    let list = List::new(Action::Ban, None, Timestamp::now(), "test".into());
+    let list = List::new(Action::Ban, None, clock::wall(), "test".into());
     let list = list.with_entries(entries.collect(), Reasons::default());
     let touched = prefixes.iter().map(|text| prefix(text)).collect();
     Edit::List("bad".into(), Some(list.into()), touched)

@@ -3,7 +3,7 @@
 use ratelimit_core::intent::{AllowRow, LimitRow, Target};
 
 use super::*;
-use crate::control::timekeeper::Reading;
+use crate::{clock, control::timekeeper::Reading};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -60,7 +60,7 @@ fn a_step_of_the_wall_clock_changes_nothing() {
 fn allow_and_limits(until: Instant) -> [Edit; 2] {
     let allow = AllowRow {
         until,
-        since: Timestamp::now(),
+        since: clock::wall(),
         reason: None,
         author: "root".into(),
     };
@@ -68,7 +68,7 @@ fn allow_and_limits(until: Instant) -> [Edit; 2] {
         limits: vec![limit(5)],
         observe: false,
         until,
-        since: Timestamp::now(),
+        since: clock::wall(),
         reason: None,
         author: "root".into(),
     };

@@ -8,6 +8,7 @@ use ratelimit_core::{
 };
 
 use super::*;
+use crate::clock;
 
 #[test]
 fn of_all_that_covers_an_address_one_decides_and_the_rest_lies_beneath() {
@@ -178,7 +179,7 @@ fn check(lab: &Lab, expected: &[&str]) {
 fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
     let row = BanRow {
         until,
-        since: Timestamp::now(),
+        since: clock::wall(),
         reason: None,
         author: "test".into(),
     };

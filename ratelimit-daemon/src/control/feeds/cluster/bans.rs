@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use ratelimit_cluster::{Millis, NodeName, Now, statements::Subject};
 use ratelimit_common::Instant;
 use ratelimit_core::{
@@ -176,7 +175,7 @@ impl Membership {
         let wanted = in_force.map(|it| {
             let row = BanRow {
                 until: to_instant(it.until, now),
-                since: Timestamp::now(),
+                since: clock::wall(),
                 reason: Some(it.note).filter(|note| !note.is_empty()),
                 author: it.by.as_str().into(),
             };

@@ -100,11 +100,11 @@ impl Default for Budgets {
             is_failing: false,
             reported: HashMap::new(),
             period: Duration::from_millis(1),
-            default_since: Timestamp::now(),
+            default_since: clock::wall(),
             without_room: 0,
             divided_at: None,
             fallback: Some(Fallback::NoClock),
-            since: Timestamp::now(),
+            since: clock::wall(),
         }
     }
 }
@@ -124,7 +124,7 @@ impl Budgets {
             return;
         }
         self.followed = Some(Arc::clone(policies));
-        self.default_since = Timestamp::now();
+        self.default_since = clock::wall();
         let nodes = compile::nodes(&state.intent.config);
         (self.limits, self.policies) = (BTreeMap::new(), BTreeMap::new());
         let mut text = nodes.to_string();
@@ -257,7 +257,7 @@ impl Budgets {
 
     /// Notes what shares are and since when, and whether they are those of a division.
     fn note(&mut self, node: &Node<ClusterKey>) {
-        let at = Timestamp::now();
+        let at = clock::wall();
         let mut before = std::mem::take(&mut self.reported);
         for (key, share) in node.shares() {
             let Some((place, _)) = self.place(key) else {
@@ -346,7 +346,7 @@ impl Budgets {
     pub fn end(&mut self) {
         (self.written, self.divided_at) = (None, None);
         self.reported.clear();
-        (self.fallback, self.since) = (Some(Fallback::NoClock), Timestamp::now());
+        (self.fallback, self.since) = (Some(Fallback::NoClock), clock::wall());
     }
 
     /// The leases that give each key its shares.

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use ratelimit_cluster::{
     NodeName, Now,
     statements::{Guard, LIMITS_MAX, Subject},
@@ -26,6 +25,7 @@ use super::{
     no_cluster,
 };
 use crate::{
+    clock,
     cluster::ClusterKey,
     control::{fitting, state::State},
 };
@@ -373,7 +373,7 @@ fn wanted_row(
     stated: &ratelimit_cluster::statements::InForce,
     now: Now,
 ) -> Result<Wanted, String> {
-    let (until, since) = (to_instant(stated.until, now), Timestamp::now());
+    let (until, since) = (to_instant(stated.until, now), clock::wall());
     let author = Origin::cluster(stated.by.as_str()).to_string();
     match subject {
         Subject::Allow(ClusterKey::Prefix(prefix)) => {

@@ -12,7 +12,7 @@ use super::{
     recent::{PARTS, Recent, estimate},
     shared_limit::{Shared, budget},
 };
-use crate::cluster::ClusterKey;
+use crate::{clock, cluster::ClusterKey};
 
 /// What was counted until a moment.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Counted {
 impl Default for Counted {
     fn default() -> Self {
         Self {
-            at: Instant::now(),
+            at: clock::monotonic(),
             demands: HashMap::new(),
             recent: HashMap::new(),
         }
@@ -50,10 +50,10 @@ impl Counted {
     where
         L: Iterator<Item = (u64, usize, &'a Shared)>,
     {
-        let elapsed = self.at.elapsed();
+        let elapsed = clock::elapsed(self.at);
         let before = std::mem::take(&mut self.demands);
         let mut earlier = std::mem::take(&mut self.recent);
-        self.at = Instant::now();
+        self.at = clock::monotonic();
         let mut counts = Vec::new();
         for (key, demand) in &demands {
             let before = before.get(key).copied().unwrap_or_default();
