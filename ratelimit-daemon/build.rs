@@ -31,8 +31,10 @@ const INPUTS: [&str; 7] = [
 ];
 
 /// Variables by which the outer cargo, or `cargo clippy`, would change the inner build.
-const LEAKS: [&str; 4] = [
+const LEAKS: [&str; 5] = [
     "CARGO_ENCODED_RUSTFLAGS",
+    // It splits the program into parts that the verifier does not take.
+    "CARGO_INCREMENTAL",
     "RUSTC_WORKSPACE_WRAPPER",
     "RUSTC_WRAPPER",
     "RUSTFLAGS",
