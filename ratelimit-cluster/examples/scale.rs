@@ -1,7 +1,7 @@
 //! How the cluster scales: `cargo run -p ratelimit-cluster --release --example scale` writes the tables of `docs/cluster.md`.
 //!
-//! Up to 100 nodes all of them run the real code in one thread. For more, one real node receives the reports of all others, and bytes are
-//! counted from messages as they are sent.
+//! Up to 100 nodes all of them run the real code in one thread. Of more, the nodes of some sources do, and read reports of all others that
+//! ask for the same in each period. Bytes are counted from messages as they are sent.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -12,14 +12,18 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ratelimit_cluster::budget::members::Views;
-use ratelimit_cluster::budget::{Count, Division, Held, Limit, Report};
-use ratelimit_cluster::message::{Body, Secret, open, seal};
+use ratelimit_cluster::budget::{Count, Division, Entry, Held, Limit, Report};
+use ratelimit_cluster::message::{Body, Header, Secret, Stated, open, seal};
 use ratelimit_cluster::statements::{Bounds, Guard, Subject};
 use ratelimit_cluster::{Arrival, Cluster, Config, Host, Memory, NodeName, Now, Outgoing};
 
 /// Sources above their limit at a time, of a million that send: 10 times the limit each, through so many nodes.
 const BUSY: usize = 1_000;
 const NODES_OF_A_SOURCE: usize = 4;
+/// So many nodes at most all run.
+const WHOLE: usize = 100;
+/// Of more nodes, those of some sources run: as many as a machine runs in minutes.
+const FOLLOWED: usize = 20_000;
 const LIMIT: Limit = Limit {
     amount: 100_000,
     division: Division::Equal,
@@ -76,14 +80,11 @@ fn main() {
     println!("|---|---|---|---|---|---|---|---|---|");
     for nodes in [10, 100, 1_000, 10_000] {
         let (bytes, work) = one_node(nodes);
-        let settled = (nodes <= 100).then(|| settle(nodes));
-        let (after, admitted) = settled.map_or(("-".into(), "-".into()), |(after, admitted)| {
-            (format!("{after} periods"), format!("{admitted:.1}"))
-        });
+        let (after, admitted) = settle(nodes);
         let (read, count) = (bytes * nodes, nodes as f64);
         let out = read as f64 * count / 1e6;
         println!(
-            "| {nodes} | {bytes} | {bytes} | {:.1} | {nodes} | {out:.2} | {work:.1} | {after} | {admitted} |",
+            "| {nodes} | {bytes} | {bytes} | {:.1} | {nodes} | {out:.2} | {work:.1} | {after} periods | {admitted:.1} |",
             read as f64 / 1e3
         );
     }
@@ -138,12 +139,19 @@ fn start(node: usize, nodes: usize) -> Cluster<Key> {
 /// The busy sources that reach a node: family, address and limit are 7 bytes.
 fn offered(node: usize, nodes: usize) -> BTreeMap<Key, u64> {
     let each = NODES_OF_A_SOURCE.min(nodes);
-    let reaches = |source: &usize| (0..each).any(|hop| (source * 7 + hop * 13) % nodes == node);
-    let key = |source: usize| source.to_be_bytes()[1..].to_vec();
     (0..BUSY)
-        .filter(reaches)
+        .filter(|source| reached(*source, nodes).any(|reached| reached == node))
         .map(|source| (key(source), LIMIT.amount * 10 / each as u64))
         .collect()
+}
+
+/// The nodes that a source reaches.
+fn reached(source: usize, nodes: usize) -> impl Iterator<Item = usize> {
+    (0..NODES_OF_A_SOURCE.min(nodes)).map(move |hop| (source * 7 + hop * 13) % nodes)
+}
+
+fn key(source: usize) -> Key {
+    source.to_be_bytes()[1..].to_vec()
 }
 
 /// The bytes of a report, and what it costs a node to read and divide those of all others.
@@ -214,36 +222,89 @@ fn report_of(node: usize, nodes: usize, now: Now) -> Vec<u8> {
         }
     }
     // It ran alone; among others it hears all of them.
-    let secret = Secret::new(b"secret");
-    let (header, body) = open(&secret, &last).expect("its own message");
-    let Ok(Body::<Key>::Report(report, stated)) = Body::read(body) else {
-        return last;
-    };
-    seal(
-        &secret,
-        &header,
-        &Body::Report(
-            Report {
-                unheard: Vec::new(),
-                ..report
-            },
-            stated,
-        )
-        .write(),
-    )
+    let (header, mut report, stated) = read(&last).expect("the last message is a report");
+    report.unheard.clear();
+    write(&header, report, stated)
 }
 
-/// All nodes run: after how many periods of load the sources together have within 5 % of their limits, and what they have then.
+/// The report that a message is.
+fn read(message: &[u8]) -> Option<(Header, Report<Key>, Stated)> {
+    let (header, body) = open(&Secret::new(b"secret"), message).expect("its own message");
+    match Body::read(body) {
+        Ok(Body::Report(report, stated)) => Some((header, report, stated)),
+        _ => None,
+    }
+}
+
+fn write(header: &Header, report: Report<Key>, stated: Stated) -> Vec<u8> {
+    let body = Body::Report(report, stated).write();
+    seal(&Secret::new(b"secret"), header, &body)
+}
+
+/// What a node that does not run reports beside one that does: it asks for the same in each period.
+fn beside(
+    (header, report, stated): &(Header, Report<Key>, Stated),
+    node: usize,
+    entries: &[Entry<Key>],
+) -> Vec<u8> {
+    let header = Header {
+        node: name(node),
+        ..header.clone()
+    };
+    let report = Report {
+        unheard: Vec::new(),
+        entries: entries.to_vec(),
+        ..*report
+    };
+    write(&header, report, stated.clone())
+}
+
+/// What a node asks for that has the limit divided by the nodes.
+fn wanted(node: usize, nodes: usize) -> Vec<Entry<Key>> {
+    let claim = LIMIT.amount / nodes as u64;
+    let entry = |(key, demand)| Entry {
+        key,
+        claim,
+        demand,
+        held: 0,
+        passed: claim,
+    };
+    offered(node, nodes).into_iter().map(entry).collect()
+}
+
+/// A node that runs.
+struct Node {
+    cluster: Cluster<Key>,
+    kernel: Kernel,
+    offered: BTreeMap<Key, u64>,
+}
+
+/// After how many periods of load the sources together have within 5 % of their limits, and what they have then, in percent.
 fn settle(nodes: usize) -> (u64, f64) {
-    let mut all: Vec<_> = (0..nodes)
-        .map(|node| {
-            (
-                start(node, nodes),
-                Kernel {
-                    offered: BTreeMap::new(),
-                    passed: BTreeMap::new(),
-                },
-            )
+    let followed = if nodes <= WHOLE {
+        BUSY
+    } else {
+        FOLLOWED / nodes
+    };
+    let keys: Vec<Key> = (0..followed).map(key).collect();
+    let has_followed = |node: &usize| {
+        keys.iter()
+            .any(|key| offered(*node, nodes).contains_key(key))
+    };
+    let (run, others): (Vec<_>, Vec<_>) = (0..nodes).partition(has_followed);
+    let others: Vec<_> = others
+        .into_iter()
+        .map(|node| (node, wanted(node, nodes)))
+        .collect();
+    let mut run: Vec<_> = run
+        .into_iter()
+        .map(|node| Node {
+            cluster: start(node, nodes),
+            kernel: Kernel {
+                offered: BTreeMap::new(),
+                passed: BTreeMap::new(),
+            },
+            offered: offered(node, nodes),
         })
         .collect();
     let (mut settled, mut percent) = (0, 0.0);
@@ -253,44 +314,40 @@ fn settle(nodes: usize) -> (u64, f64) {
             monotonic: second * PERIOD,
         };
         if second == 6 {
-            all.iter_mut()
-                .enumerate()
-                .for_each(|(node, (_, kernel))| kernel.offered = offered(node, nodes));
+            for node in &mut run {
+                node.kernel.offered = node.offered.clone();
+            }
         }
         let mut sent = Vec::new();
-        for (cluster, kernel) in &mut all {
-            sent.extend(
-                cluster
-                    .due(now, kernel)
-                    .iter()
-                    .filter_map(published)
-                    .cloned(),
-            );
+        for node in &mut run {
+            let outgoing = node.cluster.due(now, &mut node.kernel);
+            sent.extend(outgoing.iter().filter_map(published).cloned());
+        }
+        if let Some(model) = sent.iter().find_map(|message| read(message)) {
+            let beside = |(node, wanted): &(usize, Vec<_>)| beside(&model, *node, wanted);
+            sent.extend(others.iter().map(beside));
         }
         let mut passed = 0;
-        for (cluster, kernel) in &mut all {
-            let shares: BTreeMap<_, _> = cluster.shares().collect();
-            let share = |key| {
-                shares
-                    .get(key)
-                    .copied()
-                    .unwrap_or(cluster.default_share(&LIMIT))
-                    .at(now.monotonic)
+        for node in &mut run {
+            let shares: BTreeMap<_, _> = node.cluster.shares().collect();
+            let default = node.cluster.default_share(&LIMIT);
+            let share = |key: &Key| {
+                let share = shares.get(key).copied().unwrap_or(default);
+                share.at(now.monotonic)
             };
-            kernel.passed = kernel
-                .offered
-                .iter()
-                .map(|(key, offered)| (key.clone(), share(key).min(*offered)))
-                .collect();
-            passed += kernel.passed.values().sum::<u64>();
+            let pass = |(key, offered): (&Key, &u64)| (key.clone(), share(key).min(*offered));
+            node.kernel.passed = node.kernel.offered.iter().map(pass).collect();
+            let of_followed = keys.iter().filter_map(|key| node.kernel.passed.get(key));
+            passed += of_followed.sum::<u64>();
         }
-        percent = passed as f64 * 100.0 / (LIMIT.amount as f64 * BUSY as f64);
+        percent = passed as f64 * 100.0 / (LIMIT.amount as f64 * followed as f64);
         if second >= 6 && percent < 95.0 {
             settled = second - 5;
         }
-        for (cluster, kernel) in &mut all {
+        for node in &mut run {
             for message in &sent {
-                let _ = cluster.receive(now, Arrival::Stream { stored: now.wall }, message, kernel);
+                let arrival = Arrival::Stream { stored: now.wall };
+                let _ = node.cluster.receive(now, arrival, message, &node.kernel);
             }
         }
     }

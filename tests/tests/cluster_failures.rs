@@ -20,9 +20,13 @@ use std::{
 };
 
 use ratelimit_cluster::{
+    NodeName, Stamp,
     budget::{Entry, Report},
-    message::{Body, Secret, open, seal},
+    message::{Body, Header, STATEMENTS_MAX, Secret, open, seal},
+    statements::{Bounds, Statement, Subject, Verb},
 };
+use ratelimit_core::prefix::Prefix;
+use ratelimit_daemon::cluster::ClusterKey;
 use ratelimit_tests::{
     PATIENCE,
     cluster::{Node, losses::Losses, started},
@@ -368,4 +372,68 @@ fn ten_thousand_bans_are_on_all_nodes_at_once() {
     }
     let took = began.elapsed().checked_sub(typed).unwrap_or_default();
     println!("and their ends {took:?} after a command of {typed:?}");
+}
+
+#[test]
+fn a_peer_bans_so_many_a_minute_and_no_more() {
+    const MESSAGES: usize = 110;
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..1], NO_LIMITS).unwrap();
+    let node = &nodes[0];
+    let secret = Secret::new(SECRET.as_bytes());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = u64::try_from(now.as_millis()).unwrap();
+    let began = Instant::now();
+    for message in 0..MESSAGES {
+        let ban = |number: usize| {
+            let number = u32::try_from(message * STATEMENTS_MAX + number).unwrap();
+            let [_, high, middle, low] = number.to_be_bytes();
+            let prefix: Prefix = format!("198.{}.{middle}.{low}", 18 + high).parse().unwrap();
+            Statement {
+                subject: Subject::Ban(ClusterKey::Prefix(prefix)),
+                verb: Verb::Says,
+                stamp: Stamp(now * 1000),
+                until: now + 3_600_000,
+                note: "a scanner".into(),
+            }
+        };
+        let bans = (0..STATEMENTS_MAX).map(ban).collect();
+        let header = Header {
+            node: NodeName::new("edge-9").unwrap(),
+            incarnation: now,
+            sequence: 1 + message as u64,
+            sent: now,
+        };
+        let body = Body::Statements(bans).write();
+        redis.publish(&seal(&secret, &header, &body)).unwrap();
+    }
+    let stated = (MESSAGES * STATEMENTS_MAX) as u64;
+    let (mut taken, mut denied) = (0, 0);
+    // While it takes them in, an answer may come late.
+    wait_for("all statements", node, || {
+        if let Ok(status) = node.status() {
+            (taken, denied) = (status.bans as u64, status.denied);
+        }
+        taken + denied >= stated
+    });
+    let bounds = Bounds::default();
+    let most = f64::from(bounds.at_once)
+        + f64::from(bounds.per_minute) * began.elapsed().as_secs_f64() / 60.0;
+    println!(
+        "{taken} bans of {stated} after {:?}, {denied} denied",
+        began.elapsed()
+    );
+    assert_eq!(taken + denied, stated);
+    assert!(
+        taken >= bounds.at_once.into() && taken as f64 <= most,
+        "{taken}, {most}"
+    );
+    // Log and status name the node, and say why.
+    let denial = node.status().unwrap().denial.unwrap();
+    let why = ", which `edge-9` states: its node states more a minute than is taken";
+    assert!(denial.contains(why), "{denial}");
+    let log = node.service().log();
+    assert!(log.contains(why), "{log}");
 }

@@ -10,15 +10,18 @@ mod cargo_tool;
 mod packages;
 mod rust_src;
 mod unpacked;
+mod valkey;
 
 pub use cargo_tool::{CARGO_DENY, TYPOS};
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
+pub use valkey::server as valkey_server;
 
 /// What building, testing and demonstrating need.
 pub fn everything() -> Result<()> {
     demo()?;
     packages::install(packages::FOR_TESTS)?;
     unpacked::fetch_all();
+    valkey::fetch();
     Ok(())
 }
 

@@ -35,6 +35,9 @@ const ON_BOTH_STORES: [&str; 13] = [
     "wide",
 ];
 
+/// The tests that run once more with the server of Valkey, where setup could fetch it. It has no TLS, and is no sentinel.
+const WITH_VALKEY: [&str; 1] = ["cluster"];
+
 /// What a reason says when no setup could make the test run.
 const KERNEL_LACKS: &str = "kernel lacks";
 
@@ -62,6 +65,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         let mut on_compact = tests(&ON_BOTH_STORES, &arguments.filter, &skipped_file)?;
         on_compact.env("RATELIMIT_STORE", "compact");
         status = process::status(&mut on_compact)?;
+    }
+    let valkey = setup::valkey_server();
+    if status.success() && valkey.is_file() {
+        let mut with_valkey = tests(&WITH_VALKEY, &arguments.filter, &skipped_file)?;
+        with_valkey.env("RATELIMIT_STORE_SERVER", valkey);
+        status = process::status(&mut with_valkey)?;
     }
 
     let skipped = read(&skipped_file)?;

@@ -47,6 +47,8 @@ pub struct Received<K> {
 /// A statement of a peer without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied<K> {
+    /// Who stated it.
+    pub node: NodeName,
     /// What it is about.
     pub subject: Subject<K>,
     /// Why.
@@ -314,7 +316,8 @@ impl<K: Key> Cluster<K> {
         for statement in statements {
             let subject = statement.subject.clone();
             if let Err(why) = self.check_bounds(now, node, latest, statement) {
-                received.denied.push(Denied { subject, why });
+                let node = node.clone();
+                received.denied.push(Denied { node, subject, why });
                 continue;
             }
             self.stamp = self.stamp.max(statement.stamp);
@@ -324,6 +327,7 @@ impl<K: Key> Cluster<K> {
             if self.statements.merge(node, statement) {
                 if let Err(why) = host.permits(&subject) {
                     received.denied.push(Denied {
+                        node: node.clone(),
                         subject: subject.clone(),
                         why,
                     });

@@ -33,6 +33,8 @@ pub struct ClusterStatus {
     pub refused_at: Option<Timestamp>,
     /// Statements of other nodes without effect here: too wide, too many, protected or allowed.
     pub denied: u64,
+    /// The last of them, who stated it and why it has no effect.
+    pub denial: Option<String>,
     /// Allows and runtime limits that other nodes state and that are not in force here.
     #[serde(default)]
     pub not_in_force: Vec<NotInForce>,

@@ -58,9 +58,10 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
     if status.denied > 0 {
         let denied = usize::try_from(status.denied).unwrap_or(usize::MAX);
         let denied = phrase::count(denied, "statement", "statements");
-        lines.push(format!(
-            "{denied} of other nodes had no effect: protected or allowed here, too wide, or too many"
-        ));
+        let last = status.denial.as_deref().map_or_else(String::new, |last| {
+            format!(", the last {}", printable(last))
+        });
+        lines.push(format!("{denied} of other nodes had no effect{last}"));
     }
     lines.extend(status.not_in_force.iter().map(|it| {
         format!(
@@ -225,6 +226,9 @@ mod tests {
             refusal: Some("message 3 of `edge-2` came before".to_owned()),
             refused_at: Some(Timestamp::UNIX_EPOCH),
             denied: 1,
+            denial: Some(
+                "the ban of 192.0.2.1, which `edge-2` states: it is protected here".to_owned(),
+            ),
             not_in_force: vec![NotInForce {
                 what: "the limits of 203.0.113.0/24".to_owned(),
                 node: "edge-2".to_owned(),
@@ -241,7 +245,7 @@ mod tests {
                 "cluster: edge-1, no store, redis://store:6379 fails since 00:00:00: broken pipe; 7 bans of other nodes stay",
                 "2 messages refused: 2 replayed",
                 "last refused at 00:00:00: message 3 of `edge-2` came before",
-                "1 statement of other nodes had no effect: protected or allowed here, too wide, or too many",
+                "1 statement of other nodes had no effect, the last the ban of 192.0.2.1, which `edge-2` states: it is protected here",
                 "not in force here: the limits of 203.0.113.0/24, set on edge-2: no class `dns`",
             ]
         );

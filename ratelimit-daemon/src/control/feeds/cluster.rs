@@ -20,7 +20,7 @@ use std::{
 
 use jiff::Timestamp;
 use ratelimit_cluster::{
-    Cluster as Node, Config as NodeConfig, Host, Millis, NodeName, Now, Outgoing, Received,
+    Cluster as Node, Config as NodeConfig, Denied, Host, Millis, NodeName, Now, Outgoing, Received,
     budget::{Count, Held, Limit},
     message::{Refusal, Secret},
     statements::{Bounds, Guard, Subject},
@@ -93,7 +93,9 @@ pub struct Membership {
     /// The last message that was refused, and why.
     refusal: Option<(Timestamp, String)>,
     /// Statements of peers without effect here.
-    denied: u64,
+    denied: Rejected,
+    /// The last of them, and why.
+    denial: Option<String>,
     /// Allows and limits that are in force and not here: who stated them, and why not.
     unheeded: BTreeMap<Subject<ClusterKey>, (NodeName, String)>,
     /// The one that is put in force at this moment.
@@ -118,7 +120,8 @@ impl Membership {
             counts: None,
             refused: BTreeMap::new(),
             refusal: None,
-            denied: 0,
+            denied: Rejected::default(),
+            denial: None,
             unheeded: BTreeMap::new(),
             about: None,
             joined: clock::monotonic(),
@@ -179,6 +182,25 @@ impl Membership {
             );
         }
         self.refusal = Some((clock::wall(), text));
+    }
+
+    /// Says what of the statements of peers has no effect here.
+    fn deny(&mut self, denied: &[Denied<ClusterKey>]) {
+        let Some(last) = denied.last() else {
+            return;
+        };
+        self.denied.count += denied.len() as u64;
+        let subject = changes::name(&last.subject);
+        let text = format!("{subject}, which `{}` states: {}", last.node, last.why);
+        if self.denied.logged.is_none_or(|at| at.elapsed() >= LOGGED) {
+            self.denied.logged = Some(std::time::Instant::now());
+            warn!(
+                last = text,
+                count = self.denied.count,
+                "what other nodes state has no effect here"
+            );
+        }
+        self.denial = Some(text);
     }
 
     /// Writes down what a restart needs, where it changed and was not written a moment ago.
@@ -444,7 +466,7 @@ impl Membership {
     }
 
     fn receive(&mut self, received: Received<ClusterKey>) -> Vec<Subject<ClusterKey>> {
-        self.denied += received.denied.len() as u64;
+        self.deny(&received.denied);
         let of_node = |subject: &Subject<_>| matches!(subject, Subject::Node(_));
         self.is_unwritten |= received.changed.iter().any(of_node);
         received.changed

@@ -538,12 +538,14 @@ fn text(limits: &[LimitSpec], observe: bool, reason: Option<&str>) -> String {
     serde_json::to_string(&limits).unwrap_or_default()
 }
 
-fn name(subject: &Subject<ClusterKey>) -> String {
+pub(super) fn name(subject: &Subject<ClusterKey>) -> String {
     match subject {
         Subject::Allow(ClusterKey::Prefix(prefix)) => format!("the allow of {prefix}"),
         Subject::Limits(ClusterKey::Prefix(prefix)) => format!("the limits of {prefix}"),
         Subject::Limits(_) => "the limits of the default policy".to_owned(),
-        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => "a statement".to_owned(),
+        Subject::Ban(ClusterKey::Prefix(prefix)) => format!("the ban of {prefix}"),
+        Subject::Node(name) => format!("the revocation of `{name}`"),
+        Subject::Allow(_) | Subject::Ban(_) => "a statement about no prefix".to_owned(),
     }
 }
 

@@ -43,7 +43,8 @@ impl Membership {
                 .collect(),
             refusal: self.refusal.as_ref().map(|(_, text)| text.clone()),
             refused_at: self.refusal.as_ref().map(|(at, _)| *at),
-            denied: self.denied,
+            denied: self.denied.count,
+            denial: self.denial.clone(),
             not_in_force: self.not_in_force(),
             sharing: self.sharing(),
         })
