@@ -1,4 +1,4 @@
-//! The server of Valkey, which this Debian has no package of. PyPI has it in a wheel.
+//! The server of Valkey. This Debian has no package of it; the Python index has a wheel.
 
 use std::{
     fs,

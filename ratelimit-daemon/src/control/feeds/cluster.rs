@@ -192,8 +192,12 @@ impl Membership {
         self.denied.count += denied.len() as u64;
         let subject = changes::name(&last.subject);
         let text = format!("{subject}, which `{}` states: {}", last.node, last.why);
-        if self.denied.logged.is_none_or(|at| at.elapsed() >= LOGGED) {
-            self.denied.logged = Some(std::time::Instant::now());
+        if self
+            .denied
+            .logged
+            .is_none_or(|at| clock::elapsed(at) >= LOGGED)
+        {
+            self.denied.logged = Some(clock::monotonic());
             warn!(
                 last = text,
                 count = self.denied.count,
