@@ -22,8 +22,10 @@ const BUSY: usize = 1_000;
 const NODES_OF_A_SOURCE: usize = 4;
 /// So many nodes at most all run.
 const WHOLE: usize = 100;
-/// Of more nodes, those of some sources run: as many as a machine runs in minutes.
-const FOLLOWED: usize = 20_000;
+/// Of more nodes, those of so many sources run.
+const FOLLOWED: usize = 20;
+/// With more nodes a machine takes hours.
+const SETTLED: usize = 1_000;
 const LIMIT: Limit = Limit {
     amount: 100_000,
     division: Division::Equal,
@@ -80,11 +82,14 @@ fn main() {
     println!("|---|---|---|---|---|---|---|---|---|");
     for nodes in [10, 100, 1_000, 10_000] {
         let (bytes, work) = one_node(nodes);
-        let (after, admitted) = settle(nodes);
+        let settled = (nodes <= SETTLED).then(|| settle(nodes));
+        let (after, admitted) = settled.map_or(("-".into(), "-".into()), |(after, admitted)| {
+            (format!("{after} periods"), format!("{admitted:.1}"))
+        });
         let (read, count) = (bytes * nodes, nodes as f64);
         let out = read as f64 * count / 1e6;
         println!(
-            "| {nodes} | {bytes} | {bytes} | {:.1} | {nodes} | {out:.2} | {work:.1} | {after} periods | {admitted:.1} |",
+            "| {nodes} | {bytes} | {bytes} | {:.1} | {nodes} | {out:.2} | {work:.1} | {after} | {admitted} |",
             read as f64 / 1e3
         );
     }
@@ -281,11 +286,7 @@ struct Node {
 
 /// After how many periods of load the sources together have within 5 % of their limits, and what they have then, in percent.
 fn settle(nodes: usize) -> (u64, f64) {
-    let followed = if nodes <= WHOLE {
-        BUSY
-    } else {
-        FOLLOWED / nodes
-    };
+    let followed = if nodes <= WHOLE { BUSY } else { FOLLOWED };
     let keys: Vec<Key> = (0..followed).map(key).collect();
     let has_followed = |node: &usize| {
         keys.iter()

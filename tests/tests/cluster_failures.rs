@@ -419,15 +419,15 @@ fn a_peer_bans_so_many_a_minute_and_no_more() {
         taken + denied >= stated
     });
     let bounds = Bounds::default();
-    let most = f64::from(bounds.at_once)
-        + f64::from(bounds.per_minute) * began.elapsed().as_secs_f64() / 60.0;
+    let since = bounds.per_minute * u32::try_from(began.elapsed().as_secs() + 1).unwrap() / 60;
+    let most = u64::from(bounds.at_once + since);
     println!(
         "{taken} bans of {stated} after {:?}, {denied} denied",
         began.elapsed()
     );
     assert_eq!(taken + denied, stated);
     assert!(
-        taken >= bounds.at_once.into() && taken as f64 <= most,
+        (bounds.at_once.into()..=most).contains(&taken),
         "{taken}, {most}"
     );
     // Log and status name the node, and say why.
