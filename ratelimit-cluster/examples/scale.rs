@@ -261,7 +261,7 @@ fn beside(
         entries: entries.to_vec(),
         ..*report
     };
-    write(&header, report, stated.clone())
+    write(&header, report, *stated)
 }
 
 /// What a node asks for that has the limit divided by the nodes.
