@@ -44,6 +44,8 @@ mod prefix_filters;
 mod progress;
 mod protection;
 pub mod queries;
+pub mod question;
+pub mod questions;
 mod read_only_ring;
 mod reconcile;
 mod record;
@@ -78,12 +80,8 @@ pub use last_good::Start;
 pub use links::PINS;
 pub use list_files::ListFile;
 pub use metrics_port::Listeners;
-pub use queries::{
-    export::Export,
-    status::{Snapshot, fill, scrape, status},
-    top::top,
-    views::bans_in_parts,
-};
+pub use queries::export::Export;
+pub use questions::{Snapshot, bans_in_parts, fill, scrape, status, top};
 pub use reconcile::Reconciliation;
 pub use record::Cause;
 pub use reserve::Filling;

@@ -349,7 +349,7 @@ pub(crate) async fn keep_time(
 /// Counts what sources send, from time to time.
 async fn sample_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     loop {
-        let pause = control::commands::sample_sources(&controller).await?;
+        let pause = control::questions::sample_sources(&controller).await?;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(pause) => {}

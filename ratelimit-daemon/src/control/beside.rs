@@ -6,6 +6,7 @@ use super::{
     candidate::{Attempted, Candidate},
     configured_lists::ConfiguredLists,
     handle::{Handle, Unanswered},
+    questions::{MeasureOfTrial, ReloadedFile, ReturningLists},
 };
 
 /// Reads the files again beside the controller, for [`Reload`](super::commands::Reload).
@@ -14,8 +15,7 @@ use super::{
 ///
 /// When the controller has stopped.
 pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
-    let main = controller.ask(|controller| controller.trials.reloaded_file());
-    match main.await? {
+    match controller.ask(ReloadedFile).await? {
         Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
         Err(refused) => Ok(Err(refused)),
     }
@@ -31,11 +31,7 @@ pub async fn read_request(
     request: ApplyRequest,
     is_root: bool,
 ) -> Result<Result<Attempted, Refused>, Unanswered> {
-    let measure = controller.ask(move |controller| {
-        let in_force = &controller.state.intent.config;
-        controller.trials.measure(in_force, is_root)
-    });
-    match measure.await? {
+    match controller.ask(MeasureOfTrial { is_root }).await? {
         Ok(measure) => Ok(beside(move || {
             let candidate = Candidate::of_request(&request, &measure)?;
             Ok(Attempted {
@@ -57,11 +53,7 @@ pub async fn read_request(
 pub async fn read_before(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
-    let returning = controller.ask(|controller| {
-        let in_force = &controller.state.intent.config;
-        controller.trials.returning_lists(in_force)
-    });
-    match returning.await? {
+    match controller.ask(ReturningLists).await? {
         Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files))).await),
         Err(refused) => Ok(Err(refused)),
     }

@@ -48,7 +48,7 @@ pub use self::{
     protect::{Protect, ProtectSshPeer},
     reload::Reload,
     replace::replace,
-    sample::{TakeSample, policies_to_sample, sample_sources},
+    sample::TakeSample,
 };
 
 /// A request that changes something.
@@ -64,21 +64,6 @@ impl Controller {
     /// Runs a command.
     pub fn run<C: Command>(&mut self, command: C) -> C::Answer {
         command.run(self)
-    }
-}
-
-/// A question: it reads, and changes nothing.
-pub struct Query<F>(pub F);
-
-impl<F, T> Command for Query<F>
-where
-    F: FnOnce(&Controller) -> T + Send + 'static,
-    T: Send + 'static,
-{
-    type Answer = T;
-
-    fn run(self, controller: &mut Controller) -> Self::Answer {
-        (self.0)(controller)
     }
 }
 

@@ -10,9 +10,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     busy::{Busy, BusyWith},
-    commands::{Command, Query},
+    commands::Command,
     controller::Controller,
     progress::Progress,
+    question::{Asked, Question},
     scanner::{self, Scanner},
     workload::Workload,
 };
@@ -98,11 +99,8 @@ impl Handle {
     /// # Errors
     ///
     /// When the controller has stopped.
-    pub async fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&Controller) -> T + Send + 'static,
-    ) -> Result<T, Unanswered> {
-        self.call(Query(question)).await
+    pub async fn ask<Q: Question>(&self, question: Q) -> Result<Q::Answer, Unanswered> {
+        self.call(Asked(question)).await
     }
 
     /// Runs a command when its turn comes.

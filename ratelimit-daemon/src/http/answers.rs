@@ -21,7 +21,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::control::{
     Controller, Handle, Unanswered,
-    commands::{Command, LookAtLinks, Query as Ask},
+    commands::{Command, LookAtLinks},
+    question::{Asked, Question},
 };
 
 /// The most that is taken from an error in other words.
@@ -30,9 +31,9 @@ const SAID_BYTES: usize = 4096;
 /// Asks the controller, and turns its answer into JSON.
 pub async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
-    question: impl FnOnce(&Controller) -> Result<T, Refused> + Send + 'static,
+    question: impl Question<Answer = Result<T, Refused>>,
 ) -> Response {
-    change(controller, Ask(question)).await
+    change(controller, Asked(question)).await
 }
 
 /// Has the controller carry out a command, and turns its answer into JSON.
@@ -57,8 +58,19 @@ pub async fn report<T: Serialize + Send + 'static>(
     found: Result<Result<T, Refused>, Unanswered>,
 ) -> Response {
     match found {
-        Ok(found) => read(controller, move |_| found).await,
+        Ok(found) => read(controller, Found(found)).await,
         Err(unanswered) => answered::<T>(Err(unanswered)),
+    }
+}
+
+/// What was found beside the controller, which is asked for what every answer has.
+pub struct Found<T>(pub Result<T, Refused>);
+
+impl<T: Send + 'static> Question for Found<T> {
+    type Answer = Result<T, Refused>;
+
+    fn answer(self, _: &Controller) -> Self::Answer {
+        self.0
     }
 }
 

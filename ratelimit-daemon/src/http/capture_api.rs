@@ -13,7 +13,7 @@ use super::{
     peer::Peer,
 };
 use crate::{
-    control::Handle,
+    control::{Handle, questions::InterfaceNames},
     recording::{Recorder, Wanted},
     stream::Streams,
 };
@@ -25,8 +25,7 @@ pub async fn begin(
     Extension(peer): Extension<Peer>,
     Body(request): Body<CaptureRequest>,
 ) -> Response {
-    let interfaces = controller.ask(|controller| controller.state.journal().interfaces().clone());
-    let interfaces = match interfaces.await {
+    let interfaces = match controller.ask(InterfaceNames).await {
         Ok(interfaces) => interfaces,
         Err(stopped) => return unavailable(stopped.to_string()),
     };

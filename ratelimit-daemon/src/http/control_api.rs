@@ -36,7 +36,12 @@ use crate::{
             RemoveLimitsEverywhere, RemoveList, RevokeNode, RollBack, SetLimits, SetPassAll, Unban,
             UnbanByProgram, UnbanMatching,
         },
-        queries::{self, check::Question},
+        queries::check::Packet,
+        question::Question,
+        questions::{
+            Allows, Check, ClusterState, Diff, FullestDestinations, Limits, Lists,
+            ProtectedPrefixes, Settings, Stats, Suggest,
+        },
     },
     recording::Recorder,
     stream::Streams,
@@ -45,8 +50,8 @@ use crate::{
 
 use super::{
     answers::{
-        Body, Noticed, Notices, Parameters, answer, answered, as_problem, bad_request, change,
-        read, report, written,
+        Body, Found, Noticed, Notices, Parameters, answer, answered, as_problem, bad_request,
+        change, read, report, written,
     },
     capture_api,
     dashboard::{self, Audience},
@@ -158,7 +163,7 @@ pub(super) fn too_many_connections() -> Response {
 
 fn cluster_routes() -> Router<Handle> {
     Router::new()
-        .route("/v1/cluster", get(cluster))
+        .route("/v1/cluster", gets(ClusterState))
         .route(
             "/v1/cluster/allows",
             posts(Transaction::Own, |request, author| AllowEverywhere {
@@ -227,7 +232,7 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/status", get(status))
         .route(
             "/v1/allows",
-            get(allows)
+            gets(Allows)
                 .merge(posts(Transaction::Own, |request, author| Allow {
                     request,
                     author,
@@ -239,7 +244,7 @@ fn routes(controller: Handle) -> Router {
         )
         .route(
             "/v1/limits",
-            get(limits)
+            gets(Limits)
                 .merge(posts(Transaction::Own, |request, author| SetLimits {
                     request,
                     author,
@@ -251,7 +256,7 @@ fn routes(controller: Handle) -> Router {
         )
         .route(
             "/v1/lists",
-            get(list_api::lists).merge(deletes(Transaction::Own, |request, author| RemoveList {
+            gets(Lists).merge(deletes(Transaction::Own, |request, author| RemoveList {
                 request,
                 author,
             })),
@@ -266,7 +271,7 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/top", get(top))
         .route("/v1/top/destinations", get(top_destinations))
         .route("/v1/suggest", get(suggest))
-        .route("/v1/stats", get(stats))
+        .route("/v1/stats", gets(Stats))
         .route("/v1/events", get(event_api::events))
         .route(
             "/v1/capture",
@@ -278,8 +283,8 @@ fn routes(controller: Handle) -> Router {
             post(diff).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
         )
         .route("/v1/detach", post(detach))
-        .route("/v1/protected", get(protected))
-        .route("/v1/config", get(settings))
+        .route("/v1/protected", gets(ProtectedPrefixes))
+        .route("/v1/config", gets(Settings))
         .route(
             "/v1/apply",
             post(apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
@@ -301,28 +306,6 @@ fn routes(controller: Handle) -> Router {
 
 async fn openapi() -> Json<serde_json::Value> {
     Json(api::openapi::document())
-}
-
-async fn settings(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| {
-        queries::settings::settings(&controller.state.intent, &controller.trials)
-    })
-    .await
-}
-
-async fn protected(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| {
-        let state = &controller.state;
-        Ok(queries::views::protected(state))
-    })
-    .await
-}
-
-async fn cluster(State(controller): State<Handle>) -> Response {
-    read(&controller, |it| {
-        queries::status::cluster(&it.state, &it.cluster)
-    })
-    .await
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
@@ -371,41 +354,13 @@ async fn bans(
     report(&controller, bans.map(Ok)).await
 }
 
-async fn allows(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| {
-        Ok(queries::views::allows(&controller.state))
-    })
-    .await
-}
-
-async fn limits(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| {
-        Ok(queries::views::limits(&controller.state))
-    })
-    .await
-}
-
-async fn stats(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| {
-        queries::views::stats(&controller.state)
-    })
-    .await
-}
-
 async fn check(
     State(controller): State<Handle>,
     Path(address): Path<String>,
     Parameters(packet): Parameters<PacketRequest>,
 ) -> Response {
     match address.parse::<IpAddr>() {
-        Ok(address) => {
-            let question = Question { address, packet };
-            read(&controller, move |controller| {
-                let links = &controller.interfaces.links;
-                queries::check::check(&controller.state, links, &controller.cluster, question)
-            })
-            .await
-        }
+        Ok(address) => read(&controller, Check(Packet { address, packet })).await,
         Err(_) => bad_request(format!("`{address}` is not an IPv4 or IPv6 address")),
     }
 }
@@ -437,12 +392,7 @@ async fn top_destinations(
     Parameters(query): Parameters<TopDestinationsRequest>,
 ) -> Response {
     match top_count(query.count) {
-        Ok(count) => {
-            read(&controller, move |controller| {
-                queries::levels::fullest_destinations(&controller.state, count)
-            })
-            .await
-        }
+        Ok(count) => read(&controller, FullestDestinations { count }).await,
         Err(error) => bad_request(error),
     }
 }
@@ -459,11 +409,15 @@ async fn suggest(
     State(controller): State<Handle>,
     Parameters(request): Parameters<SuggestRequest>,
 ) -> Response {
-    read(&controller, move |controller| {
-        let (state, history) = (&controller.state, &controller.history);
-        queries::suggest::suggest(state, history, controller.started, &request)
-    })
-    .await
+    read(&controller, Suggest(request)).await
+}
+
+fn gets<Q, T>(question: Q) -> MethodRouter<Handle>
+where
+    Q: Question<Answer = Result<T, Refused>> + Copy + Sync,
+    T: Serialize + Send + 'static,
+{
+    get(async move |State(controller): State<Handle>| read(&controller, question).await)
 }
 
 /// The command that a body asks for, and who asks.
@@ -567,19 +521,14 @@ async fn diff(
         }
     };
     match candidate {
-        Ok(Ok(candidate)) => {
-            read(&controller, |controller| {
-                queries::diff::diff(&controller.state, candidate)
-            })
-            .await
-        }
+        Ok(Ok(candidate)) => read(&controller, Diff(candidate)).await,
         Ok(Err(refused)) => {
             let refused = if peer.is_root() {
                 refused.for_root()
             } else {
                 refused
             };
-            read::<Reloaded>(&controller, move |_| Err(refused)).await
+            read(&controller, Found::<Reloaded>(Err(refused))).await
         }
         Err(stopped) => answered::<Reloaded>(Err(stopped)),
     }

@@ -33,7 +33,8 @@ use crate::{
     clock,
     control::{
         self, Handle, Unanswered,
-        queries::{self, check::Question},
+        queries::check::Packet,
+        questions::{Changes, Check, IsDashboardOpen, Stats},
     },
     stream::{Streams, Writer},
     traffic_log::TrafficLog,
@@ -140,9 +141,7 @@ async fn admit(State(dashboard): State<Dashboard>, request: Request, next: Next)
         return answer(StatusCode::FORBIDDEN, refused);
     }
     if dashboard.audience == Audience::Network {
-        let is_open = dashboard
-            .controller
-            .ask(|controller| controller.state.intent.config.dashboard);
+        let is_open = dashboard.controller.ask(IsDashboardOpen);
         if !matches!(is_open.await, Ok(true)) {
             let refused = Refused::because("the dashboard is not served here")
                 .hint("write dashboard = true in [metrics], or use ssh -L 9800:/run/ratelimit/control.sock");
@@ -200,7 +199,7 @@ impl Dashboard {
     async fn now(&self, request: LiveRequest) -> Result<Vec<Bytes>, Unanswered> {
         let (controller, latest) = (&self.controller, &self.latest);
         let stats = async || {
-            let rows = controller.ask(|it| queries::views::stats(&it.state));
+            let rows = controller.ask(Stats);
             Ok(event("stats", &now("rows", &rows.await?.ok())))
         };
         let status = async || {
@@ -224,7 +223,7 @@ impl Dashboard {
             Ok(event("bans", &bans))
         };
         let events = async || {
-            let changes = controller.ask(|it| it.state.journal().changes(EVENTS));
+            let changes = controller.ask(Changes { count: EVENTS });
             Ok(event("events", &changes.await?))
         };
         let mut all = vec![
@@ -236,10 +235,7 @@ impl Dashboard {
         ];
         if let Some(address) = request.address {
             let packet = PacketRequest::default();
-            let question = Question { address, packet };
-            let check = controller.ask(move |it| {
-                queries::check::check(&it.state, &it.interfaces.links, &it.cluster, question)
-            });
+            let check = controller.ask(Check(Packet { address, packet }));
             all.push(event("check", &check.await?.ok()));
         }
         Ok(all)

@@ -18,7 +18,7 @@ use tokio::sync::broadcast::{
 use super::answers::{Parameters, answer};
 use crate::{
     clock,
-    control::Handle,
+    control::{Handle, questions::Events},
     stream::{Streams, Writer},
 };
 
@@ -30,12 +30,7 @@ pub async fn events(
     Extension(streams): Extension<Streams>,
     Parameters(query): Parameters<EventRequest>,
 ) -> Response {
-    // Asked for in one turn of the controller: nothing is reported twice, and nothing is left out.
-    let asked = controller.ask(|controller| {
-        let journal = controller.state.journal();
-        (journal.kept(), journal.follow())
-    });
-    let (kept, coming) = match asked.await {
+    let (kept, coming) = match controller.ask(Events).await {
         Ok(asked) => asked,
         Err(stopped) => {
             let refused = Refused::because(stopped.to_string());

@@ -15,23 +15,18 @@ use ratelimit_core::{
 };
 
 use super::{
-    answers::{Parameters, answer, change, read},
+    answers::{Parameters, answer, change},
     peer::Peer,
     pieces::{self, Pieces},
 };
 use crate::{
     clock,
-    control::{Export, Handle, commands::Import, queries},
+    control::{
+        Export, Handle,
+        commands::Import,
+        questions::{self, SomeBans},
+    },
 };
-
-/// The lists.
-pub async fn lists(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| {
-        let files = &controller.list_files;
-        Ok(queries::lists::lists(&controller.state, files))
-    })
-    .await
-}
 
 /// Imports a list.
 pub async fn import(
@@ -98,9 +93,7 @@ pub async fn export(
     State(controller): State<Handle>,
     Parameters(request): Parameters<ExportRequest>,
 ) -> Response {
-    let export = controller
-        .ask(move |controller| queries::export::export(&controller.state.intent, &request));
-    match export.await {
+    match controller.ask(questions::Export(request)).await {
         Ok(Ok(export)) => {
             let (pieces, body) = pieces::channel();
             tokio::spawn(write(controller, export, pieces));
@@ -131,10 +124,7 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {
-        let bans = controller.ask(move |controller| {
-            queries::export::some_bans(&controller.state.intent, behind.as_ref())
-        });
-        let Ok(bans) = bans.await else {
+        let Ok(bans) = controller.ask(SomeBans { behind }).await else {
             return false;
         };
         let Some((prefix, origin, _)) = bans.last() else {

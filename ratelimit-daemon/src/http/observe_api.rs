@@ -13,7 +13,7 @@ use ratelimit_core::exposition::Format;
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Handle, PINS, Unanswered, commands::LookAtLinks},
+    control::{self, Handle, Unanswered, commands::LookAtLinks, questions::Health},
     metrics,
 };
 
@@ -51,12 +51,7 @@ const BUSY_MAX: Duration = Duration::from_secs(10);
 async fn health(State(controller): State<Handle>) -> Response {
     let look = async {
         controller.call(LookAtLinks).await?;
-        let look = controller.ask(|controller| {
-            let pins = controller.troubles.of(PINS).map(str::to_owned);
-            let is_open = controller.pass_all.status().is_some();
-            (controller.unenforced(), pins, is_open)
-        });
-        look.await
+        controller.ask(Health).await
     };
     let look: Result<Result<_, Unanswered>, _> = timeout(HEALTH_PATIENCE, look).await;
     let (unenforced, pins, is_open) = match look {

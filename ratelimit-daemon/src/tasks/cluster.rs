@@ -20,6 +20,7 @@ use crate::{
             FindCluster, HearStored, JoinCluster, LeaveCluster, LoseCluster, ReachCluster,
             StepCluster,
         },
+        questions::ClusterWishes,
     },
 };
 
@@ -40,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 ///
 /// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let wish = controller.ask(|controller| controller.cluster.wishes());
+    let wish = controller.ask(ClusterWishes);
     connection::follow(wish.await?, stop, |config| obey(&controller, config)).await
 }
 

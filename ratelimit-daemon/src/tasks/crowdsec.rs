@@ -17,6 +17,7 @@ use crate::{
     control::{
         Handle, Unanswered,
         commands::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
+        questions::CrowdsecWishes,
     },
     crowdsec::{Client, Decisions, PullError, Update},
 };
@@ -36,7 +37,7 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 ///
 /// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let wish = controller.ask(|controller| controller.crowdsec.wishes());
+    let wish = controller.ask(CrowdsecWishes);
     connection::follow(wish.await?, stop, |config| obey(&controller, config)).await
 }
 

@@ -18,7 +18,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     clock,
-    control::{Handle, commands::NoteAttacks, queries},
+    control::{Handle, commands::NoteAttacks, questions::AttackRules},
     ring::{Events, Ring},
 };
 
@@ -54,12 +54,7 @@ pub async fn follow(
     let mut ring: Option<Events> = None;
     loop {
         if asked.is_none_or(|asked| clock::elapsed(asked) >= RULES_LAST) {
-            let look = controller.ask(|controller| {
-                let state = &controller.state;
-                let own = queries::views::own_addresses(state);
-                (queries::views::attack_rules(state), own)
-            });
-            let (wanted, own) = look.await?;
+            let (wanted, own) = controller.ask(AttackRules).await?;
             let host = host(own);
             asked = Some(clock::monotonic());
             if wanted != rules {

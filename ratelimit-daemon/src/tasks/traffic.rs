@@ -13,10 +13,8 @@ use crate::{
     control::{
         Handle,
         commands::NoteHistory,
-        queries::{
-            traffic,
-            watched::{self, Scanned},
-        },
+        queries::watched::{self, Scanned},
+        questions::{ScannedPolicies, TrafficSample},
     },
     traffic_log::TrafficLog,
 };
@@ -47,8 +45,7 @@ pub async fn follow(
             _ = ticks.tick() => {}
         }
         let scanned = scans.take(&controller).await?;
-        let sample =
-            controller.ask(|it| traffic::sample(&it.state, &it.cluster, &it.attacks, scanned));
+        let sample = controller.ask(TrafficSample(scanned));
         // Where the kernel's tables cannot be read, the next sample has what came.
         if let Ok(sample) = sample.await? {
             log.take(sample);
@@ -60,7 +57,7 @@ pub async fn follow(
         }
         count += 1;
     }
-    let sample = controller.ask(|it| traffic::sample(&it.state, &it.cluster, &it.attacks, None));
+    let sample = controller.ask(TrafficSample(None));
     if let Ok(Ok(sample)) = sample.await {
         log.take(sample);
     }
@@ -93,7 +90,7 @@ impl Scans {
         if self.next.is_some_and(|next| clock::monotonic() < next) {
             return Ok(found);
         }
-        let Ok(Some(many)) = controller.ask(|it| watched::many(&it.state)).await? else {
+        let Ok(Some(many)) = controller.ask(ScannedPolicies).await? else {
             return Ok(found);
         };
         let (sender, under_way) = oneshot::channel();

@@ -1,34 +1,9 @@
-//! Samples what sources have in use, from time to time, for the history.
+//! What sources have in use, from time to time, for the history.
 
 use std::{sync::Arc, time::Duration};
 
-use ratelimit_core::policies::Policies;
-
 use super::Command;
-use crate::control::{
-    controller::Controller,
-    handle::{Handle, Unanswered},
-    history::UsageSample,
-};
-
-/// Samples what some sources have in use, beside the controller, and answers how long to wait before the next sample.
-///
-/// # Errors
-///
-/// When the controller has stopped.
-pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered> {
-    let sample = match controller.ask(policies_to_sample).await? {
-        Some(policies) => Some(controller.scan(|scanner| scanner.sample(policies)).await?),
-        None => None,
-    };
-    controller.call(TakeSample(sample)).await
-}
-
-/// The policies under which to sample sources; `None` while an attack is going on: its sources are not those that limits are for.
-pub fn policies_to_sample(controller: &Controller) -> Option<Arc<Policies>> {
-    let is_quiet = controller.attacks.is_quiet();
-    is_quiet.then(|| Arc::clone(&controller.state.compiled.policies))
-}
+use crate::control::{controller::Controller, history::UsageSample};
 
 /// Takes in what was found.
 pub struct TakeSample(pub Option<UsageSample>);

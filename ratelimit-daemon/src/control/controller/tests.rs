@@ -72,11 +72,11 @@ use crate::{
     control::{
         Cause, Scanner, Sources,
         candidate::Candidate,
-        commands::{
-            CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, policies_to_sample, replace,
-        },
+        commands::{CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, replace},
         configured_lists::ConfiguredLists,
         queries,
+        question::Question,
+        questions::PoliciesToSample,
     },
     datapath::{Entry, Memory, Shared},
     protected::Protected,
@@ -296,6 +296,17 @@ impl Controller {
         answer
             .map(drop)
             .map_err(|refused| anyhow::anyhow!(refused.error))
+    }
+}
+
+/// A question whose answer takes until somebody says so.
+struct Waits(std::sync::mpsc::Receiver<()>);
+
+impl Question for Waits {
+    type Answer = ();
+
+    fn answer(self, _: &Controller) {
+        self.0.recv().unwrap();
     }
 }
 

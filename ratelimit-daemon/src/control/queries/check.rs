@@ -48,14 +48,14 @@ const DROPS_TOLD: usize = 5;
 
 /// A packet of an address.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct Packet {
     /// The address that it comes from.
     pub address: IpAddr,
     /// What else is said of it.
     pub packet: PacketRequest,
 }
 
-impl From<IpAddr> for Question {
+impl From<IpAddr> for Packet {
     /// A packet of no class.
     fn from(address: IpAddr) -> Self {
         let packet = PacketRequest::default();
@@ -72,9 +72,9 @@ pub fn check(
     state: &State,
     links: &Links,
     cluster: &Membership,
-    question: Question,
+    question: Packet,
 ) -> Result<Check, Refused> {
-    let Question { address, packet } = question;
+    let Packet { address, packet } = question;
     let asked = packet.packet(IpFamily::of(address))?;
     let interface = packet.interface.as_deref();
     let way = way(state, address, &packet)?;

@@ -9,12 +9,12 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use ratelimit_common::{Instant, Policy, Record, source::LogKey};
 use ratelimit_core::{
-    api::{Refused, TopSource},
+    api::TopSource,
     policies::{DEFAULT, Part, Policies, Role},
     prefix::Prefix,
 };
 
-use self::refused::WhoWasRefused;
+pub(in crate::control) use self::refused::WhoWasRefused;
 use super::{
     check,
     limit_state::SourceState,
@@ -22,40 +22,16 @@ use super::{
 };
 use crate::{
     clock,
-    control::{
-        feeds::cluster::log_key,
-        handle::{Handle, Unanswered},
-        state::State,
-    },
+    control::{feeds::cluster::log_key, state::State},
     datapath::{DatapathError, SourceTables},
 };
 
-/// Sources of whose policies the controller is asked at once: who waits behind that waits for a fraction of a millisecond.
-const ASKED_AT_ONCE: usize = 128;
-
-/// The busiest sources: those whose limits are fullest, then those that were refused most; behind them those of `with` that are
-/// banned. Refused is what cannot be read.
-///
-/// # Errors
-///
-/// When the controller has stopped.
-pub async fn top(
-    controller: &Handle,
-    count: usize,
-    with: Vec<Prefix>,
-) -> Result<Result<Vec<TopSource>, Refused>, Unanswered> {
-    match find(controller, count).await? {
-        Ok(busiest) => {
-            controller
-                .ask(move |controller| Ok(with_bans(&controller.state, busiest, with)))
-                .await
-        }
-        Err(error) => Ok(Err(Refused::from(error))),
-    }
-}
-
 /// The busiest sources with the bans that hold for them, and of `with` those that are banned.
-fn with_bans(state: &State, mut busiest: Vec<TopSource>, with: Vec<Prefix>) -> Vec<TopSource> {
+pub(in crate::control) fn with_bans(
+    state: &State,
+    mut busiest: Vec<TopSource>,
+    with: Vec<Prefix>,
+) -> Vec<TopSource> {
     let now = clock::now();
     let ban = |source: Prefix| check::ban_of(state, source.address(), now);
     for row in &mut busiest {
@@ -83,59 +59,10 @@ fn with_bans(state: &State, mut busiest: Vec<TopSource>, with: Vec<Prefix>) -> V
     busiest
 }
 
-async fn find(
-    controller: &Handle,
-    count: usize,
-) -> Result<Result<Vec<TopSource>, DatapathError>, Unanswered> {
-    let read = controller.scan(move |scanner| WhoWasRefused::read(&*scanner.tables, count));
-    let mut refused = match read.await? {
-        Ok(refused) => refused,
-        Err(error) => return Ok(Err(error)),
-    };
-    for sources in refused.most.chunks(ASKED_AT_ONCE) {
-        let sources = sources.to_vec();
-        let policies = controller.ask(move |controller| policies_of(&controller.state, &sources));
-        refused.policies.extend(policies.await?);
-    }
-    let view = controller.ask(|controller| view(&controller.state));
-    let view = match view.await? {
-        Ok(view) => view,
-        Err(error) => return Ok(Err(error)),
-    };
-    let before = Arc::clone(&view.policies);
-    let scan = controller.scan(move |scanner| {
-        Scan {
-            tables: &*scanner.tables,
-            view: &view,
-            refused: &refused,
-            now: clock::now(),
-        }
-        .busiest(count)
-    });
-    let mut busiest = scan.await?;
-    let after = controller.ask(|controller| Arc::clone(&controller.state.compiled.policies));
-    let after = after.await?;
-    if let Ok(busiest) = &mut busiest
-        && !Arc::ptr_eq(&before, &after)
-    {
-        // What was read of a policy that is another one now may be what the other one counts.
-        busiest.retain(|row| is_same(&row.policy, &before, &after));
-    }
-    Ok(busiest)
-}
-
-fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
-    let policy = |policies: &Policies| {
-        let named = policies.get(name)?;
-        Some((named.policy, named.further))
-    };
-    policy(before) == policy(after)
-}
-
 /// What is intended, as far as a scan has to know it.
 #[derive(Clone, Debug)]
 pub(in crate::control) struct View {
-    pub(super) policies: Arc<Policies>,
+    pub(in crate::control) policies: Arc<Policies>,
     pub(super) telling: Telling,
     /// What this node has of limits that nodes share.
     pub(super) leased: HashMap<LogKey, Policy>,
@@ -167,8 +94,25 @@ pub(in crate::control) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<
     sources.iter().map(index).collect()
 }
 
+/// So many of the busiest sources, the busiest first.
+pub(in crate::control) fn busiest(
+    tables: &dyn SourceTables,
+    view: &View,
+    refused: &WhoWasRefused,
+    count: usize,
+) -> Result<Vec<TopSource>, DatapathError> {
+    let now = clock::now();
+    let scan = Scan {
+        tables,
+        view,
+        refused,
+        now,
+    };
+    scan.busiest(count)
+}
+
 /// A scan that looks for the busiest sources.
-pub(in crate::control) struct Scan<'a> {
+struct Scan<'a> {
     tables: &'a dyn SourceTables,
     view: &'a View,
     refused: &'a WhoWasRefused,

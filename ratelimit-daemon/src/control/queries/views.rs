@@ -16,41 +16,11 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::export;
 use crate::{
     clock,
-    control::{
-        handle::{Handle, Unanswered},
-        rows,
-        state::State,
-    },
+    control::{rows, state::State},
     datapath::{CounterRow, DatapathError},
 };
-
-/// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
-/// the while are reported.
-///
-/// # Errors
-///
-/// When the controller has stopped.
-pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> {
-    let mut bans = Vec::new();
-    let mut behind = None;
-    loop {
-        let part = controller.ask(move |controller| {
-            let state = &controller.state;
-            let part = export::some_bans(&state.intent, behind.as_ref()).into_iter();
-            part.map(|(prefix, origin, row)| reported_ban(state, prefix, &origin, &row))
-                .collect::<Vec<Ban>>()
-        });
-        let part = part.await?;
-        let Some(last) = part.last() else {
-            return Ok(bans);
-        };
-        behind = Some((last.prefix, last.origin.clone()));
-        bans.extend(part);
-    }
-}
 
 /// What is looked for in samples.
 #[must_use]
@@ -263,7 +233,9 @@ pub fn refused_by_node(state: &State) -> Result<u64, DatapathError> {
     Ok(rows.map(|row| row.count.packets).sum())
 }
 
-pub(super) fn counters(state: &State) -> Result<Vec<(String, CounterRow)>, DatapathError> {
+pub(in crate::control) fn counters(
+    state: &State,
+) -> Result<Vec<(String, CounterRow)>, DatapathError> {
     let slots = state.enforcer.datapath().slots();
     let name = |slot: u32| {
         let found = slots.iter().find(|(own, _)| *own == slot);

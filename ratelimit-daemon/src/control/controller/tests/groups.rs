@@ -131,7 +131,7 @@ impl Lab {
         let answers = runtime.unwrap().block_on(async {
             let (go, wait) = std::sync::mpsc::channel::<()>();
             let own = handle.clone();
-            let other = tokio::spawn(async move { own.ask(move |_| wait.recv().unwrap()).await });
+            let other = tokio::spawn(async move { own.ask(Waits(wait)).await });
             tokio::task::yield_now().await;
             let mut bans: Vec<_> = (1..=count)
                 .map(|number| tokio::spawn(ban(handle.clone(), number)))

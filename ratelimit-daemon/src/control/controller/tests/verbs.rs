@@ -22,7 +22,8 @@ use crate::{
             Tick, Unban, UnbanByProgram,
         },
         enforcer::verify::Extent,
-        queries::{check, lists, status, suggest, views},
+        queries::{check, lists, suggest, views},
+        questions::{Beside, MetricsSnapshot, with_slots},
     },
     crowdsec::Update,
 };
@@ -121,14 +122,15 @@ impl Controller {
     }
 
     pub(super) fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
-        status::snapshot(self, sources, status::Beside::look(&self.workload))
+        let beside = Beside::look(&self.workload);
+        MetricsSnapshot { sources, beside }.answer(self)
     }
 
     pub(super) fn status(&self) -> Status {
-        status::now(self)
+        with_slots(self, None)
     }
 
-    pub(super) fn check(&self, question: impl Into<check::Question>) -> Result<Check, Refused> {
+    pub(super) fn check(&self, question: impl Into<check::Packet>) -> Result<Check, Refused> {
         let links = &self.interfaces.links;
         check::check(&self.state, links, &self.cluster, question.into())
     }

@@ -1,0 +1,38 @@
+//! Samples what sources have in use, from time to time, for the history.
+
+use std::{sync::Arc, time::Duration};
+
+use ratelimit_core::policies::Policies;
+
+use crate::control::{
+    commands::TakeSample,
+    controller::Controller,
+    handle::{Handle, Unanswered},
+    question::Question,
+};
+
+/// Samples what some sources have in use, beside the controller, and answers how long to wait before the next sample.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered> {
+    let sample = match controller.ask(PoliciesToSample).await? {
+        Some(policies) => Some(controller.scan(|scanner| scanner.sample(policies)).await?),
+        None => None,
+    };
+    controller.call(TakeSample(sample)).await
+}
+
+/// The policies under which to sample sources; none during an attack, whose sources are not those that limits are for.
+#[derive(Clone, Copy)]
+pub struct PoliciesToSample;
+
+impl Question for PoliciesToSample {
+    type Answer = Option<Arc<Policies>>;
+
+    fn answer(self, controller: &Controller) -> Self::Answer {
+        let is_quiet = controller.attacks.is_quiet();
+        is_quiet.then(|| Arc::clone(&controller.state.compiled.policies))
+    }
+}

@@ -1,0 +1,244 @@
+//! How the daemon is: its status, and what the metrics are made of.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ratelimit_common::detected::Tally;
+use ratelimit_core::{
+    api::{EntryCounter, Refused, Status},
+    policies::{NODE, Policies},
+};
+
+use super::policies::CompiledPolicies;
+use crate::{
+    control::{
+        commands::LookAtLinks,
+        controller::{Controller, Reloads, Unkept},
+        feeds::detected::Detections,
+        handle::{Handle, Unanswered},
+        queries::{
+            challenge, lists, new_sources, status,
+            views::{allows, counters},
+        },
+        question::Question,
+        reconcile::Reconciliation,
+        reserve::Filling,
+        scanner::Sources,
+        store::Commits,
+        workload::{self, Workload},
+    },
+    datapath::{CounterRow, Totals},
+    process::Process,
+};
+
+/// What the metrics are made of.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The daemon and its interfaces.
+    pub status: Status,
+    /// The counters, with the names of their interfaces.
+    pub counters: Vec<(String, CounterRow)>,
+    /// What matched the policies of the configuration.
+    pub policies: Vec<(String, EntryCounter)>,
+    /// Sums over the CPUs.
+    pub totals: Totals,
+    /// What became of the sources that policies were to ban.
+    pub tally: Tally,
+    /// The bans that were adopted, by policy.
+    pub detections: Detections,
+    /// The attacks that were found, by kind.
+    pub attacks: BTreeMap<ratelimit_core::detection::Kind, u64>,
+    /// The sources that got a further limit, by the attack.
+    pub limited: BTreeMap<ratelimit_core::detection::Kind, u64>,
+    /// Sources that have state, and that had to give theirs away.
+    pub sources: Sources,
+    /// How reloads went.
+    pub reloads: Reloads,
+    /// How what is enforced stands to what is intended.
+    pub reconciliation: Reconciliation,
+    /// How lists have filled.
+    pub filling: Filling,
+    /// How commits of the database went.
+    pub commits: Commits,
+    /// What holds and is not written down.
+    pub unkept: Unkept,
+    /// What was seen beside the controller.
+    pub beside: Beside,
+}
+
+/// What the metrics have that the controller is not asked for.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// How the controller keeps up.
+    pub workload: workload::Seen,
+    /// What the process takes; `None` where that cannot be read.
+    pub process: Option<Process>,
+}
+
+impl Beside {
+    /// How it is at the moment.
+    #[must_use]
+    pub fn look(workload: &Workload) -> Self {
+        Self {
+            workload: workload.seen(),
+            process: Process::this(),
+        }
+    }
+}
+
+/// The state of the daemon and its datapath. Files of the configuration are quoted for those who may read them.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unanswered> {
+    controller.call(LookAtLinks).await?;
+    let slots = match controller.ask(SlotPolicies).await? {
+        Some(policies) => {
+            let count = controller.scan(move |scanner| scanner.count_slots(&policies));
+            count.await?.ok()
+        }
+        None => None,
+    };
+    controller.ask(WholeStatus { is_root, slots }).await
+}
+
+/// How many entries the maps have that only a scan can count, by their names: nothing where they cannot be read.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn fill(controller: &Handle) -> Result<Vec<(&'static str, u64)>, Unanswered> {
+    let policies = controller.ask(CompiledPolicies).await?;
+    let fill = controller.scan(move |scanner| scanner.fill(&policies));
+    Ok(fill.await?.unwrap_or_default())
+}
+
+/// What the metrics are made of. Refused is what cannot be read.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
+    // Before this waits for its turn too.
+    let beside = Beside::look(controller.workload());
+    controller.call(LookAtLinks).await?;
+    let policies = controller.ask(CompiledPolicies).await?;
+    let count = controller.scan(move |scanner| scanner.count_sources(&policies));
+    match count.await? {
+        Ok(sources) => controller.ask(MetricsSnapshot { sources, beside }).await,
+        Err(error) => Ok(Err(error.into())),
+    }
+}
+
+/// The policies, where slots of a `compact` table are to be counted.
+struct SlotPolicies;
+
+impl Question for SlotPolicies {
+    type Answer = Option<Arc<Policies>>;
+
+    fn answer(self, controller: &Controller) -> Self::Answer {
+        let is_compact = status::is_compact(&controller.state);
+        is_compact.then(|| Arc::clone(&controller.state.compiled.policies))
+    }
+}
+
+/// The status, when the slots were counted.
+struct WholeStatus {
+    is_root: bool,
+    slots: Option<[u64; 2]>,
+}
+
+impl Question for WholeStatus {
+    type Answer = Status;
+
+    fn answer(self, controller: &Controller) -> Self::Answer {
+        let refused = controller.reloads.error.as_ref();
+        let error = refused.map(|it| {
+            if self.is_root {
+                it.in_full()
+            } else {
+                &it.error
+            }
+        });
+        Status {
+            config_error: error.map(str::to_owned),
+            ..with_slots(controller, self.slots)
+        }
+    }
+}
+
+/// The state of the daemon and its datapath, with the slots of a `compact` table that IPv4 and IPv6 use, where they were counted.
+pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
+    let config = &controller.state.intent.config;
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started: controller.started,
+        config_files: config
+            .files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect(),
+        config_applied: controller.reloads.applied,
+        config_error: controller.reloads.error.as_ref().map(|it| it.error.clone()),
+        observe: config.observe,
+        clock: controller.state.clock(),
+        interfaces: controller.interfaces.links.statuses(),
+        maps: status::maps(&controller.state, slots),
+        bans: status::count_bans(&controller.state),
+        detected_bans: controller.state.intent.detected(),
+        attacks: controller.attacks.views(),
+        limited: controller.state.intent.limited().len(),
+        allows: allows(&controller.state).len(),
+        lists: lists::lists(&controller.state, &controller.list_files),
+        policies: controller.state.compiled.policies.of_sources(),
+        classes: status::class_views(&controller.state),
+        aggregates: status::aggregate_lengths(&controller.state),
+        destinations: controller.state.compiled.policies.of_destinations().count(),
+        node: controller.state.compiled.policies.get(NODE).is_some(),
+        new_sources: new_sources::new_sources(&controller.state),
+        challenge: challenge::challenge(&controller.state),
+        crowdsec: controller.crowdsec.status(&controller.state),
+        cluster: controller.cluster.status(&controller.state),
+        protected: controller.state.protection.prefixes().len(),
+        pass_all: controller.pass_all.status().cloned(),
+        attempt: controller.trials.attempt(),
+        database: status::database(&controller.state),
+        history: controller.traffic.clone(),
+        troubles: controller.troubles.views(),
+    }
+}
+
+/// What the metrics are made of, when the sources were counted.
+pub(in crate::control) struct MetricsSnapshot {
+    pub sources: Sources,
+    pub beside: Beside,
+}
+
+impl Question for MetricsSnapshot {
+    type Answer = Result<Snapshot, Refused>;
+
+    fn answer(self, controller: &Controller) -> Self::Answer {
+        let Self { sources, beside } = self;
+        Ok(Snapshot {
+            status: with_slots(
+                controller,
+                status::is_compact(&controller.state).then_some(sources.held),
+            ),
+            counters: counters(&controller.state)?,
+            policies: status::configured_policies(&controller.state),
+            totals: controller.state.enforcer.datapath().totals()?,
+            tally: controller.state.enforcer.datapath().tally()?,
+            detections: controller.detections.clone(),
+            attacks: controller.attacks.found.clone(),
+            limited: controller.attacks.limited.clone(),
+            sources,
+            reloads: controller.reloads.clone(),
+            reconciliation: controller.comparisons.reconciliation(&controller.state),
+            filling: controller.state.filling,
+            commits: controller.state.store.commits().clone(),
+            unkept: controller.count_unkept(),
+            beside,
+        })
+    }
+}
