@@ -100,10 +100,7 @@ impl Installation {
             force: false,
         };
         self.controller()
-            .run(Ban {
-                request,
-                author: AUTHOR.into(),
-            })
+            .run(Ban(request, AUTHOR.into()))
             .map_err(refused)
             .map(drop)
     }
@@ -112,10 +109,7 @@ impl Installation {
     pub fn unban(&mut self, prefixes: Vec<Prefix>) -> Result<()> {
         let request = PrefixesRequest { prefixes };
         self.controller()
-            .run(Unban {
-                request,
-                author: AUTHOR.into(),
-            })
+            .run(Unban(request, AUTHOR.into()))
             .map_err(refused)
             .map(drop)
     }
@@ -230,7 +224,7 @@ impl Running {
             force: false,
         };
         let author = AUTHOR.into();
-        let ban = Ban { request, author };
+        let ban = Ban(request, author);
         let banned = self.runtime.block_on(self.handle.call_grouped(ban))?;
         banned.0.map_err(refused).map(drop)
     }
@@ -289,7 +283,7 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
             force: true,
         };
         let author = AUTHOR.into();
-        let banned = controller.run(Ban { request, author });
+        let banned = controller.run(Ban(request, author));
         banned.map_err(refused)?;
     }
     if !scenario.allows.is_empty() {
@@ -299,10 +293,7 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
             reason: None,
         };
         controller
-            .run(Allow {
-                request,
-                author: AUTHOR.into(),
-            })
+            .run(Allow(request, AUTHOR.into()))
             .map_err(refused)?;
     }
     Ok(())

@@ -34,16 +34,12 @@ const DESTINATION: usize = 1;
 /// Charges a packet of `source` that meets no limits but those of its policy, if it has one. Where the nodes of a cluster share them, a source
 /// that was never refused takes the way of all others.
 #[inline(always)]
-pub fn charge_source<A, T>(
+pub fn charge_source<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &T,
-) -> Outcome
-where
-    A: Address,
-    T: FamilyPlacement<A>,
-{
+    tables: &impl FamilyPlacement<A>,
+) -> Outcome {
     if !tables.settings().has_cluster() {
         return tables.charge_source(source, policy, arrival);
     }
@@ -65,16 +61,12 @@ where
 
 /// Charges a packet of a source that may have a lease to what it is judged by.
 #[inline(always)]
-pub fn charge_leased<A, T>(
+pub fn charge_leased<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &T,
-) -> Outcome
-where
-    A: Address,
-    T: FamilyPlacement<A>,
-{
+    tables: &impl FamilyPlacement<A>,
+) -> Outcome {
     let Some(own) = policy else {
         return Outcome::UNCOUNTED;
     };
@@ -86,17 +78,13 @@ where
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its
 /// destination is at the index `destination`, where there is one.
 #[inline(always)]
-pub fn charge<A, T>(
+pub fn charge<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     destination: u32,
     arrival: &Arrival,
-    tables: &T,
-) -> Outcome
-where
-    A: Address,
-    T: FamilyPlacement<A>,
-{
+    tables: &impl FamilyPlacement<A>,
+) -> Outcome {
     let node_policy = tables
         .settings()
         .node_policy()
@@ -121,17 +109,13 @@ where
 
 /// Asks a layer whether it has room: the source, whose policy is `policy`, its further limits, or a prefix around it.
 #[inline(always)]
-pub fn check_layer<A, T>(
+pub fn check_layer<A: Address>(
     layer: usize,
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &T,
-) -> Outcome
-where
-    A: Address,
-    T: FamilyPlacement<A>,
-{
+    tables: &impl FamilyPlacement<A>,
+) -> Outcome {
     let layer = Layer::new(layer, source, policy, tables);
     let policy = lease::in_force(&layer.address, layer.policy, arrival, false, tables);
     let outcome = tables.check(&layer.address, policy, arrival);
@@ -146,17 +130,13 @@ where
 
 /// Charges a layer.
 #[inline(always)]
-pub fn charge_layer<A, T>(
+pub fn charge_layer<A: Address>(
     layer: usize,
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &T,
-) -> Outcome
-where
-    A: Address,
-    T: FamilyPlacement<A>,
-{
+    tables: &impl FamilyPlacement<A>,
+) -> Outcome {
     let mut layer = Layer::new(layer, source, policy, tables);
     let policy = lease::in_force(&layer.address, layer.policy, arrival, true, tables);
     let outcome = state::charge_within_budget(&mut layer.address, policy, arrival, tables);
@@ -166,16 +146,12 @@ where
 /// Charges a packet of `source` to the limits of its destination, whose policy is `policy`, if all of them have room. These are those of what each source
 /// may send there, and to those of what it may receive. It comes when all other limits had room, and before these are charged.
 #[inline(always)]
-pub fn charge_destination<A, T>(
+pub fn charge_destination<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
-    tables: &T,
-) -> Outcome
-where
-    A: Address,
-    T: FamilyPlacement<A>,
-{
+    tables: &impl FamilyPlacement<A>,
+) -> Outcome {
     let of_source = policy.and_then(Policy::further);
     let of_source = of_source.and_then(|index| tables.policy(index));
     let reported = |outcome: Outcome| outcome.by(DropReason::SourceToDestinationLimited);

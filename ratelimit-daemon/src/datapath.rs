@@ -4,6 +4,7 @@
 
 mod attachments;
 mod batch;
+mod challenge_tables;
 mod class_map;
 mod compact;
 mod count;
@@ -16,6 +17,7 @@ mod family_maps;
 mod grace;
 mod kernel;
 mod lease_maps;
+mod lease_tables;
 mod list_tables;
 mod logs;
 mod mapped;
@@ -33,10 +35,12 @@ use std::{net::IpAddr, sync::Arc};
 
 pub use attachments::Attachments;
 pub use batch::Place;
+pub use challenge_tables::ChallengeTables;
 pub use compact::read_held;
 pub use detection_tables::DetectionTables;
 pub use entry_counter_tables::EntryCounterTables;
 pub use kernel::Kernel;
+pub use lease_tables::LeaseTables;
 pub use list_tables::ListTables;
 pub use logs::address_of;
 pub use mapped::Mapped;
@@ -169,7 +173,14 @@ pub struct Totals {
 
 /// All of it, for one owner.
 pub trait Datapath:
-    ListTables + PolicyTables + DetectionTables + EntryCounterTables + Attachments + Send
+    ListTables
+    + PolicyTables
+    + LeaseTables
+    + ChallengeTables
+    + DetectionTables
+    + EntryCounterTables
+    + Attachments
+    + Send
 {
     /// The state of sources, to be read beside.
     fn sources(&self) -> Arc<dyn SourceTables>;

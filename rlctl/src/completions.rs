@@ -54,7 +54,14 @@ pub fn watched() -> ArgValueCompleter {
             Origin::Config if policy.applies_to == AppliesTo::Source => {
                 format!("policy:{}", policy.name)
             }
-            _ => return prefixes(policy),
+            Origin::Config
+            | Origin::Manual
+            | Origin::Forced
+            | Origin::Detected
+            | Origin::List(_)
+            | Origin::Program(_)
+            | Origin::Crowdsec
+            | Origin::Cluster(_) => return prefixes(policy),
         };
         prefixes(policy).into_iter().chain([name]).collect()
     })

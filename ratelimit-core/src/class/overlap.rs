@@ -29,7 +29,11 @@ impl Class {
             let mut values = values(property).filter(move |value| match property {
                 Property::SourcePort | Property::DestinationPort => *value != NO_PORT,
                 Property::Vlan => *value != NO_VLAN,
-                _ => true,
+                Property::Kind
+                | Property::Details
+                | Property::Length
+                | Property::HopsAndService
+                | Property::Addresses => true,
             });
             values.find(|value| both.iter().all(|class| class.has(property, *value)))
         };

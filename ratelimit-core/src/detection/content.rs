@@ -111,7 +111,15 @@ impl Content {
                 has_socket: socket == Socket::Datagram,
                 ..datagram
             }),
-            other => other,
+            other @ (Self::Request
+            | Self::OddFlags
+            | Self::Acknowledging
+            | Self::Connected { .. }
+            | Self::Icmp(_)
+            | Self::LaterIcmp
+            | Self::LaterFragment
+            | Self::Protocol(_)
+            | Self::Other) => other,
         }
     }
 }

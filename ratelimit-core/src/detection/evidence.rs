@@ -69,7 +69,16 @@ impl Evidence {
                 self.unassigned += if is_unassigned { packets } else { 0 };
                 self.of_hubs += if HUBS.contains(&number) { packets } else { 0 };
             }
-            _ => {}
+            Content::Request
+            | Content::OddFlags
+            | Content::Acceptance { .. }
+            | Content::Reset { .. }
+            | Content::Acknowledging
+            | Content::Connected { .. }
+            | Content::Icmp(_)
+            | Content::LaterIcmp
+            | Content::LaterFragment
+            | Content::Other => {}
         }
     }
 

@@ -74,7 +74,14 @@ const fn much_tenths(kind: Kind) -> u64 {
     match kind {
         Kind::Reflection => 2,
         Kind::SynFlood | Kind::TcpFlags | Kind::SynAckReflection => 4,
-        _ => 8,
+        Kind::AckFlood
+        | Kind::RstFlood
+        | Kind::UdpFlood
+        | Kind::IcmpFlood
+        | Kind::FragmentFlood
+        | Kind::ProtocolFlood
+        | Kind::HeavyHitter
+        | Kind::Spread => 8,
     }
 }
 

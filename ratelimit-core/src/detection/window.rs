@@ -232,7 +232,17 @@ impl Window {
                 }
                 Question::Datagram(port)
             }
-            _ => return,
+            Content::OddFlags
+            | Content::Acceptance { .. }
+            | Content::Reset { .. }
+            | Content::Acknowledging
+            | Content::Connected { .. }
+            | Content::Stray { .. }
+            | Content::Icmp(_)
+            | Content::LaterIcmp
+            | Content::LaterFragment
+            | Content::Protocol(_)
+            | Content::Other => return,
         };
         self.asked.add((sample.source, question), packets);
     }
@@ -316,7 +326,17 @@ impl Window {
                 let besides = around.later_fragments.saturating_add(others);
                 around.received.saturating_sub(besides)
             }
-            _ => around.received,
+            Kind::SynFlood
+            | Kind::AckFlood
+            | Kind::TcpFlags
+            | Kind::SynAckReflection
+            | Kind::RstFlood
+            | Kind::UdpFlood
+            | Kind::IcmpFlood
+            | Kind::FragmentFlood
+            | Kind::ProtocolFlood
+            | Kind::HeavyHitter
+            | Kind::Spread => around.received,
         };
         let samples = counter.value.samples;
         let suspicion = Suspicion {
@@ -347,7 +367,17 @@ impl Window {
         let opening = match kind {
             // What it is compared with, it is not itself.
             Kind::AckFlood => &[Kind::SynFlood, Kind::TcpFlags][..],
-            _ => &[Kind::SynFlood, Kind::TcpFlags, Kind::SynAckReflection],
+            Kind::SynFlood
+            | Kind::TcpFlags
+            | Kind::SynAckReflection
+            | Kind::RstFlood
+            | Kind::Reflection
+            | Kind::UdpFlood
+            | Kind::IcmpFlood
+            | Kind::FragmentFlood
+            | Kind::ProtocolFlood
+            | Kind::HeavyHitter
+            | Kind::Spread => &[Kind::SynFlood, Kind::TcpFlags, Kind::SynAckReflection],
         };
         let subject = Subject::Target {
             address,
@@ -459,7 +489,12 @@ fn without_what_comes_beside(seen: &[Seen], rules: &Rules) -> Vec<Seen> {
             Kind::IcmpFlood | Kind::RstFlood | Kind::SynAckReflection | Kind::ProtocolFlood => {
                 is_beside
             }
-            _ => false,
+            Kind::SynFlood
+            | Kind::AckFlood
+            | Kind::TcpFlags
+            | Kind::Reflection
+            | Kind::HeavyHitter
+            | Kind::Spread => false,
         }
     };
     seen.iter().filter(|one| !is_part(one)).copied().collect()

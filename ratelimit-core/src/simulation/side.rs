@@ -192,7 +192,18 @@ impl Side {
                 .prefixes_around(first.address)
                 .find(|(_, _, named)| Some(named.policy.scope()) == first.scope)
                 .map(|(_, name, named)| (name, named)),
-            _ => self.compiled.policy_of(first.address),
+            DropReason::Banned
+            | DropReason::Limited
+            | DropReason::Truncated
+            | DropReason::VlanDepth
+            | DropReason::ExtensionDepth
+            | DropReason::Contended
+            | DropReason::NoState
+            | DropReason::NewSources
+            | DropReason::InvalidSource
+            | DropReason::NeighbourDiscovery
+            | DropReason::Class
+            | DropReason::Challenged => self.compiled.policy_of(first.address),
         }
     }
 
@@ -204,7 +215,21 @@ impl Side {
         // What each source may send to a destination stands behind what that may receive.
         let before = match first.reason {
             DropReason::SourceToDestinationLimited => policy.map(|(_, named)| named.policy.len()),
-            _ => None,
+            DropReason::Banned
+            | DropReason::Limited
+            | DropReason::Truncated
+            | DropReason::VlanDepth
+            | DropReason::ExtensionDepth
+            | DropReason::Contended
+            | DropReason::NoState
+            | DropReason::AggregateLimited
+            | DropReason::NodeLimited
+            | DropReason::NewSources
+            | DropReason::InvalidSource
+            | DropReason::NeighbourDiscovery
+            | DropReason::Class
+            | DropReason::DestinationLimited
+            | DropReason::Challenged => None,
         };
         let limit = limits
             .and_then(|limits| limits.get(before.unwrap_or_default() + usize::from(first.limit?)));

@@ -224,7 +224,10 @@ impl State {
     fn make_intended(&mut self, edits: &[Edit]) {
         for edit in edits {
             self.intent.edit(edit.clone());
-            self.count_added(std::slice::from_ref(edit));
+            let datapath = self.enforcer.datapath_mut();
+            let edits = std::slice::from_ref(edit);
+            self.entry_counters
+                .count_added(edits, &self.intent, datapath);
             for prefix in edit.prefixes() {
                 self.compile_prefix(prefix);
             }

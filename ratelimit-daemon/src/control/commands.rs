@@ -51,7 +51,7 @@ pub use self::{
     sample::TakeSample,
 };
 
-/// A request that changes something.
+/// A request that changes something. Many hold what is asked for, and who asks.
 pub trait Command: Send + 'static {
     /// What it answers.
     type Answer: Send + 'static;

@@ -45,7 +45,7 @@ pub struct Enforcer {
 }
 
 /// Entries of many after which it is told how far they are: as many as all threads write at once.
-const TOLD: usize = 1 << 18;
+const REPORTED_AT_ONCE: usize = 1 << 18;
 /// Entries that are written at once.
 const CHUNK: usize = 4096;
 
@@ -562,7 +562,7 @@ impl Enforcer {
         let Self {
             datapath, progress, ..
         } = self;
-        let answer = entries.chunks(TOLD).try_for_each(|part| {
+        let answer = entries.chunks(REPORTED_AT_ONCE).try_for_each(|part| {
             datapath.set_entries(part)?;
             progress.advance(part.len());
             Ok(())

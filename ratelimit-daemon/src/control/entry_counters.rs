@@ -14,7 +14,6 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use super::state::State;
 use crate::datapath::{Datapath, DatapathError};
 
 /// The slots, and which policies have some.
@@ -122,146 +121,144 @@ fn report(error: &DatapathError) {
     );
 }
 
-impl State {
+impl EntryCounters {
     /// Gives all that is intended a slot, as the daemon starts. What was counted before goes on.
-    pub(super) fn count_all(&mut self) {
-        let names = self.intent.counted_policies();
-        let datapath = self.enforcer.datapath_mut();
-        for owner in self.intent.owners() {
-            self.entry_counters.take(owner, datapath);
+    pub(super) fn count_all(&mut self, intent: &Intent, datapath: &mut dyn Datapath) {
+        let names = intent.counted_policies();
+        for owner in intent.owners() {
+            self.take(owner, datapath);
         }
-        self.count_policies(names);
+        self.count_policies(names, datapath);
     }
 
     /// Takes the slots of all that is not intended, when no entry names them any more.
-    pub(super) fn forget_others(&mut self) {
-        let names = self.intent.counted_policies();
+    pub(super) fn forget_others(&mut self, intent: &Intent, datapath: &mut dyn Datapath) {
+        let names = intent.counted_policies();
         let policies = names.iter().map(|name| Owner::Policy(name));
-        let gone = self
-            .entry_counters
-            .slots
-            .keep_only(policies.chain(self.intent.owners()));
-        let_go(&gone, self.enforcer.datapath_mut());
+        let gone = self.slots.keep_only(policies.chain(intent.owners()));
+        let_go(&gone, datapath);
     }
 
     /// Gives what `edits` have brought a slot, before anything is compiled.
-    pub(super) fn count_added(&mut self, edits: &[Edit]) {
-        let datapath = self.enforcer.datapath_mut();
+    pub(super) fn count_added(
+        &mut self,
+        edits: &[Edit],
+        intent: &Intent,
+        datapath: &mut dyn Datapath,
+    ) {
         for owner in owners(edits) {
-            if is_intended(&self.intent, owner) {
-                self.entry_counters.take(owner, datapath);
+            if is_intended(intent, owner) {
+                self.take(owner, datapath);
             }
         }
         if edits.iter().any(Edit::is_config) {
-            for prefix in &self.intent.config.allow {
-                self.entry_counters.take(Owner::Allow(*prefix), datapath);
+            for prefix in &intent.config.allow {
+                self.take(Owner::Allow(*prefix), datapath);
             }
         }
         if edits.iter().any(Edit::is_of_policy) {
-            let names = self.intent.counted_policies();
-            self.count_policies(names);
+            let names = intent.counted_policies();
+            self.count_policies(names, datapath);
         }
     }
 
-    fn count_policies(&mut self, names: Vec<String>) {
-        let datapath = self.enforcer.datapath_mut();
+    fn count_policies(&mut self, names: Vec<String>, datapath: &mut dyn Datapath) {
         for name in names {
-            self.entry_counters.take(Owner::Policy(&name), datapath);
-            self.entry_counters.policies.insert(name);
+            self.take(Owner::Policy(&name), datapath);
+            self.policies.insert(name);
         }
     }
 
     /// Takes the slots of what `edits` have left nothing of, when no entry names them any more.
-    pub(super) fn forget_removed(&mut self, edits: &[Edit]) {
-        let datapath = self.enforcer.datapath_mut();
+    pub(super) fn forget_removed(
+        &mut self,
+        edits: &[Edit],
+        intent: &Intent,
+        datapath: &mut dyn Datapath,
+    ) {
         for owner in owners(edits) {
-            if !is_intended(&self.intent, owner) {
-                self.entry_counters.release(owner, datapath);
+            if !is_intended(intent, owner) {
+                self.release(owner, datapath);
             }
         }
         if edits.iter().any(Edit::is_of_policy) {
-            let names: BTreeSet<String> = self.intent.counted_policies().into_iter().collect();
-            let before = std::mem::take(&mut self.entry_counters.policies);
+            let names: BTreeSet<String> = intent.counted_policies().into_iter().collect();
+            let before = std::mem::take(&mut self.policies);
             for name in before.difference(&names) {
-                self.entry_counters.release(Owner::Policy(name), datapath);
+                self.release(Owner::Policy(name), datapath);
             }
-            self.entry_counters.policies = names;
+            self.policies = names;
         }
     }
 
     /// Frees slots that were released, where others will be wanted.
-    pub fn free_counters(&mut self) {
-        if self.entry_counters.slots.is_short() {
-            self.enforcer.datapath().wait_for_packets();
-            self.entry_counters.slots.rest();
+    pub fn free(&mut self, datapath: &dyn Datapath) {
+        if self.slots.is_short() {
+            datapath.wait_for_packets();
+            self.slots.rest();
         }
     }
 
     /// The packets that matched a ban, an allow or a list; nothing where that is not counted.
     #[must_use]
-    pub fn counter(&self, owner: Owner<'_>) -> EntryCounter {
-        EntryCounter::from(self.count_of(self.entry_counters.slots.slot(owner)))
+    pub fn counter(&self, owner: Owner<'_>, datapath: &dyn Datapath) -> EntryCounter {
+        EntryCounter::from(count_of(datapath, self.slots.slot(owner)))
     }
 
     /// The packets that matched a policy of sources; nothing where that is not counted.
     #[must_use]
-    pub fn policy_counter(&self, name: &str) -> EntryCounter {
-        let config = &self.intent.config;
+    pub fn policy_counter(
+        &self,
+        name: &str,
+        intent: &Intent,
+        datapath: &dyn Datapath,
+    ) -> EntryCounter {
+        let config = &intent.config;
         EntryCounter::from(if name == DEFAULT {
-            self.default_counter()
+            self.default_counter(intent, datapath)
         } else if config.is_of_interface(name) {
             None
         } else {
-            self.count_of(self.entry_counters.slots.slot(Owner::Policy(name)))
+            count_of(datapath, self.slots.slot(Owner::Policy(name)))
         })
     }
 
     /// The packets that matched the default policy and those of the configuration, the first `most` of them, where that is counted.
     #[must_use]
-    pub fn configured_policy_counts(&self, most: usize) -> Vec<(String, Counter)> {
-        let slots = &self.entry_counters.slots;
-        let named = self
-            .intent
+    pub fn configured_policy_counts(
+        &self,
+        most: usize,
+        intent: &Intent,
+        datapath: &dyn Datapath,
+    ) -> Vec<(String, Counter)> {
+        let slots = &self.slots;
+        let named = intent
             .config
             .policies
             .keys()
-            .filter(|name| !self.intent.config.is_of_interface(name))
+            .filter(|name| !intent.config.is_of_interface(name))
             .take(most.saturating_sub(1));
         let named = named.map(|name| (name, slots.slot(Owner::Policy(name))));
         let named: Vec<(&String, u16)> = named.filter(|(_, slot)| *slot > 0).collect();
-        let counts = self.counts_of_policies(named.iter().map(|(_, slot)| *slot).max());
+        let counts = counts_of_policies(datapath, named.iter().map(|(_, slot)| *slot).max());
         let at = |slot: u16| counts.get(usize::from(slot.saturating_sub(GONE))).copied();
         let named = named.into_iter();
         let named = named.filter_map(|(name, slot)| Some((name.clone(), at(slot)?)));
         let default = self
-            .default_counter()
+            .default_counter(intent, datapath)
             .map(|count| (DEFAULT.to_owned(), count));
         default.into_iter().chain(named).collect()
     }
 
-    /// The counts of the slots of policies up to `last`, from the first one on; nothing where they cannot be read.
-    fn counts_of_policies(&self, last: Option<u16>) -> Vec<Counter> {
-        let counted = u32::from(GONE)..u32::from(last.unwrap_or(GONE)) + 1;
-        let counts = self.enforcer.datapath().entry_counters(counted);
-        counts.unwrap_or_default()
-    }
-
-    fn count_of(&self, slot: u16) -> Option<Counter> {
-        if slot == 0 {
-            return None;
-        }
-        self.enforcer.datapath().entry_counter(slot).ok()
-    }
-
     /// All that limits judged, but for what matched other policies: so packets of the default policy pay for no counter. Where one of the
     /// others has none, nobody knows, nor where an interface has another policy, whose packets no slot counts.
-    fn default_counter(&self) -> Option<Counter> {
-        let mut interfaces = self.intent.config.interfaces.iter();
+    fn default_counter(&self, intent: &Intent, datapath: &dyn Datapath) -> Option<Counter> {
+        let mut interfaces = intent.config.interfaces.iter();
         if interfaces.any(|it| it.policy.is_some()) {
             return None;
         }
-        let slots = &self.entry_counters.slots;
-        let policies = self.entry_counters.policies.iter();
+        let slots = &self.slots;
+        let policies = self.policies.iter();
         let policies = policies.map(|name| slots.slot(Owner::Policy(name)));
         let mut last = GONE;
         for slot in policies {
@@ -272,13 +269,27 @@ impl State {
         }
         // Slots in between that are nobody's are empty.
         let counted = u32::from(GONE)..u32::from(last) + 1;
-        let others = self.enforcer.datapath().entry_counters(counted).ok()?;
+        let others = datapath.entry_counters(counted).ok()?;
         let others = others.into_iter().fold(Counter::default(), Counter::plus);
-        let now = less(self.enforcer.datapath().judged().ok()?, others);
-        let most = most(self.entry_counters.of_default.get(), now);
-        self.entry_counters.of_default.set(most);
+        let now = less(datapath.judged().ok()?, others);
+        let most = most(self.of_default.get(), now);
+        self.of_default.set(most);
         Some(most)
     }
+}
+
+/// The counts of the slots of policies up to `last`, from the first one on; nothing where they cannot be read.
+fn counts_of_policies(datapath: &dyn Datapath, last: Option<u16>) -> Vec<Counter> {
+    let counted = u32::from(GONE)..u32::from(last.unwrap_or(GONE)) + 1;
+    let counts = datapath.entry_counters(counted);
+    counts.unwrap_or_default()
+}
+
+fn count_of(datapath: &dyn Datapath, slot: u16) -> Option<Counter> {
+    if slot == 0 {
+        return None;
+    }
+    datapath.entry_counter(slot).ok()
 }
 
 fn less(all: Counter, others: Counter) -> Counter {
@@ -309,7 +320,13 @@ fn owners(edits: &[Edit]) -> impl Iterator<Item = Owner<'_>> {
     });
     let configured = edits.iter().filter_map(|edit| match edit {
         Edit::Config(before) => Some(before.allow.iter().copied().map(Owner::Allow)),
-        _ => None,
+        Edit::Ban(..)
+        | Edit::Allow(..)
+        | Edit::List(..)
+        | Edit::Limits(..)
+        | Edit::Offence(..)
+        | Edit::Limited(..)
+        | Edit::PassAll(_) => None,
     });
     named.chain(configured.flatten())
 }

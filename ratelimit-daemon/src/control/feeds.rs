@@ -21,7 +21,6 @@ use ratelimit_core::{
 };
 
 use super::{record::Cause, state::State};
-use crate::clock;
 
 /// One source of changes.
 pub trait Feed {
@@ -43,44 +42,5 @@ pub trait Feed {
     /// Bans of the program that its edits hold in place of, so the program is to forget them.
     fn adopted(&mut self) -> Vec<(IpAddr, Detected)> {
         Vec::new()
-    }
-}
-
-impl State {
-    /// Makes the changes that a feed proposes: all of them, or none.
-    ///
-    /// # Errors
-    ///
-    /// Why none of them was made. The feed has been told.
-    pub fn take(&mut self, feed: &mut impl Feed) -> Result<Changed, Refused> {
-        self.take_at(feed, clock::now())
-    }
-
-    /// The same at another time.
-    ///
-    /// # Errors
-    ///
-    /// As [`take`](Self::take).
-    pub(super) fn take_at(
-        &mut self,
-        feed: &mut impl Feed,
-        now: Instant,
-    ) -> Result<Changed, Refused> {
-        let answer = match feed.due(self, now) {
-            Ok(edits) if edits.is_empty() => Ok(Changed::default()),
-            Ok(edits) => self.apply(edits, feed.cause()),
-            Err(refused) => Err(refused),
-        };
-        feed.settle(self, &answer);
-        let adopted = feed.adopted();
-        if adopted.is_empty() {
-            return answer;
-        }
-        let forgotten = self.enforcer.detections().forget_detected(&adopted);
-        let forgotten = forgotten.map_err(Refused::from).and(answer);
-        if forgotten.is_err() {
-            feed.settle(self, &forgotten);
-        }
-        forgotten
     }
 }

@@ -364,7 +364,7 @@ fn rows<'r>(
     let into = match target {
         Target::Bans(Origin::Manual) => "bans".to_owned(),
         Target::Bans(origin) => format!("bans, {origin}"),
-        _ => "allows".to_owned(),
+        Target::Allows | Target::List(..) => "allows".to_owned(),
     };
     answer.targets.push(ImportedInto {
         longer,

@@ -136,7 +136,7 @@ impl Interfaces {
         };
         let step = match self.links.step(name, &sight, now) {
             Step::Stay if anew && sight.is_anywhere() => Step::Attach,
-            step => step,
+            step @ (Step::Stay | Step::Attach | Step::Move | Step::TakeOff) => step,
         };
         let reported = match Self::take_step(state, interface, step) {
             Ok(remark) => match (
@@ -177,7 +177,9 @@ impl Interfaces {
                         mode,
                         remark: Some(format!("{error:#}")),
                     },
-                    still => still,
+                    still @ (Standing::Renamed { .. }
+                    | Standing::Missing
+                    | Standing::Detached { .. }) => still,
                 }
             }
         };
@@ -204,7 +206,10 @@ impl Interfaces {
     fn remark_of(&self, name: &str) -> Option<String> {
         match self.links.standing(name)? {
             Standing::Attached { remark, .. } => remark.clone(),
-            _ => None,
+            Standing::Renamed { .. }
+            | Standing::Missing
+            | Standing::Failed { .. }
+            | Standing::Detached { .. } => None,
         }
     }
 
@@ -230,7 +235,10 @@ impl Interfaces {
                     remark: remark.clone(),
                 }
             }
-            standing => {
+            standing @ (Standing::Renamed { .. }
+            | Standing::Missing
+            | Standing::Failed { .. }
+            | Standing::Detached { .. }) => {
                 let why = standing.trouble().unwrap_or_default();
                 warn!(interface, why, "not enforced there");
                 What::InterfaceLost { interface, why }

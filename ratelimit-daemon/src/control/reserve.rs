@@ -115,7 +115,13 @@ impl Room<'_> {
     fn gone<'a>(&'a self, edit: &'a Edit, family: IpFamily) -> impl Iterator<Item = Prefix> + 'a {
         let (list, touched) = match edit {
             Edit::List(_, list, touched) => (list.as_deref(), &touched[..]),
-            _ => (None, &[][..]),
+            Edit::Ban(..)
+            | Edit::Allow(..)
+            | Edit::Limits(..)
+            | Edit::Offence(..)
+            | Edit::Limited(..)
+            | Edit::Config(_)
+            | Edit::PassAll(_) => (None, &[][..]),
         };
         touched.iter().copied().filter(move |prefix| {
             IpFamily::of(prefix.address()) == family

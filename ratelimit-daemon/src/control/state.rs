@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context;
 use ratelimit_common::{Instant, Standing};
 use ratelimit_core::{
-    api::{Changed, ClockStatus, Refused},
+    api::{Changed, ClockStatus, EntryCounter, Refused},
     compile::{self, HeldTable, carried::Scopes},
     config::Config,
+    counter_slots::Owner,
     intent::{Edit, Intent, Suspended, Target},
     prefix::Prefix,
     rules::Rules,
@@ -19,6 +20,7 @@ use super::{
     enforcer::{Changes, Enforcer, leases::Leases},
     entry_counters::EntryCounters,
     event_log::EventLog,
+    feeds::Feed,
     journal::Journal,
     kernel,
     list_copies::ListCopies,
@@ -105,7 +107,9 @@ impl State {
         state.store.progress = progress.clone();
         state.intent.edit(Edit::PassAll(pass_all));
         state.drop_ended();
-        state.count_all();
+        state
+            .entry_counters
+            .count_all(&state.intent, state.enforcer.datapath_mut());
         state.compile_at_start()?;
         state
             .adopt_lists()
@@ -114,7 +118,9 @@ impl State {
         state
             .enforce_all()
             .context("filling the tables in the kernel")?;
-        state.forget_others();
+        state
+            .entry_counters
+            .forget_others(&state.intent, state.enforcer.datapath_mut());
         state.compiled.report_clock(&state.intent, None);
         state.protection.report(&state.compiled.rules);
         Ok(state)
@@ -184,7 +190,9 @@ impl State {
         let renews = before.as_ref().is_some_and(|before| before.renews);
         self.intent.edit_all(&mut edits);
         let mut reverse = edits;
-        self.count_added(&reverse);
+        let datapath = self.enforcer.datapath_mut();
+        self.entry_counters
+            .count_added(&reverse, &self.intent, datapath);
         let tables = if renews { self.renew_tables() } else { Ok(()) };
         if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, evicted, cause)) {
             reverse.reverse();
@@ -245,7 +253,14 @@ impl State {
         let ending = edits.iter().filter(|_| cause == Cause::Time);
         let targets = ending.filter_map(|edit| match edit {
             Edit::Limits(target, None) => Some(*target),
-            _ => None,
+            Edit::Ban(..)
+            | Edit::Allow(..)
+            | Edit::List(..)
+            | Edit::Limits(..)
+            | Edit::Offence(..)
+            | Edit::Limited(..)
+            | Edit::Config(_)
+            | Edit::PassAll(_) => None,
         });
         targets
             .map(|target| (target, self.scopes(target)))
@@ -416,6 +431,43 @@ impl State {
         self.protection.report(&self.compiled.rules);
     }
 
+    /// Makes the changes that a feed proposes: all of them, or none.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made. The feed has been told.
+    pub fn take(&mut self, feed: &mut impl Feed) -> Result<Changed, Refused> {
+        self.take_at(feed, clock::now())
+    }
+
+    /// The same at another time.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take).
+    pub(super) fn take_at(
+        &mut self,
+        feed: &mut impl Feed,
+        now: Instant,
+    ) -> Result<Changed, Refused> {
+        let answer = match feed.due(self, now) {
+            Ok(edits) if edits.is_empty() => Ok(Changed::default()),
+            Ok(edits) => self.apply(edits, feed.cause()),
+            Err(refused) => Err(refused),
+        };
+        feed.settle(self, &answer);
+        let adopted = feed.adopted();
+        if adopted.is_empty() {
+            return answer;
+        }
+        let forgotten = self.enforcer.detections().forget_detected(&adopted);
+        let forgotten = forgotten.map_err(Refused::from).and(answer);
+        if forgotten.is_err() {
+            feed.settle(self, &forgotten);
+        }
+        forgotten
+    }
+
     /// Tries a last time to write what is not in the database.
     pub fn write_last(&mut self) {
         self.unwritten.try_at_once();
@@ -432,6 +484,25 @@ impl State {
     /// Writes what is not in the database yet, where that can be.
     pub fn write_unwritten(&mut self) {
         self.unwritten.catch_up(&self.intent, &mut self.store);
+    }
+
+    fn forget_removed(&mut self, edits: &[Edit]) {
+        let datapath = self.enforcer.datapath_mut();
+        self.entry_counters
+            .forget_removed(edits, &self.intent, datapath);
+    }
+
+    /// The packets that matched a ban, an allow or a list; nothing where that is not counted.
+    #[must_use]
+    pub fn counter(&self, owner: Owner<'_>) -> EntryCounter {
+        self.entry_counters.counter(owner, self.enforcer.datapath())
+    }
+
+    /// The packets that matched a policy of sources; nothing where that is not counted.
+    #[must_use]
+    pub fn policy_counter(&self, name: &str) -> EntryCounter {
+        self.entry_counters
+            .policy_counter(name, &self.intent, self.enforcer.datapath())
     }
 
     /// What happened lately.

@@ -79,7 +79,13 @@ pub fn intended(edit: &Edit, intent: &Intent) -> Edit {
         }
         Edit::Config(_) => Edit::Config(Box::new(intent.config.clone())),
         Edit::PassAll(_) => Edit::PassAll(intent.pass_all()),
-        edit => Key::of(edit).map_or_else(|| edit.clone(), |key| key.intended(intent)),
+        edit @ (Edit::Ban(..)
+        | Edit::Allow(..)
+        | Edit::Limits(..)
+        | Edit::Offence(..)
+        | Edit::Limited(..)) => {
+            Key::of(edit).map_or_else(|| edit.clone(), |key| key.intended(intent))
+        }
     }
 }
 

@@ -168,13 +168,10 @@ impl Answer {
     }
 }
 
-async fn ask<S>(
+async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     request: Request<Empty<Bytes>>,
-) -> Result<(Incoming, JoinSet<hyper::Result<()>>), PullError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) -> Result<(Incoming, JoinSet<hyper::Result<()>>), PullError> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // What fails on the connection fails in `sender` and in the body too. It ends with this answer, read or not.
     let mut task = JoinSet::new();

@@ -34,8 +34,9 @@ use ratelimit_core::{
 };
 
 use super::{
-    Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, EntryCounterTables,
-    InterfaceRules, ListTables, Place, PolicyTables, SourceTables, Totals, batch,
+    Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables, Entry,
+    EntryCounterTables, InterfaceRules, LeaseTables, ListTables, Place, PolicyTables, SourceTables,
+    Totals, batch,
     class_map::ClassMap,
     compact::CompactTable,
     count,
@@ -388,26 +389,6 @@ impl PolicyTables for Kernel {
         answer.map_err(failed("reading", "PASS_ALL_UNTIL", 1))
     }
 
-    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
-        self.leases.set_filters(filters)
-    }
-
-    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
-        self.leases.set(leases)
-    }
-
-    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError> {
-        self.leases.remove(keys)
-    }
-
-    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
-        self.leases.all()
-    }
-
-    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
-        self.leases.demands()
-    }
-
     fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
         let answer = self.new_sources.set(0, window, 0);
         answer.map_err(failed("writing", "NEW_SOURCES", 1))
@@ -416,19 +397,6 @@ impl PolicyTables for Kernel {
     fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
         let answer = self.new_sources.get(&0, 0);
         answer.map_err(failed("reading", "NEW_SOURCES", 1))
-    }
-
-    fn set_challenge(
-        &mut self,
-        rules: ByGeneration<challenge::Rules>,
-    ) -> Result<(), DatapathError> {
-        let answer = self.challenge.set(0, rules, 0);
-        answer.map_err(failed("writing", "CHALLENGE", 1))
-    }
-
-    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
-        let answer = self.challenge.get(&0, 0);
-        answer.map_err(failed("reading", "CHALLENGE", 1))
     }
 
     fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError> {
@@ -448,6 +416,43 @@ impl PolicyTables for Kernel {
             rules.insert(name.clone(), rule);
         }
         Ok(rules)
+    }
+}
+
+impl LeaseTables for Kernel {
+    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
+        self.leases.set_filters(filters)
+    }
+
+    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
+        self.leases.set(leases)
+    }
+
+    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError> {
+        self.leases.remove(keys)
+    }
+
+    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
+        self.leases.all()
+    }
+
+    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
+        self.leases.demands()
+    }
+}
+
+impl ChallengeTables for Kernel {
+    fn set_challenge(
+        &mut self,
+        rules: ByGeneration<challenge::Rules>,
+    ) -> Result<(), DatapathError> {
+        let answer = self.challenge.set(0, rules, 0);
+        answer.map_err(failed("writing", "CHALLENGE", 1))
+    }
+
+    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
+        let answer = self.challenge.get(&0, 0);
+        answer.map_err(failed("reading", "CHALLENGE", 1))
     }
 
     fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {

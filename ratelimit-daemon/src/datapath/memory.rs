@@ -32,9 +32,9 @@ use ratelimit_core::{
 };
 
 use super::{
-    Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, EntryCounterTables,
-    InterfaceRules, ListTables, LogRow, Place, PolicyTables, SlotRow, SourceRow, SourceTables,
-    Totals,
+    Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables, Entry,
+    EntryCounterTables, InterfaceRules, LeaseTables, ListTables, LogRow, Place, PolicyTables,
+    SlotRow, SourceRow, SourceTables, Totals,
 };
 use ratelimit_interface::{InterfaceState, XdpMode};
 
@@ -393,6 +393,39 @@ impl PolicyTables for Shared {
         Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
     }
 
+    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
+        let mut memory = self.memory();
+        memory.writes.push(Write::NewSources(window));
+        memory.new_sources = window;
+        Ok(())
+    }
+
+    fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
+        Ok(self.memory().new_sources)
+    }
+
+    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError> {
+        let mut memory = self.memory();
+        memory.writes.push(Write::InterfaceRules(rules.clone()));
+        memory.interface_rules = rules;
+        Ok(())
+    }
+
+    fn interface_rules(&self) -> Result<InterfaceRules, DatapathError> {
+        Ok(self.memory().interface_rules.clone())
+    }
+
+    fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
+        self.memory().pass_all_until = until;
+        Ok(())
+    }
+
+    fn pass_all_until(&self) -> Result<Instant, DatapathError> {
+        Ok(self.memory().pass_all_until)
+    }
+}
+
+impl LeaseTables for Shared {
     fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
         self.memory().leased_filters = *filters;
         Ok(())
@@ -416,18 +449,9 @@ impl PolicyTables for Shared {
     fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
         Ok(self.memory().demands.clone())
     }
+}
 
-    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
-        let mut memory = self.memory();
-        memory.writes.push(Write::NewSources(window));
-        memory.new_sources = window;
-        Ok(())
-    }
-
-    fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
-        Ok(self.memory().new_sources)
-    }
-
+impl ChallengeTables for Shared {
     fn set_challenge(
         &mut self,
         rules: ByGeneration<challenge::Rules>,
@@ -442,32 +466,12 @@ impl PolicyTables for Shared {
         Ok(self.memory().challenge)
     }
 
-    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError> {
-        let mut memory = self.memory();
-        memory.writes.push(Write::InterfaceRules(rules.clone()));
-        memory.interface_rules = rules;
-        Ok(())
-    }
-
-    fn interface_rules(&self) -> Result<InterfaceRules, DatapathError> {
-        Ok(self.memory().interface_rules.clone())
-    }
-
     fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
         Ok(self.memory().challenge_taken)
     }
 
     fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {
         Ok(self.memory().verified.get(&source).copied())
-    }
-
-    fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
-        self.memory().pass_all_until = until;
-        Ok(())
-    }
-
-    fn pass_all_until(&self) -> Result<Instant, DatapathError> {
-        Ok(self.memory().pass_all_until)
     }
 }
 

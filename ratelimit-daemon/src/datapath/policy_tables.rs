@@ -1,19 +1,10 @@
 //! Policies, classes, and what holds for all packets.
 
-use std::{collections::BTreeMap, net::IpAddr, ops::Range};
+use std::{collections::BTreeMap, ops::Range};
 
 use ratelimit_common::{
-    ClassSet, Instant, Limit, Policy, Settings,
-    aggregate::Aggregates,
-    challenge,
-    compact::Region,
-    detected::Filter,
-    generation::ByGeneration,
-    interface::InterfaceRule,
-    layout::POLICIES_MAX,
-    lease::{Demand, Lease},
-    new_sources::Budget,
-    source::LogKey,
+    ClassSet, Instant, Limit, Policy, Settings, aggregate::Aggregates, compact::Region,
+    generation::ByGeneration, interface::InterfaceRule, layout::POLICIES_MAX, new_sources::Budget,
 };
 use ratelimit_core::{class_tables::ClassTables, ip_family::IpFamily, log_size::LogSize};
 
@@ -88,43 +79,15 @@ pub trait PolicyTables {
     /// That end.
     fn pass_all_until(&self) -> Result<Instant, DatapathError>;
 
-    /// Sets which keys the program looks for among leases and demands, by family. It adds those that limits refuse.
-    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError>;
-
-    /// Puts leases in place of those of the same keys.
-    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError>;
-
-    /// Takes leases away; it is no error when one is not there.
-    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError>;
-
-    /// All leases.
-    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError>;
-
-    /// What packets asked of limits that nodes share, since their source was first refused or got a lease.
-    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError>;
-
     /// Sets how many sources may get state on one CPU, where the settings say that they have a budget.
     fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError>;
 
     /// How many sources may get state.
     fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError>;
 
-    /// Sets when sources are challenged, where the settings say that they may be.
-    fn set_challenge(&mut self, rules: ByGeneration<challenge::Rules>)
-    -> Result<(), DatapathError>;
-
-    /// When sources are challenged.
-    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError>;
-
     /// Sets what interfaces have of their own, by name, where the settings say that some have; all others have nothing.
     fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError>;
 
     /// What they have, of all that have a slot.
     fn interface_rules(&self) -> Result<InterfaceRules, DatapathError>;
-
-    /// Since when and until when they are, and what was taken of what all CPUs share.
-    fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError>;
-
-    /// Until when a source is, or was, verified.
-    fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError>;
 }

@@ -166,31 +166,15 @@ fn cluster_routes() -> Router<Handle> {
         .route("/v1/cluster", gets(ClusterState))
         .route(
             "/v1/cluster/allows",
-            posts(Transaction::Own, |request, author| AllowEverywhere {
-                request,
-                author,
-            })
-            .merge(deletes(Transaction::Own, |request, author| {
-                DisallowEverywhere { request, author }
-            })),
+            posts(Transaction::Own, AllowEverywhere)
+                .merge(deletes(Transaction::Own, DisallowEverywhere)),
         )
         .route(
             "/v1/cluster/limits",
-            posts(Transaction::Own, |request, author| LimitEverywhere {
-                request,
-                author,
-            })
-            .merge(deletes(Transaction::Own, |request, author| {
-                RemoveLimitsEverywhere { request, author }
-            })),
+            posts(Transaction::Own, LimitEverywhere)
+                .merge(deletes(Transaction::Own, RemoveLimitsEverywhere)),
         )
-        .route(
-            "/v1/cluster/revoke",
-            posts(Transaction::Own, |request, author| RevokeNode {
-                request,
-                author,
-            }),
-        )
+        .route("/v1/cluster/revoke", posts(Transaction::Own, RevokeNode))
 }
 
 fn ban_routes() -> Router<Handle> {
@@ -198,31 +182,17 @@ fn ban_routes() -> Router<Handle> {
         .route(
             "/v1/bans",
             get(bans)
-                .merge(posts(Transaction::Shared, |request, author| Ban {
-                    request,
-                    author,
-                }))
-                .merge(deletes(Transaction::Own, |request, author| Unban {
-                    request,
-                    author,
-                })),
+                .merge(posts(Transaction::Shared, Ban))
+                .merge(deletes(Transaction::Own, Unban)),
         )
         .route(
             "/v1/bans/matching",
-            deletes(Transaction::Own, |request, author| UnbanMatching {
-                request,
-                author,
-            }),
+            deletes(Transaction::Own, UnbanMatching),
         )
         .route(
             "/v1/bans/program",
-            posts(Transaction::Shared, |request, author| BanByProgram {
-                request,
-                author,
-            })
-            .merge(deletes(Transaction::Shared, |request, author| {
-                UnbanByProgram { request, author }
-            })),
+            posts(Transaction::Shared, BanByProgram)
+                .merge(deletes(Transaction::Shared, UnbanByProgram)),
         )
 }
 
@@ -233,33 +203,18 @@ fn routes(controller: Handle) -> Router {
         .route(
             "/v1/allows",
             gets(Allows)
-                .merge(posts(Transaction::Own, |request, author| Allow {
-                    request,
-                    author,
-                }))
-                .merge(deletes(Transaction::Own, |request, author| Disallow {
-                    request,
-                    author,
-                })),
+                .merge(posts(Transaction::Own, Allow))
+                .merge(deletes(Transaction::Own, Disallow)),
         )
         .route(
             "/v1/limits",
             gets(Limits)
-                .merge(posts(Transaction::Own, |request, author| SetLimits {
-                    request,
-                    author,
-                }))
-                .merge(deletes(Transaction::Own, |request, author| RemoveLimits {
-                    request,
-                    author,
-                })),
+                .merge(posts(Transaction::Own, SetLimits))
+                .merge(deletes(Transaction::Own, RemoveLimits)),
         )
         .route(
             "/v1/lists",
-            gets(Lists).merge(deletes(Transaction::Own, |request, author| RemoveList {
-                request,
-                author,
-            })),
+            gets(Lists).merge(deletes(Transaction::Own, RemoveList)),
         )
         .route(
             "/v1/import",
@@ -291,13 +246,7 @@ fn routes(controller: Handle) -> Router {
         )
         .route("/v1/confirm", post(confirm))
         .route("/v1/rollback", post(roll_back))
-        .route(
-            "/v1/pass-all",
-            posts(Transaction::Own, |request, author| SetPassAll {
-                request,
-                author,
-            }),
-        )
+        .route("/v1/pass-all", posts(Transaction::Own, SetPassAll))
         .route("/v1/openapi.json", get(openapi))
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))

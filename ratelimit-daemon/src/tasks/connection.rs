@@ -15,15 +15,11 @@ const ERROR_MAX: usize = 400;
 /// # Errors
 ///
 /// When the controller has stopped.
-pub async fn follow<T, F>(
+pub async fn follow<T: Clone, F: Future<Output = Result<Infallible, Unanswered>>>(
     mut wish: watch::Receiver<Option<T>>,
     stop: CancellationToken,
     obey: impl Fn(Option<T>) -> F,
-) -> anyhow::Result<()>
-where
-    T: Clone,
-    F: Future<Output = Result<Infallible, Unanswered>>,
-{
+) -> anyhow::Result<()> {
     loop {
         let config = wish.borrow_and_update().clone();
         tokio::select! {

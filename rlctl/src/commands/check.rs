@@ -259,7 +259,14 @@ fn rule(check: &Check) -> String {
         };
         match origin {
             Origin::Cluster(node) if covering.decides => Some(node),
-            _ => None,
+            Origin::Config
+            | Origin::Manual
+            | Origin::Forced
+            | Origin::Detected
+            | Origin::List(_)
+            | Origin::Program(_)
+            | Origin::Crowdsec
+            | Origin::Cluster(_) => None,
         }
     });
     let node = node.map(|node| format!(", by node {} of the cluster", printable(&node)));

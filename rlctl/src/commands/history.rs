@@ -109,9 +109,9 @@ fn levels(history: &History, source: &Watched, now: &Zoned) -> Result<String, Fa
 fn level(history: &History, level: &LevelHistory, now: &Zoned) -> String {
     let mut table = Table::new([left("FROM"), right("LEFT")]);
     for (point, least) in level.left.iter().enumerate() {
-        let told = least.map(|least| level.limit.unit().amount(least));
+        let reported = least.map(|least| level.limit.unit().amount(least));
         let at = phrase::moment(begin(history, point), now);
-        table.row([at, told.unwrap_or_else(|| "-".into())]);
+        table.row([at, reported.unwrap_or_else(|| "-".into())]);
     }
     format!("{}, of {}:\n{table}", level.watched, level.limit)
 }

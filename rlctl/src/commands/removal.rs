@@ -117,7 +117,13 @@ fn by_name(held: &[&Held]) -> String {
     for held in held {
         match &held.origin {
             Origin::List(name) => lists.push(printable(name)),
-            origin => {
+            origin @ (Origin::Config
+            | Origin::Manual
+            | Origin::Forced
+            | Origin::Detected
+            | Origin::Program(_)
+            | Origin::Crowdsec
+            | Origin::Cluster(_)) => {
                 let origin = printable(&origin.to_string());
                 parts.push(format!("the ban of {} ({origin})", held.banned));
             }

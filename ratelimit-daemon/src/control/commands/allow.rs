@@ -15,18 +15,13 @@ use crate::{
 };
 
 /// Puts prefixes on the allow list.
-pub struct Allow {
-    /// What is asked for.
-    pub request: AllowRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct Allow(pub AllowRequest, pub Arc<str>);
 
 impl Command for Allow {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         require_prefixes(&request.prefixes)?;
         let until = lifetime::until("an allow", request.seconds)?;
         let row = AllowRow {
@@ -44,18 +39,13 @@ impl Command for Allow {
 }
 
 /// Takes prefixes off the allow list that were put there at runtime.
-pub struct Disallow {
-    /// What is asked for.
-    pub request: PrefixesRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct Disallow(pub PrefixesRequest, pub Arc<str>);
 
 impl Command for Disallow {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let author = &*author;
         require_prefixes(&request.prefixes)?;
         require_runtime(controller, &request.prefixes)?;

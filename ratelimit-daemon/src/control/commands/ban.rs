@@ -19,18 +19,13 @@ use crate::{
 };
 
 /// Bans prefixes: all of them, or none.
-pub struct Ban {
-    /// What is asked for.
-    pub request: BanRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct Ban(pub BanRequest, pub Arc<str>);
 
 impl Command for Ban {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let author = &*author;
         require_prefixes(&request.prefixes)?;
         let until = lifetime::until("a ban", request.seconds)?;
@@ -73,18 +68,13 @@ impl Command for Ban {
 }
 
 /// Ends the bans of prefixes, of whatever origin but lists: those are reported, as are the bans of wider prefixes.
-pub struct Unban {
-    /// What is asked for.
-    pub request: PrefixesRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct Unban(pub PrefixesRequest, pub Arc<str>);
 
 impl Command for Unban {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let author = &*author;
         require_prefixes(&request.prefixes)?;
         // What the kernel has banned a moment ago is ended as well.
@@ -124,18 +114,13 @@ impl Command for Unban {
 }
 
 /// Ends all bans that a filter has, but those of lists.
-pub struct UnbanMatching {
-    /// What is asked for.
-    pub request: UnbanMatchingRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct UnbanMatching(pub UnbanMatchingRequest, pub Arc<str>);
 
 impl Command for UnbanMatching {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let UnbanMatchingRequest { filter, all } = self.request;
+        let UnbanMatchingRequest { filter, all } = self.0;
         if filter.has_all() && !all {
             return Err(
                 Refused::because("a filter that says nothing has every ban").hint("say so: --all")
@@ -158,18 +143,24 @@ impl Command for UnbanMatching {
         let removed = edits.len();
         let prefixes = edits.iter().filter_map(|edit| match edit {
             Edit::Ban(prefix, ..) => Some(*prefix),
-            _ => None,
+            Edit::Allow(..)
+            | Edit::List(..)
+            | Edit::Limits(..)
+            | Edit::Offence(..)
+            | Edit::Limited(..)
+            | Edit::Config(_)
+            | Edit::PassAll(_) => None,
         });
         let prefixes: BTreeSet<Prefix> = prefixes.collect();
         let offences = prefixes.iter().copied();
         let offences = offences.filter(|it| controller.state.intent.offence(*it).is_some());
         edits.extend(offences.map(|prefix| Edit::Offence(prefix, None)));
-        controller.state.apply(edits, Cause::User(&self.author))?;
+        controller.state.apply(edits, Cause::User(&self.1))?;
         // A ban of another origin goes on holding, here and on the other nodes.
         let intent = &controller.state.intent;
         let is_free = |prefix: &Prefix| intent.bans_of(*prefix).next().is_none();
         let lifted: Vec<Prefix> = prefixes.into_iter().filter(is_free).collect();
-        controller.cluster.lift(&lifted, &self.author);
+        controller.cluster.lift(&lifted, &self.1);
         let within = filter.within.into_iter();
         Ok(Changed {
             removed,

@@ -155,19 +155,14 @@ impl Command for HearStored {
 }
 
 /// Refuses what another node says, or takes that back.
-pub struct RevokeNode {
-    /// What is asked for.
-    pub request: RevokeRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct RevokeNode(pub RevokeRequest, pub Arc<str>);
 
 impl Command for RevokeNode {
     type Answer = Result<Revoked, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Controller { cluster, state, .. } = controller;
-        let answer = cluster.revoke(state, self.request, &self.author);
+        let answer = cluster.revoke(state, self.0, &self.1);
         put_in_force(cluster, state);
         answer
     }

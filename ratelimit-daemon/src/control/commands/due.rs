@@ -44,7 +44,7 @@ impl Command for Tick {
             let _ = controller.state.take(&mut Adopted::default());
         }
         let state = &mut controller.state;
-        state.free_counters();
+        state.entry_counters.free(state.enforcer.datapath());
         state.write_unwritten();
         state.keep_journal();
         controller.comparisons.begin(state);

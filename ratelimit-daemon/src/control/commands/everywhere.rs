@@ -18,28 +18,20 @@ use super::{
 use crate::control::{controller::Controller, record::Cause};
 
 /// Puts prefixes on the allow lists of all nodes.
-pub struct AllowEverywhere {
-    /// What is asked for.
-    pub request: AllowRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct AllowEverywhere(pub AllowRequest, pub Arc<str>);
 
 impl Command for AllowEverywhere {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let node = controller.cluster.author()?;
         let prefixes = request.prefixes.clone();
         let reason = request.reason.clone();
         controller
             .cluster
             .require_allows(&controller.state, &prefixes)?;
-        let allow = Allow {
-            request,
-            author: node.into(),
-        };
+        let allow = Allow(request, node.into());
         let changed = allow.run(controller)?;
         let rows = controller.state.intent.allows();
         let until = prefixes.first().and_then(|prefix| rows.get(prefix));
@@ -54,18 +46,13 @@ impl Command for AllowEverywhere {
 }
 
 /// Takes prefixes off the allow lists of all nodes.
-pub struct DisallowEverywhere {
-    /// What is asked for.
-    pub request: PrefixesRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct DisallowEverywhere(pub PrefixesRequest, pub Arc<str>);
 
 impl Command for DisallowEverywhere {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let prefixes = request.prefixes;
         require_prefixes(&prefixes)?;
         controller.cluster.author()?;
@@ -94,28 +81,20 @@ impl Command for DisallowEverywhere {
 }
 
 /// Gives a prefix, or the default policy, limits of its own on all nodes.
-pub struct LimitEverywhere {
-    /// What is asked for.
-    pub request: LimitRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct LimitEverywhere(pub LimitRequest, pub Arc<str>);
 
 impl Command for LimitEverywhere {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let node = controller.cluster.author()?;
         require_sources(request.destination)?;
         let (target, reason) = (request.prefix, request.reason.as_deref());
         controller
             .cluster
             .require_limits(&controller.state, &request.limits, reason)?;
-        let set = SetLimits {
-            request,
-            author: node.into(),
-        };
+        let set = SetLimits(request, node.into());
         let changed = set.run(controller)?;
         controller.cluster.say_limits(&controller.state, target);
         controller.cluster.write_down();
@@ -135,18 +114,13 @@ fn require_sources(destination: Option<Prefix>) -> Result<(), Refused> {
 }
 
 /// Takes runtime limits away on all nodes.
-pub struct RemoveLimitsEverywhere {
-    /// What is asked for.
-    pub request: LimitTarget,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct RemoveLimitsEverywhere(pub LimitTarget, pub Arc<str>);
 
 impl Command for RemoveLimitsEverywhere {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         require_sources(request.destination)?;
         controller.cluster.author()?;
         let is_stated = controller.cluster.lift_limits(request.prefix, &author);

@@ -19,18 +19,13 @@ use crate::{
 };
 
 /// Gives a prefix, or the default policy, limits of its own.
-pub struct SetLimits {
-    /// What is asked for.
-    pub request: LimitRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct SetLimits(pub LimitRequest, pub Arc<str>);
 
 impl Command for SetLimits {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let target = target(request.prefix, request.destination)?;
         if !is_of_cluster(&author) {
             require_own(&request.limits)?;
@@ -65,18 +60,13 @@ impl Command for SetLimits {
 }
 
 /// Takes runtime limits away, and those that an attack brought.
-pub struct RemoveLimits {
-    /// What is asked for.
-    pub request: LimitTarget,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct RemoveLimits(pub LimitTarget, pub Arc<str>);
 
 impl Command for RemoveLimits {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let author = &*author;
         let target = target(request.prefix, request.destination)?;
         let further = target

@@ -15,18 +15,13 @@ use crate::control::{
 };
 
 /// Takes a list away that was imported.
-pub struct RemoveList {
-    /// What is asked for.
-    pub request: ListTarget,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct RemoveList(pub ListTarget, pub Arc<str>);
 
 impl Command for RemoveList {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let author = &*author;
         let name: Arc<str> = request.name.into();
         require_no_file(&controller.state.intent.config, &name)?;

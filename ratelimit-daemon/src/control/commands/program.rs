@@ -21,18 +21,13 @@ use crate::{
 const NAME_BYTES_MAX: usize = 64;
 
 /// Bans prefixes in the name of a program, in place of its bans of them before.
-pub struct BanByProgram {
-    /// What is asked for.
-    pub request: ProgramBanRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct BanByProgram(pub ProgramBanRequest, pub Arc<str>);
 
 impl Command for BanByProgram {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         require_prefixes(&request.prefixes)?;
         let origin = origin(&request.program)?;
         let until = lifetime::until("a ban", request.seconds)?;
@@ -57,18 +52,13 @@ impl Command for BanByProgram {
 }
 
 /// Ends the bans of a program, and nobody else's. Those that ended by themselves are reported.
-pub struct UnbanByProgram {
-    /// What is asked for.
-    pub request: ProgramUnbanRequest,
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct UnbanByProgram(pub ProgramUnbanRequest, pub Arc<str>);
 
 impl Command for UnbanByProgram {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { request, author } = self;
+        let Self(request, author) = self;
         let author = &*author;
         require_prefixes(&request.prefixes)?;
         let origin = origin(&request.program)?;

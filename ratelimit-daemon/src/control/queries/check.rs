@@ -274,13 +274,13 @@ fn other_interfaces(
         (name, preview(state, leased, way, asked, now).0)
     });
     let others = verdicts.filter(|(_, other)| *other != verdict);
-    let told = others.map(|(name, other)| InterfaceVerdict {
+    let reported = others.map(|(name, other)| InterfaceVerdict {
         interface: name.clone(),
         policy: state.intent.config.policy_on(Some(name)).to_owned(),
         action: other.action().to_owned(),
         reason: other.reason().to_owned(),
     });
-    told.collect()
+    reported.collect()
 }
 
 /// The way of the packet that is asked about.
@@ -360,7 +360,20 @@ fn refused_by<'a>(
         DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
             destination.map(|(_, name, named)| (name, named))
         }
-        reason => drops::refuser(state, interface, source.address(), reason),
+        reason @ (DropReason::Banned
+        | DropReason::Limited
+        | DropReason::Truncated
+        | DropReason::VlanDepth
+        | DropReason::ExtensionDepth
+        | DropReason::Contended
+        | DropReason::NoState
+        | DropReason::AggregateLimited
+        | DropReason::NodeLimited
+        | DropReason::NewSources
+        | DropReason::InvalidSource
+        | DropReason::NeighbourDiscovery
+        | DropReason::Class
+        | DropReason::Challenged) => drops::refuser(state, interface, source.address(), reason),
     }?;
     let limit = drops::limit(named, refusal.reason, refusal.limit)?;
     let level = levels.find(|level| level.limit == *limit && level.room_in_seconds > 0.0);

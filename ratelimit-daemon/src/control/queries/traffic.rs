@@ -62,7 +62,10 @@ fn counted(state: &State) -> Result<Counters, DatapathError> {
     for (interface, row) in counters(state)? {
         counted.count(interface, row.family, row.verdict, row.count);
     }
-    let policies = state.configured_policy_counts(POLICIES_MAX).into_iter();
+    let policies = state
+        .entry_counters
+        .configured_policy_counts(POLICIES_MAX, &state.intent, state.enforcer.datapath())
+        .into_iter();
     counted.policies = policies
         .map(|(name, count)| (Arc::from(name), count))
         .collect();

@@ -19,7 +19,13 @@ fn of_origin(origin: &Origin, counter: &EntryCounter) -> Option<String> {
     let figures = figures(counter.packets?, counter.bytes?);
     Some(match origin {
         Origin::List(name) => format!("counter: {figures}, by all entries of {}", printable(name)),
-        _ => format!("counter: {figures}"),
+        Origin::Config
+        | Origin::Manual
+        | Origin::Forced
+        | Origin::Detected
+        | Origin::Program(_)
+        | Origin::Crowdsec
+        | Origin::Cluster(_) => format!("counter: {figures}"),
     })
 }
 

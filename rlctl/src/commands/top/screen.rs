@@ -229,8 +229,8 @@ mod tests {
             since: None,
             prefers_verified: false,
         };
-        let told = challenge(&status(true)).unwrap();
-        assert_eq!(told.content, "  challenge is on");
+        let reported = challenge(&status(true)).unwrap();
+        assert_eq!(reported.content, "  challenge is on");
         assert_eq!(challenge(&status(false)), None);
     }
 

@@ -79,7 +79,7 @@ fn check(lab: &Lab, scan: Scan) {
             force: false,
         };
         let author = "root".into();
-        let ban = handle.call(Ban { request, author });
+        let ban = handle.call(Ban(request, author));
         let answer = runtime.block_on(async { timeout(PATIENCE, ban).await });
         assert_eq!(answer.unwrap().unwrap().unwrap().added, 1);
         assert!(lab.is_banned("192.0.2.1") && !scan.is_finished());
@@ -110,10 +110,7 @@ fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
             limits: vec![limit(77)],
             observe: false,
         };
-        let change = handle.call(SetLimits {
-            request,
-            author: "root".into(),
-        });
+        let change = handle.call(SetLimits(request, "root".into()));
         runtime.block_on(change).unwrap().unwrap();
         open.send(()).unwrap();
         let top = runtime.block_on(top).unwrap().unwrap().unwrap();

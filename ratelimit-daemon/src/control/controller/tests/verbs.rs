@@ -37,7 +37,7 @@ macro_rules! verb {
             author: &str,
         ) -> Result<$answer, Refused> {
             let author = author.into();
-            self.run($command { request, author })
+            self.run($command(request, author))
         }
     };
 }

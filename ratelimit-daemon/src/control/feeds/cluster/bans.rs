@@ -184,7 +184,13 @@ impl Membership {
         let bans = state.intent.bans_of(prefix);
         let theirs = bans.filter_map(|(origin, row)| match origin {
             Origin::Cluster(by) => Some((origin, by, row)),
-            _ => None,
+            Origin::Config
+            | Origin::Manual
+            | Origin::Forced
+            | Origin::Detected
+            | Origin::List(_)
+            | Origin::Program(_)
+            | Origin::Crowdsec => None,
         });
         let mut gone = Vec::new();
         let mut is_there = false;

@@ -1,0 +1,23 @@
+//! When sources are challenged, and which are verified.
+
+use std::net::IpAddr;
+
+use ratelimit_common::{Instant, challenge, generation::ByGeneration};
+
+use super::DatapathError;
+
+/// When sources are challenged, and which are verified.
+pub trait ChallengeTables {
+    /// Sets when sources are challenged, where the settings say that they may be.
+    fn set_challenge(&mut self, rules: ByGeneration<challenge::Rules>)
+    -> Result<(), DatapathError>;
+
+    /// When sources are challenged.
+    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError>;
+
+    /// Since when and until when they are, and what was taken of what all CPUs share.
+    fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError>;
+
+    /// Until when a source is, or was, verified.
+    fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError>;
+}
