@@ -120,9 +120,6 @@ pub trait Address: Copy + Eq + 'static {
 
     /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     fn octets(self) -> [u8; 16];
-
-    /// The address that these are the octets of.
-    fn from_octets(octets: [u8; 16]) -> Self;
 }
 
 /// An IPv4 address, 4 bytes in network order.
@@ -376,12 +373,6 @@ impl Address for Ipv4 {
         let low = 0xffff_0000_0000 | u64::from(u32::from_be_bytes(self.0));
         zerocopy::transmute!([0, low.to_be()])
     }
-
-    #[inline(always)]
-    fn from_octets(octets: [u8; 16]) -> Self {
-        let [.., a, b, c, d] = octets;
-        Self([a, b, c, d])
-    }
 }
 
 impl Address for Ipv6 {
@@ -534,11 +525,6 @@ impl Address for Ipv6 {
     #[inline(always)]
     fn octets(self) -> [u8; 16] {
         self.0
-    }
-
-    #[inline(always)]
-    fn from_octets(octets: [u8; 16]) -> Self {
-        Self(octets)
     }
 }
 

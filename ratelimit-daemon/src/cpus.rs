@@ -3,20 +3,12 @@
 use std::io;
 
 /// Those included that may come while it runs: the kernel numbers per-CPU values by them.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
 pub fn possible() -> anyhow::Result<u32> {
     let count = aya::util::nr_cpus().map_err(uncounted)?;
     Ok(u32::try_from(count)?)
 }
 
 /// Those that run.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
 pub fn online() -> anyhow::Result<u32> {
     let online = aya::util::online_cpus().map_err(uncounted)?;
     Ok(u32::try_from(online.len())?)

@@ -50,10 +50,6 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// The runtime of everything but the controller. It has one thread: two wake each other for every few requests, which costs a quarter
 /// of what 100,000 bans over the API take. What takes long runs beside it.
-///
-/// # Errors
-///
-/// When the thread cannot be started.
 pub fn runtime() -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).enable_all().build();

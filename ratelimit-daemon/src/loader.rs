@@ -82,10 +82,6 @@ pub trait Loader: Send {
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
     /// Waits until somebody asks for something on this socket, and tells meanwhile what programs log.
-    ///
-    /// # Errors
-    ///
-    /// Those of the kernel.
     fn wait(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }

@@ -36,10 +36,6 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Makes the directory `path` where there is none. One that is there stays as it is: others may be meant to look into it.
-///
-/// # Errors
-///
-/// When it cannot be made.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -62,10 +58,6 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
 }
 
 /// Brings to the disk which files there are beside `path`.
-///
-/// # Errors
-///
-/// Those of the disk.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -46,10 +46,6 @@ pub fn require() -> anyhow::Result<()> {
 }
 
 /// Keeps what loading takes, and nothing else.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub fn keep_for_loading() -> anyhow::Result<()> {
     let permitted = read(CapSet::Permitted)?;
     let kept = KEPT.into_iter().filter(|kept| permitted.contains(kept));

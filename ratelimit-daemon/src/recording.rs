@@ -62,10 +62,6 @@ impl Recorder {
     }
 
     /// Begins a capture.
-    ///
-    /// # Errors
-    ///
-    /// Why it was not begun.
     pub async fn begin(&self, wanted: Wanted) -> Result<(), Refused> {
         let (sender, answer) = oneshot::channel();
         let request = Request::Begin(Box::new(wanted), sender);
@@ -87,10 +83,6 @@ impl Recorder {
 pub struct Requests(mpsc::Receiver<Request>);
 
 /// Carries out captures until `stop`.
-///
-/// # Errors
-///
-/// When the ring cannot be waited for.
 pub async fn serve(
     mut maps: CaptureMaps,
     mut requests: Requests,

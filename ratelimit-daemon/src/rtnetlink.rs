@@ -11,10 +11,6 @@ pub struct Watch(Socket);
 
 impl Watch {
     /// Begins to listen to these groups (`RTNLGRP_LINK` ...).
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub fn new(groups: &[u32]) -> anyhow::Result<Self> {
         let listen = || -> io::Result<Socket> {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -29,10 +25,6 @@ impl Watch {
     }
 
     /// The changes, for a task to wait for.
-    ///
-    /// # Errors
-    ///
-    /// When the runtime refuses.
     pub fn changes(self) -> anyhow::Result<Changes> {
         // SAFETY: the descriptor is that of the socket, which is kept open and never exchanged.
         let socket = unsafe { AsyncFd::register_with_interest(self.0, Interest::READABLE) };
@@ -46,10 +38,6 @@ pub struct Changes(AsyncFd<Socket>);
 
 impl Changes {
     /// Waits until something has come that matters, or more than the socket holds: then something was missed.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell any more.
     pub async fn next(&self, matters: impl Fn(&[u8]) -> bool) -> anyhow::Result<()> {
         loop {
             let mut ready = self.0.readable().await.context(LISTENING)?;

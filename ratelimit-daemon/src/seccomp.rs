@@ -209,10 +209,6 @@ const OF_LOADING: [bpf_cmd; 8] = [
 ];
 
 /// Lets this process do what a loader does, and nothing else.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub fn enter_loader() -> anyhow::Result<()> {
     let mut rules = allowed(&[COMMON, FILES, OLD, SOCKETS]);
     let commands = OF_MAPS.into_iter().chain(OF_LOADING);
@@ -228,10 +224,6 @@ pub fn enter_loader() -> anyhow::Result<()> {
 }
 
 /// Lets this process do what the daemon does, and nothing else.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub fn enter_daemon() -> anyhow::Result<()> {
     let mut rules = allowed(&[COMMON, FILES, OLD, SOCKETS, DAEMON, DAEMON_OLD]);
     rules.insert(

@@ -20,10 +20,6 @@ pub fn attributes() -> bpf_attr {
 /// # Safety
 ///
 /// Buffers that the attributes point to are as large as the command takes them to be, and outlive the call.
-///
-/// # Errors
-///
-/// What the kernel answers.
 pub unsafe fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
     // SAFETY: the caller says so.
     let answer = unsafe {
@@ -45,10 +41,6 @@ pub unsafe fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32
 /// # Safety
 ///
 /// Key and value are as large as those of the map.
-///
-/// # Errors
-///
-/// What the kernel answers.
 pub unsafe fn read<K, V>(
     command: bpf_cmd,
     map: BorrowedFd<'_>,
@@ -71,10 +63,6 @@ pub unsafe fn read<K, V>(
 
 /// Takes an element out of a hash map, and answers what it was: no change of it comes in between (kernel 5.14, commit
 /// 3e87f192b405).
-///
-/// # Errors
-///
-/// What the kernel answers.
 pub fn take<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K) -> io::Result<Option<V>> {
     let mut value = MaybeUninit::<V>::uninit();
     let command = bpf_cmd::BPF_MAP_LOOKUP_AND_DELETE_ELEM;

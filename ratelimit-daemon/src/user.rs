@@ -106,10 +106,6 @@ impl User {
 
     /// Runs `work`, which opens and makes files with the rights of this user, in this thread. The kernel takes away the capabilities
     /// that stand above the rights of files meanwhile (`cap_task_fix_setuid`).
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub fn act<T>(&self, work: impl FnOnce() -> T) -> anyhow::Result<T> {
         if !self.is_another {
             return Ok(work());
@@ -149,10 +145,6 @@ impl User {
     }
 
     /// Gives it what stands at `path`.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub fn own(&self, path: &Path) -> io::Result<()> {
         if !self.is_another {
             return Ok(());
@@ -161,19 +153,11 @@ impl User {
     }
 
     /// Whether its rights let it make files in a directory. That a disk is read-only is no matter of rights.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub(crate) fn may_write(&self, directory: &Path) -> anyhow::Result<bool> {
         self.may(directory, libc::W_OK | libc::X_OK)
     }
 
     /// Whether its rights let it read what stands in a directory.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub(crate) fn may_read(&self, directory: &Path) -> anyhow::Result<bool> {
         self.may(directory, libc::R_OK | libc::X_OK)
     }

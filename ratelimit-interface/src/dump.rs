@@ -6,10 +6,6 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 /// Asks for everything of a kind, and shows each answer. A table of a million routes is not kept.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
 pub fn dump(
     request: RouteNetlinkMessage,
     mut visit: impl FnMut(RouteNetlinkMessage),

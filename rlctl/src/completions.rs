@@ -50,19 +50,10 @@ pub fn limited_at_runtime() -> ArgValueCompleter {
 /// Proposes what `[history] watch` can name: policies, prefixes that have limits of their own, and the node.
 pub fn watched() -> ArgValueCompleter {
     from("/v1/limits", |policy: PolicyView| {
-        let name = match policy.origin {
-            Origin::Config if policy.applies_to == AppliesTo::Source => {
-                format!("policy:{}", policy.name)
-            }
-            Origin::Config
-            | Origin::Manual
-            | Origin::Forced
-            | Origin::Detected
-            | Origin::List(_)
-            | Origin::Program(_)
-            | Origin::Crowdsec
-            | Origin::Cluster(_) => return prefixes(policy),
-        };
+        if policy.origin != Origin::Config || policy.applies_to != AppliesTo::Source {
+            return prefixes(policy);
+        }
+        let name = format!("policy:{}", policy.name);
         prefixes(policy).into_iter().chain([name]).collect()
     })
 }

@@ -213,24 +213,9 @@ impl Side {
         let policy = first.limit.and_then(|_| self.policy_of(&first));
         let limits = policy.map(|(_, named)| named.limits.as_slice());
         // What each source may send to a destination stands behind what that may receive.
-        let before = match first.reason {
-            DropReason::SourceToDestinationLimited => policy.map(|(_, named)| named.policy.len()),
-            DropReason::Banned
-            | DropReason::Limited
-            | DropReason::Truncated
-            | DropReason::VlanDepth
-            | DropReason::ExtensionDepth
-            | DropReason::Contended
-            | DropReason::NoState
-            | DropReason::AggregateLimited
-            | DropReason::NodeLimited
-            | DropReason::NewSources
-            | DropReason::InvalidSource
-            | DropReason::NeighbourDiscovery
-            | DropReason::Class
-            | DropReason::DestinationLimited
-            | DropReason::Challenged => None,
-        };
+        let before = policy
+            .filter(|_| first.reason == DropReason::SourceToDestinationLimited)
+            .map(|(_, named)| named.policy.len());
         let limit = limits
             .and_then(|limits| limits.get(before.unwrap_or_default() + usize::from(first.limit?)));
         Some(Refused {

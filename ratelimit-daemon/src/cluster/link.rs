@@ -180,10 +180,6 @@ impl Link {
     }
 
     /// Some of the parts that a node stored, from the part `from` on, and which are next.
-    ///
-    /// # Errors
-    ///
-    /// When the store does not answer in time.
     pub async fn fetch(
         &mut self,
         node: &NodeName,
@@ -205,10 +201,6 @@ impl Link {
 
 impl Stream {
     /// Waits a moment for messages, and gives those that came; often none.
-    ///
-    /// # Errors
-    ///
-    /// When the store does not answer in time.
     pub async fn read(&mut self) -> Result<Vec<Heard>, LinkError> {
         let mut read = cmd("XREAD");
         read.arg("COUNT")

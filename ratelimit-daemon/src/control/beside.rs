@@ -10,10 +10,6 @@ use super::{
 };
 
 /// Reads the files again beside the controller, for [`Reload`](super::commands::Reload).
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
     match controller.ask(ReloadedFile).await? {
         Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
@@ -22,10 +18,6 @@ pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused
 }
 
 /// Reads what a request to try a configuration names, for [`Apply`](super::commands::Apply).
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn read_request(
     controller: &Handle,
     request: ApplyRequest,
@@ -46,10 +38,6 @@ pub async fn read_request(
 }
 
 /// Reads the lists that come back with the configuration before the one on trial, for [`RollBack`](super::commands::RollBack).
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn read_before(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {

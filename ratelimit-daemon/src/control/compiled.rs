@@ -123,10 +123,6 @@ impl Compiled {
     }
 
     /// What that would be if `intent` came to be.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be compiled.
     pub fn scopes_of(
         &self,
         intent: &Intent,

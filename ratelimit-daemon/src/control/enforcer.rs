@@ -57,10 +57,6 @@ pub type Changes = Vec<(Prefix, Option<ListEntry>)>;
 
 impl Enforcer {
     /// Takes the datapath over as it is.
-    ///
-    /// # Errors
-    ///
-    /// When the tables cannot be read.
     pub fn adopt(datapath: Box<dyn Datapath>) -> Result<Self, DatapathError> {
         let mut enforcer = Self {
             datapath,
@@ -129,10 +125,6 @@ impl Enforcer {
     }
 
     /// Reads the tables again, in case somebody else changed them.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be read.
     pub fn reread(&mut self) -> Result<(), DatapathError> {
         let entries = self.datapath.entries()?;
         self.held = self.read_tables()?;

@@ -25,10 +25,6 @@ use super::{record::Cause, state::State};
 /// One source of changes.
 pub trait Feed {
     /// The edits that are due. Without any, nothing is changed.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot tell.
     fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused>;
 
     /// Why entries go that its edits take away.

@@ -95,19 +95,11 @@ impl Handle {
     }
 
     /// Answers a question when its turn comes.
-    ///
-    /// # Errors
-    ///
-    /// When the controller has stopped.
     pub async fn ask<Q: Question>(&self, question: Q) -> Result<Q::Answer, Unanswered> {
         self.call(Asked(question)).await
     }
 
     /// Runs a command when its turn comes.
-    ///
-    /// # Errors
-    ///
-    /// When the controller has stopped.
     pub async fn call<C: Command>(&self, command: C) -> Result<C::Answer, Unanswered> {
         let (sender, answer) = oneshot::channel();
         let (what, busy) = (Busy::what(), self.busy.clone());
@@ -124,10 +116,6 @@ impl Handle {
     }
 
     /// Has a command run before all that is asked for later, and does not wait for it.
-    ///
-    /// # Errors
-    ///
-    /// When the controller has stopped.
     pub async fn post(&self, command: impl Command<Answer = ()>) -> Result<(), Unanswered> {
         let waiting = self.workload.wait();
         let job = Job::Alone(Box::new(|controller| {
@@ -139,10 +127,6 @@ impl Handle {
 
     /// Runs a command that is short, makes its changes by `State::edit` alone, and may share a transaction with others. Answers
     /// also [why](Controller::unkept) what holds is not written down.
-    ///
-    /// # Errors
-    ///
-    /// When the controller has stopped.
     pub async fn call_grouped<C: Command>(
         &self,
         command: C,
@@ -164,10 +148,6 @@ impl Handle {
     }
 
     /// Runs `scan` when its turn comes, while the controller goes on.
-    ///
-    /// # Errors
-    ///
-    /// When the controller has stopped.
     pub async fn scan<T: Send + 'static>(
         &self,
         scan: impl FnOnce(&mut Scanner) -> T + Send + 'static,
@@ -190,10 +170,6 @@ impl Handle {
 impl Controller {
     /// Runs on a thread of its own until every handle is gone, and then gives itself back. On another, the tables of sources are
     /// scanned.
-    ///
-    /// # Errors
-    ///
-    /// When a thread cannot be started.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
         let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
         self.scans = Some(scans.clone());

@@ -65,10 +65,6 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
     }
 
     /// Removes it, if it is there.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be removed.
     pub fn remove(&self) -> anyhow::Result<()> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

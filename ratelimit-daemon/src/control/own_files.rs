@@ -31,10 +31,6 @@ pub fn require(request: &ApplyRequest, main: &Path, in_force: &Config) -> Result
 }
 
 /// Refuses what only root may try.
-///
-/// # Errors
-///
-/// What that is.
 pub fn require_known(before: &Config, after: &Config) -> Result<(), Refused> {
     match foreign(before, after) {
         None => Ok(()),

@@ -3,7 +3,6 @@
 pub mod challenge;
 pub mod check;
 mod covering;
-pub mod diff;
 pub mod drops;
 pub mod export;
 pub mod levels;
@@ -11,7 +10,6 @@ mod limit_state;
 pub mod lists;
 pub mod new_sources;
 pub mod preview;
-pub mod settings;
 pub mod status;
 pub mod suggest;
 pub mod top;

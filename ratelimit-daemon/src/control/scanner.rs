@@ -73,10 +73,6 @@ impl Scanner {
     }
 
     /// Scans on a thread of its own until nobody can ask any more.
-    ///
-    /// # Errors
-    ///
-    /// When the thread cannot be started.
     pub(super) fn spawn(mut self) -> io::Result<(mpsc::Sender<Job>, thread::JoinHandle<()>)> {
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let thread = thread::Builder::new()
@@ -90,10 +86,6 @@ impl Scanner {
     }
 
     /// How many sources have state under `policies`, or had a moment ago.
-    ///
-    /// # Errors
-    ///
-    /// When the tables cannot be read.
     pub fn count_sources(&mut self, policies: &Policies) -> Result<Sources, DatapathError> {
         if let Some((counted, sources)) = self.counted
             && clock::elapsed(counted) < COUNT_LASTS
@@ -115,10 +107,6 @@ impl Scanner {
     }
 
     /// How many entries the maps have that only a scan can count, by their names.
-    ///
-    /// # Errors
-    ///
-    /// When the tables cannot be read.
     pub fn fill(&mut self, policies: &Policies) -> Result<Vec<(&'static str, u64)>, DatapathError> {
         let mut fill = self.tables.count_others()?;
         if !self.tables.is_compact() {
@@ -143,10 +131,6 @@ impl Scanner {
     }
 
     /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.
-    ///
-    /// # Errors
-    ///
-    /// When the table cannot be read.
     pub fn count_slots(&self, policies: &Policies) -> Result<[u64; 2], DatapathError> {
         let mut slots = [0; 2];
         let parts = policies.parts();

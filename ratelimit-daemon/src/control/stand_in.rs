@@ -58,10 +58,6 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Stand
 }
 
 /// Copies the database in `state` to the directory beneath `runtime` that may stand in for it, and answers that.
-///
-/// # Errors
-///
-/// When it cannot be copied.
 pub fn copy(state: &Path, runtime: &Path) -> anyhow::Result<PathBuf> {
     let copy = runtime.join("state");
     // A copy of before is older than what is there, unless that is gone, or only root may read it and has copied it.

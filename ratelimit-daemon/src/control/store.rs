@@ -220,10 +220,6 @@ impl Store {
     }
 
     /// All bans, in the order of their prefixes.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn bans(&self) -> anyhow::Result<Vec<(Prefix, Origin, BanRow)>> {
         if let Some(read) = self.read.take() {
             return Ok(read);
@@ -246,10 +242,6 @@ impl Store {
     }
 
     /// All allows.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn allows(&self) -> anyhow::Result<Vec<(Prefix, AllowRow)>> {
         let mut allows = Vec::new();
         self.each(ALLOWS, |row| {
@@ -260,10 +252,6 @@ impl Store {
     }
 
     /// All limits that were set at run time.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn limits(&self) -> anyhow::Result<Vec<(Target, LimitRow)>> {
         let mut limits = Vec::new();
         self.each(LIMITS, |row| {

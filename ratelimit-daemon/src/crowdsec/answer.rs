@@ -211,10 +211,6 @@ impl Decision<'_> {
     }
 
     /// How long it lasts from now on.
-    ///
-    /// # Errors
-    ///
-    /// When that is no duration.
     pub fn lasts(&self) -> Result<SignedDuration, Ignored> {
         go_duration(&self.duration).ok_or(Ignored::Duration)
     }

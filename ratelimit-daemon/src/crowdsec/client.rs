@@ -88,10 +88,6 @@ impl Client {
     }
 
     /// The answer: with all decisions where `whole`, else with what changed since the one before.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none.
     pub async fn pull(&self, whole: bool) -> Result<Answer, PullError> {
         let deadline = clock::monotonic() + TIMEOUT;
         let exchange = timeout_at(deadline.into(), self.exchange(whole));

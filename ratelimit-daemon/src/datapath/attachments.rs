@@ -12,10 +12,6 @@ pub trait Attachments {
     fn slots(&self) -> Vec<(u32, String)>;
 
     /// What is seen of an interface.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell.
     fn look(&self, interface: &str) -> anyhow::Result<Sight>;
 
     /// Has programs that run on interfaces of other names than when they were put there count for those, as far as they are wanted, and

@@ -54,10 +54,6 @@ impl Place {
 
 /// Calls `visit` with every element. Elements that come or go meanwhile may be missed; none is seen torn but for LRU maps,
 /// whose words are each whole.
-///
-/// # Errors
-///
-/// What the kernel answers.
 pub fn for_each<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     mut visit: impl FnMut(K, V),
@@ -73,10 +69,6 @@ pub fn for_each<K: Pod, V: Pod>(
 
 /// Calls `visit` with up to `elements` from a place on, or as many more as a bucket has. It answers where to go on: at the
 /// front after the last one.
-///
-/// # Errors
-///
-/// What the kernel answers.
 pub fn for_some<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     place: &Place,
@@ -102,10 +94,6 @@ pub fn for_some<K: Pod, V: Pod>(
 }
 
 /// Calls `visit` with the elements of an array at some indices, as many of which there are.
-///
-/// # Errors
-///
-/// What the kernel answers.
 pub fn for_range<V: Pod>(
     map: BorrowedFd<'_>,
     indices: Range<u32>,
@@ -115,10 +103,6 @@ pub fn for_range<V: Pod>(
 }
 
 /// The same where a value is so many `words`.
-///
-/// # Errors
-///
-/// What the kernel answers.
 pub fn for_some_words<K: Pod>(
     map: BorrowedFd<'_>,
     place: &Place,

@@ -238,10 +238,6 @@ fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region, origin: u64) {
 }
 
 /// The table that the loader found.
-///
-/// # Errors
-///
-/// When the policies cannot be read.
 pub fn read_held(held: &loader::HeldTable) -> anyhow::Result<HeldTable> {
     let mut policies = BTreeMap::new();
     batch::for_each(held.policies.as_fd(), |index: u32, policy: Policy| {

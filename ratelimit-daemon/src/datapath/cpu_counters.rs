@@ -32,10 +32,6 @@ impl CpuCounters {
     }
 
     /// The sums over all CPUs at some indices, as many of which there are.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel answers.
     pub fn sums(&self, indices: Range<u32>) -> io::Result<Vec<Counter>> {
         let mut sums = Vec::with_capacity(indices.len());
         let words = WORDS * self.cpus;

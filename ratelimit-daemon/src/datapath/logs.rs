@@ -52,10 +52,6 @@ impl Logs {
     }
 
     /// Shows some logs from a place on, and answers where to go on: at the front after the last one.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub fn for_some(
         &self,
         place: &Place,
@@ -70,10 +66,6 @@ impl Logs {
     }
 
     /// The words of a log; `None` when nothing was logged.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub fn words(&self, key: LogKey) -> Result<Option<Vec<u64>>, DatapathError> {
         let mut words = vec![0; self.size.words() as usize];
         let (command, map) = (bpf_cmd::BPF_MAP_LOOKUP_ELEM, self.map.as_fd());

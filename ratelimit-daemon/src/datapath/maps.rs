@@ -49,10 +49,6 @@ impl Maps {
     }
 
     /// The sizes of the maps.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell.
     pub fn statuses(&self) -> anyhow::Result<Vec<MapStatus>> {
         let tables = self.0.iter().filter(|(name, _)| loader::is_shared(name));
         tables

@@ -16,10 +16,6 @@ use crate::{
 };
 
 /// Serves on the last listener that came, until `stop`.
-///
-/// # Errors
-///
-/// When a listener cannot be used.
 pub async fn serve_metrics(
     mut listeners: Listeners,
     controller: Handle,

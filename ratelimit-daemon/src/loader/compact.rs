@@ -30,10 +30,6 @@ const WITH_TABLES: [&str; 9] = [
 ];
 
 /// Removes what was pinned with a table of another size.
-///
-/// # Errors
-///
-/// When a pin cannot be removed.
 pub fn remove_mismatched(object: &Object, pins: &Pins) -> anyhow::Result<()> {
     let fits = |name: &&str| {
         let wanted = object.maps.get(*name);
@@ -46,10 +42,6 @@ pub fn remove_mismatched(object: &Object, pins: &Pins) -> anyhow::Result<()> {
 }
 
 /// The table that is pinned; `None` when there is none, or another store was used.
-///
-/// # Errors
-///
-/// When a pin cannot be opened.
 pub fn held_table(pins: &Pins) -> anyhow::Result<Option<HeldTable>> {
     let path = pins.map(POLICIES);
     let [v4, v6] = TABLES.map(|name| MapInfo::from_pin(pins.map(name)));
@@ -118,10 +110,6 @@ pub fn keep_challenge_key(maps: &mut aya::Ebpf) -> anyhow::Result<()> {
 }
 
 /// Keeps the seeds for as long as the table.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub fn keep_seeds(maps: &mut aya::Ebpf, seeds: Seeds) -> anyhow::Result<()> {
     let map = maps.map_mut(SEEDS).context("the BPF object has no seeds")?;
     let mut map = Array::<_, u64>::try_from(map)?;

@@ -213,10 +213,6 @@ fn is_above(error: &ProgramError) -> bool {
 }
 
 /// Pins a link, which the pin holds from then on too.
-///
-/// # Errors
-///
-/// When it cannot be pinned.
 pub fn pin(link: FdLink, name: &str, path: &Path) -> anyhow::Result<FdLink> {
     let pinned = link.pin(path);
     let pinned =
@@ -252,20 +248,12 @@ fn running_mode(on: &InterfaceState) -> anyhow::Result<XdpMode> {
 }
 
 /// The number of the program of a pinned link.
-///
-/// # Errors
-///
-/// When it cannot be read.
 pub fn program(pin: &LinkPin) -> anyhow::Result<u32> {
     let info = open(pin)?.info().context("reading the pinned link")?;
     Ok(info.program_id())
 }
 
 /// The interface that runs the program of a pinned link, whatever its name is.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
 pub fn interface_of(pin: Option<&LinkPin>) -> anyhow::Result<Option<InterfaceState>> {
     pin.map_or(Ok(None), |pin| interface::running(program(pin)?))
 }

@@ -89,10 +89,6 @@ impl Loaded {
     }
 
     /// The program.
-    ///
-    /// # Errors
-    ///
-    /// When the object has none.
     pub fn xdp(&mut self) -> anyhow::Result<&mut Xdp> {
         let program = self.ebpf.program_mut(self.variant.entry_point);
         let program = program
@@ -117,10 +113,6 @@ pub fn object(plan: &MapPlan) -> anyhow::Result<Object> {
 }
 
 /// The maps that outlive the daemon, each pinned; and the small ones that elements are counted by.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub fn maps(
     object: &Object,
     pins: &Pins,
@@ -170,10 +162,6 @@ fn small(map: &aya_obj::Map, entries: u32) -> io::Result<OwnedFd> {
 }
 
 /// The program for an interface, with the maps that are pinned.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub fn program(
     object: &Object,
     variant: Variant,

@@ -34,10 +34,6 @@ pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<(
 }
 
 /// Lets go of the next programs of a slot, but for that of the program that runs there now, if it has one.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub fn release(pins: &Pins, slot: u32, kept: Option<bool>) -> anyhow::Result<()> {
     for frags in [false, true] {
         if kept != Some(frags) && pins.map(map(frags)).exists() {

@@ -110,10 +110,6 @@ impl Pins {
     }
 
     /// All pinned links, those of other layouts included.
-    ///
-    /// # Errors
-    ///
-    /// When a directory cannot be read.
     pub fn all_links(&self) -> anyhow::Result<Vec<LinkPin>> {
         let mut links = Vec::new();
         for layout in directory(&self.root)? {

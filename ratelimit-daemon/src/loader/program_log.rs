@@ -33,10 +33,6 @@ impl ProgramLog {
 }
 
 /// Waits until one of these is readable, and answers whether the first is.
-///
-/// # Errors
-///
-/// Those of the kernel.
 pub fn wait<'f>(
     first: BorrowedFd<'f>,
     others: impl Iterator<Item = BorrowedFd<'f>>,

@@ -5,10 +5,6 @@ use std::{ffi::CStr, io, mem::MaybeUninit};
 use anyhow::Context;
 
 /// Whether the kernel was built with `PREEMPT_RT`, as `uname -v` tells.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
 pub fn is_realtime() -> anyhow::Result<bool> {
     let mut names = MaybeUninit::<libc::utsname>::uninit();
     // SAFETY: the place is as large as the kernel writes.

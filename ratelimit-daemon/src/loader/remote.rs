@@ -29,10 +29,6 @@ pub struct Remote {
 
 impl Remote {
     /// That at the other end of `socket`.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub fn new(socket: Socket) -> anyhow::Result<Self> {
         socket
             .set_patience(PATIENCE)

@@ -19,10 +19,6 @@ use super::{
 const TEXT_MAX: usize = LENGTH_MAX / 8;
 
 /// Answers requests until the other end is closed.
-///
-/// # Errors
-///
-/// When the socket fails.
 pub fn serve(socket: &Socket, loader: &mut dyn Loader) -> anyhow::Result<()> {
     loop {
         loader

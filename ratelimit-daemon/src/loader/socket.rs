@@ -34,10 +34,6 @@ pub type Message = (Vec<u8>, Vec<OwnedFd>);
 
 impl Socket {
     /// Both ends.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel has none.
     pub fn pair() -> io::Result<(Self, Self)> {
         let kind = SocketType::SEQPACKET;
         let ends = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
@@ -45,10 +41,6 @@ impl Socket {
     }
 
     /// How long [`receive`](Self::receive) waits at most.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel refuses.
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
         Ok(set_socket_timeout(&self.0, Timeout::Recv, Some(patience))?)
     }

@@ -20,10 +20,6 @@ use ratelimit_interface::dump;
 const DEFAULT_ROUTE_LENGTH: u8 = 1;
 
 /// The addresses of every interface.
-///
-/// # Errors
-///
-/// When the kernel does not tell them.
 pub fn addresses() -> anyhow::Result<Vec<(IpAddr, Why)>> {
     let names = interface_names()?;
     let mut found = Vec::new();
@@ -39,10 +35,6 @@ pub fn addresses() -> anyhow::Result<Vec<(IpAddr, Why)>> {
 }
 
 /// The networks that this host has an address in, each with the name of the interface.
-///
-/// # Errors
-///
-/// When the kernel does not tell them.
 pub fn networks() -> anyhow::Result<Vec<(Prefix, String)>> {
     let names = interface_names()?;
     let mut found = Vec::new();
@@ -67,10 +59,6 @@ fn network(attributes: &[AddressAttribute], length: u8) -> Option<Prefix> {
 }
 
 /// The hosts that the kernel has sent to on a link, and that answered.
-///
-/// # Errors
-///
-/// When the kernel does not tell them.
 pub fn neighbours() -> anyhow::Result<Vec<IpAddr>> {
     let mut found = Vec::new();
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -107,10 +95,6 @@ fn neighbour(attributes: &[NeighbourAttribute]) -> Option<IpAddr> {
 }
 
 /// The gateways of the default routes of all tables.
-///
-/// # Errors
-///
-/// When the kernel does not tell them.
 pub fn gateways() -> anyhow::Result<Vec<(IpAddr, Why)>> {
     let names = interface_names()?;
     let mut found = Vec::new();

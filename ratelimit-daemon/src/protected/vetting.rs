@@ -82,10 +82,6 @@ pub enum Refusal {
 impl Protected {
     /// Whether a ban of `prefix` may be. A list or the cluster may ban what meets a protected address; the ban then stops
     /// at it.
-    ///
-    /// # Errors
-    ///
-    /// Why not.
     pub fn vet(&self, prefix: Prefix, requester: Requester) -> Result<(), Refusal> {
         if prefix.is_empty() {
             return Err(Refusal::Everything(prefix));

@@ -71,10 +71,6 @@ impl CaptureMaps {
     }
 
     /// Has the kernel go on for as long as `lease`.
-    ///
-    /// # Errors
-    ///
-    /// When the map cannot be written.
     pub fn renew(&mut self, lease: Duration) -> anyhow::Result<()> {
         self.held.until_ns = clock::after(lease).as_nanos();
         let set = self.wanted.set(0, self.held, 0);
@@ -82,20 +78,12 @@ impl CaptureMaps {
     }
 
     /// Has the kernel copy nothing any more.
-    ///
-    /// # Errors
-    ///
-    /// When the map cannot be written.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         let set = self.wanted.set(0, Capture::default(), 0);
         set.context("writing the map CAPTURE")
     }
 
     /// The same, and what was copied is not read any more.
-    ///
-    /// # Errors
-    ///
-    /// When the map cannot be written.
     pub fn end(&mut self) -> anyhow::Result<()> {
         self.ring = None;
         self.stop()
@@ -132,10 +120,6 @@ impl CaptureMaps {
     }
 
     /// What there was on each interface.
-    ///
-    /// # Errors
-    ///
-    /// When the map cannot be read.
     pub fn tallies(&self, slots: impl Iterator<Item = u32>) -> anyhow::Result<Vec<(u32, Tally)>> {
         let tally = |slot: u32| {
             let by_cpu = self.tally.get(&slot, 0);

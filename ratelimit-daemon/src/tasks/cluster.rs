@@ -36,10 +36,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Follows the cluster that the configuration names, also another one after a reload, until `stop`.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     let wish = controller.ask(ClusterWishes);
     connection::follow(wish.await?, stop, |config| obey(&controller, config)).await

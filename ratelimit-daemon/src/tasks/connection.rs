@@ -11,10 +11,6 @@ use crate::{control::Unanswered, crowdsec::cut};
 const ERROR_MAX: usize = 400;
 
 /// Has `obey` follow whom the configuration names, also another one after a reload, until `stop`.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn follow<T: Clone, F: Future<Output = Result<Infallible, Unanswered>>>(
     mut wish: watch::Receiver<Option<T>>,
     stop: CancellationToken,

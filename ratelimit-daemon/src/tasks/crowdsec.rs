@@ -32,10 +32,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// Follows the decisions of the API that the configuration names, also of another one after a reload, until `stop`.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     let wish = controller.ask(CrowdsecWishes);
     connection::follow(wish.await?, stop, |config| obey(&controller, config)).await

@@ -19,10 +19,6 @@ const EVERY: Duration = Duration::from_millis(250);
 const SETTLES: Duration = Duration::from_millis(20);
 
 /// Has the controller look at the interfaces whenever they may be different, until `stop`.
-///
-/// # Errors
-///
-/// When the kernel does not tell any more.
 pub async fn keep_attached(
     watch: Watch,
     controller: Handle,

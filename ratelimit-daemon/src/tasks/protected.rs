@@ -37,10 +37,6 @@ fn has_relevant(bytes: &[u8]) -> bool {
 }
 
 /// Tells the controller what is protected, whenever that may be different, until `stop`.
-///
-/// # Errors
-///
-/// When the kernel does not tell any more.
 pub async fn keep_current(
     watch: Watch,
     controller: Handle,

@@ -26,10 +26,6 @@ const REPORT_EVERY: u32 = 5;
 const SCANS_PART: u32 = 20;
 
 /// Hands them over until `stop`.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn follow(
     log: TrafficLog,
     controller: Handle,

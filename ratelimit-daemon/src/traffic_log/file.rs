@@ -215,10 +215,6 @@ impl File {
     }
 
     /// The sums of a tier that begin in a time, by their numbers.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read.
     pub fn read(
         &mut self,
         tier: Tier,
@@ -242,10 +238,6 @@ impl File {
     }
 
     /// The attacks that were seen in a time.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read.
     pub fn attacks(&mut self, [from, to]: [i64; 2]) -> anyhow::Result<Vec<PastAttack>> {
         let query = "SELECT kind, subject, since_ms, seen_ms, packets_per_second, sources
             FROM attack WHERE seen_ms >= ?1 AND since_ms < ?2";

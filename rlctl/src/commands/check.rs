@@ -258,15 +258,14 @@ fn rule(check: &Check) -> String {
             Entry::Ban(_) => return None,
         };
         match origin {
-            Origin::Cluster(node) if covering.decides => Some(node),
+            Origin::Cluster(node) => covering.decides.then_some(node),
             Origin::Config
             | Origin::Manual
             | Origin::Forced
             | Origin::Detected
             | Origin::List(_)
             | Origin::Program(_)
-            | Origin::Crowdsec
-            | Origin::Cluster(_) => None,
+            | Origin::Crowdsec => None,
         }
     });
     let node = node.map(|node| format!(", by node {} of the cluster", printable(&node)));

@@ -141,17 +141,7 @@ impl Command for UnbanMatching {
             .map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None))
             .collect();
         let removed = edits.len();
-        let prefixes = edits.iter().filter_map(|edit| match edit {
-            Edit::Ban(prefix, ..) => Some(*prefix),
-            Edit::Allow(..)
-            | Edit::List(..)
-            | Edit::Limits(..)
-            | Edit::Offence(..)
-            | Edit::Limited(..)
-            | Edit::Config(_)
-            | Edit::PassAll(_) => None,
-        });
-        let prefixes: BTreeSet<Prefix> = prefixes.collect();
+        let prefixes: BTreeSet<Prefix> = edits.iter().flat_map(Edit::prefixes).collect();
         let offences = prefixes.iter().copied();
         let offences = offences.filter(|it| controller.state.intent.offence(*it).is_some());
         edits.extend(offences.map(|prefix| Edit::Offence(prefix, None)));

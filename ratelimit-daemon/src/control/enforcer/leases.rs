@@ -126,10 +126,6 @@ impl Enforcer {
     }
 
     /// What is leased, of each key until the time and after it.
-    ///
-    /// # Errors
-    ///
-    /// When the datapath cannot be read.
     pub fn leased(&self) -> Result<Vec<(LogKey, [Policy; 2])>, DatapathError> {
         let leases = self.datapath.leases()?.into_iter();
         let leased = leases.map(|(key, lease)| {
@@ -143,10 +139,6 @@ impl Enforcer {
     }
 
     /// The policy that is in force at a time of each key that has leased one.
-    ///
-    /// # Errors
-    ///
-    /// When the datapath cannot be read.
     pub fn leased_at(&self, at: Instant) -> Result<HashMap<LogKey, Policy>, DatapathError> {
         let leases = self.datapath.leases()?.into_iter();
         let policies = leases.map(|(key, lease)| Ok((key, self.datapath.policy(lease.at(at))?)));
@@ -154,10 +146,6 @@ impl Enforcer {
     }
 
     /// What packets asked of limits that nodes share.
-    ///
-    /// # Errors
-    ///
-    /// When the datapath cannot be read.
     pub fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
         self.datapath.demands()
     }

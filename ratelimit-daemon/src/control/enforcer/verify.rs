@@ -140,10 +140,6 @@ impl Enforcer {
     }
 
     /// Compares the tables but for the entries with what was written. From then on what they hold counts as written.
-    ///
-    /// # Errors
-    ///
-    /// When a table cannot be read.
     pub fn verify_tables(&mut self, extent: Extent) -> Result<ByKind, DatapathError> {
         let actual = match extent {
             Extent::InUse => self.read_tables_in_use()?,
@@ -176,10 +172,6 @@ impl Enforcer {
     }
 
     /// Compares the tables and all entries with what was written. From then on what they hold counts as written.
-    ///
-    /// # Errors
-    ///
-    /// When a table cannot be read.
     pub fn verify(&mut self, extent: Extent) -> Result<ByKind, DatapathError> {
         let mut different = self.verify_tables(extent)?;
         let entries = self.verify_entries()?;
@@ -244,10 +236,6 @@ impl Enforcer {
 
     /// Compares the next part of a turn with what was written, and answers whether it is different. One turn after the other, all is
     /// seen.
-    ///
-    /// # Errors
-    ///
-    /// When the lists cannot be read.
     pub fn compare_some(&mut self, turn: &mut Turn) -> Result<bool, DatapathError> {
         match turn {
             Turn::Asked(behind) => {

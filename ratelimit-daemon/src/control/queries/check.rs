@@ -356,24 +356,14 @@ fn refused_by<'a>(
 ) -> Option<RefusedBy> {
     let refusal = refusal?;
     let destination = to.and_then(|to| levels::destination_of(state, to));
-    let (_, named) = match refusal.reason {
-        DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
-            destination.map(|(_, name, named)| (name, named))
-        }
-        reason @ (DropReason::Banned
-        | DropReason::Limited
-        | DropReason::Truncated
-        | DropReason::VlanDepth
-        | DropReason::ExtensionDepth
-        | DropReason::Contended
-        | DropReason::NoState
-        | DropReason::AggregateLimited
-        | DropReason::NodeLimited
-        | DropReason::NewSources
-        | DropReason::InvalidSource
-        | DropReason::NeighbourDiscovery
-        | DropReason::Class
-        | DropReason::Challenged) => drops::refuser(state, interface, source.address(), reason),
+    let to_destination = matches!(
+        refusal.reason,
+        DropReason::DestinationLimited | DropReason::SourceToDestinationLimited
+    );
+    let (_, named) = if to_destination {
+        destination.map(|(_, name, named)| (name, named))
+    } else {
+        drops::refuser(state, interface, source.address(), refusal.reason)
     }?;
     let limit = drops::limit(named, refusal.reason, refusal.limit)?;
     let level = levels.find(|level| level.limit == *limit && level.room_in_seconds > 0.0);

@@ -80,23 +80,10 @@ pub fn refuser<'a>(
 #[must_use]
 pub fn limit(named: &Named, reason: DropReason, index: u8) -> Option<&LimitSpec> {
     // What each source may send to a destination stands behind what that may receive.
-    let before = match reason {
-        DropReason::SourceToDestinationLimited => named.policy.len(),
-        DropReason::Banned
-        | DropReason::Limited
-        | DropReason::Truncated
-        | DropReason::VlanDepth
-        | DropReason::ExtensionDepth
-        | DropReason::Contended
-        | DropReason::NoState
-        | DropReason::AggregateLimited
-        | DropReason::NodeLimited
-        | DropReason::NewSources
-        | DropReason::InvalidSource
-        | DropReason::NeighbourDiscovery
-        | DropReason::Class
-        | DropReason::DestinationLimited
-        | DropReason::Challenged => 0,
+    let before = if reason == DropReason::SourceToDestinationLimited {
+        named.policy.len()
+    } else {
+        0
     };
     let limit = named.limits.get(before + usize::from(index))?;
     (reason != DropReason::Class).then_some(limit)

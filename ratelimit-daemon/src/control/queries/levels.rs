@@ -27,10 +27,6 @@ use crate::{
 };
 
 /// What is left of the limits that `[history] watch` names, but for those of many sources (`watched.rs`).
-///
-/// # Errors
-///
-/// When the kernel's tables cannot be read.
 pub(super) fn watched(state: &State, cluster: &Membership) -> Result<Sums, DatapathError> {
     let watched = &state.intent.config.watched;
     let mut sums = Sums::new();
@@ -197,10 +193,6 @@ pub(super) fn destination_of(state: &State, to: IpAddr) -> Option<(Prefix, &str,
 }
 
 /// The destinations whose limits of all that they receive are fullest, in this order.
-///
-/// # Errors
-///
-/// When the kernel's tables cannot be read.
 pub fn fullest_destinations(state: &State, count: usize) -> Result<Vec<WiderLimits>, Refused> {
     let now = clock::now();
     let all = state.compiled.policies.of_destinations();

@@ -33,10 +33,6 @@ pub struct SourceState<'a> {
 
 impl SourceState<'_> {
     /// The state of each limit.
-    ///
-    /// # Errors
-    ///
-    /// When a ring cannot be read.
     pub fn limits(&self, now: Instant) -> Result<Vec<LimitState>, DatapathError> {
         (0..self.part.limits.len())
             .map(|index| self.limit(index, now))
@@ -90,10 +86,6 @@ impl SourceState<'_> {
     }
 
     /// The share in use of the fullest limit that is in use at all, and its index.
-    ///
-    /// # Errors
-    ///
-    /// When a ring cannot be read.
     pub fn fullest(&self, now: Instant) -> Result<Option<(f64, usize)>, DatapathError> {
         let mut fullest: Option<(f64, usize)> = None;
         for (index, limit) in self.policy().limits().enumerate() {

@@ -20,10 +20,6 @@ const LEVELS_MAX: usize = 64;
 const POLICIES_MAX: usize = 64;
 
 /// The counters at this moment, with what a scan found beside them; none where no history is kept.
-///
-/// # Errors
-///
-/// When the kernel's tables cannot be read.
 pub fn sample(
     state: &State,
     cluster: &Membership,

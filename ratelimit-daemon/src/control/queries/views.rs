@@ -10,7 +10,6 @@ use ratelimit_core::{
     },
     config::OnStop,
     counter_slots::Owner,
-    detection::Rules,
     intent::{BanRow, Target},
     policies::{DEFAULT, Role, is_detected},
     prefix::Prefix,
@@ -21,12 +20,6 @@ use crate::{
     control::{rows, state::State},
     datapath::{CounterRow, DatapathError},
 };
-
-/// What is looked for in samples.
-#[must_use]
-pub fn attack_rules(state: &State) -> Rules {
-    state.intent.config.attacks.clone()
-}
 
 /// The addresses at which a packet has a socket here, or nobody wants it. None where another program comes behind ours: it may
 /// answer without a socket.
@@ -201,10 +194,6 @@ pub(in crate::control) fn runtime_of(state: &State, policy: &str) -> Option<Runt
 }
 
 /// The counters, a row for each verdict that was ever given.
-///
-/// # Errors
-///
-/// When the kernel's tables cannot be read.
 pub fn stats(state: &State) -> Result<Vec<StatsRow>, Refused> {
     let rows = counters(state)?;
     Ok(rows

@@ -43,10 +43,6 @@ struct Group {
 }
 
 /// Looks for what is left at worst, and answers how long the scan took; nothing where the tables could not be read.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn scan(
     controller: &Handle,
     many: Many,
@@ -66,10 +62,6 @@ pub async fn scan(
 }
 
 /// What `[history] watch` names of that kind; `None` where it names nothing, or no history is kept.
-///
-/// # Errors
-///
-/// When the kernel's tables cannot be read.
 pub fn many(state: &State) -> Result<Option<Many>, DatapathError> {
     let config = &state.intent.config;
     let watched = config.watched.iter();
@@ -99,10 +91,6 @@ fn group(state: &State, watched: &Watched) -> Option<Group> {
 
 impl Many {
     /// The least that any of the sources has left of each limit.
-    ///
-    /// # Errors
-    ///
-    /// When the tables cannot be read.
     fn least(&self, tables: &dyn SourceTables, now: Instant) -> Result<Sums, DatapathError> {
         let mut least = Least {
             many: self,

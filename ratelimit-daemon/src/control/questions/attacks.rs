@@ -15,6 +15,7 @@ impl Question for AttackRules {
 
     fn answer(self, controller: &Controller) -> Self::Answer {
         let state = &controller.state;
-        (views::attack_rules(state), views::own_addresses(state))
+        let rules = state.intent.config.attacks.clone();
+        (rules, views::own_addresses(state))
     }
 }

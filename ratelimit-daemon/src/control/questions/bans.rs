@@ -14,10 +14,6 @@ use crate::control::{
 
 /// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
 /// the while are reported.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> {
     let mut bans = Vec::new();
     let mut behind = None;

@@ -12,10 +12,6 @@ use crate::control::{
 };
 
 /// Samples what some sources have in use, beside the controller, and answers how long to wait before the next sample.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered> {
     let sample = match controller.ask(PoliciesToSample).await? {
         Some(policies) => Some(controller.scan(|scanner| scanner.sample(policies)).await?),

@@ -86,10 +86,6 @@ impl Beside {
 }
 
 /// The state of the daemon and its datapath. Files of the configuration are quoted for those who may read them.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unanswered> {
     controller.call(LookAtLinks).await?;
     let slots = match controller.ask(SlotPolicies).await? {
@@ -103,10 +99,6 @@ pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unansw
 }
 
 /// How many entries the maps have that only a scan can count, by their names: nothing where they cannot be read.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn fill(controller: &Handle) -> Result<Vec<(&'static str, u64)>, Unanswered> {
     let policies = controller.ask(CompiledPolicies).await?;
     let fill = controller.scan(move |scanner| scanner.fill(&policies));
@@ -114,10 +106,6 @@ pub async fn fill(controller: &Handle) -> Result<Vec<(&'static str, u64)>, Unans
 }
 
 /// What the metrics are made of. Refused is what cannot be read.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
     // Before this waits for its turn too.
     let beside = Beside::look(controller.workload());

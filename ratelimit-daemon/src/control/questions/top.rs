@@ -24,10 +24,6 @@ const ASKED_AT_ONCE: usize = 128;
 
 /// The busiest sources: those whose limits are fullest, then those that were refused most; behind them those of `with` that are
 /// banned. Refused is what cannot be read.
-///
-/// # Errors
-///
-/// When the controller has stopped.
 pub async fn top(
     controller: &Handle,
     count: usize,

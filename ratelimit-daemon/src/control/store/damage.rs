@@ -121,10 +121,6 @@ pub fn count_aside(directory: &Path) -> usize {
 
 impl Store {
     /// Takes over what is sound in a file that was put aside, and answers how many rows that are.
-    ///
-    /// # Errors
-    ///
-    /// When the new database cannot be written.
     pub(super) fn salvage(&mut self, file: &Path) -> anyhow::Result<usize> {
         let boot = self.timekeeper.boot().to_owned();
         let rows = match sound_rows(file, &boot) {

@@ -77,10 +77,6 @@ impl Store {
     }
 
     /// Writes rows as `edits` say: all of them, or none. Where it fails in a group, that is to be [abandoned](Self::abandon_group).
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
     pub fn write(&mut self, edits: impl Iterator<Item = Edit>) -> anyhow::Result<()> {
         let progress = self.progress.clone();
         let change = |writer: &Writer<'_>| {

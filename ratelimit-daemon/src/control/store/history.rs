@@ -25,20 +25,12 @@ pub const HISTORY: &str =
     "SELECT hour, policy, measure, held, full, sources, checksum FROM history";
 
 /// Makes the table, if there is none.
-///
-/// # Errors
-///
-/// When SQLite refuses.
 pub fn prepare(connection: &Connection) -> anyhow::Result<()> {
     Ok(connection.execute_batch(TABLE)?)
 }
 
 impl Store {
     /// What was seen from an hour on.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn history(&self, since: i64) -> anyhow::Result<Vec<(i64, Measured, Seen)>> {
         let mut history = Vec::new();
         self.each(HISTORY, |row| {
@@ -72,10 +64,6 @@ pub fn read_history(row: &Row<'_>) -> anyhow::Result<(i64, Measured, Seen)> {
 
 impl Writer<'_> {
     /// Keeps what was seen in an hour, in place of what was kept of it.
-    ///
-    /// # Errors
-    ///
-    /// When the database refuses.
     pub fn put_history(&self, hour: i64, measured: &Measured, seen: &Seen) -> anyhow::Result<()> {
         let held = serde_json::to_string(&pairs(&seen.held))?;
         let Measured { policy, measure } = measured;
@@ -88,10 +76,6 @@ impl Writer<'_> {
     }
 
     /// Forgets what was seen before an hour.
-    ///
-    /// # Errors
-    ///
-    /// When the database refuses.
     pub fn forget_history(&self, before: i64) -> anyhow::Result<()> {
         self.run("DELETE FROM history WHERE hour < ?1", params![before])
     }

@@ -23,20 +23,12 @@ const TABLE: &str = "
 ";
 
 /// Makes the table, if there is none.
-///
-/// # Errors
-///
-/// When SQLite refuses.
 pub fn prepare(connection: &Connection) -> anyhow::Result<()> {
     Ok(connection.execute_batch(TABLE)?)
 }
 
 impl Store {
     /// All further limits.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn limited(&self) -> anyhow::Result<Vec<(Prefix, LimitedRow)>> {
         let mut limited = Vec::new();
         self.each(LIMITED, |row| {

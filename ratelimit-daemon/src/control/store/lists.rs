@@ -52,10 +52,6 @@ const HAS_REASON: u8 = 4;
 
 impl Store {
     /// All lists, by name.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn lists(&self) -> anyhow::Result<Vec<(Arc<str>, List)>> {
         let mut lists = Vec::new();
         self.each(LISTS, |row| {

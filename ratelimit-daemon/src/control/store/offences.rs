@@ -20,20 +20,12 @@ const TABLE: &str = "
 ";
 
 /// Makes the table, if there is none.
-///
-/// # Errors
-///
-/// When SQLite refuses.
 pub fn prepare(connection: &Connection) -> anyhow::Result<()> {
     Ok(connection.execute_batch(TABLE)?)
 }
 
 impl Store {
     /// All offences.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn offences(&self) -> anyhow::Result<Vec<(Prefix, Offence)>> {
         let mut offences = Vec::new();
         self.each(OFFENCES, |row| {

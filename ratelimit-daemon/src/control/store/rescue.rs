@@ -50,10 +50,6 @@ impl Store {
     }
 
     /// What the kernel holds was looked at: from here on the database is all that is intended.
-    ///
-    /// # Errors
-    ///
-    /// When that cannot be kept.
     pub fn end_rescue(&self) -> anyhow::Result<()> {
         Rescue::beside(&self.directory.join("state.db")).remove()
     }

@@ -11,10 +11,6 @@ use super::Store;
 
 impl Store {
     /// The intent of a configuration, with what the database has.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn restore(&self, config: Config) -> anyhow::Result<Intent> {
         let mut intent = self.restore_policies(config)?;
         intent.take_bans(self.bans()?);
@@ -31,10 +27,6 @@ impl Store {
     }
 
     /// The same of policies alone, with neither bans nor allows nor lists.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
     pub fn restore_policies(&self, config: Config) -> anyhow::Result<Intent> {
         let mut intent = Intent::new(config);
         for (target, row) in self.limits()? {

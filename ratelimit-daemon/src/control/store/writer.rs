@@ -21,10 +21,6 @@ pub struct Writer<'a> {
 
 impl Writer<'_> {
     /// Keeps a change.
-    ///
-    /// # Errors
-    ///
-    /// When the database refuses.
     pub fn write(&self, edit: &Edit) -> anyhow::Result<()> {
         match edit {
             Edit::Ban(prefix, origin, Some(ban)) => self.put_ban(*prefix, origin, ban),
@@ -53,10 +49,6 @@ impl Writer<'_> {
     }
 
     /// Notes what the daemon's clock shows.
-    ///
-    /// # Errors
-    ///
-    /// When the database refuses.
     pub fn write_clock(&self, note: &Note) -> anyhow::Result<()> {
         self.run(
             "INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -74,10 +66,6 @@ impl Writer<'_> {
     }
 
     /// Counts a change: the one that this transaction is.
-    ///
-    /// # Errors
-    ///
-    /// When the database refuses.
     pub fn write_changes(&self, number: u64) -> anyhow::Result<()> {
         let number = number.cast_signed();
         self.run(
