@@ -15,6 +15,8 @@ use std::{
 const TARGET: &str = "bpfel-unknown-none";
 const PROFILE: &str = "bpf";
 const OBJECT: &str = "ratelimit";
+/// The object of the program that others call.
+const ENTRY: &str = "entry";
 
 /// `RATELIMIT_BPF_LOG=off` builds the released object for a debug build; tests do.
 const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
@@ -60,8 +62,12 @@ fn run() -> Result<(), String> {
     require_linker()?;
     let out_dir = PathBuf::from(variable("OUT_DIR")?);
     let object = build(root, &rustc, &target_dir(&out_dir))?;
+    let entry = object.with_file_name(ENTRY);
     embed(&object, &out_dir.join(OBJECT))
-        .map_err(|error| format!("cannot copy {}: {error}", object.display()))
+        .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
+    fs::copy(&entry, out_dir.join(ENTRY))
+        .map(drop)
+        .map_err(|error| format!("cannot copy {}: {error}", entry.display()))
 }
 
 /// Copies the object, with a name that the kernel's BTF check takes: aya-log's level is in a `MaybeUninit<u8>`, a union, and

@@ -14,6 +14,11 @@ pub const PROGRAM: &str = "ratelimit";
 /// The entry point for frames that may take several buffers.
 pub const PROGRAM_FRAGS: &str = "ratelimit_frags";
 
+/// The program that others call, and the map of what is behind it.
+pub const ENTRIES: [&str; 2] = ["ratelimit_entry", "BEHIND"];
+/// The same of frames that may take several buffers.
+pub const ENTRIES_FRAGS: [&str; 2] = ["ratelimit_jumbo", "BEHIND_FRAGS"];
+
 /// Of a frame of several buffers so many bytes are copied, and read from there, where the first buffer has fewer. With two VLAN
 /// tags and an IPv6 header that leaves 190 for extension headers and TCP. A power of two.
 pub const FRONT_COPIED: u32 = 256;

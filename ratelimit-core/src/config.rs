@@ -279,6 +279,8 @@ pub enum Mode {
     Native,
     /// Before the network stack.
     Generic,
+    /// Nowhere: it is pinned, and somebody else's program calls it.
+    Pinned,
 }
 
 /// Where the state of sources is kept.

@@ -53,6 +53,8 @@ pub struct Running {
     pub takes_long_frames: bool,
     /// The program that gets what passes, as the configuration names it.
     pub next: Option<PathBuf>,
+    /// Where it is pinned for others to call; `None` where a link of ours holds it.
+    pub entry: Option<PathBuf>,
 }
 
 /// What is to be done about an interface.
@@ -76,6 +78,15 @@ pub enum Standing {
         /// Where in the kernel.
         mode: XdpMode,
         /// What is to be known about that.
+        remark: Option<String>,
+    },
+    /// The program is pinned for others to call.
+    Pinned {
+        /// Where.
+        entry: PathBuf,
+        /// Whether any program runs on the interface, which then has to call it.
+        has_caller: bool,
+        /// Why it is not as it was wanted.
         remark: Option<String>,
     },
     /// The program runs on the interface that had its name before.
@@ -127,7 +138,9 @@ pub fn step(wanted: &Interface, sight: &Sight) -> Step {
 fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -> bool {
     let is_long = wanted.jumbo || there.mtu > MTU_OF_ONE_BUFFER;
     program.is_none_or(|program| {
-        (program.takes_long_frames || !is_long) && program.next == wanted.next
+        (program.takes_long_frames || !is_long)
+            && program.next == wanted.next
+            && program.entry.is_some() == (wanted.mode == Mode::Pinned)
     })
 }
 
@@ -139,6 +152,19 @@ pub fn standing(sight: &Sight) -> Standing {
         .as_ref()
         .and_then(|program| program.on.as_ref());
     let mode = |state: &InterfaceState| state.program.map(|(mode, _)| mode);
+    let entry = sight
+        .program
+        .as_ref()
+        .and_then(|program| program.entry.as_ref());
+    if let (Some(there), Some(on), Some(entry)) = (&sight.there, on, entry)
+        && there.index == on.index
+    {
+        return Standing::Pinned {
+            entry: entry.clone(),
+            has_caller: there.program.is_some(),
+            remark: None,
+        };
+    }
     match (&sight.there, on) {
         (Some(there), Some(on)) if there.index == on.index => Standing::Attached {
             mode: mode(on).unwrap_or(XdpMode::Generic),
@@ -156,17 +182,55 @@ pub fn standing(sight: &Sight) -> Standing {
 }
 
 impl Standing {
+    /// What is to be known about how it runs.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        match self {
+            Self::Attached { remark, .. } => remark.clone(),
+            Self::Pinned {
+                entry,
+                has_caller: true,
+                remark,
+            } => {
+                let called = format!(
+                    "not attached by ratelimit: the XDP program there has to call {}",
+                    entry.display()
+                );
+                Some(match remark {
+                    Some(remark) => format!("{called}; {remark}"),
+                    None => called,
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// Whether packets that come to the interface of the configured name are judged.
     #[must_use]
     pub const fn is_attached(&self) -> bool {
-        matches!(self, Self::Attached { .. })
+        matches!(
+            self,
+            Self::Attached { .. }
+                | Self::Pinned {
+                    has_caller: true,
+                    ..
+                }
+        )
     }
 
     /// Why not everything that was configured is enforced; `None` where it is.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         match self {
-            Self::Attached { .. } => None,
+            Self::Attached { .. }
+            | Self::Pinned {
+                has_caller: true, ..
+            } => None,
+            Self::Pinned { entry, .. } => Some(format!(
+                "no XDP program runs there that could call ours, which is pinned at {} and not attached by ratelimit: load one that does, or \
+                 write `mode = \"auto\"`",
+                entry.display()
+            )),
             Self::Renamed { to, .. } => Some(format!(
                 "there is no such interface: it was renamed to {to}, where enforcement goes on until one has the configured name"
             )),
@@ -178,10 +242,17 @@ impl Standing {
         }
     }
 
-    const fn mode(&self) -> Option<XdpMode> {
+    /// The word for where it runs.
+    #[must_use]
+    pub const fn mode(&self) -> Option<&'static str> {
         match self {
-            Self::Attached { mode, .. } | Self::Renamed { mode, .. } => Some(*mode),
-            Self::Missing | Self::Failed { .. } | Self::Detached { .. } => None,
+            Self::Attached { mode, .. } | Self::Renamed { mode, .. } => Some(mode.label()),
+            Self::Pinned {
+                has_caller: true, ..
+            } => Some("pinned"),
+            Self::Missing | Self::Failed { .. } | Self::Detached { .. } | Self::Pinned { .. } => {
+                None
+            }
         }
     }
 }
@@ -329,10 +400,9 @@ impl Links {
 impl Link {
     fn status(&self) -> InterfaceStatus {
         let standing = self.standing.as_ref();
-        let (renamed_to, remark) = match standing {
-            Some(Standing::Renamed { to, .. }) => (Some(to.clone()), None),
-            Some(Standing::Attached { remark, .. }) => (None, remark.clone()),
-            _ => (None, None),
+        let renamed_to = match standing {
+            Some(Standing::Renamed { to, .. }) => Some(to.clone()),
+            _ => None,
         };
         InterfaceStatus {
             name: self.wanted.name.clone(),
@@ -341,14 +411,13 @@ impl Link {
                 Mode::Auto => "auto",
                 Mode::Native => "native",
                 Mode::Generic => "generic",
+                Mode::Pinned => "pinned",
             }
             .to_owned(),
-            mode: standing
-                .and_then(Standing::mode)
-                .map(|mode| mode.label().to_owned()),
+            mode: standing.and_then(Standing::mode).map(str::to_owned),
             renamed_to,
             why: standing.and_then(Standing::trouble),
-            remark,
+            remark: standing.and_then(Standing::remark),
             policy: self.wanted.policy.clone(),
             observe: self.wanted.observe,
         }

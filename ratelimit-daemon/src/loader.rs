@@ -3,6 +3,7 @@
 //! [`Local`] does it, in the process that [`start`] makes before anything is read; [`Remote`] asks it.
 
 mod compact;
+mod entry;
 mod foreign;
 mod link;
 mod load;
@@ -30,7 +31,7 @@ use std::{
 pub use compact::TABLES;
 pub use load::{REFUSED_MAPS, samples};
 pub use local::Local;
-pub use object::OBJECT;
+pub use object::{ENTRY, OBJECT};
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};
 use ratelimit_core::{config::Mode, log_size::LogSize};
@@ -187,8 +188,10 @@ pub struct InterfacePlan {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attachment {
-    /// Where it runs.
-    pub mode: XdpMode,
+    /// Where it runs; `None` where somebody else's program has to call it.
+    pub mode: Option<XdpMode>,
+    /// Where it is pinned for that one.
+    pub entry: Option<PathBuf>,
     /// Its number.
     pub program: u32,
     /// Why it does not run as it was wanted.

@@ -10,7 +10,14 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_4, bpf_cmd, bpf_prog_type};
+use aya::{
+    maps::{Map, MapData, ProgramArray},
+    programs::Xdp,
+};
+use aya_obj::{
+    generated::{bpf_attr, bpf_attr__bindgen_ty_4, bpf_cmd, bpf_map_type, bpf_prog_type},
+    programs::XdpAttachType,
+};
 
 /// `BPF_F_XDP_HAS_FRAGS` of linux/bpf.h.
 const HAS_FRAGS: u32 = 1 << 5;
@@ -58,6 +65,32 @@ impl Pin {
             Answer::Pass,
             |_| {},
         )?)
+    }
+
+    /// A program that calls the one that is pinned at `path`, from an array of its own, and passes what comes back.
+    pub fn calling(path: &Path) -> Result<Self> {
+        let called = Xdp::from_pin(path, XdpAttachType::Interface)?;
+        let array = create_array()?;
+        let number = u64::try_from(array.as_raw_fd())?;
+        // r2 = the array, r3 = 0, tail_call, r0 = XDP_PASS, exit.
+        let code = [
+            0x1218 | number << 32,
+            0,
+            0x03b7,
+            0x85 | 12 << 32,
+            0xb7 | (Answer::Pass as u64) << 32,
+            0x95,
+        ];
+        let program = load_code(bpf_prog_type::BPF_PROG_TYPE_XDP, &code, |program| {
+            program.expected_attach_type = ON_INTERFACES;
+        })?;
+        let map = Map::ProgramArray(MapData::from_fd(array.try_clone()?)?);
+        let pin = Self::of(&program)?;
+        let mut array = ProgramArray::try_from(map)?;
+        array.set(0, called.fd()?, 0)?;
+        // An array forgets its programs with the last descriptor of user space: one stays open as long as this process.
+        std::mem::forget(array);
+        Ok(pin)
     }
 
     fn of(program: &OwnedFd) -> Result<Self> {
@@ -118,7 +151,29 @@ fn load_as(
     answer: Answer,
     more: impl FnOnce(&mut bpf_attr__bindgen_ty_4),
 ) -> io::Result<OwnedFd> {
-    let code = [0xb7 | (answer as u64) << 32, 0x95];
+    load_code(kind, &[0xb7 | (answer as u64) << 32, 0x95], more)
+}
+
+/// A map of one program.
+fn create_array() -> io::Result<OwnedFd> {
+    // SAFETY: every field of the union is plain data.
+    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the whole of it was zeroed.
+    let map = unsafe { &mut attributes.__bindgen_anon_1 };
+    map.map_type = bpf_map_type::BPF_MAP_TYPE_PROG_ARRAY as u32;
+    map.key_size = 4;
+    map.value_size = 4;
+    map.max_entries = 1;
+    let descriptor = bpf(bpf_cmd::BPF_MAP_CREATE, &mut attributes)?;
+    // SAFETY: the kernel gave it to this process just now.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn load_code(
+    kind: bpf_prog_type,
+    code: &[u64],
+    more: impl FnOnce(&mut bpf_attr__bindgen_ty_4),
+) -> io::Result<OwnedFd> {
     let license = c"GPL";
     // SAFETY: every field of the union is plain data.
     let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
@@ -127,7 +182,7 @@ fn load_as(
     program.prog_type = kind as u32;
     more(program);
     program.insns = code.as_ptr() as u64;
-    program.insn_cnt = 2;
+    program.insn_cnt = u32::try_from(code.len()).map_err(io::Error::other)?;
     program.license = license.as_ptr() as u64;
     for (place, byte) in program.prog_name.iter_mut().zip(NAME.bytes()) {
         *place = byte.cast_signed();

@@ -16,10 +16,11 @@ use crate::diagnostic::Problem;
 /// Bytes of an interface's name, without the NUL: `IFNAMSIZ` less 1.
 const NAME_BYTES_MAX: usize = 15;
 
-const MODES: [(&str, Mode); 3] = [
+const MODES: [(&str, Mode); 4] = [
     ("auto", Mode::Auto),
     ("native", Mode::Native),
     ("generic", Mode::Generic),
+    ("pinned", Mode::Pinned),
 ];
 
 /// An interface, and where its policy is named.

@@ -1,7 +1,8 @@
 //! The daemon.
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
+use std::{fs, io::IsTerminal, path::PathBuf, process::ExitCode};
 
+use anyhow::Context;
 use clap::Parser;
 use ratelimit_core::config::{self, ConfigError};
 use ratelimit_daemon::{control::Start, daemon::Daemon, loader, user::User};
@@ -28,6 +29,10 @@ struct Command {
     /// or `nobody` where there is no such user.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
+
+    /// Writes the program that libxdp's dispatcher loads for an interface with `mode = "pinned"`, and ends. `xdp-loader load` takes it.
+    #[arg(long, value_name = "FILE")]
+    entry: Option<PathBuf>,
 
     #[command(flatten)]
     without_file: config::Arguments,
@@ -59,6 +64,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Command) -> anyhow::Result<()> {
+    if let Some(file) = &arguments.entry {
+        return fs::write(file, loader::ENTRY)
+            .with_context(|| format!("writing {}", file.display()));
+    }
     // Before anything is read: what it may do, nobody else may.
     let loader = loader::start()?;
     let user = User::find(arguments.user.as_deref())?;

@@ -177,6 +177,13 @@ impl Interfaces {
                         mode,
                         remark: Some(format!("{error:#}")),
                     },
+                    Standing::Pinned {
+                        entry, has_caller, ..
+                    } => Standing::Pinned {
+                        entry,
+                        has_caller,
+                        remark: Some(format!("{error:#}")),
+                    },
                     still @ (Standing::Renamed { .. }
                     | Standing::Missing
                     | Standing::Detached { .. }) => still,
@@ -204,13 +211,7 @@ impl Interfaces {
     }
 
     fn remark_of(&self, name: &str) -> Option<String> {
-        match self.links.standing(name)? {
-            Standing::Attached { remark, .. } => remark.clone(),
-            Standing::Renamed { .. }
-            | Standing::Missing
-            | Standing::Failed { .. }
-            | Standing::Detached { .. } => None,
-        }
+        self.links.standing(name)?.remark()
     }
 
     fn note_standing(&mut self, state: &mut State, name: &str, standing: Standing) {
@@ -223,19 +224,21 @@ impl Interfaces {
         };
         let interface = name.to_owned();
         let what = match standing {
-            Standing::Attached { mode, remark } => {
-                let mode = mode.label();
+            standing if let (true, Some(mode)) = (standing.is_attached(), standing.mode()) => {
+                let remark = standing.remark();
                 info!(interface, mode, "attached");
-                if let Some(remark) = remark {
+                if let Some(remark) = &remark {
                     warn!(interface, "{remark}");
                 }
                 What::InterfaceAttached {
                     interface,
                     mode: mode.to_owned(),
-                    remark: remark.clone(),
+                    remark,
                 }
             }
-            standing @ (Standing::Renamed { .. }
+            standing @ (Standing::Attached { .. }
+            | Standing::Pinned { .. }
+            | Standing::Renamed { .. }
             | Standing::Missing
             | Standing::Failed { .. }
             | Standing::Detached { .. }) => {

@@ -116,6 +116,8 @@ struct OwnProgram {
     takes_long_frames: bool,
     /// The program that gets what passes.
     next: Option<PathBuf>,
+    /// Where it is pinned for others to call, in place of a link.
+    entry: Option<PathBuf>,
 }
 
 impl Kernel {
@@ -134,6 +136,7 @@ impl Kernel {
                 index: on.index,
                 takes_long_frames: link.takes_long_frames,
                 next: None,
+                entry: None,
             });
             let port = Port {
                 slot: link.slot,
@@ -563,10 +566,11 @@ impl Attachments for Kernel {
         let port = self.ports.get(interface);
         let program = match port.and_then(|port| port.program.as_ref()) {
             Some(own) => {
-                let runs = |state: &InterfaceState| {
-                    state
+                let runs = |state: &InterfaceState| match own.entry {
+                    Some(_) => state.index == own.index,
+                    None => state
                         .program
-                        .is_some_and(|(_, number)| number == own.number)
+                        .is_some_and(|(_, number)| number == own.number),
                 };
                 let on = match there.clone().filter(runs) {
                     Some(on) => Some(on),
@@ -576,12 +580,14 @@ impl Attachments for Kernel {
                     on,
                     takes_long_frames: own.takes_long_frames,
                     next: own.next.clone(),
+                    entry: own.entry.clone(),
                 })
             }
             None => port.filter(|port| port.is_pinned).map(|_| Running {
                 on: None,
                 takes_long_frames: true,
                 next: None,
+                entry: None,
             }),
         };
         Ok(Sight { there, program })
@@ -644,6 +650,7 @@ impl Attachments for Kernel {
                 index: state.index,
                 takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
                 next: plan.next,
+                entry: attachment.entry.clone(),
             }),
         };
         self.ports.insert(name.clone(), port);
@@ -760,7 +767,7 @@ impl Datapath for Kernel {
 
 /// What is to be known about how a program runs.
 fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
-    if attachment.mode != XdpMode::Generic || !state.is_stacked() {
+    if attachment.mode != Some(XdpMode::Generic) || !state.is_stacked() {
         return None;
     }
     let beneath = interface::beneath(state).unwrap_or_default();

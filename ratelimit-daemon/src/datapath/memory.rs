@@ -587,6 +587,7 @@ impl Attachments for Shared {
                 on: Some(state),
                 takes_long_frames: true,
                 next: None,
+                entry: None,
             }),
         })
     }

@@ -41,6 +41,7 @@ impl World {
                 on: self.interfaces.iter().find(runs).cloned(),
                 takes_long_frames: true,
                 next: None,
+                entry: None,
             }
         });
         let there = self.interfaces.iter().find(|it| it.name == name).cloned();
@@ -147,6 +148,7 @@ fn what_is_to_be_done_follows_from_what_is_seen() {
         on,
         takes_long_frames: false,
         next: None,
+        entry: None,
     };
     let check = |there: Option<InterfaceState>, program: Option<Running>, expected| {
         let sight = Sight { there, program };

@@ -74,7 +74,8 @@ pub fn attach(
     }
     let linked = open_at(&path)?.info().context("reading the pinned link")?;
     Ok(Attachment {
-        mode: running_mode(state)?,
+        mode: Some(running_mode(state)?),
+        entry: None,
         program: linked.program_id(),
         remark,
     })
@@ -95,7 +96,7 @@ fn adopt(
         (Mode::Native, Some((mode, _))) => mode == XdpMode::Native,
         (Mode::Generic, Some((mode, _))) => mode == XdpMode::Generic,
         (Mode::Auto, Some(_)) => true,
-        (_, None) => false,
+        (Mode::Pinned, _) | (_, None) => false,
     };
     if !fits {
         info!(
@@ -136,6 +137,7 @@ fn attach_anew(
     match interface.mode {
         Mode::Native => attach_as(program, interface, &state, XdpMode::Native),
         Mode::Generic => attach_as(program, interface, &state, XdpMode::Generic),
+        Mode::Pinned => bail!("the program of {name} is for others to call"),
         Mode::Auto => {
             let native = attach_as(program, interface, &state, XdpMode::Native);
             native.or_else(|error| {

@@ -8,17 +8,22 @@ use std::{
 };
 
 use anyhow::Context;
-use aya::{maps::MapData, programs::links::FdLink};
+use aya::{
+    maps::MapData,
+    programs::{ProgramInfo, Xdp, links::FdLink},
+};
+use ratelimit_core::config::Mode;
 
 use super::{
     Attachment, Descriptors, Detachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, compact,
+    entry::{self, Entry},
     link,
     load::{self, Loaded, Seeds},
     logs, next,
-    pins::{Pins, is_shared},
+    pins::{LinkPin, Pins, is_shared},
     program_log, room,
 };
-use ratelimit_interface as interface;
+use ratelimit_interface::{self as interface, InterfaceState};
 
 /// Does it itself, so it needs the capabilities.
 #[derive(Default)]
@@ -31,6 +36,8 @@ pub struct Local {
     loaded: BTreeMap<String, Loaded>,
     /// The links, the same, with where they are pinned.
     links: BTreeMap<String, (PathBuf, FdLink)>,
+    /// What others call, the same.
+    entries: BTreeMap<String, Entry>,
 }
 
 impl Local {
@@ -51,8 +58,18 @@ impl Loader for Local {
                 takes_long_frames: pin.frags,
             })
         });
+        let programs = pins.all_programs()?.into_iter().map(|pin| {
+            let info = ProgramInfo::from_pin(&pin.path)
+                .with_context(|| format!("reading {}", pin.path.display()))?;
+            Ok(HeldLink {
+                interface: pin.interface,
+                slot: pin.slot,
+                program: info.id(),
+                takes_long_frames: pin.frags,
+            })
+        });
         Ok(Held {
-            links: links.collect::<anyhow::Result<_>>()?,
+            links: links.chain(programs).collect::<anyhow::Result<_>>()?,
             logs: logs::held(pins),
             table: compact::held_table(pins)?,
         })
@@ -85,7 +102,8 @@ impl Loader for Local {
         let links = self.links.iter();
         let links = links.filter(|(_, (path, _))| is_gone(path));
         let links: Vec<String> = links.map(|(name, _)| name.clone()).collect();
-        if maps.is_empty() && links.is_empty() {
+        let entries = self.entries.values().any(Entry::is_incomplete);
+        if maps.is_empty() && links.is_empty() && !entries {
             return Ok(false);
         }
         pins.make_directories()?;
@@ -101,6 +119,9 @@ impl Loader for Local {
                 self.links.insert(name, (path, link));
             }
         }
+        for entry in self.entries.values_mut() {
+            entry.pin()?;
+        }
         Ok(true)
     }
 
@@ -110,6 +131,23 @@ impl Loader for Local {
             if let Some(name) = names.get(&pin.interface) {
                 pin.rename(name)?;
             }
+        }
+        let programs = pins.all_programs()?;
+        let programs = programs.iter();
+        let renamed: Vec<_> = programs
+            .filter_map(|pin| Some((pin, names.get(&pin.interface)?)))
+            .collect();
+        // Two may have changed their names. No interface is called so, as a `%` is escaped.
+        let aside = |name: &str| pins.entry("").join(format!("%{name}"));
+        for (pin, _) in &renamed {
+            rename(&pins.entry(&pin.interface), &aside(&pin.interface))?;
+        }
+        for (pin, name) in &renamed {
+            rename(&aside(&pin.interface), &pins.entry(name))?;
+            pin.rename(name)?;
+        }
+        for (pin, _) in &renamed {
+            self.entries.remove(&pin.interface);
         }
         Ok(())
     }
@@ -141,10 +179,16 @@ impl Loader for Local {
         // What runs there keeps its next program until it is replaced.
         let attached = next
             .map_or(Ok(()), |path| next::set(pins, plan.slot, frags, path))
-            .and_then(|()| link::attach(program.xdp()?, (plan, &on), frags, pins, pin))
+            .and_then(|()| place(program.xdp()?, (plan, &on), frags, pins, pin))
             .and_then(|attached| {
                 next::release(pins, plan.slot, next.map(|_| frags)).map(|()| attached)
             });
+        let attached = attached.map(|(attached, entry)| {
+            self.entries.remove(&plan.name);
+            let entry = entry.map(|entry| (plan.name.clone(), entry));
+            self.entries.extend(entry);
+            attached
+        });
         self.loaded.insert(plan.name.clone(), program);
         let pins = self.pins()?;
         // What ran before may run on.
@@ -171,8 +215,9 @@ impl Loader for Local {
 
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool> {
         self.links.remove(interface);
+        self.entries.remove(interface);
         let pins = self.pins()?;
-        let mut is_pinned = false;
+        let mut is_pinned = remove_entry(pins, interface)?;
         for pin in pins.all_links()? {
             if pin.interface == interface {
                 link::detach(&pin)?;
@@ -186,14 +231,85 @@ impl Loader for Local {
 
     fn detach_all(&mut self) -> anyhow::Result<Detachment> {
         self.links.clear();
+        self.entries.clear();
         let pins = self.pins()?;
         let mut interfaces = Vec::new();
         for pin in pins.all_links()? {
             link::detach(&pin)?;
             interfaces.push(pin.interface);
         }
+        for pin in pins.all_programs()? {
+            remove_entry(pins, &pin.interface)?;
+            interfaces.push(pin.interface);
+        }
         pins.remove_all()?;
         // Programs that are attached again need the maps: they are pinned then.
         Ok(Detachment { interfaces })
     }
+}
+
+/// Puts a program on an interface, or pins it for others to call: then with what they call.
+fn place(
+    program: &mut Xdp,
+    (plan, on): (&InterfacePlan, &InterfaceState),
+    frags: bool,
+    pins: &Pins,
+    pin: Option<&LinkPin>,
+) -> anyhow::Result<(Attachment, Option<Entry>)> {
+    if plan.mode == Mode::Pinned {
+        let (attachment, entry) = give(program, plan, frags, pins)?;
+        pin.map_or(Ok(()), link::detach)?;
+        return Ok((attachment, Some(entry)));
+    }
+    let attachment = link::attach(program, (plan, on), frags, pins, pin)?;
+    remove_entry(pins, &plan.name)?;
+    Ok((attachment, None))
+}
+
+/// Pins a program for others to call, and answers by what they do.
+fn give(
+    program: &mut Xdp,
+    plan: &InterfacePlan,
+    frags: bool,
+    pins: &Pins,
+) -> anyhow::Result<(Attachment, Entry)> {
+    let entry = Entry::set(pins.entry(&plan.name), program, frags)?;
+    for pin in pins.all_programs()? {
+        if pin.interface == plan.name {
+            remove_file(&pin.path)?;
+        }
+    }
+    let path = pins.program(plan.slot, &plan.name, frags);
+    program
+        .pin(&path)
+        .with_context(|| format!("pinning {}", path.display()))?;
+    let attachment = Attachment {
+        mode: None,
+        entry: Some(entry.path()),
+        program: program.info().context("reading the program")?.id(),
+        remark: None,
+    };
+    Ok((attachment, entry))
+}
+
+/// Takes the program of an interface away from those who call it, and answers whether there was one.
+fn remove_entry(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
+    entry::remove(&pins.entry(interface))?;
+    let mut is_pinned = false;
+    for pin in pins.all_programs()? {
+        if pin.interface == interface {
+            remove_file(&pin.path)?;
+            is_pinned = true;
+        }
+    }
+    Ok(is_pinned)
+}
+
+fn remove_file(path: &Path) -> anyhow::Result<()> {
+    std::fs::remove_file(path).with_context(|| format!("removing {}", path.display()))
+}
+
+fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
+    std::fs::rename(from, to)
+        .with_context(|| format!("renaming {} to {}", from.display(), to.display()))
 }

@@ -1,7 +1,7 @@
 //! The pins: maps and links that outlive the daemon, on a bpffs.
 //!
 //! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`, with an `f` after the slot where
-//! frames may take several buffers.
+//! frames may take several buffers. `<root>/v<layout>/programs` has what others call by `<root>/entries`, named like links.
 
 use std::{
     fs, io,
@@ -90,7 +90,7 @@ impl Pins {
     ///
     /// The first that cannot be made.
     pub fn make_directories(&self) -> anyhow::Result<()> {
-        for directory in [self.maps(), self.links()] {
+        for directory in [self.maps(), self.links(), self.programs()] {
             private::make_directory(&directory)
                 .with_context(|| format!("making the directory {}", directory.display()))?;
         }
@@ -109,11 +109,36 @@ impl Pins {
         self.links().join(link_name(slot, interface, frags))
     }
 
+    /// Where the program of an interface is pinned that others call.
+    #[must_use]
+    pub fn program(&self, slot: u32, interface: &str, frags: bool) -> PathBuf {
+        self.programs().join(link_name(slot, interface, frags))
+    }
+
+    /// The directory of the entry by which they do.
+    #[must_use]
+    pub fn entry(&self, interface: &str) -> PathBuf {
+        self.root.join("entries").join(escaped(interface))
+    }
+
     /// All pinned links, those of other layouts included.
     pub fn all_links(&self) -> anyhow::Result<Vec<LinkPin>> {
+        self.all("links")
+    }
+
+    /// All pinned programs that others call, the same.
+    ///
+    /// # Errors
+    ///
+    /// When a directory cannot be read.
+    pub fn all_programs(&self) -> anyhow::Result<Vec<LinkPin>> {
+        self.all("programs")
+    }
+
+    fn all(&self, kind: &str) -> anyhow::Result<Vec<LinkPin>> {
         let mut links = Vec::new();
         for layout in directory(&self.root)? {
-            for path in directory(&layout.join("links"))? {
+            for path in directory(&layout.join(kind))? {
                 let name = path
                     .file_name()
                     .and_then(|name| name.to_str())
@@ -197,6 +222,7 @@ impl Pins {
                 _ => Err(error),
             })
             .with_context(|| format!("removing {}", layout.display()))?;
+        let _ = fs::remove_dir(self.root.join("entries"));
         // Another layout may still have its directory there, or the one above be somebody else's.
         let _ = fs::remove_dir(&self.root);
         Ok(())
@@ -214,7 +240,12 @@ impl Pins {
             version.is_some_and(|version| version.parse::<u32>().is_ok())
         };
         for layout in directory(&self.root)?.into_iter().filter(is_layout) {
-            if layout != self.layout() && directory(&layout.join("links"))?.is_empty() {
+            let is_used = || -> anyhow::Result<bool> {
+                let kinds = ["links", "programs"].map(|kind| directory(&layout.join(kind)));
+                let [links, programs] = kinds;
+                Ok(!links?.is_empty() || !programs?.is_empty())
+            };
+            if layout != self.layout() && !is_used()? {
                 fs::remove_dir_all(&layout)
                     .with_context(|| format!("removing {}", layout.display()))?;
             }
@@ -232,6 +263,10 @@ impl Pins {
 
     fn links(&self) -> PathBuf {
         self.layout().join("links")
+    }
+
+    fn programs(&self) -> PathBuf {
+        self.layout().join("programs")
     }
 }
 
@@ -308,8 +343,12 @@ fn link_name(slot: u32, interface: &str, frags: bool) -> String {
     format!(
         "{slot}{}-{}",
         if frags { "f" } else { "" },
-        interface.replace('%', "%25").replace('.', "%2e")
+        escaped(interface)
     )
+}
+
+fn escaped(interface: &str) -> String {
+    interface.replace('%', "%25").replace('.', "%2e")
 }
 
 fn parse_link_name(name: &str) -> Option<(u32, String, bool)> {

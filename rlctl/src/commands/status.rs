@@ -310,6 +310,9 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
     let mut remarks = Vec::new();
     for interface in interfaces {
         let state = match (interface.attached, &interface.renamed_to) {
+            (true, _) if interface.mode.as_deref() == Some("pinned") => {
+                "not attached by us".to_owned()
+            }
             (true, _) => "attached".to_owned(),
             (false, Some(to)) => format!("RENAMED to {}", printable(to)),
             (false, None) => "NOT ATTACHED".to_owned(),

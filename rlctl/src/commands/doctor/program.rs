@@ -19,6 +19,19 @@ pub fn examine(state: &InterfaceState, daemon: Option<&InterfaceStatus>, wanted:
         };
     };
     let label = mode.label();
+    let is_pinned = daemon.is_some_and(|it| it.mode_wanted == "pinned");
+    if attached && is_pinned {
+        let name = name_of(program).ok().flatten();
+        let name = name.as_deref().unwrap_or("without a name");
+        let remark = daemon.and_then(|it| it.remark.clone());
+        return Finding::ok(
+            CHECK,
+            format!(
+                "{name}, number {program}, {label}; {}",
+                remark.unwrap_or_default()
+            ),
+        );
+    }
     if attached {
         let found = format!("that of ratelimitd, {label}");
         return match daemon.and_then(|it| it.remark.clone()) {

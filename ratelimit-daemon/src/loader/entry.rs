@@ -1,0 +1,165 @@
+//! The program where somebody else's calls it: it is on no interface by a link of ours. What others hold is an entry that is pinned, and a
+//! map names what runs behind it, so that this is replaced without them.
+//!
+//! `<root>/entries/<interface>/program`, with its maps beside it, where `xdp-loader load --pin-path` finds them.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, anyhow};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Map, MapError, ProgramArray},
+    programs::{ProgramInfo, Xdp},
+    sys::SyscallError,
+};
+use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS};
+
+use super::object::ENTRY;
+
+/// The name of the pinned program.
+const PROGRAM: &str = "program";
+
+/// An entry, whose maps live as long as this or their pins.
+pub struct Entry {
+    ebpf: Ebpf,
+    directory: PathBuf,
+    frags: bool,
+}
+
+impl Entry {
+    /// The entry in this directory, which is made where it is missing. It leaves packets to `program`.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses, or what is pinned there is something else.
+    pub fn set(directory: PathBuf, program: &Xdp, frags: bool) -> anyhow::Result<Self> {
+        crate::private::make_directory(&directory)
+            .with_context(|| format!("making the directory {}", directory.display()))?;
+        let mut loader = EbpfLoader::new();
+        for [_, map] in [ENTRIES, ENTRIES_FRAGS] {
+            loader.map_pin_path(map, directory.join(map));
+        }
+        let ebpf = loader.load(ENTRY).context("making the maps of the entry")?;
+        let mut entry = Self {
+            ebpf,
+            directory,
+            frags,
+        };
+        entry.xdp()?.load().context("loading the entry")?;
+        entry.leave_to(program)?;
+        entry.pin()?;
+        Ok(entry)
+    }
+
+    /// Where the program is pinned that others call.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(PROGRAM)
+    }
+
+    /// Whether a pin is gone.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        let names = [PROGRAM, ENTRIES[1], ENTRIES_FRAGS[1]];
+        names.iter().any(|name| !self.directory.join(name).exists())
+    }
+
+    /// Makes the pins that are missing, of the maps that others hold.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be made.
+    pub fn pin(&mut self) -> anyhow::Result<()> {
+        crate::private::make_directory(&self.directory)?;
+        for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
+            let path = self.directory.join(name);
+            if !path.exists()
+                && let Some(Map::ProgramArray(map)) = self.ebpf.map(name)
+            {
+                map.pin(&path)
+                    .with_context(|| format!("pinning {}", path.display()))?;
+            }
+        }
+        let path = self.path();
+        let wanted = self.names()[0];
+        match ProgramInfo::from_pin(&path) {
+            Ok(info) if info.name_as_str() == Some(wanted) => return Ok(()),
+            Ok(_) => remove_file(&path)?,
+            Err(_) => {}
+        }
+        self.xdp()?
+            .pin(&path)
+            .with_context(|| format!("pinning {}", path.display()))
+    }
+
+    /// The program, and the map of what is behind it.
+    const fn names(&self) -> [&'static str; 2] {
+        if self.frags { ENTRIES_FRAGS } else { ENTRIES }
+    }
+
+    fn xdp(&mut self) -> anyhow::Result<&mut Xdp> {
+        let [name, _] = self.names();
+        let program = self.ebpf.program_mut(name);
+        let program = program.ok_or_else(|| anyhow!("the BPF object has no program {name}"))?;
+        program.try_into().context("the entry is no XDP program")
+    }
+
+    /// The other map is emptied: whoever calls the entry of before has nothing left to call.
+    fn leave_to(&mut self, program: &Xdp) -> anyhow::Result<()> {
+        let [_, wanted] = self.names();
+        for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
+            let map = self.ebpf.map_mut(name);
+            let map = map.ok_or_else(|| anyhow!("the BPF object has no map {name}"))?;
+            let mut behind = ProgramArray::try_from(map)?;
+            if name == wanted {
+                let set = behind.set(0, program.fd()?, 0);
+                set.with_context(|| format!("leaving packets to the program by {name}"))?;
+            } else {
+                clear(&mut behind)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes the entry of a directory, if there is one. Who calls it passes everything from then on.
+///
+/// # Errors
+///
+/// When it stays.
+pub fn remove(directory: &Path) -> anyhow::Result<()> {
+    for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
+        let path = directory.join(name);
+        if path.exists() {
+            let map = aya::maps::MapData::from_pin(&path)
+                .with_context(|| format!("opening {}", path.display()))?;
+            clear(&mut ProgramArray::try_from(Map::ProgramArray(map))?)?;
+        }
+    }
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn clear<T: std::borrow::BorrowMut<aya::maps::MapData>>(
+    behind: &mut ProgramArray<T>,
+) -> anyhow::Result<()> {
+    match behind.clear_index(&0) {
+        Err(MapError::SyscallError(SyscallError { io_error, .. }))
+            if io_error.kind() == io::ErrorKind::NotFound =>
+        {
+            Ok(())
+        }
+        answer => answer.context("emptying the map of an entry"),
+    }
+}
+
+fn remove_file(path: &Path) -> anyhow::Result<()> {
+    fs::remove_file(path).with_context(|| format!("removing {}", path.display()))
+}

@@ -1,0 +1,89 @@
+//! What others call, where they and not the daemon stand on an interface: it leaves each packet to the program that the daemon has put
+//! behind it, and passes it where there is none.
+//!
+//! It is an object of its own. `ratelimitd --entry` writes it for libxdp, whose dispatcher loads it anew for each interface. Its maps
+//! are pinned by their names, so the daemon replaces the program behind it while others call it.
+#![no_std]
+#![no_main]
+
+use core::ptr;
+
+use aya_ebpf::{
+    bindings::{bpf_map_type::BPF_MAP_TYPE_PROG_ARRAY, xdp_action::XDP_PASS},
+    helpers::bpf_tail_call,
+    macros::xdp,
+    programs::XdpContext,
+};
+
+/// `LIBBPF_PIN_BY_NAME`.
+const PIN_BY_NAME: usize = 1;
+
+/// A map of one program, as libbpf reads its declaration: numbers are the lengths of arrays.
+#[repr(C)]
+pub struct Behind {
+    r#type: *const [i32; BPF_MAP_TYPE_PROG_ARRAY as usize],
+    key: *const u32,
+    value: *const u32,
+    max_entries: *const [i32; 1],
+    map_flags: *const [i32; 0],
+    pinning: *const [i32; PIN_BY_NAME],
+}
+
+// SAFETY: the kernel has the map; nobody reads the declaration.
+unsafe impl Sync for Behind {}
+
+impl Behind {
+    const fn new() -> Self {
+        Self {
+            r#type: ptr::null(),
+            key: ptr::null(),
+            value: ptr::null(),
+            max_entries: ptr::null(),
+            map_flags: ptr::null(),
+            pinning: ptr::null(),
+        }
+    }
+
+    /// Leaves the packet to the program. Comes back where there is none.
+    #[inline(always)]
+    fn call(&'static self, context: &XdpContext) {
+        // SAFETY: the context is the one of this program, and the loader puts the map in place of the declaration.
+        unsafe { bpf_tail_call(context.ctx.cast(), ptr::from_ref(self).cast_mut().cast(), 0) };
+    }
+}
+
+/// Index 0 → the program of frames that fit into one buffer.
+#[unsafe(link_section = ".maps")]
+#[unsafe(export_name = "BEHIND")]
+static BEHIND: Behind = Behind::new();
+
+/// Index 0 → the program of frames that may take several buffers.
+#[unsafe(link_section = ".maps")]
+#[unsafe(export_name = "BEHIND_FRAGS")]
+static BEHIND_FRAGS: Behind = Behind::new();
+
+/// Leaves one packet, all of which is readable.
+#[xdp]
+#[inline(always)]
+pub fn ratelimit_entry(context: XdpContext) -> u32 {
+    BEHIND.call(&context);
+    XDP_PASS
+}
+
+/// Leaves one packet of an interface with jumbo frames.
+#[xdp(frags)]
+#[inline(always)]
+pub fn ratelimit_jumbo(context: XdpContext) -> u32 {
+    BEHIND_FRAGS.call(&context);
+    XDP_PASS
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// The helpers of this program are open to any licence; the kernel asks for one that it knows.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

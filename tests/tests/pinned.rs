@@ -1,0 +1,158 @@
+//! `mode = "pinned"`: somebody else's program stands on the interface, and calls ours.
+
+use std::{
+    net::Ipv4Addr,
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use ratelimit_tests::{
+    Frame, Lab,
+    foreign::Pin,
+    lab::{INTERFACE, Receiver, Sender},
+    require_command, require_root,
+    service::{Service, binary},
+};
+
+const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+/// How long a frame takes at most.
+const LATE: Duration = Duration::from_millis(300);
+/// Debian's object of xdp-filter that drops whatever its maps do not list.
+const DROPS_ALL: &str = "/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_dny_all.o";
+/// `EX_NOT_ENFORCED` of rlctl: packets of an interface are not judged.
+const NOT_ENFORCED: i32 = 6;
+
+fn pinned() -> String {
+    format!(
+        "[policy.default]\nlimits = []\n[[interface]]\nname = \"{INTERFACE}\"\nmode = \"pinned\"\n"
+    )
+}
+
+/// The real xdp-loader holds ours: in its dispatcher where the kernel lets that call it, else alone.
+#[test]
+fn xdp_loader_holds_ours() {
+    require_root!();
+    require_command!("xdp-loader");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &pinned()).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    expect(&lab, "nobody calls it", [true, true]);
+    let status = service.rlctl(&["status"]).unwrap();
+    assert_eq!(status.code, NOT_ENFORCED, "{status:?}");
+    let why = "no XDP program runs there that could call ours";
+    assert!(status.stdout.contains(why), "{status:?}");
+    let object = service.path("entry.o");
+    let mut write = Command::new(binary("ratelimitd"));
+    let written = write.arg("--entry").arg(&object).output().unwrap();
+    assert!(written.status.success(), "{written:?}");
+    let directory = service.pins().join("entries").join(INTERFACE);
+    let load = |object: &Path, name: &str, priority: &str, alone: bool| {
+        let mut load = service.inside(Path::new("xdp-loader"));
+        load.args(["load", "-v", "-P", priority, "-n", name, "-p"]);
+        load.arg(&directory).arg(INTERFACE).arg(object);
+        if alone {
+            load.env("LIBXDP_SKIP_DISPATCHER", "1");
+        }
+        load.output().unwrap()
+    };
+    // Not every kernel lets every libxdp have an entry in its dispatcher: docs/operating.md.
+    let mut loaded = load(&object, "ratelimit_entry", "10", false);
+    let is_dispatched = loaded.status.success() && !text(&loaded).contains("Falling back");
+    if !loaded.status.success() {
+        eprintln!("SKIPPED: the dispatcher: {}", text(&loaded));
+        loaded = load(&object, "ratelimit_entry", "10", true);
+    }
+    assert!(loaded.status.success(), "{loaded:?}");
+    expect(&lab, "it is called", [false, true]);
+    service.rlctl_ok(&["check", &FREE.to_string()]).unwrap();
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(status.contains("not attached by us"), "{status}");
+    assert!(status.contains("has to call"), "{status}");
+    let doctor = service.rlctl(&["doctor", INTERFACE]).unwrap();
+    assert!(doctor.stdout.contains("has to call"), "{doctor:?}");
+    if is_dispatched {
+        let other = load(Path::new(DROPS_ALL), "xdpfilt_dny_all", "60", false);
+        assert!(other.status.success(), "{other:?}");
+        expect(&lab, "the next of the chain drops", [false, false]);
+        unload(&service);
+        let loaded = load(&object, "ratelimit_entry", "10", false);
+        assert!(loaded.status.success(), "{loaded:?}");
+    }
+    service.stop("-KILL").unwrap();
+    expect(&lab, "no daemon", [false, true]);
+    service.start().unwrap();
+    expect(&lab, "the next daemon", [false, true]);
+    service.rlctl_ok(&["unban", &BANNED.to_string()]).unwrap();
+    expect(&lab, "its tables are those that are asked", [true, true]);
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    unload(&service);
+    expect(&lab, "nobody calls it any more", [true, true]);
+    let status = service.rlctl(&["status"]).unwrap();
+    assert_eq!(status.code, NOT_ENFORCED, "{status:?}");
+    // Ours on the interface itself, and back.
+    service
+        .configure(&pinned().replace("pinned", "auto"))
+        .unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    expect(&lab, "attached", [false, true]);
+    assert!(!directory.exists());
+    service.configure(&pinned()).unwrap();
+    service.rlctl(&["reload"]).unwrap();
+    expect(&lab, "pinned again", [true, true]);
+    assert!(directory.join("program").exists());
+}
+
+/// A program of somebody else calls the one that is pinned by an array of its own, which holds it over reloads.
+#[test]
+fn the_program_array_of_somebody_else_calls_ours() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &pinned()).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let entry = service.pins().join("entries").join(INTERFACE);
+    let caller = Pin::calling(&entry.join("program")).unwrap();
+    let attach = ["link", "set", "dev", INTERFACE, "xdpdrv", "pinned"];
+    // Not `ip -netns`, which hides the bpffs.
+    let attached = || Command::new("ip").args(attach).arg(caller.path()).status();
+    assert!(lab.near.enter(attached).unwrap().success());
+    expect(&lab, "it is called", [false, true]);
+    // A next program changes the constants of ours, which is loaded anew.
+    let next = Pin::answering(ratelimit_tests::foreign::Answer::Pass, false).unwrap();
+    let with_next = format!("{}next = \"{}\"\n", pinned(), next.text());
+    service.configure(&with_next).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    service.rlctl_ok(&["ban", &FREE.to_string()]).unwrap();
+    service.rlctl_ok(&["unban", &BANNED.to_string()]).unwrap();
+    expect(&lab, "the next program of ours", [true, false]);
+}
+
+fn unload(service: &Service) {
+    let mut unload = service.inside(Path::new("xdp-loader"));
+    let output = unload.args(["unload", INTERFACE, "-a"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn text(output: &Output) -> String {
+    let both = [&output.stdout, &output.stderr];
+    both.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        .concat()
+}
+
+/// Which of the two sources the stack hears.
+#[track_caller]
+fn expect(lab: &Lab, step: &str, heard: [bool; 2]) {
+    let hears = [BANNED, FREE].map(|source| {
+        let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
+        let mut here = Receiver::new(&lab.near).unwrap();
+        Sender::new(&lab.far).unwrap().send(&frame).unwrap();
+        while let Some(frame) = here.next(LATE).unwrap() {
+            if frame.get(26..30) == Some(&source.octets()) {
+                return true;
+            }
+        }
+        false
+    });
+    assert_eq!(hears, heard, "{step}");
+}
