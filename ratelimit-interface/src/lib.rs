@@ -2,6 +2,7 @@
 
 mod dump;
 mod link_layer;
+pub mod route;
 
 use anyhow::{Context, bail};
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};

@@ -193,6 +193,50 @@ fn a_tun_device_has_no_link_layer() {
 }
 
 #[test]
+fn a_class_of_a_vlan_has_no_packets_without_ethernet() {
+    require_root!();
+    let lab = Lab::without_link().unwrap();
+    let _tun = Tun::new(&lab.near).unwrap();
+    for (class, state) in [("vlan = 7", "warning"), ("ttl = 7", "ok")] {
+        let toml = format!("{TOML}[class.seven]\n{class}\n");
+        let service = Service::new(&lab, &toml).unwrap();
+        let (_, findings) = examine(&service, &[]);
+        let layer = finding(&findings, "link-layer");
+        assert_eq!(layer["state"], state, "{layer}");
+    }
+}
+
+#[test]
+fn a_destination_that_is_not_routed_here_is_named() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    lab.add_addresses(&["192.0.2.1/24", "2001:db8::1/64"], &[])
+        .unwrap();
+    // A customer behind this host, and the way to all others.
+    for route in ["203.0.113.0/24", "default"] {
+        let add = ["route", "replace", route, "dev", INTERFACE];
+        lab.near.ip(&add).unwrap();
+    }
+    for (prefix, state) in [
+        ("192.0.2.1", "ok"),
+        ("192.0.2.77", "ok"),
+        ("192.0.0.0/16", "ok"),
+        ("2001:db8::5", "ok"),
+        ("198.51.100.7", "warning"),
+        ("2001:db8:1::5", "warning"),
+        ("203.0.113.0/24", "ok"),
+    ] {
+        let limits = "limits = [{ packets = 9, per = \"1s\" }]";
+        let toml = format!("{TOML}[destination.\"{prefix}\"]\n{limits}\n");
+        let service = Service::new(&lab, &toml).unwrap();
+        let (code, findings) = examine(&service, &[]);
+        assert_eq!(code, 0, "{findings}");
+        let found = finding(&findings, "destinations");
+        assert_eq!(found["state"], state, "{prefix}: {found}");
+    }
+}
+
+#[test]
 fn a_driver_that_gives_xdp_a_page_at_most_is_told_of_frames_that_take_more() {
     require_root!();
     let lab = Lab::without_link().unwrap();

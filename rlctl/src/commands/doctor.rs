@@ -3,6 +3,7 @@
 //! It changes nothing. What the daemon knows it asks the daemon; without one it reads the configuration file.
 
 mod answers;
+mod destinations;
 mod device;
 mod finding;
 mod frames;
@@ -72,6 +73,7 @@ pub fn examine(named: Option<&str>, file: &Path, client: &Client) -> Vec<Finding
     let known = Circumstances { status, config };
     findings.push(host::bpffs(&known));
     findings.push(memory::examine(&known));
+    findings.extend(known.config.as_ref().and_then(destinations::examine));
     for name in interfaces(named, &known) {
         findings.extend(interface::examine(&name, &known));
     }

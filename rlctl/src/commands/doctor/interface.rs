@@ -2,7 +2,8 @@
 
 use std::{fs, path::Path};
 
-use ratelimit_core::api::InterfaceStatus;
+use ratelimit_common::class::Property;
+use ratelimit_core::{api::InterfaceStatus, config::Config};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
 use super::{
@@ -40,7 +41,7 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     let answers = has_challenge.then(|| answers::examine(&state, &device, config));
     let findings = [
         driver(&state),
-        link_layer(&state),
+        link_layer(&state, known.config.as_ref()),
         native(&state, &device, daemon),
         program::examine(&state, daemon, is_wanted),
         frames::mtu(&state, &device),
@@ -87,15 +88,30 @@ fn driver(state: &InterfaceState) -> Finding {
     }
 }
 
-fn link_layer(state: &InterfaceState) -> Finding {
+/// What frames begin with. Without Ethernet there is no VLAN that a class could ask for.
+fn link_layer(state: &InterfaceState, config: Option<&Config>) -> Finding {
     use ratelimit_common::parse::LinkLayer;
     let check = "link-layer";
     match interface::link_layer(state.index) {
         Ok(Some(LinkLayer::Ethernet)) => Finding::ok(check, "Ethernet"),
-        Ok(Some(LinkLayer::None)) => Finding::ok(check, "IP without a header in front"),
+        Ok(Some(LinkLayer::None)) => match config.and_then(class_of_vlan) {
+            Some(name) => Finding::warning(
+                check,
+                "IP without a header in front",
+                format!("[class.{name}] asks for a VLAN, which no packet of this interface has"),
+            ),
+            None => Finding::ok(check, "IP without a header in front"),
+        },
         Ok(None) => Finding::error(check, "the interface has gone", "it was there a moment ago"),
         Err(error) => Finding::error(check, "not read", format!("{error:#}")),
     }
+}
+
+/// The first class that asks for a VLAN.
+fn class_of_vlan(config: &Config) -> Option<&str> {
+    let mut classes = config.classes.iter();
+    let of_vlan = classes.find(|(_, class, _)| class.says(Property::Vlan));
+    of_vlan.map(|(name, ..)| name)
 }
 
 fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStatus>) -> Finding {
