@@ -1,4 +1,4 @@
-//! What others call, where they and not the daemon stand on an interface: it leaves each packet to the program that the daemon has put
+//! What others call, where they and not the daemon stand on an interface. It leaves each packet to the program that the daemon has put
 //! behind it, and passes it where there is none.
 //!
 //! It is an object of its own. `ratelimitd --entry` writes it for libxdp, whose dispatcher loads it anew for each interface. Its maps
