@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     attack::{AttackView, Limited},
-    ban_filter::{BanFilter, UnbanMatchingRequest},
+    ban_filter::{BanFilter, BanSearch, UnbanMatchingRequest},
     capture::CaptureRequest,
     challenge::{ChallengeStatus, SourceChallenge},
     clock::{ClockStatus, CoarseError, KernelClock},
@@ -56,7 +56,7 @@ pub use self::{
         EXEMPT_REPORTED, ExemptEntries, ExemptEntry, ExportFormat, ExportRequest, Exported,
         ImportInto, ImportRequest, Imported, ImportedInto, ListTarget, ListView, Listed, Progress,
     },
-    live::LiveRequest,
+    live::{Access, FoundBans, LiveRequest},
     lockout::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
         PassAllStatus, ProtectedView, SSH_PEER, SUDO_USER, UNKEPT,

@@ -215,6 +215,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Whether the dashboard is served there too.
     pub dashboard: bool,
+    /// The file with the token that lets the dashboard ban and unban there; `None` is nobody.
+    pub dashboard_token: Option<PathBuf>,
     /// How long it is kept what packets came; `None` where nothing is.
     pub history: Option<Duration>,
     /// Whose levels are kept with it, at most 8.

@@ -23,8 +23,10 @@ const EXCERPT_BEFORE_MAX: usize = 60;
 pub struct Problem {
     /// What was written, and why it is wrong. No full stop.
     pub message: String,
-    /// What to write instead.
+    /// What to write instead, for people.
     pub hint: String,
+    /// What to put in the place of what is marked, for programs; `None` where it takes somebody who knows what was meant.
+    pub replacement: Option<String>,
 }
 
 /// One problem of a text, and where it is.
@@ -47,6 +49,8 @@ pub struct Position {
     pub line: usize,
     /// The character in the line, from 1.
     pub column: usize,
+    /// The character behind what is marked.
+    pub end_column: usize,
     #[serde(skip)]
     excerpt: Excerpt,
 }
@@ -66,6 +70,16 @@ impl Problem {
         Self {
             message: shown(message.as_ref()),
             hint: shown(hint.as_ref()),
+            replacement: None,
+        }
+    }
+
+    /// The same, which goes away when this stands in the place.
+    #[must_use]
+    pub fn replaced_by(self, replacement: impl Into<Option<String>>) -> Self {
+        Self {
+            replacement: replacement.into(),
+            ..self
         }
     }
 }
@@ -136,10 +150,12 @@ impl Position {
         let column = place.column - 1;
         let marked_end = text.floor_char_boundary(span.end.min(line_start + line.len()));
         let marked = text.get(start..marked_end).unwrap_or_default();
+        let marked = marked.chars().count();
         Self {
             line: place.line,
             column: place.column,
-            excerpt: Excerpt::new(line, column..column + marked.chars().count().max(1)),
+            end_column: place.column + marked,
+            excerpt: Excerpt::new(line, column..column + marked.max(1)),
         }
     }
 }
@@ -199,7 +215,7 @@ impl fmt::Display for Diagnostic {
             write!(formatter, "{}:{}:", position.line, position.column)?;
         }
         let space = if self.file.is_some() { " " } else { "" };
-        let Problem { message, hint } = &self.problem;
+        let Problem { message, hint, .. } = &self.problem;
         writeln!(formatter, "{space}{message}")?;
         let Some(Position { line, excerpt, .. }) = &self.position else {
             return write!(formatter, "hint: {hint}");

@@ -14,6 +14,7 @@ mod route;
 mod secret;
 
 pub use self::{
+    file::read as read_file,
     key::ClusterKey,
     link::{Link, LinkError, Stream},
     secret::read as read_secret,

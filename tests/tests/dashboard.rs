@@ -1,8 +1,10 @@
 //! The dashboard in a real browser, driven by `WebDriver`: <https://www.w3.org/TR/webdriver2/>.
 
 use std::{
-    env, fs,
+    env,
+    fs::{self, Permissions},
     net::Ipv4Addr,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -10,7 +12,8 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab, lab::Sender, packet::SYN, require_command, require_root, service::Service,
+    Frame, Lab, cluster, lab::Sender, packet::SYN, redis::Redis, require_command, require_package,
+    require_root, service::Service,
 };
 use serde_json::{Value, json};
 
@@ -18,6 +21,20 @@ const POLICY: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]
 const NETWORK: &str = "[metrics]\nlisten = \"127.0.0.1:9798\"\ndashboard = true\n[history]\nwatch = [\"198.51.100.9\", \"policy:default\"]\n";
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const PATIENCE: Duration = Duration::from_mins(1);
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// The keys of `WebDriver` are characters of their own.
+const ENTER: &str = "\u{e007}";
+/// The ratio of what is written to its ground: <https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio>.
+const CONTRAST: &str = "
+const light = (colour) => {
+  const [r, g, b] = colour.match(/[0-9.]+/g).map((it) => it / 255).map((it) => it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const contrast = (what) => {
+  const text = light(getComputedStyle(document.querySelector(what)).color);
+  const ground = light(getComputedStyle(document.querySelector('section')).backgroundColor);
+  return (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);
+};";
 
 /// With `RATELIMIT_SCREENSHOTS`, a directory, it keeps what the browser shows.
 #[test]
@@ -46,7 +63,16 @@ fn a_browser_draws_what_happens_without_an_error() {
     // It updates by itself.
     browser.wait_for("document.querySelector('#top').innerText.includes('198.51.100.9')");
     browser.wait_for("document.querySelector('#reasons').innerText.includes('limited')");
+    browser.wait_for("document.querySelector('#reason-bytes').innerText.includes('limited')");
     browser.wait_for("document.querySelectorAll('#packets polyline').length === 3");
+    // Charts say of which time they are.
+    for seconds in [60, 300, 900] {
+        browser.choose("live-range", &seconds.to_string());
+        browser.wait_for(&format!("{} === {seconds}", shown_seconds("#packets")));
+    }
+    // Nobody has a token here.
+    browser.wait_for("document.querySelector('#act').hidden");
+    browser.wait_for("document.querySelectorAll('#bans button').length === 0");
     browser.wait_for("document.querySelector('#reasons').innerText.includes('challenged')");
     browser.wait_for("document.querySelector('#challenge').innerText === 'on'");
     for rate in ["challenged", "verified"] {
@@ -61,33 +87,10 @@ fn a_browser_draws_what_happens_without_an_error() {
     browser.wait_for(
         "document.querySelector('#quota').innerText.includes('left of 3 packets per 1m 0')",
     );
-    browser.run("const it = document.querySelector('#filter'); it.value = 'Password'; it.dispatchEvent(new Event('input'))");
-    browser.wait_for("document.querySelectorAll('#bans tr').length === 1");
-    browser.run("const it = document.querySelector('#filter'); it.value = 'crowdsec'; it.dispatchEvent(new Event('input'))");
-    browser.wait_for("document.querySelectorAll('#bans tr').length === 0");
-    // What came is remembered, and drawn for the range and in the way that is chosen.
-    browser.run("const it = document.querySelector('#range'); it.value = '3600'; it.dispatchEvent(new Event('change'))");
-    browser.wait_for("document.querySelector('#history').innerText.includes('drop 3')");
-    browser.wait_for("document.querySelectorAll('#history polyline').length >= 3");
-    browser.run("const it = document.querySelector('#what'); it.value = 'reasons'; it.dispatchEvent(new Event('change'))");
-    browser.wait_for("document.querySelector('#history').innerText.includes('limited 3')");
-    browser.run("const it = document.querySelector('#what'); it.value = 'policies'; it.dispatchEvent(new Event('change'))");
-    browser.wait_for("document.querySelector('#history').innerText.includes('default 4')");
-    browser.run("const it = document.querySelector('#what'); it.value = 'levels'; it.dispatchEvent(new Event('change'))");
-    browser.wait_for(
-        "document.querySelector('#history').innerText.includes('198.51.100.9, left of 3 packets per 1m: at least 0')",
-    );
-    // All that is watched is drawn, or what is chosen of it.
-    let drawn = |watched: &str| {
-        format!("document.querySelector('#history').innerText.includes('{watched}, left of')")
-    };
-    browser.wait_for(&drawn("policy:default"));
-    browser.run("const it = document.querySelector('#whose'); it.value = 'policy:default'; it.dispatchEvent(new Event('change'))");
-    browser.wait_for(&format!("!{}", drawn("198.51.100.9")));
-    browser.wait_for(&drawn("policy:default"));
-    browser.run("const it = document.querySelector('#what'); it.value = 'policies'; it.dispatchEvent(new Event('change'))");
-    browser.run("const it = document.querySelector('#range'); it.value = '2592000'; it.dispatchEvent(new Event('change'))");
-    browser.wait_for("document.querySelector('#history').innerText.includes('a point each 1h')");
+    browser.choose("quota-range", "60");
+    browser.wait_for(&format!("{} === 60", shown_seconds("#quota")));
+    find_bans(&browser);
+    look_back(&browser);
     // Each table has a bar, those whose oldest entries give way too.
     for map in ["SOURCES_V4", "STRIKES_V6", "LOGS", "DEMANDS", "LISTS_V4"] {
         let bar = format!(
@@ -110,6 +113,298 @@ fn a_browser_draws_what_happens_without_an_error() {
         browser.ask("se/log", &json!({ "type": "browser" })),
         json!([])
     );
+}
+
+fn find_bans(browser: &Browser<'_>) {
+    // Among more bans than are sent, and by an address that one covers.
+    let bans = |third: u8| (1..=250).map(move |last| format!("192.0.{third}.{last}"));
+    let many: Vec<String> = bans(4).chain(bans(5)).chain(bans(6)).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    browser
+        .service
+        .rlctl_ok(&[&["ban"], &many[..]].concat())
+        .unwrap();
+    for (text, said) in [
+        ("", "751 in all, the last 100 are shown"),
+        ("Password", "1 found"),
+        ("203.0.113.77", "1 found"),
+        ("crowdsec", "0 found"),
+        ("192.0.4", "250 found, the last 100 are shown"),
+    ] {
+        browser.run(&format!("const it = document.querySelector('#filter'); it.value = '{text}'; it.dispatchEvent(new Event('input'))"));
+        browser.wait_for(&format!(
+            "document.querySelector('#bans-note').innerText === '{said}'"
+        ));
+    }
+    browser.wait_for("document.querySelectorAll('#bans tr').length === 100");
+}
+
+fn look_back(browser: &Browser<'_>) {
+    // What came is remembered, and drawn for the range and in the way that is chosen.
+    for (range, step) in [(60, "1s"), (300, "1s"), (900, "2s"), (3600, "5s")] {
+        browser.choose("range", &range.to_string());
+        browser.wait_for(&format!(
+            "document.querySelector('#history').innerText.includes('a point each {step}')"
+        ));
+    }
+    browser.wait_for("document.querySelector('#history').innerText.includes('drop 3')");
+    browser.wait_for("document.querySelectorAll('#history polyline').length >= 3");
+    browser.choose("what", "reason-bytes");
+    browser.wait_for("document.querySelector('#history').innerText.includes('limited 2220')");
+    browser.choose("what", "reasons");
+    browser.wait_for("document.querySelector('#history').innerText.includes('limited 3')");
+    browser.choose("what", "policies");
+    browser.wait_for("document.querySelector('#history').innerText.includes('default 4')");
+    browser.choose("what", "levels");
+    browser.wait_for(
+        "document.querySelector('#history').innerText.includes('198.51.100.9, left of 3 packets per 1m: at least 0')",
+    );
+    // All that is watched is drawn, or what is chosen of it.
+    let drawn = |watched: &str| {
+        format!("document.querySelector('#history').innerText.includes('{watched}, left of')")
+    };
+    browser.wait_for(&drawn("policy:default"));
+    browser.choose("whose", "policy:default");
+    browser.wait_for(&format!("!{}", drawn("198.51.100.9")));
+    browser.wait_for(&drawn("policy:default"));
+    browser.choose("what", "policies");
+    browser.choose("range", "2592000");
+    browser.wait_for("document.querySelector('#history').innerText.includes('a point each 1h')");
+}
+
+/// As who has no mouse, a dark room, and a cluster under attack.
+#[test]
+fn a_keyboard_bans_with_a_token_and_the_page_shows_cluster_and_attack() {
+    require_root!();
+    require_command!("curl");
+    require_command!("chromium");
+    require_command!("chromedriver");
+    require_package!("redis-server");
+    let lab = Lab::new().unwrap();
+    let redis = Redis::started().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let token = token_file(directory.path());
+    let toml = format!(
+        "[policy.default]\nlimits = [{{ packets = 9, per = \"1m\", match = \"udp\" }}]\n\
+         [detection.syn_flood]\nanswer = \"observe\"\n\
+         [metrics]\ndashboard = true\ntoken_file = \"{}\"\n",
+        token.display()
+    );
+    let service = Service::started(&lab, &cluster::configuration(&redis, "edge-1", 1, &toml));
+    let service = service.unwrap();
+    let browser = Browser::start(&service);
+    browser.open("http://127.0.0.1:9798/");
+    browser.wait_for("!document.querySelector('#cluster').hidden");
+    browser.wait_for(
+        "/^edge-1 at .*: connected$/.test(document.querySelector('#cluster-note').innerText)",
+    );
+    browser.wait_for("document.querySelector('#nodes').innerText.includes('edge-1')");
+    browser.wait_for("!document.querySelector('#act').hidden");
+
+    browser.tab_to("document.activeElement.id === 'address'");
+    browser.press(&NOISY.to_string());
+    browser.press(ENTER);
+    browser.wait_for(
+        "document.querySelector('#verdict').innerText.includes('198.51.100.9 under default: pass')",
+    );
+    browser.tab_to("document.activeElement.id === 'token'");
+    browser.press("another-token-than-the-right-one");
+    browser.tab_to("document.activeElement.id === 'ban'");
+    browser.press(ENTER);
+    browser.answer("Ban 198.51.100.9 for 10m?");
+    browser.wait_for("document.querySelector('#done').innerText.startsWith('the token is wrong')");
+    browser.run("document.querySelector('#token').value = ''");
+    browser.tab_to("document.activeElement.id === 'token'");
+    browser.press(TOKEN);
+    browser.press(ENTER);
+    browser.answer("Ban 198.51.100.9 for 10m?");
+    browser.wait_for("document.querySelector('#done').innerText === 'banned 198.51.100.9'");
+    browser.wait_for("document.querySelector('#verdict').innerText.includes('drop (banned')");
+    let bans = service.rlctl_ok(&["list", "bans"]).unwrap();
+    assert!(bans.contains("dashboard"), "{bans}");
+    browser.tab_to("document.activeElement.innerText === 'unban'");
+    browser.press(ENTER);
+    browser.answer("Lift the bans of 198.51.100.9?");
+    browser.wait_for("document.querySelector('#done').innerText === 'unbanned 198.51.100.9'");
+    browser.wait_for("document.querySelectorAll('#bans tr').length === 0");
+
+    let sender = Sender::new(&lab.far).unwrap();
+    for packet in 0..50_000_u32 {
+        let source = Ipv4Addr::from(0x6000_0000 | ((packet * 65_537) & 0x0fff_ffff));
+        let frame = Frame::ethernet().ipv4(source).tcp(443, SYN).pad_to(60);
+        sender.send(&frame.build()).unwrap();
+    }
+    browser
+        .wait_for("/syn-flood to [0-9.]+, /.test(document.querySelector('#timeline').innerText)");
+    browser.wait_for("document.querySelectorAll('#timeline rect').length >= 1");
+
+    for (scheme, ground) in [("dark", "rgb(13, 17, 23)"), ("light", "rgb(255, 255, 255)")] {
+        browser.prefer(scheme);
+        browser.wait_for(&format!(
+            "getComputedStyle(document.body).backgroundColor === '{ground}'"
+        ));
+        // What is to be read differs as much from its ground as WCAG 2.2 wants (1.4.3).
+        for text in ["h2", "th", ".scale", "#now-pass", "#chosen-title", ".s0"] {
+            let contrast = browser.run(&format!("{CONTRAST} return contrast('{text}')"));
+            assert!(
+                contrast.as_f64().unwrap() >= 4.5,
+                "{scheme} {text}: {contrast}"
+            );
+        }
+    }
+    // What was refused is told as an error by the browser itself, and nothing else is.
+    let log = browser.ask("se/log", &json!({ "type": "browser" }));
+    let errors: Vec<&str> = log
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|it| it["message"].as_str())
+        .collect();
+    assert!(
+        matches!(errors[..], [one] if one.contains("401")),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn a_token_lets_one_ban_and_unban_and_nothing_else() {
+    require_root!();
+    require_command!("curl");
+    let lab = Lab::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = token_file(directory.path());
+    let without = "[metrics]\ndashboard = true\n";
+    let with = format!("{without}token_file = \"{}\"\n", file.display());
+    let service = Service::started(&lab, &format!("{POLICY}{without}")).unwrap();
+    let ask = |method: &str, path: &str, headers: &[&str], body: Option<&str>| {
+        let mut curl = service.inside(Path::new("curl"));
+        curl.args([
+            "--silent",
+            "--max-time",
+            "10",
+            "--output",
+            "/dev/null",
+            "--write-out",
+            "%{http_code}",
+        ]);
+        curl.args(["--request", method, &format!("http://127.0.0.1:9798{path}")]);
+        curl.args(headers.iter().flat_map(|it| ["--header", it]));
+        curl.args(body.iter().flat_map(|it| ["--json", it]));
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    let right = format!("authorization: Bearer {TOKEN}");
+    let ban = r#"{"prefixes":["203.0.113.7"],"seconds":60,"reason":null}"#;
+    let post = |headers: &[&str]| ask("POST", "/v1/bans", headers, Some(ban));
+    assert_eq!(post(&[&right]), "404", "no token is configured");
+    service.configure(&format!("{POLICY}{with}")).unwrap();
+    let said = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(said.contains("dashboard's token: none -> "), "{said}");
+
+    assert_eq!(post(&[]), "401");
+    for wrong in [
+        "authorization: Bearer",
+        "authorization: Bearer 0123456789abcdef0123456789abcdeF",
+        "authorization: Bearer 0123456789abcdef0123456789abcde",
+        "authorization: Basic 0123456789abcdef0123456789abcdef",
+    ] {
+        assert_eq!(post(&[wrong]), "401", "{wrong}");
+    }
+    // A page of somebody else, whatever it knows.
+    assert_eq!(post(&[&right, "origin: http://evil.example"]), "403");
+    assert_eq!(post(&[&right, "host: evil.example"]), "403");
+    let bans = || service.rlctl_ok(&["list", "bans"]).unwrap();
+    assert!(!bans().contains("203.0.113.7"));
+    assert_eq!(post(&[&right]), "200");
+    assert!(bans().contains("203.0.113.7"));
+    // What this host needs is as safe as from rlctl.
+    let own = r#"{"prefixes":["127.0.0.1"],"seconds":null,"reason":null}"#;
+    assert_eq!(ask("POST", "/v1/bans", &[&right], Some(own)), "409");
+    let lift = r#"{"prefixes":["203.0.113.7"]}"#;
+    assert_eq!(ask("DELETE", "/v1/bans", &[], Some(lift)), "401");
+    assert_eq!(ask("DELETE", "/v1/bans", &[&right], Some(lift)), "200");
+    assert!(!bans().contains("203.0.113.7"));
+    assert_eq!(ask("GET", "/v1/bans", &[&right], None), "405");
+    for command in [
+        "detach",
+        "reload",
+        "pass-all",
+        "allows",
+        "limits",
+        "apply",
+        "import",
+        "bans/matching",
+    ] {
+        let path = format!("/v1/{command}");
+        assert_eq!(
+            ask("POST", &path, &[&right], Some("{}")),
+            "404",
+            "{command}"
+        );
+    }
+    // Another token needs no reload, and without one nobody gets in.
+    fs::write(&file, "fedcba9876543210fedcba9876543210\n").unwrap();
+    assert_eq!(post(&[&right]), "401");
+    assert_eq!(
+        post(&["authorization: Bearer fedcba9876543210fedcba9876543210"]),
+        "200"
+    );
+    fs::write(&file, "short\n").unwrap();
+    assert_eq!(post(&["authorization: Bearer short"]), "503");
+    fs::remove_file(&file).unwrap();
+    assert_eq!(post(&[&right]), "503");
+    let log = service.log();
+    assert!(log.contains("could not be read"), "{log}");
+    for secret in [TOKEN, "fedcba9876543210"] {
+        assert!(!log.contains(secret), "{log}");
+    }
+}
+
+#[test]
+fn the_page_is_small_and_brings_all_that_it_needs() {
+    require_root!();
+    require_command!("curl");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &format!("{POLICY}{NETWORK}")).unwrap();
+    let get = |path: &str| {
+        let mut curl = service.inside(Path::new("curl"));
+        let url = format!("http://127.0.0.1:9798{path}");
+        curl.args(["--silent", "--max-time", "10", "--dump-header", "-", &url]);
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    let page = get("/");
+    let named = page
+        .split(['"'])
+        .filter(|it| it.starts_with("dashboard.") || it.starts_with("history."));
+    let named: Vec<String> = named.map(|it| format!("/{it}")).collect();
+    assert_eq!(named.len(), 4, "{named:?}");
+    let files: Vec<String> = named.iter().map(|it| get(it)).chain([page]).collect();
+    for file in &files {
+        let (head, body) = file.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let policy = "content-security-policy: default-src 'self';";
+        assert!(head.contains(policy), "{head}");
+        let others = body.replace("http://www.w3.org/2000/svg", "");
+        assert!(!others.contains("//www") && !others.contains("https:"));
+    }
+    let bytes: usize = files.iter().map(String::len).sum();
+    println!("{bytes} bytes");
+    assert!(bytes < 150_000, "{bytes}");
+}
+
+/// The file of a token that the daemon, which is nobody in particular, can read.
+fn token_file(directory: &Path) -> PathBuf {
+    fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+    let file = directory.join("token");
+    fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    file
+}
+
+/// The seconds of the time that a chart shows.
+fn shown_seconds(chart: &str) -> String {
+    let times = format!(
+        "[...document.querySelectorAll('{chart} time')].map(it => Date.parse(it.dateTime))"
+    );
+    format!("(times => (times[2] - times[0]) / 1000)({times})")
 }
 
 #[test]
@@ -231,6 +526,55 @@ impl<'s> Browser<'s> {
         }
     }
 
+    /// Chooses one of the options.
+    fn choose(&self, id: &str, value: &str) {
+        self.run(&format!("const it = document.querySelector('#{id}'); it.value = '{value}'; it.dispatchEvent(new Event('change'))"));
+    }
+
+    /// Types keys, wherever the focus is.
+    fn press(&self, keys: &str) {
+        let keys = keys.chars().flat_map(|key| {
+            ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": key.to_string() }))
+        });
+        let keys: Vec<Value> = keys.collect();
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": keys });
+        self.ask("actions", &json!({ "actions": [keyboard] }));
+    }
+
+    /// Presses the tabulator until the focus is where it is wanted, and seen everywhere on the way.
+    fn tab_to(&self, place: &str) {
+        let outline = "getComputedStyle(document.activeElement).outlineStyle";
+        let script = format!(
+            "const it = document.activeElement; return {place} ? 'there' : it === document.body || {outline} !== 'none' ? 'seen' : 'hidden'"
+        );
+        for _ in 0..60 {
+            match self.run(&script).as_str() {
+                Some("there") => return,
+                Some("seen") => self.press("\u{e004}"),
+                other => panic!("the focus is not seen: {other:?}"),
+            }
+        }
+        panic!("no key leads to {place}");
+    }
+
+    /// Says yes to a question.
+    fn answer(&self, question: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        let text = format!("/session/{}/alert/text", self.session);
+        while self.request(&text, None)["value"] != json!(question) {
+            assert!(Instant::now() < deadline, "nobody asks: {question}");
+            thread::sleep(Duration::from_millis(100));
+        }
+        self.ask("alert/accept", &json!({}));
+    }
+
+    fn prefer(&self, scheme: &str) {
+        let media = json!({ "cmd": "Emulation.setEmulatedMedia", "params": {
+            "features": [{ "name": "prefers-color-scheme", "value": scheme }],
+        } });
+        self.ask("goog/cdp/execute", &media);
+    }
+
     /// Has the session do something, and answers the value.
     fn ask(&self, what: &str, body: &Value) -> Value {
         let answer = self.request(&format!("/session/{}/{what}", self.session), Some(body));
@@ -256,10 +600,7 @@ impl<'s> Browser<'s> {
             ("phone", 390, 1400, "light"),
         ] {
             self.ask("window/rect", &json!({ "width": width, "height": height }));
-            let media = json!({ "cmd": "Emulation.setEmulatedMedia", "params": {
-                "features": [{ "name": "prefers-color-scheme", "value": scheme }],
-            } });
-            self.ask("goog/cdp/execute", &media);
+            self.prefer(scheme);
             thread::sleep(Duration::from_secs(2));
             let picture = self.request(&format!("/session/{}/screenshot", self.session), None);
             let picture = picture["value"].as_str().unwrap().to_owned();

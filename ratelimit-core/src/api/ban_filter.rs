@@ -65,6 +65,36 @@ impl BanFilter {
     }
 }
 
+/// A text that bans are looked for by, as somebody types it.
+#[derive(Clone, Debug)]
+pub struct BanSearch {
+    text: String,
+    prefix: Option<Prefix>,
+}
+
+impl BanSearch {
+    /// A search for a text, in letters of either case.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let text = text.trim().to_lowercase();
+        let prefix = text.parse().ok();
+        Self { text, prefix }
+    }
+
+    /// Whether it finds a ban: by its prefix, origin, reason or author, or as it covers what is typed, or is within it.
+    #[must_use]
+    pub fn finds(&self, ban: &Ban) -> bool {
+        let has = |text: &str| text.to_lowercase().contains(&self.text);
+        let is_near = |it: Prefix| it.covers(ban.prefix) || ban.prefix.covers(it);
+        self.text.is_empty()
+            || self.prefix.is_some_and(is_near)
+            || has(&ban.prefix.to_string())
+            || has(&ban.origin.to_string())
+            || ban.reason.as_deref().is_some_and(has)
+            || has(&ban.author)
+    }
+}
+
 /// Whether an origin is called so, or is of this kind.
 fn is_of(origin: &Origin, text: &str) -> bool {
     let own = origin.to_string();
@@ -97,17 +127,40 @@ mod tests {
         check(&filter(within, Some("manual"), Some("scan"), ending), false);
     }
 
-    fn check(filter: &BanFilter, expected: bool) {
-        let now = Timestamp::UNIX_EPOCH;
-        let ban = Ban {
+    #[test]
+    fn a_search_finds_what_is_typed_and_what_covers_it() {
+        for text in [
+            "",
+            " 203.0.113.9 ",
+            "203.0.0.0/16",
+            "203.0.113",
+            "PROGRAM:",
+            "Scan",
+            "hd",
+        ] {
+            assert!(BanSearch::new(text).finds(&ban()), "{text}");
+        }
+        for text in ["203.0.114.9", "198.51.100.0/24", "manual", "flood"] {
+            assert!(!BanSearch::new(text).finds(&ban()), "{text}");
+        }
+    }
+
+    fn ban() -> Ban {
+        let since = Timestamp::UNIX_EPOCH;
+        Ban {
             counter: EntryCounter::default(),
             prefix: "203.0.113.0/24".parse().unwrap(),
-            until: Some(now + SignedDuration::from_secs(60)),
-            since: now,
+            until: Some(since + SignedDuration::from_secs(60)),
+            since,
             reason: Some("port scan".into()),
             author: "sshd".into(),
             origin: Origin::program("sshd"),
-        };
+        }
+    }
+
+    fn check(filter: &BanFilter, expected: bool) {
+        let now = Timestamp::UNIX_EPOCH;
+        let ban = ban();
         assert_eq!(filter.has(&ban, now), expected, "{filter:?}");
         let endless = Ban { until: None, ..ban };
         let expected = expected && filter.ending_in_seconds.is_none();

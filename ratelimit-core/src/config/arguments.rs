@@ -77,6 +77,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         paths: Paths::default(),
         metrics: Some(default_metrics()),
         dashboard: false,
+        dashboard_token: None,
         history: Some(history::DEFAULT),
         watched: vec![],
         crowdsec: None,

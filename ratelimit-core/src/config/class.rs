@@ -174,7 +174,7 @@ fn explain_flags(text: &str, error: &FlagsError) -> Problem {
     let hint = match error {
         FlagsError::Unknown(_) => {
             let names: Vec<&str> = TcpFlags::names().collect();
-            let hint = suggestion::word(text, &names);
+            let hint = suggestion::word(text, &names).hint;
             format!("{hint}, or flags and those that are looked at: {EXAMPLE}")
         }
         FlagsError::NoMask(_) => {
@@ -236,12 +236,10 @@ fn read_protocol(value: Value<'_>, example: &str, report: &mut Report) -> Option
     let protocols = protocol::parse(&text);
     if protocols.is_none() {
         let known: Vec<&str> = protocol::names().collect();
-        let hint = suggestion::word(&text, &known);
-        let hint = format!("{hint}, or a number from 0 to 255");
-        report.add(
-            &spot,
-            Problem::new(format!("there is no protocol `{text}`"), hint),
-        );
+        let mut suggested = suggestion::word(&text, &known);
+        suggested.hint.push_str(", or a number from 0 to 255");
+        let message = format!("there is no protocol `{text}`");
+        report.add(&spot, suggested.for_problem(&message));
     }
     protocols
 }

@@ -82,6 +82,8 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         paths: value_or_default(document.paths.as_ref()),
         metrics: metrics.listen,
         dashboard: metrics.dashboard,
+        // It is the dashboard that it is for.
+        dashboard_token: metrics.token_file.clone().filter(|_| metrics.dashboard),
         history: history.keep,
         watched: values(&history.watch),
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),

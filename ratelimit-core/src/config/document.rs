@@ -191,12 +191,14 @@ impl Document {
 }
 
 /// What is served to the network.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Metrics {
     /// Where; `None` is nowhere.
     pub listen: Option<SocketAddr>,
     /// Whether the dashboard, too.
     pub dashboard: bool,
+    /// The file with the token that lets the dashboard change bans.
+    pub token_file: Option<PathBuf>,
 }
 
 impl Default for Metrics {
@@ -204,6 +206,7 @@ impl Default for Metrics {
         Self {
             listen: Some(default_metrics()),
             dashboard: false,
+            token_file: None,
         }
     }
 }
@@ -270,14 +273,31 @@ fn read_metrics(mut section: Section<'_>, report: &mut Report) -> At<Metrics> {
     let listen = section.take("listen");
     let dashboard = section.take("dashboard");
     let dashboard = dashboard.and_then(|value| value.boolean(report));
+    let dashboard = dashboard.is_some_and(|dashboard| dashboard.value);
+    let token_file = section.take("token_file");
+    let token_file = token_file.and_then(|value| read_token_file(value, report));
     let listen = listen.and_then(|value| read_listen(value, report));
     let spot = section.spot.clone();
     section.finish(report);
     let value = Metrics {
         listen: listen.map_or_else(|| Metrics::default().listen, |listen| listen.value),
-        dashboard: dashboard.is_some_and(|dashboard| dashboard.value),
+        dashboard,
+        token_file,
     };
     At { value, spot }
+}
+
+/// The file of the token that lets the dashboard change bans.
+fn read_token_file(value: Value<'_>, report: &mut Report) -> Option<PathBuf> {
+    const EXAMPLE: &str = "token_file = \"/etc/ratelimit/dashboard.token\"";
+    let At { value, spot } = value.text(EXAMPLE, report)?;
+    let path = PathBuf::from(&value);
+    if path.is_absolute() {
+        return Some(path);
+    }
+    let message = format!("`{value}` is not an absolute path");
+    report.add(&spot, Problem::new(message, format!("write {EXAMPLE}")));
+    None
 }
 
 /// An address with a port, or `false`.

@@ -62,8 +62,8 @@ pub(super) fn check_policies(history: &History, policies: &[Policy], report: &mu
             let message = format!("there is no [policy.{name}]");
             let known: Vec<String> = names.iter().map(|name| format!("policy:{name}")).collect();
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let hint = suggestion::word(&value.to_string(), &known);
-            report.add(spot, Problem::new(message, hint));
+            let suggested = suggestion::word(&value.to_string(), &known);
+            report.add(spot, suggested.for_problem(&message));
         }
     }
 }

@@ -117,7 +117,8 @@ pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], repor
     for At { value, spot } in &named {
         if !names.contains(&value.as_str()) && value != policy::DEFAULT {
             let message = format!("there is no [policy.{value}]");
-            report.add(spot, Problem::new(message, suggestion::word(value, &names)));
+            let suggested = suggestion::word(value, &names);
+            report.add(spot, suggested.for_problem(&message));
         }
     }
     for policy in policies {

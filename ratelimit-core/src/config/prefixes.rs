@@ -6,7 +6,10 @@ use super::{
     report::{At, Report, Spot},
     table::Value,
 };
-use crate::{diagnostic::Problem, prefix::Prefix};
+use crate::{
+    diagnostic::Problem,
+    prefix::{Prefix, PrefixError},
+};
 
 /// The most prefixes of `[protected]`: each ban is compared with all of them.
 const PROTECTED_MAX: usize = 256;
@@ -42,7 +45,11 @@ fn read_prefix(value: Value<'_>, report: &mut Report) -> Option<At<Prefix>> {
     match text.value.parse() {
         Ok(prefix) => Some(text.map(|_| prefix)),
         Err(error) => {
-            report.add(&text.spot, Problem::from(error));
+            let replacement = match &error {
+                PrefixError::HostBits { network, .. } => Some(format!("\"{network}\"")),
+                PrefixError::Syntax(_) | PrefixError::Length { .. } => None,
+            };
+            report.add(&text.spot, Problem::from(error).replaced_by(replacement));
             None
         }
     }

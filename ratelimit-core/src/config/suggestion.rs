@@ -1,29 +1,63 @@
 //! What somebody may have meant by a word that is not known.
 
+use crate::diagnostic::Problem;
+
 /// Words at least as similar as this are one slip of the finger apart.
 const SIMILARITY_MIN: f64 = 0.8;
 
 /// Keys that stand above the first table: behind one, they belong to it.
 const TOP_LEVEL: [&str; 2] = ["observe", "on_stop"];
 
-/// What to write for the unknown `key` of a table that knows `known`.
-pub fn key(key: &str, known: &[&str]) -> String {
-    if let Some(close) = closest(key, known) {
-        return format!("did you mean `{close}`?");
-    }
-    if TOP_LEVEL.contains(&key) {
-        return format!("move `{key}` up, above the first [table]");
-    }
-    format!("remove it; known here: {}", known.join(", "))
+/// What to write: for people, and for programs where it is known.
+pub struct Suggestion {
+    pub hint: String,
+    pub replacement: Option<String>,
 }
 
-/// What to write for the unknown `word` where one of `known` is wanted.
-pub fn word(word: &str, known: &[&str]) -> String {
+impl Suggestion {
+    /// A problem with this as what to write.
+    pub fn for_problem(self, message: &str) -> Problem {
+        Problem::new(message, self.hint).replaced_by(self.replacement)
+    }
+}
+
+/// What to write for the unknown `key` of a table that knows `known`.
+pub fn key(key: &str, known: &[&str]) -> Suggestion {
+    if let Some(close) = closest(key, known) {
+        return Suggestion {
+            hint: format!("did you mean `{close}`?"),
+            replacement: Some(close.to_owned()),
+        };
+    }
+    let hint = if TOP_LEVEL.contains(&key) {
+        format!("move `{key}` up, above the first [table]")
+    } else {
+        format!("remove it; known here: {}", known.join(", "))
+    };
+    Suggestion {
+        hint,
+        replacement: None,
+    }
+}
+
+/// What to write for the unknown `word` in quotation marks where one of `known` is wanted.
+pub fn word(word: &str, known: &[&str]) -> Suggestion {
     if let Some(close) = closest(word, known) {
-        return format!("did you mean \"{close}\"?");
+        return Suggestion {
+            hint: format!("did you mean \"{close}\"?"),
+            replacement: Some(format!("\"{close}\"")),
+        };
     }
     let known: Vec<String> = known.iter().map(|word| format!("\"{word}\"")).collect();
-    format!("write {}", known.join(" or "))
+    Suggestion {
+        hint: format!("write {}", known.join(" or ")),
+        replacement: None,
+    }
+}
+
+/// Whether somebody may have meant one word by another.
+pub fn is_close(word: &str, meant: &str) -> bool {
+    closest(word, &[meant]).is_some()
 }
 
 fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {

@@ -53,7 +53,7 @@ fn explain(message: &str, written: &str) -> Problem {
         ),
         ("string values must be quoted", _) => {
             let hint = format!("write \"{written}\", or a number, true or false");
-            problem("neither a number nor a string", hint)
+            problem("neither a number nor a string", hint).replaced_by(format!("\"{written}\""))
         }
         (_, "" | "expected nothing") => problem(message, "remove or correct it".to_owned()),
         _ => problem(message, expected.to_owned()),

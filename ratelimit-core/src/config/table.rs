@@ -81,13 +81,17 @@ impl<'a> Section<'a> {
         for key in self.entries.keys() {
             let spot = Spot::new(self.spot.file, &key.span());
             let message = format!("unknown key `{}` in {}", key.get_ref(), self.title);
-            let hint = suggestion::key(key.get_ref(), &self.known);
-            report.add(&spot, Problem::new(message, hint));
+            let suggested = suggestion::key(key.get_ref(), &self.known);
+            report.add(&spot, suggested.for_problem(&message));
         }
     }
 
-    /// Reports that the table lacks something.
+    /// Reports that the table lacks something, unless a key that nobody knows is a slip of the finger away: that one is reported.
     pub fn lacks(&self, key: &str, hint: &str, report: &mut Report) {
+        let mut unknown = self.entries.keys();
+        if unknown.any(|it| suggestion::is_close(it.get_ref(), key)) {
+            return;
+        }
         let message = format!("{} has no `{key}`", self.title);
         report.add(&self.spot, Problem::new(message, hint));
     }
@@ -141,7 +145,9 @@ impl<'a> Value<'a> {
         }
         let message = format!("`{key}` is out of range");
         let hint = format!("write a number from {first} to {last}");
-        report.add(&spot, Problem::new(message, hint));
+        let nearest = value.clamp(first.into(), last.into()).to_string();
+        let problem = Problem::new(message, hint).replaced_by(nearest);
+        report.add(&spot, problem);
         None
     }
 
@@ -168,8 +174,8 @@ impl<'a> Value<'a> {
         }
         let words: Vec<&str> = choices.iter().map(|choice| choice.0).collect();
         let message = format!("unknown {key} `{}`", text.value);
-        let hint = suggestion::word(&text.value, &words);
-        report.add(&text.spot, Problem::new(message, hint));
+        let suggested = suggestion::word(&text.value, &words);
+        report.add(&text.spot, suggested.for_problem(&message));
         None
     }
 
@@ -247,10 +253,27 @@ impl<'a> Value<'a> {
             DeValue::Table(_) => "a table",
         };
         let message = format!("`{}` is {found}, not {wanted}", self.key);
-        report.add(
-            &self.spot,
-            Problem::new(message, format!("write {example}")),
-        );
+        let problem = Problem::new(message, format!("write {example}"));
+        let replacement = self.as_wanted(wanted);
+        report.add(&self.spot, problem.replaced_by(replacement));
         None
+    }
+
+    /// The same value as one of the kind that is wanted, where it only lacks or has quotation marks or brackets.
+    fn as_wanted(&self, wanted: &str) -> Option<String> {
+        let is_plain = |text: &str| !text.contains(['"', '\\']) && !text.contains(char::is_control);
+        match (&self.content, wanted) {
+            (DeValue::String(text), "true or false") => {
+                matches!(&**text, "true" | "false").then(|| text.to_string())
+            }
+            (DeValue::String(text), "an integer") => {
+                let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+                let number = text.trim_start_matches('0');
+                (is_number && !number.is_empty()).then(|| number.to_owned())
+            }
+            (DeValue::String(text), "a list") if is_plain(text) => Some(format!("[\"{text}\"]")),
+            (DeValue::Integer(digits), "a string") => Some(format!("\"{digits}\"")),
+            _ => None,
+        }
     }
 }

@@ -17,6 +17,7 @@ mod lists;
 mod new_sources;
 mod places;
 mod refused;
+mod replaced;
 mod sources;
 mod warned;
 mod wide;

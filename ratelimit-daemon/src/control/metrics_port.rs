@@ -68,7 +68,8 @@ impl MetricsPort {
             Ok(None) => None,
             Ok(Some(listener)) => {
                 let address = listener.local_addr().ok().or(wanted);
-                info!(address = ?address, "serving metrics");
+                let address = address.map(|it| it.to_string());
+                info!(address, "serving metrics");
                 self.hand_over(Some(listener));
                 self.is_bound = true;
                 None

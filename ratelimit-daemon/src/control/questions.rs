@@ -38,7 +38,7 @@ pub use self::{
     cluster::{ClusterState, ClusterWishes},
     config::Settings,
     crowdsec::CrowdsecWishes,
-    dashboard::IsDashboardOpen,
+    dashboard::{DashboardToken, IsDashboardOpen},
     destinations::FullestDestinations,
     diff::Diff,
     events::{Changes, Events},

@@ -62,6 +62,14 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
         let (before, after) = (word(before), word(after));
         lines.push(format!("dashboard: {before} -> {after}"));
     }
+    if before.dashboard_token != after.dashboard_token {
+        let word = |config: &Config| match &config.dashboard_token {
+            Some(path) => path.display().to_string(),
+            None => "none".to_owned(),
+        };
+        let (before, after) = (word(before), word(after));
+        lines.push(format!("dashboard's token: {before} -> {after}"));
+    }
     if before.history != after.history {
         let word = |config: &Config| match config.history {
             Some(keep) => quantity::duration(keep).to_string(),

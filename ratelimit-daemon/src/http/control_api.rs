@@ -177,14 +177,21 @@ fn cluster_routes() -> Router<Handle> {
         .route("/v1/cluster/revoke", posts(Transaction::Own, RevokeNode))
 }
 
+/// To ban and to unban, for who may nothing else.
+pub(super) fn ban_commands(controller: Handle) -> Router {
+    Router::new()
+        .route("/v1/bans", ban_and_unban())
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(controller)
+}
+
+fn ban_and_unban() -> MethodRouter<Handle> {
+    posts(Transaction::Shared, Ban).merge(deletes(Transaction::Own, Unban))
+}
+
 fn ban_routes() -> Router<Handle> {
     Router::new()
-        .route(
-            "/v1/bans",
-            get(bans)
-                .merge(posts(Transaction::Shared, Ban))
-                .merge(deletes(Transaction::Own, Unban)),
-        )
+        .route("/v1/bans", get(bans).merge(ban_and_unban()))
         .route(
             "/v1/bans/matching",
             deletes(Transaction::Own, UnbanMatching),

@@ -1,7 +1,10 @@
 //! The dashboard: one page, and what it draws, as server-sent events (HTML, section 9.2).
 //!
 //! On the control socket it is there for whoever may command the daemon: `ssh -L 9800:/run/ratelimit/control.sock HOST` brings it to a
-//! browser. On the listener of the metrics it is there where `[metrics] dashboard = true`, and only reads.
+//! browser. On the listener of the metrics it is there where `[metrics] dashboard = true`, and only reads, but for who shows a [`token`].
+
+mod found;
+pub mod token;
 
 use std::{
     sync::Arc,
@@ -17,7 +20,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use ratelimit_core::api::{LiveRequest, PacketRequest, Refused};
+use ratelimit_core::api::{Access, LiveRequest, PacketRequest, Refused};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::{
@@ -25,6 +28,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
+use self::found::Found;
 use super::{
     answers::{Parameters, answer},
     history_api, web_page,
@@ -34,7 +38,7 @@ use crate::{
     control::{
         self, Handle, Unanswered,
         queries::check::Packet,
-        questions::{Changes, Check, IsDashboardOpen, Stats},
+        questions::{Changes, Check, DashboardToken, IsDashboardOpen, Stats},
     },
     stream::{Streams, Writer},
     traffic_log::TrafficLog,
@@ -64,8 +68,6 @@ const PART: u32 = 20;
 const STREAM_LASTS: Duration = Duration::from_secs(50);
 /// Busiest sources that are shown.
 const TOP: usize = 50;
-/// Bans that are sent: the last ones.
-const BANS: usize = 500;
 /// Events that are sent: the last ones that are no drops.
 const EVENTS: usize = 100;
 
@@ -91,7 +93,7 @@ struct Latest {
     stats: Kept,
     status: Kept,
     top: Kept,
-    bans: Kept,
+    bans: Mutex<Found>,
     events: Kept,
     fill: Kept<Vec<(&'static str, u64)>>,
 }
@@ -181,7 +183,7 @@ async fn follow(dashboard: &Dashboard, writer: &Writer, request: LiveRequest) {
             () = writer.ended() => return,
             _ = ticks.tick() => {}
         }
-        let Ok(events) = dashboard.now(request).await else {
+        let Ok(events) = dashboard.now(&request).await else {
             return;
         };
         // What is as before is not sent again.
@@ -196,7 +198,7 @@ async fn follow(dashboard: &Dashboard, writer: &Writer, request: LiveRequest) {
 
 impl Dashboard {
     /// All that is shown, an event each.
-    async fn now(&self, request: LiveRequest) -> Result<Vec<Bytes>, Unanswered> {
+    async fn now(&self, request: &LiveRequest) -> Result<Vec<Bytes>, Unanswered> {
         let (controller, latest) = (&self.controller, &self.latest);
         let stats = async || {
             let rows = controller.ask(Stats);
@@ -216,12 +218,6 @@ impl Dashboard {
             let sources = control::top(controller, TOP, Vec::new()).await?;
             Ok(event("top", &now("sources", &sources.ok())))
         };
-        let bans = async || {
-            let mut bans = control::bans_in_parts(controller).await?;
-            bans.sort_unstable_by_key(|ban| std::cmp::Reverse(ban.since));
-            bans.truncate(BANS);
-            Ok(event("bans", &bans))
-        };
         let events = async || {
             let changes = controller.ask(Changes { count: EVENTS });
             Ok(event("events", &changes.await?))
@@ -231,14 +227,32 @@ impl Dashboard {
             fresh(&latest.status, STATUS_LAST, status).await?,
             fresh(&latest.events, STATS_LAST, events).await?,
             fresh(&latest.top, LISTS_LAST, top).await?,
-            fresh(&latest.bans, LISTS_LAST, bans).await?,
+            event("access", &self.access().await?),
         ];
+        let text = request.bans.as_deref().unwrap_or_default();
+        let mut found = latest.bans.lock().await;
+        all.extend(found.find(controller, text, LISTS_LAST, PART).await?);
+        drop(found);
         if let Some(address) = request.address {
             let packet = PacketRequest::default();
             let check = controller.ask(Check(Packet { address, packet }));
             all.push(event("check", &check.await?.ok()));
         }
         Ok(all)
+    }
+}
+
+impl Dashboard {
+    async fn access(&self) -> Result<Access, Unanswered> {
+        if self.audience == Audience::Socket {
+            return Ok(Access::Command);
+        }
+        let token = self.controller.ask(DashboardToken).await?;
+        Ok(if token.is_some() {
+            Access::Token
+        } else {
+            Access::Read
+        })
     }
 }
 

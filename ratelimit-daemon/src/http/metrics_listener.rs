@@ -42,7 +42,9 @@ pub async fn serve_metrics(
             let dashboard =
                 dashboard::router(controller.clone(), history.clone(), Audience::Network)
                     .layer(Extension(Streams::new(token.clone())));
-            let router = observe_api::router(controller.clone()).merge(dashboard);
+            let router = observe_api::router(controller.clone())
+                .merge(dashboard)
+                .merge(dashboard::token::router(controller.clone()));
             tokio::spawn(serve_observe(listener, router, token.clone()));
             serving = Some(token);
         }

@@ -82,9 +82,9 @@ fn check_mentions(document: &Document, catalogue: &Catalogue, report: &mut Repor
             continue;
         }
         let names: Vec<&str> = catalogue.names().collect();
-        let hint = suggestion::word(&name.value, &names);
+        let suggested = suggestion::word(&name.value, &names);
         let message = format!("there is no class `{}`", name.value);
-        report.add(&name.spot, Problem::new(message, hint));
+        report.add(&name.spot, suggested.for_problem(&message));
     }
 }
 

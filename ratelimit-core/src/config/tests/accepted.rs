@@ -144,6 +144,12 @@ fn the_dashboard_can_be_served_beside_the_metrics() {
     let config = load_text(&format!("{MINIMAL}[metrics]\ndashboard = true\n"));
     let default = Some("127.0.0.1:9798".parse().unwrap());
     assert_eq!((config.metrics, config.dashboard), (default, true));
+    assert_eq!(config.dashboard_token, None);
+    let token = "token_file = \"/etc/token\"\n";
+    let config = load_text(&format!("{MINIMAL}[metrics]\ndashboard = true\n{token}"));
+    assert_eq!(config.dashboard_token, Some("/etc/token".into()));
+    let config = load_text(&format!("{MINIMAL}[metrics]\n{token}"));
+    assert_eq!(config.dashboard_token, None, "the dashboard is off");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn carriage_returns_are_not_shown() {
         "\
 config.toml:9:1: unknown key `port` in [metrics]
 9 | port = 1
-  | ^^^^ remove it; known here: listen, dashboard",
+  | ^^^^ remove it; known here: listen, dashboard, token_file",
     );
 }
 

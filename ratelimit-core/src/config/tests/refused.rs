@@ -90,7 +90,18 @@ port = 9798
 ",
         "config.toml:9:1: unknown key `port` in [metrics]
 9 | port = 9798
-  | ^^^^ remove it; known here: listen, dashboard",
+  | ^^^^ remove it; known here: listen, dashboard, token_file",
+    );
+}
+
+/// One slip is one error.
+#[test]
+fn a_key_that_is_misspelt_is_not_missing_too() {
+    check_behind_minimal(
+        "[policy.partner]\nsources = [\"192.0.2.1\"]\nlimts = []\n",
+        "config.toml:10:1: unknown key `limts` in [policy.partner]
+10 | limts = []
+   | ^^^^^ did you mean `limits`?",
     );
 }
 
@@ -456,9 +467,6 @@ limits = [{ packets = 0, per = "1x" }]
         r#"config.toml:1:1: unknown key `observ` in the top level
 1 | observ = true
   | ^^^^^^ did you mean `observe`?
-config.toml:2:1: [[interface]] has no `name`
-2 | [[interface]]
-  | ^^^^^^^^^^^^^ write for example name = "eth0"
 config.toml:3:1: unknown key `nam` in [[interface]]
 3 | nam = "eth0"
   | ^^^ did you mean `name`?

@@ -528,6 +528,7 @@ fn config() -> Config {
             runtime: "".into(),
         },
         dashboard: false,
+        dashboard_token: None,
         history: None,
         watched: vec![],
         metrics: None,

@@ -1,5 +1,7 @@
 //! The dashboard on the listener of the metrics.
 
+use std::path::PathBuf;
+
 use crate::control::{controller::Controller, question::Question};
 
 /// Whether it is served.
@@ -11,5 +13,17 @@ impl Question for IsDashboardOpen {
 
     fn answer(self, controller: &Controller) -> Self::Answer {
         controller.state.intent.config.dashboard
+    }
+}
+
+/// The file of the token that lets one ban there; `None` where nobody may.
+#[derive(Clone, Copy)]
+pub struct DashboardToken;
+
+impl Question for DashboardToken {
+    type Answer = Option<PathBuf>;
+
+    fn answer(self, controller: &Controller) -> Self::Answer {
+        controller.state.intent.config.dashboard_token.clone()
     }
 }

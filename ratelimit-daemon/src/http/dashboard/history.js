@@ -17,8 +17,9 @@ function lines(history, what) {
     const zero = history.observed_seconds.map(() => 0);
     for (const action of ACTIONS) add(action, zero);
     for (const it of history.verdicts) add(it.action, it[what]);
-  } else if (what === "reasons") {
-    for (const it of history.verdicts) if (it.action !== "pass") add(it.action === "drop" ? it.reason : `${it.reason} (dry run)`, it.packets);
+  } else if (what === "reasons" || what === "reason-bytes") {
+    const counted = what === "reasons" ? "packets" : "bytes";
+    for (const it of history.verdicts) if (it.action !== "pass") add(it.action === "drop" ? it.reason : `${it.reason} (dry run)`, it[counted]);
   } else {
     for (const it of history.policies) add(it.policy, it.packets);
   }
@@ -67,7 +68,7 @@ function pieces(rates, height, top) {
 function drawHistory() {
   const what = $("what").value;
   // Green and red are verdicts.
-  const first = { packets: 0, bytes: 0, reasons: 1 }[what] ?? 3;
+  const first = { packets: 0, bytes: 0, reasons: 1, "reason-bytes": 1 }[what] ?? 3;
   const observed = past.observed_seconds;
   const rates = (values) => values.map((value, point) => (observed[point] ? value / observed[point] : null));
   const isLevel = what === "levels";
@@ -80,11 +81,12 @@ function drawHistory() {
     for (const points of pieces(it.rates, 120, top)) svg.append(shape("polyline", { points, class: `curve s${(index + first) % 7}` }));
   });
   const [from, to] = [Date.parse(past.from), Date.parse(past.to)];
-  const time = (at) => make("time", { datetime: new Date(at).toISOString() }, new Date(at).toLocaleString([], { dateStyle: "short", timeStyle: "short" }));
-  const axis = make("div", { class: "axis" }, time(from), time((from + to) / 2), time(to));
+  const style = to - from > 900_000 ? { dateStyle: "short", timeStyle: "short" } : { timeStyle: "medium" };
   const key = make("div", { class: "key" }, ...shown.map((it, index) => make("span", { class: `s${(index + first) % 7}` }, `${it.name} ${it.told}`)));
   const scale = make("span", { class: "scale" }, `${isLevel ? "100 % left" : `${number(top)} a second`} at the upper line, a point each ${span(past.step_seconds)}`);
-  $("history").replaceChildren(scale, svg, axis, key, ...past.attacks.slice(-LINES).map((it) => pastAttack(it, from, to)));
+  const attacked = past.attacks.slice(-LANES).reverse().map((it) => pastAttack(it, from, to));
+  const lanes = attacked.length ? [make("div", { class: "lane" }, make("span", {}, "attacks"), axis(from, to, style)), make("ul", {}, ...attacked)] : [];
+  $("history").replaceChildren(scale, svg, axis(from, to, style), key, ...lanes);
   const seconds = observed.reduce((a, b) => a + b, 0);
   if (isLevel) {
     const none = past.levels.length ? "" : "Nothing was watched in that time: write watch = [\"ADDRESS\", \"policy:default\"] in [history]. ";
@@ -94,13 +96,10 @@ function drawHistory() {
   $("history-note").textContent = seconds ? `Counted for ${span(seconds)}; the figures are sums.` : "Nothing was counted in that time.";
 }
 
-/** A bar from its beginning to when it was seen last. */
 function pastAttack(it, from, to) {
-  const place = (at) => Math.min(600, Math.max(0, 600 * (Date.parse(at) - from) / (to - from)));
-  const svg = drawing(600, 8, "bar");
-  svg.append(shape("rect", { x: place(it.since), y: 1, width: Math.max(2, place(it.seen) - place(it.since)), height: 6 }));
-  const lasted = span((Date.parse(it.seen) - Date.parse(it.since)) / 1000);
-  return make("div", {}, `${it.kind} ${it.subject}, ${lasted}, at most ${number(it.packets_per_second)} packets a second`, svg);
+  const [since, seen] = [Date.parse(it.since), Date.parse(it.seen)];
+  const text = `${it.kind} ${it.subject}, ${span((seen - since) / 1000)}, at most ${number(it.packets_per_second)} packets a second`;
+  return bar(text, since, seen, from, to);
 }
 
 async function askHistory() {
@@ -126,7 +125,7 @@ $("range").addEventListener("change", askHistory);
 for (const id of ["what", "whose"]) $(id).addEventListener("change", () => (past ? drawHistory() : askHistory()));
 // What is shown of an hour is new each few seconds, of a month each few minutes.
 setInterval(() => {
-  const pause = Math.max(5000, Number($("range").value) * 2);
+  const pause = Math.max(2000, Number($("range").value) * 2);
   if (!document.hidden && Date.now() - asked >= pause) askHistory();
 }, 1000);
 askHistory();

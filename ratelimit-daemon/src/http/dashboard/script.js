@@ -1,7 +1,7 @@
 "use strict";
 // Draws what the daemon sends. Nothing is kept but what the charts show.
 
-const SECONDS = 300;
+const SECONDS_MAX = 900;
 const $ = (id) => document.getElementById(id);
 const ACTIONS = ["pass", "drop", "observe"];
 
@@ -28,11 +28,31 @@ function span(seconds) {
   return first < 0 ? "0s" : parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
 }
 
+function time(at, style = { timeStyle: "medium" }) {
+  return make("time", { datetime: new Date(at).toISOString() }, new Date(at).toLocaleString([], style));
+}
+
+/** The times at the begin, in the middle and at the end of a chart. */
+function axis(from, to, style) {
+  return make("div", { class: "axis" }, time(from, style), time((from + to) / 2, style), time(to, style));
+}
+
+/** A bar from when something began to when it ended, beside what it is. */
+function bar(text, since, seen, from, to) {
+  const place = (at) => Math.min(600, Math.max(0, 600 * (at - from) / (to - from)));
+  const begin = Math.min(place(since), 598);
+  const svg = drawing(600, 8, "bar");
+  svg.append(shape("rect", { x: begin, y: 1, width: Math.max(2, place(seen) - begin), height: 6 }));
+  return make("li", { class: "lane" }, make("span", {}, text), svg);
+}
+
 /** Curves over the last seconds: `add` takes a map of names to values, each second. */
 class Chart {
-  constructor(id, names = [], first = 0, seconds = SECONDS) {
+  constructor(id, names = [], first = 0, range = "live-range", seconds = SECONDS_MAX) {
     this.first = first;
+    this.range = range;
     this.seconds = seconds;
+    this.at = null;
     this.place = $(id);
     this.series = new Map(names.map((name) => [name, []]));
   }
@@ -42,26 +62,31 @@ class Chart {
       points.push([at, values[name] ?? 0]);
       while (points.length && points[0][0] < at - this.seconds * 1000) points.shift();
     }
-    this.draw(at);
+    this.at = at;
+    this.draw();
   }
   clear() {
+    this.at = null;
     this.series.clear();
     this.place.replaceChildren();
   }
-  draw(now, lines = 4) {
+  draw(lines = 4) {
+    if (this.at === null) return;
+    const now = this.at;
+    const seconds = Number($(this.range).value);
     const height = (points) => Math.max(...points.map((it) => it[1]), 0);
-    let shown = [...this.series];
+    let shown = [...this.series].map(([name, points]) => [name, points.filter(([at]) => at >= now - seconds * 1000)]);
     if (shown.length > lines) shown = shown.sort((a, b) => height(b[1]) - height(a[1])).slice(0, lines);
     const top = Math.max(...shown.map(([, points]) => height(points)), 1);
     const svg = drawing(600, 140);
     for (const y of [10, 65, 120]) svg.append(shape("line", { x1: 0, x2: 600, y1: y, y2: y, class: "grid" }));
     shown.forEach(([, points], index) => {
-      const path = points.map(([at, value]) => `${(600 - (now - at) / this.seconds / 1000 * 600).toFixed(1)},${(120 - value / top * 110).toFixed(1)}`);
+      const path = points.map(([at, value]) => `${(600 - (now - at) / seconds / 1000 * 600).toFixed(1)},${(120 - value / top * 110).toFixed(1)}`);
       svg.append(shape("polyline", { points: path.join(" "), class: `curve s${index + this.first}` }));
     });
     const key = make("div", { class: "key" });
     shown.forEach(([name, points], index) => key.append(make("span", { class: `s${index + this.first}` }, `${name} ${number(points.at(-1)?.[1])}`)));
-    this.place.replaceChildren(make("span", { class: "scale" }, `${number(top)} at the upper line, ${this.seconds / 60} minutes`), svg, key);
+    this.place.replaceChildren(make("span", { class: "scale" }, `${number(top)} at the upper line`), svg, axis(now - seconds * 1000, now), key);
   }
 }
 
@@ -79,10 +104,13 @@ const charts = {
   packets: new Chart("packets", ACTIONS),
   bytes: new Chart("bytes", ACTIONS),
   reasons: new Chart("reasons", [], 1),
-  quota: new Chart("quota", [], 3, 3600),
+  reasonBytes: new Chart("reason-bytes", [], 1),
+  quota: new Chart("quota", [], 3, "quota-range", 3600),
 };
 let before = null;
-let bans = [];
+let bans = { text: "", count: 0, bans: [] };
+let wanted = "";
+let access = "read";
 let refused = new Map();
 let refusedAt = 0;
 let chosen = "";
@@ -90,15 +118,19 @@ let quotas = null;
 const attacks = new Map();
 /** Attacks that the time line remembers; the daemon names at most 256 at a time. */
 const ATTACKS_MAX = 256;
+/** Attacks that are drawn. */
+const LANES = 20;
 
-function onStats({ at: time, rows }) {
-  const at = Date.parse(time);
-  const sums = { at, packets: {}, bytes: {}, reasons: {}, challenge: { challenged: 0, verified: 0 } };
+function onStats({ at: seen, rows }) {
+  const at = Date.parse(seen);
+  const sums = { at, packets: {}, bytes: {}, reasons: {}, reasonBytes: {}, challenge: { challenged: 0, verified: 0 } };
   for (const row of rows ?? []) {
     sums.packets[row.action] = (sums.packets[row.action] ?? 0) + row.packets;
     sums.bytes[row.action] = (sums.bytes[row.action] ?? 0) + row.bytes;
     if (row.reason in sums.challenge) sums.challenge[row.reason] += row.packets;
-    if (row.action !== "pass") sums.reasons[row.reason] = (sums.reasons[row.reason] ?? 0) + row.packets;
+    if (row.action === "pass") continue;
+    sums.reasons[row.reason] = (sums.reasons[row.reason] ?? 0) + row.packets;
+    sums.reasonBytes[row.reason] = (sums.reasonBytes[row.reason] ?? 0) + row.bytes;
   }
   // A stream begins with what the one before ended with.
   if (before && at <= before.at) return;
@@ -109,8 +141,10 @@ function onStats({ at: time, rows }) {
     const packets = rates("packets");
     charts.packets.add(at, packets);
     charts.bytes.add(at, rates("bytes"));
-    const reasons = rates("reasons");
-    charts.reasons.add(at, Object.fromEntries(Object.entries(reasons).filter(([name, rate]) => rate > 0 || charts.reasons.series.has(name))));
+    for (const what of ["reasons", "reasonBytes"]) {
+      const met = Object.entries(rates(what)).filter(([name, rate]) => rate > 0 || charts[what].series.has(name));
+      charts[what].add(at, Object.fromEntries(met));
+    }
     if (quotas) charts.quota.add(at, quotas);
     for (const [name, rate] of Object.entries(rates("challenge"))) $(`now-${name}`).textContent = `${number(rate)}/s`;
     for (const action of ACTIONS) $(`now-${action}`).textContent = `${number(packets[action] ?? 0)}/s`;
@@ -155,18 +189,17 @@ function onAttacks(now) {
     ? make("li", { class: "well" }, "none is going on")
     : make("li", { class: "problem" }, `${it.kind} ${it.subject} for ${span((at - Date.parse(it.since)) / 1000)}, at most ${number(it.packets_per_second)} packets a second of ${number(it.sources)} sources`)));
   if (!all.length) return $("timeline").replaceChildren();
-  const first = Math.min(...all.map((it) => Date.parse(it.since)), at - SECONDS * 1000);
-  const place = (time) => 600 * (time - first) / (at - first);
-  $("timeline").replaceChildren(...all.map((it) => {
-    const [from, to] = [place(Date.parse(it.since)), place(it.seen)];
-    const svg = drawing(600, 8, "bar");
-    svg.append(shape("rect", { x: from, y: 1, width: Math.max(2, to - from), height: 6 }));
-    return make("div", {}, `${it.kind} ${it.subject}, ${span((it.seen - Date.parse(it.since)) / 1000)}`, svg);
-  }));
+  const since = (it) => Date.parse(it.since);
+  const first = Math.min(...all.map(since), at - SECONDS_MAX * 1000);
+  // The last one first, as in all lists of this page.
+  all.sort((a, b) => since(b) - since(a));
+  const lanes = all.slice(0, LANES).map((it) => bar(`${it.kind} ${it.subject}, ${span((it.seen - since(it)) / 1000)}`, since(it), it.seen, first, at));
+  const more = all.length > LANES ? make("p", {}, `and ${all.length - LANES} before them: the history has all`) : null;
+  $("timeline").replaceChildren(make("div", { class: "lane" }, make("span"), axis(first, at)), make("ul", {}, ...lanes), ...(more ? [more] : []));
 }
 
-function onTop({ at: time, sources }) {
-  const at = Date.parse(time);
+function onTop({ at: seen, sources }) {
+  const at = Date.parse(seen);
   if (at <= refusedAt) return;
   const rows = (sources ?? []).map((it) => {
     const last = refused.get(it.source);
@@ -198,13 +231,44 @@ function left(ban) {
 }
 
 function drawBans() {
-  const part = $("filter").value.trim().toLowerCase();
-  const has = (ban) => [ban.prefix, ban.origin, ban.reason, ban.author].some((it) => JSON.stringify(it ?? "").toLowerCase().includes(part));
-  const shown = bans.filter((ban) => has(ban) && (!ban.until || Date.parse(ban.until) > Date.now())).slice(0, 100);
-  $("bans-note").textContent = `${shown.length} of the last ${bans.length}`;
+  if (bans.text !== wanted) {
+    $("bans-note").textContent = "looking for them";
+    return $("bans").replaceChildren();
+  }
+  const shown = bans.bans.filter((ban) => !ban.until || Date.parse(ban.until) > Date.now()).slice(0, 100);
+  const found = wanted ? `${bans.count} found` : `${bans.count} in all`;
+  $("bans-note").textContent = bans.count > shown.length ? `${found}, the last ${shown.length} are shown` : found;
+  const focused = document.activeElement?.closest("#bans tr")?.rowIndex;
   $("bans").replaceChildren(...shown.map((ban) => make("tr", {}, make("td", {}, ban.prefix),
     make("td", { class: "number" }, ban.packets == null ? "" : number(ban.packets)), make("td", {}, left(ban)),
-    make("td", {}, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)), make("td", {}, ban.reason ?? ""), make("td", {}, ban.author ?? ""))));
+    make("td", {}, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)), make("td", {}, ban.reason ?? ""), make("td", {}, ban.author ?? ""), make("td", {}, unbanButton(ban)))));
+  if (focused) $("bans").rows[focused - 1]?.querySelector("button")?.focus();
+}
+
+/** Bans of a list end with its file. */
+function unbanButton({ prefix, origin }) {
+  if (access === "read" || String(origin).startsWith("list:")) return null;
+  const button = make("button", { type: "button", "aria-label": `unban ${prefix}` }, "unban");
+  button.addEventListener("click", () => unban(prefix));
+  return button;
+}
+
+function unban(prefix) {
+  if (prefix && confirm(`Lift the bans of ${prefix}?`)) change("DELETE", { prefixes: [prefix] }, `unbanned ${prefix}`);
+}
+
+/** Has the daemon change bans. It refuses what endangers the host, and says why. */
+async function change(method, body, done) {
+  const headers = { "content-type": "application/json" };
+  if (access === "token") headers.authorization = `Bearer ${$("token").value.trim()}`;
+  try {
+    const answer = await fetch("v1/bans", { method, headers, body: JSON.stringify(body) });
+    const said = await answer.json();
+    $("done").textContent = answer.ok ? done : [said.detail, said.hint].filter((it) => it).join("; ");
+    if (answer.ok) connect();
+  } catch {
+    $("done").textContent = "The daemon does not answer.";
+  }
 }
 
 function onEvents(events) {
@@ -236,16 +300,27 @@ function onCheck(check) {
 let source = null;
 function connect() {
   source?.close();
-  source = new EventSource(chosen ? `v1/live?address=${encodeURIComponent(chosen)}` : "v1/live");
+  const asked = new URLSearchParams();
+  if (chosen) asked.set("address", chosen);
+  if (wanted) asked.set("bans", wanted);
+  source = new EventSource(`v1/live?${asked}`);
   const on = (name, act) => source.addEventListener(name, (event) => act(JSON.parse(event.data)));
   on("stats", onStats);
   on("status", onStatus);
   on("top", onTop);
-  on("bans", (all) => { bans = all ?? []; drawBans(); });
+  on("bans", (found) => { bans = found; drawBans(); });
+  on("access", onAccess);
   on("events", onEvents);
   on("check", onCheck);
   source.onopen = () => { $("link").textContent = "live"; };
   source.onerror = () => { $("link").textContent = "not connected; trying again"; };
+}
+
+function onAccess(may) {
+  access = may;
+  $("act").hidden = may === "read";
+  $("unlock").hidden = may !== "token";
+  drawBans();
 }
 
 function follow(address) {
@@ -261,6 +336,23 @@ $("choose").addEventListener("submit", (event) => {
   event.preventDefault();
   follow($("address").value);
 });
-$("filter").addEventListener("input", drawBans);
+$("act").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const [prefix, seconds, reason] = [$("address").value.trim(), Number($("ban-for").value), $("why").value.trim()];
+  if (prefix && confirm(`Ban ${prefix} for ${span(seconds)}?`)) change("POST", { prefixes: [prefix], seconds, reason: reason || null }, `banned ${prefix}`);
+});
+$("unban").addEventListener("click", () => unban($("address").value.trim()));
+for (const id of ["live-range", "quota-range"]) $(id).addEventListener("change", () => Object.values(charts).forEach((it) => it.draw()));
+let typed;
+$("filter").addEventListener("input", () => {
+  clearTimeout(typed);
+  typed = setTimeout(() => {
+    const text = $("filter").value.trim();
+    if (text === wanted) return;
+    wanted = text;
+    drawBans();
+    connect();
+  }, 300);
+});
 setInterval(drawBans, 1000);
 connect();

@@ -1,0 +1,190 @@
+//! The token of `[metrics] token_file`: whoever shows it may ban and unban through the listener of the metrics (RFC 6750).
+
+use std::path::PathBuf;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::Response,
+};
+use ratelimit_core::{
+    api::{Code, Refused},
+    config::cluster::SECRET_MIN,
+};
+use subtle::ConstantTimeEq;
+use tracing::warn;
+
+use crate::{
+    cluster::read_file,
+    control::{self, Handle, questions::DashboardToken},
+    http::{
+        answers::{answer, as_problem},
+        control_api,
+        peer::Peer,
+        web_page,
+    },
+};
+
+/// What it lets one do.
+pub fn router(controller: Handle) -> Router {
+    control_api::ban_commands(controller.clone())
+        .layer(middleware::from_fn_with_state(controller, admit))
+}
+
+async fn admit(State(controller): State<Handle>, mut request: Request, next: Next) -> Response {
+    let asked = format!("{} {}", request.method(), request.uri().path());
+    let response = match check(&controller, request.headers()).await {
+        Ok(()) => {
+            let peer = Peer::with_token();
+            let what = format!("{asked} by {}", peer.author());
+            request.extensions_mut().insert(peer);
+            control::asked_as(what, next.run(request)).await
+        }
+        Err(refusal) => refusal.response(),
+    };
+    let response = as_problem(response, &asked).await;
+    if let Some(code) = response.extensions().get::<Code>() {
+        controller.workload().refuse(*code);
+    }
+    response
+}
+
+/// Why a request is not carried out. The answer to all that do not show the token is the same.
+enum Refusal {
+    /// The page of somebody else asks.
+    Page(Refused),
+    /// There is no token.
+    Off,
+    Missing,
+    Unreadable,
+    Wrong,
+}
+
+impl Refusal {
+    fn response(self) -> Response {
+        let (status, error, hint) = match self {
+            Self::Page(refused) => return answer(StatusCode::FORBIDDEN, refused),
+            Self::Off => (
+                StatusCode::NOT_FOUND,
+                "no commands are taken here",
+                "ask through the control socket, or write token_file in [metrics]",
+            ),
+            Self::Missing => (
+                StatusCode::UNAUTHORIZED,
+                "the token is missing",
+                "send `Authorization: Bearer TOKEN`",
+            ),
+            Self::Unreadable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the token of ratelimitd cannot be read",
+                "the log of ratelimitd says why",
+            ),
+            Self::Wrong => (
+                StatusCode::UNAUTHORIZED,
+                "the token is wrong",
+                "the file of token_file in [metrics] has the right one",
+            ),
+        };
+        let mut response = answer(status, Refused::because(error).hint(hint));
+        if status == StatusCode::UNAUTHORIZED {
+            // RFC 9110 wants it beside this status.
+            let scheme = HeaderValue::from_static("Bearer");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+/// Whether a request shows the token.
+async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Refusal> {
+    web_page::check(headers).map_err(Refusal::Page)?;
+    let file = controller.ask(DashboardToken);
+    let Ok(Some(file)) = file.await else {
+        return Err(Refusal::Off);
+    };
+    let shown = shown(headers).ok_or(Refusal::Missing)?;
+    let token = read(file).await.ok_or(Refusal::Unreadable)?;
+    // How long it takes says nothing about where they differ.
+    if bool::from(shown.ct_eq(&token)) {
+        Ok(())
+    } else {
+        Err(Refusal::Wrong)
+    }
+}
+
+fn shown(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    scheme
+        .eq_ignore_ascii_case(b"Bearer ")
+        .then(|| token.trim_ascii())
+}
+
+/// What the file has now: another token needs no reload.
+async fn read(file: PathBuf) -> Option<Vec<u8>> {
+    let text = match read_file(&file).await {
+        Ok(text) => text,
+        Err(error) => {
+            warn!(file = %file.display(), %error, "the token of the dashboard could not be read");
+            return None;
+        }
+    };
+    let token = text.trim_ascii();
+    if token.len() >= SECRET_MIN {
+        return Some(token.to_vec());
+    }
+    warn!(
+        file = %file.display(),
+        "the file has no token of at least {SECRET_MIN} characters: `openssl rand -hex 32` makes one"
+    );
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_what_stands_behind_its_scheme() {
+        for (value, expected) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer  abc", Some("abc")),
+            ("Basic abc", None),
+            ("Bearer", None),
+            ("Bearer ", Some("")),
+            ("abc", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
+            assert_eq!(shown(&headers), expected.map(str::as_bytes), "{value}");
+        }
+        assert_eq!(shown(&HeaderMap::new()), None);
+    }
+
+    #[tokio::test]
+    async fn a_file_with_a_short_token_or_none_lets_nobody_in() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("token");
+        assert_eq!(read(file.clone()).await, None);
+        for (text, is_token) in [
+            ("", false),
+            ("\n", false),
+            ("short\n", false),
+            ("0123456789abcdef\n", true),
+        ] {
+            fs::write(&file, text).unwrap();
+            let read = read(file.clone()).await;
+            assert_eq!(
+                read.as_deref(),
+                is_token.then_some(text.trim().as_bytes()),
+                "{text}"
+            );
+        }
+    }
+}
