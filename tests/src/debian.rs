@@ -1,4 +1,4 @@
-//! Programs of Debian packages, which `cargo xtask setup` unpacks beside what is built. Their servers are not to run on this
+//! Programs of Debian packages and of `PyPI`, which `cargo xtask setup` unpacks beside what is built. Their servers are not to run on this
 //! host, and not to announce themselves anywhere, as installing them would make them do.
 
 use std::path::PathBuf;
@@ -18,9 +18,34 @@ macro_rules! require_package {
     };
 }
 
+/// Leaves the test where this program of `PyPI` was not installed.
+#[macro_export]
+macro_rules! require_python {
+    ($name:literal) => {
+        if !$crate::debian::python($name).is_file() {
+            $crate::skip::report(concat!(
+                "needs ",
+                $name,
+                ", which `cargo xtask setup` installs; or PyPI cannot be reached"
+            ));
+            return;
+        }
+    };
+}
+
+/// Where a program of `PyPI` is.
+#[must_use]
+pub fn python(program: &str) -> PathBuf {
+    tools().join("python/bin").join(program)
+}
+
 /// Where the files of a package are: the directory is to them what `/` is where it is installed.
 #[must_use]
 pub fn directory(package: &str) -> PathBuf {
+    tools().join("debian").join(package)
+}
+
+fn tools() -> PathBuf {
     let this = std::env::current_exe().expect("a process knows its program");
     // A test stands in `deps` of the directory of its profile, and the demo beside that.
     let mut directories = this.ancestors().skip(1);
@@ -28,5 +53,5 @@ pub fn directory(package: &str) -> PathBuf {
     let target = profile.and_then(|profile| profile.parent());
     let target =
         target.expect("programs stand in a directory of a profile of the target directory");
-    target.join("tools").join("debian").join(package)
+    target.join("tools")
 }

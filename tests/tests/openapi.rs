@@ -1,7 +1,7 @@
 //! The description of the API beside what the daemon answers.
 
 use std::{
-    io,
+    env, io,
     net::{Shutdown, TcpListener, TcpStream},
     os::unix::net::UnixStream,
     path::PathBuf,
@@ -10,7 +10,9 @@ use std::{
 };
 
 use ratelimit_core::api::openapi;
-use ratelimit_tests::{Lab, require_command, require_root, service::Service};
+use ratelimit_tests::{
+    Lab, debian, require_command, require_python, require_root, service::Service,
+};
 use serde_json::{Value, json};
 
 const CONFIG: &str = r#"
@@ -22,6 +24,12 @@ sources = ["203.0.113.0/24"]
 limits = [{ packets = 7, per = "1m", algorithm = "sliding-window" }]
 [detection]
 "#;
+
+/// Answers without an end.
+const ENDLESS: [&str; 3] = ["/v1/events", "/v1/capture", "/v1/live"];
+
+/// How many requests of each kind `schemathesis` makes up, unless `RATELIMIT_EXAMPLES` says it: a campaign has a hundred.
+const EXAMPLES: &str = "10";
 
 /// No answer takes longer.
 const PATIENCE: [&str; 2] = ["--max-time", "10"];
@@ -146,9 +154,9 @@ fn each_error_is_a_problem_with_a_code() {
 }
 
 #[test]
-#[ignore = "a campaign by hand: needs `schemathesis` of PyPI in the PATH"]
 fn schemathesis_finds_no_fault() {
     require_root!();
+    require_python!("schemathesis");
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, CONFIG).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -160,23 +168,30 @@ fn schemathesis_finds_no_fault() {
             thread::spawn(|| join(tcp, unix));
         }
     });
-    let status = Command::new("schemathesis")
+    let examples = env::var("RATELIMIT_EXAMPLES").unwrap_or_else(|_| EXAMPLES.to_owned());
+    let mut schemathesis = Command::new(debian::python("schemathesis"));
+    schemathesis
+        // It keeps what it found beside it.
+        .current_dir(service.path(""))
         .args(["run", &url, "--checks", "all", "--request-timeout", "5"])
-        // The socket knows who asks, a body that fits a schema may still be refused, and three answers have no end.
+        // The same requests each time, in half a minute.
+        .args(["--generation-deterministic", "--workers", "2"])
+        .args(["--max-examples", &examples])
+        // The socket knows who asks, and a body that fits a schema may still be refused.
         .args([
             "--exclude-checks",
             "ignored_auth,positive_data_acceptance,negative_data_rejection",
         ])
-        .args([
-            "--exclude-path",
-            "/v1/events",
-            "--exclude-path",
-            "/v1/capture",
-            "--exclude-path",
-            "/v1/live",
-        ])
-        .status();
-    assert!(status.unwrap().success());
+        .args(ENDLESS.iter().flat_map(|path| ["--exclude-path", path]));
+    let output = schemathesis.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    // It asked, and did not find that there is nothing to ask.
+    let tested = said
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Tested: "));
+    let tested: usize = tested.unwrap_or_default().parse().unwrap_or_default();
+    assert!(tested > 30, "{said}");
 }
 
 /// Carries bytes both ways.

@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_core::api::Suggested;
+use ratelimit_core::api::{Suggested, openapi};
 use ratelimit_tests::{Frame, Lab, PATIENCE, lab::Sender, require_root, service::Service};
+use serde_json::{Value, json};
 
 const SOURCES: u32 = 100;
 
@@ -72,7 +73,18 @@ fn check(found: &Suggested) {
     assert!((170..=190).contains(&proposed), "{proposed}");
 }
 
+/// What is suggested, which is as it is described.
 fn suggested(service: &Service) -> Option<Suggested> {
     let said = service.rlctl(&["--json", "suggest", "--percentile", "90"]);
-    serde_json::from_str(&said.unwrap().stdout).ok()
+    let said: Value = serde_json::from_str(&said.unwrap().stdout).ok()?;
+    if said.get("error").is_none() {
+        let document = openapi::document();
+        let content = &document["paths"]["/v1/suggest"]["get"]["responses"]["200"]["content"];
+        let schema = json!({
+            "allOf": [content["application/json"]["schema"]],
+            "components": document["components"],
+        });
+        jsonschema::validate(&schema, &said).unwrap();
+    }
+    serde_json::from_value(said).ok()
 }

@@ -1,6 +1,7 @@
-//! `cargo xtask check`: format, lints, documentation, dependencies, spelling, long sentences. Every check runs, whatever the others found.
+//! `cargo xtask check`: format, lints, documentation, dependencies, spelling, what `contrib` has for other tools, long sentences. Every check runs, whatever the others found.
 
 use std::{
+    env, iter,
     path::Path,
     process::{Command, ExitCode},
 };
@@ -44,6 +45,13 @@ pub fn run() -> Result<ExitCode> {
             let last_line = error.lines().next_back().unwrap_or_default();
             skip("advisories", &format!("no database: {last_line}"));
         }
+    }
+    match setup::python() {
+        Ok(programs) => checks.extend(contrib(&programs)),
+        Err(error) => skip(
+            "container file, DaemonSet and Ansible role",
+            &format!("{error:#}"),
+        ),
     }
     let mut failed = run_all(checks)?;
     eprintln!("check: sentences");
@@ -131,6 +139,27 @@ fn advisories(cargo_deny: &Path) -> Command {
 /// Fetches the database of advisories, which is in a git repository and not on crates.io.
 fn fetch_advisories(cargo_deny: &Path) -> Result<()> {
     process::output(process::in_root(cargo_deny).args(["fetch", "db"])).map(drop)
+}
+
+/// What is installed by the tools of others, checked by theirs.
+fn contrib(programs: &Path) -> [(&'static str, Command); 3] {
+    let mut hadolint = process::in_root(programs.join("hadolint"));
+    hadolint.arg("contrib/container/Containerfile");
+    let mut kubernetes = process::in_root(programs.join("kubernetes-validate"));
+    kubernetes.args(["--strict", "--quiet", "contrib/kubernetes/daemonset.yaml"]);
+    let mut ansible = process::in_root(programs.join("ansible-lint"));
+    // It runs `ansible-playbook --syntax-check`, which stands beside it.
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(iter::once(programs.to_owned()).chain(env::split_paths(&path)));
+    ansible
+        .args(["--offline", "--strict", "--profile", "production", "-q"])
+        .arg("contrib/ansible")
+        .env("PATH", path.expect("no directory of PATH has a colon"));
+    [
+        ("container file", hadolint),
+        ("DaemonSet", kubernetes),
+        ("Ansible role", ansible),
+    ]
 }
 
 fn spelling(typos: &Path) -> Command {

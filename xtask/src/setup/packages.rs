@@ -68,6 +68,7 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("setpriv", "util-linux"),
     Program::new("systemd-analyze", "systemd"),
     Program::new("tcpdump", "tcpdump"),
+    Program::new("tmux", "tmux"),
     Program::new("tshark", "tshark"),
     Program::new("unshare", "util-linux"),
     Program::new("xdp-loader", "xdp-tools"),

