@@ -134,6 +134,8 @@ impl Choice {
     }
 
     fn choose(&mut self, key: KeyCode, rows: &[Row]) -> Option<Action> {
+        // The last line has the keys again.
+        self.said.clear();
         match key {
             KeyCode::Char('q') | KeyCode::Esc => return Some(Action::Quit),
             KeyCode::Char('s') => self.sort = self.sort.next(),

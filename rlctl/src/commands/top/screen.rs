@@ -16,6 +16,19 @@ use super::{
 };
 use crate::{commands::stats::VerdictRate, output::printable, phrase};
 
+const SOURCE_COLUMNS: [&str; 8] = [
+    "SOURCE",
+    "POLICY",
+    "ADMITTED/S",
+    "LEVEL",
+    "REFUSED/S",
+    "REFUSED",
+    "BAN",
+    "LIMIT",
+];
+const LIMIT: usize = 7;
+/// The columns that a narrow terminal does without, the first one first: limit, policy, and what is counted beside the rate that is refused.
+const GIVE_WAY: [usize; 4] = [LIMIT, 1, 5, 2];
 /// How many verdicts are shown.
 const VERDICTS_SHOWN: usize = 8;
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -109,7 +122,10 @@ fn draw_verdicts(frame: &mut Frame<'_>, verdicts: &[VerdictRate], area: Rect) {
     });
     let widths = [8, 20, 12, 12].map(Constraint::Length);
     let head = ["ACTION", "REASON", "PACKETS/S", "BYTES/S"];
-    frame.render_widget(Table::new(rows, widths).header(header(head, 2)), area);
+    frame.render_widget(
+        Table::new(rows, widths).header(header(head.into_iter().enumerate(), 2)),
+        area,
+    );
 }
 
 fn draw_sources(
@@ -125,35 +141,38 @@ fn draw_sources(
         .position(|row| Some(row.source) == choice.marked);
     let width = shown.iter().map(|row| row.source.to_string().len());
     let width = u16::try_from(width.max().unwrap_or(6).max(6)).unwrap_or(u16::MAX);
-    let rows = shown.iter().map(|row| source(row, now));
-    let widths = [
-        Constraint::Length(width),
-        Constraint::Length(12),
-        Constraint::Length(10),
-        Constraint::Length(5),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(16),
-        Constraint::Min(10),
-    ];
-    let head = [
-        "SOURCE",
-        "POLICY",
-        "ADMITTED/S",
-        "LEVEL",
-        "REFUSED/S",
-        "REFUSED",
-        "BAN",
-        "LIMIT",
-    ];
-    let table = Table::new(rows, widths)
+    let widths = [width, 12, 10, 5, 10, 10, 16, 10];
+    let kept = fitting(widths, area.width);
+    let rows = shown.iter().map(|row| {
+        let cells = source(row, now);
+        Cells::new(kept.iter().map(|column| cells[*column].clone()))
+    });
+    let constraints = kept.iter().map(|column| match *column {
+        LIMIT => Constraint::Min(widths[LIMIT]),
+        column => Constraint::Length(widths[column]),
+    });
+    let head = kept.iter().map(|column| (*column, SOURCE_COLUMNS[*column]));
+    let table = Table::new(rows, constraints)
         .header(header(head, 2).top_margin(1))
         .row_highlight_style(MARKED);
     let mut state = TableState::default().with_selected(place);
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn source(row: &Row, now: &Zoned) -> Cells<'static> {
+/// The columns that fit into a width. A narrow terminal shows fewer, and each whole.
+fn fitting(widths: [u16; 8], room: u16) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..widths.len()).collect();
+    let taken = |kept: &[usize]| -> u16 { kept.iter().map(|column| widths[*column] + 1).sum() };
+    for column in GIVE_WAY {
+        if taken(&kept) <= room + 1 {
+            break;
+        }
+        kept.retain(|it| *it != column);
+    }
+    kept
+}
+
+fn source(row: &Row, now: &Zoned) -> [Line<'static>; 8] {
     let percent = row.percent();
     let level = match percent {
         _ if row.limit.is_none() => Span::raw(""),
@@ -170,7 +189,7 @@ fn source(row: &Row, now: &Zoned) -> Cells<'static> {
         .limit
         .as_ref()
         .map(|state| printable(&state.limit.to_string()));
-    Cells::new([
+    [
         Line::from(row.source.to_string()),
         Line::from(printable(&row.policy)),
         Line::from(row.admitted()).right_aligned(),
@@ -179,12 +198,15 @@ fn source(row: &Row, now: &Zoned) -> Cells<'static> {
         Line::from(row.refused_packets.to_string()).right_aligned(),
         Line::from(Span::styled(row.banned_for(now), BAD)),
         Line::from(limit.unwrap_or_default()),
-    ])
+    ]
 }
 
 /// The names of columns: words stand left, and numbers from the column `numbers` on right.
-fn header<const N: usize>(names: [&'static str; N], numbers: usize) -> Cells<'static> {
-    let cells = names.into_iter().enumerate().map(|(place, name)| {
+fn header(
+    names: impl IntoIterator<Item = (usize, &'static str)>,
+    numbers: usize,
+) -> Cells<'static> {
+    let cells = names.into_iter().map(|(place, name)| {
         let line = Line::from(Span::styled(name, HEAD));
         if place >= numbers && !matches!(name, "BAN" | "LIMIT") {
             line.right_aligned()
@@ -232,6 +254,20 @@ mod tests {
         let reported = challenge(&status(true)).unwrap();
         assert_eq!(reported.content, "  challenge is on");
         assert_eq!(challenge(&status(false)), None);
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_columns() {
+        let widths = [13, 12, 10, 5, 10, 10, 16, 10];
+        for (room, columns) in [
+            (93, vec![0, 1, 2, 3, 4, 5, 6, 7]),
+            (92, vec![0, 1, 2, 3, 4, 5, 6]),
+            (81, vec![0, 2, 3, 4, 5, 6]),
+            (60, vec![0, 2, 3, 4, 6]),
+            (40, vec![0, 3, 4, 6]),
+        ] {
+            assert_eq!(fitting(widths, room), columns, "{room}");
+        }
     }
 
     #[test]
