@@ -222,6 +222,7 @@ fn a_keyboard_bans_with_a_token_and_the_page_shows_cluster_and_attack() {
     browser.wait_for("document.querySelector('#verdict').innerText.includes('drop (banned')");
     let bans = service.rlctl_ok(&["list", "bans"]).unwrap();
     assert!(bans.contains("dashboard"), "{bans}");
+    browser.wait_for("document.querySelectorAll('#bans button').length === 1");
     browser.tab_to("document.activeElement.innerText === 'unban'");
     browser.press(ENTER);
     browser.answer("Lift the bans of 198.51.100.9?");
