@@ -8,6 +8,8 @@
 //! Where [listeners are asked](Rules::asks_listeners), the SYN-ACK carries a cookie of the listener instead (a SYN cookie, RFC 4987, 3.6).
 //! The acknowledgement of it verifies the source, and opens the connection too.
 //!
+//! A [query] of DNS is answered with nothing in it but that it is truncated, so an honest resolver asks over TCP, and proves itself there.
+//!
 //! # What is never answered
 //!
 //! Beyond a budget of all answers, and of those to one source, nothing is answered: the packet is judged as if there were no
@@ -15,6 +17,7 @@
 
 pub mod answer;
 pub mod cookie;
+pub mod query;
 pub mod rules;
 pub mod segment;
 pub mod siphash;
@@ -22,7 +25,7 @@ pub mod state;
 
 pub use self::{
     cookie::{Key, Message},
-    rules::{Rules, Shared, Taken},
+    rules::{Asked, DNS_PORTS_MAX, On, Rules, Shared, Taken, When},
     segment::{InSegment, Place, Segment},
     state::ChallengeState,
 };
@@ -90,7 +93,44 @@ pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeStat
         return Outcome::Unasked;
     };
     // While nobody has to prove anything, nobody can.
-    if rules.prefers_verified() && is_on(rules, now, state) && !is_verified(source, now, state) {
+    if rules.prefers_verified()
+        && is_on(Asked::Connections, rules, now, state)
+        && !is_verified(source, now, state)
+    {
+        Outcome::Unverified
+    } else {
+        Outcome::Unasked
+    }
+}
+
+/// Challenges a datagram of `source` to this port, which [is a query](query::question_bytes) that can be answered or not; else what its source is.
+#[inline(always)]
+pub fn judge_datagram<A: Address>(
+    source: &A,
+    port: u16,
+    is_query: impl FnOnce() -> bool,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> Outcome {
+    let Some(rules) = state.rules() else {
+        return Outcome::Unasked;
+    };
+    if !rules.asks_queries_to(port) || now < state.suspended_until() {
+        return standing(source, now, state);
+    }
+    let was_on = is_on(Asked::Queries, rules, now, state);
+    if !was_on && state.takes(Shared::Queries, now) {
+        return standing(source, now, state);
+    }
+    if is_verified(source, now, state) {
+        return Outcome::Unasked;
+    }
+    if rules.is_over(Asked::Queries) {
+        hold(Asked::Queries, was_on, now, state);
+    }
+    if is_query() && state.may_answer(source, now) && state.takes(Shared::Answers, now) {
+        Outcome::Challenged
+    } else if rules.prefers_verified() {
         Outcome::Unverified
     } else {
         Outcome::Unasked
@@ -109,24 +149,26 @@ fn ask<A: Address>(
     if segment.is_reset() {
         let hash = |message: &Message| state.cookie(message);
         let is_proof = || cookie::is_valid(&segment.connection, segment.sequence, now, hash);
-        return take_proof(source, is_proof, now, rules, state);
+        return take_proof(source, segment, is_proof, now, rules, state);
     }
     if rules.asks_listeners() && segment.acknowledges() {
         let is_proof = || state.acknowledges_listener(segment);
-        return take_proof(source, is_proof, now, rules, state);
+        return take_proof(source, segment, is_proof, now, rules, state);
     }
-    if !segment.asks_for_connection() {
+    if !segment.asks_for_connection() || now < state.suspended_until() {
         return Outcome::Unasked;
     }
-    let is_on = is_on(rules, now, state);
-    if !is_on && state.takes(Shared::Unverified, now) {
+    let was_on = is_on(Asked::Connections, rules, now, state);
+    let is_over = rules.is_over(Asked::Connections);
+    let is_on = was_on || is_over && !state.takes(Shared::Unverified, now);
+    if !is_on && !is_for_queries(segment, rules, now, state) {
         return Outcome::Unasked;
     }
     if is_verified(source, now, state) {
         return Outcome::Unasked;
     }
-    if !rules.is_always() {
-        hold(is_on, now, state);
+    if is_on && is_over {
+        hold(Asked::Connections, was_on, now, state);
     }
     if state.may_answer(source, now) && state.takes(Shared::Answers, now) {
         Outcome::Challenged
@@ -135,30 +177,49 @@ fn ask<A: Address>(
     }
 }
 
-/// Keeps it on: from the first connection that was too many, and while more are asked for than may be.
+/// Whether a segment goes to a port that serves DNS while sources are challenged for queries: who is told to ask over TCP proves itself there.
 #[inline(always)]
-fn hold<A: Address>(was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
+fn is_for_queries<A: Address>(
+    segment: &Segment<A>,
+    rules: &Rules,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> bool {
+    let [_, port] = segment.connection.ports;
+    rules.asks_queries_to(u16::from_be_bytes(port)) && is_on(Asked::Queries, rules, now, state)
+}
+
+/// Keeps it on: from the first that was too many, and while more come than may.
+#[inline(always)]
+fn hold<A: Address>(asked: Asked, was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
+    let shared = match asked {
+        Asked::Connections => Shared::Unverified,
+        Asked::Queries => Shared::Queries,
+    };
     if !was_on {
-        state.set_since(now);
-    } else if state.takes(Shared::Unverified, now) {
+        state.set_since(asked, now);
+    } else if state.takes(shared, now) {
         return;
     }
     let until = now.as_nanos().saturating_add(HOLD_NS);
     // Not with each packet: all CPUs read it.
-    if state.until().as_nanos().saturating_add(HOLD_NS / 16) < until {
-        state.set_until(Instant::from_nanos(until));
+    if state.until(asked).as_nanos().saturating_add(HOLD_NS / 16) < until {
+        state.set_until(asked, Instant::from_nanos(until));
     }
 }
 
 #[inline(always)]
 fn take_proof<A: Address>(
     source: &A,
+    segment: &Segment<A>,
     is_proof: impl FnOnce() -> bool,
     now: Instant,
     rules: &Rules,
     state: &impl ChallengeState<A>,
 ) -> Outcome {
-    if !is_on(rules, now, state) || is_verified(source, now, state) || !is_proof() {
+    let is_on =
+        is_on(Asked::Connections, rules, now, state) || is_for_queries(segment, rules, now, state);
+    if !is_on || is_verified(source, now, state) || !is_proof() {
         return Outcome::Unasked;
     }
     let until = now.as_nanos().saturating_add(rules.lasts_ns());
@@ -167,8 +228,14 @@ fn take_proof<A: Address>(
 }
 
 #[inline(always)]
-fn is_on<A: Address>(rules: &Rules, now: Instant, state: &impl ChallengeState<A>) -> bool {
-    rules.is_always() || now < state.until()
+fn is_on<A: Address>(
+    asked: Asked,
+    rules: &Rules,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> bool {
+    let is_wanted = rules.is_always(asked) || rules.is_over(asked) && now < state.until(asked);
+    is_wanted && now >= state.suspended_until()
 }
 
 #[inline(always)]

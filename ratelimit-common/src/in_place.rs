@@ -2,7 +2,7 @@
 
 use crate::{
     Address, Arrival, Cursor, Flow, Instant, Ipv4, Ipv6, Policy, Tables,
-    challenge::{self, ChallengeState, InSegment},
+    challenge::{self, ChallengeState, InSegment, query},
     charge::outcome::Outcome,
     classify::{self, Classified},
     detection,
@@ -61,8 +61,15 @@ where
         if listed.is_protected() {
             return challenge::Outcome::Unasked;
         }
-        match A::segment(frame, self.link_layer(), upper) {
-            Some(segment) => challenge::judge(source, &segment, now, self),
+        if let Some(segment) = A::segment(frame, self.link_layer(), upper) {
+            return challenge::judge(source, &segment, now, self);
+        }
+        match query::port(frame, upper) {
+            Some(port) => {
+                let is_query =
+                    || query::question_bytes(frame, self.link_layer(), query::name_bytes).is_some();
+                challenge::judge_datagram(source, port, is_query, now, self)
+            }
             None => challenge::standing(source, now, self),
         }
     }

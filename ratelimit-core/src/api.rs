@@ -38,7 +38,7 @@ pub use self::{
     attack::{AttackView, Limited},
     ban_filter::{BanFilter, BanSearch, UnbanMatchingRequest},
     capture::CaptureRequest,
-    challenge::{ChallengeStatus, SourceChallenge},
+    challenge::{ChallengeStatus, DnsChallengeStatus, SourceChallenge},
     clock::{ClockStatus, CoarseError, KernelClock},
     cluster::{
         ClusterStatus, NodeState, NodeView, NotInForce, RevokeRequest, Revoked, ShareView,
@@ -354,7 +354,7 @@ pub struct Check {
     /// The budget for new sources, where the packet passes if the source is not one too many of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sources: Option<NewSourcesStatus>,
-    /// The challenge of TCP sources, where there is one and the source is not exempt.
+    /// The challenge of sources, where there is one and the source is not exempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<SourceChallenge>,
     /// Packets of the source that limits refused, as far as they are remembered.
@@ -575,7 +575,7 @@ pub struct Status {
     /// The budget for new sources; `None` where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sources: Option<NewSourcesStatus>,
-    /// The challenge of TCP sources; `None` where there is none.
+    /// The challenge of sources; `None` where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<ChallengeStatus>,
     /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.

@@ -2,21 +2,27 @@
 
 use std::{fmt, num::NonZeroU32, time::Duration};
 
-use ratelimit_common::challenge::Rules;
+use ratelimit_common::challenge::{Asked, DNS_PORTS_MAX, Rules, When};
 
 use crate::quantity;
 
-/// When sources that ask for TCP connections have to prove themselves.
+/// When sources have to prove themselves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TcpChallenge {
-    /// Beyond how many connections that are asked for in a second; `None` is always.
-    pub over: Option<NonZeroU32>,
+pub struct Challenge {
+    /// Those that ask for TCP connections: beyond how many of these in a second.
+    pub connections: When,
+    /// Those that ask a DNS server: beyond how many datagrams in a second.
+    pub queries: When,
+    /// The ports that serve DNS; 0 is none.
+    pub ports: [u16; DNS_PORTS_MAX],
     /// How long a source stays verified.
     pub lasts: Duration,
     /// Answers in a second, to all sources together.
     pub answers: NonZeroU32,
     /// What they answer.
     pub way: Way,
+    /// For how long nobody is challenged where nobody ever proved itself; `None` where that changes nothing.
+    pub back_off: Option<Duration>,
 }
 
 /// What a SYN of a source that is not verified is answered.
@@ -42,7 +48,7 @@ impl Way {
     }
 }
 
-impl TcpChallenge {
+impl Challenge {
     /// The rules as the datapath reads them, where `cpus` CPUs draw shares.
     ///
     /// # Panics
@@ -50,30 +56,71 @@ impl TcpChallenge {
     /// When a number is none that the configuration takes.
     #[must_use]
     pub fn compile(&self, cpus: u32) -> Rules {
-        let rules = Rules::new(self.over, self.lasts, self.answers, cpus);
+        let rules = Rules::new(self.connections, self.lasts, self.answers, cpus);
+        let rules = rules.and_then(|rules| rules.asking_queries(self.queries, self.ports, cpus));
         let rules = rules.expect("the configuration refuses more");
         rules.asking_listeners(self.way == Way::Syncookie)
     }
 
-    /// When it is on, as it is written.
+    /// When sources are challenged.
     #[must_use]
-    pub fn when(&self) -> String {
-        match self.over {
-            Some(over) => format!("over {over} syn/s"),
-            None => "always".to_owned(),
+    pub const fn of(&self, asked: Asked) -> When {
+        match asked {
+            Asked::Connections => self.connections,
+            Asked::Queries => self.queries,
         }
+    }
+
+    /// The same, as it is written.
+    #[must_use]
+    pub fn when(&self, asked: Asked) -> String {
+        match self.of(asked) {
+            When::Never => "never".to_owned(),
+            When::Always => "always".to_owned(),
+            When::Over(over) => format!("over {over} {}", unit(asked)),
+        }
+    }
+
+    /// The ports that serve DNS, as far as sources are challenged for that.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        let ports = self.ports.into_iter().filter(|port| *port != 0);
+        ports.filter(|_| self.queries != When::Never)
     }
 }
 
-impl fmt::Display for TcpChallenge {
-    /// `over 5000 syn/s, by rst, for 10m, at most 100000 answers a second`
+/// What is counted.
+pub(crate) const fn unit(asked: Asked) -> &'static str {
+    match asked {
+        Asked::Connections => "syn/s",
+        Asked::Queries => "packets/s",
+    }
+}
+
+impl fmt::Display for Challenge {
+    /// `over 5000 syn/s, by rst, for 10m, at most 100000 answers a second; of DNS always, to port 53`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (when, lasts) = (self.when(), quantity::duration(self.lasts));
+        let (when, lasts) = (
+            self.when(Asked::Connections),
+            quantity::duration(self.lasts),
+        );
         write!(
             formatter,
             "{when}, by {}, for {lasts}, at most {} answers a second",
             self.way.name(),
             self.answers
-        )
+        )?;
+        if self.queries == When::Never {
+            return Ok(());
+        }
+        let ports: Vec<u16> = self.ports().collect();
+        let queries = self.when(Asked::Queries);
+        write!(formatter, "; of DNS {queries}, to {}", to_ports(&ports))
     }
+}
+
+/// `port 53`, `ports 53, 5353`
+pub(crate) fn to_ports(ports: &[u16]) -> String {
+    let noun = if ports.len() == 1 { "port" } else { "ports" };
+    let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+    format!("{noun} {}", ports.join(", "))
 }

@@ -63,7 +63,7 @@ use self::{
 };
 use crate::{
     ban::BanSpec,
-    challenge::TcpChallenge,
+    challenge::Challenge,
     class::Catalogue,
     detection::Rules,
     diagnostic::Diagnostic,
@@ -178,7 +178,7 @@ pub struct Config {
     /// How many of them may come anew; `None` is any number.
     pub new_sources: Option<NewSources>,
     /// When sources have to prove themselves.
-    pub challenge: Option<TcpChallenge>,
+    pub challenge: Option<Challenge>,
     /// The classes that have names.
     pub classes: Catalogue,
     /// The policy for sources that no other is for.

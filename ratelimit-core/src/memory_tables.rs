@@ -22,7 +22,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{
-        ChallengeState, InSegment, Key, Rules, Shared,
+        Asked, ChallengeState, InSegment, Key, On, Rules, Shared,
         cookie::{self, Message},
     },
     charge::{Outcome, Refusal},
@@ -439,16 +439,24 @@ impl<A: InMemory> ChallengeState<A> for At<'_> {
         A::family(self.tables).may_answer(*source, self.tables.challenge.rules(), now)
     }
 
-    fn until(&self) -> Instant {
-        self.tables.challenge.until().get()
+    fn until(&self, asked: Asked) -> Instant {
+        Instant::from_nanos(self.tables.challenge.on(asked).get().until_ns)
     }
 
-    fn set_until(&self, until: Instant) {
-        self.tables.challenge.until().set(until);
+    fn set_until(&self, asked: Asked, until: Instant) {
+        let on = self.tables.challenge.on(asked);
+        on.set(On {
+            until_ns: until.as_nanos(),
+            ..on.get()
+        });
     }
 
-    fn set_since(&self, since: Instant) {
-        self.tables.challenge.since().set(since);
+    fn set_since(&self, asked: Asked, since: Instant) {
+        let on = self.tables.challenge.on(asked);
+        on.set(On {
+            since_ns: since.as_nanos(),
+            ..on.get()
+        });
     }
 
     fn verified_until(&self, source: &A) -> Option<Instant> {

@@ -294,6 +294,18 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
         "1 while sources that are not verified are challenged.",
     )
     .value(u8::from(challenge.is_on));
+    if let Some(dns) = &challenge.dns {
+        to.gauge(
+            "ratelimit_challenge_dns_on",
+            "1 while sources that are not verified are challenged for queries of DNS.",
+        )
+        .value(u8::from(dns.is_on));
+    }
+    to.gauge(
+        "ratelimit_challenge_suspended",
+        "1 while nobody is challenged, as nobody who was proved itself.",
+    )
+    .value(u8::from(challenge.suspended_until.is_some()));
     let troubles = &snapshot.status.troubles;
     to.gauge(
         "ratelimit_challenge_unanswered",

@@ -11,7 +11,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     Instant,
     challenge::{
-        ANSWER_BUCKETS, ChallengeState, Key, Place, Rules, Segment, Shared, Taken,
+        ANSWER_BUCKETS, Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken,
         answer::{self, Cookies, Front, ListenerCookie},
         cookie::{self, Message},
     },
@@ -65,26 +65,32 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn until(&self) -> Instant {
-        taken().map_or_else(Instant::default, |taken| {
+    fn until(&self, asked: Asked) -> Instant {
+        on(asked).map_or_else(Instant::default, |on| {
             // SAFETY: an aligned word of a live map value.
-            Instant::from_nanos(unsafe { (&raw const (*taken).until_ns).read_volatile() })
+            Instant::from_nanos(unsafe { (&raw const (*on).until_ns).read_volatile() })
         })
     }
 
     #[inline(always)]
-    fn set_until(&self, until: Instant) {
-        if let Some(taken) = taken() {
+    fn suspended_until(&self) -> Instant {
+        let suspended = CHALLENGE_TAKEN.get(1);
+        Instant::from_nanos(suspended.map_or(0, |it| it.of(Asked::Connections).until_ns))
+    }
+
+    #[inline(always)]
+    fn set_until(&self, asked: Asked, until: Instant) {
+        if let Some(on) = on(asked) {
             // SAFETY: as above.
-            unsafe { (&raw mut (*taken).until_ns).write_volatile(until.as_nanos()) };
+            unsafe { (&raw mut (*on).until_ns).write_volatile(until.as_nanos()) };
         }
     }
 
     #[inline(always)]
-    fn set_since(&self, since: Instant) {
-        if let Some(taken) = taken() {
+    fn set_since(&self, asked: Asked, since: Instant) {
+        if let Some(on) = on(asked) {
             // SAFETY: as above.
-            unsafe { (&raw mut (*taken).since_ns).write_volatile(since.as_nanos()) };
+            unsafe { (&raw mut (*on).since_ns).write_volatile(since.as_nanos()) };
         }
     }
 
@@ -106,6 +112,20 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 #[inline(always)]
 fn taken() -> Option<*mut Taken> {
     CHALLENGE_TAKEN.get_ptr_mut(0)
+}
+
+#[inline(always)]
+fn on(asked: Asked) -> Option<*mut On> {
+    let taken = taken()?;
+    // SAFETY: both lie in the live map value.
+    let [connections, queries] = unsafe {
+        let on = (&raw mut (*taken).on).cast::<On>();
+        [on, on.add(1)]
+    };
+    Some(match asked {
+        Asked::Connections => connections,
+        Asked::Queries => queries,
+    })
 }
 
 /// What cookies are keyed with.
@@ -135,15 +155,17 @@ pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
     let word = match which {
         Shared::Unverified => taken,
         Shared::Answers => unsafe { taken.add(1) },
+        Shared::Queries => unsafe { taken.add(2) },
     };
     if interruption::is_possible() {
         return budget.take_one(&MapWord(word), now);
     }
     // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
-    let [unverified, answers] = unsafe { &mut *shares };
+    let [unverified, answers, queries] = unsafe { &mut *shares };
     let share = match which {
         Shared::Unverified => unverified,
         Shared::Answers => answers,
+        Shared::Queries => queries,
     };
     match budget.take(&MapWord(word), *share, now) {
         Some(next) => {
@@ -157,7 +179,11 @@ pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
 /// Writes the answer over the question, and sends it back.
 #[inline(always)]
 pub fn answer(context: *mut xdp_md) -> u32 {
-    subprograms::unknown(answer_question(context)) as u32
+    let action = subprograms::unknown(answer_question(context)) as u32;
+    if action == XDP_TX {
+        return action;
+    }
+    subprograms::unknown(answer_query(context)) as u32
 }
 
 /// The cookies for the packet of a context.
@@ -197,9 +223,35 @@ extern "C" fn answer_question(context: *mut xdp_md) -> u64 {
         &KernelCookies(context),
         now,
     );
-    let Some(bytes) = written else {
-        return XDP_DROP.into();
-    };
+    match written {
+        Some(bytes) => send_back(context, bytes),
+        None => XDP_DROP.into(),
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn answer_query(context: *mut xdp_md) -> u64 {
+    let packet = XdpContext::new(context);
+    let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
+    // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+    let front = unsafe { Front::from_raw(start, end) };
+    let written = answer::write_query(
+        frame::whole(&packet),
+        &front,
+        interface::link_layer(),
+        |_, _| subprograms::question_bytes(context),
+        |cursor, bytes| Some(subprograms::sum(context, cursor.offset(), bytes)),
+    );
+    match written {
+        Some(bytes) => send_back(context, bytes),
+        None => XDP_DROP.into(),
+    }
+}
+
+/// Cuts a frame, of which so many bytes were written, and sends it back.
+#[inline(always)]
+fn send_back(context: *mut xdp_md, bytes: u16) -> u64 {
     let excess = frame::bytes(context).wrapping_sub(u32::from(bytes).max(FRAME_BYTES_MIN)) as i32;
     if excess > 0 {
         // SAFETY: the helper changes the frame that the context describes. Where it refuses, the rest is padding.

@@ -260,13 +260,14 @@ pub static CHALLENGE: Array<ByGeneration<challenge::Rules>, 1> = Array::new();
 #[btf_map]
 pub static CHALLENGE_KEY: Array<u64, 2> = Array::new();
 
-/// Index 0 → since when and until when the challenge is on, and what all CPUs have taken of its budgets.
+/// Index 0 → since when and until when the challenge is on, and what all CPUs have taken of its budgets. Index 1 → until when it is
+/// suspended, in place of until when it is on for connections: the daemon writes that.
 #[btf_map]
-pub static CHALLENGE_TAKEN: Array<challenge::Taken, 1> = Array::new();
+pub static CHALLENGE_TAKEN: Array<challenge::Taken, 2> = Array::new();
 
 /// Index 0 → what this CPU has drawn of them.
 #[btf_map]
-pub static CHALLENGE_SHARES: PerCpuArray<BudgetShares, 1> = PerCpuArray::new();
+pub static CHALLENGE_SHARES: PerCpuArray<challenge::rules::Shares, 1> = PerCpuArray::new();
 
 /// A number of a source → answers that it was sent, as a word of a window of a second.
 #[btf_map]

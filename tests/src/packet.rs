@@ -149,6 +149,14 @@ impl Frame {
         self.protocol(17, &[0x30, 0x39, high, low, 0, 8, 0, 0])
     }
 
+    /// A datagram to `port` that carries a payload.
+    #[must_use]
+    pub fn datagram(self, port: u16, payload: &[u8]) -> Self {
+        let bytes = u16::try_from(8 + payload.len()).expect("it is short");
+        let words = [12_345, port, bytes, 0].map(u16::to_be_bytes);
+        self.protocol(17, words.as_flattened()).payload(payload)
+    }
+
     /// An ICMP message of the type `kind`.
     #[must_use]
     pub fn icmp(self, kind: u8) -> Self {

@@ -6,6 +6,7 @@ use ratelimit_common::{
         Key, Place,
         answer::{self, Cookies, Front, ListenerCookie},
         cookie::{self, Message},
+        query,
     },
     parse::{LinkLayer, ipv6},
 };
@@ -37,6 +38,25 @@ pub fn answer(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Ve
     let front = unsafe { Front::from_raw(range.start, range.end) };
     let cursor = Cursor::new(question);
     let bytes = answer::write(cursor, &front, link_layer, ipv6::walk, &Unkeyed, now)?;
+    frame.truncate(bytes.into());
+    Some(frame)
+}
+
+/// The answer to a query of DNS.
+#[must_use]
+pub fn answer_to_query(question: &[u8], link_layer: LinkLayer) -> Option<Vec<u8>> {
+    let mut frame = question.to_vec();
+    let range = frame.as_mut_ptr_range();
+    // SAFETY: as above.
+    let front = unsafe { Front::from_raw(range.start, range.end) };
+    let cursor = Cursor::new(question);
+    let bytes = answer::write_query(
+        cursor,
+        &front,
+        link_layer,
+        |frame, link_layer| query::question_bytes(frame, link_layer, query::name_bytes),
+        answer::sum,
+    )?;
     frame.truncate(bytes.into());
     Some(frame)
 }

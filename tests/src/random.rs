@@ -11,7 +11,7 @@ use ratelimit_common::{
     BanBudget, BanBudgets, BanRule, ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
-    challenge::Rules,
+    challenge::{Rules, When},
     class::Property,
     layout::POLICIES_MAX,
     limit::LIMITS_MAX,
@@ -158,10 +158,21 @@ fn new_sources(rng: &mut Rng) -> Budget {
 
 /// Few enough that the budgets are spent.
 fn challenge(rng: &mut Rng) -> Rules {
-    let over = rng.bool().then(|| at_least_one(rng.u32(..12)));
+    let when = if rng.bool() {
+        When::Over(at_least_one(rng.u32(..12)))
+    } else {
+        When::Always
+    };
     let lasts = Duration::from_millis(rng.u64(1..100_000));
-    let rules = Rules::new(over, lasts, at_least_one(rng.u32(..12)), 1).expect("they are few");
+    let rules = Rules::new(when, lasts, at_least_one(rng.u32(..12)), 1).expect("they are few");
     // By what was drawn already: the scenes of a seed stay as they were.
+    let queries = match lasts.as_millis() % 3 {
+        0 => When::Never,
+        1 => When::Always,
+        _ => when,
+    };
+    let rules = rules.asking_queries(queries, [123, 53, 0, 0, 0, 0, 0, 0], 1);
+    let rules = rules.expect("they are few");
     rules.preferring_verified(lasts.as_millis().is_multiple_of(2))
 }
 

@@ -151,14 +151,23 @@ fn kernel_and_host_agree_on_every_shape_cut_at_every_length() {
 
 /// A comparison says nothing about verdicts that never came.
 /// What asks for connections.
+/// A query of DNS, as it is sent most.
+const QUERY: &[u8] = b"\x07\x09\x01\x00\0\x01\0\0\0\0\0\0\x03www\x07example\x03org\0\0\x01\0\x01";
+
 fn questions(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> impl Iterator<Item = Vec<u8>> {
-    (1..10).flat_map(move |port| {
+    let segments = (1..10).flat_map(move |port| {
         let tagged = Frame::ethernet().vlan(VLAN, port);
         [
             Frame::ethernet().ipv4(ipv4).tcp(port, SYN).build(),
             tagged.ipv6(ipv6).tcp(port, SYN).build(),
         ]
-    })
+    });
+    let tagged = Frame::ethernet().vlan(VLAN, 7);
+    segments.chain([
+        Frame::ethernet().ipv4(ipv4).tcp(53, SYN).build(),
+        Frame::ethernet().ipv4(ipv4).datagram(53, QUERY).build(),
+        tagged.ipv6(ipv6).datagram(53, QUERY).build(),
+    ])
 }
 
 fn every_verdict_occurred(duels: &[Duel]) {

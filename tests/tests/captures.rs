@@ -3,7 +3,11 @@
 
 use std::{fs, num::NonZeroU32, path::PathBuf, process::Command, time::Duration};
 
-use ratelimit_common::{Instant, Settings, challenge::Rules, parse::LinkLayer};
+use ratelimit_common::{
+    Instant, Settings,
+    challenge::{Rules, When},
+    parse::LinkLayer,
+};
 use ratelimit_core::{
     capture::{Capture, CaptureError, Format},
     config::{self, Config},
@@ -107,7 +111,7 @@ fn answered_by_the_kernel(capture: &[u8]) -> u64 {
     let answers = NonZeroU32::new(1 << 20).unwrap();
     let scene = Scene {
         settings: Settings::default().with_challenge(true),
-        challenge: Rules::new(None, Duration::from_mins(10), answers, 2).unwrap(),
+        challenge: Rules::new(When::Always, Duration::from_mins(10), answers, 2).unwrap(),
         ..Scene::limited(&[])
     };
     scene.set_up(&mut program).unwrap();

@@ -13,7 +13,9 @@ use std::{
 
 use aya::programs::xdp::XdpMode;
 use ratelimit_common::{
-    self as common, PassReason, Settings, Verdict, challenge::Rules, layout::VERIFIED_MAX,
+    self as common, PassReason, Settings, Verdict,
+    challenge::{Rules, When},
+    layout::VERIFIED_MAX,
     parse::LinkLayer,
 };
 use ratelimit_core::api::{Check, Status};
@@ -445,7 +447,8 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
     require_root!();
     let lab = lab();
     // The other end of the veth takes nothing of what a program sends back.
-    let service = Service::started(&lab, ALWAYS).unwrap();
+    let toml = format!("{ALWAYS}back_off = \"3s\"\n");
+    let service = Service::started(&lab, &toml).unwrap();
     let _server = Server::new(&lab, NEAR[0]);
     let status = || service.rlctl_ok(&["status"]).unwrap();
     let told = "nobody who is challenged proves itself";
@@ -460,10 +463,24 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
         assert!(!status().contains(told) && metric("0"));
         wait_until(|| status().contains(told), "it is told");
         assert!(metric("1"));
+        // It backs off, and tries again.
+        let suspended = "the challenge is suspended until";
+        wait_until(|| status().contains(suspended), "it is suspended");
+        self::connect(&lab, NEAR[0]);
+        assert_eq!(verdicts(&service, "pass", "verified"), 0);
+        wait_until(|| !status().contains(suspended), "it is tried again");
+        assert!(status().contains(told));
+        let challenged = verdicts(&service, "drop", "challenged");
+        wait_until(
+            || verdicts(&service, "drop", "challenged") > challenged,
+            "it is tried again",
+        );
     });
     service.wait_for_log(told).unwrap();
     let events = service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
     assert!(events.contains(told), "{events}");
+    let suspended = "challenge is suspended until";
+    assert!(events.contains(suspended), "{events}");
     let _polled = polled(&lab);
     connect(&lab, NEAR[0]);
     wait_until(|| !status().contains(told), "it is over");
@@ -740,7 +757,7 @@ fn challenging() -> Program {
     let answers = NonZeroU32::new(1 << 20).unwrap();
     let scene = Scene {
         settings: Settings::default().with_challenge(true),
-        challenge: Rules::new(None, Duration::from_mins(10), answers, 2).unwrap(),
+        challenge: Rules::new(When::Always, Duration::from_mins(10), answers, 2).unwrap(),
         ..Scene::limited(&[])
     };
     scene.set_up(&mut program).unwrap();

@@ -22,8 +22,10 @@ use crate::{
 
 mod checksum;
 mod front;
+mod query;
 
 pub use front::Front;
+pub use query::{sum, write_query};
 
 /// Where cookies come from.
 pub trait Cookies {
@@ -96,6 +98,46 @@ struct Ipv6Header {
     destination: Ipv6,
 }
 
+impl Ipv4Header {
+    /// That of the answer to what came with these addresses, in so many bytes with this header.
+    #[inline(always)]
+    fn new([source, destination]: [Ipv4; 2], protocol: u8, bytes: u16) -> Self {
+        let header = Self {
+            version_and_words: 0x45,
+            service: 0,
+            bytes: bytes.to_be_bytes(),
+            identification: [0; 2],
+            // Not to be fragmented: then the identification means nothing (RFC 6864, 4.1).
+            flags: [0x40, 0],
+            hops: HOPS,
+            protocol,
+            checksum: [0; 2],
+            source: destination,
+            destination: source,
+        };
+        let bytes: [u8; 20] = transmute!(header);
+        Self {
+            checksum: checksum::of(checksum::sum(&bytes)),
+            ..header
+        }
+    }
+}
+
+impl Ipv6Header {
+    /// The same, in so many bytes behind this header.
+    #[inline(always)]
+    const fn new([source, destination]: [Ipv6; 2], next_header: u8, bytes: u16) -> Self {
+        Self {
+            version_class_label: [0x60, 0, 0, 0],
+            bytes: bytes.to_be_bytes(),
+            next_header,
+            hops: HOPS,
+            source: destination,
+            destination: source,
+        }
+    }
+}
+
 /// A header, and the segment behind it.
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, Unaligned)]
 #[repr(C)]
@@ -129,12 +171,19 @@ pub fn write<'a>(
         }
         Ok(Payload::Other) | Err(_) => return None,
     };
+    turn_back(frame, front, link_layer)?;
+    Some(bytes)
+}
+
+/// Sends a frame back to where it came from.
+#[inline(always)]
+fn turn_back(frame: Cursor<'_>, front: &Front<'_>, link_layer: LinkLayer) -> Option<()> {
     if link_layer == LinkLayer::Ethernet {
         let mut cursor = frame;
         let [destination, source] = *cursor.take::<[[u8; 6]; 2]>()?;
         front.put(0, &[source, destination])?;
     }
-    Some(bytes)
+    Some(())
 }
 
 #[inline(always)]
@@ -231,24 +280,8 @@ impl Said {
 #[inline(always)]
 fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
-    let header = Ipv4Header {
-        version_and_words: 0x45,
-        service: 0,
-        bytes: IPV4_BYTES.wrapping_add(said.option_bytes()).to_be_bytes(),
-        identification: [0; 2],
-        // Not to be fragmented: then the identification means nothing (RFC 6864, 4.1).
-        flags: [0x40, 0],
-        hops: HOPS,
-        protocol: TCP,
-        checksum: [0; 2],
-        source: destination,
-        destination: source,
-    };
-    let bytes: [u8; 20] = transmute!(header);
-    let header = Ipv4Header {
-        checksum: checksum::of(checksum::sum(&bytes)),
-        ..header
-    };
+    let bytes = IPV4_BYTES.wrapping_add(said.option_bytes());
+    let header = Ipv4Header::new(question.connection.addresses, TCP, bytes);
     let ends: [u8; 8] = transmute!([source, destination]);
     let segment = segment(&question.connection, said, checksum::sum(&ends));
     transmute!(Packet { header, segment })
@@ -258,14 +291,8 @@ fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
 #[inline(always)]
 fn ipv6(question: &Segment<Ipv6>, said: &Said) -> [u8; IPV6_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
-    let header = Ipv6Header {
-        version_class_label: [0x60, 0, 0, 0],
-        bytes: TCP_BYTES.wrapping_add(said.option_bytes()).to_be_bytes(),
-        next_header: TCP,
-        hops: HOPS,
-        source: destination,
-        destination: source,
-    };
+    let bytes = TCP_BYTES.wrapping_add(said.option_bytes());
+    let header = Ipv6Header::new(question.connection.addresses, TCP, bytes);
     let ends: [u8; 32] = transmute!([source, destination]);
     let segment = segment(&question.connection, said, checksum::sum(&ends));
     transmute!(Packet { header, segment })

@@ -16,7 +16,36 @@ use crate::{
 /// The window in which answers to a source are counted: as in the word of a [`Budget`].
 const COUNT_BITS: u32 = 24;
 
+/// The numbers of [`When`].
+const NEVER: u16 = 0;
+const ALWAYS: u16 = 1;
+const OVER: u16 = 2;
+
 const SECOND: Duration = Duration::from_secs(1);
+
+/// What sources are challenged for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Asked {
+    /// They ask for TCP connections.
+    Connections = 0,
+    /// They send datagrams to a port that serves DNS.
+    Queries = 1,
+}
+
+/// When sources are challenged.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum When {
+    /// Never.
+    #[default]
+    Never,
+    /// Always.
+    Always,
+    /// Where more come in a second.
+    Over(NonZeroU32),
+}
+
+/// The most ports that serve DNS.
+pub const DNS_PORTS_MAX: usize = 8;
 
 /// What all CPUs take of together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -25,6 +54,20 @@ pub enum Shared {
     Unverified = 0,
     /// The answers.
     Answers = 1,
+    /// The datagrams to ports that serve DNS, before sources that are not verified are challenged for them.
+    Queries = 2,
+}
+
+/// Since when sources are challenged, and until when.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct On {
+    /// Since when, in nanoseconds since boot.
+    pub since_ns: u64,
+    /// Until when, likewise.
+    pub until_ns: u64,
 }
 
 /// What the program keeps of the challenge, for all CPUs.
@@ -34,15 +77,13 @@ pub enum Shared {
 #[repr(C)]
 pub struct Taken {
     /// What was taken of each [`Shared`]: words of a window of a second.
-    pub words: [u64; 2],
-    /// Since when it is on, and until when, in nanoseconds since boot.
-    pub since_ns: u64,
-    /// See above.
-    pub until_ns: u64,
+    pub words: [u64; 3],
+    /// When sources are challenged for each that is [`Asked`].
+    pub on: [On; 2],
 }
 
 /// The shares that a CPU has drawn.
-pub type Shares = [Share; 2];
+pub type Shares = [Share; 3];
 
 /// When sources are challenged, for how long they are verified, and how much is answered.
 #[derive(
@@ -52,35 +93,46 @@ pub type Shares = [Share; 2];
 pub struct Rules {
     unverified: Budget,
     answers: Budget,
+    queries: Budget,
     of_source: FixedWindow,
     lasts_ns: u64,
-    is_always: u32,
+    ports: [u16; DNS_PORTS_MAX],
+    when: [u16; 2],
     asks_listeners: u16,
     prefers_verified: u16,
 }
 
 impl Rules {
-    /// Rules by which sources are challenged where more than `over` ask for a connection in a second, or always, and stay verified
-    /// for `lasts`. Of `answers` a second, and of `over`, so many CPUs draw shares. `None` when a number is more than a word counts.
+    /// Rules by which sources are challenged that ask for connections, and stay verified for `lasts`. Of `answers` a second, and of what
+    /// `when` has, so many CPUs draw shares. `None` when a number is more than a word counts.
     #[must_use]
-    pub fn new(
-        over: Option<NonZeroU32>,
-        lasts: Duration,
-        answers: NonZeroU32,
-        cpus: u32,
-    ) -> Option<Self> {
-        let unverified = match over {
-            Some(over) => Budget::new(over, SECOND, cpus)?,
-            None => Budget::default(),
-        };
+    pub fn new(when: When, lasts: Duration, answers: NonZeroU32, cpus: u32) -> Option<Self> {
         Some(Self {
-            unverified,
+            unverified: when.budget(cpus)?,
             answers: Budget::new(answers, SECOND, cpus)?,
+            queries: Budget::default(),
             of_source: FixedWindow::with_count_bits(COUNT_BITS, ANSWERS_PER_SOURCE, SECOND).ok()?,
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
-            is_always: over.is_none().into(),
+            ports: [0; DNS_PORTS_MAX],
+            when: [when.number(), NEVER],
             asks_listeners: 0,
             prefers_verified: 0,
+        })
+    }
+
+    /// The same, where sources are challenged for datagrams to these ports too; 0 is none.
+    #[must_use]
+    pub fn asking_queries(
+        self,
+        when: When,
+        ports: [u16; DNS_PORTS_MAX],
+        cpus: u32,
+    ) -> Option<Self> {
+        Some(Self {
+            queries: when.budget(cpus)?,
+            ports,
+            when: [self.when[0], when.number()],
+            ..self
         })
     }
 
@@ -116,11 +168,34 @@ impl Rules {
         self.asks_listeners != 0
     }
 
-    /// Whether it is always on.
+    /// Whether sources are challenged always.
     #[must_use]
     #[inline(always)]
-    pub const fn is_always(&self) -> bool {
-        self.is_always != 0
+    pub const fn is_always(&self, asked: Asked) -> bool {
+        self.number(asked) == ALWAYS
+    }
+
+    /// Whether they are where more come in a second.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_over(&self, asked: Asked) -> bool {
+        self.number(asked) == OVER
+    }
+
+    /// Whether they may be for what comes to this port.
+    #[must_use]
+    #[inline(always)]
+    pub fn asks_queries_to(&self, port: u16) -> bool {
+        self.number(Asked::Queries) != NEVER && port != 0 && self.ports.contains(&port)
+    }
+
+    #[inline(always)]
+    const fn number(&self, asked: Asked) -> u16 {
+        let [connections, queries] = self.when;
+        match asked {
+            Asked::Connections => connections,
+            Asked::Queries => queries,
+        }
     }
 
     /// How long a source stays verified.
@@ -137,6 +212,7 @@ impl Rules {
         match which {
             Shared::Unverified => &self.unverified,
             Shared::Answers => &self.answers,
+            Shared::Queries => &self.queries,
         }
     }
 
@@ -144,5 +220,34 @@ impl Rules {
     #[inline(always)]
     pub fn take_of_source(&self, word: &impl Words, now: Instant) -> bool {
         !charge_word(word, 0, |word| self.of_source.step(word, now, 1)).is_refused()
+    }
+}
+
+impl When {
+    const fn number(self) -> u16 {
+        match self {
+            Self::Never => NEVER,
+            Self::Always => ALWAYS,
+            Self::Over(_) => OVER,
+        }
+    }
+
+    fn budget(self, cpus: u32) -> Option<Budget> {
+        match self {
+            Self::Never | Self::Always => Some(Budget::default()),
+            Self::Over(over) => Budget::new(over, SECOND, cpus),
+        }
+    }
+}
+
+impl Taken {
+    /// When sources are challenged.
+    #[must_use]
+    pub const fn of(&self, asked: Asked) -> On {
+        let [connections, queries] = self.on;
+        match asked {
+            Asked::Connections => connections,
+            Asked::Queries => queries,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the challenge needs from the world.
 
-use super::{Rules, Segment, Shared, cookie::Message};
+use super::{Asked, Rules, Segment, Shared, cookie::Message};
 use crate::{Address, Instant};
 
 /// The state of the challenge, as sources of one family see it. Tables without a challenge have no rules, and are asked for nothing
@@ -38,17 +38,23 @@ pub trait ChallengeState<A: Address> {
 
     /// Until when it is on, by what was seen last.
     #[inline(always)]
-    fn until(&self) -> Instant {
+    fn until(&self, _: Asked) -> Instant {
+        Instant::default()
+    }
+
+    /// Until when nobody is challenged, whatever comes.
+    #[inline(always)]
+    fn suspended_until(&self) -> Instant {
         Instant::default()
     }
 
     /// Notes until when it is on.
     #[inline(always)]
-    fn set_until(&self, _until: Instant) {}
+    fn set_until(&self, _: Asked, _until: Instant) {}
 
     /// Notes since when it is on.
     #[inline(always)]
-    fn set_since(&self, _since: Instant) {}
+    fn set_since(&self, _: Asked, _since: Instant) {}
 
     /// Until when a source is, or was, verified.
     #[inline(always)]

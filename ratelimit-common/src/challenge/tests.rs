@@ -84,18 +84,18 @@ fn so_many_may_ask_in_a_second_and_then_all_are_challenged_until_it_is_quiet() {
     };
     assert_eq!(challenged(START, 100), 0);
     assert_eq!(challenged(START, 50), 50);
-    assert_eq!(world.since.get(), START);
+    assert_eq!(world.on[0].get().since_ns, START);
     // It is on: in the next seconds nobody passes, and while too many ask it stays on.
     for second in 1..=30 {
         assert_eq!(challenged(START + second * SECOND, 500), 500);
     }
-    assert_eq!(world.since.get(), START);
+    assert_eq!(world.on[0].get().since_ns, START);
     // Few ask: it is off after the hold.
     let quiet = START + 31 * SECOND;
-    let ends = world.until.get();
+    let ends = world.on[0].get().until_ns;
     assert!(ends >= START + 30 * SECOND + HOLD_NS - HOLD_NS / 16);
     assert_eq!(challenged(quiet, 50), 50);
-    assert_eq!(world.until.get(), ends);
+    assert_eq!(world.on[0].get().until_ns, ends);
     assert_eq!(challenged(ends - 1, 1), 1);
     assert_eq!(challenged(ends, 50), 0);
 }
@@ -171,25 +171,125 @@ fn without_rules_nobody_is_challenged() {
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
 }
 
+#[test]
+fn who_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_tcp() {
+    let world = querying(When::Never, When::Always);
+    assert_eq!(world.ask(53, true, START), Outcome::Challenged);
+    assert_eq!(world.ask(5353, true, START), Outcome::Challenged);
+    // What cannot be answered, and what goes elsewhere.
+    assert_eq!(world.ask(53, false, START), Outcome::Unasked);
+    for port in [0, 54] {
+        assert_eq!(world.ask(port, true, START), Outcome::Unasked);
+    }
+    // A connection to another port is none that is challenged.
+    assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
+    let to_dns = |flags, sequence| {
+        let mut segment = segment(SOURCE, flags, sequence);
+        segment.connection.ports[1] = [0, 53];
+        let cookie = world.cookie(&cookie::message(
+            &segment.connection,
+            Instant::from_nanos(START),
+        ));
+        (segment, cookie)
+    };
+    let judge =
+        |segment: &Segment<Ipv4>| judge(&SOURCE, segment, Instant::from_nanos(START), &world);
+    let (question, cookie) = to_dns(SYN, 7);
+    assert_eq!(judge(&question), Outcome::Challenged);
+    assert_eq!(judge(&to_dns(RST, cookie ^ 1).0), Outcome::Unasked);
+    assert_eq!(judge(&to_dns(RST, cookie).0), Outcome::Verified);
+    assert_eq!(judge(&question), Outcome::Unasked);
+    assert_eq!(world.ask(53, true, START), Outcome::Unasked);
+    assert_eq!(
+        world.ask(53, true, START + 600 * SECOND),
+        Outcome::Challenged
+    );
+}
+
+#[test]
+fn so_many_datagrams_may_come_in_a_second_and_then_their_sources_are_challenged_until_it_is_quiet()
+{
+    let over = NonZeroU32::new(3).unwrap();
+    let world = querying(When::Never, When::Over(over));
+    for _ in 0..3 {
+        assert_eq!(world.ask(53, true, START), Outcome::Unasked);
+    }
+    assert_eq!(world.ask(53, true, START), Outcome::Challenged);
+    let later = START + SECOND;
+    assert_eq!(world.ask(53, true, later), Outcome::Challenged);
+    assert_eq!(world.on[1].get().since_ns, START);
+    assert_eq!(world.ask(53, true, START + HOLD_NS), Outcome::Unasked);
+    // Nobody is challenged for connections meanwhile.
+    assert_eq!(world.on[0].get(), On::default());
+}
+
+#[test]
+fn answers_to_queries_are_of_the_budgets_of_all_answers() {
+    let world = querying(When::Always, When::Always);
+    for _ in 0..ANSWERS_PER_SOURCE / 2 {
+        assert_eq!(world.ask(53, true, START), Outcome::Challenged);
+        assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+    }
+    assert_eq!(world.ask(53, true, START), Outcome::Unasked);
+    // What is left unanswered leaves the reserve of the node to verified sources.
+    let world = World {
+        rules: Some(world.rules.unwrap().preferring_verified(true)),
+        ..World::new(None, 1_000)
+    };
+    assert_eq!(world.ask(53, false, START), Outcome::Unverified);
+    assert_eq!(world.ask(54, true, START), Outcome::Unverified);
+}
+
+#[test]
+fn while_it_is_suspended_nobody_is_challenged() {
+    let over = NonZeroU32::new(1).unwrap();
+    for when in [When::Always, When::Over(over)] {
+        let world = querying(when, when);
+        let ask = |at| {
+            let datagrams = [0; 2].map(|_| world.ask(53, true, at));
+            let segments = [0; 2].map(|_| world.judge(SOURCE, SYN, 7, at));
+            (datagrams[1], segments[1])
+        };
+        assert_eq!(ask(START), (Outcome::Challenged, Outcome::Challenged));
+        let ends = START + 60 * SECOND;
+        world.suspended.set(Instant::from_nanos(ends));
+        assert_eq!(ask(ends - 1), (Outcome::Unasked, Outcome::Unasked));
+        assert_eq!(ask(ends), (Outcome::Challenged, Outcome::Challenged));
+    }
+}
+
+/// A challenge of connections and of datagrams to ports 53 and 5353.
+fn querying(connections: When, queries: When) -> World {
+    let answers = NonZeroU32::new(1_000).unwrap();
+    let rules = Rules::new(connections, Duration::from_mins(10), answers, 1).unwrap();
+    let rules = rules.asking_queries(queries, [53, 5353, 0, 0, 0, 0, 0, 0], 1);
+    World {
+        rules,
+        ..World::new(None, 1_000)
+    }
+}
+
 /// The sequence number of segments that the listener takes.
 const TAKEN: u32 = 77;
 
 /// The state of a challenge, of one CPU.
 struct World {
     rules: Option<Rules>,
-    words: [Word; 2],
-    shares: [Cell<Share>; 2],
+    words: [Word; 3],
+    shares: [Cell<Share>; 3],
     answered: RefCell<BTreeMap<[u8; 16], Word>>,
-    since: Cell<u64>,
-    until: Cell<u64>,
+    on: [Cell<On>; 2],
+    suspended: Cell<Instant>,
     verified: RefCell<BTreeMap<[u8; 16], Instant>>,
 }
 
 impl World {
     fn new(over: Option<u32>, answers: u32) -> Self {
-        let over = over.map(|over| NonZeroU32::new(over).unwrap());
+        let when = over.map_or(When::Always, |over| {
+            When::Over(NonZeroU32::new(over).unwrap())
+        });
         let rules = Rules::new(
-            over,
+            when,
             Duration::from_mins(10),
             NonZeroU32::new(answers).unwrap(),
             1,
@@ -199,8 +299,8 @@ impl World {
             words: Default::default(),
             shares: Default::default(),
             answered: RefCell::default(),
-            since: Cell::new(0),
-            until: Cell::new(0),
+            on: Default::default(),
+            suspended: Cell::default(),
             verified: RefCell::default(),
         }
     }
@@ -212,6 +312,11 @@ impl World {
             Instant::from_nanos(at_ns),
             self,
         )
+    }
+
+    fn ask(&self, port: u16, is_query: bool, at_ns: u64) -> Outcome {
+        let now = Instant::from_nanos(at_ns);
+        judge_datagram(&SOURCE, port, || is_query, now, self)
     }
 
     fn cookie_of(&self, source: Ipv4, at_ns: u64) -> u32 {
@@ -259,16 +364,28 @@ impl ChallengeState<Ipv4> for World {
         self.rules.as_ref().unwrap().take_of_source(word, now)
     }
 
-    fn until(&self) -> Instant {
-        Instant::from_nanos(self.until.get())
+    fn until(&self, asked: Asked) -> Instant {
+        Instant::from_nanos(self.on[asked as usize].get().until_ns)
     }
 
-    fn set_until(&self, until: Instant) {
-        self.until.set(until.as_nanos());
+    fn suspended_until(&self) -> Instant {
+        self.suspended.get()
     }
 
-    fn set_since(&self, since: Instant) {
-        self.since.set(since.as_nanos());
+    fn set_until(&self, asked: Asked, until: Instant) {
+        let on = &self.on[asked as usize];
+        on.set(On {
+            until_ns: until.as_nanos(),
+            ..on.get()
+        });
+    }
+
+    fn set_since(&self, asked: Asked, since: Instant) {
+        let on = &self.on[asked as usize];
+        on.set(On {
+            since_ns: since.as_nanos(),
+            ..on.get()
+        });
     }
 
     fn verified_until(&self, source: &Ipv4) -> Option<Instant> {

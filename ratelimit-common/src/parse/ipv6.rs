@@ -35,8 +35,9 @@ struct FixedHeader {
     destination: Ipv6,
 }
 
-const FIXED_HEADER_BYTES: u16 = 40;
-const _: () = assert!(size_of::<FixedHeader>() == FIXED_HEADER_BYTES as usize);
+/// Bytes of a header without extensions.
+pub const HEADER_BYTES: u16 = 40;
+const _: () = assert!(size_of::<FixedHeader>() == HEADER_BYTES as usize);
 
 #[derive(FromBytes, Immutable, Unaligned)]
 #[repr(C)]
@@ -108,7 +109,7 @@ pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     let Some(header) = cursor.take::<FixedHeader>() else {
         return Numbers::default();
     };
-    let length = u16::from_be_bytes(header.payload_length).saturating_add(FIXED_HEADER_BYTES);
+    let length = u16::from_be_bytes(header.payload_length).saturating_add(HEADER_BYTES);
     let [first, second, ..] = header.version_class_label;
     Numbers::new(length, header.hop_limit, first << 4 | second >> 4)
 }

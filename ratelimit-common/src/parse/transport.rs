@@ -10,7 +10,7 @@ pub const NO_PORT: u32 = 65_536;
 
 const ICMP: u8 = 1;
 pub(crate) const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(crate) const UDP: u8 = 17;
 const DCCP: u8 = 33;
 const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::quantity;
+use crate::{challenge, quantity};
 
-/// When sources that ask for TCP connections have to prove themselves, and whether they have to at this moment.
+/// When sources have to prove themselves, and whether they have to at this moment.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ChallengeStatus {
-    /// When they have to: `over 5000 syn/s` or `always`.
+    /// When those have to that ask for TCP connections: `over 5000 syn/s`, `always` or `never`.
     pub when: String,
     /// What a SYN is answered: `rst` or `syncookie`.
     #[serde(default)]
@@ -28,6 +28,26 @@ pub struct ChallengeStatus {
     /// Whether verified sources draw first from the limits of the node, while it is on.
     #[serde(default)]
     pub prefers_verified: bool,
+    /// Until when nobody is challenged, as nobody who was proved itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended_until: Option<Timestamp>,
+    /// The same for who asks a DNS server; `None` where nobody has to for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DnsChallengeStatus>,
+}
+
+/// When sources that ask a DNS server have to prove themselves, and whether they have to at this moment.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct DnsChallengeStatus {
+    /// When they have to: `over 5000 packets/s` or `always`.
+    pub when: String,
+    /// The ports that serve DNS.
+    pub ports: Vec<u16>,
+    /// Whether they have to at this moment.
+    pub is_on: bool,
+    /// Since when, where it is not always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// What the challenge is to a source.
@@ -36,7 +56,7 @@ pub struct SourceChallenge {
     /// Until when the source is verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_until: Option<Timestamp>,
-    /// Whether sources that are not verified are challenged at this moment.
+    /// Whether sources that are not verified are challenged at this moment, when they ask for TCP connections.
     pub is_on: bool,
     /// Since when, where it is not always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,6 +64,21 @@ pub struct SourceChallenge {
     /// Whether verified sources draw first from the limits of the node, while it is on.
     #[serde(default)]
     pub prefers_verified: bool,
+    /// The same for who asks a DNS server; `None` where nobody is challenged for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DnsChallengeStatus>,
+}
+
+impl fmt::Display for DnsChallengeStatus {
+    /// `DNS sources are challenged over 5000 packets/s at port 53`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports = challenge::to_ports(&self.ports);
+        write!(
+            formatter,
+            "DNS sources are challenged {} at {ports}",
+            self.when
+        )
+    }
 }
 
 impl fmt::Display for ChallengeStatus {

@@ -177,13 +177,25 @@ pub enum What {
         /// The user who did it; `None` when its time was over.
         by: Option<Arc<str>>,
     },
-    /// From here on TCP sources that are not verified are challenged: more connections were asked for than may be.
+    /// From here on sources that are not verified are challenged: more came than may.
     ChallengeBegan {
         /// Beyond how many in a second, as it is written.
         when: String,
+        /// Whether it is for datagrams to ports that serve DNS, not for TCP connections.
+        #[serde(default)]
+        is_of_dns: bool,
+    },
+    /// Nobody is challenged for a while, as nobody who was proved itself.
+    ChallengeSuspended {
+        /// Until when.
+        until: Timestamp,
     },
     /// Nobody is challenged any more.
-    ChallengeEnded,
+    ChallengeEnded {
+        /// Whether that is for datagrams to ports that serve DNS.
+        #[serde(default)]
+        is_of_dns: bool,
+    },
     /// Whoever follows was too slow for events that are gone.
     Lost {
         /// How many.
@@ -364,7 +376,8 @@ impl What {
             | Self::PassAllOn { .. }
             | Self::PassAllOff { .. }
             | Self::ChallengeBegan { .. }
-            | Self::ChallengeEnded
+            | Self::ChallengeSuspended { .. }
+            | Self::ChallengeEnded { .. }
             | Self::Lost { .. } => None,
         }
     }

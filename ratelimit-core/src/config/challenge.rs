@@ -1,21 +1,23 @@
-//! `[challenge.tcp]`: when sources have to prove that they receive what is sent to them.
+//! `[challenge.tcp]` and `[challenge.dns]`: when sources have to prove that they receive what is sent to them.
 
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
-use ratelimit_common::new_sources::COUNT_MAX;
+use ratelimit_common::{
+    challenge::{Asked, DNS_PORTS_MAX, When},
+    new_sources::COUNT_MAX,
+};
 
 use super::{
     report::{At, Report},
     table::{Section, Value},
 };
 use crate::{
-    challenge::{TcpChallenge, Way},
+    challenge::{self, Challenge, Way},
     diagnostic::Problem,
     quantity,
 };
 
-const WHEN_EXAMPLE: &str = "when = \"over 5_000 syn/s\"";
-const WHEN_HINT: &str = "write when = \"over 5_000 syn/s\", \"always\" or \"never\"";
+const WHEN_EXAMPLE: &str = "when = \"always\"";
 
 const LASTS: Duration = Duration::from_mins(10);
 const LASTS_EXAMPLE: &str = "for = \"10m\"";
@@ -23,37 +25,101 @@ const LASTS_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration:
 
 const ANSWERS: u32 = 1_000_000;
 
+const BACK_OFF: Duration = Duration::from_mins(1);
+const BACK_OFF_EXAMPLE: &str = "back_off = \"1m\"";
+
 const WAY_EXAMPLE: &str = "way = \"rst\"";
 const WAY_HINT: &str = "write way = \"rst\" or \"syncookie\"";
 
-/// When sources are challenged.
-#[derive(Clone, Copy)]
-enum When {
-    Never,
-    Always,
-    Over(NonZeroU32),
-}
+const DNS_PORT: u16 = 53;
+const PORTS_EXAMPLE: &str = "ports = [53]";
+
+/// Without `[challenge.tcp]`.
+const DEFAULT: Challenge = Challenge {
+    connections: When::Never,
+    queries: When::Never,
+    ports: [0; DNS_PORTS_MAX],
+    lasts: LASTS,
+    answers: NonZeroU32::new(ANSWERS).expect("it is not 0"),
+    way: Way::Rst,
+    back_off: Some(BACK_OFF),
+};
 
 /// Reads `[challenge]`; `None` in it where nobody is challenged, or where something is wrong, and reported.
-pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Option<TcpChallenge>> {
-    let tcp = section.take("tcp");
-    if tcp.is_none() {
-        section.lacks("tcp", "write [challenge.tcp]", report);
+pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Option<Challenge>> {
+    let (tcp, dns) = (section.take("tcp"), section.take("dns"));
+    if tcp.is_none() && dns.is_none() {
+        section.lacks("tcp", "write [challenge.tcp] or [challenge.dns]", report);
     }
-    let tcp =
-        tcp.and_then(|tcp| tcp.table("[challenge.tcp]".to_owned(), "[challenge.tcp]", report));
     let spot = section.spot.clone();
     section.finish(report);
-    let value = tcp.and_then(|tcp| read_tcp(tcp, report));
+    let mut challenge = Some(DEFAULT);
+    if let Some(tcp) = tcp {
+        let tcp = tcp.table("[challenge.tcp]".to_owned(), "[challenge.tcp]", report);
+        challenge = tcp.and_then(|tcp| read_tcp(tcp, report));
+    }
+    if let Some(dns) = dns {
+        let dns = dns.table("[challenge.dns]".to_owned(), "[challenge.dns]", report);
+        let dns = dns.and_then(|dns| read_dns(dns, report));
+        challenge = challenge
+            .zip(dns)
+            .map(|(challenge, (queries, ports))| Challenge {
+                queries,
+                ports,
+                ..challenge
+            });
+    }
+    let value = challenge.filter(|it| it.connections != When::Never || it.queries != When::Never);
     At { value, spot }
 }
 
-fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<TcpChallenge> {
-    let when = section.take("when");
-    if when.is_none() {
-        section.lacks("when", WHEN_HINT, report);
+/// Reads when, of a section that has to tell.
+fn take_when(asked: Asked, section: &mut Section<'_>, report: &mut Report) -> Option<When> {
+    let Some(when) = section.take("when") else {
+        section.lacks("when", &when_hint(asked), report);
+        return None;
+    };
+    read_when(asked, when, report)
+}
+
+fn when_hint(asked: Asked) -> String {
+    let unit = challenge::unit(asked);
+    format!("write when = \"over 5_000 {unit}\", \"always\" or \"never\"")
+}
+
+fn read_dns(mut section: Section<'_>, report: &mut Report) -> Option<(When, [u16; DNS_PORTS_MAX])> {
+    let when = take_when(Asked::Queries, &mut section, report);
+    let ports = section.take("ports");
+    let ports = ports.map_or(Some(vec![DNS_PORT]), |value| read_ports(value, report));
+    section.finish(report);
+    let mut array = [0; DNS_PORTS_MAX];
+    for (place, port) in array.iter_mut().zip(ports?) {
+        *place = port;
     }
-    let when = when.and_then(|value| read_when(value, report));
+    Some((when?, array))
+}
+
+fn read_ports(value: Value<'_>, report: &mut Report) -> Option<Vec<u16>> {
+    let spot = value.spot.clone();
+    let values = value.list(PORTS_EXAMPLE, report)?;
+    if values.is_empty() || values.len() > DNS_PORTS_MAX {
+        let message = format!("`ports` has {} ports", values.len());
+        let hint = format!("write from 1 to {DNS_PORTS_MAX} ports, as in {PORTS_EXAMPLE}");
+        report.add(&spot, Problem::new(message, hint));
+        return None;
+    }
+    let ports = values.into_iter();
+    let ports: Vec<_> = ports
+        .map(|value| value.integer_in(1..=u16::MAX.into(), DNS_PORT.into(), report))
+        .collect();
+    let ports = ports.into_iter();
+    ports
+        .map(|port| port.and_then(|port| u16::try_from(port).ok()))
+        .collect()
+}
+
+fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<Challenge> {
+    let when = take_when(Asked::Connections, &mut section, report);
     let lasts = section.take("for");
     let lasts = lasts.map_or(Some(LASTS), |value| read_lasts(value, report));
     let answers = section.take("answers");
@@ -62,21 +128,20 @@ fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<TcpChalleng
     });
     let way = section.take("way");
     let way = way.map_or(Some(Way::Rst), |value| read_way(value, report));
+    let back_off = section.take("back_off");
+    let back_off = back_off.map_or(Some(BACK_OFF), |value| read_back_off(value, report));
     section.finish(report);
-    let over = match when? {
-        When::Never => return None,
-        When::Always => None,
-        When::Over(over) => Some(over),
-    };
-    Some(TcpChallenge {
-        over,
+    Some(Challenge {
+        connections: when?,
         lasts: lasts?,
         answers: NonZeroU32::new(answers?)?,
         way: way?,
+        back_off: Some(back_off?).filter(|time| !time.is_zero()),
+        ..DEFAULT
     })
 }
 
-fn read_when(value: Value<'_>, report: &mut Report) -> Option<When> {
+fn read_when(asked: Asked, value: Value<'_>, report: &mut Report) -> Option<When> {
     let At { value, spot } = value.text(WHEN_EXAMPLE, report)?;
     match value.as_str() {
         "always" => return Some(When::Always),
@@ -85,10 +150,11 @@ fn read_when(value: Value<'_>, report: &mut Report) -> Option<When> {
     }
     let rate = value
         .strip_prefix("over ")
-        .and_then(|rate| rate.strip_suffix(" syn/s"));
+        .and_then(|rate| rate.strip_suffix(challenge::unit(asked)))
+        .and_then(|rate| rate.strip_suffix(' '));
     let Some(digits) = rate.map(|rate| rate.replace('_', "")) else {
         let message = format!("`when` is `{value}`, which says no time");
-        report.add(&spot, Problem::new(message, WHEN_HINT));
+        report.add(&spot, Problem::new(message, when_hint(asked)));
         return None;
     };
     let over = digits.parse().ok().and_then(NonZeroU32::new);
@@ -111,8 +177,26 @@ fn read_way(value: Value<'_>, report: &mut Report) -> Option<Way> {
     way
 }
 
+/// Reads how long the challenge is suspended; no time where it never is.
+fn read_back_off(value: Value<'_>, report: &mut Report) -> Option<Duration> {
+    let At { value, spot } = value.text(BACK_OFF_EXAMPLE, report)?;
+    if value == "never" {
+        return Some(Duration::ZERO);
+    }
+    read_duration("back_off", At { value, spot }, BACK_OFF_EXAMPLE, report)
+}
+
 fn read_lasts(value: Value<'_>, report: &mut Report) -> Option<Duration> {
-    let At { value, spot } = value.text(LASTS_EXAMPLE, report)?;
+    let text = value.text(LASTS_EXAMPLE, report)?;
+    read_duration("for", text, LASTS_EXAMPLE, report)
+}
+
+fn read_duration(
+    key: &str,
+    At { value, spot }: At<String>,
+    example: &str,
+    report: &mut Report,
+) -> Option<Duration> {
     let lasts = match quantity::parse_duration(&value) {
         Ok(lasts) => lasts,
         Err(error) => {
@@ -123,10 +207,7 @@ fn read_lasts(value: Value<'_>, report: &mut Report) -> Option<Duration> {
     if LASTS_RANGE.contains(&lasts) {
         return Some(lasts);
     }
-    let message = format!("`for` is {value}, which is not between 1s and 24h");
-    report.add(
-        &spot,
-        Problem::new(message, format!("write {LASTS_EXAMPLE}")),
-    );
+    let message = format!("`{key}` is {value}, which is not between 1s and 24h");
+    report.add(&spot, Problem::new(message, format!("write {example}")));
     None
 }

@@ -24,9 +24,7 @@ use super::{
     table::{Section, Value},
     wide::{self, Aggregate, Node},
 };
-use crate::{
-    challenge::TcpChallenge, diagnostic::Problem, new_sources::NewSources, prefix::Prefix,
-};
+use crate::{challenge::Challenge, diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
 
 /// The most sources of a family that can have state.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -55,7 +53,7 @@ pub struct Document {
     pub interfaces: Vec<Option<interface::Located>>,
     pub source: Option<At<Source>>,
     pub new_sources: Option<At<Option<NewSources>>>,
-    pub challenge: Option<At<Option<TcpChallenge>>>,
+    pub challenge: Option<At<Option<Challenge>>>,
     pub classes: Vec<NamedClass>,
     pub policies: Vec<Policy>,
     pub aggregate: Option<At<Aggregate>>,

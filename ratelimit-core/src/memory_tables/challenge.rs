@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use ratelimit_common::{
     Instant,
-    challenge::{Key, Rules, Shared},
+    challenge::{Asked, Key, On, Rules, Shared},
     node::Share,
 };
 
@@ -15,10 +15,9 @@ use super::family::MemoryWord;
 pub struct MemoryChallenge {
     rules: Rules,
     key: Key,
-    words: [Cell<u64>; 2],
-    shares: [Cell<Share>; 2],
-    since: Cell<Instant>,
-    until: Cell<Instant>,
+    words: [Cell<u64>; 3],
+    shares: [Cell<Share>; 3],
+    on: [Cell<On>; 2],
 }
 
 impl MemoryChallenge {
@@ -49,11 +48,7 @@ impl MemoryChallenge {
         next.map(|next| share.set(next)).is_some()
     }
 
-    pub(super) const fn since(&self) -> &Cell<Instant> {
-        &self.since
-    }
-
-    pub(super) const fn until(&self) -> &Cell<Instant> {
-        &self.until
+    pub(super) const fn on(&self, asked: Asked) -> &Cell<On> {
+        &self.on[asked as usize]
     }
 }

@@ -1,5 +1,7 @@
-//! The moments at which the kernel begins to challenge sources, and ends it, as events; and whether anybody answers.
+//! The moments at which the kernel begins to challenge sources, and ends it, as events; and whether anybody answers. Where
+//! nobody ever did, it is suspended for a while.
 
+use jiff::Timestamp;
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::api::What;
 use tracing::{info, warn};
@@ -17,6 +19,9 @@ pub const UNANSWERED: &str = "challenge";
 const WHY: &str = "nobody who is challenged proves itself: either all are forged, or what they answer does not come by this host, \
                    as with asymmetric routing; where ordinary clients cannot connect, write when = \"never\"";
 
+/// Where a source proved itself in the last hour, answers do come back, and silence is that of forged sources.
+const PROOF_NS: u64 = 3_600_000_000_000;
+
 /// So long nobody has to prove itself, and so many have to be challenged meanwhile.
 const SILENCE_NS: u64 = 10_000_000_000;
 const CHALLENGED_MIN: u64 = 1_000;
@@ -24,9 +29,12 @@ const CHALLENGED_MIN: u64 = 1_000;
 /// Whether sources were challenged when this was last looked at.
 #[derive(Debug, Default)]
 pub struct Challenge {
-    was_on: bool,
+    /// For connections, and for DNS.
+    was_on: [bool; 2],
     /// While there is a challenge.
     silence: Option<Silence>,
+    /// How many had proved themselves when that changed last, and when.
+    proof: Option<(u64, Instant)>,
 }
 
 /// How many were challenged since anybody proved itself.
@@ -47,41 +55,103 @@ struct Counted {
 impl Challenge {
     /// Tells what has changed.
     pub fn tick(&mut self, state: &mut State, troubles: &mut Troubles) {
-        self.tell_whether_on(state);
+        let status = queries::challenge::challenge(state);
+        let on = status.map(|it| {
+            let dns = it.dns.map(|dns| (dns.is_on, dns.since, dns.when));
+            [Some((it.is_on, it.since, it.when)), dns]
+        });
+        let [connections, queries] = on.unwrap_or_default();
+        self.tell_whether_on(connections, false, state);
+        self.tell_whether_on(queries, true, state);
         let counted = state
             .intent
             .config
             .challenge
             .and_then(|_| Counted::read(state));
+        let now = clock::now();
+        let suspended = queries::challenge::suspended_until(state);
+        self.note_proof(counted, now);
         self.silence = counted.map(|counted| {
-            let now = clock::now();
             let silence = self.silence.take();
             silence.map_or_else(
                 || Silence::new(counted, now),
-                |silence| silence.go_on(counted, now),
+                |silence| match suspended {
+                    // Nobody can prove itself: what was told goes on until it was tried again.
+                    Some(_) => Silence {
+                        is_long: silence.is_long,
+                        ..Silence::new(counted, now)
+                    },
+                    None => silence.go_on(counted, now),
+                },
             )
         });
+        if suspended.is_none() && self.backs_off(now) {
+            Self::suspend(state);
+        }
         let is_long = self.silence.as_ref().is_some_and(|it| it.is_long);
         let why = is_long.then(|| WHY.to_owned());
         troubles.report(&mut state.journal, UNANSWERED, Loudness::Warning, why);
     }
 
-    /// One that is always on, or that there is not, changes by a reload alone.
-    fn tell_whether_on(&mut self, state: &mut State) {
-        let status = queries::challenge::challenge(state);
-        let status = status.filter(|status| status.since.is_some() || !status.is_on);
-        let is_on = status.as_ref().is_some_and(|status| status.is_on);
-        if is_on == self.was_on {
+    fn note_proof(&mut self, counted: Option<Counted>, now: Instant) {
+        let verified = counted.map_or(0, |counted| counted.verified);
+        let is_known = self.proof.is_some_and(|(count, _)| count == verified);
+        if verified > 0 && !is_known {
+            self.proof = Some((verified, now));
+        }
+    }
+
+    /// Whether there was silence to the end of the last look, and no proof for long.
+    fn backs_off(&self, now: Instant) -> bool {
+        let is_proved = self
+            .proof
+            .is_some_and(|(_, at)| now.as_nanos().saturating_sub(at.as_nanos()) < PROOF_NS);
+        let silence = self.silence.as_ref();
+        !is_proved && silence.is_some_and(|it| it.is_long && it.since == now)
+    }
+
+    fn suspend(state: &mut State) {
+        let challenge = state.intent.config.challenge;
+        let Some(back_off) = challenge.and_then(|it| it.back_off) else {
+            return;
+        };
+        let until = clock::after(back_off);
+        if let Err(error) = state.enforcer.datapath_mut().suspend_challenge(until) {
+            warn!(%error, "the challenge cannot be suspended");
             return;
         }
-        self.was_on = is_on;
-        let what = if let Some(status) = status.filter(|_| is_on) {
-            let when = status.when;
-            warn!(when, "TCP sources that are not verified are challenged");
-            What::ChallengeBegan { when }
+        let until = clock::to_wall(until);
+        warn!(%until, "nobody is challenged until then, as nobody who was proved itself");
+        state
+            .journal
+            .record(clock::wall(), What::ChallengeSuspended { until });
+    }
+
+    /// One that is always on, or that there is not, changes by a reload alone.
+    fn tell_whether_on(
+        &mut self,
+        on: Option<(bool, Option<Timestamp>, String)>,
+        is_of_dns: bool,
+        state: &mut State,
+    ) {
+        let when = on
+            .filter(|(is_on, since, _)| *is_on && since.is_some())
+            .map(|(_, _, when)| when);
+        let was_on = &mut self.was_on[usize::from(is_of_dns)];
+        if when.is_some() == *was_on {
+            return;
+        }
+        *was_on = when.is_some();
+        let sources = if is_of_dns { "DNS" } else { "TCP" };
+        let what = if let Some(when) = when {
+            warn!(
+                when,
+                "{sources} sources that are not verified are challenged"
+            );
+            What::ChallengeBegan { when, is_of_dns }
         } else {
-            info!("nobody is challenged any more");
-            What::ChallengeEnded
+            info!("no {sources} source is challenged any more");
+            What::ChallengeEnded { is_of_dns }
         };
         state.journal.record(clock::wall(), what);
     }

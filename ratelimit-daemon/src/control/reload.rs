@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ratelimit_core::{
     api::Refused,
     ban::BanSpec,
-    challenge::TcpChallenge,
+    challenge::Challenge,
     class::{Action, Catalogue, Class},
     compile::keeps_state,
     config::{Config, DestinationConfig, Interface, PolicyConfig},
@@ -371,19 +371,13 @@ fn destination_of(config: &Config, prefix: &Prefix) -> DestinationConfig {
     destination.cloned().unwrap_or_default()
 }
 
-/// `challenge of TCP: never -> always, for 10m, at most 1000000 answers a second`
-fn challenge_change(before: Option<TcpChallenge>, after: Option<TcpChallenge>) -> Option<String> {
-    let reported = |challenge: Option<TcpChallenge>| {
+/// `challenge: never -> always, for 10m, at most 1000000 answers a second`
+fn challenge_change(before: Option<Challenge>, after: Option<Challenge>) -> Option<String> {
+    let reported = |challenge: Option<Challenge>| {
         challenge.map_or_else(|| "never".to_owned(), |challenge| challenge.to_string())
     };
     let is_changed = before != after;
-    is_changed.then(|| {
-        format!(
-            "challenge of TCP: {} -> {}",
-            reported(before),
-            reported(after)
-        )
-    })
+    is_changed.then(|| format!("challenge: {} -> {}", reported(before), reported(after)))
 }
 
 fn limits(limits: &[LimitSpec]) -> String {

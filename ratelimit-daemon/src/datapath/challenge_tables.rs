@@ -18,6 +18,12 @@ pub trait ChallengeTables {
     /// Since when and until when they are, and what was taken of what all CPUs share.
     fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError>;
 
+    /// Sets until when nobody is challenged.
+    fn suspend_challenge(&mut self, until: Instant) -> Result<(), DatapathError>;
+
+    /// Until when nobody is, or was.
+    fn challenge_suspended(&self) -> Result<Instant, DatapathError>;
+
     /// Until when a source is, or was, verified.
     fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError>;
 }

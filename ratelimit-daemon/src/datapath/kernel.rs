@@ -463,6 +463,19 @@ impl ChallengeTables for Kernel {
         answer.map_err(failed("reading", "CHALLENGE_TAKEN", 1))
     }
 
+    fn suspend_challenge(&mut self, until: Instant) -> Result<(), DatapathError> {
+        let mut suspended = challenge::Taken::default();
+        suspended.on[0].until_ns = until.as_nanos();
+        let answer = self.challenge_taken.set(1, suspended, 0);
+        answer.map_err(failed("writing", "CHALLENGE_TAKEN", 2))
+    }
+
+    fn challenge_suspended(&self) -> Result<Instant, DatapathError> {
+        let answer = self.challenge_taken.get(&1, 0);
+        let suspended = answer.map_err(failed("reading", "CHALLENGE_TAKEN", 2))?;
+        Ok(Instant::from_nanos(suspended.on[0].until_ns))
+    }
+
     fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {
         let (name, answer) = match source {
             IpAddr::V4(source) => ("VERIFIED_V4", self.verified.0.get(&source.into(), 0)),

@@ -98,6 +98,8 @@ pub struct Memory {
     pub interface_rules: InterfaceRules,
     /// What was taken of its budgets.
     pub challenge_taken: challenge::Taken,
+    /// Until when nobody is challenged.
+    pub challenge_suspended: Instant,
     /// Until when sources are verified.
     pub verified: BTreeMap<IpAddr, Instant>,
     /// Which keys are looked for among leases, by family.
@@ -165,7 +167,7 @@ pub enum Write {
     /// What interfaces have of their own.
     InterfaceRules(InterfaceRules),
     /// The rules of the challenge.
-    Challenge(ByGeneration<challenge::Rules>),
+    Challenge(Box<ByGeneration<challenge::Rules>>),
     /// What holds for all packets.
     Settings(Settings),
 }
@@ -457,7 +459,7 @@ impl ChallengeTables for Shared {
         rules: ByGeneration<challenge::Rules>,
     ) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.writes.push(Write::Challenge(rules));
+        memory.writes.push(Write::Challenge(Box::new(rules)));
         memory.challenge = rules;
         Ok(())
     }
@@ -468,6 +470,15 @@ impl ChallengeTables for Shared {
 
     fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
         Ok(self.memory().challenge_taken)
+    }
+
+    fn suspend_challenge(&mut self, until: Instant) -> Result<(), DatapathError> {
+        self.memory().challenge_suspended = until;
+        Ok(())
+    }
+
+    fn challenge_suspended(&self) -> Result<Instant, DatapathError> {
+        Ok(self.memory().challenge_suspended)
     }
 
     fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {

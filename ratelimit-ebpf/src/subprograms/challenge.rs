@@ -2,11 +2,12 @@
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Instant, Ipv4, Ipv6,
+    Cursor, Instant, Ipv4, Ipv6,
     challenge::{
         self, InSegment as _, Outcome, Place, Shared,
-        answer::ListenerCookie,
+        answer::{self, ListenerCookie},
         cookie::{self, Message},
+        query,
     },
     generation::Generation,
     list::Listed,
@@ -83,6 +84,12 @@ macro_rules! of_families {
             {
                 return challenge::judge(&source, &segment, now, &state) as u64;
             }
+            if !is_copied
+                && let Some(port) = query::port(frame, upper)
+            {
+                let is_query = || question_bytes(context).is_some();
+                return challenge::judge_datagram(&source, port, is_query, now, &state) as u64;
+            }
             challenge::standing(&source, now, &state) as u64
         }
     )+};
@@ -108,7 +115,8 @@ pub fn take_of_challenge(which: Shared, generation: Generation, now: Instant) ->
 extern "C" fn take_of_challenge_budget(which: u64, of: u64, at_ns: u64) -> u64 {
     let which = match which {
         0 => Shared::Unverified,
-        _ => Shared::Answers,
+        1 => Shared::Answers,
+        _ => Shared::Queries,
     };
     crate::challenge::take(which, Instant::from_nanos(at_ns), generation(of)).into()
 }
@@ -127,6 +135,53 @@ extern "C" fn hash_cookie(message: *const Message) -> u64 {
         Some(message) => cookie::hash(crate::challenge::key(), message).into(),
         None => 0,
     }
+}
+
+/// [`query::question_bytes`] of the packet of `context`.
+#[inline(always)]
+pub fn question_bytes(context: *mut xdp_md) -> Option<u16> {
+    let bytes = unknown(walk_question(context)) as u16;
+    if bytes == 0 { None } else { Some(bytes) }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_question(context: *mut xdp_md) -> u64 {
+    let packet = XdpContext::new(context);
+    let (frame, _) = frame::again(&packet);
+    let name_bytes = |cursor: Cursor<'_>| name_bytes(context, cursor.offset());
+    query::question_bytes(frame, interface::link_layer(), name_bytes).map_or(0, u64::from)
+}
+
+/// [`query::name_bytes`] so far behind the front of the frame.
+#[inline(always)]
+fn name_bytes(context: *mut xdp_md, offset: u16) -> Option<u16> {
+    let bytes = unknown(walk_name(context, offset.into())) as u16;
+    if bytes == 0 { None } else { Some(bytes) }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_name(context: *mut xdp_md, offset: u64) -> u64 {
+    let packet = XdpContext::new(context);
+    let (mut cursor, _) = frame::again(&packet);
+    cursor.skip(offset as u16 & headers::FIXED_HEADERS_MAX);
+    query::name_bytes(cursor).map_or(0, u64::from)
+}
+
+/// [`answer::sum`] of so many bytes so far behind the front of the frame.
+#[inline(always)]
+pub fn sum(context: *mut xdp_md, offset: u16, bytes: u16) -> u32 {
+    unknown(sum_words(context, offset.into(), bytes.into())) as u32
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn sum_words(context: *mut xdp_md, offset: u64, bytes: u64) -> u64 {
+    let packet = XdpContext::new(context);
+    let (mut cursor, _) = frame::again(&packet);
+    cursor.skip(offset as u16 & headers::FIXED_HEADERS_MAX);
+    answer::sum(cursor, bytes as u16).map_or(0, u64::from)
 }
 
 /// The cookie of the listener of the SYN in this place.

@@ -37,7 +37,7 @@ extern "C" fn walk_extensions(context: *mut xdp_md, offset: u64, first: u64) -> 
 }
 
 /// An IPv6 header ends at most so far behind the front of a frame, as the verifier wants to see.
-const FIXED_HEADERS_MAX: u16 = 127;
+pub(super) const FIXED_HEADERS_MAX: u16 = 127;
 
 /// Whether all extension headers were looked through, above the upper layer.
 const COMPLETE: u64 = 1 << 32;

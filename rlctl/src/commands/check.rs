@@ -107,10 +107,19 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
 fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     if let Some(until) = challenge.verified_until {
         let until = phrase::moment(until, now);
-        return format!("verified: its SYNs are not challenged until {until}");
+        let queries = match &challenge.dns {
+            Some(_) => ", and neither are its queries of DNS",
+            None => "",
+        };
+        return format!("verified: its SYNs are not challenged until {until}{queries}");
     }
+    let queries = match &challenge.dns {
+        Some(dns) if dns.is_on => "; its queries of DNS are challenged",
+        Some(_) => "; its queries of DNS are not challenged at this moment",
+        None => "",
+    };
     if !challenge.is_on {
-        return "not verified: its SYNs are not challenged at this moment".to_owned();
+        return format!("not verified: its SYNs are not challenged at this moment{queries}");
     }
     let since = challenge.since.map_or_else(String::new, |since| {
         format!(" since {}", phrase::moment(since, now))
@@ -120,7 +129,7 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     } else {
         ""
     };
-    format!("not verified: its SYNs are challenged{since}{kept}")
+    format!("not verified: its SYNs are challenged{since}{queries}{kept}")
 }
 
 /// `not enforced: packets that come by eth0 pass, since 14:22:07: there is no such interface`

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use jiff::Zoned;
+use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
     api::{
         Attempt, ChallengeStatus, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus,
@@ -174,22 +174,45 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     if let Some(new_sources) = &status.new_sources {
         lines.push(printable(&new_sources.to_string()));
     }
-    lines.extend(status.challenge.as_ref().map(|it| challenge(it, now)));
+    lines.extend(status.challenge.iter().flat_map(|it| challenges(it, now)));
     lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
     lines.extend(status.cluster.as_ref().map(|it| cluster::line(it, now)));
+    lines
+}
+
+/// The challenge of connections, whether it is suspended, and that of DNS.
+fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
+    let mut lines = vec![challenge(reported, now)];
+    lines.extend(reported.suspended_until.map(|until| {
+        format!(
+            "the challenge is {} until {}: nobody who was challenged proved itself",
+            styled(WARNING, "suspended"),
+            phrase::moment(until, now)
+        )
+    }));
+    lines.extend(
+        reported
+            .dns
+            .as_ref()
+            .map(|dns| on(printable(&dns.to_string()), dns.is_on, dns.since, now)),
+    );
     lines
 }
 
 /// `TCP sources are challenged over 5000 syn/s; verified for 10m; at most 1000000 answers a second: on since 14:02:11`
 fn challenge(challenge: &ChallengeStatus, now: &Zoned) -> String {
     let reported = printable(&challenge.to_string());
-    match challenge.since {
+    on(reported, challenge.is_on, challenge.since, now)
+}
+
+fn on(reported: String, is_on: bool, since: Option<Timestamp>, now: &Zoned) -> String {
+    match since {
         Some(since) => format!(
             "{reported}: {} since {}",
             styled(WARNING, "on"),
             phrase::moment(since, now)
         ),
-        None if challenge.is_on => reported,
+        None if is_on => reported,
         None => format!("{reported}: off at this moment"),
     }
 }

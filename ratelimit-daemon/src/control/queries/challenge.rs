@@ -1,31 +1,42 @@
-//! What is reported of the challenge of TCP sources.
+//! What is reported of the challenge of sources.
 
 use std::net::IpAddr;
 
 use jiff::Timestamp;
-use ratelimit_common::Instant;
-use ratelimit_core::api::{ChallengeStatus, SourceChallenge};
+use ratelimit_common::{
+    Instant,
+    challenge::{Asked, When},
+};
+use ratelimit_core::api::{ChallengeStatus, DnsChallengeStatus, SourceChallenge};
 
 use crate::{clock, control::state::State};
 
 /// The challenge; `None` where there is none.
 pub(in crate::control) fn challenge(state: &State) -> Option<ChallengeStatus> {
     let challenge = state.intent.config.challenge?;
-    let (is_on, since) = on(state)?;
+    let (is_on, since) = on(Asked::Connections, state)?;
     Some(ChallengeStatus {
-        when: challenge.when(),
+        when: challenge.when(Asked::Connections),
         way: challenge.way.name().to_owned(),
         lasts_seconds: challenge.lasts.as_secs_f64(),
         answers: challenge.answers.get(),
         is_on,
         since,
         prefers_verified: state.intent.config.node.prefers_verified,
+        suspended_until: suspended_until(state).map(clock::to_wall),
+        dns: dns(state),
     })
+}
+
+/// Until when nobody is challenged, as nobody who was proved itself.
+pub(in crate::control) fn suspended_until(state: &State) -> Option<Instant> {
+    let until = state.enforcer.datapath().challenge_suspended().ok();
+    until.filter(|until| clock::now() < *until)
 }
 
 /// What it is to a source.
 pub(in crate::control) fn of_source(state: &State, source: IpAddr) -> Option<SourceChallenge> {
-    let (is_on, since) = on(state)?;
+    let (is_on, since) = on(Asked::Connections, state)?;
     let verified = state.enforcer.datapath().verified_until(source);
     let verified = verified.ok().flatten();
     Some(SourceChallenge {
@@ -35,18 +46,38 @@ pub(in crate::control) fn of_source(state: &State, source: IpAddr) -> Option<Sou
         is_on,
         since,
         prefers_verified: state.intent.config.node.prefers_verified,
+        dns: dns(state),
+    })
+}
+
+/// The challenge of sources that ask a DNS server.
+fn dns(state: &State) -> Option<DnsChallengeStatus> {
+    let challenge = state.intent.config.challenge?;
+    if challenge.queries == When::Never {
+        return None;
+    }
+    let (is_on, since) = on(Asked::Queries, state)?;
+    Some(DnsChallengeStatus {
+        when: challenge.when(Asked::Queries),
+        ports: challenge.ports().collect(),
+        is_on,
+        since,
     })
 }
 
 /// Whether it is on, and since when, where that is known.
-fn on(state: &State) -> Option<(bool, Option<Timestamp>)> {
-    let challenge = state.intent.config.challenge?;
-    if challenge.over.is_none() {
-        return Some((true, None));
+fn on(asked: Asked, state: &State) -> Option<(bool, Option<Timestamp>)> {
+    if suspended_until(state).is_some() {
+        return Some((false, None));
+    }
+    match state.intent.config.challenge?.of(asked) {
+        When::Never => return Some((false, None)),
+        When::Always => return Some((true, None)),
+        When::Over(_) => {}
     }
     let taken = state.enforcer.datapath().challenge_taken();
-    let taken = taken.unwrap_or_default();
-    let is_on = clock::now() < Instant::from_nanos(taken.until_ns);
-    let since = is_on.then(|| clock::to_wall(Instant::from_nanos(taken.since_ns)));
+    let on = taken.unwrap_or_default().of(asked);
+    let is_on = clock::now() < Instant::from_nanos(on.until_ns);
+    let since = is_on.then(|| clock::to_wall(Instant::from_nanos(on.since_ns)));
     Some((is_on, since))
 }

@@ -282,9 +282,9 @@ impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
         1
     }
 
-    fn until(&self) -> Instant {
+    fn until(&self, asked: challenge::Asked) -> Instant {
         let taken = self.enforcer.datapath().challenge_taken();
-        Instant::from_nanos(taken.unwrap_or_default().until_ns)
+        Instant::from_nanos(taken.unwrap_or_default().of(asked).until_ns)
     }
 
     fn verified_until(&self, source: &A) -> Option<Instant> {

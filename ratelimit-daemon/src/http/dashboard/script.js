@@ -157,7 +157,7 @@ function onStatus(status) {
   $("now-bans").textContent = number(status.bans);
   $("now-attacks").textContent = number(status.attacks.length);
   for (const it of document.querySelectorAll(".challenge")) it.hidden = !status.challenge;
-  $("challenge").textContent = status.challenge?.is_on ? "on" : "off";
+  $("challenge").textContent = status.challenge?.is_on || status.challenge?.dns?.is_on ? "on" : "off";
   const problems = [];
   if (status.pass_all) problems.push(`pass-all is on by ${status.pass_all.author}: nothing is dropped`);
   if (status.observe) problems.push("everything is a dry run: nothing is dropped");

@@ -178,6 +178,33 @@ fn limits(what: &What, now: &Zoned) -> Option<String> {
     })
 }
 
+/// What became of the challenge.
+fn challenge(what: &What, now: &Zoned) -> String {
+    match what {
+        What::ChallengeBegan { when, is_of_dns } => format!(
+            "{} is on, {}: {} sources that are not verified are challenged",
+            styled(BAD, "challenge"),
+            printable(when),
+            if *is_of_dns { "DNS" } else { "TCP" }
+        ),
+        What::ChallengeSuspended { until } => format!(
+            "{} is suspended until {}: nobody who was challenged proved itself",
+            styled(BAD, "challenge"),
+            phrase::moment(*until, now)
+        ),
+        What::ChallengeEnded { is_of_dns } => format!(
+            "{} is off: {} is challenged any more",
+            styled(GOOD, "challenge"),
+            if *is_of_dns {
+                "no DNS source"
+            } else {
+                "nobody"
+            }
+        ),
+        _ => String::new(),
+    }
+}
+
 fn others(what: &What, now: &Zoned) -> String {
     match what {
         What::Drop(dropped) => drop(dropped),
@@ -214,17 +241,9 @@ fn others(what: &What, now: &Zoned) -> String {
             styled(GOOD, "pass-all"),
             by_whom(by.as_deref())
         ),
-        What::ChallengeBegan { when } => format!(
-            "{} is on, {}: TCP sources that are not verified are challenged",
-            styled(BAD, "challenge"),
-            printable(when)
-        ),
-        What::ChallengeEnded => {
-            format!(
-                "{} is off: nobody is challenged any more",
-                styled(GOOD, "challenge")
-            )
-        }
+        What::ChallengeBegan { .. }
+        | What::ChallengeSuspended { .. }
+        | What::ChallengeEnded { .. } => challenge(what, now),
         What::InterfaceAttached {
             interface,
             mode,

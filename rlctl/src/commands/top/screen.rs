@@ -102,7 +102,8 @@ fn title(status: Option<&Status>, choice: &Choice, now: &Zoned) -> Line<'static>
 
 fn challenge(challenge: &ChallengeStatus) -> Option<Span<'static>> {
     let note = Span::styled("  challenge is on", WARNING);
-    challenge.is_on.then_some(note)
+    let is_on_for_dns = challenge.dns.as_ref().is_some_and(|dns| dns.is_on);
+    (challenge.is_on || is_on_for_dns).then_some(note)
 }
 
 fn draw_verdicts(frame: &mut Frame<'_>, verdicts: &[VerdictRate], area: Rect) {
@@ -236,7 +237,7 @@ fn last_line(choice: &Choice) -> Line<'static> {
 mod tests {
     use jiff::Timestamp;
     use ratatui::{Terminal, backend::TestBackend};
-    use ratelimit_core::api::{Ban, EntryCounter, Origin};
+    use ratelimit_core::api::{Ban, DnsChallengeStatus, EntryCounter, Origin};
 
     use super::*;
 
@@ -250,10 +251,23 @@ mod tests {
             is_on,
             since: None,
             prefers_verified: false,
+            suspended_until: None,
+            dns: None,
         };
         let reported = challenge(&status(true)).unwrap();
         assert_eq!(reported.content, "  challenge is on");
         assert_eq!(challenge(&status(false)), None);
+        let dns = DnsChallengeStatus {
+            when: "always".to_owned(),
+            ports: vec![53],
+            is_on: true,
+            since: None,
+        };
+        let status = ChallengeStatus {
+            dns: Some(dns),
+            ..status(false)
+        };
+        assert!(challenge(&status).is_some());
     }
 
     #[test]

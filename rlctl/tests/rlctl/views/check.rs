@@ -455,6 +455,7 @@ fn check_tells_who_is_verified_and_from_whom_a_part_of_the_limits_of_the_node_is
                 is_on,
                 since: is_on.then_some(past),
                 prefers_verified,
+                dns: None,
             }),
             limits: Vec::new(),
             ..passing("203.0.113.7")

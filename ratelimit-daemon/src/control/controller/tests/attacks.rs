@@ -1,10 +1,10 @@
 //! What becomes of attacks that were found.
 
-use ratelimit_common::{Policy, Standing};
+use ratelimit_common::{Policy, Standing, challenge::When};
 use ratelimit_core::{
     api::What,
     atomic_ring::AtomicRing,
-    challenge::{TcpChallenge, Way},
+    challenge::{Challenge, Way},
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
 };
 
@@ -71,11 +71,14 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 answer,
                 ..Rule::of(kind)
             };
-            let challenge = TcpChallenge {
-                over: NonZeroU32::new(1000),
+            let challenge = Challenge {
+                connections: When::Over(NonZeroU32::new(1000).unwrap()),
+                queries: When::Never,
+                ports: [0; 8],
                 lasts: Duration::from_mins(10),
                 answers: NonZeroU32::new(1000).unwrap(),
                 way: Way::Rst,
+                back_off: None,
             };
             let mut lab = Lab::new(Config {
                 attacks: [(kind, rule)].into(),
@@ -89,7 +92,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let later = Instant::from_nanos(clock::now().as_nanos() + 60_000_000_000);
             {
                 let mut memory = lab.memory.lock().unwrap();
-                memory.challenge_taken.until_ns = later.as_nanos();
+                memory.challenge_taken.on[0].until_ns = later.as_nanos();
                 memory.verified = [("192.0.2.1", later), ("2001:db8::", later)]
                     .map(|(source, until)| (source.parse().unwrap(), until))
                     .into();
@@ -102,7 +105,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let proved = ["192.0.2.1", "2001:db8::5"];
             assert_eq!(answered(&mut lab, blaming_for(kind, &proved)), before + 2);
             // While nobody is challenged, nobody can prove anything.
-            lab.memory.lock().unwrap().challenge_taken.until_ns = 0;
+            lab.memory.lock().unwrap().challenge_taken.on[0].until_ns = 0;
             let all = answered(&mut lab, blaming_for(kind, &forged));
             assert_eq!(all, 4, "{kind:?}");
         }

@@ -178,7 +178,7 @@ impl State {
                 self.aggregates.insert(*family, *aggregates);
             }
             Write::NewSources(window) => self.new_sources = *window,
-            Write::Challenge(rules) => self.challenge = *rules,
+            Write::Challenge(rules) => self.challenge = **rules,
             Write::InterfaceRules(rules) => self.interface_rules.clone_from(rules),
             Write::Settings(settings) => self.settings = *settings,
             // No packet has come yet.

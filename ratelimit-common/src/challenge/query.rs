@@ -1,0 +1,140 @@
+//! A query of DNS in a datagram, as far as it is looked at to be answered.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
+
+use crate::{
+    Cursor,
+    parse::{
+        LinkLayer, Payload, ipv4, ipv6, payload,
+        transport::{Fragment, UDP, UpperLayer},
+    },
+};
+
+/// The header of a datagram (RFC 768).
+#[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, Unaligned)]
+#[repr(C)]
+pub(super) struct Udp {
+    pub ports: [[u8; 2]; 2],
+    pub bytes: [u8; 2],
+    pub checksum: [u8; 2],
+}
+
+/// The header of a message (RFC 1035, 4.1.1).
+#[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, Unaligned)]
+#[repr(C)]
+pub(super) struct Header {
+    pub identification: [u8; 2],
+    pub flags: [u8; 2],
+    /// Of questions, answers, authorities and additional records.
+    pub counts: [[u8; 2]; 4],
+}
+
+pub(super) const UDP_BYTES: u16 = 8;
+pub(super) const HEADER_BYTES: u16 = 12;
+
+/// The words of an IPv4 header without options, and the bits that only parts of packets have (RFC 791, 3.1).
+const WORDS_WITHOUT_OPTIONS: u8 = 5;
+const PART_OF_PACKET: u16 = 0x3fff;
+
+/// A message that is an answer, and all of the operation: 0 is a query.
+const IS_ANSWER_AND_OPERATION: u8 = 0xf8;
+
+/// The longest name (RFC 1035, 2.3.4), its longest label, and the labels that it has room for, with that of the root.
+const NAME_BYTES_MAX: u16 = 255;
+const LABEL_BYTES_MAX: u8 = 63;
+const LABELS_MAX: u32 = 128;
+
+/// Bytes of the type and the class of a question.
+const TYPE_AND_CLASS_BYTES: u16 = 4;
+/// The most bytes that are answered: of the header and the question.
+pub(super) const QUESTION_BYTES_MAX: u16 = HEADER_BYTES + NAME_BYTES_MAX + TYPE_AND_CLASS_BYTES;
+
+/// The root, and the type of the record that says which extensions a sender knows (RFC 6891, 6.1.2).
+const EXTENSIONS: [u8; EXTENSIONS_BYTES as usize] = [0, 0, 41];
+const EXTENSIONS_BYTES: u16 = 3;
+
+/// The port that a datagram goes to; `None` of all that is not a whole one.
+#[must_use]
+#[inline(always)]
+pub fn port(frame: Cursor<'_>, upper: UpperLayer) -> Option<u16> {
+    if !upper.is_udp() || upper.fragment != Fragment::Whole {
+        return None;
+    }
+    let [_, port] = upper.ports(frame)?;
+    Some(u16::from_be_bytes(port))
+}
+
+/// Bytes of the header and the question of the query in `frame`, a cursor at its front. `None` of all that is not answered: what is no
+/// query, has not one question, or more records than that of the extensions; and what has options of IPv4 or extension headers of IPv6.
+/// The [bytes of its name](name_bytes) are told by a function, which the kernel has as a subprogram.
+#[must_use]
+#[inline(always)]
+pub fn question_bytes(
+    frame: Cursor<'_>,
+    link_layer: LinkLayer,
+    name_bytes: impl FnOnce(Cursor<'_>) -> Option<u16>,
+) -> Option<u16> {
+    let mut cursor = frame;
+    match payload(&mut cursor, link_layer) {
+        Ok(Payload::Ipv4) => {
+            let header = *cursor.take::<[u8; ipv4::HEADER_BYTES as usize]>()?;
+            let part = u16::from_be_bytes([header[6], header[7]]) & PART_OF_PACKET;
+            if header[0] & 0xf != WORDS_WITHOUT_OPTIONS || header[9] != UDP || part != 0 {
+                return None;
+            }
+        }
+        Ok(Payload::Ipv6) => {
+            if cursor.take::<[u8; ipv6::HEADER_BYTES as usize]>()?[6] != UDP {
+                return None;
+            }
+        }
+        Ok(Payload::Other) | Err(_) => return None,
+    }
+    let udp: &Udp = cursor.take()?;
+    let bytes = u16::from_be_bytes(udp.bytes);
+    let start = cursor.offset();
+    let header: &Header = cursor.take()?;
+    let [one, none, nothing, [high, records]] = header.counts;
+    if header.flags[0] & IS_ANSWER_AND_OPERATION != 0
+        || one != [0, 1]
+        || none != [0, 0]
+        || nothing != [0, 0]
+        || high != 0
+        || records > 1
+    {
+        return None;
+    }
+    cursor.skip(name_bytes(cursor)? & NAME_BYTES_MAX);
+    cursor.take::<[u8; TYPE_AND_CLASS_BYTES as usize]>()?;
+    let question_bytes = cursor.offset().wrapping_sub(start);
+    let mut end = question_bytes.wrapping_add(UDP_BYTES);
+    if records == 1 {
+        if *cursor.take::<[u8; EXTENSIONS_BYTES as usize]>()? != EXTENSIONS {
+            return None;
+        }
+        end = end.wrapping_add(EXTENSIONS_BYTES);
+    }
+    (end <= bytes).then_some(question_bytes)
+}
+
+/// Bytes of the name at `cursor`; `None` of one that is none. One that goes on elsewhere (RFC 1035, 4.1.4) has nowhere to go on in a question.
+#[must_use]
+#[inline(always)]
+pub fn name_bytes(mut cursor: Cursor<'_>) -> Option<u16> {
+    let start = cursor.offset();
+    for _ in 0..LABELS_MAX {
+        let [bytes] = *cursor.take::<[u8; 1]>()?;
+        if bytes == 0 {
+            let name_bytes = cursor.offset().wrapping_sub(start);
+            return (name_bytes <= NAME_BYTES_MAX).then_some(name_bytes);
+        }
+        if bytes > LABEL_BYTES_MAX {
+            return None;
+        }
+        cursor.skip(bytes.into());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;
