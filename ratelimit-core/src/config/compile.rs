@@ -83,7 +83,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         metrics: metrics.listen,
         dashboard: metrics.dashboard,
         // It is the dashboard that it is for.
-        dashboard_token: metrics.token_file.clone().filter(|_| metrics.dashboard),
+        dashboard_token: metrics.token_file.clone(),
         history: history.keep,
         watched: values(&history.watch),
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),

@@ -94,6 +94,16 @@ port = 9798
     );
 }
 
+#[test]
+fn a_token_without_the_dashboard_that_it_is_for_is_refused() {
+    check_behind_minimal(
+        "[metrics]\ntoken_file = \"/etc/token\"\n",
+        "config.toml:9:14: `token_file` is of the dashboard, which [metrics] does not serve
+9 | token_file = \"/etc/token\"
+  |              ^^^^^^^^^^^^ write dashboard = true beside it, or remove it",
+    );
+}
+
 /// One slip is one error.
 #[test]
 fn a_key_that_is_misspelt_is_not_missing_too() {
@@ -311,7 +321,7 @@ mode = "driver"
 "#,
         r#"config.toml:10:8: unknown mode `driver`
 10 | mode = "driver"
-   |        ^^^^^^^^ write "auto" or "native" or "generic""#,
+   |        ^^^^^^^^ write "auto" or "native" or "generic" or "pinned""#,
     );
     check(
         r#"on_stop = "detatch"

@@ -190,3 +190,47 @@ fn unread(check: &'static str, name: &str) -> Finding {
     Finding::unknown(check, "not told", "the kernel gave no features of it")
         .fix(format!("ethtool --show-features {name}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_lro(features: &[&str], expected: &Finding) {
+        let state = InterfaceState {
+            index: 2,
+            name: "eth0".to_owned(),
+            mtu: 1500,
+            kind: None,
+            lower: None,
+            program: None,
+            device: None,
+            rx_queues_max: 4,
+        };
+        let features = features.iter().map(|it| (*it).to_owned()).collect();
+        let device = Device {
+            features: Some(features),
+            queues: None,
+            xdp: None,
+        };
+        assert_eq!(
+            lro(&state, &device),
+            *expected,
+            "{features:?}",
+            features = device.features
+        );
+    }
+
+    #[test]
+    fn packets_that_the_device_puts_together_are_named_with_what_ends_it() {
+        check_lro(&["rx-gro", "rx-checksum"], &Finding::ok("lro", "off"));
+        let why = "the device puts packets together: several count as one, and most drivers refuse native XDP so";
+        let one = Finding::warning("lro", "on: rx-lro", why);
+        check_lro(
+            &["rx-lro", "rx-gro"],
+            &one.fix("ethtool --features eth0 rx-lro off"),
+        );
+        let both = Finding::warning("lro", "on: rx-lro and rx-gro-hw", why);
+        let both = both.fix("ethtool --features eth0 rx-lro off rx-gro-hw off");
+        check_lro(&["rx-gro-hw", "rx-lro"], &both);
+    }
+}
