@@ -25,7 +25,7 @@ pub mod state;
 
 pub use self::{
     cookie::{Key, Message},
-    rules::{Asked, DNS_PORTS_MAX, On, Rules, Shared, Taken, When},
+    rules::{Asked, DNS_PORTS_MAX, OfCpu, On, Rules, Shared, Taken, When},
     segment::{InSegment, Place, Segment},
     state::ChallengeState,
 };
@@ -128,7 +128,7 @@ pub fn judge_datagram<A: Address>(
     if rules.is_over(Asked::Queries) {
         hold(Asked::Queries, was_on, now, state);
     }
-    if is_query() && state.may_answer(source, now) && state.takes(Shared::Answers, now) {
+    if is_query() && takes_answer(source, now, state) {
         Outcome::Challenged
     } else if rules.prefers_verified() {
         Outcome::Unverified
@@ -170,11 +170,21 @@ fn ask<A: Address>(
     if is_on && is_over {
         hold(Asked::Connections, was_on, now, state);
     }
-    if state.may_answer(source, now) && state.takes(Shared::Answers, now) {
+    if takes_answer(source, now, state) {
         Outcome::Challenged
     } else {
         Outcome::Unasked
     }
+}
+
+/// Takes an answer to `source` of both budgets; `false` when one of them is spent.
+#[inline(always)]
+fn takes_answer<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> bool {
+    let answers = state.may_answer(source, now) && state.takes(Shared::Answers, now);
+    if !answers {
+        state.count_unanswered();
+    }
+    answers
 }
 
 /// Whether a segment goes to a port that serves DNS while sources are challenged for queries: who is told to ask over TCP proves itself there.

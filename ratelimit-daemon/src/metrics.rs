@@ -301,6 +301,11 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
         )
         .value(u8::from(dns.is_on));
     }
+    to.counter(
+        "ratelimit_challenge_over_budget",
+        "SYNs and queries without an answer, as the answers to all sources or to one were spent.",
+    )
+    .value(challenge.unanswered_packets);
     to.gauge(
         "ratelimit_challenge_suspended",
         "1 while nobody is challenged, as nobody who was proved itself.",

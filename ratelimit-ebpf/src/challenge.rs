@@ -1,5 +1,7 @@
 //! The state of the challenge, in BPF maps, and the answer in place of the question.
 
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use aya_ebpf::{
     bindings::{
         xdp_action::{XDP_DROP, XDP_TX},
@@ -62,6 +64,15 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
             return false;
         };
         rules.of(self.0).take_of_source(&MapWord(word), now)
+    }
+
+    #[inline(always)]
+    fn count_unanswered(&self) {
+        if let Some(own) = CHALLENGE_SHARES.get_ptr_mut(0) {
+            // SAFETY: an aligned word of a live map value.
+            let unanswered = unsafe { AtomicU64::from_ptr(&raw mut (*own).unanswered) };
+            unanswered.fetch_add(1, Relaxed);
+        }
     }
 
     #[inline(always)]
@@ -144,7 +155,7 @@ fn words<A: FamilyCode>(source: &A) -> [u64; 2] {
 /// Takes one of what all CPUs share; `false` when it is spent.
 #[inline(always)]
 pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
-    let (Some(rules), Some(taken), Some(shares)) =
+    let (Some(rules), Some(taken), Some(own)) =
         (CHALLENGE.get(0), taken(), CHALLENGE_SHARES.get_ptr_mut(0))
     else {
         return false;
@@ -161,7 +172,7 @@ pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
         return budget.take_one(&MapWord(word), now);
     }
     // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
-    let [unverified, answers, queries] = unsafe { &mut *shares };
+    let [unverified, answers, queries] = unsafe { &mut (*own).shares };
     let share = match which {
         Shared::Unverified => unverified,
         Shared::Answers => answers,

@@ -267,7 +267,7 @@ pub static CHALLENGE_TAKEN: Array<challenge::Taken, 2> = Array::new();
 
 /// Index 0 → what this CPU has drawn of them.
 #[btf_map]
-pub static CHALLENGE_SHARES: PerCpuArray<challenge::rules::Shares, 1> = PerCpuArray::new();
+pub static CHALLENGE_SHARES: PerCpuArray<challenge::OfCpu, 1> = PerCpuArray::new();
 
 /// A number of a source → answers that it was sent, as a word of a window of a second.
 #[btf_map]

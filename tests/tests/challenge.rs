@@ -556,6 +556,14 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
         (2_000..2_020).contains(&(passed + count)),
         "{passed} {count}"
     );
+    let unanswered = || {
+        let said = service.rlctl_ok(&["--json", "status"]).unwrap();
+        let status: Status = serde_json::from_str(&said).unwrap();
+        status.challenge.unwrap().unanswered_packets
+    };
+    assert_eq!(unanswered(), 2_000 - count);
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    assert!(said.contains("without an answer in all"), "{said}");
     // Nobody gets more than eight in a second.
     thread::sleep(Duration::from_secs(1));
     let (count, seconds) = answered(&|| {
@@ -565,6 +573,9 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
         }
     });
     assert!((8..=8 * seconds).contains(&count), "{count}");
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let counter = format!("ratelimit_challenge_over_budget_total {}", unanswered());
+    assert!(metrics.contains(&counter), "{metrics}");
 }
 
 #[test]

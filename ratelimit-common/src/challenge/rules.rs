@@ -82,8 +82,17 @@ pub struct Taken {
     pub on: [On; 2],
 }
 
-/// The shares that a CPU has drawn.
-pub type Shares = [Share; 3];
+/// What the program keeps of the challenge, for one CPU.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct OfCpu {
+    /// The shares that it has drawn, of each [`Shared`].
+    pub shares: [Share; 3],
+    /// How many SYNs and queries it did not answer, as the answers were spent.
+    pub unanswered: u64,
+}
 
 /// When sources are challenged, for how long they are verified, and how much is answered.
 #[derive(

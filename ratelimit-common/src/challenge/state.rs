@@ -36,6 +36,10 @@ pub trait ChallengeState<A: Address> {
         false
     }
 
+    /// Counts a question without an answer, as the answers are spent.
+    #[inline(always)]
+    fn count_unanswered(&self) {}
+
     /// Until when it is on, by what was seen last.
     #[inline(always)]
     fn until(&self, _: Asked) -> Instant {

@@ -28,6 +28,9 @@ pub struct ChallengeStatus {
     /// Whether verified sources draw first from the limits of the node, while it is on.
     #[serde(default)]
     pub prefers_verified: bool,
+    /// SYNs and queries without an answer since the maps were made: the answers to all sources or to one were spent.
+    #[serde(default)]
+    pub unanswered_packets: u64,
     /// Until when nobody is challenged, as nobody who was proved itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_until: Option<Timestamp>,

@@ -24,6 +24,9 @@ pub trait ChallengeTables {
     /// Until when nobody is, or was.
     fn challenge_suspended(&self) -> Result<Instant, DatapathError>;
 
+    /// How many SYNs and queries had no answer, as the answers were spent.
+    fn challenge_unanswered(&self) -> Result<u64, DatapathError>;
+
     /// Until when a source is, or was, verified.
     fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError>;
 }

@@ -83,6 +83,7 @@ pub struct Kernel {
     new_sources: Array<MapData, ByGeneration<Budget>>,
     challenge: Array<MapData, ByGeneration<challenge::Rules>>,
     challenge_taken: Array<MapData, challenge::Taken>,
+    challenge_of_cpus: PerCpuArray<MapData, challenge::OfCpu>,
     verified: (HashMap<MapData, Ipv4, u64>, HashMap<MapData, Ipv6, u64>),
     leases: LeaseMaps,
     policies: Array<MapData, Policy>,
@@ -177,6 +178,7 @@ impl Kernel {
             new_sources: maps.open("NEW_SOURCES")?,
             challenge: maps.open("CHALLENGE")?,
             challenge_taken: maps.open("CHALLENGE_TAKEN")?,
+            challenge_of_cpus: maps.open("CHALLENGE_SHARES")?,
             verified: (maps.open("VERIFIED_V4")?, maps.open("VERIFIED_V6")?),
             leases: LeaseMaps::new(maps)?,
             compact: sizes
@@ -474,6 +476,12 @@ impl ChallengeTables for Kernel {
         let answer = self.challenge_taken.get(&1, 0);
         let suspended = answer.map_err(failed("reading", "CHALLENGE_TAKEN", 2))?;
         Ok(Instant::from_nanos(suspended.on[0].until_ns))
+    }
+
+    fn challenge_unanswered(&self) -> Result<u64, DatapathError> {
+        let answer = self.challenge_of_cpus.get(&0, 0);
+        let of_cpus = answer.map_err(failed("reading", "CHALLENGE_SHARES", 1))?;
+        Ok(of_cpus.iter().map(|own| own.unanswered).sum())
     }
 
     fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {

@@ -98,6 +98,8 @@ pub struct Memory {
     pub interface_rules: InterfaceRules,
     /// What was taken of its budgets.
     pub challenge_taken: challenge::Taken,
+    /// How many questions had no answer.
+    pub challenge_unanswered: u64,
     /// Until when nobody is challenged.
     pub challenge_suspended: Instant,
     /// Until when sources are verified.
@@ -479,6 +481,10 @@ impl ChallengeTables for Shared {
 
     fn challenge_suspended(&self) -> Result<Instant, DatapathError> {
         Ok(self.memory().challenge_suspended)
+    }
+
+    fn challenge_unanswered(&self) -> Result<u64, DatapathError> {
+        Ok(self.memory().challenge_unanswered)
     }
 
     fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {

@@ -183,6 +183,12 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
 /// The challenge of connections, whether it is suspended, and that of DNS.
 fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
     let mut lines = vec![challenge(reported, now)];
+    if reported.unanswered_packets > 0 {
+        lines.push(format!(
+            "{} without an answer in all: the answers of a second were spent",
+            phrase::packets(reported.unanswered_packets)
+        ));
+    }
     lines.extend(reported.suspended_until.map(|until| {
         format!(
             "the challenge is {} until {}: nobody who was challenged proved itself",

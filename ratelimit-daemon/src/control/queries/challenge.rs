@@ -23,6 +23,11 @@ pub(in crate::control) fn challenge(state: &State) -> Option<ChallengeStatus> {
         is_on,
         since,
         prefers_verified: state.intent.config.node.prefers_verified,
+        unanswered_packets: state
+            .enforcer
+            .datapath()
+            .challenge_unanswered()
+            .unwrap_or_default(),
         suspended_until: suspended_until(state).map(clock::to_wall),
         dns: dns(state),
     })

@@ -251,6 +251,7 @@ mod tests {
             is_on,
             since: None,
             prefers_verified: false,
+            unanswered_packets: 0,
             suspended_until: None,
             dns: None,
         };
