@@ -34,6 +34,8 @@ unsafe impl Pod for crate::challenge::Rules {}
 // SAFETY: as above.
 unsafe impl Pod for crate::challenge::Taken {}
 // SAFETY: as above.
+unsafe impl Pod for crate::challenge::OfCpu {}
+// SAFETY: as above.
 unsafe impl Pod for crate::capture::Tally {}
 // SAFETY: as above.
 unsafe impl Pod for crate::interface::InterfaceRule {}

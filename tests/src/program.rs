@@ -217,7 +217,7 @@ pub struct Program {
     new_sources: Array<MapData, ByGeneration<Budget>>,
     challenge: Array<MapData, ByGeneration<challenge::Rules>>,
     challenge_taken: Array<MapData, challenge::Taken>,
-    challenge_shares: PerCpuArray<MapData, challenge::rules::Shares>,
+    challenge_shares: PerCpuArray<MapData, challenge::OfCpu>,
     answered: Mapped,
     discovered: PerCpuArray<MapData, u64>,
     new_sources_taken: Array<MapData, Taken>,
@@ -574,7 +574,7 @@ impl Program {
         let undrawn = PerCpuValues::try_from(vec![BudgetShares::default(); cpus])?;
         self.new_sources_shares.set(0, undrawn, 0)?;
         self.new_sources_taken.set(0, Taken::default(), 0)?;
-        let undrawn = PerCpuValues::try_from(vec![challenge::rules::Shares::default(); cpus])?;
+        let undrawn = PerCpuValues::try_from(vec![challenge::OfCpu::default(); cpus])?;
         self.challenge_shares.set(0, undrawn, 0)?;
         self.challenge_taken
             .set(0, challenge::Taken::default(), 0)?;

@@ -321,7 +321,7 @@ fn config_check_tells_programs_where_each_problem_is() {
         .iter()
         .map(|problem| (&problem["file"], &problem["line"], &problem["column"]))
         .collect();
-    for (line, column) in [(1, 1), (2, 1), (4, 2)] {
+    for (line, column) in [(2, 1), (4, 2)] {
         let place = (&json!(file), &json!(line), &json!(column));
         assert!(places.contains(&place), "{reported}");
     }
