@@ -64,8 +64,8 @@ pub fn port(frame: Cursor<'_>, upper: UpperLayer) -> Option<u16> {
     Some(u16::from_be_bytes(port))
 }
 
-/// Bytes of the header and the question of the query in `frame`, a cursor at its front. `None` of all that is not answered: what is no
-/// query, has not one question, or more records than that of the extensions; and what has options of IPv4 or extension headers of IPv6.
+/// Bytes of the header and the question of the query in `frame`, a cursor at its front. `None` of what is no
+/// query, has not one question, or more records than that of the extensions. `None` of options of IPv4 and extension headers of IPv6, too.
 /// The [bytes of its name](name_bytes) are told by a function, which the kernel has as a subprogram.
 #[must_use]
 #[inline(always)]

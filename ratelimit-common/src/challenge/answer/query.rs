@@ -32,7 +32,7 @@ struct Datagram {
 }
 
 /// Writes the answer to the query in `frame` into `front`, which is the same frame. Its question stays where it is, and nothing behind that
-/// counts. The [sum](sum) of that is told by a function, which the kernel has as a subprogram. Answers the bytes of the frame; `None` when it is no query that is answered, and then the frame is as it was.
+/// counts. The [sum] of that is told by a function, which the kernel has as a subprogram. Answers the bytes of the frame; `None` when it is no query that is answered, and then the frame is as it was.
 #[inline(always)]
 pub fn write_query(
     frame: Cursor<'_>,
