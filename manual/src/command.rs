@@ -11,7 +11,6 @@ use crate::{DATE, MANUAL, Page, SOURCE};
 /// # Panics
 ///
 /// Never: what is written is a string.
-#[must_use]
 pub fn pages(mut command: Command, section: &str, related: &[&str]) -> Vec<Page> {
     command = command.disable_help_subcommand(true);
     command.build();

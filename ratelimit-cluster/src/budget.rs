@@ -46,20 +46,17 @@ pub struct Limit {
 
 impl Limit {
     /// What a node may always claim, of so many.
-    #[must_use]
     pub fn equal(&self, nodes: u64) -> u64 {
         self.amount / nodes.max(1)
     }
 
     /// The most that may pass on a node in a time: parts of one window more than begin in it.
-    #[must_use]
     pub fn most_in(&self, time: Millis) -> u64 {
         let windows = time / self.window.max(1) + 2;
         self.amount.saturating_mul(windows)
     }
 
     /// What an idle node keeps, of so many.
-    #[must_use]
     pub fn newcomer(&self, nodes: u64) -> u64 {
         self.equal(nodes) / NEWCOMER
     }
@@ -100,7 +97,6 @@ pub struct Share {
 
 impl Share {
     /// How much there is at a time.
-    #[must_use]
     pub fn at(&self, monotonic: Millis) -> u64 {
         if monotonic < self.until {
             self.amount

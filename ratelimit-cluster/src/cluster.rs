@@ -98,7 +98,6 @@ pub struct Cluster<K> {
 
 impl<K: Key> Cluster<K> {
     /// Begins. The incarnation is higher with each start, such as the wall clock in microseconds.
-    #[must_use]
     pub fn new(config: Config, now: Now, incarnation: u64, memory: Memory<K>) -> Self {
         let budget = Budget::new(
             config.node.clone(),
@@ -138,13 +137,11 @@ impl<K: Key> Cluster<K> {
     }
 
     /// The name of this node.
-    #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.config.node
     }
 
     /// What has to outlive a restart.
-    #[must_use]
     pub fn memory(&self) -> Memory<K> {
         Memory {
             statements: self
@@ -198,7 +195,6 @@ impl<K: Key> Cluster<K> {
     }
 
     /// Until when this node itself states something that nobody has lifted.
-    #[must_use]
     pub fn own_end(&self, now: Now, subject: &Subject<K>) -> Option<Millis> {
         let counts = |node: &NodeName| !self.revoked.contains(node);
         self.statements
@@ -206,7 +202,6 @@ impl<K: Key> Cluster<K> {
     }
 
     /// Which node lifted what this node stated and would hold still.
-    #[must_use]
     pub fn lifted_by(&self, now: Now, subject: &Subject<K>) -> Option<NodeName> {
         let counts = |node: &NodeName| !self.revoked.contains(node);
         self.statements
@@ -230,14 +225,12 @@ impl<K: Key> Cluster<K> {
     }
 
     /// Whether nothing of what a node states is missing here: it reported so, or none of it counts.
-    #[must_use]
     pub fn agrees_with(&self, node: &NodeName) -> bool {
         let peer = self.peers.get(node);
         self.revoked.contains(node) || peer.is_some_and(|peer| peer.catch_up.agrees())
     }
 
     /// Whether a node stated something about a subject that is held here.
-    #[must_use]
     pub fn holds(&self, node: &NodeName, subject: &Subject<K>) -> bool {
         self.statements.holds(node, subject)
     }
@@ -281,7 +274,6 @@ impl<K: Key> Cluster<K> {
     }
 
     /// What is in force about a subject. Where this host does not permit it to peers, only what it stated itself counts.
-    #[must_use]
     pub fn in_force(
         &self,
         now: Now,
@@ -302,7 +294,6 @@ impl<K: Key> Cluster<K> {
     }
 
     /// How many statements of a node are held.
-    #[must_use]
     pub fn held(&self, node: &NodeName) -> usize {
         self.statements.count(node)
     }
@@ -359,19 +350,16 @@ impl<K: Key> Cluster<K> {
     }
 
     /// The share of every other key of a limit.
-    #[must_use]
     pub fn default_share(&self, limit: &Limit) -> Share {
         self.budget.default_share(limit)
     }
 
     /// The budgets: members, who is silent, the current period.
-    #[must_use]
     pub fn budget(&self) -> &Budget<K> {
         &self.budget
     }
 
     /// The nodes that are revoked.
-    #[must_use]
     pub fn revoked(&self) -> &BTreeSet<NodeName> {
         &self.revoked
     }

@@ -35,7 +35,6 @@ impl ClusterClock {
     }
 
     /// The time of the store at a time of this host's monotonic clock, once it is known.
-    #[must_use]
     pub fn at(&self, monotonic: Millis) -> Option<Millis> {
         (!self.samples.is_empty()).then(|| monotonic.saturating_add_signed(self.offset))
     }

@@ -79,7 +79,6 @@ pub struct Ask {
 
 impl<K: Key> Body<K> {
     /// The body as bytes.
-    #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {

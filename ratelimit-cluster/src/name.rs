@@ -20,7 +20,6 @@ impl NodeName {
     /// assert_eq!(NodeName::new("edge-1.example").unwrap().as_str(), "edge-1.example");
     /// assert!(NodeName::new("edge 1").is_none());
     /// ```
-    #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let fits = (1..=NAME_MAX).contains(&text.len());
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -28,7 +27,6 @@ impl NodeName {
     }
 
     /// The name as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -21,13 +21,11 @@ pub struct Stamp(pub u64);
 
 impl Stamp {
     /// The stamp that follows this one at the given time.
-    #[must_use]
     pub fn next(self, time: Millis) -> Self {
         Self(self.0.saturating_add(1).max(time.saturating_mul(1000)))
     }
 
     /// The time that the stamp stands for.
-    #[must_use]
     pub fn millis(self) -> Millis {
         self.0 / 1000
     }

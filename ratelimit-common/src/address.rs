@@ -23,7 +23,6 @@ impl Family {
     pub const ALL: [Self; 3] = [Self::Ipv4, Self::Ipv6, Self::Other];
 
     /// The label in metrics and tables.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Ipv4 => "ipv4",
@@ -45,21 +44,17 @@ pub trait Address: Copy + Eq + 'static {
     const LEVELS: Levels;
 
     /// The bits of `self` that `mask` keeps.
-    #[must_use]
     fn masked(self, mask: Self) -> Self;
 
     /// The source that the address is of, where `mask` has the bits that make it one. A link-local address (`fe80::/10`) is a
     /// source of its own: those of one link share their first 64 bits.
-    #[must_use]
     fn source(self, mask: Self) -> Self;
 
     /// Whether it is an IPv6 address of `fe80::/10`.
-    #[must_use]
     fn is_link_local(self) -> bool;
 
     /// Whether no packet can come from the address. None comes from a group, `224.0.0.0/4` (RFC 1122, 3.2.1.3) and `ff00::/8` (RFC
     /// 4291, 2.7), nor from `255.0.0.0/8`, where the broadcast address is.
-    #[must_use]
     fn is_invalid_source(self) -> bool;
 
     /// Whether no host sends from it over a network: `0.0.0.0/8`, `127.0.0.0/8` and `240.0.0.0/4`; `::/96`, `::ffff:0:0/96` and `100::/64`.
@@ -67,12 +62,10 @@ pub trait Address: Copy + Eq + 'static {
     fn is_bogon(self) -> bool;
 
     /// The first `bits` bits of `self`, and the others 0.
-    #[must_use]
     fn prefix(self, bits: u8) -> Self;
 
     /// The first bits of `self`, and the others 0: `longest` of them, or fewer by the place of the only bit of `fewer`. It takes
     /// no loop to know the place.
-    #[must_use]
     fn prefix_by_bit(self, longest: u8, fewer: u64) -> Self;
 
     /// A number for the first `bits` bits, at most 64, that is below 2^`width`. Prefixes side by side have different ones, and
@@ -80,7 +73,6 @@ pub trait Address: Copy + Eq + 'static {
     fn region(self, bits: u8, width: u8) -> u32;
 
     /// The address that lies `count` prefixes of the length `bits`, at most 64, behind this one.
-    #[must_use]
     fn nth(self, count: u32, bits: u8) -> Self;
 
     /// Mixes the address with a length: what the [`prefix_filter`] tells prefixes apart by.
@@ -109,7 +101,6 @@ pub trait Address: Copy + Eq + 'static {
     /// What stands in the tables for all sources of the /24, of IPv6 the /48, around this address that have no state of their
     /// own. It is an address that no packet comes from, behind which the prefix stands. 255.0.0.0/8 is reserved (RFC 1112, 4), and
     /// `ff00::/8` is multicast (RFC 4291, 2.7).
-    #[must_use]
     fn overflow_bucket(self) -> Self;
 
     /// Whether the address stands for an overflow bucket.
@@ -164,7 +155,6 @@ pub struct Ipv6([u8; 16]);
 
 impl Ipv4 {
     /// The address with these octets.
-    #[must_use]
     pub const fn new(octets: [u8; 4]) -> Self {
         Self(octets)
     }
@@ -172,7 +162,6 @@ impl Ipv4 {
 
 impl Ipv6 {
     /// The address with these octets.
-    #[must_use]
     pub const fn new(octets: [u8; 16]) -> Self {
         Self(octets)
     }

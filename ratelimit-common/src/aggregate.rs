@@ -30,7 +30,6 @@ pub struct Aggregate {
 
 impl Aggregates {
     /// These prefixes; `None` when there are more than [`LEVELS_MAX`].
-    #[must_use]
     pub fn new(levels: &[Aggregate]) -> Option<Self> {
         let mut aggregates = Self {
             len: u16::try_from(levels.len()).ok()?,
@@ -47,7 +46,6 @@ impl Aggregates {
     ///
     /// Each is named by a constant. The verifier of kernel 6.1 learns nothing about `index` when it is compared with `len`,
     /// and takes no address on the stack that it cannot bound.
-    #[must_use]
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<Aggregate> {
         if index >= usize::from(self.len) {

@@ -57,7 +57,6 @@ impl Algorithm {
 
     /// Where the order of words begins at `now`: of two words, that with the smaller difference to it, which wraps, is less
     /// debt. No step makes a word less.
-    #[must_use]
     #[inline(always)]
     pub fn debt_origin(&self, now: Instant) -> u64 {
         match self {
@@ -69,7 +68,6 @@ impl Algorithm {
     }
 
     /// The word of another source, as one takes it over that comes at `now`. It is never less debt.
-    #[must_use]
     #[inline(always)]
     pub fn taken_over(&self, word: u64, now: Instant) -> u64 {
         match self {
@@ -80,7 +78,6 @@ impl Algorithm {
 
     /// How long what the word says to be used at `now` counts, in nanoseconds: to the end of its window. A bucket takes
     /// things back bit by bit.
-    #[must_use]
     #[inline(always)]
     pub fn counts_for_ns(&self, word: u64, now: Instant) -> u64 {
         match self {
@@ -91,7 +88,6 @@ impl Algorithm {
     }
 
     /// What is in use at `now` by the word, rounded up.
-    #[must_use]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         match self {
             Self::FixedWindow(window) => window.used(word, now),
@@ -102,7 +98,6 @@ impl Algorithm {
     }
 
     /// The most that can be in use.
-    #[must_use]
     pub const fn capacity(&self) -> u64 {
         match self {
             Self::FixedWindow(window) => window.amount(),
@@ -113,19 +108,16 @@ impl Algorithm {
     }
 
     /// Nanoseconds until nothing is in use, if no packet comes.
-    #[must_use]
     pub fn clears_in_ns(&self, word: u64, now: Instant) -> u64 {
         self.first_ns(now, |at| self.used(word, at) == 0)
     }
 
     /// Nanoseconds until a packet of `cost` fits, if none comes before; 0 when one fits already.
-    #[must_use]
     pub fn room_in_ns(&self, word: u64, now: Instant, cost: u64) -> u64 {
         self.first_ns(now, |at| self.step(word, at, cost).is_ok())
     }
 
     /// The same in place of `before` from `now` on. Words go by a clock of their own in a token bucket alone.
-    #[must_use]
     pub fn after(self, before: &Self, now: Instant) -> Self {
         match (self, before) {
             (Self::TokenBucket(bucket), Self::TokenBucket(before)) => {
@@ -136,7 +128,6 @@ impl Algorithm {
     }
 
     /// The same from `now` on, where nothing is known of what there was before.
-    #[must_use]
     pub fn starting(self, now: Instant) -> Self {
         match self {
             Self::TokenBucket(bucket) => Self::TokenBucket(bucket.starting(now)),
@@ -145,7 +136,6 @@ impl Algorithm {
     }
 
     /// The same, that reads the words of another one of the same clock too.
-    #[must_use]
     pub fn reading(self, other: &Self) -> Self {
         match (self, other) {
             (Self::TokenBucket(bucket), Self::TokenBucket(other)) => {
@@ -156,7 +146,6 @@ impl Algorithm {
     }
 
     /// What a word of state means: words may only be kept under another limit when it says the same.
-    #[must_use]
     pub const fn meaning(&self) -> [u64; 4] {
         match self {
             Self::FixedWindow(window) => {

@@ -64,7 +64,6 @@ const _: () = assert!(size_of::<BanBudgets>() == 16);
 
 impl BanBudgets {
     /// That of one standing.
-    #[must_use]
     #[inline(always)]
     pub const fn of(&self, standing: Standing) -> BanBudget {
         match standing {
@@ -85,7 +84,6 @@ pub struct BanBudget {
 
 impl BanBudget {
     /// So many.
-    #[must_use]
     pub const fn per_minute(bans: NonZeroU32) -> Self {
         Self {
             per_minute: bans.get() as u64,
@@ -93,7 +91,6 @@ impl BanBudget {
     }
 
     /// How many there may be.
-    #[must_use]
     pub const fn amount(&self) -> u64 {
         self.per_minute
     }

@@ -38,35 +38,30 @@ pub struct Capture {
 
 impl Capture {
     /// Whether there is one, which may have ended.
-    #[must_use]
     #[inline(always)]
     pub const fn is_wanted(&self) -> bool {
         self.until_ns != 0
     }
 
     /// Whether it is going on at `now`.
-    #[must_use]
     #[inline(always)]
     pub const fn is_on(&self, now: Instant) -> bool {
         now.as_nanos() < self.until_ns
     }
 
     /// Whether it has packets that are dropped for `reason`.
-    #[must_use]
     #[inline(always)]
     pub const fn has_reason(&self, reason: DropReason) -> bool {
         self.reasons & 1_u32.wrapping_shl(reason as u32) != 0
     }
 
     /// Whether it has packets of all sources.
-    #[must_use]
     #[inline(always)]
     pub const fn has_all_sources(&self) -> bool {
         u128::from_ne_bytes(self.mask) == 0
     }
 
     /// Whether it has packets of `source`.
-    #[must_use]
     #[inline(always)]
     pub fn has_source(&self, source: impl Address) -> bool {
         let different = u128::from_ne_bytes(source.octets()) ^ u128::from_ne_bytes(self.source);

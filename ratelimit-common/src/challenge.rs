@@ -55,7 +55,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// The one with this number.
-    #[must_use]
     #[inline(always)]
     pub const fn from_number(number: u64) -> Self {
         match number {

@@ -15,7 +15,6 @@ pub use self::{
 use crate::{Arrival, DropReason, Policy, limit::LIMITS_MAX};
 
 /// Whether a packet would fit if nothing were used, as of a source that was not seen before.
-#[must_use]
 #[inline(always)]
 pub fn fits(policy: &Policy, arrival: &Arrival) -> Outcome {
     for index in 0..LIMITS_MAX {

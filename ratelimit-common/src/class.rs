@@ -37,7 +37,6 @@ impl ClassSet {
     pub const EVERY: Self = Self(NONE_OF - 1);
 
     /// The class with this number; `None` from [`CLASSES_MAX`] on.
-    #[must_use]
     pub const fn one(number: usize) -> Option<Self> {
         if number < CLASSES_MAX {
             Some(Self(1 << number))
@@ -47,41 +46,35 @@ impl ClassSet {
     }
 
     /// The classes of both sets.
-    #[must_use]
     #[inline(always)]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// The classes that both sets have.
-    #[must_use]
     #[inline(always)]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
     /// The classes of this set that the other lacks.
-    #[must_use]
     #[inline(always)]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
     /// What counts the packets that belong to none of these classes.
-    #[must_use]
     pub const fn none_of(self) -> Self {
         Self(self.0 ^ NONE_OF)
     }
 
     /// Whether packets that belong to no class at all are counted.
-    #[must_use]
     pub const fn is_none_of(self) -> bool {
         self.0 & NONE_OF != 0
     }
 
     /// What counts the packets that this or `other` counts. Who counts none of some classes is put together with all who count these
     /// alone, as in a policy.
-    #[must_use]
     pub const fn or(self, other: Self) -> Self {
         let (own, others) = (self.0 & !NONE_OF, other.0 & !NONE_OF);
         match (self.0 & NONE_OF != 0, other.0 & NONE_OF != 0) {
@@ -93,7 +86,6 @@ impl ClassSet {
     }
 
     /// Whether packets of these classes are counted.
-    #[must_use]
     #[inline(always)]
     pub const fn counts(self, packet: Self) -> bool {
         // 0 is nobody, above `NONE_OF` is a class that is not counted. So it is one comparison.
@@ -102,28 +94,24 @@ impl ClassSet {
     }
 
     /// Whether the sets have a class in common.
-    #[must_use]
     #[inline(always)]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
     /// Whether the set has no class.
-    #[must_use]
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The bits, one a class.
-    #[must_use]
     #[inline(always)]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
     /// The set with these bits.
-    #[must_use]
     #[inline(always)]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)

@@ -25,7 +25,6 @@ impl Classified {
 }
 
 /// Classifies the packet in `frame`, a cursor at its front, whose upper layer is `upper`, for the policy at `policy`.
-#[must_use]
 #[inline(always)]
 pub fn classify(
     frame: Cursor<'_>,

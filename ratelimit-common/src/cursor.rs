@@ -21,13 +21,11 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// A cursor at the front of `frame`, the whole of a frame.
-    #[must_use]
     pub fn new(frame: &'a [u8]) -> Self {
         Self::with_frame_bytes(frame, u32::try_from(frame.len()).unwrap_or(u32::MAX))
     }
 
     /// A cursor at the front of `front`, which is what is there of a frame of `frame_bytes` bytes.
-    #[must_use]
     pub fn with_frame_bytes(front: &'a [u8], frame_bytes: u32) -> Self {
         let range = front.as_ptr_range();
         // SAFETY: the range is that of a live slice.
@@ -39,7 +37,6 @@ impl<'a> Cursor<'a> {
     /// # Safety
     ///
     /// The bytes from `start` to `end` are readable and unchanged for `'a`.
-    #[must_use]
     #[inline(always)]
     pub const unsafe fn from_raw(start: *const u8, end: *const u8, frame_bytes: u32) -> Self {
         Self {
@@ -52,14 +49,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Bytes of the whole frame as received, without the checksum, fragments of a jumbo frame included.
-    #[must_use]
     #[inline(always)]
     pub const fn frame_bytes(&self) -> u32 {
         self.frame_bytes
     }
 
     /// Bytes from the front of the frame to the cursor.
-    #[must_use]
     #[inline(always)]
     pub const fn offset(&self) -> u16 {
         self.offset

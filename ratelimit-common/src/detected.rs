@@ -30,7 +30,6 @@ const _: () = assert!(size_of::<Detected>() == 32);
 
 impl Detected {
     /// The ban by `rule`, that of `policy`, with a strike.
-    #[must_use]
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -48,7 +47,6 @@ impl Detected {
     }
 
     /// Whether the source is banned at `now`.
-    #[must_use]
     #[inline(always)]
     pub const fn is_active(&self, now: Instant) -> bool {
         now.as_nanos() < self.until_ns
@@ -56,7 +54,6 @@ impl Detected {
 
     /// Whether the source was banned anew, after `before` had ended. Before that, only packets that were under way with those
     /// of `before` make strikes.
-    #[must_use]
     pub const fn follows(&self, before: &Self) -> bool {
         self.at_ns >= before.until_ns
     }
@@ -81,7 +78,6 @@ impl Detection {
     pub const ALL: [Self; 4] = [Self::Banned, Self::Unverified, Self::TooMany, Self::NoRoom];
 
     /// The label in metrics.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Banned => "banned",
@@ -128,7 +124,6 @@ impl Filter {
     pub const CLEAR: Self = Self { words: [0; WORDS] };
 
     /// Whether a source with this bit may be in the map.
-    #[must_use]
     #[inline(always)]
     pub fn contains(&self, bit: u32) -> bool {
         self.words
@@ -144,21 +139,18 @@ impl Filter {
     }
 
     /// Whether every bit of `other` is set here.
-    #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let mut words = self.words.iter().zip(&other.words);
         words.all(|(own, other)| other & !own == 0)
     }
 
     /// The place of the word that has a bit.
-    #[must_use]
     #[inline(always)]
     pub const fn index(bit: u32) -> usize {
         (bit >> 6) as usize & (WORDS - 1)
     }
 
     /// The bit in its word.
-    #[must_use]
     #[inline(always)]
     pub const fn mask(bit: u32) -> u64 {
         1u64.wrapping_shl(bit & 63)

@@ -17,7 +17,6 @@ pub fn count<A: Address>(
 }
 
 /// The rule by which a strike may lead to a ban.
-#[must_use]
 #[inline(always)]
 pub fn rule<'a>(policy: Option<&'a Policy>, strike: &Strike<'_>) -> Option<&'a BanRule> {
     policy.and_then(Policy::ban).filter(|_| strike.may_ban)

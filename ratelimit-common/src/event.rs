@@ -42,7 +42,6 @@ const _: () = assert!(size_of::<DropEvent>() == 168);
 
 impl DropEvent {
     /// The bytes of the frame that are there.
-    #[must_use]
     pub fn frame(&self) -> &[u8] {
         front(&self.front, self.frame_bytes)
     }

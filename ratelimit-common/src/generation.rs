@@ -15,7 +15,6 @@ pub enum Generation {
 
 impl Generation {
     /// The one that is not this.
-    #[must_use]
     pub const fn other(self) -> Self {
         match self {
             Self::First => Self::Second,
@@ -34,7 +33,6 @@ pub struct ByGeneration<T> {
 
 impl<T: Copy> ByGeneration<T> {
     /// The same value in both.
-    #[must_use]
     pub const fn both(value: T) -> Self {
         Self {
             first: value,
@@ -43,7 +41,6 @@ impl<T: Copy> ByGeneration<T> {
     }
 
     /// The same with another value in one of them.
-    #[must_use]
     pub const fn with(mut self, generation: Generation, value: T) -> Self {
         match generation {
             Generation::First => self.first = value,
@@ -53,7 +50,6 @@ impl<T: Copy> ByGeneration<T> {
     }
 
     /// The value of a generation.
-    #[must_use]
     #[inline(always)]
     pub const fn of(&self, generation: Generation) -> &T {
         match generation {

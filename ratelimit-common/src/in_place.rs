@@ -28,7 +28,6 @@ pub trait InPlace:
 }
 
 /// The index of the policy of packets that go to `address`; [`NO_DESTINATION`] where they have none.
-#[must_use]
 #[inline(always)]
 pub fn destination<A: Address>(address: A, now: Instant, tables: &impl FamilyTables<A>) -> u32 {
     let policy = tables.listed(address, now).destination();

@@ -18,14 +18,12 @@ const OBSERVE: u32 = 1 << 31;
 impl InterfaceRule {
     /// The policy of sources that no prefix selects, by its index, which is below [`POLICIES_MAX`], where the interface has
     /// its own; and whether it is a dry run.
-    #[must_use]
     pub fn new(policy: Option<u32>, observe: bool) -> Self {
         let number = policy.map_or(0, |index| index.wrapping_add(1) & POLICY);
         Self(number | if observe { OBSERVE } else { 0 })
     }
 
     /// The index of the policy; `None` where the default of all interfaces holds.
-    #[must_use]
     #[inline(always)]
     pub const fn policy(self) -> Option<u32> {
         match self.0 & POLICY {
@@ -35,7 +33,6 @@ impl InterfaceRule {
     }
 
     /// Whether what would be dropped passes.
-    #[must_use]
     #[inline(always)]
     pub const fn observe(self) -> bool {
         self.0 & OBSERVE != 0

@@ -83,7 +83,6 @@ pub const SAMPLES_BYTES: u32 = 1 << 20;
 pub const COUNTERS: u32 = INTERFACES_MAX * (Family::ALL.len() * VERDICTS) as u32;
 
 /// The place of a counter, below [`COUNTERS`] for an interface below [`INTERFACES_MAX`].
-#[must_use]
 #[inline(always)]
 #[expect(
     clippy::arithmetic_side_effects,
@@ -115,7 +114,6 @@ pub struct Counter {
 
 impl Counter {
     /// The same with another packet.
-    #[must_use]
     pub const fn with(self, frame_bytes: u32) -> Self {
         self.plus(Self {
             packets: 1,
@@ -124,7 +122,6 @@ impl Counter {
     }
 
     /// The sum of both.
-    #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
             packets: self.packets.wrapping_add(other.packets),
@@ -160,7 +157,6 @@ pub mod clock {
 
     /// The kernel's clocks, or the precise one where programs on one CPU can interrupt each other: what is kept of a tick belongs to
     /// a CPU.
-    #[must_use]
     pub const fn kernel(interruptible: bool) -> u32 {
         if interruptible { PRECISE } else { KERNEL }
     }

@@ -49,7 +49,6 @@ pub enum Demanded {
 
 impl Demanded {
     /// Of a packet with this outcome.
-    #[must_use]
     #[inline(always)]
     pub const fn of(outcome: Outcome) -> Self {
         if outcome.is_refused() {
@@ -60,7 +59,6 @@ impl Demanded {
     }
 
     /// The one with this number.
-    #[must_use]
     #[inline(always)]
     pub const fn from_number(number: u64) -> Self {
         match number {
@@ -75,7 +73,6 @@ pub const NONE: u32 = POLICIES_MAX + LEASED_MAX;
 
 impl Lease {
     /// A lease of the policy at index `now` until a time, and of the one at `then` after it.
-    #[must_use]
     pub const fn new(now: u32, until: Instant, then: u32) -> Self {
         Self {
             until_ns: until.as_nanos(),
@@ -85,7 +82,6 @@ impl Lease {
     }
 
     /// The index of the policy that holds at a time.
-    #[must_use]
     #[inline(always)]
     pub const fn at(&self, at: Instant) -> u32 {
         if at.as_nanos() < self.until_ns {
@@ -96,21 +92,18 @@ impl Lease {
     }
 
     /// The indices of what holds until it ends, and after that.
-    #[must_use]
     pub const fn policies(&self) -> [u32; 2] {
         [self.now, self.then]
     }
 }
 
 /// The index of the [filter](crate::detected::Filter) of the sources and prefixes of a family that have leases, or demand that is counted.
-#[must_use]
 #[inline(always)]
 pub const fn filter_of(family: Family) -> u32 {
     (family as u32).wrapping_add(FILTERS_MAX / 2)
 }
 
 /// The key of the node's own limits, which are those of no source.
-#[must_use]
 #[inline(always)]
 pub fn node_key(scope: u32) -> LogKey {
     LogKey::new(&SourceKey::new(Ipv6::new([0; 16]), scope))

@@ -38,7 +38,6 @@ const _: () = assert!(size_of::<Limit>() == 40);
 
 impl Limit {
     /// A limit of `unit` under `algorithm`, for packets of all classes.
-    #[must_use]
     pub fn new(algorithm: impl Into<Algorithm>, unit: Unit) -> Self {
         let (algorithm, parameters) = algorithm.into().into_parts();
         Self {
@@ -51,47 +50,40 @@ impl Limit {
     }
 
     /// The same with the state of its sources in `region`, where the store is `compact`.
-    #[must_use]
     pub const fn in_region(self, region: Region) -> Self {
         Self { region, ..self }
     }
 
     /// Where the state of its sources is, where the store is `compact`.
-    #[must_use]
     #[inline(always)]
     pub const fn region(&self) -> Region {
         self.region
     }
 
     /// The same for packets of these classes alone.
-    #[must_use]
     pub const fn for_classes(self, classes: ClassSet) -> Self {
         Self { classes, ..self }
     }
 
     /// The same with other parameters of its algorithm.
-    #[must_use]
     pub(crate) fn under(self, algorithm: Algorithm) -> Self {
         let (_, parameters) = algorithm.into_parts();
         Self { parameters, ..self }
     }
 
     /// The classes of the packets that the limit counts.
-    #[must_use]
     #[inline(always)]
     pub const fn classes(&self) -> ClassSet {
         self.classes
     }
 
     /// The algorithm, with its parameters.
-    #[must_use]
     #[inline(always)]
     pub fn algorithm(&self) -> Algorithm {
         Algorithm::from_parts(self.algorithm, self.parameters)
     }
 
     /// What the limit counts.
-    #[must_use]
     pub const fn unit(&self) -> Unit {
         if self.unit == Unit::Bytes as u16 {
             Unit::Bytes
@@ -101,7 +93,6 @@ impl Limit {
     }
 
     /// The most that can be in use. It is the first parameter of every algorithm.
-    #[must_use]
     #[inline(always)]
     pub const fn capacity(&self) -> u64 {
         let [capacity, ..] = self.parameters;
@@ -109,7 +100,6 @@ impl Limit {
     }
 
     /// The window of a fixed window, which is the default, and so the way to make short.
-    #[must_use]
     #[inline(always)]
     pub const fn as_fixed_window(&self) -> Option<FixedWindow> {
         if self.algorithm == FIXED_WINDOW {
@@ -120,14 +110,12 @@ impl Limit {
     }
 
     /// Whether the state of the limit is not a word, but a log.
-    #[must_use]
     #[inline(always)]
     pub const fn is_log(&self) -> bool {
         self.algorithm == SLIDING_LOG
     }
 
     /// What a packet costs; `None` for one that the limit does not count.
-    #[must_use]
     #[inline(always)]
     pub fn cost(&self, arrival: &Arrival) -> Option<u64> {
         self.classes
@@ -136,7 +124,6 @@ impl Limit {
     }
 
     /// What a packet costs that the limit counts.
-    #[must_use]
     #[inline(always)]
     pub fn cost_of_counted(&self, arrival: &Arrival) -> u64 {
         match self.unit() {

@@ -93,7 +93,6 @@ impl ListEntry {
     /// assert!(ban.is_banned(Instant::from_nanos(9_999_999_999)));
     /// assert!(!ban.is_banned(end));
     /// ```
-    #[must_use]
     pub fn new(allowed: bool, banned_until: Option<Instant>, policy: Option<u32>) -> Self {
         let end = if allowed { FOREVER << END_SHIFT } else { 0 };
         let policy = policy.map_or(0, |policy| HAS_POLICY | (u64::from(policy) & POLICY));
@@ -105,21 +104,18 @@ impl ListEntry {
     }
 
     /// The same with packets counted in these slots.
-    #[must_use]
     pub fn counted_in(self, slots: Slots) -> Self {
         let slots = slots.with_destination(self.destination());
         Self { slots, ..self }
     }
 
     /// The same, where packets that go to the addresses have the policy at this index, below [`POLICIES_MAX`], or none.
-    #[must_use]
     pub fn as_destination(self, policy: Option<u32>) -> Self {
         let slots = self.slots.with_destination(policy);
         Self { slots, ..self }
     }
 
     /// The index of the policy of packets that go to the addresses.
-    #[must_use]
     pub const fn destination(&self) -> Option<u32> {
         match self.slots.destination() {
             0 => None,
@@ -128,13 +124,11 @@ impl ListEntry {
     }
 
     /// Where packets are counted that it decides about.
-    #[must_use]
     pub const fn slots(&self) -> Slots {
         self.slots.without_destination()
     }
 
     /// The same, allowed until the first tick that is no earlier than `end`, at most 4.2 ms later.
-    #[must_use]
     pub fn with_allow_until(self, end: Instant) -> Self {
         let ticks = end.as_nanos().div_ceil(1 << TICK_SHIFT);
         Self {
@@ -144,7 +138,6 @@ impl ListEntry {
     }
 
     /// The same for addresses that detection never bans.
-    #[must_use]
     pub const fn protected(self) -> Self {
         Self {
             said: self.said | PROTECTED,
@@ -153,19 +146,16 @@ impl ListEntry {
     }
 
     /// Whether detection never bans the addresses. What they send is limited as ever.
-    #[must_use]
     pub const fn is_protected(&self) -> bool {
         self.said & PROTECTED != 0
     }
 
     /// Whether the addresses are on the allow list at `now`. The end itself is outside the allow.
-    #[must_use]
     pub const fn is_allowed(&self, now: Instant) -> bool {
         is_allowed(self.said, now)
     }
 
     /// When the allow ends, the last point of time where never; `None` where there is none.
-    #[must_use]
     pub fn allowed_until(&self) -> Option<Instant> {
         let ticks = (self.said >> END_SHIFT) & END;
         (ticks != 0).then_some(Instant::from_nanos(match ticks {
@@ -175,25 +165,21 @@ impl ListEntry {
     }
 
     /// Whether the addresses are banned at `now`. The end itself is outside the ban.
-    #[must_use]
     pub fn is_banned(&self, now: Instant) -> bool {
         now.as_nanos() < self.banned_until_ns
     }
 
     /// When the ban ends; `None` where there is none.
-    #[must_use]
     pub fn banned_until(&self) -> Option<Instant> {
         (self.banned_until_ns != 0).then_some(Instant::from_nanos(self.banned_until_ns))
     }
 
     /// The index of the policy of these addresses; `None` stands for the default policy.
-    #[must_use]
     pub const fn policy(&self) -> Option<u32> {
         Listed::from_bits(self.said).policy()
     }
 
     /// What it says at `now`.
-    #[must_use]
     #[inline(always)]
     pub const fn at(self, now: Instant) -> Listed {
         Answer::of(self).at(now)
@@ -227,7 +213,6 @@ impl Answer {
     };
 
     /// That there is this one.
-    #[must_use]
     #[inline(always)]
     pub const fn of(entry: ListEntry) -> Self {
         Self {
@@ -238,7 +223,6 @@ impl Answer {
     }
 
     /// What it says at `now`. The slot of what decides stands where the end of the allow was.
-    #[must_use]
     #[inline(always)]
     pub const fn at(self, now: Instant) -> Listed {
         let mut bits = self.bits & !(END << END_SHIFT);

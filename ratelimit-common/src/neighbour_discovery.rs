@@ -16,7 +16,6 @@ const COUNT: u64 = (1 << TICK_SHIFT) - 1;
 const _: () = assert!(AMOUNT <= COUNT);
 
 /// The word after one more packet at `now`; `None` when the budget is spent.
-#[must_use]
 #[inline(always)]
 pub const fn step(word: u64, now: Instant) -> Option<u64> {
     let tick = now.as_nanos() >> TICK_SHIFT;

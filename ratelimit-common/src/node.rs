@@ -105,7 +105,6 @@ pub trait Node: Sized {
 
 impl Share {
     /// What a packet at `at` may spend of a share that was drawn under `scope`.
-    #[must_use]
     #[inline(always)]
     pub const fn left(&self, scope: u32, at: Instant) -> u64 {
         if self.scope == scope as u64 && at.as_nanos() < self.until_ns {
@@ -116,14 +115,12 @@ impl Share {
     }
 
     /// Whether another scope can spend of it at `at`. Its place is not free then.
-    #[must_use]
     #[inline(always)]
     pub const fn is_of_another(&self, scope: u32, at: Instant) -> bool {
         self.left != 0 && self.scope != scope as u64 && at.as_nanos() < self.until_ns
     }
 
     /// The same share with so much of it left.
-    #[must_use]
     #[inline(always)]
     pub const fn with_left(self, left: u64) -> Self {
         Self { left, ..self }
@@ -183,7 +180,6 @@ pub fn draw_from(
 }
 
 /// The power of two by which a capacity is divided into shares for `cpus` CPUs.
-#[must_use]
 pub fn share_shift(cpus: u32) -> u8 {
     let parts = u64::from(cpus)
         .max(1)
@@ -291,7 +287,6 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
 }
 
 /// Where a CPU keeps the shares of a policy. Those of the node have places of their own, destinations may have one together.
-#[must_use]
 #[inline(always)]
 pub const fn share_place(policy: &Policy) -> u32 {
     const OTHERS: u32 = SHARED_MAX - NODE_POLICIES;

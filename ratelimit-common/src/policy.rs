@@ -63,7 +63,6 @@ impl Policy {
     /// assert_eq!(Policy::new(&[limit], 0, false).unwrap().len(), 1);
     /// assert!(Policy::new(&[limit; 9], 0, false).is_none());
     /// ```
-    #[must_use]
     pub fn new(limits: &[Limit], scope: u32, observe: bool) -> Option<Self> {
         let mut policy = Self {
             scope,
@@ -86,7 +85,6 @@ impl Policy {
 
     /// The same as a policy of the node, of whose limits a CPU draws `1 / 2^shift` at once; see [`node`](crate::node). Its state stands at
     /// its scope modulo [`NODE_POLICIES`].
-    #[must_use]
     pub const fn in_shares(self, shift: u8) -> Self {
         Self {
             share_shift: shift,
@@ -96,20 +94,17 @@ impl Policy {
     }
 
     /// The same with its state in this slot, which is that of a destination: it is not among the first [`NODE_POLICIES`].
-    #[must_use]
     pub const fn in_slot(self, slot: u32) -> Self {
         Self { slot, ..self }
     }
 
     /// Where the state of limits of all packets together stands, of the node or of a destination.
-    #[must_use]
     #[inline(always)]
     pub const fn slot(&self) -> u32 {
         self.slot
     }
 
     /// The same for packets that go to a destination.
-    #[must_use]
     pub const fn for_destination(self) -> Self {
         Self {
             flags: self.flags | OF_DESTINATION,
@@ -118,14 +113,12 @@ impl Policy {
     }
 
     /// Whether its limits are those of a destination.
-    #[must_use]
     #[inline(always)]
     pub const fn is_of_destination(&self) -> bool {
         self.flags & OF_DESTINATION != 0
     }
 
     /// The same with limits whose state is in `regions`, in the order of the limits, where the store is `compact`.
-    #[must_use]
     pub fn in_regions(mut self, regions: &[Region]) -> Self {
         for (limit, region) in self.limits.iter_mut().zip(regions) {
             *limit = limit.in_region(*region);
@@ -134,14 +127,12 @@ impl Policy {
     }
 
     /// Whether a limit is a token bucket, whose words go by a clock of their own.
-    #[must_use]
     pub fn has_clock(&self) -> bool {
         self.limits()
             .any(|limit| matches!(limit.algorithm(), Algorithm::TokenBucket(_)))
     }
 
     /// Whether its token buckets fill as fast as those of another policy of the same scope.
-    #[must_use]
     pub fn has_rates_of(&self, other: &Self) -> bool {
         let mut both = self.limits().zip(other.limits());
         both.all(
@@ -155,7 +146,6 @@ impl Policy {
     }
 
     /// The same in place of `before`, of the same scope, from `now` on: what was used stays used. Without it, it begins then.
-    #[must_use]
     pub fn after(mut self, before: Option<&Self>, now: Instant) -> Self {
         for (index, limit) in self.limits.iter_mut().enumerate().take(self.len.into()) {
             let algorithm = limit.algorithm();
@@ -170,7 +160,6 @@ impl Policy {
     }
 
     /// The same, where `other` has the same state and the same clocks: a word that one of them leaves says to both what was used.
-    #[must_use]
     pub fn reading(mut self, other: &Self) -> Self {
         for (index, limit) in self.limits.iter_mut().enumerate().take(self.len.into()) {
             if let Some(other) = other.limit(index) {
@@ -182,7 +171,6 @@ impl Policy {
     }
 
     /// The same for the prefixes around sources.
-    #[must_use]
     pub const fn for_prefixes(self) -> Self {
         Self {
             flags: self.flags | OF_PREFIXES,
@@ -191,14 +179,12 @@ impl Policy {
     }
 
     /// Whether its state is that of prefixes around sources.
-    #[must_use]
     #[inline(always)]
     pub const fn is_of_prefixes(&self) -> bool {
         self.flags & OF_PREFIXES != 0
     }
 
     /// The same with the policy at `index` beside it: a packet must have room under both, and each has state of its own.
-    #[must_use]
     pub const fn with_further(self, index: u32) -> Self {
         Self {
             further: index.wrapping_add(1),
@@ -207,7 +193,6 @@ impl Policy {
     }
 
     /// The same, where packets of the classes in `dropped` are dropped, and of the others those in `exempt` pass without a limit.
-    #[must_use]
     pub const fn with_actions(self, dropped: ClassSet, exempt: ClassSet) -> Self {
         Self {
             dropped,
@@ -217,7 +202,6 @@ impl Policy {
     }
 
     /// What it does with a packet of these classes before any limit counts it; [`Outcome::UNCOUNTED`] is nothing.
-    #[must_use]
     #[inline(always)]
     pub const fn action_on(&self, packet: ClassSet) -> Outcome {
         if self.dropped.intersects(packet) {
@@ -231,7 +215,6 @@ impl Policy {
 
     /// The same as a policy with limits that the nodes of a cluster share. The terms tell it from all others: a [lease](crate::lease) of others
     /// does not hold for it.
-    #[must_use]
     pub const fn on_terms(self, terms: u64) -> Self {
         let flags = if terms == 0 {
             self.flags & !OF_CLUSTER
@@ -246,21 +229,18 @@ impl Policy {
     }
 
     /// Its terms.
-    #[must_use]
     #[inline(always)]
     pub const fn terms(&self) -> u64 {
         self.terms
     }
 
     /// Whether the nodes of a cluster share some of its limits.
-    #[must_use]
     #[inline(always)]
     pub const fn is_of_cluster(&self) -> bool {
         self.flags & OF_CLUSTER != 0
     }
 
     /// What is leased in place of this one, where it is on the same terms, else this one.
-    #[must_use]
     #[inline(always)]
     pub fn or_on_its_terms<'a>(&'a self, leased: Option<&'a Self>) -> &'a Self {
         match leased {
@@ -270,7 +250,6 @@ impl Policy {
     }
 
     /// The same with another amount of the limit at `index`, whose words mean the same.
-    #[must_use]
     pub fn with_algorithm(mut self, index: usize, algorithm: impl Into<Algorithm>) -> Self {
         if let Some(limit) = self.limits.get_mut(index) {
             *limit = limit.under(algorithm.into());
@@ -279,7 +258,6 @@ impl Policy {
     }
 
     /// The index of the policy beside it; `None` where there is none.
-    #[must_use]
     #[inline(always)]
     pub const fn further(&self) -> Option<u32> {
         if self.has_further() {
@@ -290,20 +268,17 @@ impl Policy {
     }
 
     /// Whether there is a policy beside it.
-    #[must_use]
     #[inline(always)]
     pub const fn has_further(&self) -> bool {
         self.further != 0
     }
 
     /// The same with a rule for sources that go on over its limits.
-    #[must_use]
     pub const fn with_ban(self, ban: BanRule) -> Self {
         Self { ban, ..self }
     }
 
     /// When sources that go on over its limits are banned; `None` for never.
-    #[must_use]
     #[inline(always)]
     pub const fn ban(&self) -> Option<&BanRule> {
         if self.ban.is_none() {
@@ -314,14 +289,12 @@ impl Policy {
     }
 
     /// The number of limits, at most [`LIMITS_MAX`].
-    #[must_use]
     #[inline(always)]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
     /// Whether the policy limits nothing.
-    #[must_use]
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -333,7 +306,6 @@ impl Policy {
     }
 
     /// The limit at `index`; `None` past the last.
-    #[must_use]
     #[inline(always)]
     pub fn limit(&self, index: usize) -> Option<&Limit> {
         if index < self.len() {
@@ -344,7 +316,6 @@ impl Policy {
     }
 
     /// The first limit that counts a packet, and its index.
-    #[must_use]
     #[inline(always)]
     pub fn first_counting(&self, arrival: &Arrival) -> Option<(usize, &Limit)> {
         for index in 0..LIMITS_MAX {
@@ -357,7 +328,6 @@ impl Policy {
     }
 
     /// The limit of a policy that has just one.
-    #[must_use]
     #[inline(always)]
     pub const fn only_limit(&self) -> Option<&Limit> {
         let [limit, ..] = &self.limits;
@@ -365,7 +335,6 @@ impl Policy {
     }
 
     /// The limit of a policy that has just one, which is a fixed window.
-    #[must_use]
     #[inline(always)]
     pub const fn only_fixed_window(&self) -> Option<(FixedWindow, &Limit)> {
         let [limit, ..] = &self.limits;
@@ -377,35 +346,30 @@ impl Policy {
 
     /// What keeps the state of this policy apart from that of others. Two policies whose words of state mean the same
     /// thing may share a scope, and then share what their sources have used.
-    #[must_use]
     #[inline(always)]
     pub const fn scope(&self) -> u32 {
         self.scope
     }
 
     /// Whether a limit counts the packet.
-    #[must_use]
     #[inline(always)]
     pub const fn counts(&self, arrival: &Arrival) -> bool {
         self.classes.counts(arrival.classes)
     }
 
     /// Whether a limit is a sliding log, whose state is not a word.
-    #[must_use]
     #[inline(always)]
     pub const fn has_log(&self) -> bool {
         self.flags & HAS_LOG != 0
     }
 
     /// What a CPU draws of a limit of the node at once, as a power of two by which its capacity is divided.
-    #[must_use]
     #[inline(always)]
     pub const fn share_shift(&self) -> u8 {
         self.share_shift
     }
 
     /// Whether packets over a limit of this policy are counted and passed.
-    #[must_use]
     #[inline(always)]
     pub const fn observe(&self) -> bool {
         self.flags & OBSERVE != 0

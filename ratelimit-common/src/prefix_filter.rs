@@ -101,7 +101,6 @@ const WIDE: Level = Level {
 
 impl Levels {
     /// The number of words.
-    #[must_use]
     pub const fn words(self) -> u32 {
         match self.narrowest {
             Some(level) => level.end(),
@@ -110,7 +109,6 @@ impl Levels {
     }
 
     /// The same width for all levels.
-    #[must_use]
     pub fn all_of_width(self, width: u8) -> Widths {
         let levels = self.all_narrower();
         levels.fold(Widths::default(), |widths, level| widths.with(level, width))
@@ -122,7 +120,6 @@ impl Levels {
     }
 
     /// The one of them that has the prefixes of a length; `None` stands for the wide one.
-    #[must_use]
     pub fn narrower(self, length: u8) -> Option<Level> {
         self.all_narrower().find(|level| level.shortest() <= length)
     }

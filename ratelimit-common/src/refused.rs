@@ -26,7 +26,6 @@ const SETS_OF_CPU_MIN: u32 = 1 << 12;
 const SETS_OF_CPU_MAX: u32 = 1 << 16;
 
 /// The sets that each of so many CPUs has: a power of two.
-#[must_use]
 pub const fn sets_of_cpu(cpus: u32) -> u32 {
     match SETS.checked_div(cpus) {
         None | Some(SETS_OF_CPU_MAX..) => SETS_OF_CPU_MAX,
@@ -36,7 +35,6 @@ pub const fn sets_of_cpu(cpus: u32) -> u32 {
 }
 
 /// The place of a source among the `sets` sets of the CPU with this number; `sets` is a power of two.
-#[must_use]
 #[inline(always)]
 pub fn set_of<A: Address>(source: &A, cpu: u32, sets: u32) -> u32 {
     let own = (u64::from(source.spread()).wrapping_mul(sets.into()) >> 32) as u32;
@@ -58,13 +56,11 @@ const _: () = assert!(size_of::<[Refused<crate::Ipv4>; WAYS]>() == 64);
 
 impl<A: Address> Refused<A> {
     /// The source; `None` where the place is free.
-    #[must_use]
     pub fn source(&self) -> Option<A> {
         (self.packets != 0).then_some(self.source)
     }
 
     /// How often, and when last.
-    #[must_use]
     pub const fn refusals(&self) -> Refusals {
         Refusals {
             packets: self.packets,
@@ -145,7 +141,6 @@ impl<A: Address> Refused<A> {
 
 /// Whether a word that was kept may refuse a packet at `now`. At an eighth of all times the table is asked nevertheless: else its
 /// source would be one that was not seen for long, and the first to be evicted.
-#[must_use]
 #[inline(always)]
 pub const fn may_refuse(now: Instant) -> bool {
     now.as_nanos() & 0x7000 != 0
@@ -162,7 +157,6 @@ pub struct Refusals {
 
 impl Refusals {
     /// Those of two CPUs.
-    #[must_use]
     pub fn and(self, others: Self) -> Self {
         Self {
             packets: self.packets.wrapping_add(others.packets),

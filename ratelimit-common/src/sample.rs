@@ -44,7 +44,6 @@ const _: () = assert!(size_of::<Front>() == 152);
 
 impl Front {
     /// The bytes of the frame that are there.
-    #[must_use]
     pub fn frame(&self) -> &[u8] {
         front(&self.bytes, self.frame_bytes)
     }
@@ -73,7 +72,6 @@ pub enum Socket {
 
 impl Socket {
     /// The one with this number.
-    #[must_use]
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         match number {
@@ -85,7 +83,6 @@ impl Socket {
     }
 
     /// Its number.
-    #[must_use]
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self as u32

@@ -53,7 +53,6 @@ const OBSERVE_HERE: u32 = 1 << 21;
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
     /// is the precise one, and there are no classes, no wider prefixes, no policies that ban and no limits of the node.
-    #[must_use]
     pub const fn new(default_policy: u32, observe: bool) -> Self {
         let settings = Self(index(default_policy) << DEFAULT_POLICY_SHIFT);
         if observe {
@@ -64,25 +63,21 @@ impl Settings {
     }
 
     /// The same with the clock that ticks only every few milliseconds, and costs next to nothing.
-    #[must_use]
     pub const fn with_coarse_clock(self) -> Self {
         self.with(COARSE_CLOCK)
     }
 
     /// The same with the precise clock.
-    #[must_use]
     pub const fn with_precise_clock(self) -> Self {
         self.without(COARSE_CLOCK)
     }
 
     /// The same with limits that count some classes only.
-    #[must_use]
     pub const fn with_classes(self) -> Self {
         self.with(CLASSES)
     }
 
     /// The same with classes that ask for more [properties](crate::class::Property) than protocol and ports, or not.
-    #[must_use]
     pub const fn asking_headers(self, asks: bool) -> Self {
         if asks {
             self.with(HEADERS)
@@ -92,43 +87,36 @@ impl Settings {
     }
 
     /// The same with limits of the wider prefixes around a source.
-    #[must_use]
     pub const fn with_aggregates(self) -> Self {
         self.with(AGGREGATES)
     }
 
     /// The same with policies that have another one beside them.
-    #[must_use]
     pub const fn with_further(self) -> Self {
         self.with(FURTHER)
     }
 
     /// The same with policies some of whose limits the nodes of a cluster share.
-    #[must_use]
     pub const fn with_cluster(self) -> Self {
         self.with(CLUSTER)
     }
 
     /// The same with limits of destinations.
-    #[must_use]
     pub const fn with_destinations(self) -> Self {
         self.with(DESTINATIONS)
     }
 
     /// The same without them.
-    #[must_use]
     pub const fn without_destinations(self) -> Self {
         self.without(DESTINATIONS)
     }
 
     /// The same with interfaces that have a [rule](InterfaceRule) of their own.
-    #[must_use]
     pub const fn with_interfaces(self) -> Self {
         self.with(INTERFACES)
     }
 
     /// What holds for a packet that came by an interface with this rule.
-    #[must_use]
     #[inline(always)]
     pub const fn on(self, rule: InterfaceRule) -> Self {
         let settings = match rule.policy() {
@@ -146,19 +134,16 @@ impl Settings {
     }
 
     /// The same with policies that ban.
-    #[must_use]
     pub const fn with_detection(self) -> Self {
         self.with(DETECTION)
     }
 
     /// The same with a sample of all packets for user space.
-    #[must_use]
     pub const fn with_samples(self) -> Self {
         self.with(SAMPLES)
     }
 
     /// The same with sources that may have to prove themselves, or not.
-    #[must_use]
     pub const fn with_challenge(self, has_challenge: bool) -> Self {
         if has_challenge {
             self.with(CHALLENGE)
@@ -168,21 +153,18 @@ impl Settings {
     }
 
     /// The same for a packet that leaves the [reserve](crate::node::RESERVE_PART) of the node to others.
-    #[must_use]
     #[inline(always)]
     pub const fn leaving_reserve(self) -> Self {
         self.with(LEAVES_RESERVE)
     }
 
     /// Whether it does.
-    #[must_use]
     #[inline(always)]
     pub const fn leaves_reserve(self) -> bool {
         self.has(LEAVES_RESERVE)
     }
 
     /// The same with a budget for new sources.
-    #[must_use]
     pub const fn with_new_sources(self, over_budget: OverBudget) -> Self {
         self.with(match over_budget {
             OverBudget::Pass => NEW_SOURCES,
@@ -192,14 +174,12 @@ impl Settings {
     }
 
     /// The same with a policy for the node.
-    #[must_use]
     pub const fn with_node(self, node_policy: u32) -> Self {
         let others = self.0 & !(u64::MAX << NODE_POLICY_SHIFT);
         Self(others | index(node_policy) << NODE_POLICY_SHIFT).with(NODE)
     }
 
     /// The same with another generation in force.
-    #[must_use]
     pub const fn in_generation(self, generation: Generation) -> Self {
         match generation {
             Generation::First => self.without(GENERATION),
@@ -208,7 +188,6 @@ impl Settings {
     }
 
     /// What limits ask for, in a byte.
-    #[must_use]
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the lowest byte is meant")]
     pub const fn of_limits(self) -> u8 {
@@ -216,14 +195,12 @@ impl Settings {
     }
 
     /// Settings that say the same to limits as those of which this is the byte.
-    #[must_use]
     #[inline(always)]
     pub const fn from_limits(byte: u8) -> Self {
         Self(byte as u64)
     }
 
     /// The generation of the other tables that is in force.
-    #[must_use]
     #[inline(always)]
     pub const fn generation(self) -> Generation {
         if self.has(GENERATION) {
@@ -234,7 +211,6 @@ impl Settings {
     }
 
     /// The same with everything open until a time that stands in a map of its own, or not.
-    #[must_use]
     pub const fn with_pass_all(self, pass_all: bool) -> Self {
         if pass_all {
             self.with(PASS_ALL)
@@ -244,119 +220,102 @@ impl Settings {
     }
 
     /// The index of the policy for sources that no list entry gives another one.
-    #[must_use]
     #[inline(always)]
     pub const fn default_policy(self) -> u32 {
         (self.0 >> DEFAULT_POLICY_SHIFT) as u32 & POLICY_MASK
     }
 
     /// Whether packets that would be dropped are counted and passed: all of them, or those of the interface.
-    #[must_use]
     #[inline(always)]
     pub const fn observe(self) -> bool {
         self.has(OBSERVE | OBSERVE_HERE)
     }
 
     /// Whether that is so by the rule of the interface: then nothing that its packets do has an effect on other interfaces.
-    #[must_use]
     #[inline(always)]
     pub const fn observes_here(self) -> bool {
         self.has(OBSERVE_HERE)
     }
 
     /// Whether some interface has a rule of its own.
-    #[must_use]
     #[inline(always)]
     pub const fn has_interfaces(self) -> bool {
         self.has(INTERFACES)
     }
 
     /// Whether every packet passes, whatever else is said of it, until the time that the tables have for that.
-    #[must_use]
     #[inline(always)]
     pub const fn pass_all(self) -> bool {
         self.has(PASS_ALL)
     }
 
     /// Whether time is read from the clock that ticks only every few milliseconds.
-    #[must_use]
     #[inline(always)]
     pub const fn coarse_clock(self) -> bool {
         self.has(COARSE_CLOCK)
     }
 
     /// Whether the class of a packet is asked for.
-    #[must_use]
     #[inline(always)]
     pub const fn has_classes(self) -> bool {
         self.has(CLASSES)
     }
 
     /// Whether some class asks for more properties than protocol and ports.
-    #[must_use]
     #[inline(always)]
     pub const fn asks_headers(self) -> bool {
         self.has(HEADERS)
     }
 
     /// Whether a packet may meet limits besides those of its source's policy.
-    #[must_use]
     #[inline(always)]
     pub const fn has_layers(self) -> bool {
         self.has(AGGREGATES | FURTHER | NODE)
     }
 
     /// Whether the nodes of a cluster share limits of some policies.
-    #[must_use]
     #[inline(always)]
     pub const fn has_cluster(self) -> bool {
         self.has(CLUSTER)
     }
 
     /// Whether destinations may have limits.
-    #[must_use]
     #[inline(always)]
     pub const fn has_destinations(self) -> bool {
         self.has(DESTINATIONS)
     }
 
     /// Whether the wider prefixes around a source may have limits.
-    #[must_use]
     #[inline(always)]
     pub const fn has_aggregates(self) -> bool {
         self.has(AGGREGATES)
     }
 
     /// Whether a source may have been banned by a policy.
-    #[must_use]
     #[inline(always)]
     pub const fn has_detection(self) -> bool {
         self.has(DETECTION)
     }
 
     /// Whether user space gets a sample of all packets.
-    #[must_use]
     #[inline(always)]
     pub const fn has_samples(self) -> bool {
         self.has(SAMPLES)
     }
 
     /// Whether sources may have to prove themselves.
-    #[must_use]
     #[inline(always)]
     pub const fn has_challenge(self) -> bool {
         self.has(CHALLENGE)
     }
 
     /// Whether new sources have a budget.
-    #[must_use]
     #[inline(always)]
     pub const fn has_new_sources(self) -> bool {
         self.has(NEW_SOURCES)
     }
 
     /// What becomes of packets over it.
-    #[must_use]
     #[inline(always)]
     pub const fn over_budget(self) -> OverBudget {
         if self.has(OVER_BUDGET_DROP) {
@@ -369,7 +328,6 @@ impl Settings {
     }
 
     /// The index of the node's policy.
-    #[must_use]
     #[inline(always)]
     pub const fn node_policy(self) -> Option<u32> {
         if self.has(NODE) {

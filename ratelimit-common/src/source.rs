@@ -23,14 +23,12 @@ impl<A: Address> SourceKey<A> {
     }
 
     /// The masked address.
-    #[must_use]
     #[inline(always)]
     pub const fn address(&self) -> A {
         self.address
     }
 
     /// The masked address, where it lies.
-    #[must_use]
     #[inline(always)]
     pub const fn as_address(&self) -> &A {
         &self.address
@@ -61,7 +59,6 @@ const FAMILY_SHIFT: u32 = 16;
 
 impl LogKey {
     /// The log of the first limit of a source's policy.
-    #[must_use]
     #[inline(always)]
     pub fn new<A: Address>(key: &SourceKey<A>) -> Self {
         Self {
@@ -72,7 +69,6 @@ impl LogKey {
     }
 
     /// The log of the limit at `index`.
-    #[must_use]
     #[inline(always)]
     pub const fn of_limit(self, index: u32) -> Self {
         Self {
@@ -82,19 +78,16 @@ impl LogKey {
     }
 
     /// The scope of its policy.
-    #[must_use]
     pub const fn scope(&self) -> u32 {
         self.scope
     }
 
     /// The masked address, an IPv4 address as its IPv4-mapped IPv6 address.
-    #[must_use]
     pub const fn octets(&self) -> [u8; 16] {
         self.address
     }
 
     /// The family of its source, and the [bit](Address::filter_bit) that stands for it in filters.
-    #[must_use]
     pub fn filter_bit(&self) -> (Family, u32) {
         let [.., a, b, c, d] = self.address;
         if self.is_ipv4() {
@@ -105,13 +98,11 @@ impl LogKey {
     }
 
     /// Whether it is that of an IPv4 source.
-    #[must_use]
     pub const fn is_ipv4(&self) -> bool {
         self.limit >> FAMILY_SHIFT == Family::Ipv4 as u32
     }
 
     /// The index of its limit.
-    #[must_use]
     pub const fn limit(&self) -> u32 {
         self.limit & !u32::MAX.wrapping_shl(FAMILY_SHIFT)
     }
@@ -129,7 +120,6 @@ pub struct Record {
 
 impl Record {
     /// The state of so many limits.
-    #[must_use]
     pub const fn new(words: [u64; LIMITS_MAX]) -> Self {
         Self { words }
     }

@@ -43,7 +43,6 @@ const _: () = assert!(size_of::<BanRule>() == 40);
 impl BanRule {
     /// A ban of the length `length` with the strike number `after` within `within`. `None` when `after` is more than
     /// [`AFTER_MAX`], `within` is shorter than [`WITHIN_MIN`], or `length` is nothing.
-    #[must_use]
     pub fn new(after: NonZeroU32, within: Duration, length: Duration) -> Option<Self> {
         if after.get() > AFTER_MAX || length.is_zero() {
             return None;
@@ -56,7 +55,6 @@ impl BanRule {
     }
 
     /// The same for sources too that have no TCP connection to this host, and may be forged.
-    #[must_use]
     pub const fn for_unverified(self) -> Self {
         Self {
             unverified: 1,
@@ -65,40 +63,34 @@ impl BanRule {
     }
 
     /// Whether it is no rule at all.
-    #[must_use]
     #[inline(always)]
     pub const fn is_none(&self) -> bool {
         self.for_ns == 0
     }
 
     /// How many strikes it takes.
-    #[must_use]
     #[inline(always)]
     pub const fn after(&self) -> u64 {
         self.window.amount()
     }
 
     /// How long the ban is.
-    #[must_use]
     pub const fn length(&self) -> Duration {
         Duration::from_nanos(self.for_ns)
     }
 
     /// The strikes that count at `now`.
-    #[must_use]
     pub fn strikes(&self, word: u64, now: Instant) -> u64 {
         self.window.used(word, now)
     }
 
     /// Whether a source is banned that has no TCP connection to this host.
-    #[must_use]
     #[inline(always)]
     pub const fn bans_unverified(&self) -> bool {
         self.unverified != 0
     }
 
     /// When a ban that begins at `now` ends.
-    #[must_use]
     #[inline(always)]
     pub const fn until(&self, now: Instant) -> Instant {
         Instant::from_nanos(now.as_nanos().saturating_add(self.for_ns))

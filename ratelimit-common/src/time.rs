@@ -6,13 +6,11 @@ pub struct Instant(u64);
 
 impl Instant {
     /// The point `nanos` nanoseconds after boot.
-    #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Nanoseconds since boot.
-    #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }

@@ -78,7 +78,6 @@ pub const VERDICTS: usize = PassReason::ALL.len() + 2 * DropReason::ALL.len();
 
 impl Verdict {
     /// The place of the verdict among the counters, below [`VERDICTS`].
-    #[must_use]
     #[inline(always)]
     #[expect(clippy::arithmetic_side_effects, reason = "the sum is below VERDICTS")]
     pub const fn index(self) -> usize {
@@ -92,7 +91,6 @@ impl Verdict {
     }
 
     /// The verdict of a dry run: what would be dropped is observed.
-    #[must_use]
     #[inline(always)]
     pub const fn observed(self) -> Self {
         match self {
@@ -110,7 +108,6 @@ impl Verdict {
     }
 
     /// The label of the action in metrics and tables.
-    #[must_use]
     pub const fn action(self) -> &'static str {
         match self {
             Self::Pass(_) => "pass",
@@ -120,7 +117,6 @@ impl Verdict {
     }
 
     /// The label of the reason in metrics and tables.
-    #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Pass(reason) => reason.label(),
@@ -144,13 +140,11 @@ impl PassReason {
     ];
 
     /// The reason whose number is `number`.
-    #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
     /// The label in metrics and tables.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::NotIp => "not-ip",
@@ -188,14 +182,12 @@ impl DropReason {
     ];
 
     /// The reason whose number is `number`.
-    #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
     /// Whether the source itself is the reason: its neighbours are not its fault, and neither are those who fill the table.
     /// A class is refused to every source.
-    #[must_use]
     #[inline(always)]
     pub const fn is_of_source(self) -> bool {
         !matches!(
@@ -211,7 +203,6 @@ impl DropReason {
     }
 
     /// Whether limits refuse that are not of the source alone, or of what it sends to one destination: no prefix of a source decides.
-    #[must_use]
     pub const fn is_of_others(self) -> bool {
         matches!(
             self,
@@ -223,7 +214,6 @@ impl DropReason {
     }
 
     /// The label in metrics and tables.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Banned => "banned",

@@ -711,7 +711,6 @@ impl Refused {
     }
 
     /// Says the same with what kind of error it is.
-    #[must_use]
     pub fn code(self, code: Code) -> Self {
         Self {
             code: Some(code),
@@ -720,7 +719,6 @@ impl Refused {
     }
 
     /// Says the same with what it quotes of files.
-    #[must_use]
     pub fn quoting(self, quoting: impl Into<String>) -> Self {
         Self {
             quoting: Some(quoting.into()),
@@ -729,13 +727,11 @@ impl Refused {
     }
 
     /// The error as the log tells it.
-    #[must_use]
     pub fn in_full(&self) -> &str {
         self.quoting.as_deref().unwrap_or(&self.error)
     }
 
     /// The refusal as those see it who may read every file.
-    #[must_use]
     pub fn for_root(self) -> Self {
         Self {
             error: self.quoting.unwrap_or(self.error),
@@ -745,7 +741,6 @@ impl Refused {
     }
 
     /// Says what to do about it.
-    #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),

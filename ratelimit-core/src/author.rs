@@ -6,7 +6,6 @@ const END: char = ')';
 const NAME_BYTES_MAX: usize = 32;
 
 /// The author with the user who is said to have asked by `sudo`. What is no name of a user is not reported.
-#[must_use]
 pub fn on_behalf_of(peer: &str, claimed: &str) -> String {
     if is_name(claimed) && claimed != peer {
         format!("{peer}{BEGIN}{claimed}{END}")
@@ -16,14 +15,12 @@ pub fn on_behalf_of(peer: &str, claimed: &str) -> String {
 }
 
 /// Whether a text may be the name of a user.
-#[must_use]
 pub fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
     (1..=NAME_BYTES_MAX).contains(&text.len()) && text.chars().all(fits)
 }
 
 /// The user that the kernel vouches for, and the one of `sudo`.
-#[must_use]
 pub fn parts(author: &str) -> (&str, Option<&str>) {
     let found = author
         .split_once(BEGIN)

@@ -101,7 +101,6 @@ impl BanSpec {
     /// A ban of the length `length` with the drop number `after` within `within`, each next one of a source longer by
     /// `factor`, up to `length_max`. `None` when one of them is beyond what the constants of this module allow, or
     /// `length_max` is shorter than `length`.
-    #[must_use]
     pub fn new(
         (after, within): (NonZeroU32, Duration),
         length: Duration,
@@ -128,7 +127,6 @@ impl BanSpec {
     /// # Panics
     ///
     /// Never: what cannot be compiled was refused by [`new`](Self::new).
-    #[must_use]
     pub fn compile(&self) -> BanRule {
         let rule = BanRule::new(self.after, self.within, self.length);
         let rule = rule.expect("`new` compared everything with what can be had");
@@ -139,7 +137,6 @@ impl BanSpec {
     }
 
     /// The drops that it takes.
-    #[must_use]
     pub const fn after(&self) -> u32 {
         self.after.get()
     }
@@ -159,7 +156,6 @@ impl BanSpec {
     /// assert_eq!(ban.length(3), minute * 8);
     /// assert_eq!(ban.length(99), day);
     /// ```
-    #[must_use]
     pub fn length(&self, level: u32) -> Duration {
         let factor = self.factor.get().checked_pow(level);
         let length = factor.and_then(|factor| self.length.checked_mul(factor));
@@ -167,7 +163,6 @@ impl BanSpec {
     }
 
     /// How long a source must be quiet, from the end of its last ban, for that to be forgotten: as long as the longest ban.
-    #[must_use]
     pub const fn forgotten_after(&self) -> Duration {
         self.length_max
     }

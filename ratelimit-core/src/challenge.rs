@@ -39,7 +39,6 @@ impl Way {
     pub const ALL: [Self; 2] = [Self::Rst, Self::Syncookie];
 
     /// Its name, as it is written.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rst => "rst",
@@ -54,7 +53,6 @@ impl Challenge {
     /// # Panics
     ///
     /// When a number is none that the configuration takes.
-    #[must_use]
     pub fn compile(&self, cpus: u32) -> Rules {
         let rules = Rules::new(self.connections, self.lasts, self.answers, cpus);
         let rules = rules.and_then(|rules| rules.asking_queries(self.queries, self.ports, cpus));
@@ -63,7 +61,6 @@ impl Challenge {
     }
 
     /// When sources are challenged.
-    #[must_use]
     pub const fn of(&self, asked: Asked) -> When {
         match asked {
             Asked::Connections => self.connections,
@@ -72,7 +69,6 @@ impl Challenge {
     }
 
     /// The same, as it is written.
-    #[must_use]
     pub fn when(&self, asked: Asked) -> String {
         match self.of(asked) {
             When::Never => "never".to_owned(),

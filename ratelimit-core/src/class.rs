@@ -207,20 +207,17 @@ impl Class {
     }
 
     /// What is said of its packets. Protocols that follow from ports or flags are said as well.
-    #[must_use]
     pub const fn parts(&self) -> &ClassParts {
         &self.0
     }
 
     /// Whether it asks for more than protocol and ports: for properties [of headers](Property::is_of_headers).
-    #[must_use]
     pub fn asks_headers(&self) -> bool {
         let mut properties = Property::ALL.into_iter();
         properties.any(|property| property.is_of_headers() && self.says(property))
     }
 
     /// Whether something is said of a property.
-    #[must_use]
     pub const fn says(&self, property: Property) -> bool {
         let parts = &self.0;
         match property {
@@ -242,7 +239,6 @@ impl Class {
     }
 
     /// Whether a packet of which `property` is `value` may belong to the class.
-    #[must_use]
     pub fn has(&self, property: Property, value: u32) -> bool {
         let parts = &self.0;
         let accepts = |numbers: &Option<Numbers>, value: u32| {

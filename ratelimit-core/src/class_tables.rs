@@ -22,26 +22,22 @@ impl Default for ClassTables {
 
 impl ClassTables {
     /// The array as it stands in the datapath.
-    #[must_use]
     pub const fn from_entries(entries: Vec<ClassSet>) -> Self {
         Self(entries)
     }
 
     /// Every entry: those of one property after those of another, see [`Property::start`].
-    #[must_use]
     pub fn entries(&self) -> &[ClassSet] {
         &self.0
     }
 
     /// The classes that packets of which `property` is `value` do not belong to.
-    #[must_use]
     pub fn excluded(&self, property: Property, value: u32) -> ClassSet {
         let entry = property.start().saturating_add(value) as usize;
         self.0.get(entry).copied().unwrap_or_default()
     }
 
     /// The classes that exclude a packet by what is not known of it: all that say anything of `property`.
-    #[must_use]
     pub fn asking_for(&self, property: Property) -> ClassSet {
         union(self.0.get(part(property)).unwrap_or_default())
     }
@@ -64,13 +60,11 @@ impl ClassTables {
     }
 
     /// Every class that excludes some packet: nobody has a class of all packets.
-    #[must_use]
     pub fn classes(&self) -> ClassSet {
         union(&self.0)
     }
 
     /// The number under which exactly the packets of `class` are found.
-    #[must_use]
     pub fn number_of(&self, class: &Class) -> Option<ClassSet> {
         let classes = self.classes();
         let numbers = (0..CLASSES_MAX).filter_map(ClassSet::one);
@@ -87,7 +81,6 @@ impl ClassTables {
     }
 
     /// The classes of both, entry for entry.
-    #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let pairs = self.0.iter().zip(&other.0);
         Self(pairs.map(|(own, others)| own.union(*others)).collect())

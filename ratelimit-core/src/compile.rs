@@ -90,7 +90,6 @@ pub enum CompileError {
 
 impl CompileError {
     /// Those of `candidates`, runtime limits, because of which it came: the youngest, where no single ones are to blame.
-    #[must_use]
     pub fn to_leave_out(&self, intent: &Intent, candidates: &BTreeSet<Target>) -> Option<Target> {
         let mut candidates = candidates
             .iter()
@@ -356,7 +355,6 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
 }
 
 /// The rules of every prefix that something is said about, with packets counted in these slots.
-#[must_use]
 pub fn compile_rules(policies: &Policies, intent: &Intent, slots: &CounterSlots) -> Rules {
     let policy = |name: &str| counted_policy(policies, slots, name);
     let destinations = policies.of_destinations();
@@ -393,7 +391,6 @@ fn counted_policy(policies: &Policies, slots: &CounterSlots, name: &str) -> Opti
 }
 
 /// The settings of an intent whose policies are compiled.
-#[must_use]
 pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     let default = policies.get(DEFAULT).map(|named| named.index);
     let mut settings = Settings::new(default.unwrap_or_default(), intent.config.observe);
@@ -447,7 +444,6 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
 }
 
 /// What the tables besides the lists are to hold, on a machine on which packets arrive at `cpus` CPUs.
-#[must_use]
 pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus: u32) -> Tables {
     Tables {
         policies: policies.by_index(),
@@ -466,7 +462,6 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
 }
 
 /// By how many nodes limits are divided that they share.
-#[must_use]
 pub fn nodes(config: &Config) -> u64 {
     let cluster = config.cluster.as_ref();
     cluster.map_or(1, |cluster| cluster.nodes.max(1).into())
@@ -500,7 +495,6 @@ fn interfaces(policies: &Policies, config: &Config) -> BTreeMap<String, Interfac
 }
 
 /// How many bans detection may make in a minute.
-#[must_use]
 pub const fn detection_limit(config: &Config) -> BanBudgets {
     BanBudgets {
         verified: BanBudget::per_minute(config.bans_per_minute),
@@ -599,7 +593,6 @@ impl Compiled {
     }
 
     /// When the policy whose state is in this scope bans.
-    #[must_use]
     pub fn ban_of(&self, scope: u32) -> Option<BanSpec> {
         self.policies
             .banning(scope)
@@ -608,13 +601,11 @@ impl Compiled {
 
     /// Whether the configuration asks for the coarse clock. With the one that is chosen by itself no limit is off by more than what it
     /// promises.
-    #[must_use]
     pub fn has_coarse_clock(&self) -> bool {
         self.config().clock == ClockWish::Coarse
     }
 
     /// Whether nothing that is found by itself is done about a prefix: it is allowed, or meets what `[protected]` names.
-    #[must_use]
     pub fn is_exempt(&self, prefix: Prefix) -> bool {
         let mut protected = self.intent.config.protected.iter();
         protected.any(|own| own.covers(prefix) || prefix.covers(*own))
@@ -624,13 +615,11 @@ impl Compiled {
     }
 
     /// What was compiled.
-    #[must_use]
     pub fn config(&self) -> &Config {
         &self.intent.config
     }
 
     /// Whether a policy bans sources with connections alone.
-    #[must_use]
     pub fn bans_connected(&self) -> bool {
         let mut policies = self.policies.iter();
         policies.any(|(_, named)| {
@@ -641,13 +630,11 @@ impl Compiled {
     }
 
     /// The tables, in memory, of which no source is known yet, for packets of an interface that has nothing of its own.
-    #[must_use]
     pub fn memory_tables(&self) -> MemoryTables {
         self.memory_tables_on(None)
     }
 
     /// The same for packets of the interface of a name.
-    #[must_use]
     pub fn memory_tables_on(&self, interface: Option<&str>) -> MemoryTables {
         let source = &self.config().source;
         let masks = (source.mask(), source.mask());
@@ -695,7 +682,6 @@ impl Compiled {
     /// assert_eq!(name("192.0.2.1"), Some("default"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn policy_of(&self, address: IpAddr) -> Option<(&str, &Named)> {
         let entry = self.rules.longest_match(address);
         let index = entry.and_then(|(_, entry)| entry.policy());
@@ -712,13 +698,11 @@ impl Compiled {
     }
 
     /// The name and limits of the policy of the node.
-    #[must_use]
     pub fn node_policy(&self) -> Option<(&str, &Named)> {
         Some((NODE, self.policies.get(NODE)?))
     }
 
     /// The name and limits of the policy of the only destination that has one.
-    #[must_use]
     pub fn only_destination(&self) -> Option<(&str, &Named)> {
         self.policies.only_destination()
     }

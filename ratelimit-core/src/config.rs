@@ -229,21 +229,18 @@ pub struct Config {
 
 impl Config {
     /// Whether a policy is for all sources of some interface.
-    #[must_use]
     pub fn is_of_interface(&self, policy: &str) -> bool {
         let mut interfaces = self.interfaces.iter();
         interfaces.any(|it| it.policy.as_deref() == Some(policy))
     }
 
     /// The policy of sources that no prefix selects, of those that come by the interface of a name.
-    #[must_use]
     pub fn policy_on(&self, interface: Option<&str>) -> &str {
         let on = self.interface(interface);
         on.and_then(|on| on.policy.as_deref()).unwrap_or(DEFAULT)
     }
 
     /// Whether nothing is dropped that comes by the interface of a name.
-    #[must_use]
     pub fn observes_on(&self, interface: Option<&str>) -> bool {
         self.observe || self.interface(interface).is_some_and(|on| on.observe)
     }
@@ -312,7 +309,6 @@ pub struct Source {
 
 impl Source {
     /// The bits of an address that make it a source.
-    #[must_use]
     pub fn mask<A: IpAddress>(&self) -> A {
         A::mask(match A::IP_FAMILY {
             IpFamily::V4 => self.ipv4_prefix,
@@ -321,7 +317,6 @@ impl Source {
     }
 
     /// The source that an address belongs to.
-    #[must_use]
     pub fn around(&self, address: IpAddr) -> Prefix {
         let length = match address {
             IpAddr::V4(_) => self.ipv4_prefix,
@@ -380,7 +375,6 @@ pub struct LevelConfig {
 
 impl AggregateConfig {
     /// The prefixes of a family.
-    #[must_use]
     pub fn levels(&self, family: IpFamily) -> &[LevelConfig] {
         match family {
             IpFamily::V4 => &self.ipv4,

@@ -53,7 +53,6 @@ struct Pool {
 
 impl CounterSlots {
     /// The slots as the datapath has them: those that are taken, each with the hash of its owner, made with `seed`.
-    #[must_use]
     pub fn new(seed: u64, taken: impl IntoIterator<Item = (u16, u64)>) -> Self {
         let by_owner: HashMap<u64, u16> =
             taken.into_iter().map(|(slot, hash)| (hash, slot)).collect();
@@ -67,7 +66,6 @@ impl CounterSlots {
     }
 
     /// The slot of an owner; 0 where it has none.
-    #[must_use]
     pub fn slot(&self, owner: Owner<'_>) -> u16 {
         if self.by_owner.is_empty() {
             return 0;
@@ -115,7 +113,6 @@ impl CounterSlots {
     }
 
     /// Whether slots that rest are wanted soon: few others are free.
-    #[must_use]
     pub fn is_short(&self) -> bool {
         [&self.others, &self.policies]
             .into_iter()
@@ -130,7 +127,6 @@ impl CounterSlots {
     }
 
     /// Whether a slot is that of a policy.
-    #[must_use]
     pub fn is_of_policy(slot: u16) -> bool {
         u32::from(slot) >= POLICY_SLOTS
     }

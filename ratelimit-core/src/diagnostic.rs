@@ -64,7 +64,6 @@ struct Excerpt {
 
 impl Problem {
     /// A problem, without characters that move a cursor.
-    #[must_use]
     pub fn new(message: impl AsRef<str>, hint: impl AsRef<str>) -> Self {
         let shown = |text: &str| text.chars().map(printable).collect();
         Self {
@@ -75,7 +74,6 @@ impl Problem {
     }
 
     /// The same, which goes away when this stands in the place.
-    #[must_use]
     pub fn replaced_by(self, replacement: impl Into<Option<String>>) -> Self {
         Self {
             replacement: replacement.into(),
@@ -115,7 +113,6 @@ impl From<QuantityError> for Problem {
 
 impl Diagnostic {
     /// What is wrong and where, for those who may not read the file: without anything that is quoted of it.
-    #[must_use]
     pub fn unquoted(&self) -> String {
         let file = self.file.as_ref().map(|file| file.display().to_string());
         let file = file.unwrap_or_default();
@@ -127,7 +124,6 @@ impl Diagnostic {
     }
 
     /// A problem of a file as a whole.
-    #[must_use]
     pub fn of_file(file: &Path, problem: Problem) -> Self {
         Self {
             file: Some(file.to_owned()),
@@ -139,7 +135,6 @@ impl Diagnostic {
 
 impl Position {
     /// The place of `span`, in bytes, in `text`.
-    #[must_use]
     pub fn new(text: &str, span: &Range<usize>) -> Self {
         let start = text.floor_char_boundary(span.start);
         let (before, behind) = text.split_at(start);

@@ -19,7 +19,6 @@ pub enum Format {
 
 impl Format {
     /// The format that a request's `Accept` header asks for.
-    #[must_use]
     pub fn negotiate(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") {
             Self::OpenMetrics
@@ -29,7 +28,6 @@ impl Format {
     }
 
     /// The `Content-Type` of the answer.
-    #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
@@ -62,7 +60,6 @@ pub struct Family<'a> {
 
 impl Exposition {
     /// An empty one.
-    #[must_use]
     pub fn new(format: Format) -> Self {
         Self {
             format,
@@ -123,7 +120,6 @@ impl Exposition {
     }
 
     /// The whole text.
-    #[must_use]
     pub fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text.push_str("# EOF\n");

@@ -37,13 +37,11 @@ impl Histogram {
     }
 
     /// How many there were.
-    #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
     /// How many seconds they took together.
-    #[must_use]
     pub fn sum_seconds(&self) -> f64 {
         self.sum.as_secs_f64()
     }

@@ -98,19 +98,16 @@ impl Edit {
     }
 
     /// Whether it changes a policy.
-    #[must_use]
     pub fn is_of_policy(&self) -> bool {
         matches!(self, Self::Limits(..) | Self::Limited(..)) || self.is_config()
     }
 
     /// Whether it is another configuration.
-    #[must_use]
     pub fn is_config(&self) -> bool {
         matches!(self, Self::Config(_))
     }
 
     /// Whether something is to be there.
-    #[must_use]
     pub fn adds(&self) -> bool {
         match self {
             Self::Ban(_, _, row) => row.is_some(),
@@ -123,7 +120,6 @@ impl Edit {
     }
 
     /// Whether somebody set it at runtime.
-    #[must_use]
     pub fn is_runtime(&self) -> bool {
         match self {
             Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
@@ -162,7 +158,6 @@ pub struct WantedPolicy<'a> {
 
 impl<'a> WantedPolicy<'a> {
     /// A policy of these limits, which bans nobody.
-    #[must_use]
     pub fn new(name: String, limits: &'a [LimitSpec], observe: bool, role: Role) -> Self {
         Self {
             name,
@@ -185,7 +180,6 @@ impl<'a> WantedPolicy<'a> {
 
 impl Intent {
     /// The intent of a configuration, with nothing set at runtime.
-    #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -204,7 +198,6 @@ impl Intent {
 
     /// What is different when `list` takes the place of the one with its name, and the change that does it; none where
     /// nothing is.
-    #[must_use]
     pub fn list_edit(&self, name: &Arc<str>, mut list: Option<List>) -> (Difference, Option<Edit>) {
         let before = self.lists.get(name);
         let difference = List::replace(before.map(|list| &**list), list.as_mut());
@@ -242,7 +235,6 @@ impl Intent {
     }
 
     /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set at runtime.
-    #[must_use]
     pub fn log_size(&self) -> LogSize {
         let runtime = self.limits.values().flat_map(|row| &row.limits);
         let of_attacks = self.limited.values().map(|row| &row.limit);
@@ -360,37 +352,31 @@ impl Intent {
     }
 
     /// Until when everything passes; `None` where packets are judged.
-    #[must_use]
     pub const fn pass_all(&self) -> Option<Instant> {
         self.pass_all
     }
 
     /// All bans.
-    #[must_use]
     pub fn bans(&self) -> &BTreeMap<(Prefix, Origin), BanRow> {
         &self.bans
     }
 
     /// How many bans are of detection.
-    #[must_use]
     pub fn detected(&self) -> usize {
         self.detected
     }
 
     /// What is remembered of a source that policies banned.
-    #[must_use]
     pub fn offence(&self, source: Prefix) -> Option<Offence> {
         self.offences.get(source)
     }
 
     /// The sources that were quiet for long enough at `now`.
-    #[must_use]
     pub fn forgotten(&self, now: Instant) -> Vec<Prefix> {
         self.offences.over(now).collect()
     }
 
     /// The ban of a prefix that is of this origin.
-    #[must_use]
     pub fn ban_of(&self, prefix: Prefix, origin: &Origin) -> Option<&BanRow> {
         self.bans.get(&(prefix, origin.clone()))
     }
@@ -429,7 +415,6 @@ impl Intent {
     }
 
     /// All lists, by name.
-    #[must_use]
     pub fn lists(&self) -> &BTreeMap<Arc<str>, Arc<List>> {
         &self.lists
     }
@@ -441,19 +426,16 @@ impl Intent {
     }
 
     /// The runtime allows.
-    #[must_use]
     pub fn allows(&self) -> &BTreeMap<Prefix, AllowRow> {
         &self.allows
     }
 
     /// The runtime limits.
-    #[must_use]
     pub fn limits(&self) -> &BTreeMap<Target, LimitRow> {
         &self.limits
     }
 
     /// The name of the policy of a prefix: that of a further limit, of runtime limits, or the one of the configuration.
-    #[must_use]
     pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
         if self.limited.contains_key(&prefix) {
             return Some(self.limited_policy(prefix).name());
@@ -477,7 +459,6 @@ impl Intent {
     }
 
     /// The prefixes whose sources a policy is for.
-    #[must_use]
     pub fn prefixes_of(&self, policy: &str) -> Vec<Prefix> {
         match self.config.policies.get(policy) {
             Some(policy) => policy.sources.clone(),
@@ -487,7 +468,6 @@ impl Intent {
     }
 
     /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
-    #[must_use]
     pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
         let default = &self.config.default_policy;
         let (limits, observe) = match self.limits_of(Target::Default) {
@@ -575,7 +555,6 @@ impl Intent {
 }
 
 /// The times that the logs of a configuration keep.
-#[must_use]
 pub fn log_times(config: &Config) -> u32 {
     let policies = [&config.default_policy]
         .into_iter()

@@ -19,7 +19,6 @@ impl IpFamily {
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
     /// Its name.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -28,7 +27,6 @@ impl IpFamily {
     }
 
     /// The family of `address`.
-    #[must_use]
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() {
             Self::V4

@@ -100,7 +100,6 @@ pub enum AlgorithmName {
 
 impl Algorithm {
     /// The name by which it is chosen.
-    #[must_use]
     pub fn name(self) -> AlgorithmName {
         match self {
             Self::FixedWindow => AlgorithmName::FixedWindow,
@@ -168,7 +167,6 @@ impl AlgorithmName {
     ];
 
     /// As it is written.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::FixedWindow => "fixed-window",
@@ -261,7 +259,6 @@ impl LimitSpec {
     }
 
     /// The same for all nodes of the cluster together.
-    #[must_use]
     pub fn shared(self, division: Division) -> Self {
         Self {
             shared: Some(division),
@@ -270,13 +267,11 @@ impl LimitSpec {
     }
 
     /// How nodes divide it; `None` where each node has it for itself.
-    #[must_use]
     pub fn division(&self) -> Option<Division> {
         self.shared
     }
 
     /// What one of `nodes` nodes may always admit: a part of what they share, at least 1.
-    #[must_use]
     pub fn part(&self, nodes: u64) -> Self {
         if self.shared.is_none() {
             return self.clone();
@@ -289,7 +284,6 @@ impl LimitSpec {
     /// # Panics
     ///
     /// With a larger amount: what is smaller fits where this limit does.
-    #[must_use]
     pub fn with_amount(&self, amount: u64) -> Self {
         let smaller = Self::new(amount.max(1), self.unit, self.window, self.algorithm);
         Self {
@@ -300,7 +294,6 @@ impl LimitSpec {
     }
 
     /// The same for packets of a class alone.
-    #[must_use]
     pub fn of_class(self, class: Match) -> Self {
         Self {
             class: Some(class),
@@ -313,7 +306,6 @@ impl LimitSpec {
     /// # Panics
     ///
     /// Never: what cannot be compiled was refused by [`new`](Self::new).
-    #[must_use]
     pub fn compile(&self) -> Limit {
         let algorithm = compile(self.amount, self.unit, self.window, self.algorithm);
         let algorithm = algorithm.expect("`new` tried it");
@@ -325,19 +317,16 @@ impl LimitSpec {
     }
 
     /// What one window admits.
-    #[must_use]
     pub fn amount(&self) -> u64 {
         self.amount
     }
 
     /// What is counted.
-    #[must_use]
     pub fn unit(&self) -> LimitUnit {
         self.unit
     }
 
     /// The most that can be in use: the amount, or the burst of a token bucket.
-    #[must_use]
     pub fn capacity(&self) -> u64 {
         match self.algorithm {
             Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => {
@@ -348,7 +337,6 @@ impl LimitSpec {
     }
 
     /// How many times its log keeps; 0 of a limit that has none.
-    #[must_use]
     pub fn log_times(&self) -> u32 {
         match self.algorithm {
             Algorithm::SlidingLog => self.amount.try_into().unwrap_or(TIMES_MAX),
@@ -357,19 +345,16 @@ impl LimitSpec {
     }
 
     /// How it counts.
-    #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
     /// The length of the window.
-    #[must_use]
     pub fn window(&self) -> Duration {
         self.window
     }
 
     /// The class whose packets alone it counts; `None` for all packets.
-    #[must_use]
     pub fn class(&self) -> Option<&Match> {
         self.class.as_ref()
     }
@@ -438,7 +423,6 @@ impl From<SlidingLogError> for LimitError {
 
 impl LimitUnit {
     /// So many of them, as people write it.
-    #[must_use]
     pub fn amount(self, amount: u64) -> String {
         match self {
             Self::Packets => amount.to_string(),

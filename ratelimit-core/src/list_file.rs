@@ -85,7 +85,6 @@ pub struct FileRead {
 /// what has no name.
 ///
 /// What stands in it is the entity tag (RFC 9110, section 8.8.3), empty where the server gave none.
-#[must_use]
 pub fn tag_file(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy();
     Some(path.with_file_name(format!(".{name}.etag")))

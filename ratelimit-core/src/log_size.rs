@@ -18,19 +18,16 @@ impl LogSize {
     pub const NONE: Self = Self { times: 0, logs: 1 };
 
     /// The words of a log: its head, and its times.
-    #[must_use]
     pub const fn words(self) -> u32 {
         self.times + 1
     }
 
     /// The memory of all logs. The kernel takes it when the map is made, and some for its keys and lists besides.
-    #[must_use]
     pub const fn bytes(self) -> u64 {
         self.logs as u64 * self.value_bytes() as u64
     }
 
     /// The bytes of a log.
-    #[must_use]
     pub const fn value_bytes(self) -> u32 {
         self.words() * u64::BITS / u8::BITS
     }

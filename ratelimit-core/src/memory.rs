@@ -3,7 +3,6 @@
 use std::fs;
 
 /// What `/proc/meminfo` estimates that can be had without swapping.
-#[must_use]
 pub fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text

@@ -83,7 +83,6 @@ pub struct MemoryTables {
 
 impl MemoryTables {
     /// Tables with these policies and without lists. A source is what the masks keep of an address.
-    #[must_use]
     pub fn new(settings: Settings, policies: Vec<Policy>, masks: (Ipv4, Ipv6)) -> Self {
         Self {
             link_layer: LinkLayer::default(),
@@ -117,7 +116,6 @@ impl MemoryTables {
 
     /// Keeps the state of sources in `compact` tables of so many sets, in place of one that forgets nothing. The policies say
     /// which of them are theirs.
-    #[must_use]
     pub fn compact(mut self, sets: u32, seeds: [u64; 2]) -> Self {
         let mix = Mix::new(seeds);
         self.ipv4.set_compact(MemoryCompact::new(sets, mix));
@@ -126,7 +124,6 @@ impl MemoryTables {
     }
 
     /// Keeps the state of so many sources of a family, and forgets those that were not seen for longest.
-    #[must_use]
     pub fn lru(self, capacity: u32) -> Self {
         self.ipv4.set_capacity(capacity);
         self.ipv6.set_capacity(capacity);
@@ -134,27 +131,23 @@ impl MemoryTables {
     }
 
     /// How often a source lost its state to another: was forgotten, or gave its slot, with what it had used, to a newcomer.
-    #[must_use]
     pub fn evicted(&self) -> u64 {
         self.ipv4.evicted() + self.ipv6.evicted()
     }
 
     /// Reads frames as they come on interfaces with this link layer.
-    #[must_use]
     pub fn with_link_layer(mut self, link_layer: LinkLayer) -> Self {
         self.link_layer = link_layer;
         self
     }
 
     /// Judges as a real-time kernel does, where packets on one CPU interrupt each other: it keeps no shares.
-    #[must_use]
     pub const fn interruptible(mut self) -> Self {
         self.node.keep_no_shares();
         self
     }
 
     /// The packets that matched what a slot counts for.
-    #[must_use]
     pub fn entry_counter(&self, slot: u16) -> Counter {
         self.entry_counters
             .borrow()
@@ -205,7 +198,6 @@ impl MemoryTables {
     }
 
     /// What was taken of the budgets for new sources and for their overflow buckets, and what the CPU has drawn and not spent.
-    #[must_use]
     pub fn budgets(&self) -> (Taken, BudgetShares) {
         let shares = self.budget_shares.each_ref().map(Cell::get);
         (self.taken.each_ref().map(Cell::get), shares)
@@ -217,13 +209,11 @@ impl MemoryTables {
     }
 
     /// The word of the budget of neighbour discovery.
-    #[must_use]
     pub fn discovered(&self) -> u64 {
         self.discovered.get()
     }
 
     /// What became of the sources that policies were to ban.
-    #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally.get()
     }
@@ -273,31 +263,26 @@ impl MemoryTables {
     }
 
     /// The scope of the policy, of a source or of a prefix around it, that refused the packet that was judged last.
-    #[must_use]
     pub const fn refused_scope(&self) -> Option<u32> {
         self.refused_scope.get()
     }
 
     /// The packets of `family` that got `verdict`.
-    #[must_use]
     pub fn counter(&self, family: Family, verdict: Verdict) -> Counter {
         self.cell(family, verdict).get()
     }
 
     /// The lists and sources of IPv4.
-    #[must_use]
     pub const fn ipv4(&self) -> &MemoryFamily<Ipv4> {
         &self.ipv4
     }
 
     /// The lists and sources of IPv6.
-    #[must_use]
     pub const fn ipv6(&self) -> &MemoryFamily<Ipv6> {
         &self.ipv6
     }
 
     /// What was used of the node's limits.
-    #[must_use]
     pub const fn node(&self) -> &MemoryNode {
         &self.node
     }

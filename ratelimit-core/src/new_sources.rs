@@ -30,13 +30,11 @@ impl NewSources {
     /// # Panics
     ///
     /// When count and time are none that the configuration takes.
-    #[must_use]
     pub fn compile(&self, cpus: u32) -> Budget {
         Budget::new(self.count, self.per, cpus).expect("the configuration refuses more")
     }
 
     /// The verdict over budget, as it is written.
-    #[must_use]
     pub fn over_budget_label(&self) -> &'static str {
         let same = |(_, over_budget): &&(&str, OverBudget)| *over_budget == self.over_budget;
         OVER_BUDGET.iter().find(same).map_or("", |(label, _)| label)

@@ -41,25 +41,21 @@ impl Origin {
     pub const FIRST: Self = Self::Config;
 
     /// The origin of what a list of this name says.
-    #[must_use]
     pub fn list(name: &str) -> Self {
         Self::List(name.into())
     }
 
     /// The origin of what a program of this name asks for.
-    #[must_use]
     pub fn program(name: &str) -> Self {
         Self::Program(name.into())
     }
 
     /// The origin of what a node of this name tells.
-    #[must_use]
     pub fn cluster(node: &str) -> Self {
         Self::Cluster(node.into())
     }
 
     /// The origin of what an author set at runtime. No user has a colon in the name, so an author can be a node: `cluster:NODE`.
-    #[must_use]
     pub fn of_author(author: &str) -> Self {
         match author.split_once(':') {
             Some(("cluster", node)) if !node.is_empty() => Self::cluster(node),
@@ -68,7 +64,6 @@ impl Origin {
     }
 
     /// Whether the other nodes of a cluster are sent it: not what each of them has from elsewhere, or was sent itself.
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         match self {
             Self::Manual | Self::Forced | Self::Detected | Self::Program(_) => true,
@@ -77,7 +72,6 @@ impl Origin {
     }
 
     /// Whether nobody asked for just this ban: it may give way to another one when there is no room.
-    #[must_use]
     pub fn is_automatic(&self) -> bool {
         matches!(
             self,

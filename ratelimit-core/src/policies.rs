@@ -46,13 +46,11 @@ pub struct Sharing<'a>(BTreeMap<u32, BTreeMap<Prefix, Stateful<'a>>>);
 
 impl<'a> Sharing<'a> {
     /// Whether there are some of this scope.
-    #[must_use]
     pub fn has(&self, scope: u32) -> bool {
         self.0.contains_key(&scope)
     }
 
     /// Those by which a source of this scope is judged.
-    #[must_use]
     pub fn at(&self, scope: u32, source: IpAddr) -> Option<Stateful<'a>> {
         let by_prefix = self.0.get(&scope)?;
         let mut around = Prefix::from(source).supernets().rev();
@@ -101,7 +99,6 @@ impl Named {
 }
 
 /// Whether a policy is that of sources that have part in an attack.
-#[must_use]
 pub fn is_detected(name: &str) -> bool {
     name.starts_with(DETECTED)
 }
@@ -121,7 +118,6 @@ pub enum Role {
 
 impl Role {
     /// The prefix around `address` whose limits they are; `None` where they are of no wider prefix.
-    #[must_use]
     pub fn prefix_around(self, address: IpAddr) -> Option<Prefix> {
         match self {
             Self::Prefixes(family, length) if family == IpFamily::of(address) => {
@@ -132,14 +128,12 @@ impl Role {
     }
 
     /// Whether its limits are those of all packets together, of which CPUs draw shares.
-    #[must_use]
     pub const fn is_total(self) -> bool {
         matches!(self, Self::Destination(_) | Self::Node)
     }
 }
 
 /// The name of the policy for prefixes of a length. No policy of a configuration can have it.
-#[must_use]
 pub fn aggregate_name(family: IpFamily, length: u8) -> String {
     match family {
         IpFamily::V4 => format!("[aggregate] ipv4/{length}"),
@@ -148,7 +142,6 @@ pub fn aggregate_name(family: IpFamily, length: u8) -> String {
 }
 
 /// The name of the policy of a destination. No policy of a configuration can have it.
-#[must_use]
 pub fn destination_name(prefix: Prefix) -> String {
     format!("[destination] {prefix}")
 }
@@ -178,7 +171,6 @@ pub struct Used<'a> {
 
 impl<'a> Used<'a> {
     /// These, by index.
-    #[must_use]
     pub fn new(by_index: &'a BTreeMap<u32, Policy>) -> Self {
         let mut by_scope: HashMap<u32, Vec<u32>> = HashMap::new();
         for (index, policy) in by_index {
@@ -271,7 +263,6 @@ impl Policies {
 
     /// The policy with clocks of its token buckets that go on at `now` where those of its scope stand. Those are in the datapath, where `used` are the
     /// policies, or, where it was taken away, as they were then. Of two in the datapath the one of the same rate counts.
-    #[must_use]
     pub fn with_clocks(&self, policy: &Policy, used: &Used<'_>, now: Instant) -> Policy {
         let same = || used.of_scope(policy.scope()).map(|(_, it)| it);
         let mut at_its_rate = same().filter(|it| policy.has_rates_of(it));
@@ -287,19 +278,16 @@ impl Policies {
     }
 
     /// The policy of a name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Named> {
         self.by_name.get(name)
     }
 
     /// The name and policy at an index.
-    #[must_use]
     pub fn at(&self, index: u32) -> Option<(&str, &Named)> {
         self.iter().find(|(_, named)| named.index == index)
     }
 
     /// The name and policy whose bans have this scope.
-    #[must_use]
     pub fn banning(&self, scope: u32) -> Option<(&str, &Named)> {
         // Sources that have part in an attack are banned as their policy says.
         let mut policies = self.iter().filter(|(name, _)| !is_detected(name));
@@ -314,14 +302,12 @@ impl Policies {
     }
 
     /// How many there are for sources.
-    #[must_use]
     pub fn of_sources(&self) -> usize {
         let named = self.by_name.values();
         named.filter(|named| named.role == Role::Sources).count()
     }
 
     /// The limits of prefixes of a family, the narrowest first, by name.
-    #[must_use]
     pub fn of_prefixes(&self, wanted: IpFamily) -> Vec<(u8, &str, &Named)> {
         let all = self.iter().filter_map(|(name, named)| match named.role {
             Role::Prefixes(family, length) if family == wanted => Some((length, name, named)),
@@ -341,7 +327,6 @@ impl Policies {
     }
 
     /// The policy of the only destination that has one.
-    #[must_use]
     pub fn only_destination(&self) -> Option<(&str, &Named)> {
         let mut all = self.of_destinations();
         let (_, name, named) = all.next()?;
@@ -349,7 +334,6 @@ impl Policies {
     }
 
     /// What the datapath is to hold, by index.
-    #[must_use]
     pub fn by_index(&self) -> BTreeMap<u32, Policy> {
         let named = self.by_name.values();
         let all = named.flat_map(|named| {
@@ -361,7 +345,6 @@ impl Policies {
 
     /// What has state, by its scope, with the name of the policy: sources that have part in an attack have that of their policy, and
     /// further limits besides.
-    #[must_use]
     pub fn parts(&self) -> BTreeMap<u32, Stateful<'_>> {
         let (sharing, own): (Vec<_>, Vec<_>) =
             (self.iter()).partition(|(_, named)| named.has_state_of_another);
@@ -376,7 +359,6 @@ impl Policies {
     }
 
     /// Limits of prefixes that have the state of the policy around them.
-    #[must_use]
     pub fn sharing(&self) -> Sharing<'_> {
         let mut sharing: BTreeMap<u32, BTreeMap<Prefix, Stateful<'_>>> = BTreeMap::new();
         for (name, named) in self.iter().filter(|(_, named)| named.has_state_of_another) {
@@ -440,7 +422,6 @@ pub fn scope<'a>(
 }
 
 /// FNV-1a, 64 bits.
-#[must_use]
 pub fn wide_hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

@@ -63,44 +63,37 @@ impl Prefix {
     /// assert_eq!(Prefix::around("192.0.2.77".parse()?, 33), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn around(address: IpAddr, length: u8) -> Option<Self> {
         let network = IpNetwork::new(address, length).ok()?;
         IpNetwork::new(network.network(), length).ok().map(Self)
     }
 
     /// The prefixes around this one, the widest first, itself last.
-    #[must_use]
     pub fn supernets(self) -> impl DoubleEndedIterator<Item = Self> {
         (0..=self.len()).filter_map(move |length| Self::around(self.address(), length))
     }
 
     /// The first address.
-    #[must_use]
     pub fn address(self) -> IpAddr {
         self.0.ip()
     }
 
     /// The number of bits in common.
-    #[must_use]
     pub fn len(self) -> u8 {
         self.0.prefix()
     }
 
     /// Whether the prefix covers all addresses of its family.
-    #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
     /// Whether the prefix is one address.
-    #[must_use]
     pub fn is_address(self) -> bool {
         self.len() == if self.0.is_ipv4() { 32 } else { 128 }
     }
 
     /// The prefix in bytes that sort as prefixes do: family, address (that of IPv4 in front), length.
-    #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let (family, address) = match self.address() {
@@ -114,7 +107,6 @@ impl Prefix {
     }
 
     /// The prefix of [`Self::to_bytes`]; `None` when it wrote no such bytes.
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let [family, address @ .., length] = bytes;
@@ -138,7 +130,6 @@ impl Prefix {
     /// assert!(!network.covers("2001:d00::/24".parse()?));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn covers(self, other: Self) -> bool {
         self.len() <= other.len() && self.0.contains(other.address())
     }
@@ -154,7 +145,6 @@ impl Prefix {
     /// assert_eq!(texts, ["192.0.2.0", "192.0.2.2/31"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn without(self, others: &[Self]) -> Vec<Self> {
         if others.iter().any(|other| other.covers(self)) {
             return Vec::new();

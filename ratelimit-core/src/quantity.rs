@@ -26,13 +26,11 @@ impl QuantityError {
     }
 
     /// What was written, and what is wrong with it.
-    #[must_use]
     pub fn problem(&self) -> &str {
         &self.problem
     }
 
     /// What to write instead.
-    #[must_use]
     pub fn remedy(&self) -> &str {
         &self.remedy
     }

@@ -24,7 +24,6 @@ pub struct Counted {
 }
 
 /// The one that lasts longer, the later one of two that last as long.
-#[must_use]
 pub fn longer(one: Option<Counted>, other: Option<Counted>) -> Option<Counted> {
     let end = |counted: Option<Counted>| counted.map(|counted| counted.until);
     if end(other) >= end(one) { other } else { one }
@@ -125,7 +124,6 @@ pub struct Rules {
 impl Rules {
     /// The rules that many statements make, of which nothing is said so far. Of bans and of allows
     /// of one prefix the longest holds, the last of those that are as long, of policies the first.
-    #[must_use]
     pub fn of(statements: impl IntoIterator<Item = (Prefix, Statement)>) -> Self {
         let mut statements: Vec<_> = statements.into_iter().collect();
         statements.sort_by_key(|(prefix, _)| *prefix);
@@ -215,19 +213,16 @@ impl Rules {
     }
 
     /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its own name.
-    #[must_use]
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
         self.is_named(prefix).then(|| self.compile(prefix))
     }
 
     /// What is said about the addresses of `prefix`, by its own name or those of the prefixes around it.
-    #[must_use]
     pub fn sum(&self, prefix: Prefix) -> ListEntry {
         self.compile(prefix)
     }
 
     /// The entry of the longest prefix that matches `address`, with that prefix: what the datapath finds.
-    #[must_use]
     pub fn longest_match(&self, address: IpAddr) -> Option<(Prefix, ListEntry)> {
         let said = self.around(address.into()).last();
         let said = said.map(|(prefix, _)| prefix);
@@ -244,7 +239,6 @@ impl Rules {
     }
 
     /// Every prefix with the entry that the datapath needs, in the order of prefixes: the wider ones before those inside.
-    #[must_use]
     pub fn entries(&self) -> Vec<(Prefix, ListEntry)> {
         let protected = self.only_protected();
         let mut entries: Vec<_> = protected

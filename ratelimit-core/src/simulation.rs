@@ -141,7 +141,6 @@ impl Simulation {
     }
 
     /// What happened to the packets so far, with the `top` sources that lost the most.
-    #[must_use]
     pub fn answer(&self, top: usize) -> Answer {
         let comparison = self.compared.as_ref();
         Answer {

@@ -15,37 +15,31 @@ use ratelimit_common::Instant;
 use ratelimit_core::intent::renewed::later;
 
 /// The time of the kernel's monotonic clock, which `bpf_ktime_get_ns` reads. It stands still while the machine sleeps.
-#[must_use]
 pub fn now() -> Instant {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// The monotonic clock as the standard library has it, to measure how long something takes.
-#[must_use]
 pub fn monotonic() -> time::Instant {
     time::Instant::now()
 }
 
 /// The time that passed since a point on the monotonic clock.
-#[must_use]
 pub fn elapsed(since: time::Instant) -> Duration {
     since.elapsed()
 }
 
 /// What the wall clock shows.
-#[must_use]
 pub fn wall() -> Timestamp {
     Timestamp::now()
 }
 
 /// What the wall clock shows, in milliseconds since 1970.
-#[must_use]
 pub fn wall_millis() -> u64 {
     wall().as_millisecond().try_into().unwrap_or_default()
 }
 
 /// The time since boot, that asleep included.
-#[must_use]
 pub fn since_boot() -> Instant {
     read(libc::CLOCK_BOOTTIME)
 }
@@ -63,7 +57,6 @@ fn read(clock: libc::clockid_t) -> Instant {
 }
 
 /// How often the coarse clock moves on: with every timer interrupt of the kernel, as its own coarse clock does.
-#[must_use]
 pub fn tick() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -76,14 +69,12 @@ pub fn tick() -> Duration {
 }
 
 /// The point on the monotonic clock that lies `duration` after now.
-#[must_use]
 pub fn after(duration: Duration) -> Instant {
     later(now(), duration)
 }
 
 /// What the wall clock shows, or will show, at a point on the monotonic clock, to the millisecond: asked twice, it answers
 /// the same unless somebody set the wall clock.
-#[must_use]
 pub fn to_wall(instant: Instant) -> Timestamp {
     let ahead = i128::from(instant.as_nanos()) - i128::from(now().as_nanos());
     let ahead = SignedDuration::from_nanos(i64::try_from(ahead).unwrap_or(i64::MAX));
@@ -92,7 +83,6 @@ pub fn to_wall(instant: Instant) -> Timestamp {
 }
 
 /// What tells this boot of the machine from others: the monotonic clock starts anew with each.
-#[must_use]
 pub fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()

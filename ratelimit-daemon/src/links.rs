@@ -37,7 +37,6 @@ pub struct Sight {
 
 impl Sight {
     /// Whether there is an interface that the program could be put on, or runs on.
-    #[must_use]
     pub fn is_anywhere(&self) -> bool {
         let program = self.program.as_ref();
         self.there.is_some() || program.is_some_and(|program| program.on.is_some())
@@ -114,7 +113,6 @@ pub enum Standing {
 pub const MTU_OF_ONE_BUFFER: u32 = 1_500;
 
 /// What is to be done where this is wanted and that is seen.
-#[must_use]
 pub fn step(wanted: &Interface, sight: &Sight) -> Step {
     let on = sight.program.as_ref().map(|program| program.on.as_ref());
     let program = sight.program.as_ref();
@@ -145,7 +143,6 @@ fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -
 }
 
 /// What is to be reported where nothing is to be done any more.
-#[must_use]
 pub fn standing(sight: &Sight) -> Standing {
     let on = sight
         .program
@@ -183,7 +180,6 @@ pub fn standing(sight: &Sight) -> Standing {
 
 impl Standing {
     /// What is to be known about how it runs.
-    #[must_use]
     pub fn remark(&self) -> Option<String> {
         match self {
             Self::Attached { remark, .. } => remark.clone(),
@@ -206,7 +202,6 @@ impl Standing {
     }
 
     /// Whether packets that come to the interface of the configured name are judged.
-    #[must_use]
     pub const fn is_attached(&self) -> bool {
         matches!(
             self,
@@ -219,7 +214,6 @@ impl Standing {
     }
 
     /// Why not everything that was configured is enforced; `None` where it is.
-    #[must_use]
     pub fn trouble(&self) -> Option<String> {
         match self {
             Self::Attached { .. }
@@ -243,7 +237,6 @@ impl Standing {
     }
 
     /// The word for where it runs.
-    #[must_use]
     pub const fn mode(&self) -> Option<&'static str> {
         match self {
             Self::Attached { mode, .. } | Self::Renamed { mode, .. } => Some(mode.label()),
@@ -276,7 +269,6 @@ struct Link {
 
 impl Links {
     /// Whether there are any.
-    #[must_use]
     pub fn are_tended(&self) -> bool {
         !self.links.is_empty()
     }
@@ -305,7 +297,6 @@ impl Links {
     }
 
     /// Whether somebody wants everything off.
-    #[must_use]
     pub const fn are_detached(&self) -> bool {
         self.detached.is_some()
     }
@@ -317,7 +308,6 @@ impl Links {
 
     /// What is to be done about an interface of which this is seen. What failed is tried again when something is different, and
     /// after a second.
-    #[must_use]
     pub fn step(&self, name: &str, sight: &Sight, now: Instant) -> Step {
         let Some(link) = self.links.get(name) else {
             return Step::Stay;
@@ -360,13 +350,11 @@ impl Links {
     }
 
     /// How an interface stands.
-    #[must_use]
     pub fn standing(&self, name: &str) -> Option<&Standing> {
         self.links.get(name)?.standing.as_ref()
     }
 
     /// What is not enforced.
-    #[must_use]
     pub fn unenforced(&self) -> Vec<Unenforced> {
         let links = self.links.iter();
         links
@@ -381,7 +369,6 @@ impl Links {
     }
 
     /// Whether packets are judged anywhere.
-    #[must_use]
     pub fn enforces_anywhere(&self) -> bool {
         let standings = self
             .links
@@ -391,7 +378,6 @@ impl Links {
     }
 
     /// As `status` tells them.
-    #[must_use]
     pub fn statuses(&self) -> Vec<InterfaceStatus> {
         self.links.values().map(Link::status).collect()
     }

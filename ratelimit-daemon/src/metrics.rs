@@ -13,7 +13,6 @@ use ratelimit_core::{
 use crate::control::{Filling, Kind as TableKind, Reconciliation, Snapshot, UNANSWERED};
 
 /// All metrics, as text.
-#[must_use]
 pub fn render(snapshot: &Snapshot, format: Format) -> String {
     let mut to = Exposition::new(format);
     traffic(&mut to, snapshot);

@@ -17,7 +17,6 @@ pub struct Process {
 
 impl Process {
     /// This process; `None` where there is no `/proc`.
-    #[must_use]
     pub fn this() -> Option<Self> {
         let statm = fs::read_to_string("/proc/self/statm").ok()?;
         let mut pages = statm.split(' ').map(str::parse::<u64>);

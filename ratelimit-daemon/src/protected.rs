@@ -66,7 +66,6 @@ pub struct Protected {
 impl Protected {
     /// Looks at the addresses, routes, resolvers and sessions of this host. What cannot be read is logged, and the others
     /// are protected all the same.
-    #[must_use]
     pub fn find() -> Self {
         let mut found = Self::loopback();
         let sources = [
@@ -99,7 +98,6 @@ impl Protected {
     }
 
     /// The loopback networks, which are the same everywhere.
-    #[must_use]
     pub fn loopback() -> Self {
         let mut loopback = Self::default();
         let network = Prefix::around(Ipv4Addr::LOCALHOST.into(), 8);
@@ -152,7 +150,6 @@ impl Protected {
     }
 
     /// What a connected network is: whose, and which hosts are in it.
-    #[must_use]
     pub fn describe_network(&self, network: Prefix) -> String {
         let interfaces = self.networks.get(&network).into_iter().flatten();
         let interfaces: Vec<&str> = interfaces.map(String::as_str).collect();
@@ -171,7 +168,6 @@ impl Protected {
     }
 
     /// Whether the same is protected for the same reasons, and the same networks are connected.
-    #[must_use]
     pub fn protects_as(&self, other: &Self) -> bool {
         (&self.reasons, &self.networks) == (&other.reasons, &other.networks)
     }
@@ -198,13 +194,11 @@ impl Protected {
     }
 
     /// Whether this prefix is protected by its own name.
-    #[must_use]
     pub fn contains(&self, prefix: Prefix) -> bool {
         self.reasons.contains_key(&prefix)
     }
 
     /// The first that is protected and meets `prefix`: lies in it, or holds it.
-    #[must_use]
     pub fn met_by(&self, prefix: Prefix) -> Option<(Prefix, &Why)> {
         let meets = |own: &Prefix| prefix.covers(*own) || own.covers(prefix);
         let (own, reasons) = self.reasons.iter().find(|(own, _)| meets(own))?;

@@ -55,7 +55,6 @@ pub struct Wanted {
 
 impl Recorder {
     /// A recorder, and what [`serve`] takes.
-    #[must_use]
     pub fn new() -> (Self, Requests) {
         let (sender, requests) = mpsc::channel(QUEUE);
         (Self(sender), Requests(requests))

@@ -93,13 +93,11 @@ impl User {
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Whether other services may run as it, so that what belongs to it is not the daemon's alone.
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         self.name == NOBODY
     }

@@ -53,7 +53,6 @@ const STACKED: [&str; 9] = [
 impl InterfaceState {
     /// Whether frames come to it by way of other interfaces, which may have put several together (GRO): in generic mode what
     /// arrives as 30 packets counts as one then.
-    #[must_use]
     pub fn is_stacked(&self) -> bool {
         let kind = self.kind.as_deref();
         kind.is_some_and(|kind| STACKED.contains(&kind))
@@ -74,7 +73,6 @@ pub enum XdpMode {
 
 impl XdpMode {
     /// The word for it in metrics and tables.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -84,7 +82,6 @@ impl XdpMode {
     }
 
     /// The word for it in `ip link set dev NAME WORD off`.
-    #[must_use]
     pub const fn ip_word(self) -> &'static str {
         match self {
             Self::Native => "xdpdrv",

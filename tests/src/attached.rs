@@ -74,7 +74,6 @@ pub fn settings(service: &Service) -> Result<Settings> {
 }
 
 /// Where a map of `service` is pinned.
-#[must_use]
 pub fn pin(service: &Service, name: &str) -> PathBuf {
     let layout = format!("v{}", layout::VERSION);
     service.pins().join(layout).join("maps").join(name)

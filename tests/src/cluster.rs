@@ -60,13 +60,11 @@ impl Drop for Stopping<'_> {
 }
 
 /// The configuration of a node, where limits stand in `toml`.
-#[must_use]
 pub fn configuration(redis: &Redis, name: &str, nodes: usize, toml: &str) -> String {
     with_store(&redis.socket().display().to_string(), name, nodes, toml)
 }
 
 /// The same with another way to the store.
-#[must_use]
 pub fn with_store(url: &str, name: &str, nodes: usize, toml: &str) -> String {
     format!(
         "{toml}\n[cluster]\nurl = \"{url}\"\nnode = \"{name}\"\nnodes = {nodes}\n\
@@ -189,7 +187,6 @@ impl Node {
 ///
 /// A window may begin right before it and end right after it. A report may be missing once, and then each node has up to its part beside what
 /// the others used.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "there are few nodes")]
 pub fn bound(limit: f64, nodes: usize, seconds: f64) -> f64 {
     limit * (seconds + 2.0 - 1.0 / nodes as f64)
@@ -298,7 +295,6 @@ pub fn set_load(nodes: &[Node], load: &[u32]) {
 }
 
 /// What nodes admit from now on for so long, which is waited for.
-#[must_use]
 pub fn admitted_for(nodes: &[Node], time: Duration) -> Rates {
     let start = Instant::now();
     thread::sleep(time);
@@ -306,7 +302,6 @@ pub fn admitted_for(nodes: &[Node], time: Duration) -> Rates {
 }
 
 /// What nodes admitted in a time.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
     let seconds = time.end.duration_since(time.start).as_secs_f64();
@@ -329,7 +324,6 @@ pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
 }
 
 /// Packets a second that each node admitted of one source in a time, by its last two bytes.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_of(nodes: &[Node], source: u16, time: &Range<Instant>) -> Vec<f64> {
     let seconds = time.end.duration_since(time.start).as_secs_f64();

@@ -11,7 +11,6 @@ use std::{
 };
 
 /// How many CPUs this process may use.
-#[must_use]
 pub fn count() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

@@ -34,13 +34,11 @@ macro_rules! require_python {
 }
 
 /// Where a program of `PyPI` is.
-#[must_use]
 pub fn python(program: &str) -> PathBuf {
     tools().join("python/bin").join(program)
 }
 
 /// Where the files of a package are: the directory is to them what `/` is where it is installed.
-#[must_use]
 pub fn directory(package: &str) -> PathBuf {
     tools().join("debian").join(package)
 }

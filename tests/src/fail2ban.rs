@@ -118,7 +118,6 @@ impl Fail2ban {
     }
 
     /// What the server logged.
-    #[must_use]
     pub fn log(&self) -> String {
         let read = |name| fs::read_to_string(self.directory.join(name)).unwrap_or_default();
         read("output") + &read("server.log")

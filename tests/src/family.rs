@@ -114,7 +114,6 @@ where
     }
 
     /// The generation of the lists.
-    #[must_use]
     pub fn generation(&self) -> u64 {
         self.prefix_filter.load(STATE)
     }
@@ -158,7 +157,6 @@ where
     }
 
     /// What the first CPU knows of the sources that were refused, with the denials that it has cached.
-    #[must_use]
     pub fn refused_by_first_cpu(&self) -> Vec<(A, Refused<A>)> {
         let words = REFUSED_SETS as usize * words_of_set::<A>();
         refused_in(&self.refused.words()[..words]).collect()

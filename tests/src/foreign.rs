@@ -42,7 +42,6 @@ pub struct Pin(PathBuf);
 
 impl Pin {
     /// A path at which nothing is pinned yet.
-    #[must_use]
     pub fn vacant() -> Self {
         static PINS: AtomicU32 = AtomicU32::new(0);
         let unique = format!(
@@ -120,13 +119,11 @@ impl Pin {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
     /// The same as text.
-    #[must_use]
     pub fn text(&self) -> &str {
         self.0.to_str().expect("it is made of letters and digits")
     }

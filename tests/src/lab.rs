@@ -117,7 +117,6 @@ impl Namespace {
     }
 
     /// The name that `ip netns` knows.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

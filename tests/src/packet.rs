@@ -57,7 +57,6 @@ enum Network {
 
 impl Frame {
     /// An Ethernet header, between two locally administered addresses.
-    #[must_use]
     pub fn ethernet() -> Self {
         let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         let next = Next::EtherType(bytes.len());
@@ -70,14 +69,12 @@ impl Frame {
     }
 
     /// The frame goes to every host of the link.
-    #[must_use]
     pub fn broadcast(mut self) -> Self {
         self.bytes[..6].fill(0xff);
         self
     }
 
     /// A VLAN tag of the type `tag`, with the VLAN `id`.
-    #[must_use]
     pub fn vlan(mut self, tag: u16, id: u16) -> Self {
         self.announce(tag, 0);
         self.bytes.extend(id.to_be_bytes());
@@ -87,13 +84,11 @@ impl Frame {
     }
 
     /// An IPv4 header.
-    #[must_use]
     pub fn ipv4(self, source: Ipv4Addr) -> Self {
         self.ipv4_with(source, &Ipv4Options::default())
     }
 
     /// An IPv4 header with options, or of a fragment.
-    #[must_use]
     pub fn ipv4_with(mut self, source: Ipv4Addr, options: &Ipv4Options) -> Self {
         self.announce(0x0800, 4);
         let start = self.bytes.len();
@@ -104,13 +99,11 @@ impl Frame {
     }
 
     /// An IPv6 header with a hop limit of 64.
-    #[must_use]
     pub fn ipv6(self, source: Ipv6Addr) -> Self {
         self.ipv6_with(source, 64)
     }
 
     /// An IPv6 header.
-    #[must_use]
     pub fn ipv6_with(mut self, source: Ipv6Addr, hop_limit: u8) -> Self {
         const DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
         self.announce(0x86dd, 41);
@@ -124,7 +117,6 @@ impl Frame {
     }
 
     /// An IPv6 extension header.
-    #[must_use]
     pub fn extension(mut self, extension: Extension) -> Self {
         self.announce(0xffff, extension.number());
         self.next = Next::Protocol(self.bytes.len());
@@ -133,7 +125,6 @@ impl Frame {
     }
 
     /// A TCP header with `flags`.
-    #[must_use]
     pub fn tcp(self, port: u16, flags: u8) -> Self {
         let [high, low] = port.to_be_bytes();
         let mut header = [0; 20];
@@ -143,14 +134,12 @@ impl Frame {
     }
 
     /// A UDP header.
-    #[must_use]
     pub fn udp(self, port: u16) -> Self {
         let [high, low] = port.to_be_bytes();
         self.protocol(17, &[0x30, 0x39, high, low, 0, 8, 0, 0])
     }
 
     /// A datagram to `port` that carries a payload.
-    #[must_use]
     pub fn datagram(self, port: u16, payload: &[u8]) -> Self {
         let bytes = u16::try_from(8 + payload.len()).expect("it is short");
         let words = [12_345, port, bytes, 0].map(u16::to_be_bytes);
@@ -158,20 +147,17 @@ impl Frame {
     }
 
     /// An ICMP message of the type `kind`.
-    #[must_use]
     pub fn icmp(self, kind: u8) -> Self {
         self.protocol(1, &[kind, 0, 0, 0, 0, 1, 0, 1])
     }
 
     /// An `ICMPv6` message of the type `kind`.
-    #[must_use]
     pub fn icmpv6(self, kind: u8) -> Self {
         self.protocol(58, &[kind, 0, 0, 0, 0, 1, 0, 1])
             .payload(&[0; 16])
     }
 
     /// A GRE header, for a network header behind it.
-    #[must_use]
     pub fn gre(mut self) -> Self {
         self = self.protocol(47, &[0, 0]);
         self.next = Next::EtherType(self.bytes.len());
@@ -180,7 +166,6 @@ impl Frame {
     }
 
     /// Any protocol by its number, with the bytes of its header.
-    #[must_use]
     pub fn protocol(mut self, number: u8, header: &[u8]) -> Self {
         self.announce(0xffff, number);
         self.next = Next::Nowhere;
@@ -188,21 +173,18 @@ impl Frame {
     }
 
     /// Bytes that no header announces.
-    #[must_use]
     pub fn payload(mut self, bytes: &[u8]) -> Self {
         self.bytes.extend(bytes);
         self
     }
 
     /// Zeroes up to a frame of `bytes` bytes.
-    #[must_use]
     pub fn pad_to(mut self, bytes: usize) -> Self {
         self.bytes.resize(bytes.max(self.bytes.len()), 0);
         self
     }
 
     /// The frame, with the lengths that it has.
-    #[must_use]
     pub fn build(mut self) -> Vec<u8> {
         for network in std::mem::take(&mut self.networks) {
             match network {

@@ -123,7 +123,6 @@ const SETS_EACH: u32 = 64;
 const XDP_TX: u32 = 3;
 
 /// Whether tests that look into the records of LRU maps find any.
-#[must_use]
 pub fn has_records() -> bool {
     default_store() == store::LRU
 }
@@ -154,7 +153,6 @@ pub(crate) fn placed(index: u32, policy: &Policy, store: u32) -> Policy {
 }
 
 /// The masks that keep so many bits of an address.
-#[must_use]
 pub fn source_masks(ipv4_bits: u8, ipv6_bits: u8) -> (Ipv4, Ipv6) {
     let ipv4 = u32::MAX.checked_shl(32 - u32::from(ipv4_bits)).unwrap_or(0);
     let ipv6 = u128::MAX
@@ -308,7 +306,6 @@ impl Program {
     }
 
     /// The program itself.
-    #[must_use]
     pub fn xdp(&self) -> &Xdp {
         let program = self.ebpf.program(self.entry_point).expect("it was loaded");
         program.try_into().expect("it was loaded as XDP")
@@ -324,7 +321,6 @@ impl Program {
     }
 
     /// Whether a frame fits into the buffers that the program may be given.
-    #[must_use]
     pub fn takes(&self, frame_bytes: usize) -> bool {
         self.entry_point == layout::PROGRAM_FRAGS || frame_bytes <= ONE_BUFFER_BYTES
     }
@@ -492,7 +488,6 @@ impl Program {
     }
 
     /// Takes a ban of the minute as the daemon does.
-    #[must_use]
     pub fn take_ban(&self, budgets: BanBudgets, standing: Standing, now: Instant) -> bool {
         let mut rings = self.detection_rings.words().chunks_exact(SLOTS as usize);
         let ring = rings.nth(standing as usize).expect("there are two");

@@ -30,7 +30,6 @@ impl Cookies for Unkeyed {
 const TCP_BYTES: usize = 20;
 
 /// The answer to a `question`, where cookies have the key of a program that no daemon has loaded.
-#[must_use]
 pub fn answer(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Vec<u8>> {
     let mut frame = question.to_vec();
     let range = frame.as_mut_ptr_range();
@@ -43,7 +42,6 @@ pub fn answer(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Ve
 }
 
 /// The answer to a query of DNS.
-#[must_use]
 pub fn answer_to_query(question: &[u8], link_layer: LinkLayer) -> Option<Vec<u8>> {
     let mut frame = question.to_vec();
     let range = frame.as_mut_ptr_range();
@@ -62,7 +60,6 @@ pub fn answer_to_query(question: &[u8], link_layer: LinkLayer) -> Option<Vec<u8>
 }
 
 /// The reset that a stack sends after that answer.
-#[must_use]
 pub fn of(question: &[u8], link_layer: LinkLayer, now: Instant) -> Option<Vec<u8>> {
     let mut frame = answer(question, link_layer, now)?;
     let segment = frame.len() - TCP_BYTES;

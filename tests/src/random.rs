@@ -37,7 +37,6 @@ const POLICIES: u16 = 8;
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// Sources that share prefixes of many lengths with each other.
-#[must_use]
 pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
     let mut ipv4 = u32::from(Ipv4Addr::new(203, 0, 113, 77));
     let mut ipv6 = u128::from(Ipv6Addr::new(0x2001, 0xdb8, 7, 7, 0, 0, 0, 0x77));

@@ -99,7 +99,6 @@ impl Redis {
     }
 
     /// Where it listens.
-    #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("redis.sock")
     }
@@ -163,7 +162,6 @@ impl Redis {
     }
 
     /// One of its programs. `RATELIMIT_STORE_SERVER` names another server: that of Valkey, for example.
-    #[must_use]
     pub fn program(name: &str) -> Command {
         let other = env::var_os("RATELIMIT_STORE_SERVER").filter(|_| name == "redis-server");
         if let Some(server) = other {

@@ -37,7 +37,6 @@ pub struct Scene {
 
 impl Scene {
     /// A scene in which every source has these limits.
-    #[must_use]
     pub fn limited(limits: &[Limit]) -> Self {
         Self {
             policies: vec![Policy::new(limits, 0, false).expect("a policy has at most 8 limits")],
@@ -46,7 +45,6 @@ impl Scene {
     }
 
     /// The scene with one more list entry.
-    #[must_use]
     pub fn with(mut self, prefix: &str, entry: ListEntry) -> Self {
         self.entries
             .push((prefix.parse().expect("a test writes prefixes well"), entry));
@@ -54,7 +52,6 @@ impl Scene {
     }
 
     /// The scene with so many sets of a `compact` table for each limit of each policy.
-    #[must_use]
     pub fn in_sets(mut self, sets: u32) -> Self {
         let mut first_set = 0;
         for policy in &mut self.policies {
@@ -72,7 +69,6 @@ impl Scene {
     }
 
     /// The scene in memory.
-    #[must_use]
     pub fn in_memory(&self, constants: &Constants) -> MemoryTables {
         let policies = (0..).zip(&self.policies);
         let policies = policies.map(|(index, policy)| placed(index, policy, constants.store));
@@ -125,14 +121,12 @@ pub fn of_kind(is_kind: impl Fn(Kind) -> bool) -> impl Fn(Property, u32) -> bool
 }
 
 /// A limit of `amount` in `window`, as a fixed window.
-#[must_use]
 pub fn limit(amount: u64, unit: Unit, window: Duration) -> Limit {
     let window = FixedWindow::new(amount, window).expect("a test asks for windows that can be had");
     Limit::new(window, unit)
 }
 
 /// An entry that bans until `until_ns`.
-#[must_use]
 pub fn banned_until(until_ns: u64) -> ListEntry {
     ListEntry::new(false, Some(Instant::from_nanos(until_ns)), None)
 }

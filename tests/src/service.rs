@@ -105,13 +105,11 @@ impl Service {
     }
 
     /// Where the configuration file is.
-    #[must_use]
     pub fn config(&self) -> PathBuf {
         self.path("config.toml")
     }
 
     /// Where pins are.
-    #[must_use]
     pub fn pins(&self) -> &Path {
         &self.pins
     }
@@ -239,7 +237,6 @@ impl Service {
     }
 
     /// A command that runs in the namespace of the daemon, with the bpffs of everybody.
-    #[must_use]
     pub fn inside(&self, program: &Path) -> Command {
         // Not `ip netns exec`, which hides the bpffs behind a /sys of its own.
         let mut command = Command::new("nsenter");
@@ -250,13 +247,11 @@ impl Service {
     }
 
     /// The file of the network namespace that it is in.
-    #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
     /// A file of this service.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -290,7 +285,6 @@ impl Service {
     }
 
     /// What the daemon logged so far.
-    #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
@@ -335,7 +329,6 @@ impl From<Output> for Said {
 }
 
 /// A binary of this workspace, built in the same profile as the program that runs.
-#[must_use]
 pub fn binary(name: &str) -> PathBuf {
     let this = env::current_exe().expect("a process knows its program");
     let mut directories = this.ancestors().skip(1);

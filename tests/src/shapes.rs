@@ -56,7 +56,6 @@ pub struct Shaped {
 }
 
 /// A frame of every shape, from these sources.
-#[must_use]
 pub fn all(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> Vec<Shaped> {
     let of_ipv4 = IPV4.iter().map(|shape| shaped(shape, ipv4));
     let of_ipv6 = IPV6.iter().map(|shape| shaped(shape, ipv6));
@@ -73,7 +72,6 @@ fn shaped<S>(shape: &Shape<S>, source: S) -> Shaped {
 
 impl Class {
     /// The verdict on a frame from a banned source.
-    #[must_use]
     pub const fn when_banned(self) -> Verdict {
         match self {
             Self::Ordinary | Self::TooDeep => Verdict::Drop(DropReason::Banned),
@@ -82,7 +80,6 @@ impl Class {
     }
 
     /// The verdict on a frame from an allowed source.
-    #[must_use]
     pub const fn when_allowed(self) -> Verdict {
         match self {
             Self::Ordinary | Self::TooDeep => Verdict::Pass(PassReason::Allowed),
@@ -91,7 +88,6 @@ impl Class {
     }
 
     /// The verdict on a frame from a source that nothing is known of, where a limit with room applies.
-    #[must_use]
     pub const fn when_unknown(self) -> Verdict {
         match self {
             Self::Ordinary => Verdict::Pass(PassReason::Conforming),

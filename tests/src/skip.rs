@@ -55,14 +55,12 @@ macro_rules! require_file {
 }
 
 /// Whether a program of this name can be run.
-#[must_use]
 pub fn has_command(name: &str) -> bool {
     let directories = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&directories).any(|directory| directory.join(name).is_file())
 }
 
 /// Whether programs can be loaded and namespaces made.
-#[must_use]
 pub fn is_root() -> bool {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }

@@ -11,7 +11,6 @@ pub struct Table {
 
 impl Table {
     /// A table without rows.
-    #[must_use]
     pub fn new(headings: &[&'static str]) -> Self {
         Self {
             headings: headings.to_vec(),
@@ -69,7 +68,6 @@ impl Display for Table {
 }
 
 /// A number with a comma before each three digits.
-#[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -50,7 +50,6 @@ pub struct Parts {
 /// let parts = divide(&limit, 3, wish(900, 0), &[(wish(900, 1), 1), (wish(200, 2), 1)], 0);
 /// assert_eq!((parts.mine, parts.others), (400, 600));
 /// ```
-#[must_use]
 pub fn divide(limit: &Limit, nodes: u64, mine: Wish, others: &[(Wish, u64)], idle: u64) -> Parts {
     let nodes = nodes.max(1);
     let others_at = |step: u128| {

@@ -62,7 +62,6 @@ pub struct Budget<K> {
 
 impl<K: Key> Budget<K> {
     /// Begins with what is remembered; `shares` is what the kernel still holds.
-    #[must_use]
     pub fn new(
         me: NodeName,
         period_length: Millis,
@@ -105,7 +104,6 @@ impl<K: Key> Budget<K> {
     }
 
     /// The members.
-    #[must_use]
     pub fn members(&self) -> &Members {
         &self.members
     }
@@ -116,14 +114,12 @@ impl<K: Key> Budget<K> {
     }
 
     /// The current period, once the cluster's clock is known.
-    #[must_use]
     pub fn period(&self) -> Option<u64> {
         self.period
     }
 
     /// The view and the number of members by which the shares of this period were divided, and of what holds after it. It is without a view
     /// where this node reported nothing two periods before.
-    #[must_use]
     pub fn divided_by(&self) -> [(Option<u64>, u64); 2] {
         let view = |back| {
             self.own
@@ -139,7 +135,6 @@ impl<K: Key> Budget<K> {
     }
 
     /// What all other nodes have of a key in this period; nothing where their reports are not all known.
-    #[must_use]
     pub fn others(&self, key: &K) -> Option<u64> {
         self.others
             .get(key)
@@ -148,13 +143,11 @@ impl<K: Key> Budget<K> {
     }
 
     /// Why this node has no more of any limit in this period than it may always claim; nothing where limits are divided.
-    #[must_use]
     pub fn fallback(&self) -> Option<&Fallback> {
         self.fallback.as_ref()
     }
 
     /// The share of every other key of a limit.
-    #[must_use]
     pub fn default_share(&self, limit: &Limit) -> Share {
         Share {
             amount: limit.equal(self.sizes.0),
@@ -206,7 +199,6 @@ impl<K: Key> Budget<K> {
 
     /// Whether the cluster's clock shows another period than the current one. One that goes back a little is waited for, with what the
     /// leases leave.
-    #[must_use]
     pub fn is_over(&self, cluster: Millis) -> bool {
         let shown = cluster / self.period_length;
         self.period

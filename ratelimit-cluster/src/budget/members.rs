@@ -45,7 +45,6 @@ pub struct Members {
 
 impl Members {
     /// Begins with what is remembered; `context` is a hash of what all members must have in common.
-    #[must_use]
     pub fn new(me: NodeName, context: u64, mut views: Views) -> Self {
         views.current.insert(me.clone());
         Self {
@@ -59,19 +58,16 @@ impl Members {
     }
 
     /// What has to outlive a restart.
-    #[must_use]
     pub fn views(&self) -> &Views {
         &self.views
     }
 
     /// All members in order.
-    #[must_use]
     pub fn names(&self) -> &BTreeSet<NodeName> {
         &self.views.current
     }
 
     /// By how many a limit is divided.
-    #[must_use]
     pub fn size(&self) -> u64 {
         (self.views.current.len() as u64).max(self.views.at_least)
     }
@@ -85,7 +81,6 @@ impl Members {
     }
 
     /// The view as a hash. Members with the same one divide by the same number.
-    #[must_use]
     pub fn view(&self) -> u64 {
         self.view_of(self.size())
     }

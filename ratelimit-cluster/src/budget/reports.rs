@@ -70,7 +70,6 @@ impl<K: Ord> Report<K> {
     }
 
     /// Whether the sender had the report of the period before of the member at a place.
-    #[must_use]
     pub fn has_heard(&self, place: usize) -> bool {
         self.unheard
             .iter()

@@ -133,7 +133,6 @@ pub enum Refusal {
 
 impl Refusal {
     /// The reason as the label of a metric.
-    #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
             Self::Foreign => "foreign",

@@ -21,7 +21,6 @@ pub struct Replay {
 
 impl Replay {
     /// Begins with the first message of a node that was stored at the given time.
-    #[must_use]
     pub fn new(header: &Header, stored: Millis) -> Self {
         let mut new = Self {
             incarnation: header.incarnation,

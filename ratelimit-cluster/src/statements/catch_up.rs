@@ -58,19 +58,16 @@ impl CatchUp {
     }
 
     /// Whether the stored parts were read, stored again, and are being read again: what is not in them then is stated no more.
-    #[must_use]
     pub fn is_second_reading(&self) -> bool {
         self.tries > 2
     }
 
     /// Whether the last comparison found no difference.
-    #[must_use]
     pub fn agrees(&self) -> bool {
         self.agreed && self.differs == 0
     }
 
     /// Whether statements are missing.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         self.differs >= 2
     }

@@ -15,7 +15,6 @@ pub const PART_BITS_MAX: u8 = 12;
 const STATEMENTS: usize = 512;
 
 /// Which part a subject belongs to, of 2 to the power of `bits`.
-#[must_use]
 pub fn part_of<K: Key>(subject: &Subject<K>, bits: u8) -> u16 {
     let part = hash_subject(subject)
         .checked_shr(64 - u32::from(bits))
@@ -32,7 +31,6 @@ pub struct Parts {
 
 impl Parts {
     /// There are 2 to this power parts.
-    #[must_use]
     pub fn bits(&self) -> u8 {
         self.bits
     }

@@ -108,7 +108,6 @@ impl<K: Key> StatementSet<K> {
     }
 
     /// Whether a statement would change anything.
-    #[must_use]
     pub fn is_news(&self, author: &NodeName, statement: &Statement<K>) -> bool {
         let held = self.held.get(&statement.subject);
         let old = held.and_then(|held| {
@@ -216,7 +215,6 @@ impl<K: Key> StatementSet<K> {
     }
 
     /// Whether anything is held that a node stated about a subject.
-    #[must_use]
     pub fn holds(&self, author: &NodeName, subject: &Subject<K>) -> bool {
         let held = self.held.get(subject);
         held.is_some_and(|held| held.iter().any(|held| held.author == *author))
@@ -249,13 +247,11 @@ impl<K: Key> StatementSet<K> {
     }
 
     /// The latest end of anything that is held about a subject: how long a lift of it has to last.
-    #[must_use]
     pub fn latest_end(&self, subject: &Subject<K>) -> Option<Millis> {
         self.held.get(subject)?.iter().map(|held| held.until).max()
     }
 
     /// What a node's statements come to that end later than a time.
-    #[must_use]
     pub fn digest(&self, author: &NodeName, after: Millis) -> Digest {
         let Some(of_author) = self.authors.get(author) else {
             return Digest::default();
@@ -306,7 +302,6 @@ impl<K: Key> StatementSet<K> {
     }
 
     /// What a node's statements come to part by part, of 2 to the power of `bits`.
-    #[must_use]
     pub fn part_digests(&self, author: &NodeName, after: Millis, bits: u8) -> Vec<u64> {
         let mut digests = vec![0u64; 1 << bits];
         for (statement, hash) in self.of_author(author, after) {
@@ -346,7 +341,6 @@ impl<K: Key> StatementSet<K> {
     }
 
     /// How many statements of a node are held.
-    #[must_use]
     pub fn count(&self, author: &NodeName) -> usize {
         self.authors
             .get(author)

@@ -51,7 +51,6 @@ pub struct Statement<K> {
 
 impl<K> Subject<K> {
     /// The longest note about it, in bytes.
-    #[must_use]
     pub fn note_max(&self) -> usize {
         match self {
             Self::Limits(_) => LIMITS_MAX,
@@ -60,7 +59,6 @@ impl<K> Subject<K> {
     }
 
     /// A note about it, of at most [`Subject::note_max`] bytes.
-    #[must_use]
     pub fn note(&self, text: &str) -> Arc<str> {
         text.get(..text.floor_char_boundary(self.note_max()))
             .unwrap_or_default()

@@ -113,19 +113,16 @@ impl FixedWindow {
     }
 
     /// What one window admits.
-    #[must_use]
     pub const fn amount(&self) -> u64 {
         self.amount
     }
 
     /// The length of the window, in nanoseconds.
-    #[must_use]
     pub const fn window_ns(&self) -> u64 {
         self.window_ns
     }
 
     /// The length of a tick, in nanoseconds.
-    #[must_use]
     pub const fn tick_ns(&self) -> u64 {
         1u64.wrapping_shl(self.tick_shift)
     }
@@ -161,7 +158,6 @@ impl FixedWindow {
     }
 
     /// What was used of the window that is open at `now`.
-    #[must_use]
     #[inline(always)]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         self.window_at(word, now).1

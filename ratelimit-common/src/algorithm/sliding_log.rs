@@ -101,19 +101,16 @@ impl SlidingLog {
     }
 
     /// What any window admits.
-    #[must_use]
     pub const fn amount(&self) -> u64 {
         self.amount as u64
     }
 
     /// The length of the window, in nanoseconds.
-    #[must_use]
     pub const fn window_ns(&self) -> u64 {
         self.window_ns
     }
 
     /// Whether a packet at `now` fits.
-    #[must_use]
     #[inline(always)]
     pub fn has_room(&self, ring: &impl Ring, now: Instant) -> bool {
         let (head, place) = self.end(ring);
@@ -151,7 +148,6 @@ impl SlidingLog {
     }
 
     /// How many packets were admitted within the window up to `now`.
-    #[must_use]
     pub fn used(&self, ring: &impl Ring, now: Instant) -> u64 {
         let within = self
             .times(ring)
@@ -160,13 +156,11 @@ impl SlidingLog {
     }
 
     /// Nanoseconds until a packet fits, if none comes before; 0 when one fits already.
-    #[must_use]
     pub fn room_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
         self.left_ns(self.end(ring).1.oldest, now)
     }
 
     /// Nanoseconds until no packet is within the window, if none comes.
-    #[must_use]
     pub fn clears_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
         self.left_ns(self.times(ring).max().unwrap_or(0), now)
     }

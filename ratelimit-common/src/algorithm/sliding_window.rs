@@ -140,13 +140,11 @@ impl SlidingWindow {
     }
 
     /// What one window admits.
-    #[must_use]
     pub const fn amount(&self) -> u64 {
         self.amount
     }
 
     /// The length of the window in nanoseconds, rounded up.
-    #[must_use]
     pub fn window_ns(&self) -> u64 {
         let ticks = 1u64
             .wrapping_shl(self.phase_bits.into())
@@ -186,7 +184,6 @@ impl SlidingWindow {
     }
 
     /// The estimate of what was used at `now`.
-    #[must_use]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         let sight = self.sight(word, now);
         sight.count.saturating_add(self.weighed(&sight))

@@ -158,14 +158,12 @@ impl TokenBucket {
     }
 
     /// What a full bucket holds.
-    #[must_use]
     pub const fn burst(&self) -> u64 {
         self.burst
     }
 
     /// The bucket that takes the place of `before` at `now`. Its clock goes on where that of the other one stands, so what was
     /// taken out of that is taken out of this.
-    #[must_use]
     pub fn after(self, before: &Self, now: Instant) -> Self {
         let origin = if self.has_rate_of(before) {
             before.origin
@@ -181,7 +179,6 @@ impl TokenBucket {
 
     /// The bucket that begins at `now`. Its clock is behind that of none that was there before: words of those are of the past,
     /// or of a bucket as full as it was.
-    #[must_use]
     pub fn starting(self, now: Instant) -> Self {
         let fastest = now.as_nanos().wrapping_shl(FASTEST_BITS);
         Self {
@@ -191,7 +188,6 @@ impl TokenBucket {
     }
 
     /// The same, that reads the words of another bucket of its clock too: those are ahead of the clock by what that one holds.
-    #[must_use]
     pub fn reading(self, other: &Self) -> Self {
         Self {
             ahead_bits: self.ahead_bits.max(other.ahead_bits),
@@ -200,7 +196,6 @@ impl TokenBucket {
     }
 
     /// By how much a packet may come earlier or later than its tokens flow in, in nanoseconds.
-    #[must_use]
     pub fn rounding_ns(&self) -> u64 {
         self.flows_in_ns(ROUNDING)
     }
@@ -240,7 +235,6 @@ impl TokenBucket {
     }
 
     /// What is missing in the bucket at `now`, rounded up to whole tokens.
-    #[must_use]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         let taken = self.taken(word, self.odd_clock(now));
         let whole = taken.wrapping_shr(self.unit_bits.into());
@@ -319,7 +313,6 @@ impl TokenBucket {
     }
 
     /// Whether as much flows in as into another bucket, by clocks that only differ in what they showed at first.
-    #[must_use]
     pub const fn has_rate_of(&self, other: &Self) -> bool {
         self.multiplier == other.multiplier
             && self.tick_shift == other.tick_shift

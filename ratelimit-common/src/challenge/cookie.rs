@@ -21,7 +21,6 @@ pub struct Key(pub [u64; 2]);
 pub struct Message([u64; 5]);
 
 /// The cookie of a message, as it stands in a segment.
-#[must_use]
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a cookie has 32 bits")]
 pub fn hash(key: Key, message: &Message) -> u32 {
@@ -29,7 +28,6 @@ pub fn hash(key: Key, message: &Message) -> u32 {
 }
 
 /// What the cookie of a connection is the hash of at `now`.
-#[must_use]
 #[inline(always)]
 pub fn message<A: Address>(connection: &Connection<A>, now: Instant) -> Message {
     of_slot(connection, slot(now))

@@ -54,7 +54,6 @@ const EXTENSIONS: [u8; EXTENSIONS_BYTES as usize] = [0, 0, 41];
 const EXTENSIONS_BYTES: u16 = 3;
 
 /// The port that a datagram goes to; `None` of all that is not a whole one.
-#[must_use]
 #[inline(always)]
 pub fn port(frame: Cursor<'_>, upper: UpperLayer) -> Option<u16> {
     if !upper.is_udp() || upper.fragment != Fragment::Whole {
@@ -67,7 +66,6 @@ pub fn port(frame: Cursor<'_>, upper: UpperLayer) -> Option<u16> {
 /// Bytes of the header and the question of the query in `frame`, a cursor at its front. `None` of what is no
 /// query, has not one question, or more records than that of the extensions. `None` of options of IPv4 and extension headers of IPv6, too.
 /// The [bytes of its name](name_bytes) are told by a function, which the kernel has as a subprogram.
-#[must_use]
 #[inline(always)]
 pub fn question_bytes(
     frame: Cursor<'_>,
@@ -118,7 +116,6 @@ pub fn question_bytes(
 }
 
 /// Bytes of the name at `cursor`; `None` of one that is none. One that goes on elsewhere (RFC 1035, 4.1.4) has nowhere to go on in a question.
-#[must_use]
 #[inline(always)]
 pub fn name_bytes(mut cursor: Cursor<'_>) -> Option<u16> {
     let start = cursor.offset();

@@ -114,7 +114,6 @@ pub struct Rules {
 impl Rules {
     /// Rules by which sources are challenged that ask for connections, and stay verified for `lasts`. Of `answers` a second, and of what
     /// `when` has, so many CPUs draw shares. `None` when a number is more than a word counts.
-    #[must_use]
     pub fn new(when: When, lasts: Duration, answers: NonZeroU32, cpus: u32) -> Option<Self> {
         Some(Self {
             unverified: when.budget(cpus)?,
@@ -130,7 +129,6 @@ impl Rules {
     }
 
     /// The same, where sources are challenged for datagrams to these ports too; 0 is none.
-    #[must_use]
     pub fn asking_queries(
         self,
         when: When,
@@ -146,7 +144,6 @@ impl Rules {
     }
 
     /// The same, where listeners of this host answer with cookies of their own (`bpf_tcp_gen_syncookie`).
-    #[must_use]
     pub fn asking_listeners(self, asks_listeners: bool) -> Self {
         Self {
             asks_listeners: asks_listeners.into(),
@@ -155,7 +152,6 @@ impl Rules {
     }
 
     /// The same, where the [reserve](crate::node::RESERVE_PART) of the node's limits is for verified sources, while it is on.
-    #[must_use]
     pub fn preferring_verified(self, prefers_verified: bool) -> Self {
         Self {
             prefers_verified: prefers_verified.into(),
@@ -164,35 +160,30 @@ impl Rules {
     }
 
     /// Whether it is.
-    #[must_use]
     #[inline(always)]
     pub const fn prefers_verified(&self) -> bool {
         self.prefers_verified != 0
     }
 
     /// Whether a listener of this host is asked for a cookie first.
-    #[must_use]
     #[inline(always)]
     pub const fn asks_listeners(&self) -> bool {
         self.asks_listeners != 0
     }
 
     /// Whether sources are challenged always.
-    #[must_use]
     #[inline(always)]
     pub const fn is_always(&self, asked: Asked) -> bool {
         self.number(asked) == ALWAYS
     }
 
     /// Whether they are where more come in a second.
-    #[must_use]
     #[inline(always)]
     pub const fn is_over(&self, asked: Asked) -> bool {
         self.number(asked) == OVER
     }
 
     /// Whether they may be for what comes to this port.
-    #[must_use]
     #[inline(always)]
     pub fn asks_queries_to(&self, port: u16) -> bool {
         self.number(Asked::Queries) != NEVER && port != 0 && self.ports.contains(&port)
@@ -208,14 +199,12 @@ impl Rules {
     }
 
     /// How long a source stays verified.
-    #[must_use]
     #[inline(always)]
     pub const fn lasts_ns(&self) -> u64 {
         self.lasts_ns
     }
 
     /// The budget of what all CPUs take of together.
-    #[must_use]
     #[inline(always)]
     pub const fn shared(&self, which: Shared) -> &Budget {
         match which {
@@ -251,7 +240,6 @@ impl When {
 
 impl Taken {
     /// When sources are challenged.
-    #[must_use]
     pub const fn of(&self, asked: Asked) -> On {
         let [connections, queries] = self.on;
         match asked {

@@ -123,28 +123,24 @@ impl<A> Segment<A> {
     }
 
     /// Whether it asks for a connection.
-    #[must_use]
     #[inline(always)]
     pub const fn asks_for_connection(&self) -> bool {
         self.flags & (SYN | ACK | RST | FIN) == SYN
     }
 
     /// Whether it acknowledges, and neither opens nor ends.
-    #[must_use]
     #[inline(always)]
     pub const fn acknowledges(&self) -> bool {
         self.flags & (SYN | ACK | RST | FIN) == ACK
     }
 
     /// Whether there are options in its header.
-    #[must_use]
     #[inline(always)]
     pub const fn has_options(&self) -> bool {
         self.words >> 4 > 5
     }
 
     /// Whether it is what is sent in answer to an acknowledgement of what was never sent.
-    #[must_use]
     #[inline(always)]
     pub const fn is_reset(&self) -> bool {
         self.flags & (SYN | RST | FIN) == RST

@@ -1,7 +1,6 @@
 //! SipHash-2-4 (Aumasson, Bernstein 2012) of a message of whole words.
 
 /// The hash of `words` under a key of two words.
-#[must_use]
 #[inline(always)]
 pub fn hash<const N: usize>(key: [u64; 2], words: [u64; N]) -> u64 {
     let [k0, k1] = key;

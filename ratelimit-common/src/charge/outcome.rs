@@ -13,7 +13,6 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal that no limit decided.
-    #[must_use]
     #[inline(always)]
     pub const fn without_limit(reason: DropReason) -> Self {
         Self { reason, limit: 0 }
@@ -54,7 +53,6 @@ impl Outcome {
     pub const EXEMPT: Self = Self(3);
 
     /// The limit at `index` refused the packet.
-    #[must_use]
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -66,28 +64,24 @@ impl Outcome {
     }
 
     /// Whether a limit counts the packet.
-    #[must_use]
     #[inline(always)]
     pub const fn is_counted(self) -> bool {
         self.0 != Self::UNCOUNTED.0
     }
 
     /// Whether a limit refused the packet.
-    #[must_use]
     #[inline(always)]
     pub const fn is_refused(self) -> bool {
         self.0 & REASON_MASK != 0
     }
 
     /// Whether the source needed state, and there was no budget for it.
-    #[must_use]
     #[inline(always)]
     pub const fn is_over_budget(self) -> bool {
         self.0 & REASON_MASK == Self::OVER_BUDGET.0 & REASON_MASK
     }
 
     /// The same of an overflow bucket: it passes, and is refused, because its sources have no state of their own.
-    #[must_use]
     #[inline(always)]
     pub const fn of_overflow_bucket(self) -> Self {
         if self.0 == Self::PASSED.0 {
@@ -98,28 +92,24 @@ impl Outcome {
     }
 
     /// The one of two outcomes that says more: a refusal, then that a source gets no state, then that limits had room.
-    #[must_use]
     #[inline(always)]
     pub const fn or_more(self, other: Self) -> Self {
         if other.0 > self.0 { other } else { self }
     }
 
     /// Whether a limit had no room for the packet.
-    #[must_use]
     #[inline(always)]
     pub const fn is_limited(self) -> bool {
         self.0 & REASON_MASK == Self::LIMITED.0 & REASON_MASK
     }
 
     /// Whether a limit refused the packet that is not a dry run.
-    #[must_use]
     #[inline(always)]
     pub const fn is_enforced(self) -> bool {
         self.is_refused() && self.0 & OBSERVED == 0
     }
 
     /// The same of a policy that is a dry run, or is not.
-    #[must_use]
     #[inline(always)]
     pub const fn observed_if(self, observe: bool) -> Self {
         if observe && self.is_refused() {
@@ -130,7 +120,6 @@ impl Outcome {
     }
 
     /// The refusal, if it is one.
-    #[must_use]
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "cut off on purpose")]
     pub fn refusal(self) -> Option<Refusal> {
@@ -142,7 +131,6 @@ impl Outcome {
     }
 
     /// The same with `reason` in place of [`DropReason::Limited`].
-    #[must_use]
     #[inline(always)]
     pub const fn by(self, reason: DropReason) -> Self {
         if self.is_limited() {
@@ -153,7 +141,6 @@ impl Outcome {
     }
 
     /// The same where `limits` others are reported before those of the policy.
-    #[must_use]
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -168,7 +155,6 @@ impl Outcome {
     }
 
     /// The same refusal by the limit at `index`.
-    #[must_use]
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -179,14 +165,12 @@ impl Outcome {
     }
 
     /// The number, to be handed on.
-    #[must_use]
     #[inline(always)]
     pub const fn to_bits(self) -> u32 {
         self.0
     }
 
     /// The outcome that was handed on.
-    #[must_use]
     #[inline(always)]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)

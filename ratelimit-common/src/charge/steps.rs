@@ -22,7 +22,6 @@ pub struct Step {
 
 impl Step {
     /// A step that was not worked out, of the word in `slot`.
-    #[must_use]
     #[inline(always)]
     pub const fn at(slot: u64) -> Self {
         Self {
@@ -33,7 +32,6 @@ impl Step {
     }
 
     /// A packet of `cost` charged to `word`, which stands in `slot`; `None` when there is no room.
-    #[must_use]
     #[inline(always)]
     pub fn plan(limit: &Limit, arrival: &Arrival, cost: u64, word: u64, slot: u64) -> Option<Self> {
         let next = limit.algorithm().step(word, arrival.at, cost).ok()?;

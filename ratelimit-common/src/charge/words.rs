@@ -85,7 +85,6 @@ pub fn check_limit(
 }
 
 /// Whether a limit has room for `cost` by this word. The outcome does not name the limit.
-#[must_use]
 #[inline(always)]
 pub fn check_word(limit: &Limit, word: u64, at: Instant, cost: u64) -> Outcome {
     if limit.algorithm().step(word, at, cost).is_ok() {

@@ -47,7 +47,6 @@ impl Property {
     pub const ENTRIES: u32 = Self::Addresses.sum_before() + Self::Addresses.values();
 
     /// How many values it has: they begin at 0.
-    #[must_use]
     #[inline(always)]
     pub const fn values(self) -> u32 {
         match self {
@@ -61,7 +60,6 @@ impl Property {
     }
 
     /// Where its part of the map begins.
-    #[must_use]
     #[inline(always)]
     pub const fn start(self) -> u32 {
         match self {
@@ -88,7 +86,6 @@ impl Property {
     }
 
     /// Whether it is read only where a class asks for it: the others are read for every packet that has a class.
-    #[must_use]
     pub const fn is_of_headers(self) -> bool {
         match self {
             Self::Kind | Self::SourcePort | Self::DestinationPort => false,

@@ -16,32 +16,27 @@ pub struct Region {
 
 impl Region {
     /// `sets` sets from `first_set` on.
-    #[must_use]
     pub const fn new(first_set: u32, sets: u32) -> Self {
         Self { first_set, sets }
     }
 
     /// The index of its first set in the table.
-    #[must_use]
     pub const fn first_set(self) -> u32 {
         self.first_set
     }
 
     /// How many sets it has; 0 for a limit that has no region.
-    #[must_use]
     pub const fn sets(self) -> u32 {
         self.sets
     }
 
     /// The index of the first set behind it.
-    #[must_use]
     pub const fn end(self) -> u32 {
         self.first_set.saturating_add(self.sets)
     }
 
     /// The index in the table of the set in which a source has its slot. It is the upper half of its tag, scaled to the sets by a
     /// multiplication (Lemire, "Fast random integer generation in an interval", 2019).
-    #[must_use]
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,

@@ -16,7 +16,6 @@ const BETWEEN: u32 = 29;
 
 impl Mix {
     /// The mix of two random numbers, which are made odd: then a multiplication loses nothing.
-    #[must_use]
     #[inline(always)]
     pub const fn new(seeds: [u64; 2]) -> Self {
         let [first, second] = seeds;
@@ -27,7 +26,6 @@ impl Mix {
     }
 
     /// The tag of a key. That of 0 is 0, so an empty slot is one of the key 0 that has used nothing.
-    #[must_use]
     #[inline(always)]
     pub const fn tag(self, key: u64) -> u64 {
         let tag = (key ^ key.wrapping_shr(HALF)).wrapping_mul(self.first);
@@ -36,7 +34,6 @@ impl Mix {
     }
 
     /// The key of a tag.
-    #[must_use]
     pub const fn key(self, tag: u64) -> u64 {
         let key = (tag ^ tag.wrapping_shr(HALF)).wrapping_mul(inverse(self.second));
         let key = key ^ key.wrapping_shr(BETWEEN) ^ key.wrapping_shr(BETWEEN * 2);

@@ -8,49 +8,42 @@ pub struct Listed(u64);
 
 impl Listed {
     /// That of [`Self::to_bits`].
-    #[must_use]
     #[inline(always)]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
     /// The word.
-    #[must_use]
     #[inline(always)]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
     /// Whether there is an entry.
-    #[must_use]
     #[inline(always)]
     pub const fn is_found(self) -> bool {
         self.0 & FOUND != 0
     }
 
     /// Whether the address is on the allow list.
-    #[must_use]
     #[inline(always)]
     pub const fn is_allowed(self) -> bool {
         self.0 & ALLOWED != 0
     }
 
     /// Whether it is banned.
-    #[must_use]
     #[inline(always)]
     pub const fn is_banned(self) -> bool {
         self.0 & BANNED != 0
     }
 
     /// Whether detection never bans it.
-    #[must_use]
     #[inline(always)]
     pub const fn is_protected(self) -> bool {
         self.0 & PROTECTED != 0
     }
 
     /// The index of its policy; `None` stands for the default policy.
-    #[must_use]
     #[inline(always)]
     pub const fn policy(self) -> Option<u32> {
         if self.0 & HAS_POLICY == 0 {
@@ -61,7 +54,6 @@ impl Listed {
     }
 
     /// The index of the policy of packets that go to the address; `None` where they have none.
-    #[must_use]
     #[inline(always)]
     pub const fn destination(self) -> Option<u32> {
         match (self.0 >> DESTINATION_SHIFT & 0xffff) as u32 {
@@ -71,7 +63,6 @@ impl Listed {
     }
 
     /// The slot in which packets are counted that it decides about; 0 for none.
-    #[must_use]
     #[inline(always)]
     pub const fn slot(self) -> u16 {
         (self.0 >> END_SHIFT & 0xffff) as u16

@@ -60,7 +60,6 @@ const STATE_SHIFT: u32 = 25;
 pub const CHANGING: u64 = 1;
 
 /// Whether user space is not at changing the lists.
-#[must_use]
 #[inline(always)]
 pub const fn is_settled(state: u64) -> bool {
     state & CHANGING == 0
@@ -69,7 +68,6 @@ pub const fn is_settled(state: u64) -> bool {
 impl<A: Address> Question<A> {
     /// The question about `address`, whose word in the prefix-length filter is `word`, to a level, as [`Level::lengths_to_bits`] tells it, of
     /// the lists in this state, by packets of this generation.
-    #[must_use]
     #[inline(always)]
     pub fn new(state: u64, generation: Generation, level: u64, word: u64, address: A) -> Self {
         let generation = match generation {
@@ -120,7 +118,6 @@ impl CachedAnswer {
 
 /// Whether an answer that was found at `now` is kept: those of an eighth of all times are. A source that sends many packets has
 /// its slot soon, and of many sources that send few, which find their slots taken by others, most write nothing.
-#[must_use]
 #[inline(always)]
 pub const fn is_kept(now: Instant) -> bool {
     now.as_nanos() & 0x7000 == 0

@@ -16,47 +16,40 @@ pub struct Slots(u64);
 
 impl Slots {
     /// These slots.
-    #[must_use]
     pub const fn new(allow: u16, ban: u16, policy: u16) -> Self {
         Self(policy as u64 | (ban as u64) << 16 | (allow as u64) << 32)
     }
 
     /// The same beside the policy of a destination.
-    #[must_use]
     pub(super) fn with_destination(self, policy: Option<u32>) -> Self {
         let number = policy.map_or(0, |index| u64::from(index).wrapping_add(1) & SLOT);
         Self(self.without_destination().0 | number << DESTINATION_SHIFT)
     }
 
     /// The same without it.
-    #[must_use]
     pub(super) const fn without_destination(self) -> Self {
         Self(self.0 & !(SLOT << DESTINATION_SHIFT))
     }
 
     /// The index of the policy of a destination, plus one; 0 for none.
-    #[must_use]
     #[inline(always)]
     pub(super) const fn destination(self) -> u16 {
         (self.0 >> DESTINATION_SHIFT) as u16
     }
 
     /// That of the allow.
-    #[must_use]
     #[inline(always)]
     pub const fn allow(self) -> u16 {
         (self.0 >> 32 & SLOT) as u16
     }
 
     /// That of the ban.
-    #[must_use]
     #[inline(always)]
     pub const fn ban(self) -> u16 {
         (self.0 >> 16 & SLOT) as u16
     }
 
     /// That of the policy.
-    #[must_use]
     #[inline(always)]
     pub const fn policy(self) -> u16 {
         (self.0 & SLOT) as u16

@@ -17,7 +17,6 @@ impl Addresses {
     pub const BOGON: Self = Self(1 << 1);
 
     /// Those of a packet.
-    #[must_use]
     #[inline(always)]
     pub fn of<A: Address>([source, destination]: [A; 2]) -> Self {
         let land = if source.difference(&destination) == 0 {
@@ -30,14 +29,12 @@ impl Addresses {
     }
 
     /// The bits.
-    #[must_use]
     #[inline(always)]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
     /// Whether `bits` have what `self` has.
-    #[must_use]
     pub const fn are_in(self, bits: u32) -> bool {
         bits & self.0 != 0
     }

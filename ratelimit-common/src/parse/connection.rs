@@ -36,7 +36,6 @@ pub enum Wanted {
 
 impl Wanted {
     /// Those with this number.
-    #[must_use]
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         match number {
@@ -49,7 +48,6 @@ impl Wanted {
 impl Connection<Ipv4> {
     /// The connection of the packet in `frame`, a cursor at its front. `None` when it is none of those that are
     /// `wanted`, or its ports are cut off.
-    #[must_use]
     #[inline(always)]
     pub fn of_ipv4(frame: Cursor<'_>, link_layer: LinkLayer, wanted: Wanted) -> Option<Self> {
         let mut cursor = frame;
@@ -65,7 +63,6 @@ impl Connection<Ipv4> {
 impl Connection<Ipv6> {
     /// The same of IPv6. Extension headers are looked through by `walk`, wherever its code is kept, and `within` keeps the upper layer
     /// where the frame can be read.
-    #[must_use]
     #[inline(always)]
     pub fn of_ipv6<'a>(
         frame: Cursor<'a>,

@@ -17,7 +17,6 @@ pub struct Headers {
 }
 
 /// Reads the headers of the IP packet in `frame`, a cursor at its front. What is cut off counts as 0.
-#[must_use]
 #[inline(always)]
 pub fn read(frame: Cursor<'_>, link_layer: LinkLayer) -> Headers {
     let vlan = match link_layer {

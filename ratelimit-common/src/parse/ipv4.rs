@@ -31,7 +31,6 @@ const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
 
 /// The flow of the packet at `cursor`; `None` when its header is cut.
 #[inline(always)]
-#[must_use]
 pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
     let start = cursor.offset();
     let header: &Header = cursor.take()?;
@@ -49,7 +48,6 @@ pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
 
 /// Where the packet at `cursor` comes from, and where it goes to; `None` when its header is cut.
 #[inline(always)]
-#[must_use]
 pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv4; 2]> {
     let header: &Header = cursor.take()?;
     Some([header.source, header.destination])
@@ -57,7 +55,6 @@ pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv4; 2]> {
 
 /// What the header at `cursor` says of the packet's bytes, its time to live and its type of service; 0 when it is cut.
 #[inline(always)]
-#[must_use]
 pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     let Some(header) = cursor.take::<Header>() else {
         return Numbers::default();

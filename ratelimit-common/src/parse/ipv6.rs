@@ -58,7 +58,6 @@ pub struct Walk {
 
 /// The flow of the packet at `cursor`; `None` when its fixed header is cut. Its extension headers are looked through by
 /// [`walk`], wherever its code is kept.
-#[must_use]
 #[inline(always)]
 pub fn flow<'a>(
     cursor: &mut Cursor<'a>,
@@ -96,7 +95,6 @@ pub fn flow<'a>(
 
 /// Where the packet at `cursor` comes from, and where it goes to; `None` when its fixed header is cut.
 #[inline(always)]
-#[must_use]
 pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv6; 2]> {
     let header: &FixedHeader = cursor.take()?;
     Some([header.source, header.destination])
@@ -104,7 +102,6 @@ pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv6; 2]> {
 
 /// What the header at `cursor` says of the packet's bytes with itself, its hop limit and its traffic class; 0 when it is cut.
 #[inline(always)]
-#[must_use]
 pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     let Some(header) = cursor.take::<FixedHeader>() else {
         return Numbers::default();
@@ -145,7 +142,6 @@ impl Walk {
 ///
 /// Behind the header of a fragment other than the first stands no header, and the walk ends there, as with a cut header: the
 /// packet is judged by its source.
-#[must_use]
 #[inline(always)]
 pub fn walk(mut cursor: Cursor<'_>, first: u8) -> Walk {
     let mut walk = Walk::ended(&cursor, first);

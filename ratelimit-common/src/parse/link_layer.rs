@@ -26,7 +26,6 @@ pub enum Payload {
 
 impl LinkLayer {
     /// The one with this number of [`link_layer`].
-    #[must_use]
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         match number {
@@ -36,7 +35,6 @@ impl LinkLayer {
     }
 
     /// Its number.
-    #[must_use]
     pub const fn number(self) -> u32 {
         match self {
             Self::Ethernet => link_layer::ETHERNET,

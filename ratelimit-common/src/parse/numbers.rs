@@ -7,21 +7,18 @@ pub struct Numbers(u32);
 
 impl Numbers {
     /// Bytes of the IP packet, time to live or hop limit, type of service or traffic class.
-    #[must_use]
     #[inline(always)]
     pub const fn new(length: u16, hops: u8, service: u8) -> Self {
         Self((length as u32) << 16 | (hops as u32) << 8 | service as u32)
     }
 
     /// Bytes of the IP packet, as its header says.
-    #[must_use]
     #[inline(always)]
     pub const fn length(self) -> u32 {
         self.0 >> 16
     }
 
     /// The time to live or hop limit in the upper byte, the type of service or traffic class in the lower one.
-    #[must_use]
     #[inline(always)]
     pub const fn hops_and_service(self) -> u32 {
         self.0 & 0xffff

@@ -62,7 +62,6 @@ pub enum Fragment {
 impl Fragment {
     /// The first part of a packet, of whose upper layer it has so many bytes, as the network header says: behind them a frame may be
     /// padded with anything.
-    #[must_use]
     #[inline(always)]
     pub const fn first(upper_bytes: u16) -> Self {
         if upper_bytes < FLAGS_END {
@@ -73,7 +72,6 @@ impl Fragment {
     }
 
     /// The one with this number.
-    #[must_use]
     #[inline(always)]
     pub const fn from_number(number: u32) -> Self {
         match number {
@@ -111,7 +109,6 @@ impl Kind {
     const FRAGMENT_SHIFT: u32 = 10;
 
     /// The kind with this index; `None` from [`COUNT`](Self::COUNT) on.
-    #[must_use]
     pub const fn from_index(index: u32) -> Option<Self> {
         if index < Self::COUNT {
             Some(Self(index))
@@ -121,14 +118,12 @@ impl Kind {
     }
 
     /// The place of the kind in an array.
-    #[must_use]
     #[inline(always)]
     pub const fn index(self) -> u32 {
         self.0
     }
 
     /// The protocol, a number of IANA's.
-    #[must_use]
     pub const fn protocol(self) -> u8 {
         let [protocol, ..] = self.0.to_le_bytes();
         protocol
@@ -136,26 +131,22 @@ impl Kind {
 
     /// A TCP segment with SYN and without ACK: it asks for a connection (RFC 9293, 3.5). One whose flags come in a later
     /// fragment counts as such.
-    #[must_use]
     pub const fn is_syn(self) -> bool {
         self.0 & Self::SYN != 0
     }
 
     /// A TCP segment whose flags no implementation sends. These are none at all, SYN with FIN or RST, FIN with RST, or neither ACK
     /// nor a lone SYN or RST (RFC 9293, 3.5 and 3.10). Flags that come in a later fragment are sent by nobody either.
-    #[must_use]
     pub const fn is_invalid(self) -> bool {
         self.0 & Self::INVALID != 0
     }
 
     /// A part of a fragmented packet, be it the first.
-    #[must_use]
     pub const fn is_fragment(self) -> bool {
         !matches!(self.fragment(), Fragment::Whole)
     }
 
     /// Which part of its packet it is.
-    #[must_use]
     pub const fn fragment(self) -> Fragment {
         Fragment::from_number(self.0 >> Self::FRAGMENT_SHIFT)
     }
@@ -189,28 +180,24 @@ impl Details {
     const FLAGS: u32 = 1 << 16;
 
     /// A message of ICMP or ICMP for IPv6; which of them, its protocol says.
-    #[must_use]
     #[inline(always)]
     pub const fn icmp(kind: u8, code: u8) -> Self {
         Self(u16::from_be_bytes([kind, code]) as u32)
     }
 
     /// A segment of TCP with these flags.
-    #[must_use]
     #[inline(always)]
     pub const fn tcp(flags: u8) -> Self {
         Self(Self::FLAGS | flags as u32)
     }
 
     /// Their place in an array.
-    #[must_use]
     #[inline(always)]
     pub const fn index(self) -> u32 {
         self.0
     }
 
     /// Those with this index; [`NONE`](Self::NONE) from [`COUNT`](Self::COUNT) on.
-    #[must_use]
     pub const fn from_index(index: u32) -> Self {
         if index < Self::COUNT {
             Self(index)
@@ -220,7 +207,6 @@ impl Details {
     }
 
     /// The type and the code, where they are those of ICMP.
-    #[must_use]
     pub const fn icmp_type_and_code(self) -> Option<[u8; 2]> {
         if self.0 < Self::FLAGS {
             let [.., kind, code] = self.0.to_be_bytes();
@@ -231,7 +217,6 @@ impl Details {
     }
 
     /// The flags, where they are known.
-    #[must_use]
     pub const fn tcp_flags(self) -> Option<u8> {
         let [.., above, flags] = self.0.to_be_bytes();
         if self.0 >= Self::FLAGS && above == 0 {
@@ -261,14 +246,12 @@ struct TcpHeader {
 
 impl UpperLayer {
     /// Whether it is TCP.
-    #[must_use]
     #[inline(always)]
     pub const fn is_tcp(&self) -> bool {
         self.protocol == TCP
     }
 
     /// Whether it is UDP.
-    #[must_use]
     #[inline(always)]
     pub const fn is_udp(&self) -> bool {
         self.protocol == UDP
@@ -276,7 +259,6 @@ impl UpperLayer {
 
     /// The ports in `frame`, a cursor at its front: the one it comes from, and the one it goes to. The protocol is one that
     /// has ports. `None` where they are cut off.
-    #[must_use]
     #[inline(always)]
     pub fn ports(&self, frame: Cursor<'_>) -> Option<[[u8; 2]; 2]> {
         let mut cursor = frame;
@@ -286,7 +268,6 @@ impl UpperLayer {
     }
 
     /// What the header in `frame`, a cursor at its front, says besides ports.
-    #[must_use]
     #[inline(always)]
     pub fn details(&self, frame: Cursor<'_>) -> Details {
         if self.fragment == Fragment::Later {
@@ -312,7 +293,6 @@ impl UpperLayer {
 
     /// Reads the transport header in `frame`, a cursor at its front. What is cut off is not known, and the packet still has
     /// a kind.
-    #[must_use]
     #[inline(always)]
     pub fn transport(&self, frame: Cursor<'_>) -> Transport {
         let kind = Kind::new(self.protocol, self.fragment);
@@ -348,7 +328,6 @@ impl UpperLayer {
 }
 
 /// Whether a header of this protocol begins with a source and a destination port.
-#[must_use]
 #[inline(always)]
 pub const fn has_ports(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)

@@ -32,19 +32,16 @@ impl Level {
     }
 
     /// A number that no other level of the family has.
-    #[must_use]
     pub const fn number(self) -> u8 {
         self.announced_by
     }
 
     /// The most words, as a power of two.
-    #[must_use]
     pub const fn width_max(self) -> u8 {
         self.width_max
     }
 
     /// The width for so many prefixes: as many words as prefixes, as long as there are.
-    #[must_use]
     pub fn width_for(self, prefixes: usize) -> u8 {
         let width = prefixes.max(1).next_power_of_two().trailing_zeros();
         u8::try_from(width).map_or(self.width_max, |width| {
@@ -53,7 +50,6 @@ impl Level {
     }
 
     /// The words of a width.
-    #[must_use]
     pub fn words_of(self, width: u8) -> core::ops::Range<u32> {
         let count = 1u32.wrapping_shl(width.into());
         let first = self.first.wrapping_add(count);
@@ -152,14 +148,12 @@ impl Level {
     }
 
     /// What [`longest_match`](Self::longest_match) needs to know about the level, in one word.
-    #[must_use]
     #[inline(always)]
     pub const fn lengths_to_bits(self) -> u64 {
         (self.networks as u64) << 16 | (self.longest as u64) << 8 | self.lengths as u64
     }
 
     /// A level for [`longest_match`](Self::longest_match) alone.
-    #[must_use]
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a byte each")]
     pub const fn of_lengths(bits: u64) -> Self {

@@ -11,20 +11,17 @@ pub struct Widths(u64);
 
 impl Widths {
     /// The widths that a word says.
-    #[must_use]
     #[inline(always)]
     pub const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
     /// The word for them.
-    #[must_use]
     pub const fn to_word(self) -> u64 {
         self.0
     }
 
     /// The width of a narrower level.
-    #[must_use]
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a mask")]
     pub const fn of(self, level: Level) -> u8 {
@@ -32,7 +29,6 @@ impl Widths {
     }
 
     /// The same with another width of a narrower level.
-    #[must_use]
     pub const fn with(self, level: Level, width: u8) -> Self {
         let shift = Self::shift(level);
         Self(self.0 & !0xffu64.wrapping_shl(shift) | (width as u64).wrapping_shl(shift))

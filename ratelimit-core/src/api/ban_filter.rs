@@ -38,13 +38,11 @@ pub struct UnbanMatchingRequest {
 
 impl BanFilter {
     /// Whether it has every ban.
-    #[must_use]
     pub fn has_all(&self) -> bool {
         *self == Self::default()
     }
 
     /// Whether it has a ban at `now`.
-    #[must_use]
     pub fn has(&self, ban: &Ban, now: Timestamp) -> bool {
         let within = self.within.is_none_or(|within| within.covers(ban.prefix));
         let origin = self.origin.as_deref();
@@ -74,7 +72,6 @@ pub struct BanSearch {
 
 impl BanSearch {
     /// A search for a text, in letters of either case.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let text = text.trim().to_lowercase();
         let prefix = text.parse().ok();
@@ -82,7 +79,6 @@ impl BanSearch {
     }
 
     /// Whether it finds a ban: by its prefix, origin, reason or author, or as it covers what is typed, or is within it.
-    #[must_use]
     pub fn finds(&self, ban: &Ban) -> bool {
         let has = |text: &str| text.to_lowercase().contains(&self.text);
         let is_near = |it: Prefix| it.covers(ban.prefix) || ban.prefix.covers(it);

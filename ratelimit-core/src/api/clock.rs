@@ -45,7 +45,6 @@ pub struct CoarseError {
 
 impl KernelClock {
     /// Its name.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Precise => "precise",

@@ -126,7 +126,6 @@ impl NodeState {
     ];
 
     /// The label of a metric.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Here => "here",
@@ -138,7 +137,6 @@ impl NodeState {
     }
 
     /// Whether it reports, and counts.
-    #[must_use]
     pub fn reports(self) -> bool {
         match self {
             Self::Here | Self::Alive | Self::Behind => true,

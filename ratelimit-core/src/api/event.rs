@@ -289,7 +289,6 @@ pub struct EventRequest {
 
 impl EventRequest {
     /// Which of all events are wanted.
-    #[must_use]
     pub const fn filter(&self) -> EventFilter {
         EventFilter {
             only: self.only,
@@ -301,7 +300,6 @@ impl EventRequest {
 
 impl EventFilter {
     /// Whether an event is wanted. What was lost may have been.
-    #[must_use]
     pub fn has(&self, event: &Event) -> bool {
         let is_of_kind = match self.only {
             None => true,
@@ -322,7 +320,6 @@ impl EventFilter {
 
 impl What {
     /// Whether it is a change of bans.
-    #[must_use]
     pub const fn is_ban(&self) -> bool {
         matches!(
             self,
@@ -331,13 +328,11 @@ impl What {
     }
 
     /// Whether it is the beginning or the end of an attack.
-    #[must_use]
     pub const fn is_attack(&self) -> bool {
         matches!(self, Self::AttackBegan(_) | Self::AttackEnded(_))
     }
 
     /// The prefix that it is about; `None` when it is about no one in particular.
-    #[must_use]
     pub fn prefix(&self) -> Option<Prefix> {
         match self {
             Self::Drop(dropped) => Some(dropped.source.into()),
@@ -383,7 +378,6 @@ impl What {
     }
 
     /// Whether it is a packet, and no change.
-    #[must_use]
     pub const fn is_drop(&self) -> bool {
         matches!(self, Self::Drop(_))
     }

@@ -18,7 +18,6 @@ const TEXT: &str = "text/plain";
 
 /// The description, as JSON.
 #[allow(clippy::too_many_lines, reason = "a few for each request")]
-#[must_use]
 pub fn document() -> Value {
     let mut api = Api::default();
     api.get("/v1/status", "What is enforced, and where")

@@ -68,7 +68,6 @@ pub struct Packet {
 impl PacketRequest {
     /// What a packet is, and where it comes from, from a cursor at the front of its frame; `None` where that does not say it. The
     /// interface is not known.
-    #[must_use]
     pub fn of_frame(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<(IpAddr, Self)> {
         let ([source, target], upper) = headers(frame, link_layer)?;
         let has_ports = has_ports(upper.protocol) && upper.fragment != Fragment::Later;

@@ -68,7 +68,6 @@ impl Code {
     ];
 
     /// As it is sent.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::BadRequest => "bad-request",
@@ -91,7 +90,6 @@ impl Code {
     }
 
     /// What all errors of the kind have in common.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::BadRequest => "The request is not understood",
@@ -152,7 +150,6 @@ pub struct Problem {
 
 impl Problem {
     /// The problem of an answer with this status.
-    #[must_use]
     pub fn new(status: u16, refused: Refused) -> Self {
         let code = refused.code.unwrap_or(Code::of_status(status));
         Self {

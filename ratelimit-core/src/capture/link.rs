@@ -38,7 +38,6 @@ const NAMES: [(i32, &str); 9] = [
 
 impl Link {
     /// The kind of a number.
-    #[must_use]
     pub fn from_number(number: i32) -> Self {
         match number {
             0 | 108 => Self::Loopback,

@@ -76,7 +76,6 @@ impl<'a> Capture<'a> {
     }
 
     /// The format that it was recognized as.
-    #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }

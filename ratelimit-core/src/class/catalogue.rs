@@ -43,7 +43,6 @@ pub struct UnknownClass {
 
 impl Action {
     /// As it is said behind a class.
-    #[must_use]
     pub const fn becomes(self) -> &'static str {
         match self {
             Self::Drop => ", dropped",
@@ -64,7 +63,6 @@ impl Catalogue {
     }
 
     /// What happens to the packets of the class `name` before any limit counts them.
-    #[must_use]
     pub fn action(&self, name: &str) -> Option<Action> {
         self.actions.get(name).copied()
     }
@@ -80,7 +78,6 @@ impl Catalogue {
     }
 
     /// The class of a name, where a configuration names it.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Class> {
         self.classes.get(name)
     }

@@ -78,7 +78,6 @@ impl TcpFlags {
     };
 
     /// Whether a packet of this kind may have such flags.
-    #[must_use]
     pub const fn may_be_of(self, kind: Kind) -> bool {
         match self {
             Self::Syn => kind.is_syn(),
@@ -88,7 +87,6 @@ impl TcpFlags {
     }
 
     /// Whether a packet of which this is known may have them. Flags that come in a later fragment may be any.
-    #[must_use]
     pub fn may_have(self, details: Details) -> bool {
         match self {
             Self::Syn | Self::Invalid => true,

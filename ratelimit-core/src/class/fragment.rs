@@ -47,7 +47,6 @@ impl Fragments {
     ];
 
     /// Whether a packet of which this part came is meant.
-    #[must_use]
     pub const fn have(self, part: Fragment) -> bool {
         match self {
             Self::None => matches!(part, Fragment::Whole),
@@ -59,7 +58,6 @@ impl Fragments {
     }
 
     /// As a message names them: `first fragments`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "unfragmented packets",

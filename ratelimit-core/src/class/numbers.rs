@@ -50,13 +50,11 @@ pub struct Field {
 
 impl Numbers {
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether `number` is one of them.
-    #[must_use]
     pub fn contains(&self, number: u16) -> bool {
         self.0
             .iter()
@@ -64,13 +62,11 @@ impl Numbers {
     }
 
     /// The last of them.
-    #[must_use]
     pub fn last(&self) -> Option<u16> {
         self.0.last().map(|(_, last)| *last)
     }
 
     /// Whether every number up to `last` is one of them.
-    #[must_use]
     pub fn has_all(&self, last: u16) -> bool {
         matches!(*self.0, [(0, end)] if end >= last)
     }

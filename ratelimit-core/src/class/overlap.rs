@@ -12,7 +12,6 @@ use super::{
 
 impl Class {
     /// Whether every packet of this class belongs to `other` too.
-    #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         let mut asked = Property::ALL.into_iter().filter(|it| other.says(*it));
         asked.all(|property| {
@@ -21,7 +20,6 @@ impl Class {
     }
 
     /// A packet that belongs to both, in words: `udp from port 53`. `None` when there is none.
-    #[must_use]
     pub fn example_in_both(&self, other: &Self) -> Option<String> {
         let both = [self, other];
         let is_said = |property| both.iter().any(|class| class.says(property));

@@ -29,13 +29,11 @@ const NAMES: [(&str, &[u8]); 15] = [
 ];
 
 /// Whether it is ICMP, of either family.
-#[must_use]
 pub const fn is_icmp(number: u8) -> bool {
     matches!(number, ICMP | ICMPV6)
 }
 
 /// Bytes of the shortest header of a protocol; 0 where it may have none.
-#[must_use]
 pub const fn header_bytes(number: u8) -> u16 {
     match number {
         TCP => 20,
@@ -46,7 +44,6 @@ pub const fn header_bytes(number: u8) -> u16 {
 }
 
 /// The protocols of a name or a number.
-#[must_use]
 pub fn parse(text: &str) -> Option<Vec<u8>> {
     let named = NAMES.iter().find(|(name, _)| *name == text);
     let numbered = || text.parse().ok().map(|number| vec![number]);
@@ -59,13 +56,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What a protocol is called.
-#[must_use]
 pub fn name(number: u8) -> String {
     named(number).map_or_else(|| format!("protocol {number}"), str::to_owned)
 }
 
 /// The same, as [`parse`] reads it.
-#[must_use]
 pub fn name_or_number(number: u8) -> String {
     named(number).map_or_else(|| number.to_string(), str::to_owned)
 }

@@ -24,7 +24,6 @@ impl SourceShape {
     pub const WORDS: [(&str, Self); 2] = [("land", Self::Land), ("bogon", Self::Bogon)];
 
     /// Whether addresses with these [bits](Addresses::bits) have it.
-    #[must_use]
     pub const fn has(self, bits: u32) -> bool {
         match self {
             Self::Land => Addresses::LAND.are_in(bits),
@@ -33,7 +32,6 @@ impl SourceShape {
     }
 
     /// As it is said behind packets.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Land => "from their own destination",

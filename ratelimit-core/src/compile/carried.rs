@@ -38,7 +38,6 @@ impl Scopes {
     }
 
     /// The same where the rules do not say it: those of `intent`, whose policies are compiled.
-    #[must_use]
     pub fn of_intent(intent: &Intent, policies: &Policies, target: Target) -> Self {
         let names = target.sources().and_then(|prefix| {
             let mut around = prefix.supernets().rev();
@@ -59,7 +58,6 @@ impl Scopes {
     }
 
     /// Whether some of what was used is nothing where the scopes are `after`: by sources of the target, or of a prefix within.
-    #[must_use]
     pub fn start_anew_as(&self, after: &Self) -> bool {
         let is_other =
             matches!((self.target, after.target), (Some(before), Some(after)) if before != after);
@@ -67,7 +65,6 @@ impl Scopes {
     }
 
     /// What becomes of what the sources of prefixes with runtime limits have used: a line for each where it starts anew.
-    #[must_use]
     pub fn runtime_changes(&self, after: &Self) -> Vec<String> {
         self.lost(after)
             .map(|prefix| format!("limits of {prefix}: what its sources have used starts anew"))
@@ -84,7 +81,6 @@ impl Scopes {
 }
 
 /// What the state of a target is kept under; `None` where nothing limits it.
-#[must_use]
 pub fn scope_of(rules: &Rules, policies: &Policies, target: Target) -> Option<u32> {
     if let Some(prefix) = target.destination() {
         return scope_with_limits(&policies.get(&destination_name(prefix))?.policy);

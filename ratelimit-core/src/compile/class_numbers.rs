@@ -60,7 +60,6 @@ impl ClassNumbers {
     }
 
     /// What a limit counts in a policy whose limits count these classes.
-    #[must_use]
     pub fn set_of(&self, selected: &Selected, counted: ClassSet) -> ClassSet {
         match selected {
             Selected::Other => counted.none_of(),
@@ -69,7 +68,6 @@ impl ClassNumbers {
     }
 
     /// The classes that some limits count.
-    #[must_use]
     pub fn counted<'a>(&self, selected: impl Iterator<Item = &'a Selected>) -> ClassSet {
         selected.fold(ClassSet::NONE, |counted, selected| match selected {
             Selected::Other => counted,
@@ -82,7 +80,6 @@ impl ClassNumbers {
     }
 
     /// The arrays by which the datapath looks them up.
-    #[must_use]
     pub fn tables(&self) -> ClassTables {
         let mut tables = ClassTables::default();
         for (class, number) in &self.0 {

@@ -70,7 +70,6 @@ pub fn choose<'a>(
 }
 
 /// The settings with the clock that was chosen.
-#[must_use]
 pub fn apply(settings: Settings, clock: KernelClock) -> Settings {
     match clock {
         KernelClock::Precise => settings.with_precise_clock(),

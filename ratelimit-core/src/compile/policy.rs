@@ -196,7 +196,6 @@ pub fn select(spec: &LimitSpec, catalogue: &Catalogue) -> Result<Option<Selected
 }
 
 /// Whether what is used is kept when limits change from `before` to `after`, each with the classes of its configuration.
-#[must_use]
 pub fn keeps_state(before: (&[LimitSpec], &Catalogue), after: (&[LimitSpec], &Catalogue)) -> bool {
     let scope = |(limits, catalogue): (&[LimitSpec], &Catalogue)| {
         let limits: Vec<_> = limits

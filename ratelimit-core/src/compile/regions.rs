@@ -107,7 +107,6 @@ impl Regions {
 
     /// The scopes that got smaller regions than they should have, because others have not retired yet. What has retired and did not
     /// come back, with the regions that are left for it.
-    #[must_use]
     pub fn into_parts(self) -> (BTreeSet<u32>, BTreeMap<u32, Policy>) {
         (self.small, self.retired)
     }
@@ -325,7 +324,6 @@ fn of(policy: &Policy) -> Vec<Region> {
 }
 
 /// Whether the limits of a policy have regions in a table of so many sets.
-#[must_use]
 pub fn is_placed(policy: &Policy, sets: u32) -> bool {
     let is_placed = |limit: &Limit| {
         let region = limit.region();
@@ -335,7 +333,6 @@ pub fn is_placed(policy: &Policy, sets: u32) -> bool {
 }
 
 /// The sets of a table with room for all that is intended, and a reserve.
-#[must_use]
 pub fn table_sets(intent: &Intent) -> u32 {
     let regions = intent.policies().into_iter().map(|policy| {
         let own = policy.limits.iter().filter(|_| policy.base.is_none());
@@ -355,13 +352,11 @@ pub fn table_sets(intent: &Intent) -> u32 {
 }
 
 /// How many sources of attacks there is room for under a further limit.
-#[must_use]
 pub fn limited_sources(intent: &Intent) -> u64 {
     LIMITED_SOURCES.min(intent.config.source.capacity.into())
 }
 
 /// The most sources that a policy has state of under its own limits.
-#[must_use]
 pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
     let source = &intent.config.source;
     let capacity = u64::from(source.capacity);
@@ -389,7 +384,6 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
 }
 
 /// Whether the regions of a policy are as large as those of so many sources should be.
-#[must_use]
 pub fn is_whole(policy: &Policy, sources: u64) -> bool {
     let mut limits = policy.limits();
     limits.all(|limit| limit.is_log() || limit.region().sets() >= sets_for(sources))

@@ -12,7 +12,6 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// The problems for those who wrote the file `own` and may not read the others.
-    #[must_use]
     pub fn unquoted(&self, own: Option<&Path>) -> String {
         let reported = self.diagnostics.iter().map(|diagnostic| {
             let is_own = own.is_some() && diagnostic.file.as_deref() == own;
@@ -26,13 +25,11 @@ impl ConfigError {
     }
 
     /// The problems of a configuration; at least one.
-    #[must_use]
     pub fn new(diagnostics: Vec<Diagnostic>) -> Self {
         Self { diagnostics }
     }
 
     /// The problems, in the order of the files; at least one.
-    #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }

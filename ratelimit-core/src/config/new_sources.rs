@@ -40,7 +40,6 @@ const DEFAULT_MIN: u32 = 1024;
 /// The budget where the configuration names none. `lru` takes a sixteenth of its capacity a second, and lets packets over budget pass.
 /// So a flood of forged sources costs few insertions, and leaves sources that keep sending their state. `compact` forgets nothing that
 /// is used, and has none.
-#[must_use]
 pub fn of_store(source: &Source) -> Option<NewSources> {
     let count = (source.capacity / DEFAULT_PART).max(DEFAULT_MIN);
     match source.store {

@@ -41,7 +41,6 @@ const OPTIONAL: [(&str, &str, &str); 14] = [
 const SECRETS: [&str; 2] = ["crowdsec.key", "cluster.secret"];
 
 /// Every setting of files that were parsed without an error, in their order, and the defaults behind. Secrets are left out.
-#[must_use]
 pub fn settings(files: &[File]) -> Vec<Setting> {
     let mut settings: Vec<Setting> = files.iter().flat_map(of_file).collect();
     let shipped = File {
@@ -63,7 +62,6 @@ pub fn settings(files: &[File]) -> Vec<Setting> {
 }
 
 /// Limits, as a configuration says them.
-#[must_use]
 pub fn value_of(limits: &[LimitSpec]) -> String {
     toml::Value::try_from(limits).map_or_else(|error| error.to_string(), |value| value.to_string())
 }

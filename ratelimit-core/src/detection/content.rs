@@ -94,7 +94,6 @@ impl Content {
     }
 
     /// The same, with what the kernel knows: the socket that it has for the packet.
-    #[must_use]
     pub fn with_socket(self, socket: Socket) -> Self {
         let of_connection = matches!(socket, Socket::Connecting | Socket::Connected);
         match self {

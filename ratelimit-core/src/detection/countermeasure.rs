@@ -15,7 +15,6 @@ use crate::class::protocol::{ICMP, ICMPV6, TCP, UDP};
 const LEFT: &str = "packets = 1, per = \"1s\"";
 
 /// A configuration that drops most of these attacks, and what it drops beside them, in TOML.
-#[must_use]
 pub fn against(attacks: impl IntoIterator<Item = (Kind, Subject)>) -> String {
     let mut targets: BTreeMap<IpAddr, Target> = BTreeMap::new();
     let mut text = String::new();

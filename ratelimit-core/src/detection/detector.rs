@@ -39,7 +39,6 @@ pub struct Step {
 
 impl Step {
     /// Whether anything came out.
-    #[must_use]
     pub fn is_news(&self) -> bool {
         !(self.began.is_empty() && self.ended.is_empty() && self.to_blame.is_empty())
     }
@@ -54,7 +53,6 @@ impl Step {
 
 impl Detector {
     /// Looks for what `rules` name.
-    #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,

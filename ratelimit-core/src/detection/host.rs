@@ -26,7 +26,6 @@ impl Default for Host {
 
 impl Host {
     /// A host at whose `addresses` packets end. It asks from ports from `ephemeral` on; `None` where that is not known.
-    #[must_use]
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>, ephemeral: Option<u16>) -> Self {
         Self {
             addresses: addresses.into_iter().collect(),
@@ -35,13 +34,11 @@ impl Host {
     }
 
     /// Whether what goes to `address` ends here.
-    #[must_use]
     pub fn is_at(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address)
     }
 
     /// Whether questions come from a port. At lower ones services wait for anybody.
-    #[must_use]
     pub const fn asks_from(&self, port: u16) -> bool {
         port >= self.ephemeral
     }

@@ -57,7 +57,6 @@ impl Kind {
     ];
 
     /// Its name.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::SynFlood => "syn-flood",
@@ -76,7 +75,6 @@ impl Kind {
     }
 
     /// Its table in `[detection]`.
-    #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
             Self::SynFlood => "syn_flood",
@@ -95,7 +93,6 @@ impl Kind {
     }
 
     /// The packets a second from which on it is one, unless the configuration says otherwise.
-    #[must_use]
     pub const fn above_default(self) -> NonZeroU32 {
         const fn above(packets: u32) -> NonZeroU32 {
             NonZeroU32::new(packets).expect("no kind begins at 0")

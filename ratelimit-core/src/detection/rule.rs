@@ -38,7 +38,6 @@ pub struct Rule {
 
 impl Rule {
     /// What holds for a kind of which nothing else is said.
-    #[must_use]
     pub fn of(kind: Kind) -> Self {
         Self {
             above: kind.above_default(),

@@ -29,7 +29,6 @@ pub struct Sample {
 
 impl Sample {
     /// Reads a frame, from a cursor at its front. `None` when it is no IP packet, or its addresses are cut off.
-    #[must_use]
     pub fn read(
         at: Instant,
         packets: u32,
@@ -49,7 +48,6 @@ impl Sample {
     }
 
     /// The same, with the socket that the kernel has for it.
-    #[must_use]
     pub fn with_socket(mut self, socket: Socket) -> Self {
         self.content = self.content.with_socket(socket);
         self
@@ -58,7 +56,6 @@ impl Sample {
 
 /// The addresses of a packet, source and destination, and what stands behind them, from a cursor at the front of its frame. `None` when
 /// it is no IP packet, or they are cut off.
-#[must_use]
 pub fn headers(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<([IpAddr; 2], UpperLayer)> {
     let mut cursor = frame;
     Some(match parse::payload(&mut cursor, link_layer).ok()? {

@@ -23,7 +23,6 @@ impl Default for Place {
 
 impl Place {
     /// The place at `offset` bytes in the same `text`.
-    #[must_use]
     pub fn at(self, text: &str, offset: usize) -> Self {
         let offset = text.floor_char_boundary(offset);
         let Some(between) = text.get(self.offset..offset) else {

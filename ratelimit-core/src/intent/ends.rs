@@ -27,7 +27,6 @@ pub enum Ending {
 
 impl Edit {
     /// What it puts there that ends, and when. Entries of lists and offences are forgotten in ways of their own.
-    #[must_use]
     pub fn ending(&self) -> Option<(Instant, Ending)> {
         let (until, what) = match self {
             Self::Ban(prefix, _, Some(row)) => (row.until, Ending::Ban(*prefix)),
@@ -63,7 +62,6 @@ impl Intent {
     }
 
     /// What has ended at `now`, the soonest first, as the edits that take it away.
-    #[must_use]
     pub fn ended(&self, now: Instant) -> Vec<Edit> {
         let mut edits = Vec::new();
         for (until, what) in self.ends.iter().take_while(|(until, _)| *until <= now) {

@@ -27,7 +27,6 @@ pub struct LimitedPolicy {
 
 impl LimitedPolicy {
     /// Its name: `[detected] default + 10 packets per 1s`.
-    #[must_use]
     pub fn name(&self) -> String {
         let further = self.further.iter().map(|limit| format!(" + {limit}"));
         format!("{DETECTED}{}{}", self.base, further.collect::<String>())
@@ -58,7 +57,6 @@ impl Intent {
     }
 
     /// The prefixes that are under such a policy.
-    #[must_use]
     pub fn limited_under(&self, name: &str) -> Vec<Prefix> {
         let prefixes = self.limited.keys().copied();
         prefixes
@@ -104,7 +102,6 @@ impl Intent {
 
     /// The prefixes whose policies depend on what `edit` changes: those with further limits have the limits of the policy around them, and
     /// those with runtime limits its state.
-    #[must_use]
     pub fn dependents(&self, edit: &Edit) -> Vec<Prefix> {
         let within = |prefix: Prefix| {
             let limited = self.limited.range(prefix..).map(|(inner, _)| *inner);
@@ -135,13 +132,11 @@ impl Intent {
     }
 
     /// The sources that have a further limit.
-    #[must_use]
     pub const fn limited(&self) -> &BTreeMap<Prefix, LimitedRow> {
         &self.limited
     }
 
     /// Whether a source has a further limit already, its own or this one of a prefix around it.
-    #[must_use]
     pub fn has_further(&self, source: Prefix, limit: &LimitSpec) -> bool {
         self.limited.contains_key(&source) || self.limited_policy(source).further.contains(limit)
     }

@@ -61,7 +61,6 @@ pub struct Difference {
 
 impl List {
     /// A list without entries.
-    #[must_use]
     pub fn new(action: Action, file: Option<PathBuf>, since: Timestamp, author: Arc<str>) -> Self {
         Self {
             action,
@@ -76,7 +75,6 @@ impl List {
     }
 
     /// The list with these entries, each prefix once and in their order.
-    #[must_use]
     pub fn with_entries(mut self, entries: Vec<ListEntry>, reasons: Reasons) -> Self {
         let ends = entries.iter().map(|entry| entry.until);
         self.soonest_end = ends.min().unwrap_or(FOREVER);
@@ -86,7 +84,6 @@ impl List {
     }
 
     /// The list whose entries end at other points on the kernel's clock.
-    #[must_use]
     pub fn with_ends(&self, moved: impl Fn(Instant) -> Instant) -> Self {
         let mut list = self.clone();
         for entry in &mut list.entries {
@@ -97,19 +94,16 @@ impl List {
     }
 
     /// The entries, in the order of their prefixes.
-    #[must_use]
     pub fn entries(&self) -> &[ListEntry] {
         &self.entries
     }
 
     /// The end of the entry that ends first.
-    #[must_use]
     pub fn soonest_end(&self) -> Instant {
         self.soonest_end
     }
 
     /// The entry of a prefix by its own name.
-    #[must_use]
     pub fn get(&self, prefix: Prefix) -> Option<&ListEntry> {
         let index = self
             .entries
@@ -124,7 +118,6 @@ impl List {
     }
 
     /// How many of its entries have not ended at `now`.
-    #[must_use]
     pub fn len_at(&self, now: Instant) -> usize {
         if self.soonest_end() > now {
             return self.entries.len();
@@ -134,7 +127,6 @@ impl List {
     }
 
     /// The list without the entries that have ended at `now`.
-    #[must_use]
     pub fn without_ended(&self, now: Instant) -> Self {
         let left = self.entries.iter().filter(|entry| entry.until > now);
         let left = left.copied().collect();
@@ -143,7 +135,6 @@ impl List {
 
     /// What is different when `after` takes the place of `before`. Ends of `after` that are as good as those of `before` become
     /// the very same.
-    #[must_use]
     pub fn replace(before: Option<&Self>, after: Option<&mut Self>) -> Difference {
         let mut difference = Difference::default();
         let other_action =
@@ -193,7 +184,6 @@ impl List {
 
 impl Difference {
     /// Whether nothing is different.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added + self.removed + self.updated == 0 && self.touched.is_empty()
     }

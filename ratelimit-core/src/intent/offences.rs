@@ -22,7 +22,6 @@ pub struct Offence {
 impl Offence {
     /// Until when a source is banned that a policy has just banned, and what is remembered of it then. `before` is what was
     /// remembered, `spec` the rule of the policy; `None` where that has gone: then the ban is as long as the kernel made it.
-    #[must_use]
     pub fn next(before: Option<Self>, ban: &Detected, spec: Option<BanSpec>) -> (Instant, Self) {
         let since = Instant::from_nanos(ban.at_ns);
         let before = before.filter(|offence| since < offence.forget);

@@ -20,25 +20,21 @@ const TICK: u64 = 1 << 22;
 const FOREVER_TICK: u64 = u64::MAX.div_ceil(TICK);
 
 /// The end as the kernel gets it, of a ban with this origin.
-#[must_use]
 pub fn end_of_ban(origin: &Origin, until: Instant) -> Instant {
     end(until, *origin == Origin::Crowdsec)
 }
 
 /// The end as the kernel gets it, of an entry of a list that bans.
-#[must_use]
 pub fn end_in_list(list: &List, until: Instant) -> Instant {
     end(until, list.file.is_some())
 }
 
 /// The end as the kernel gets it, of an entry of a list that allows.
-#[must_use]
 pub fn allow_in_list(list: &List, until: Instant) -> Instant {
     end_of_allow(until, list.file.is_some())
 }
 
 /// The end as the kernel gets it, of a runtime allow.
-#[must_use]
 pub fn runtime_allow(until: Instant) -> Instant {
     end_of_allow(until, false)
 }
@@ -69,7 +65,6 @@ fn end_of_allow(until: Instant, is_renewed: bool) -> Instant {
 }
 
 /// The end of what begins at `since` and lasts for `duration`, where nothing tells it again.
-#[must_use]
 pub fn later(since: Instant, duration: Duration) -> Instant {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     // The last point stands for "forever".
@@ -78,19 +73,16 @@ pub fn later(since: Instant, duration: Duration) -> Instant {
 }
 
 /// Whether a ban that ends in the kernel at `until` is reported again by what it comes from.
-#[must_use]
 pub const fn is_ban_renewed(until: Instant) -> bool {
     until.as_nanos() & LASTING == 0
 }
 
 /// The same of an allow.
-#[must_use]
 pub const fn is_allow_renewed(until: Instant) -> bool {
     (until.as_nanos() / TICK) & 1 == 1 && until.as_nanos() != super::FOREVER.as_nanos()
 }
 
 /// The end of what comes again as it was intended.
-#[must_use]
 pub fn intended(until: Instant) -> Instant {
     let is_forever = until == FOREVER || until == end_of_allow(super::FOREVER, true);
     if is_forever { super::FOREVER } else { until }

@@ -17,7 +17,6 @@ use crate::{
 
 impl Intent {
     /// The allow of a prefix that lasts longest.
-    #[must_use]
     pub fn allow_of(&self, prefix: Prefix, slots: &CounterSlots) -> Option<Counted> {
         let lists = self.lists_for(Action::Allow);
         let listed = lists.filter_map(|(name, list)| {
@@ -35,20 +34,17 @@ impl Intent {
     }
 
     /// Until when a prefix is on the allow list: the longest of its allows holds.
-    #[must_use]
     pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
         let allow = self.allow_of(prefix, &CounterSlots::default());
         allow.map(|allow| allow.until)
     }
 
     /// Whether a prefix is on the allow list.
-    #[must_use]
     pub fn is_allowed(&self, prefix: Prefix) -> bool {
         self.allowed_until(prefix).is_some()
     }
 
     /// The ban of a prefix that lasts longest.
-    #[must_use]
     pub fn longest_ban(&self, prefix: Prefix, slots: &CounterSlots) -> Option<Counted> {
         let lists = self.lists_for(Action::Ban);
         let listed = lists.filter_map(|(name, list)| {
@@ -66,14 +62,12 @@ impl Intent {
     }
 
     /// Until when a prefix is banned: the longest of its bans holds.
-    #[must_use]
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
         let ban = self.longest_ban(prefix, &CounterSlots::default());
         ban.map(|ban| ban.until)
     }
 
     /// The ban of a prefix on which somebody insisted.
-    #[must_use]
     pub fn forced_ban(&self, prefix: Prefix, slots: &CounterSlots) -> Option<Counted> {
         let forced = self.bans.get(&(prefix, Origin::Forced))?;
         Some(Counted {
@@ -156,7 +150,6 @@ impl Intent {
     }
 
     /// The names of the policies that packets are counted for: those that list entries name.
-    #[must_use]
     pub fn counted_policies(&self) -> Vec<String> {
         let policies = self.policies().into_iter();
         let named = policies.filter(|it| it.role == Role::Sources && it.name != DEFAULT);

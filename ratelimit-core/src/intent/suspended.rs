@@ -28,14 +28,12 @@ impl Intent {
     }
 
     /// Those of one target.
-    #[must_use]
     pub fn limits_of(&self, target: Target) -> Option<&LimitRow> {
         let row = self.limits().get(&target)?;
         (!self.is_suspended(target, row)).then_some(row)
     }
 
     /// Those that do not hold.
-    #[must_use]
     pub fn suspended_limits(&self) -> Vec<SuspendedLimits> {
         let limits = self.limits().iter();
         let suspended = limits.filter(|(target, row)| self.is_suspended(**target, row));

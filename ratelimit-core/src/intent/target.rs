@@ -25,7 +25,6 @@ impl From<Option<Prefix>> for Target {
 
 impl Target {
     /// The prefix, of sources or destinations.
-    #[must_use]
     pub const fn prefix(self) -> Option<Prefix> {
         match self {
             Self::Default => None,
@@ -34,7 +33,6 @@ impl Target {
     }
 
     /// The prefix of sources.
-    #[must_use]
     pub const fn sources(self) -> Option<Prefix> {
         match self {
             Self::Sources(prefix) => Some(prefix),
@@ -43,7 +41,6 @@ impl Target {
     }
 
     /// The prefix of destinations.
-    #[must_use]
     pub const fn destination(self) -> Option<Prefix> {
         match self {
             Self::Destination(prefix) => Some(prefix),
@@ -52,7 +49,6 @@ impl Target {
     }
 
     /// The name of the policy that such limits are.
-    #[must_use]
     pub fn policy_name(self) -> String {
         match self {
             Self::Default => DEFAULT.to_owned(),

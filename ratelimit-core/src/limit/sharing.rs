@@ -6,7 +6,6 @@ use super::{Algorithm, LimitSpec};
 use crate::diagnostic::Problem;
 
 /// Why `nodes` nodes cannot share a limit; `None` where they can, or each has it for itself.
-#[must_use]
 pub fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
     limit.division()?;
     if let Algorithm::TokenBucket { burst } = limit.algorithm() {

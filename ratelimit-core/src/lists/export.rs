@@ -7,13 +7,11 @@ use super::line::Line;
 /// # Panics
 ///
 /// Never: lines have string keys.
-#[must_use]
 pub fn json_line(line: &Line<'_>) -> String {
     serde_json::to_string(line).expect("lines have string keys")
 }
 
 /// A prefix with its reason as a comment. A reason of several lines becomes one.
-#[must_use]
 pub fn plain_line(line: &Line<'_>) -> String {
     match line.reason.as_deref() {
         Some(reason) => format!(

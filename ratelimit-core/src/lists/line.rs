@@ -32,7 +32,6 @@ pub enum Action {
 
 impl Action {
     /// Its name.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Ban => "ban",

@@ -54,7 +54,6 @@ pub struct BadLines {
 
 impl BadLines {
     /// Those that are shown, without anything that is quoted of them, for those who may not read the list.
-    #[must_use]
     pub fn unquoted(&self) -> String {
         let mut lines: Vec<_> = self.shown.iter().map(Diagnostic::unquoted).collect();
         lines.extend(more(self.count - lines.len()));

@@ -17,13 +17,11 @@ impl ReasonId {
     pub const NONE: Self = Self(0);
 
     /// The number that stands for it; 0 is none.
-    #[must_use]
     pub fn number(self) -> u32 {
         self.0
     }
 
     /// The reason with a number.
-    #[must_use]
     pub fn from_number(number: u32) -> Self {
         Self(number)
     }
@@ -64,7 +62,6 @@ impl Reasons {
     }
 
     /// The text of a reason; `None` where nobody said one.
-    #[must_use]
     pub fn get(&self, id: ReasonId) -> Option<&str> {
         let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
         let end = *self.ends.get(index)?;

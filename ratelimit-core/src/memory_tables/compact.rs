@@ -28,7 +28,6 @@ impl MemoryCompact {
     }
 
     /// What the table holds.
-    #[must_use]
     pub fn sets(&self) -> Vec<Set> {
         let read = |set: &MemorySet| Set {
             slots: set.0.each_ref().map(Cell::get),
@@ -37,7 +36,6 @@ impl MemoryCompact {
     }
 
     /// How often a slot was claimed.
-    #[must_use]
     pub const fn claims(&self) -> u64 {
         self.claims.get()
     }

@@ -88,7 +88,6 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     /// The state of every source that was seen.
-    #[must_use]
     pub fn records(&self) -> Vec<(SourceKey<A>, Record)> {
         let sources = self.sources.borrow();
         sources
@@ -98,13 +97,11 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     /// The `compact` table, where the state of sources is in one.
-    #[must_use]
     pub const fn compact(&self) -> Option<&MemoryCompact> {
         self.compact.as_ref()
     }
 
     /// Every source that is known to have been refused, how often, and the denial that was cached.
-    #[must_use]
     pub fn refused(&self) -> Vec<(A, Refused<A>)> {
         let refused = self.refused.borrow();
         let known = refused.iter().flatten();
@@ -114,7 +111,6 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     /// Every source under a policy that bans, and its strikes, as a word of [`BanRule`].
-    #[must_use]
     pub fn strikes(&self) -> Vec<(A, u64)> {
         let strikes = self.strikes.borrow();
         strikes
@@ -124,7 +120,6 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     /// Every source that a policy banned, until when and why.
-    #[must_use]
     pub fn bans(&self) -> Vec<(A, Detected)> {
         let detected = self.detected.borrow();
         detected
@@ -134,7 +129,6 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     /// The words of every sliding log.
-    #[must_use]
     pub fn logs(&self) -> Vec<(LogKey, Vec<u64>)> {
         let logs = self.logs.borrow();
         let words = |ring: &MemoryRing| ring.0.iter().map(Cell::get).collect();

@@ -32,7 +32,6 @@ impl MemoryNode {
     }
 
     /// The state of the limits in a slot.
-    #[must_use]
     pub fn record(&self, slot: u32) -> Record {
         let words = self.words.borrow();
         let words = words
@@ -42,7 +41,6 @@ impl MemoryNode {
     }
 
     /// What was drawn of the limits of a place, and not spent.
-    #[must_use]
     pub fn shares(&self, place: u32) -> Shares {
         self.shares
             .borrow()

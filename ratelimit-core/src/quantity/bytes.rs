@@ -54,7 +54,6 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
 ///
 /// assert_eq!(bytes(50_000_000).to_string(), "50MB");
 /// ```
-#[must_use]
 pub fn bytes(bytes: u64) -> impl fmt::Display {
     ShownBytes(bytes)
 }

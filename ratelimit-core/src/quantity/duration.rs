@@ -79,7 +79,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
 ///
 /// assert_eq!(duration(Duration::from_secs(5400)).to_string(), "1h30m");
 /// ```
-#[must_use]
 pub fn duration(duration: Duration) -> impl fmt::Display {
     ShownDuration(duration)
 }

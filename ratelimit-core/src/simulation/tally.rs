@@ -33,13 +33,11 @@ impl Tally {
     }
 
     /// Packets that are dropped, or would be.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.dropped + self.observed
     }
 
     /// All packets.
-    #[must_use]
     pub fn packets(&self) -> u64 {
         self.passed + self.refused()
     }

@@ -51,7 +51,6 @@ impl Busy {
     }
 
     /// What it does at the moment, if it does something.
-    #[must_use]
     pub fn with(&self) -> Option<BusyWith> {
         let with = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         with.clone()
@@ -64,7 +63,6 @@ impl Busy {
 
 impl BusyWith {
     /// For how long.
-    #[must_use]
     pub fn lasts(&self) -> Duration {
         clock::elapsed(self.begun)
     }

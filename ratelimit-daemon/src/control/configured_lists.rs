@@ -40,7 +40,6 @@ impl ConfiguredLists {
     }
 
     /// Reads those of these files that can be read.
-    #[must_use]
     pub fn read_some(files: Vec<ListFile>) -> Self {
         let deadline = Deadline::default();
         let files = files.into_iter().filter_map(|file| {

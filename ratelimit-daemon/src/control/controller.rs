@@ -164,7 +164,6 @@ impl Controller {
     }
 
     /// Why what holds is not written down, so that a restart may undo it.
-    #[must_use]
     pub fn unkept(&self) -> Vec<String> {
         let files = self.files_behind().into_iter().map(str::to_owned);
         files.chain(self.state.unwritten.behind()).collect()
@@ -191,7 +190,6 @@ impl Controller {
     }
 
     /// What is not enforced, as it was seen last.
-    #[must_use]
     pub fn unenforced(&self) -> Vec<Unenforced> {
         self.interfaces.links.unenforced()
     }

@@ -249,7 +249,6 @@ impl Enforcer {
     }
 
     /// The changes from the entries that are held to `wanted`, which are all that shall be, in the order of prefixes.
-    #[must_use]
     pub fn difference(&self, wanted: &[(Prefix, ListEntry)]) -> Changes {
         let mut changes = Changes::new();
         let mut held = self.entries.iter().peekable();
@@ -272,31 +271,26 @@ impl Enforcer {
     }
 
     /// What the datapath holds for a prefix.
-    #[must_use]
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
         self.entries.get(&prefix).copied()
     }
 
     /// How many entries it holds.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.entries.len() as u64
     }
 
     /// How many entries of a family it holds.
-    #[must_use]
     pub fn count(&self, family: IpFamily) -> u64 {
         self.counts[family as usize]
     }
 
     /// What the tables hold besides the entries.
-    #[must_use]
     pub fn held(&self) -> &Tables {
         &self.held
     }
 
     /// The tables, to read from.
-    #[must_use]
     pub fn datapath(&self) -> &dyn Datapath {
         &*self.datapath
     }

@@ -200,13 +200,11 @@ impl EntryCounters {
     }
 
     /// The packets that matched a ban, an allow or a list; nothing where that is not counted.
-    #[must_use]
     pub fn counter(&self, owner: Owner<'_>, datapath: &dyn Datapath) -> EntryCounter {
         EntryCounter::from(count_of(datapath, self.slots.slot(owner)))
     }
 
     /// The packets that matched a policy of sources; nothing where that is not counted.
-    #[must_use]
     pub fn policy_counter(
         &self,
         name: &str,
@@ -224,7 +222,6 @@ impl EntryCounters {
     }
 
     /// The packets that matched the default policy and those of the configuration, the first `most` of them, where that is counted.
-    #[must_use]
     pub fn configured_policy_counts(
         &self,
         most: usize,

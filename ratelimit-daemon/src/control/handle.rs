@@ -77,19 +77,16 @@ pub enum Unanswered {
 
 impl Handle {
     /// How far the import is that the controller is busy with.
-    #[must_use]
     pub fn progress(&self) -> api::Progress {
         self.progress.view()
     }
 
     /// What the controller does at the moment, if it does something.
-    #[must_use]
     pub fn busy(&self) -> Option<BusyWith> {
         self.busy.with()
     }
 
     /// How the controller keeps up, and what it refused.
-    #[must_use]
     pub const fn workload(&self) -> &Workload {
         &self.workload
     }

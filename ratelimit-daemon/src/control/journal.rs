@@ -73,7 +73,6 @@ impl Journal {
     }
 
     /// The journal that goes on from the changes of the runs before.
-    #[must_use]
     pub fn after(changes: Vec<Event>) -> Self {
         Self {
             recorded: changes.last().map_or(0, |event| event.number),
@@ -83,7 +82,6 @@ impl Journal {
     }
 
     /// The changes that a restart would forget.
-    #[must_use]
     pub fn unkept(&self) -> &[Arc<Event>] {
         &self.unkept
     }
@@ -94,7 +92,6 @@ impl Journal {
     }
 
     /// What is kept, in its order.
-    #[must_use]
     pub fn kept(&self) -> Vec<Arc<Event>> {
         let mut kept: Vec<_> = self.changes.iter().chain(&self.drops).cloned().collect();
         kept.sort_unstable_by_key(|event| event.number);
@@ -102,14 +99,12 @@ impl Journal {
     }
 
     /// The last `count` events that are kept and are no drops, in their order.
-    #[must_use]
     pub fn changes(&self, count: usize) -> Vec<Arc<Event>> {
         let first = self.changes.len().saturating_sub(count);
         self.changes.iter().skip(first).cloned().collect()
     }
 
     /// What happens from here on.
-    #[must_use]
     pub fn follow(&self) -> broadcast::Receiver<Arc<Event>> {
         self.followers.subscribe()
     }
@@ -120,13 +115,11 @@ impl Journal {
     }
 
     /// The name of the interface in a slot.
-    #[must_use]
     pub fn interface(&self, slot: u32) -> String {
         self.interfaces.get(&slot).cloned().unwrap_or_default()
     }
 
     /// The interfaces by their slots.
-    #[must_use]
     pub fn interfaces(&self) -> &BTreeMap<u32, String> {
         &self.interfaces
     }

@@ -69,7 +69,6 @@ impl Start {
 
     /// What was in force last in place of this configuration, which cannot be put in force for what `error` says. `None` where that is
     /// the same, is not known, or has other paths.
-    #[must_use]
     pub fn before(&self, error: &anyhow::Error) -> Option<Self> {
         let main = self.config.files.first()?;
         let (config, texts) = last(&self.config.paths.state, main)?;

@@ -42,7 +42,6 @@ pub fn duration(what: &str, seconds: f64) -> Result<Duration, Refused> {
 }
 
 /// An end as it is reported; none is forever.
-#[must_use]
 pub fn reported(until: Instant) -> Option<Timestamp> {
     (until != FOREVER).then(|| clock::to_wall(until))
 }

@@ -31,7 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_LEFT: Duration = Duration::from_secs(1);
 impl ListFile {
     /// The file of a list.
-    #[must_use]
     pub fn new(name: &str, config: &ListConfig) -> Self {
         Self {
             name: name.into(),

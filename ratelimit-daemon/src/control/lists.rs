@@ -24,7 +24,6 @@ const CONFIGURATION: &str = "config";
 pub const KEPT: [(&str, Action); 2] = [("[kept]", Action::Ban), ("[kept allows]", Action::Allow)];
 
 /// Whether a list has what was kept from the kernel: it goes when all others were read.
-#[must_use]
 pub fn is_kept(name: &str) -> bool {
     KEPT.iter().any(|(kept, _)| *kept == name)
 }

@@ -35,13 +35,11 @@ impl Progress {
     }
 
     /// How many steps were done.
-    #[must_use]
     pub fn done(&self) -> u64 {
         self.0.done.load(Relaxed)
     }
 
     /// How far it is; nothing of nothing, when there is no such change.
-    #[must_use]
     pub fn view(&self) -> View {
         let total = self.0.total.load(Relaxed);
         View {

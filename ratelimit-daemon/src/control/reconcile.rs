@@ -108,7 +108,6 @@ impl Comparisons {
     }
 
     /// How what is enforced stands to what is intended.
-    #[must_use]
     pub fn reconciliation(&self, state: &State) -> Reconciliation {
         Reconciliation {
             intended: state.enforcer.written(),

@@ -493,20 +493,17 @@ impl State {
     }
 
     /// The packets that matched a ban, an allow or a list; nothing where that is not counted.
-    #[must_use]
     pub fn counter(&self, owner: Owner<'_>) -> EntryCounter {
         self.entry_counters.counter(owner, self.enforcer.datapath())
     }
 
     /// The packets that matched a policy of sources; nothing where that is not counted.
-    #[must_use]
     pub fn policy_counter(&self, name: &str) -> EntryCounter {
         self.entry_counters
             .policy_counter(name, &self.intent, self.enforcer.datapath())
     }
 
     /// What happened lately.
-    #[must_use]
     pub const fn journal(&self) -> &Journal {
         &self.journal
     }

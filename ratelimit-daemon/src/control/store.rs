@@ -99,7 +99,6 @@ pub struct Moved {
 
 impl Moved {
     /// The point on the kernel's clock for what was to end at another one.
-    #[must_use]
     pub fn end(&self, until: Instant) -> Instant {
         if until == FOREVER {
             return FOREVER;
@@ -172,19 +171,16 @@ impl Store {
     }
 
     /// What was found when it was opened.
-    #[must_use]
     pub fn found(&self) -> &Found {
         &self.found
     }
 
     /// How many damaged databases lie beside this one.
-    #[must_use]
     pub fn count_aside(&self) -> usize {
         damage::count_aside(&self.directory)
     }
 
     /// How commits went since it was opened.
-    #[must_use]
     pub const fn commits(&self) -> &Commits {
         &self.commits
     }

@@ -78,7 +78,6 @@ pub struct Timekeeper {
 
 impl Reading {
     /// What the clocks show.
-    #[must_use]
     pub fn now() -> Self {
         Self {
             monotonic: signed(clock::now().as_nanos()),
@@ -90,7 +89,6 @@ impl Reading {
 
 impl Timekeeper {
     /// Goes on from what was noted last; where nothing was, it begins with what the wall clock shows.
-    #[must_use]
     pub fn resume(last: Option<&Note>, boot: &str, now: Reading) -> Self {
         let mut keeper = Self {
             boot: boot.to_owned(),
@@ -118,7 +116,6 @@ impl Timekeeper {
     }
 
     /// The boot that it runs in.
-    #[must_use]
     pub fn boot(&self) -> &str {
         &self.boot
     }
@@ -130,7 +127,6 @@ impl Timekeeper {
     }
 
     /// Whether it is time to write a note: the last is old, or the wall clock was set since.
-    #[must_use]
     pub fn should_note(&self, now: Reading) -> bool {
         let moment = self.moment(now);
         self.noted.is_none_or(|noted| {
@@ -141,7 +137,6 @@ impl Timekeeper {
     }
 
     /// What to note.
-    #[must_use]
     pub fn note(&mut self, now: Reading) -> Note {
         let moment = self.moment(now);
         self.noted = Some(moment);
@@ -155,13 +150,11 @@ impl Timekeeper {
     }
 
     /// The point on the daemon's clock that `instant`, one of the kernel's, is.
-    #[must_use]
     pub fn time(&self, instant: Instant) -> i64 {
         signed(instant.as_nanos()).saturating_add(self.ahead + self.asleep)
     }
 
     /// The point on the kernel's clock that `time` is, if the machine does not sleep; the first one where that is before boot.
-    #[must_use]
     pub fn instant(&self, time: i64) -> Instant {
         let instant = time.saturating_sub(self.ahead + self.asleep);
         Instant::from_nanos(u64::try_from(instant).unwrap_or_default())

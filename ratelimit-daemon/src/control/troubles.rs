@@ -24,7 +24,6 @@ pub struct Troubles(BTreeMap<&'static str, (String, Timestamp)>);
 
 impl Troubles {
     /// As they are reported.
-    #[must_use]
     pub fn views(&self) -> Vec<Trouble> {
         let troubles = self.0.iter();
         troubles
@@ -37,7 +36,6 @@ impl Troubles {
     }
 
     /// Why this does not work; `None` when it does.
-    #[must_use]
     pub fn of(&self, what: &str) -> Option<&str> {
         self.0.get(what).map(|(error, _)| error.as_str())
     }

@@ -49,7 +49,6 @@ impl Default for Workload {
 
 impl Workload {
     /// Counts a request until it has its turn.
-    #[must_use]
     pub fn wait(&self) -> Waiting {
         self.0.waiting.fetch_add(1, Relaxed);
         Waiting(self.clone())
@@ -69,7 +68,6 @@ impl Workload {
     }
 
     /// How it is at the moment.
-    #[must_use]
     pub fn seen(&self) -> Seen {
         let refused = Code::ALL.into_iter().zip(&self.0.refused);
         Seen {

@@ -170,7 +170,6 @@ impl Ignored {
     ];
 
     /// The label in metrics.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Type => "type",
@@ -199,7 +198,6 @@ impl Decision<'_> {
     }
 
     /// Its value as a prefix. The API takes `203.0.113.7/24` for a range, and tells it so.
-    #[must_use]
     pub fn prefix(&self) -> Option<Prefix> {
         match self.value.parse() {
             Ok(prefix) => Some(prefix),

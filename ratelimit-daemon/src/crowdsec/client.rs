@@ -82,7 +82,6 @@ pub enum PullError {
 
 impl Client {
     /// A client of the API at `address`.
-    #[must_use]
     pub fn new(address: Address, key: Key) -> Self {
         Self { address, key }
     }

@@ -66,7 +66,6 @@ pub struct Update {
 
 impl Update {
     /// What it says of a prefix.
-    #[must_use]
     pub fn get(&self, prefix: Prefix) -> Option<&Option<Wanted>> {
         let index = self.bans.binary_search_by_key(&prefix, |(it, _)| *it);
         Some(&self.bans[index.ok()?].1)

@@ -32,7 +32,6 @@ impl Place {
     }
 
     /// The place in an array from which a scan goes on with `index`: the kernel is given the one before.
-    #[must_use]
     pub(super) fn before(index: u32) -> Self {
         let before = index.checked_sub(1);
         before.map_or_else(Self::default, |index| {
@@ -41,7 +40,6 @@ impl Place {
     }
 
     /// Whether the scan begins there: anew, when it was answered.
-    #[must_use]
     pub fn is_front(&self) -> bool {
         self.0.is_none()
     }

@@ -25,7 +25,6 @@ const AT_ONCE_BYTES: u32 = 1 << 20;
 const LOGS_MIN: u32 = 16;
 
 /// The source of a log.
-#[must_use]
 pub fn address_of(key: &LogKey) -> IpAddr {
     let address = Ipv6Addr::from(key.octets());
     match address.to_ipv4_mapped() {

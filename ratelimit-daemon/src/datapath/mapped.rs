@@ -70,7 +70,6 @@ impl Mapped {
     }
 
     /// The words.
-    #[must_use]
     pub const fn words(&self) -> &[AtomicU64] {
         let count = self.words.end - self.words.start;
         // SAFETY: so many words are mapped as long as this lives, for reading and writing.
@@ -78,7 +77,6 @@ impl Mapped {
     }
 
     /// The word at `index`.
-    #[must_use]
     pub fn load(&self, index: u32) -> u64 {
         self.words()[index as usize].load(Acquire)
     }

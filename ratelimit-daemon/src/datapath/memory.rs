@@ -128,7 +128,6 @@ pub struct Memory {
 
 impl Memory {
     /// The wider prefixes of a family that have limits for packets that come now.
-    #[must_use]
     pub fn aggregates_in_force(&self, family: IpFamily) -> Aggregates {
         let aggregates = self.aggregates.get(&family).copied().unwrap_or_default();
         *aggregates.of(self.settings.generation())

@@ -77,13 +77,11 @@ where
 }
 
 /// The words of a set: an element of an array takes whole ones.
-#[must_use]
 pub const fn words_of_set<A>() -> usize {
     size_of::<[Refused<A>; WAYS]>().div_ceil(size_of::<u64>())
 }
 
 /// What all CPUs together have counted in a map that is mapped whole.
-#[must_use]
 pub fn refusals_in<A: Address + FromBytes + Hash>(map: &Mapped) -> HashMap<A, Refusals> {
     let mut sources: HashMap<A, Refusals> = HashMap::new();
     for (source, known) in refused_in::<A>(map.words()) {

@@ -78,7 +78,6 @@ pub struct ControlApi {
 
 impl ControlApi {
     /// What commands the controller, and begins and ends captures.
-    #[must_use]
     pub fn new(controller: Handle, recorder: Recorder, history: TrafficLog) -> Self {
         Self {
             routes: TowerToHyperService::new(

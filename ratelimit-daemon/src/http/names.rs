@@ -40,7 +40,6 @@ struct User {
 
 impl Names {
     /// The names that the system has.
-    #[must_use]
     pub fn of_system() -> Self {
         Self::of_directory(|uid| {
             let user = uzers::get_user_by_uid(uid)?;

@@ -25,7 +25,6 @@ pub struct Peer {
 
 impl Peer {
     /// The peer of a connection.
-    #[must_use]
     pub fn of(stream: &UnixStream) -> Self {
         let credentials = stream.peer_cred().ok();
         Self {
@@ -38,7 +37,6 @@ impl Peer {
     }
 
     /// Who shows the token of the dashboard. Who that is, is not known.
-    #[must_use]
     pub fn with_token() -> Self {
         Self {
             is_permitted: true,
@@ -59,25 +57,21 @@ impl Peer {
     }
 
     /// The number of its user.
-    #[must_use]
     pub const fn uid(&self) -> Option<u32> {
         self.uid
     }
 
     /// Whether it may read every file.
-    #[must_use]
     pub fn is_root(&self) -> bool {
         self.uid == Some(0)
     }
 
     /// Whether it may command the daemon.
-    #[must_use]
     pub const fn is_permitted(&self) -> bool {
         self.is_permitted
     }
 
     /// The same, who says on behalf of whom it asks.
-    #[must_use]
     pub fn on_behalf_of(&self, claimed: &str) -> Self {
         Self {
             author: author::on_behalf_of(&self.author, claimed).into(),
@@ -86,7 +80,6 @@ impl Peer {
     }
 
     /// The name of the user, or its number.
-    #[must_use]
     pub fn author(&self) -> &str {
         &self.author
     }

@@ -55,13 +55,11 @@ impl Entry {
     }
 
     /// Where the program is pinned that others call.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directory.join(PROGRAM)
     }
 
     /// Whether a pin is gone.
-    #[must_use]
     pub fn is_incomplete(&self) -> bool {
         let names = [PROGRAM, ENTRIES[1], ENTRIES_FRAGS[1]];
         names.iter().any(|name| !self.directory.join(name).exists())

@@ -140,7 +140,6 @@ pub fn maps(
 }
 
 /// The names of two small maps like this one, with room for one element and two.
-#[must_use]
 pub fn samples(name: &str) -> [String; 2] {
     [1, 2].map(|entries| format!(".{name}.{entries}"))
 }

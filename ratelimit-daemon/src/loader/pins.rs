@@ -98,25 +98,21 @@ impl Pins {
     }
 
     /// Where a map is pinned.
-    #[must_use]
     pub fn map(&self, name: &str) -> PathBuf {
         self.maps().join(name)
     }
 
     /// Where the link of an interface is pinned.
-    #[must_use]
     pub fn link(&self, slot: u32, interface: &str, frags: bool) -> PathBuf {
         self.links().join(link_name(slot, interface, frags))
     }
 
     /// Where the program of an interface is pinned that others call.
-    #[must_use]
     pub fn program(&self, slot: u32, interface: &str, frags: bool) -> PathBuf {
         self.programs().join(link_name(slot, interface, frags))
     }
 
     /// The directory of the entry by which they do.
-    #[must_use]
     pub fn entry(&self, interface: &str) -> PathBuf {
         self.root.join("entries").join(escaped(interface))
     }
@@ -204,7 +200,6 @@ impl Pins {
     }
 
     /// Whether a map is pinned that is as `wanted` declares it.
-    #[must_use]
     pub fn has(&self, name: &str, wanted: &aya_obj::Map) -> bool {
         MapInfo::from_pin(self.map(name)).is_ok_and(|found| difference(&found, wanted).is_none())
     }
@@ -277,7 +272,6 @@ pub fn pinnable(object: &Object) -> impl Iterator<Item = (&str, &aya_obj::Map)> 
 }
 
 /// Whether a map is shared by the programs of all interfaces, and outlives them: all but the constants and the log of one.
-#[must_use]
 pub fn is_shared(name: &str) -> bool {
     !name.starts_with('.') && name != "AYA_LOGS"
 }

@@ -93,7 +93,6 @@ impl Process {
     }
 
     /// Its number.
-    #[must_use]
     pub const fn id(&self) -> libc::pid_t {
         self.id
     }

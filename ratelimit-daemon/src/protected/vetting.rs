@@ -36,7 +36,6 @@ pub enum Requester {
 
 impl Requester {
     /// Whether the requester insists.
-    #[must_use]
     pub const fn is_forced(self) -> bool {
         matches!(
             self,
@@ -119,7 +118,6 @@ const fn widest_unforced(family: IpFamily) -> u8 {
 }
 
 /// The widest prefix that detection bans.
-#[must_use]
 pub const fn widest_by_detection(family: IpFamily) -> u8 {
     match family {
         IpFamily::V4 => 24,

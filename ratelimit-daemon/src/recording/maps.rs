@@ -35,7 +35,6 @@ pub struct CaptureMaps {
 
 impl CaptureMaps {
     /// The maps of the program.
-    #[must_use]
     pub fn new(
         wanted: Array<MapData, Capture>,
         tally: PerCpuArray<MapData, Tally>,

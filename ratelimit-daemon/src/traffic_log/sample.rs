@@ -50,7 +50,6 @@ type Document = (Vec<String>, Vec<Row>, Vec<(String, u64, u64)>);
 
 impl Counters {
     /// As the file has them.
-    #[must_use]
     pub fn to_json(&self) -> String {
         let names: Vec<&String> = self.interfaces.keys().collect();
         let rows = self.interfaces.iter().flat_map(|(name, counts)| {
@@ -67,7 +66,6 @@ impl Counters {
     }
 
     /// The same, from the file.
-    #[must_use]
     pub fn from_json(text: &str) -> Option<Self> {
         let (names, rows, policies): Document = serde_json::from_str(text).ok()?;
         let interfaces = names.into_iter().map(|name| (name, BTreeMap::new()));

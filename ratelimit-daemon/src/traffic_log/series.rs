@@ -36,7 +36,6 @@ pub type Sums = BTreeMap<Series, Counter>;
 
 impl Series {
     /// That of a verdict.
-    #[must_use]
     pub const fn of(verdict: Verdict) -> Self {
         Self::Verdict {
             action: Cow::Borrowed(verdict.action()),
@@ -45,7 +44,6 @@ impl Series {
     }
 
     /// That of a limit.
-    #[must_use]
     pub fn of_level(watched: &Watched, limit: &LimitSpec) -> Option<Self> {
         let limit = serde_json::to_string(limit).ok()?.into();
         let watched = format!("{LEVEL}{watched}").into();
@@ -53,7 +51,6 @@ impl Series {
     }
 
     /// What two times come to.
-    #[must_use]
     pub fn joined(&self, one: Counter, other: Counter) -> Counter {
         match self {
             Self::Verdict { .. } | Self::Policy(_) => one.plus(other),
@@ -63,7 +60,6 @@ impl Series {
     }
 
     /// As it stands in the file.
-    #[must_use]
     pub fn texts(&self) -> (&str, &str) {
         match self {
             Self::Verdict { action, reason } => (action, reason),
@@ -73,7 +69,6 @@ impl Series {
     }
 
     /// As it was read from the file.
-    #[must_use]
     pub fn from_texts(kind: String, name: String) -> Self {
         if kind == POLICY {
             Self::Policy(name.into())

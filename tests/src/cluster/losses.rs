@@ -46,7 +46,6 @@ impl Losses {
     }
 
     /// Whether all places told of one more than before.
-    #[must_use]
     pub fn are_after(&self, before: &Self) -> bool {
         self.status > before.status && self.metrics > before.metrics && self.log > before.log
     }

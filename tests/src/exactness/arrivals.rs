@@ -18,7 +18,6 @@ impl Arrivals {
     pub const ALL: [Self; 3] = [Self::Constant, Self::Poisson, Self::OnOff];
 
     /// What the table calls it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Constant => "constant",
@@ -29,7 +28,6 @@ impl Arrivals {
 
     /// The times of packets in nanoseconds after the first could come, in order and without end, at `load` times `amount` in
     /// `window_ns`.
-    #[must_use]
     pub fn times(
         self,
         load: Load,
@@ -70,7 +68,6 @@ impl Load {
     pub const ALL: [Self; 6] = [Self(5), Self(9), Self(10), Self(11), Self(20), Self(100)];
 
     /// How many packets come in so many windows.
-    #[must_use]
     pub const fn packets(self, amount: u64, windows: u64) -> u64 {
         self.0 * amount * windows / 10
     }

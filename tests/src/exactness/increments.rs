@@ -34,13 +34,11 @@ pub struct Increments {
 
 impl Increments {
     /// Packets that were admitted, and are not in the word.
-    #[must_use]
     pub const fn lost(&self) -> i64 {
         self.admitted.cast_signed() - self.used.cast_signed()
     }
 
     /// Whether every packet was counted, with its reason, and every admitted one in the word.
-    #[must_use]
     pub const fn is_exact(&self) -> bool {
         self.lost() == 0 && self.admitted + self.contended == self.sent
     }

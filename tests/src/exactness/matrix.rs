@@ -131,13 +131,11 @@ impl Cell {
     }
 
     /// Measures one CPU in virtual time, which needs no kernel.
-    #[must_use]
     pub fn on_host(&self, effort: Effort) -> Row {
         virtual_time::on_one_cpu(self, effort.length)
     }
 
     /// What of the promises `row` breaks.
-    #[must_use]
     pub fn broken(&self, row: &Row) -> Option<&'static str> {
         let is_measured = row.sent > 0 && row.admitted > 0 && row.oracle > 0;
         if !is_measured {
@@ -188,7 +186,6 @@ pub struct Row {
 
 impl Row {
     /// What was admitted more than the oracle admits.
-    #[must_use]
     pub const fn difference(&self) -> i64 {
         self.admitted.cast_signed() - self.oracle.cast_signed()
     }

@@ -22,7 +22,6 @@ pub struct FixedWindow {
 
 impl FixedWindow {
     /// A window of `window_ns` that admits `amount`.
-    #[must_use]
     pub const fn new(amount: u64, window_ns: u64) -> Self {
         Self {
             amount,
@@ -51,7 +50,6 @@ impl Oracle for FixedWindow {
 
 /// The tick in which a fixed window opens, in nanoseconds. It is a power of two, at most a 16,000th of a window of less than an hour,
 /// from which it lasts its whole length.
-#[must_use]
 pub const fn fixed_window_tick_ns(window_ns: u64) -> u64 {
     let Some(power) = (window_ns / 1000).checked_ilog2() else {
         return 1;
@@ -70,7 +68,6 @@ pub struct SlidingLog {
 
 impl SlidingLog {
     /// A log that admits `amount` in any `window_ns`.
-    #[must_use]
     pub const fn new(amount: u64, window_ns: u64) -> Self {
         Self {
             amount,
@@ -120,7 +117,6 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// A bucket of `burst` tokens into which `amount` flow in each `window_ns`.
-    #[must_use]
     pub fn new(amount: u64, window_ns: u64, burst: u64) -> Self {
         let full = i128::from(burst) * i128::from(window_ns);
         Self {

@@ -4,7 +4,6 @@ use super::{Cell, Clock, Row, increments::Increments};
 use crate::table::{Table, grouped};
 
 /// The table of the cells of one clock.
-#[must_use]
 pub fn table(clock: Clock, measured: &[(Cell, Row)]) -> Table {
     let mut headings = vec![
         "algorithm",
@@ -38,7 +37,6 @@ pub fn table(clock: Clock, measured: &[(Cell, Row)]) -> Table {
 }
 
 /// A cell, in words.
-#[must_use]
 pub fn cell_names(cell: &Cell) -> [String; 4] {
     [
         cell.subject.name.to_owned(),
@@ -49,7 +47,6 @@ pub fn cell_names(cell: &Cell) -> [String; 4] {
 }
 
 /// What came of the increments of two CPUs, in a sentence.
-#[must_use]
 pub fn increments(increments: &Increments) -> String {
     format!(
         "{} packets of one source from two CPUs at once, in {:.1} s: {} were admitted. {} were refused because the other CPU \

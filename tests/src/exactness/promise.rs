@@ -48,7 +48,6 @@ pub struct Weighted {
 
 impl Weighted {
     /// The bound for `amount` in `window_ns`, a power of two: such windows are not rounded, and begin at their multiples.
-    #[must_use]
     pub const fn new(amount: u64, window_ns: u64) -> Self {
         assert!(window_ns.is_power_of_two());
         Self {
@@ -114,7 +113,6 @@ const PARTS: i128 = 1 << 14;
 
 impl Filling {
     /// The bound for a bucket of `burst` tokens into which `amount` flow in each `window_ns`.
-    #[must_use]
     pub fn new(amount: u64, window_ns: u64, burst: u64) -> Self {
         Self {
             amount: amount.into(),

@@ -19,7 +19,6 @@ pub struct Sighting {
 }
 
 /// What the packets of each CPU, one after the other, are worth.
-#[must_use]
 pub fn observations(by_cpu: &[Vec<Sighting>; 2]) -> [Vec<Observation>; 2] {
     let [left, right] = by_cpu;
     [(left, right), (right, left)].map(|(mine, others)| {

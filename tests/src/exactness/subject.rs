@@ -147,7 +147,6 @@ fn not_before_the_newest(by_cpu: &[Vec<Observation>; 2]) -> [Vec<Observation>; 2
 
 impl Subject {
     /// A limit of `amount` packets a window.
-    #[must_use]
     pub fn limit(&self, amount: u64) -> Limit {
         let window = Duration::from_nanos(self.window_ns);
         Limit::new((self.algorithm)(amount, window), Unit::Packets)

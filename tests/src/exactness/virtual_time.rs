@@ -43,7 +43,6 @@ impl Length {
 }
 
 /// Runs packets on one CPU.
-#[must_use]
 pub fn on_one_cpu(cell: &Cell, length: Length) -> Row {
     let subject = cell.subject;
     let mut host =

@@ -29,7 +29,6 @@ impl Share {
     }
 
     /// The part of `capacity`.
-    #[must_use]
     pub const fn of(self, capacity: u32) -> u32 {
         capacity * self.numerator / self.denominator
     }
@@ -74,7 +73,6 @@ impl Cell {
     }
 
     /// Packets of forged sources in a window.
-    #[must_use]
     pub const fn forged_packets(&self, capacity: u32) -> u32 {
         self.share.of(capacity) * self.packets_each
     }

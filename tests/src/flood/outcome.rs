@@ -29,7 +29,6 @@ pub struct Passed {
 
 impl Passed {
     /// The part that passed; 1 where nothing came.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "millions")]
     pub fn share(&self) -> f64 {
         if self.sent == 0 {
@@ -53,14 +52,12 @@ impl Outcome {
     }
 
     /// How much of its limit the limited source got.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "thousands")]
     pub fn times_the_limit(&self) -> f64 {
         self.limited.passed as f64 / f64::from(self.windows * AMOUNT)
     }
 
     /// What the store promises of a flood and did not keep; `None` when it kept all.
-    #[must_use]
     pub fn broken(&self, store: Store, cell: &Cell, capacity: u32) -> Option<String> {
         let promise = Promise::new(store, cell, capacity);
         let most = promise

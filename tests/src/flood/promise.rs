@@ -20,7 +20,6 @@ pub struct Promise {
 
 impl Promise {
     /// What `store`, which remembers `capacity` sources, promises of the flood `cell`.
-    #[must_use]
     pub fn new(store: Store, cell: &Cell, capacity: u32) -> Self {
         let in_use = cell.share.of(capacity) + KNOWN + 1;
         match store {
@@ -46,7 +45,6 @@ impl Promise {
     }
 
     /// The windows for which the limited source gets its limit at most, of so many; `None` where nothing is promised.
-    #[must_use]
     pub fn limited_windows(&self, windows: u32) -> Option<u64> {
         Some(u64::from(windows) + self.amounts_beyond?)
     }

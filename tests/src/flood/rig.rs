@@ -36,7 +36,6 @@ impl Store {
     pub const ALL: [Self; 2] = [Self::Lru, Self::Compact];
 
     /// Its word in a configuration.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lru => "lru",
@@ -71,7 +70,6 @@ pub struct Rig {
 
 impl Rig {
     /// A rig that remembers `capacity` sources.
-    #[must_use]
     pub fn new(store: Store, capacity: u32) -> Self {
         Self {
             store,

@@ -32,7 +32,6 @@ pub enum Sender {
 
 impl Sender {
     /// The address that stands in the packet.
-    #[must_use]
     pub fn address(self) -> Ipv4Addr {
         /// Odd, so that no two numbers give one address.
         const SPREAD: u32 = 2_654_435_761;

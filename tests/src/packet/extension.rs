@@ -37,7 +37,6 @@ impl Extension {
     ];
 
     /// The protocol number.
-    #[must_use]
     pub const fn number(self) -> u8 {
         match self {
             Self::HopByHop(_) => 0,

@@ -19,13 +19,11 @@ impl Ipv4Options {
     const MORE_FRAGMENTS: u16 = 0x2000;
 
     /// The first fragment of a packet.
-    #[must_use]
     pub fn first_fragment() -> Self {
         Self::fragment(0, true)
     }
 
     /// A fragment `offset` units of 8 bytes into its packet.
-    #[must_use]
     pub fn fragment(offset: u16, more: bool) -> Self {
         Self {
             fragment_offset: offset,
@@ -35,7 +33,6 @@ impl Ipv4Options {
     }
 
     /// A header with `options`.
-    #[must_use]
     pub fn with_options(options: &[u8]) -> Self {
         Self {
             options: options.to_vec(),

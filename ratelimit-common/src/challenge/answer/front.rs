@@ -17,7 +17,6 @@ impl Front<'_> {
     /// # Safety
     ///
     /// They can be written for `'a`, and nobody holds a reference to them while it writes.
-    #[must_use]
     #[inline(always)]
     pub const unsafe fn from_raw(start: *mut u8, end: *mut u8) -> Self {
         Self {
@@ -29,7 +28,6 @@ impl Front<'_> {
 
     /// Writes `value` so many bytes behind the front; `None`, and nothing is written, where there is no room for all of it.
     #[inline(always)]
-    #[must_use]
     pub fn put<T: Copy + Immutable + IntoBytes + Unaligned>(
         &self,
         offset: u16,

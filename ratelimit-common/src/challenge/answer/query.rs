@@ -127,7 +127,6 @@ fn datagram(
 }
 
 /// The sum of the words of the next `bytes` bytes; `None` where they are not all there.
-#[must_use]
 #[inline(always)]
 pub fn sum(mut cursor: Cursor<'_>, bytes: u16) -> Option<u32> {
     let mut sum = 0_u32;

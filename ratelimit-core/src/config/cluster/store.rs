@@ -55,7 +55,6 @@ pub enum StoreError {
 
 impl StoreError {
     /// What to write.
-    #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Syntax => {
@@ -71,7 +70,6 @@ impl StoreError {
 
 impl Store {
     /// The servers to ask, or the sentinels, as they are named; one where it is a socket.
-    #[must_use]
     pub fn hosts(&self) -> Vec<&str> {
         match &self.way {
             Way::Socket(url) => vec![url],
@@ -80,7 +78,6 @@ impl Store {
     }
 
     /// What sentinels call the servers; nothing where no sentinel is to be asked.
-    #[must_use]
     pub fn service(&self) -> Option<&str> {
         match &self.way {
             Way::Socket(_) => None,
@@ -89,13 +86,11 @@ impl Store {
     }
 
     /// Whether connections are encrypted.
-    #[must_use]
     pub fn is_tls(&self) -> bool {
         matches!(&self.way, Way::Servers(hosts) if hosts.is_tls)
     }
 
     /// The whole address of a server as a client takes it, with the password.
-    #[must_use]
     pub fn expose(&self, host: &str) -> String {
         match &self.way {
             Way::Socket(url) => url.clone(),
@@ -107,7 +102,6 @@ impl Store {
     }
 
     /// The whole address of a sentinel.
-    #[must_use]
     pub fn sentinel(&self, host: &str) -> String {
         match &self.way {
             Way::Socket(url) => url.clone(),

@@ -33,7 +33,6 @@ pub enum AddressError {
 
 impl AddressError {
     /// What to write.
-    #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Tls(_) => {

@@ -21,7 +21,6 @@ pub struct TakeEvents {
 
 impl TakeEvents {
     /// Whether there is nothing to be done.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.drops.is_empty() && !self.has_bans
     }

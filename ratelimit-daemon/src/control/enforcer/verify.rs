@@ -53,7 +53,6 @@ impl Kind {
     ];
 
     /// Its name in the metrics.
-    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Entry => "entry",
@@ -67,13 +66,11 @@ impl Kind {
 
 impl ByKind {
     /// The number of a kind.
-    #[must_use]
     pub const fn of(&self, kind: Kind) -> u64 {
         self.0[kind as usize]
     }
 
     /// The sum over all kinds.
-    #[must_use]
     pub fn sum(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -123,7 +120,6 @@ pub enum Turn {
 
 impl Enforcer {
     /// How much the tables hold, as they were written.
-    #[must_use]
     pub fn written(&self) -> ByKind {
         let mut written = ByKind::default();
         written.set(Kind::Entry, self.entries.len());
@@ -215,7 +211,6 @@ impl Enforcer {
     }
 
     /// A turn that has not begun.
-    #[must_use]
     pub fn turn(&self) -> Turn {
         if self.entries.len() <= ASKED_FOR && self.is_counted() {
             Turn::Asked(None)
@@ -225,7 +220,6 @@ impl Enforcer {
     }
 
     /// Whether it is known without a look at them that the entries are not as they were written.
-    #[must_use]
     pub fn is_suspicious(&self) -> bool {
         let is_other = |family: &IpFamily| {
             let counted = self.datapath.count_entries(*family);
@@ -319,7 +313,6 @@ impl Enforcer {
     }
 
     /// Whether the kernel says how many entries there are: then a scan of them misses none.
-    #[must_use]
     pub fn is_counted(&self) -> bool {
         let mut families = IpFamily::ALL.into_iter();
         families.all(|family| self.datapath.count_entries(family).is_some())

@@ -28,7 +28,6 @@ pub struct Seen {
 
 impl Seen {
     /// Nothing.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             held: Histogram::new(DIGITS).expect("two digits are kept"),
@@ -47,7 +46,6 @@ impl Seen {
 
 impl Measured {
     /// What a limit of a policy measures.
-    #[must_use]
     pub fn new(policy: &str, limit: &LimitSpec) -> Self {
         let mut measure = format!(
             "{:?} {} {}",

@@ -77,7 +77,6 @@ pub fn refuser<'a>(
 }
 
 /// The limit at `index` that refuses for a reason. A class refuses without one.
-#[must_use]
 pub fn limit(named: &Named, reason: DropReason, index: u8) -> Option<&LimitSpec> {
     // What each source may send to a destination stands behind what that may receive.
     let before = if reason == DropReason::SourceToDestinationLimited {

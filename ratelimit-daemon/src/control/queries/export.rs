@@ -65,7 +65,6 @@ pub fn export(intent: &Intent, request: &ExportRequest) -> Result<Export, Refuse
 }
 
 /// The next bans behind one, in the order of prefixes; none behind the last.
-#[must_use]
 pub fn some_bans(intent: &Intent, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
     let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
     let bans = intent.bans().range((behind, Bound::Unbounded));
@@ -79,7 +78,6 @@ pub fn some_bans(intent: &Intent, behind: Option<&(Prefix, Origin)>) -> Vec<BanE
 
 impl Export {
     /// A list, with all that is known of its entries.
-    #[must_use]
     pub fn of_list_alone(name: Arc<str>, list: Arc<List>) -> Self {
         Self {
             format: ExportFormat::Json,
@@ -90,7 +88,6 @@ impl Export {
     }
 
     /// The lines of bans.
-    #[must_use]
     pub fn of_bans(&self, bans: &[BanEntry]) -> String {
         let mut text = String::new();
         for (prefix, origin, row) in bans {

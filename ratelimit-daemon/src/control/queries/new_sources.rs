@@ -38,7 +38,6 @@ pub struct Telling {
 
 impl Telling {
     /// The source whose state stands under an address, or the prefix whose new sources it is for.
-    #[must_use]
     pub fn reported_as(&self, address: IpAddr) -> Prefix {
         let overflow_bucket = self
             .budget

@@ -61,7 +61,6 @@ pub enum Asked {
 }
 
 /// The verdict on a packet at `now`, and what refused it.
-#[must_use]
 pub(super) fn preview(
     way: Way,
     asked: Asked,

@@ -23,7 +23,6 @@ use crate::{
 
 /// The addresses at which a packet has a socket here, or nobody wants it. None where another program comes behind ours: it may
 /// answer without a socket.
-#[must_use]
 pub fn own_addresses(state: &State) -> Vec<IpAddr> {
     let mut interfaces = state.intent.config.interfaces.iter();
     if interfaces.any(|interface| interface.next.is_some()) {
@@ -33,13 +32,11 @@ pub fn own_addresses(state: &State) -> Vec<IpAddr> {
 }
 
 /// What becomes of the programs when the daemon stops.
-#[must_use]
 pub fn on_stop(state: &State) -> OnStop {
     state.intent.config.on_stop
 }
 
 /// The bans, in the order of their prefixes and origins.
-#[must_use]
 pub fn bans(state: &State) -> Vec<Ban> {
     let now = clock::now();
     let lasting = state.intent.bans().iter();
@@ -70,13 +67,11 @@ pub(in crate::control) fn reported_ban(
 }
 
 /// What is protected, and why.
-#[must_use]
 pub fn protected(state: &State) -> Vec<ProtectedView> {
     state.protection.views(&state.compiled.rules)
 }
 
 /// The allow list: that of the configuration, and what was added at runtime.
-#[must_use]
 pub fn allows(state: &State) -> Vec<Allow> {
     let now = clock::now();
     let allows = state.intent.allows();
@@ -101,7 +96,6 @@ pub fn allows(state: &State) -> Vec<Allow> {
 }
 
 /// The policies, the default one first, those of wider prefixes and of the node last.
-#[must_use]
 pub fn limits(state: &State) -> Vec<PolicyView> {
     let wanted = state.intent.policies();
     wanted

@@ -76,7 +76,6 @@ pub struct Beside {
 
 impl Beside {
     /// How it is at the moment.
-    #[must_use]
     pub fn look(workload: &Workload) -> Self {
         Self {
             workload: workload.seen(),

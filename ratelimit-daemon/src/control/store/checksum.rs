@@ -6,13 +6,11 @@ pub struct Checksum(crc32fast::Hasher);
 
 impl Checksum {
     /// That of an empty row of `table`.
-    #[must_use]
     pub fn of(table: &str) -> Self {
         Self(crc32fast::Hasher::new()).bytes(table.as_bytes())
     }
 
     /// With a text or a blob.
-    #[must_use]
     pub fn bytes(mut self, value: &[u8]) -> Self {
         self.0.update(&(value.len() as u64).to_le_bytes());
         self.0.update(value);
@@ -20,7 +18,6 @@ impl Checksum {
     }
 
     /// With a text that may be missing.
-    #[must_use]
     pub fn optional(self, value: Option<&str>) -> Self {
         match value {
             Some(text) => self.integer(1).bytes(text.as_bytes()),
@@ -29,14 +26,12 @@ impl Checksum {
     }
 
     /// With a number.
-    #[must_use]
     pub fn integer(mut self, value: i64) -> Self {
         self.0.update(&value.to_le_bytes());
         self
     }
 
     /// With a number that may be missing.
-    #[must_use]
     pub fn optional_integer(self, value: Option<i64>) -> Self {
         match value {
             Some(number) => self.integer(1).integer(number),
@@ -45,7 +40,6 @@ impl Checksum {
     }
 
     /// The sum.
-    #[must_use]
     pub fn sum(self) -> u32 {
         self.0.finalize()
     }

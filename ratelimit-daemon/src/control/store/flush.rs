@@ -29,7 +29,6 @@ pub struct Flusher {
 
 impl Flusher {
     /// That of the log of the database at `path`, which knows so many `changes`.
-    #[must_use]
     pub fn of(path: &Path, changes: u64) -> Self {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");

@@ -24,7 +24,6 @@ const LENGTH: usize = 12;
 
 impl Witness {
     /// That of the database at `path`.
-    #[must_use]
     pub fn beside(path: &Path) -> Self {
         Self {
             path: path.with_file_name("state.changes"),
@@ -33,7 +32,6 @@ impl Witness {
     }
 
     /// How many changes it saw; `None` where it is gone or damaged.
-    #[must_use]
     pub fn seen(&self) -> Option<u64> {
         let bytes: [u8; LENGTH] = fs::read(&self.path).ok()?.try_into().ok()?;
         let number = u64::from_le_bytes(*bytes.first_chunk()?);

@@ -57,7 +57,6 @@ impl Failure {
     ];
 
     /// As people say it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Killed => "Redis killed, started again later",
@@ -75,7 +74,6 @@ impl Failure {
     }
 
     /// How many limits all nodes may admit meanwhile: who is cut off from the others for long keeps its part, and they divide all.
-    #[must_use]
     pub fn bound(self) -> f64 {
         match self {
             Self::NodeCutOff | Self::NodeKilled => 1.0 + 1.0 / 3.0,

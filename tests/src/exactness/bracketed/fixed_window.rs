@@ -16,7 +16,6 @@ pub struct FixedWindow {
 
 impl FixedWindow {
     /// A window that has not opened.
-    #[must_use]
     pub const fn new(amount: u64, window_ns: u64) -> Self {
         Self {
             amount,

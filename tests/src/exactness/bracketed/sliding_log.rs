@@ -16,7 +16,6 @@ pub struct SlidingLog {
 
 impl SlidingLog {
     /// An empty log.
-    #[must_use]
     pub fn new(amount: u64, window_ns: u64) -> Self {
         Self {
             amount: usize::try_from(amount).expect("a log fits into memory"),

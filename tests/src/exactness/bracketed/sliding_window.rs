@@ -17,7 +17,6 @@ const SLIDING_WINDOW_EARLIER_NS: u64 = 512 + 1;
 
 impl SlidingWindow {
     /// An empty window. The amount is below 2,048 and the window 2^24 ns, so that neither is rounded.
-    #[must_use]
     pub const fn new(amount: u64, window_ns: u64) -> Self {
         assert!(amount < 2_048 && window_ns == 1 << 24);
         Self {

@@ -18,7 +18,6 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// A full bucket.
-    #[must_use]
     pub fn new(amount: u64, window_ns: u64, burst: u64) -> Self {
         Self {
             amount: amount.into(),
@@ -30,7 +29,6 @@ impl TokenBucket {
     }
 
     /// The same where a packet may be judged by a 16,384th of a token more or less, and by a nanosecond.
-    #[must_use]
     pub const fn rounded(self) -> Self {
         Self {
             rounding: self.window_ns / 16_384 + self.amount,
