@@ -17,6 +17,7 @@ pub mod fail2ban;
 pub mod family;
 pub mod flood;
 pub mod foreign;
+pub mod forged;
 pub mod lab;
 pub mod mutation;
 pub mod packet;
@@ -32,11 +33,13 @@ pub mod shapes;
 pub mod silent;
 pub mod skip;
 pub mod table;
+pub mod waiting;
 
 pub use lab::Lab;
 pub use packet::Frame;
 pub use program::Program;
 pub use scene::Scene;
+pub use waiting::{wait_for, wait_until};
 
 /// How long a test waits for what has to come before it fails: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_mins(2);

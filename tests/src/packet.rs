@@ -6,7 +6,7 @@
 mod extension;
 mod ipv4;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use extension::Extension;
 pub use ipv4::Ipv4Options;
@@ -86,6 +86,14 @@ impl Frame {
     /// An IPv4 header.
     pub fn ipv4(self, source: Ipv4Addr) -> Self {
         self.ipv4_with(source, &Ipv4Options::default())
+    }
+
+    /// An IPv4 or an IPv6 header.
+    pub fn ip(self, source: IpAddr) -> Self {
+        match source {
+            IpAddr::V4(source) => self.ipv4(source),
+            IpAddr::V6(source) => self.ipv6(source),
+        }
     }
 
     /// An IPv4 header with options, or of a fragment.
@@ -193,6 +201,38 @@ impl Frame {
             }
         }
         self.bytes
+    }
+
+    /// The frame to a host, with the checksums that its stack asks for. It has no VLAN tag, no option and no extension header.
+    pub fn build_to(self, destination: IpAddr) -> Vec<u8> {
+        let mut frame = self.build();
+        let ends = match destination {
+            IpAddr::V4(address) => {
+                frame[30..34].copy_from_slice(&address.octets());
+                ipv4::finish(&mut frame[ETHERNET_BYTES..]);
+                26
+            }
+            IpAddr::V6(address) => {
+                frame[38..54].copy_from_slice(&address.octets());
+                22
+            }
+        };
+        let addresses = if destination.is_ipv4() { 8 } else { 32 };
+        let protocol = frame[if destination.is_ipv4() { 23 } else { 20 }];
+        let header = ends + addresses;
+        let (place, end) = match protocol {
+            6 => (16, frame.len()),
+            17 => (
+                6,
+                header + usize::from(frame[header + 5]) + (usize::from(frame[header + 4]) << 8),
+            ),
+            _ => return frame,
+        };
+        // The protocol and the length stand in front only to be summed.
+        let length = u32::try_from(end - header).expect("a frame is short");
+        let checksum = ipv4::checksum(&frame[ends..end], u32::from(protocol) + length);
+        frame[header + place..header + place + 2].copy_from_slice(&checksum.to_be_bytes());
+        frame
     }
 
     /// Writes into the last header what follows it.

@@ -14,11 +14,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use ratelimit_core::api::StatsRow;
+use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use crate::{
     PATIENCE,
     lab::{INTERFACE, Lab},
+    waiting,
 };
 
 /// A daemon with paths of its own, on the near end of a lab.
@@ -236,6 +239,37 @@ impl Service {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// What `GET /metrics` answers, head and body.
+    pub fn metrics(&self) -> Result<String> {
+        self.get("/metrics", "text/plain")
+    }
+
+    /// The packets with a verdict so far.
+    pub fn packets(&self, action: &str, reason: &str) -> Result<u64> {
+        let rows: Vec<StatsRow> = self.json(&["stats"])?;
+        let rows = rows.into_iter();
+        let rows = rows.filter(|row| row.action == action && row.reason == reason);
+        Ok(rows.map(|row| row.packets).sum())
+    }
+
+    /// What `rlctl --json` answers, whatever its exit code.
+    pub fn json<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T> {
+        let said = self.rlctl(&[&["--json"], arguments].concat())?;
+        serde_json::from_str(&said.stdout).with_context(|| format!("{arguments:?}: {said:?}"))
+    }
+
+    /// Waits until something is so.
+    pub fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        self.wait_for(what, || is_so().then_some(()));
+    }
+
+    /// Asks until there is an answer.
+    pub fn wait_for<T>(&self, what: &str, ask: impl FnMut() -> Option<T>) -> T {
+        waiting::wait_or(ask, || {
+            format!("{what}: this does not come: {}", self.log())
+        })
+    }
+
     /// A command that runs in the namespace of the daemon, with the bpffs of everybody.
     pub fn inside(&self, program: &Path) -> Command {
         // Not `ip netns exec`, which hides the bpffs behind a /sys of its own.
@@ -272,15 +306,7 @@ impl Service {
 
     /// Waits until the log has a line with `part`.
     pub fn wait_for_log(&self, part: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.log().contains(part) {
-            ensure!(
-                Instant::now() < deadline,
-                "`{part}` is not logged: {}",
-                self.log()
-            );
-            thread::sleep(Duration::from_millis(10));
-        }
+        self.wait_until(part, || self.log().contains(part));
         Ok(())
     }
 

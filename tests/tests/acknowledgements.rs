@@ -12,7 +12,7 @@ use ratelimit_core::{
     detection::Kind,
 };
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE, lab::Sender, packet::ACK, require_root, service::Service,
+    Lab, PATIENCE, forged, lab::Sender, packet::ACK, require_root, service::Service,
 };
 
 const PORT: u16 = 8080;
@@ -62,7 +62,7 @@ fn downloads_are_not_named_and_a_flood_beside_them_is() {
             let reported = (found[0].kind, found[0].subject.clone());
             assert_eq!(reported, (Kind::AckFlood, format!("to {near}")));
         });
-        let metrics = service.get("/metrics", "text/plain").unwrap();
+        let metrics = service.metrics().unwrap();
         let counted = "ratelimit_attacks_total{kind=\"ack-flood\"} 1";
         assert!(metrics.contains(counted), "{metrics}");
     }
@@ -85,7 +85,8 @@ fn flood(service: &Service, sender: &Sender, near: IpAddr) -> Vec<AttackView> {
     let start = Instant::now();
     for round in 0_u32.. {
         for packet in 0..5_000 {
-            sender.send(&forged(round * 5_000 + packet, near)).unwrap();
+            let forged = forged::frame(round * 5_000 + packet, near);
+            sender.send(&forged.tcp(PORT, ACK).build_to(near)).unwrap();
         }
         let found = attacks(service);
         if !found.is_empty() {
@@ -94,25 +95,6 @@ fn flood(service: &Service, sender: &Sender, near: IpAddr) -> Vec<AttackView> {
         assert!(start.elapsed() < PATIENCE, "{}", service.log());
     }
     unreachable!()
-}
-
-/// An acknowledgement of a forged source to the service.
-fn forged(number: u32, near: IpAddr) -> Vec<u8> {
-    let number = number.wrapping_mul(7919);
-    match near {
-        IpAddr::V4(address) => {
-            let source = Ipv4Addr::from(0x6000_0000 | (number & 0x0fff_ffff));
-            let mut frame = Frame::ethernet().ipv4(source).tcp(PORT, ACK).build();
-            frame[30..34].copy_from_slice(&address.octets());
-            frame
-        }
-        IpAddr::V6(address) => {
-            let source = Ipv6Addr::from(0x2001_0db8 << 96 | u128::from(number) << 64);
-            let mut frame = Frame::ethernet().ipv6(source).tcp(PORT, ACK).build();
-            frame[38..54].copy_from_slice(&address.octets());
-            frame
-        }
-    }
 }
 
 /// Both ends of a connection: that of the service, and that of the client.
@@ -133,6 +115,5 @@ fn download(mut stream: TcpStream) {
 }
 
 fn attacks(service: &Service) -> Vec<AttackView> {
-    let json = service.rlctl_ok(&["--json", "status"]).unwrap();
-    serde_json::from_str::<Status>(&json).unwrap().attacks
+    service.json::<Status>(&["status"]).unwrap().attacks
 }

@@ -114,7 +114,7 @@ fn check(mode: &str, interface: &str, got: &str) {
 }
 
 fn assert_mode(service: &Service, interface: &str, mode: &str) {
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     let sample =
         format!("ratelimit_interface_attached{{interface=\"{interface}\",mode=\"{mode}\"}} 1");
     assert!(metrics.contains(&sample), "{metrics}");

@@ -82,9 +82,8 @@ fn a_source_that_floods_is_banned_where_the_rule_says_so() {
         sender.send(&request(7)).unwrap();
     }
     wait_for_attacks(&service);
-    let json = service.rlctl_ok(&["--json", "list", "bans"]).unwrap();
-    let bans: Vec<Ban> = serde_json::from_str(&json).unwrap();
-    assert_eq!(bans.len(), 1, "{json}");
+    let bans: Vec<Ban> = service.json(&["list", "bans"]).unwrap();
+    assert_eq!(bans.len(), 1, "{bans:?}");
     assert_eq!(bans[0].prefix.to_string(), client(7).to_string());
 }
 
@@ -117,7 +116,7 @@ fn a_source_that_floods_is_limited_where_the_rule_says_so() {
     );
     let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
     assert!(listed.contains(&address), "{listed}");
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     assert!(metrics.contains("ratelimit_detected_limits 1"), "{metrics}");
     service
         .rlctl_ok(&["limit", "rm", "--prefix", &address])
@@ -172,8 +171,7 @@ fn a_further_limit_gives_nothing_back_of_what_a_source_has_used() {
 
 fn check_of(service: &Service, address: &str) -> Check {
     // It ends with 3 where packets are dropped at the moment.
-    let said = service.rlctl(&["--json", "check", address]).unwrap();
-    serde_json::from_str(&said.stdout).unwrap()
+    service.json(&["check", address]).unwrap()
 }
 
 /// Sends the fast part of a capture at its own pace. Its attack is named, and nothing else.
@@ -198,7 +196,7 @@ fn check(file: &str, kind: Kind, subject: &str) {
     // The machine may be busy, and the traffic slower than it was.
     assert!(named <= took.max(Duration::from_secs(2)), "{named:?}");
     service.wait_for_log("an attack has begun").unwrap();
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     let counted = format!("ratelimit_attacks_total{{kind=\"{}\"}} 1", kind.label());
     assert!(metrics.contains(&counted), "{metrics}");
     let named = format!("{} {subject} since", kind.label());
@@ -223,8 +221,7 @@ fn wait_for_attacks(service: &Service) -> Vec<AttackView> {
 }
 
 fn attacks(service: &Service) -> Vec<AttackView> {
-    let json = service.rlctl_ok(&["--json", "status"]).unwrap();
-    serde_json::from_str::<Status>(&json).unwrap().attacks
+    service.json::<Status>(&["status"]).unwrap().attacks
 }
 
 /// Nothing is limited, and everything is looked for.

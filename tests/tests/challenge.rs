@@ -8,7 +8,7 @@ use std::{
     num::NonZeroU32,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
@@ -23,17 +23,16 @@ use ratelimit_common::{
 };
 use ratelimit_core::api::{Check, Status};
 use ratelimit_tests::{
-    Frame, Lab, Program, Scene,
+    Frame, Lab, PATIENCE, Program, Scene, forged,
     lab::{INTERFACE, Namespace, Sender},
     packet::{ACK, RST, SYN},
     program::{Action, Constants},
     proof, require_root,
     service::Service,
+    wait_until,
 };
 use tokio::{net::TcpSocket, runtime::Builder};
 
-/// How long a client may take to connect: an answer that is lost costs it a second.
-const PATIENCE: Duration = Duration::from_secs(20);
 const PORT: u16 = 8080;
 const NEAR: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
@@ -45,8 +44,6 @@ const GENERIC: &str = "[[interface]]\nname = \"rl0\"\nmode = \"generic\"\n";
 const ALWAYS: &str = "[policy.default]\nlimits = []\n[challenge.tcp]\nwhen = \"always\"\n";
 /// Packets of the limit of the node.
 const LIMIT: u64 = 2_000;
-/// Forged SYNs a second.
-const FLOOD: u32 = 4_000;
 /// Clients, the connections of each, and the threads that open them.
 const CROWD: u32 = 250;
 const CONNECTIONS: u32 = 4;
@@ -130,8 +127,11 @@ fn thousands_of_clients_connect_during_a_forged_flood_of_which_nothing_reaches_t
             },
             "{case:?}"
         );
-        assert_eq!(verdicts(&service, "pass", "verified"), u64::from(CROWD));
-        assert!(verdicts(&service, "drop", "challenged") > u64::from(CROWD) + 100);
+        assert_eq!(
+            service.packets("pass", "verified").unwrap(),
+            u64::from(CROWD)
+        );
+        assert!(service.packets("drop", "challenged").unwrap() > u64::from(CROWD) + 100);
         let received = lab.near.received().unwrap().packets - received;
         let sent = lab.far.received().unwrap().packets - sent;
         assert!(sent <= received, "{sent} sent of {received}, {case:?}");
@@ -230,7 +230,7 @@ fn where_no_listener_gives_a_cookie_sources_prove_themselves_by_a_reset() {
         .far
         .enter(|| TcpStream::connect_timeout(&address, PATIENCE));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
-    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(
         status.contains("challenged always by syncookie"),
@@ -271,7 +271,7 @@ fn who_is_verified_is_challenged_again_when_that_ends() {
     for verified in 1..=2 {
         connect(&lab, NEAR[0]);
         connect(&lab, NEAR[0]);
-        assert_eq!(verdicts(&service, "pass", "verified"), verified);
+        assert_eq!(service.packets("pass", "verified").unwrap(), verified);
         thread::sleep(Duration::from_millis(1_200));
     }
 }
@@ -299,7 +299,7 @@ fn the_answers_of_rlctl_say_who_is_challenged() {
         status.contains("TCP sources are challenged always by rst; verified for 10m"),
         "{status}"
     );
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     assert!(
         metrics.contains("\nratelimit_challenge_on 1\n"),
         "{metrics}"
@@ -314,29 +314,28 @@ fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
     let service = Service::started(&lab, &toml).unwrap();
     let _server = Server::new(&lab, NEAR[0]);
     connect(&lab, NEAR[0]);
-    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), 0);
     let status = || {
-        let json = service.rlctl_ok(&["--json", "status"]).unwrap();
-        serde_json::from_str::<Status>(&json)
+        service
+            .json::<Status>(&["status"])
             .unwrap()
             .challenge
             .unwrap()
     };
     assert!(!status().is_on && status().since.is_none());
     flooded(&lab, NEAR[0], || {
-        wait_until(|| status().is_on, "it is on");
+        wait_until("it is on", || status().is_on);
         connect(&lab, NEAR[0]);
     });
     assert!(status().since.is_some());
-    assert_eq!(verdicts(&service, "pass", "verified"), 1);
-    let json = service.rlctl_ok(&["--json", "check", FAR[0]]).unwrap();
-    let check: Check = serde_json::from_str(&json).unwrap();
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
+    let check: Check = service.json(&["check", FAR[0]]).unwrap();
     assert!(check.challenge.unwrap().verified_until.is_some());
     let events = || service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
     let began = "challenge is on, over 500 syn/s: TCP sources that are not verified are challenged";
-    wait_until(|| events().contains(began), "the event");
+    wait_until("the event", || events().contains(began));
     let ended = "challenge is off: nobody is challenged any more";
-    wait_until(|| events().contains(ended), "it ends");
+    wait_until("it ends", || events().contains(ended));
 }
 
 #[test]
@@ -352,7 +351,7 @@ fn allowed_sources_and_connections_that_stand_are_not_challenged_and_banned_ones
     exchange(&mut standing, &[7]);
     service.rlctl_ok(&["allow", "add", FAR[0]]).unwrap();
     connect(&lab, NEAR[0]);
-    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), 0);
     service.rlctl_ok(&["allow", "rm", FAR[0]]).unwrap();
     service.rlctl_ok(&["ban", FAR[0]]).unwrap();
     let address = server.address;
@@ -360,16 +359,16 @@ fn allowed_sources_and_connections_that_stand_are_not_challenged_and_banned_ones
         .far
         .enter(|| TcpStream::connect_timeout(&address, Duration::from_millis(300)));
     assert!(refused.is_err());
-    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), 0);
     service.rlctl_ok(&["unban", FAR[0]]).unwrap();
     connect(&lab, NEAR[0]);
-    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
     // And off again, under way.
     service.configure(&plain).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
-    let challenged = verdicts(&service, "drop", "challenged");
+    let challenged = service.packets("drop", "challenged").unwrap();
     connect(&lab, NEAR[0]);
-    assert_eq!(verdicts(&service, "drop", "challenged"), challenged);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), challenged);
 }
 
 /// The pair test of the challenge, the limit by source and that of the node.
@@ -389,7 +388,7 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     let _server = Server::new(&lab, NEAR[0]);
     let mut verified = connect(&lab, NEAR[0]);
     let sender = Sender::new(&lab.far).unwrap();
-    let refused = || verdicts(&service, "drop", "node-limited");
+    let refused = || service.packets("drop", "node-limited").unwrap();
     let numbers = Cell::new(0x6000_0000);
     let flood = || {
         let enough = refused() + 1_000;
@@ -400,11 +399,11 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
             }
             refused() >= enough
         };
-        wait_until(is_spent, "the flood is refused");
+        wait_until("the flood is refused", is_spent);
     };
     // The second half of the limit is for verified sources.
     flood();
-    let passed = verdicts(&service, "pass", "conforming");
+    let passed = service.packets("pass", "conforming").unwrap();
     assert!(passed <= LIMIT / 2 + LIMIT / 128, "{passed}");
     let before = refused();
     for _ in 0..20 {
@@ -428,17 +427,17 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
         for _ in 0..100 {
             sender.send(&datagram(far)).unwrap();
         }
-        verdicts(&service, "drop", "limited") >= 100
+        service.packets("drop", "limited").unwrap() >= 100
     };
-    wait_until(is_limited, "its own limit holds");
-    assert!(verdicts(&service, "pass", "conforming") < LIMIT);
+    wait_until("its own limit holds", is_limited);
+    assert!(service.packets("pass", "conforming").unwrap() < LIMIT);
     // Without the preference the flood takes what is left.
     service.configure(&toml("")).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
     flood();
     let far = check(FAR[1]);
     assert!(far.contains("node-limited"), "{far}");
-    let passed = verdicts(&service, "pass", "conforming");
+    let passed = service.packets("pass", "conforming").unwrap();
     assert!(passed > LIMIT - LIMIT / 64, "{passed}");
 }
 
@@ -449,8 +448,8 @@ fn a_dry_run_answers_nothing() {
     let service = Service::started(&lab, &format!("observe = true\n{}", generic(ALWAYS))).unwrap();
     let _server = Server::new(&lab, NEAR[0]);
     connect(&lab, NEAR[0]);
-    assert_eq!(verdicts(&service, "observe", "challenged"), 1);
-    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    assert_eq!(service.packets("observe", "challenged").unwrap(), 1);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), 0);
 }
 
 #[test]
@@ -464,7 +463,7 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
     let status = || service.rlctl_ok(&["status"]).unwrap();
     let told = "nobody who is challenged proves itself";
     let metric = |value: &str| {
-        let metrics = service.get("/metrics", "text/plain").unwrap();
+        let metrics = service.metrics().unwrap();
         metrics.contains(&format!("\nratelimit_challenge_unanswered {value}\n"))
     };
     flooded(&lab, NEAR[0], || {
@@ -472,20 +471,19 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
         let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(2));
         assert!(lab.far.enter(connect).is_err());
         assert!(!status().contains(told) && metric("0"));
-        wait_until(|| status().contains(told), "it is told");
+        wait_until("it is told", || status().contains(told));
         assert!(metric("1"));
         // It backs off, and tries again.
         let suspended = "the challenge is suspended until";
-        wait_until(|| status().contains(suspended), "it is suspended");
+        wait_until("it is suspended", || status().contains(suspended));
         self::connect(&lab, NEAR[0]);
-        assert_eq!(verdicts(&service, "pass", "verified"), 0);
-        wait_until(|| !status().contains(suspended), "it is tried again");
+        assert_eq!(service.packets("pass", "verified").unwrap(), 0);
+        wait_until("it is tried again", || !status().contains(suspended));
         assert!(status().contains(told));
-        let challenged = verdicts(&service, "drop", "challenged");
-        wait_until(
-            || verdicts(&service, "drop", "challenged") > challenged,
-            "it is tried again",
-        );
+        let challenged = service.packets("drop", "challenged").unwrap();
+        wait_until("it is tried again", || {
+            service.packets("drop", "challenged").unwrap() > challenged
+        });
     });
     service.wait_for_log(told).unwrap();
     let events = service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
@@ -494,7 +492,7 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
     assert!(events.contains(suspended), "{events}");
     let _polled = polled(&lab);
     connect(&lab, NEAR[0]);
-    wait_until(|| !status().contains(told), "it is over");
+    wait_until("it is over", || !status().contains(told));
     assert!(metric("0"));
 }
 
@@ -513,12 +511,12 @@ fn where_everything_passes_or_one_interface_is_a_dry_run_nothing_is_answered() {
     service.configure(&observing).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
     connect(&lab, NEAR[0]);
-    assert_eq!(verdicts(&service, "observe", "challenged"), 1);
-    assert_eq!(verdicts(&service, "drop", "challenged"), 0);
+    assert_eq!(service.packets("observe", "challenged").unwrap(), 1);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), 0);
     service.configure(&generic(ALWAYS)).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
     connect(&lab, NEAR[0]);
-    assert_eq!(verdicts(&service, "drop", "challenged"), 1);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), 1);
 }
 
 #[test]
@@ -536,10 +534,13 @@ fn who_is_challenged_takes_nothing_of_the_budget_for_new_sources() {
         let service = Service::started(&lab, &toml(when)).unwrap();
         let _server = Server::new(&lab, NEAR[0]);
         burst(&lab, 1_000);
-        let refused = verdicts(&service, "drop", "new-sources");
+        let refused = service.packets("drop", "new-sources").unwrap();
         if when == "always" {
             connect(&lab, NEAR[0]);
-            assert_eq!((refused, verdicts(&service, "pass", "verified")), (0, 1));
+            assert_eq!(
+                (refused, service.packets("pass", "verified").unwrap()),
+                (0, 1)
+            );
         } else {
             assert!(refused > 800, "{refused}");
         }
@@ -553,23 +554,25 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
     let toml = generic(&format!("{ALWAYS}answers = 100\n"));
     let service = Service::started(&lab, &toml).unwrap();
     let answered = |work: &dyn Fn()| {
-        let before = verdicts(&service, "drop", "challenged");
+        let before = service.packets("drop", "challenged").unwrap();
         let start = Instant::now();
         work();
         let seconds = start.elapsed().as_secs() + 2;
-        (verdicts(&service, "drop", "challenged") - before, seconds)
+        (
+            service.packets("drop", "challenged").unwrap() - before,
+            seconds,
+        )
     };
     let (count, seconds) = answered(&|| burst(&lab, 2_000));
     assert!((100..=100 * seconds).contains(&count), "{count}");
-    let passed = verdicts(&service, "pass", "unlimited");
+    let passed = service.packets("pass", "unlimited").unwrap();
     // A host sends a few packets of its own.
     assert!(
         (2_000..2_020).contains(&(passed + count)),
         "{passed} {count}"
     );
     let unanswered = || {
-        let said = service.rlctl_ok(&["--json", "status"]).unwrap();
-        let status: Status = serde_json::from_str(&said).unwrap();
+        let status: Status = service.json(&["status"]).unwrap();
         status.challenge.unwrap().unanswered_packets
     };
     assert_eq!(unanswered(), 2_000 - count);
@@ -584,7 +587,7 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
         }
     });
     assert!((8..=8 * seconds).contains(&count), "{count}");
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     let counter = format!("ratelimit_challenge_over_budget_total {}", unanswered());
     assert!(metrics.contains(&counter), "{metrics}");
 }
@@ -610,7 +613,7 @@ fn a_listener_whose_queue_is_full_gives_cookies_where_the_kernel_has_them_on_dem
     };
     // The stack itself sent no cookie: the program did.
     assert_eq!(Listening::of(&lab.near).since(&before), expected);
-    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
 }
 
 #[test]
@@ -648,8 +651,8 @@ fn who_connects_through_this_host_proves_itself_by_a_reset() {
         ..Listening::default()
     };
     assert_eq!(Listening::of(&behind).since(&before), expected);
-    assert_eq!(verdicts(&service, "pass", "verified"), 1);
-    assert!(verdicts(&service, "drop", "challenged") > 100);
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
+    assert!(service.packets("drop", "challenged").unwrap() > 100);
 }
 
 /// The requests of stacks as they are, with what stands in their options, and whether their resets acknowledge too.
@@ -814,7 +817,7 @@ fn the_kernel_goes_on_when_the_daemon_is_killed() {
     service.start().unwrap();
     // Who was verified is so after the start as well.
     connect(&lab, NEAR[0]);
-    assert_eq!(verdicts(&service, "pass", "verified"), 1);
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
 }
 
 fn lab() -> Lab {
@@ -868,36 +871,6 @@ fn sysctl(namespace: &Namespace, name: &str, value: &str) {
     namespace.enter(|| fs::write(path, value)).unwrap();
 }
 
-/// Does something while forged SYNs come.
-fn flooded(lab: &Lab, near: IpAddr, work: impl FnOnce()) {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let sender = Sender::new(&lab.far).unwrap();
-            let start = Instant::now();
-            for number in 0.. {
-                let due = Duration::from_secs(1) / FLOOD * number;
-                thread::sleep(due.saturating_sub(start.elapsed()));
-                if is_over.load(Relaxed) {
-                    return;
-                }
-                sender.send(&forged(number, near)).unwrap();
-            }
-        });
-        // Also where it fails: the scope waits for the flood.
-        let _end = End(&is_over);
-        work();
-    });
-}
-
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// A datagram to a port at which nobody listens.
 fn datagram(source: Ipv4Addr) -> Vec<u8> {
     Frame::ethernet().ipv4(source).udp(PORT).build()
@@ -905,44 +878,12 @@ fn datagram(source: Ipv4Addr) -> Vec<u8> {
 
 /// A SYN of a forged source to the server.
 fn forged(number: u32, near: IpAddr) -> Vec<u8> {
-    let number = number.wrapping_mul(7919);
-    match near {
-        IpAddr::V4(address) => {
-            let source = Ipv4Addr::from(0x6000_0000 | (number & 0x0fff_ffff));
-            let mut frame = Frame::ethernet().ipv4(source).tcp(PORT, SYN).build();
-            frame[30..34].copy_from_slice(&address.octets());
-            frame[24..26].fill(0);
-            let header = checksum(&frame[14..34], 0);
-            frame[24..26].copy_from_slice(&header);
-            write_checksum(&mut frame, 26);
-            frame
-        }
-        IpAddr::V6(address) => {
-            let source = Ipv6Addr::from(0x2001_0db8 << 96 | u128::from(number) << 64);
-            let mut frame = Frame::ethernet().ipv6(source).tcp(PORT, SYN).build();
-            frame[38..54].copy_from_slice(&address.octets());
-            write_checksum(&mut frame, 22);
-            frame
-        }
-    }
+    forged::frame(number, near).tcp(PORT, SYN).build_to(near)
 }
 
-/// Writes the checksum of a segment without options at the end of a frame, or the stack would drop it. Its addresses begin at `ends`.
-fn write_checksum(frame: &mut [u8], ends: usize) {
-    let place = frame.len() - 4;
-    // What stands in front of a segment only to be summed: TCP, and its bytes.
-    let checksum = checksum(&frame[ends..], 6 + 20);
-    frame[place..place + 2].copy_from_slice(&checksum);
-}
-
-/// The checksum of words, of which `more` is the sum of others (RFC 1071).
-fn checksum(words: &[u8], more: u32) -> [u8; 2] {
-    let words = words.chunks(2);
-    let words = words.map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
-    let sum = words.sum::<u32>() + more;
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let [.., high, low] = (!(folded + (folded >> 16))).to_be_bytes();
-    [high, low]
+/// Does something while forged SYNs come.
+fn flooded(lab: &Lab, near: IpAddr, work: impl FnOnce()) {
+    forged::flooded(lab, |number| forged(number, near), work);
 }
 
 /// A server that sends back what it gets.
@@ -1050,27 +991,4 @@ fn counter(text: &str, line: &str, name: &str) -> u64 {
         .unwrap()
         .parse()
         .unwrap()
-}
-
-/// Packets with a verdict.
-fn verdicts(service: &Service, action: &str, reason: &str) -> u64 {
-    let metrics = service.get("/metrics", "text/plain").unwrap();
-    let wanted = [
-        format!("verdict=\"{action}\""),
-        format!("reason=\"{reason}\""),
-    ];
-    let lines = metrics.lines().filter(|line| {
-        line.starts_with("ratelimit_packets_total{") && wanted.iter().all(|it| line.contains(it))
-    });
-    lines
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum()
-}
-
-fn wait_until(is_so: impl Fn() -> bool, what: &str) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -6,10 +6,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
     num::NonZeroU32,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -21,15 +18,15 @@ use ratelimit_common::{
 };
 use ratelimit_core::api::Status;
 use ratelimit_tests::{
-    Frame, Lab, Program, Scene,
+    Frame, Lab, Program, Scene, forged,
     lab::{INTERFACE, Sender},
     packet::{SYN, VLAN},
     program::Constants,
     proof, require_root,
     service::Service,
+    wait_until,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
 const PORT: u16 = 53;
 const NEAR: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
@@ -42,8 +39,6 @@ const GENERIC: &str =
 const ALWAYS: &str = "[challenge.dns]\nwhen = \"always\"\n";
 /// The address of every name.
 const ANSWER: &str = "203.0.113.80";
-/// Forged queries a second.
-const FLOOD: u32 = 4_000;
 
 /// A query for the address of `www.example.org`.
 const QUERY: &[u8] = b"\x07\x09\x01\x00\0\x01\0\0\0\0\0\0\x03www\x07example\x03org\0\0\x01\0\x01";
@@ -70,8 +65,8 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
         });
         // Nothing of the flood came to the server.
         assert_eq!(server.asked(), [3, 1], "by datagrams");
-        assert_eq!(verdicts(&service, "pass", "verified"), 1);
-        assert!(verdicts(&service, "drop", "challenged") > 500);
+        assert_eq!(service.packets("pass", "verified").unwrap(), 1);
+        assert!(service.packets("drop", "challenged").unwrap() > 500);
         let received = lab.near.received().unwrap().packets - received;
         let sent = lab.far.received().unwrap().packets - sent;
         assert!(sent <= received, "{sent} sent of {received}");
@@ -84,7 +79,7 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
         let status = service.rlctl_ok(&["status"]).unwrap();
         let told = "DNS sources are challenged always at port 53";
         assert!(status.contains(told), "{status}");
-        let metrics = service.get("/metrics", "text/plain").unwrap();
+        let metrics = service.metrics().unwrap();
         assert!(
             metrics.contains("\nratelimit_challenge_dns_on 1\n"),
             "{metrics}"
@@ -102,17 +97,16 @@ fn nobody_is_challenged_before_too_many_datagrams_come_and_it_says_since_when() 
     assert_eq!(resolve(&lab, NEAR[0], "", "before.example.org"), ANSWER);
     assert_eq!(server.asked(), [1, 0]);
     let status = || {
-        let json = service.rlctl_ok(&["--json", "status"]).unwrap();
-        let status: Status = serde_json::from_str(&json).unwrap();
+        let status: Status = service.json(&["status"]).unwrap();
         status.challenge.unwrap()
     };
     assert!(!status().dns.unwrap().is_on);
     flooded(&lab, NEAR[0], || {
-        wait_until(|| status().dns.unwrap().is_on, "it is on");
+        wait_until("it is on", || status().dns.unwrap().is_on);
         let asked = server.asked()[1];
         assert_eq!(resolve(&lab, NEAR[0], "", "during.example.org"), ANSWER);
         assert_eq!(server.asked()[1], asked + 1, "over TCP");
-        assert_eq!(verdicts(&service, "pass", "verified"), 1);
+        assert_eq!(service.packets("pass", "verified").unwrap(), 1);
     });
     // Connections are none of it.
     assert!(!status().is_on && status().when == "never");
@@ -121,7 +115,7 @@ fn nobody_is_challenged_before_too_many_datagrams_come_and_it_says_since_when() 
         "challenge is on, over 500 packets/s: DNS sources that are not verified are challenged",
         "challenge is off: no DNS source is challenged any more",
     ] {
-        wait_until(|| events().contains(told), told);
+        wait_until(told, || events().contains(told));
     }
 }
 
@@ -137,10 +131,10 @@ fn beyond_the_answers_of_a_second_and_in_a_dry_run_queries_are_judged_as_without
     for number in 0..2_000 {
         sender.send(&forged(number, NEAR[0])).unwrap();
     }
-    let challenged = verdicts(&service, "drop", "challenged");
+    let challenged = service.packets("drop", "challenged").unwrap();
     let seconds = start.elapsed().as_secs() + 2;
     assert!((100..=100 * seconds).contains(&challenged), "{challenged}");
-    let passed = verdicts(&service, "pass", "unlimited");
+    let passed = service.packets("pass", "unlimited").unwrap();
     assert!((2_000..2_020).contains(&(passed + challenged)), "{passed}");
     // A dry run answers nothing, and neither does what lets everything pass.
     service
@@ -150,7 +144,7 @@ fn beyond_the_answers_of_a_second_and_in_a_dry_run_queries_are_judged_as_without
     thread::sleep(Duration::from_secs(1));
     let before = server.asked();
     assert_eq!(resolve(&lab, NEAR[0], "", "observed.example.org"), ANSWER);
-    assert_eq!(verdicts(&service, "observe", "challenged"), 1);
+    assert_eq!(service.packets("observe", "challenged").unwrap(), 1);
     service.configure(&toml).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
     service
@@ -158,7 +152,7 @@ fn beyond_the_answers_of_a_second_and_in_a_dry_run_queries_are_judged_as_without
         .unwrap();
     assert_eq!(resolve(&lab, NEAR[0], "", "passed.example.org"), ANSWER);
     assert_eq!(server.asked(), [before[0] + 2, before[1]]);
-    assert_eq!(verdicts(&service, "drop", "challenged"), challenged);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), challenged);
 }
 
 #[test]
@@ -317,93 +311,13 @@ fn answer(question: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Does something while forged queries come.
-fn flooded(lab: &Lab, near: IpAddr, work: impl FnOnce()) {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let sender = Sender::new(&lab.far).unwrap();
-            let start = Instant::now();
-            for number in 0.. {
-                let due = Duration::from_secs(1) / FLOOD * number;
-                thread::sleep(due.saturating_sub(start.elapsed()));
-                if is_over.load(Relaxed) {
-                    return;
-                }
-                sender.send(&forged(number, near)).unwrap();
-            }
-        });
-        // Also where it fails: the scope waits for the flood.
-        let _end = End(&is_over);
-        work();
-    });
-}
-
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// A query of a forged source to the server.
 fn forged(number: u32, near: IpAddr) -> Vec<u8> {
-    let number = number.wrapping_mul(7919);
-    match near {
-        IpAddr::V4(address) => {
-            let source = Ipv4Addr::from(0x6000_0000 | (number & 0x0fff_ffff));
-            let frame = Frame::ethernet().ipv4(source).datagram(PORT, QUERY);
-            let mut frame = frame.build();
-            frame[30..34].copy_from_slice(&address.octets());
-            frame[24..26].fill(0);
-            let header = checksum(&frame[14..34], 0);
-            frame[24..26].copy_from_slice(&header);
-            frame
-        }
-        IpAddr::V6(address) => {
-            let source = Ipv6Addr::from(0x2001_0db8 << 96 | u128::from(number) << 64);
-            let frame = Frame::ethernet().ipv6(source).datagram(PORT, QUERY);
-            let mut frame = frame.build();
-            frame[38..54].copy_from_slice(&address.octets());
-            // What stands in front of a datagram only to be summed: UDP, and its bytes.
-            let bytes = u32::try_from(frame.len() - 54).unwrap();
-            let checksum = checksum(&frame[22..], 17 + bytes);
-            frame[60..62].copy_from_slice(&checksum);
-            frame
-        }
-    }
+    let frame = forged::frame(number, near).datagram(PORT, QUERY);
+    frame.build_to(near)
 }
 
-/// The checksum of words, of which `more` is the sum of others (RFC 1071).
-fn checksum(words: &[u8], more: u32) -> [u8; 2] {
-    let words = words.chunks(2);
-    let words = words.map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
-    let sum = words.sum::<u32>() + more;
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let [.., high, low] = (!(folded + (folded >> 16))).to_be_bytes();
-    [high, low]
-}
-
-/// Packets with a verdict.
-fn verdicts(service: &Service, action: &str, reason: &str) -> u64 {
-    let metrics = service.get("/metrics", "text/plain").unwrap();
-    let wanted = [
-        format!("verdict=\"{action}\""),
-        format!("reason=\"{reason}\""),
-    ];
-    let lines = metrics.lines().filter(|line| {
-        line.starts_with("ratelimit_packets_total{") && wanted.iter().all(|it| line.contains(it))
-    });
-    lines
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum()
-}
-
-fn wait_until(is_so: impl Fn() -> bool, what: &str) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
+/// Does something while forged queries come.
+fn flooded(lab: &Lab, near: IpAddr, work: impl FnOnce()) {
+    forged::flooded(lab, |number| forged(number, near), work);
 }

@@ -122,10 +122,9 @@ fn an_interface_and_what_is_no_packet_are_told() {
     let port = service.rlctl(&["check", SOURCE, "--dport", "443"]).unwrap();
     assert!(port.stderr.contains("name the protocol too"), "{port:?}");
     service.rlctl_ok(&["detach"]).unwrap();
-    let said = service
-        .rlctl(&["--json", "check", SOURCE, "--iface", INTERFACE])
+    let check: Check = service
+        .json(&["check", SOURCE, "--iface", INTERFACE])
         .unwrap();
-    let check: Check = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(
         (check.action.as_str(), check.reason.as_str()),
         ("pass", "not-enforced")

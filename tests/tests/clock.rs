@@ -140,7 +140,7 @@ fn the_clock_changes_with_the_limits_and_is_told_with_its_reason() {
         KernelClock::Precise,
         "9 packets per 10ms in policy default",
     );
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     assert!(
         metrics.contains("ratelimit_clock_info{clock=\"precise\"} 1"),
         "{metrics}"
@@ -190,8 +190,7 @@ fn spin(time: Duration) {
 }
 
 fn status(service: &Service) -> ClockStatus {
-    let said = service.rlctl_ok(&["--json", "status"]).unwrap();
-    let status: Status = serde_json::from_str(&said).unwrap();
+    let status: Status = service.json(&["status"]).unwrap();
     status.clock
 }
 

@@ -60,8 +60,7 @@ impl Node {
     }
 
     fn status(&self) -> ClusterStatus {
-        let said = self.service.rlctl(&["--json", "status"]).unwrap();
-        let status: Status = serde_json::from_str(&said.stdout).unwrap();
+        let status: Status = self.service.json(&["status"]).unwrap();
         status.cluster.unwrap()
     }
 
@@ -189,7 +188,7 @@ fn a_node_that_joins_late_and_a_store_that_lost_everything_are_caught_up_with() 
         reported.contains("no store") && reported.contains("trouble with cluster"),
         "{reported}"
     );
-    let metrics = second.service.get("/metrics", "text/plain").unwrap();
+    let metrics = second.service.metrics().unwrap();
     assert!(
         metrics.contains("ratelimit_cluster_connected 0"),
         "{metrics}"
@@ -360,7 +359,7 @@ fn a_prefix_that_is_too_wide_and_what_another_node_protects_stay_open_there() {
     assert!(nodes[1].passes(wide) && nodes[1].passes(ONE));
     assert_eq!(nodes[1].bans().len(), 1, "{:?}", nodes[1].bans());
     assert!(nodes[1].status().denied >= 2, "{:?}", nodes[1].status());
-    let metrics = nodes[1].service.get("/metrics", "text/plain").unwrap();
+    let metrics = nodes[1].service.metrics().unwrap();
     let denied = metrics
         .lines()
         .find_map(|it| it.strip_prefix("ratelimit_cluster_denied_total "));

@@ -69,8 +69,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn share(node: &Node, source: &str) -> ShareView {
-    let said = node.service().rlctl(&["--json", "check", source]).unwrap();
-    let check: Check = serde_json::from_str(&said.stdout).unwrap();
+    let check: Check = node.service().json(&["check", source]).unwrap();
     check.limits[0].share.unwrap()
 }
 
@@ -156,7 +155,7 @@ fn more_nodes_than_the_configuration_says_are_told_and_end_with_the_last_of_them
     wait_for("the warning", || said(&["status"]).contains(trouble));
     assert!(nodes[0].service().log().contains(trouble));
     assert!(said(&["events", "--since", "1m"]).contains(trouble));
-    let metrics = nodes[0].service().get("/metrics", "text/plain").unwrap();
+    let metrics = nodes[0].service().metrics().unwrap();
     assert!(
         metrics.contains("ratelimit_cluster_configured_nodes 2")
             && metrics.contains("ratelimit_cluster_nodes{state=\"alive\"} 2"),
@@ -235,7 +234,7 @@ fn a_limit_of_a_class_falls_back_while_the_store_is_gone_and_is_divided_when_it_
         check("no store", &nodes, &[gone], &about(LIMIT * 2.0 / 3.0));
         let text = nodes[0].service().rlctl_ok(&["cluster", "status"]).unwrap();
         assert!(text.contains("fallen back since"), "{text}");
-        let metrics = nodes[0].service().get("/metrics", "text/plain").unwrap();
+        let metrics = nodes[0].service().metrics().unwrap();
         assert!(
             metrics.contains("ratelimit_cluster_fallback 1"),
             "{metrics}"

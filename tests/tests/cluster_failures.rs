@@ -328,7 +328,7 @@ fn a_share_of_nobody_and_a_second_report_of_a_period_are_refused_and_the_node_is
         let line = log.lines().find(|line| line.contains(why));
         assert!(line.is_some_and(|line| line.contains(what_to_do)), "{log}");
     }
-    let metrics = nodes[0].service().get("/metrics", "text/plain").unwrap();
+    let metrics = nodes[0].service().metrics().unwrap();
     assert!(
         metrics.contains("ratelimit_cluster_refused_total{reason=\"report\"}"),
         "{metrics}"

@@ -113,8 +113,7 @@ impl Stage {
     }
 
     fn status(&self) -> ClusterStatus {
-        let said = self.service.rlctl(&["--json", "status"]).unwrap();
-        let status: Status = serde_json::from_str(&said.stdout).unwrap();
+        let status: Status = self.service.json(&["status"]).unwrap();
         status.cluster.unwrap()
     }
 

@@ -85,7 +85,7 @@ fn decisions_are_enforced_and_end_by_deletion_and_by_their_own_end() {
     wait_for(&service, "its being forgotten", || {
         bans(&service).len() == 1
     });
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     for line in [
         "ratelimit_crowdsec_connected 1",
         "ratelimit_crowdsec_bans 1",
@@ -124,7 +124,7 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
         status(&service).connected == Some(false)
     });
     assert!(!passes(&lab, V4) && !passes(&lab, V6));
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     assert!(
         metrics.contains("\nratelimit_crowdsec_connected 0\n"),
         "{metrics}"
@@ -280,7 +280,7 @@ fn wait_for(service: &Service, what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn bans(service: &Service) -> Vec<Ban> {
-    serde_json::from_str(&service.rlctl_ok(&["--json", "list", "bans"]).unwrap()).unwrap()
+    service.json(&["list", "bans"]).unwrap()
 }
 
 fn reason(service: &Service, address: &str) -> String {
@@ -291,8 +291,7 @@ fn reason(service: &Service, address: &str) -> String {
 }
 
 fn status(service: &Service) -> CrowdsecStatus {
-    let status = service.rlctl_ok(&["--json", "status"]).unwrap();
-    let status: Status = serde_json::from_str(&status).unwrap();
+    let status: Status = service.json(&["status"]).unwrap();
     status.crowdsec.unwrap()
 }
 

@@ -117,8 +117,7 @@ fn send(lab: &Lab, source: Ipv4Addr, packets: u32) {
 
 fn check(service: &Service, source: Ipv4Addr, limit: &str, used: u64) {
     let address = source.to_string();
-    let answer = service.rlctl(&["--json", "check", &address]).unwrap();
-    let answer: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
+    let answer: serde_json::Value = service.json(&["check", &address]).unwrap();
     let text = service.rlctl(&["check", &address]).unwrap().stdout;
     assert!(text.contains(limit), "{text}");
     assert_eq!(answer["limits"][0]["used"], used, "{source}: {text}");

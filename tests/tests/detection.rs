@@ -97,7 +97,7 @@ fn bans_of_which_no_event_came_are_found() {
     service.signal("-CONT").unwrap();
     let found = wait_for_bans(&service, SOURCES as usize);
     assert_eq!(found.len(), SOURCES as usize);
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     let value = |name: &str| -> u64 {
         let line = metrics.lines().find(|line| line.starts_with(name));
         let value = line.and_then(|line| line.rsplit(' ').next());
@@ -140,15 +140,11 @@ fn wait_for_bans(service: &Service, count: usize) -> Vec<Ban> {
 }
 
 fn bans(service: &Service) -> Vec<Ban> {
-    let json = service.rlctl_ok(&["--json", "list", "bans"]).unwrap();
-    serde_json::from_str(&json).unwrap()
+    service.json(&["list", "bans"]).unwrap()
 }
 
 fn check(service: &Service, source: Ipv4Addr) -> Check {
-    let said = service
-        .rlctl(&["--json", "check", &source.to_string()])
-        .unwrap();
-    serde_json::from_str(&said.stdout).unwrap()
+    service.json(&["check", &source.to_string()]).unwrap()
 }
 
 fn frame(source: Ipv4Addr) -> Vec<u8> {

@@ -249,13 +249,11 @@ fn assert_same(after: &[RuntimeEntry], before: &[RuntimeEntry]) {
 }
 
 fn allows(service: &Service) -> Vec<Allow> {
-    let answer = service.rlctl_ok(&["--json", "list", "allows"]).unwrap();
-    serde_json::from_str(&answer).unwrap()
+    service.json(&["list", "allows"]).unwrap()
 }
 
 fn policies(service: &Service) -> Vec<PolicyView> {
-    let answer = service.rlctl_ok(&["--json", "list", "limits"]).unwrap();
-    serde_json::from_str(&answer).unwrap()
+    service.json(&["list", "limits"]).unwrap()
 }
 
 fn wait_until(is_so: impl Fn() -> bool) {

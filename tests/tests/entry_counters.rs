@@ -63,7 +63,7 @@ fn counts_are_exact_on_two_cpus_and_go_on_over_a_reload_and_a_restart() {
         text.contains("counter: 2000 packets, 120000 bytes"),
         "{text}"
     );
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     for line in [
         "ratelimit_list_packets_total{list=\"bad\"} 1200",
         "ratelimit_list_bytes_total{list=\"bad\"} 72000",

@@ -144,7 +144,7 @@ fn check_log(fail2ban: &Fail2ban) {
 }
 
 fn bans(service: &Service) -> Vec<Ban> {
-    serde_json::from_str(&service.rlctl_ok(&["--json", "list", "bans"]).unwrap()).unwrap()
+    service.json(&["list", "bans"]).unwrap()
 }
 
 fn passes(lab: &Lab, source: &str) -> bool {

@@ -74,7 +74,7 @@ fn a_reload_for_which_the_kernel_has_no_room_leaves_everything_as_it_was() {
 }
 
 fn metrics(service: &Service) -> String {
-    service.get("/metrics", "text/plain").unwrap()
+    service.metrics().unwrap()
 }
 
 fn passed_of_four(lab: &Lab, source: [u8; 4]) -> usize {

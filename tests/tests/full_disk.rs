@@ -128,7 +128,7 @@ fn the_history_on_a_full_disk_waits_in_memory_and_is_told() {
         status["history"]["errors"].as_u64() >= Some(1)
             && troubles.iter().any(|it| it["what"] == "history")
     });
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     let errors = metrics
         .lines()
         .find_map(|line| line.strip_prefix("ratelimit_history_errors_total "));

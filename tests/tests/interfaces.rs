@@ -133,7 +133,7 @@ fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_
     );
     let health = service.get("/healthz", "text/plain").unwrap();
     assert!(health.contains("503") && health.contains(OTHER), "{health}");
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     let sample = format!("ratelimit_interface_attached{{interface=\"{OTHER}\",mode=\"none\"}} 0");
     assert!(metrics.contains(&sample), "{metrics}");
     add(&lab);
@@ -431,7 +431,7 @@ fn a_wrong_file_at_the_start_gives_way_to_what_was_in_force_last() {
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(status.contains("trouble with configuration"), "{status}");
     assert!(service.log().contains("ERROR"), "{}", service.log());
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     assert!(
         metrics.contains("ratelimit_config_last_reload_successful 0"),
         "{metrics}"

@@ -92,7 +92,7 @@ fn a_ban_that_somebody_takes_out_of_the_kernel_is_back_within_a_second() {
         .wait_for_log("were not as intended, and are again")
         .unwrap();
     assert_eq!(dump(&service), before);
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     for line in [
         &entries,
         &entries.replace("intended", "enforced"),
@@ -129,7 +129,7 @@ fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
     );
     assert!(status.contains("state.db.damaged-"), "{status}");
     assert!(service.log().contains("was put aside"), "{}", service.log());
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     assert!(
         metrics.contains("ratelimit_database_damaged 1"),
         "{metrics}"
@@ -270,15 +270,14 @@ fn generation(service: &Service) -> u64 {
 
 /// The metric of how many entries are intended: of bans, and of what is protected.
 fn entries(service: &Service) -> String {
-    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let metrics = service.metrics().unwrap();
     let mut lines = metrics.lines();
     let line = lines.find(|line| line.starts_with("ratelimit_intended{kind=\"entry\"}"));
     line.unwrap().to_owned()
 }
 
 fn bans(service: &Service) -> Vec<Ban> {
-    let list = service.rlctl_ok(&["--json", "list", "bans"]).unwrap();
-    serde_json::from_str(&list).unwrap()
+    service.json(&["list", "bans"]).unwrap()
 }
 
 /// The bans in the kernel's list of IPv4 addresses.

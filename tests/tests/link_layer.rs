@@ -38,7 +38,7 @@ fn packets_without_a_link_header_are_judged_by_their_sources() {
             let packet = ipv6(source.parse().unwrap());
             assert_eq!(scene.passed(IPV6, &packet), passed, "{mode}: {source}");
         }
-        let reasons = service.get("/metrics", "text/plain").unwrap();
+        let reasons = service.metrics().unwrap();
         for counted in [
             "family=\"ipv4\",verdict=\"drop\",reason=\"banned\"} 20",
             "family=\"ipv4\",verdict=\"drop\",reason=\"limited\"} 15",

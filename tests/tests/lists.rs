@@ -71,10 +71,7 @@ fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() 
         assert!(said.stderr.contains(reported), "{import:?}: {said:?}");
         assert!(said.stderr.contains("--force"), "{import:?}: {said:?}");
     }
-    let json = service
-        .rlctl_ok(&["--json", "import", file, "--ban"])
-        .unwrap();
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json: serde_json::Value = service.json(&["import", file, "--ban"]).unwrap();
     assert_eq!(json["spared"]["count"], 1);
     assert_eq!(json["spared"]["first"][0]["prefix"], "127.0.0.1");
 }

@@ -97,8 +97,7 @@ fn xdp_filter_gets_what_passes() {
     let fates = [BANNED, FILTERED, FREE].map(|it| fate(&lab, it));
     assert_eq!(fates, [Fate::Dropped, Fate::Dropped, Fate::Passed]);
     // Ours has not seen it as dropped.
-    let stats = service.rlctl_ok(&["--json", "stats"]).unwrap();
-    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    let stats: serde_json::Value = service.json(&["stats"]).unwrap();
     let rows = stats.as_array().unwrap().iter();
     let dropped = rows.filter(|row| row["action"] == "drop");
     let dropped: u64 = dropped.map(|row| row["packets"].as_u64().unwrap()).sum();

@@ -173,7 +173,7 @@ fn check_pair(pair: &Pair) {
         let _stop = Stop(&stop);
         // The first packets of each source are within the limits.
         thread::sleep(Duration::from_millis(500));
-        let before = service.get("/metrics", "text/plain").unwrap();
+        let before = service.metrics().unwrap();
         for round in 1..=RELOADS {
             let next = &pair.configurations[usize::from(round % 2 == 1)];
             service.configure(next).unwrap();
@@ -191,7 +191,7 @@ fn check_pair(pair: &Pair) {
                 service.rlctl_ok(&["reload"]).unwrap();
             }
         }
-        let after = service.get("/metrics", "text/plain").unwrap();
+        let after = service.metrics().unwrap();
         assert!(!flood.is_finished(), "traffic flowed all the time");
         (before, after)
     });

@@ -90,8 +90,7 @@ fn rlctl(service: &Service) -> Command {
 /// Waits until the daemon holds nothing but the rings that it reads at rest, and `more`. What it does each second maps parts of
 /// tables for that long.
 fn wait_for_rings(service: &Service, more: &[&str]) {
-    let json = service.rlctl_ok(&["--json", "status"]).unwrap();
-    let status: Status = serde_json::from_str(&json).unwrap();
+    let status: Status = service.json(&["status"]).unwrap();
     let is_meant = |name: &str| AT_REST.contains(&name) || more.contains(&name);
     let rings = status.maps.iter().filter(|map| is_meant(&map.name));
     let expected: u64 = rings.map(|ring| held_bytes(ring.capacity.into())).sum();

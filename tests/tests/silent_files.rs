@@ -138,8 +138,7 @@ fn far_of(lists: &[ListView]) -> &ListView {
 fn wait_for(service: &Service, what: &str, is_so: impl Fn(&[ListView]) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let lists = service.rlctl_ok(&["--json", "lists"]).unwrap();
-        let lists: Vec<ListView> = serde_json::from_str(&lists).unwrap();
+        let lists: Vec<ListView> = service.json(&["lists"]).unwrap();
         if is_so(&lists) {
             return;
         }

@@ -307,13 +307,11 @@ fn log(amount: usize, per: &str) -> String {
 }
 
 fn check(service: &Service, address: &str) -> Check {
-    let said = service.rlctl(&["--json", "check", address]).unwrap();
-    serde_json::from_str(&said.stdout).unwrap()
+    service.json(&["check", address]).unwrap()
 }
 
 fn status(service: &Service, map: &str) -> MapStatus {
-    let said = service.rlctl_ok(&["--json", "status"]).unwrap();
-    let status: Status = serde_json::from_str(&said).unwrap();
+    let status: Status = service.json(&["status"]).unwrap();
     status.maps.into_iter().find(|row| row.name == map).unwrap()
 }
 

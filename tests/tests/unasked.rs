@@ -15,7 +15,7 @@ use ratelimit_core::{
     detection::Kind,
 };
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, forged,
     lab::Sender,
     packet::{ACK, Ipv4Options, RST, SYN},
     require_root,
@@ -349,8 +349,7 @@ fn ordinary_transfers_are_not_named_nor_what_comes_after_their_end() {
 }
 
 fn attacks(service: &Service) -> Vec<AttackView> {
-    let json = service.rlctl_ok(&["--json", "status"]).unwrap();
-    serde_json::from_str::<Status>(&json).unwrap().attacks
+    service.json::<Status>(&["status"]).unwrap().attacks
 }
 
 /// Nothing is limited, and everything is looked for.
@@ -380,21 +379,8 @@ fn ports(from: u16, to: u16) -> [u8; 8] {
 
 /// A large answer of one of many SNMP agents.
 fn answer_to(near: IpAddr, number: u32, to: u16) -> Vec<u8> {
-    match near {
-        IpAddr::V4(address) => {
-            let mut frame = answer(client(number), 161, to).pad_to(1_400).build();
-            frame[30..34].copy_from_slice(&address.octets());
-            frame
-        }
-        IpAddr::V6(address) => {
-            let number = u128::from(number.wrapping_mul(7919));
-            let source = Ipv6Addr::from(0x2001_0db8 << 96 | number << 64);
-            let frame = Frame::ethernet().ipv6(source);
-            let mut frame = frame.protocol(17, &ports(161, to)).pad_to(1_400).build();
-            frame[38..54].copy_from_slice(&address.octets());
-            frame
-        }
-    }
+    let frame = forged::frame(number, near).protocol(17, &ports(161, to));
+    frame.pad_to(1_400).build_to(near)
 }
 
 /// The same frame of IPv4 to a host of a network.

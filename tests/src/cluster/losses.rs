@@ -35,7 +35,7 @@ impl Losses {
     pub fn of(service: &Service) -> Result<Self> {
         let status: Status = serde_json::from_str(&service.rlctl(&["--json", "status"])?.stdout)?;
         let status = status.cluster.context("the configuration has [cluster]")?;
-        let metrics = service.get("/metrics", "text/plain")?;
+        let metrics = service.metrics()?;
         let mut lines = metrics.lines();
         let metric = lines.find_map(|line| line.strip_prefix("ratelimit_cluster_failures_total "));
         Ok(Self {

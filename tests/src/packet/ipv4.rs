@@ -65,16 +65,16 @@ pub(super) fn finish(packet: &mut [u8]) {
     packet[2..4].copy_from_slice(&length.to_be_bytes());
     packet[10..12].fill(0);
     let header_bytes = usize::from(packet[0] & 15) * 4;
-    let checksum = checksum(&packet[..header_bytes]);
+    let checksum = checksum(&packet[..header_bytes], 0);
     packet[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// The Internet checksum (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
-    let words = header.chunks_exact(2);
-    let sum: u32 = words
-        .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
-        .sum();
+/// The Internet checksum (RFC 1071) of words, of which `more` is the sum of others.
+pub(super) fn checksum(words: &[u8], more: u32) -> u16 {
+    let words = words.chunks(2);
+    let words =
+        words.map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |low| u32::from(*low)));
+    let sum = words.sum::<u32>() + more;
     let folded = (sum & 0xffff) + (sum >> 16);
     !u16::try_from((folded & 0xffff) + (folded >> 16)).unwrap_or(0)
 }

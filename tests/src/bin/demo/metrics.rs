@@ -14,7 +14,7 @@ pub fn run(stage: &mut Stage) -> Result<()> {
     let arrived = stage.tap.settled(&stage.wire)?.frames;
     let sent = stage.wire.sent();
     let received = stage.lab.near.received()?.packets;
-    let metrics = stage.service.get("/metrics", "text/plain")?;
+    let metrics = stage.service.metrics()?;
     ensure!(metrics.contains(" 200 "), "GET /metrics: {metrics}");
     let counters = counters(&metrics)?;
     for (line, _) in counters.iter().filter(|(_, packets)| *packets > 0) {
