@@ -1,25 +1,26 @@
-//! Questions to the kernel that have many answers (rtnetlink).
+//! Questions to the kernel, with one answer or many (rtnetlink).
+
+use std::io;
 
 use anyhow::bail;
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
+/// Asks for one thing, and gives the answer.
+pub fn exchange(
+    request: RouteNetlinkMessage,
+) -> anyhow::Result<NetlinkPayload<RouteNetlinkMessage>> {
+    let (answer, _) = sent(request, NLM_F_REQUEST)?.recv_from_full()?;
+    Ok(NetlinkMessage::deserialize(&answer)?.payload)
+}
+
 /// Asks for everything of a kind, and shows each answer. A table of a million routes is not kept.
 pub fn dump(
     request: RouteNetlinkMessage,
     mut visit: impl FnMut(RouteNetlinkMessage),
 ) -> anyhow::Result<()> {
-    let mut message = NetlinkMessage::from(request);
-    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(&bytes, 0)?;
+    let socket = sent(request, NLM_F_REQUEST | NLM_F_DUMP)?;
     loop {
         let (answer, _) = socket.recv_from_full()?;
         for message in messages(&answer) {
@@ -32,6 +33,21 @@ pub fn dump(
             }
         }
     }
+}
+
+/// A socket by which the kernel was asked.
+fn sent(request: RouteNetlinkMessage, flags: u16) -> io::Result<Socket> {
+    let mut message = NetlinkMessage::from(request);
+    message.header.flags = flags;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&bytes, 0)?;
+    Ok(socket)
 }
 
 /// The messages that stand one behind the other in what was received.

@@ -1,16 +1,18 @@
 //! What the kernel says about network interfaces (rtnetlink, `RTM_GETLINK`). It changes nothing.
 
+pub mod address;
 mod dump;
 mod link_layer;
 pub mod route;
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, bail};
-use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::NetlinkPayload;
 use netlink_packet_route::{
     RouteNetlinkMessage,
     link::{LinkAttribute, LinkInfo, LinkMessage, LinkXdp},
 };
-use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use ratelimit_common::parse::LinkLayer;
 use serde::{Deserialize, Serialize};
 
@@ -135,10 +137,13 @@ pub fn running(program: u32) -> anyhow::Result<Option<InterfaceState>> {
     Ok(found)
 }
 
-/// The names of all interfaces.
-pub fn names() -> anyhow::Result<Vec<String>> {
-    let mut names = Vec::new();
-    each(|link| names.push(state(link).name))?;
+/// The names of all interfaces, by their index.
+pub fn names() -> anyhow::Result<BTreeMap<u32, String>> {
+    let mut names = BTreeMap::new();
+    each(|link| {
+        let state = state(link);
+        names.insert(state.index, state.name);
+    })?;
     Ok(names)
 }
 
@@ -196,18 +201,7 @@ fn state(message: LinkMessage) -> InterfaceState {
 }
 
 fn request(link: LinkMessage) -> anyhow::Result<Option<LinkMessage>> {
-    let mut message = NetlinkMessage::from(RouteNetlinkMessage::GetLink(link));
-    message.header.flags = NLM_F_REQUEST;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&netlink_sys::SocketAddr::new(0, 0))?;
-    socket.send(&bytes, 0)?;
-    let (reply, _) = socket.recv_from_full()?;
-    match NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply)?.payload {
+    match dump::exchange(RouteNetlinkMessage::GetLink(link))? {
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(Some(link)),
         NetlinkPayload::Error(error) if error.raw_code() == -libc::ENODEV => Ok(None),
         NetlinkPayload::Error(error) => Err(error.to_io().into()),
@@ -241,7 +235,7 @@ mod tests {
 
     #[test]
     fn every_interface_has_its_name() {
-        assert!(names().unwrap().contains(&"lo".to_owned()));
+        assert!(names().unwrap().values().any(|name| name == "lo"));
     }
 
     #[test]

@@ -84,7 +84,12 @@ pub fn origins() -> ArgValueCompleter {
 /// Proposes the interfaces of this host.
 pub fn interfaces() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
-        matching(typed, ratelimit_interface::names().unwrap_or_default())
+        matching(
+            typed,
+            ratelimit_interface::names()
+                .unwrap_or_default()
+                .into_values(),
+        )
     })
 }
 

@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use anyhow::Context;
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
-    address::{AddressAttribute, AddressMessage},
-    link::{LinkAttribute, LinkMessage},
+    address::AddressAttribute,
     neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteVia},
 };
@@ -14,48 +13,35 @@ use netlink_packet_route::{
 use ratelimit_core::prefix::Prefix;
 
 use super::Why;
-use ratelimit_interface::dump;
+use ratelimit_interface::{self as interface, address, dump};
 
 /// The longest prefix of a route that counts as a default one: a VPN routes the two halves of all addresses.
 const DEFAULT_ROUTE_LENGTH: u8 = 1;
 
 /// The addresses of every interface.
 pub fn addresses() -> anyhow::Result<Vec<(IpAddr, Why)>> {
-    let names = interface_names()?;
-    let mut found = Vec::new();
-    let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-    dump(request, |answer| {
-        if let RouteNetlinkMessage::NewAddress(message) = answer {
-            let own = own_address(&message.attributes);
-            found.extend(own.map(|own| (own, Why::Own(name(&names, message.header.index)))));
-        }
-    })
-    .context("asking the kernel for addresses")?;
-    Ok(found)
+    let names = interface::names()?;
+    let own = address::own()?.into_iter();
+    Ok(own
+        .map(|(own, index)| (own, Why::Own(name(&names, index))))
+        .collect())
 }
 
 /// The networks that this host has an address in, each with the name of the interface.
 pub fn networks() -> anyhow::Result<Vec<(Prefix, String)>> {
-    let names = interface_names()?;
+    let names = interface::names()?;
     let mut found = Vec::new();
-    let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-    dump(request, |answer| {
-        if let RouteNetlinkMessage::NewAddress(message) = answer {
-            let network = network(&message.attributes, message.header.prefix_len);
-            found.extend(network.map(|network| (network, name(&names, message.header.index))));
-        }
-    })
-    .context("asking the kernel for addresses")?;
+    address::each(|message| {
+        let network = network(&message.attributes, message.header.prefix_len);
+        found.extend(network.map(|network| (network, name(&names, message.header.index))));
+    })?;
     Ok(found)
 }
 
 /// The network of an address: that of the other end, on a point-to-point link.
 fn network(attributes: &[AddressAttribute], length: u8) -> Option<Prefix> {
-    let address = attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Address(address) => Some(*address),
-        _ => None,
-    });
-    Prefix::around(address.or_else(|| own_address(attributes))?, length)
+    let address = address::far(attributes).or_else(|| address::near(attributes));
+    Prefix::around(address?, length)
 }
 
 /// The hosts that the kernel has sent to on a link, and that answered.
@@ -96,7 +82,7 @@ fn neighbour(attributes: &[NeighbourAttribute]) -> Option<IpAddr> {
 
 /// The gateways of the default routes of all tables.
 pub fn gateways() -> anyhow::Result<Vec<(IpAddr, Why)>> {
-    let names = interface_names()?;
+    let names = interface::names()?;
     let mut found = Vec::new();
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
         let mut request = RouteMessage::default();
@@ -128,20 +114,6 @@ fn is_default(route: &RouteMessage) -> bool {
     route.header.destination_prefix_length <= DEFAULT_ROUTE_LENGTH
 }
 
-/// The own address, not the one at the other end of a point-to-point link.
-fn own_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
-    let local = attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Local(address) => Some(*address),
-        _ => None,
-    });
-    local.or_else(|| {
-        attributes.iter().find_map(|attribute| match attribute {
-            AddressAttribute::Address(address) => Some(*address),
-            _ => None,
-        })
-    })
-}
-
 fn gateways_of(attributes: &[RouteAttribute], names: &BTreeMap<u32, String>) -> Vec<(IpAddr, Why)> {
     let interface = attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::Oif(index) => Some(*index),
@@ -167,27 +139,6 @@ fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
         | RouteAttribute::Via(RouteVia::Inet6(address)) => Some(IpAddr::from(*address)),
         _ => None,
     })
-}
-
-fn interface_names() -> anyhow::Result<BTreeMap<u32, String>> {
-    let mut names = BTreeMap::new();
-    dump(
-        RouteNetlinkMessage::GetLink(LinkMessage::default()),
-        |answer| {
-            if let RouteNetlinkMessage::NewLink(link) = answer {
-                let name = link
-                    .attributes
-                    .into_iter()
-                    .find_map(|attribute| match attribute {
-                        LinkAttribute::IfName(name) => Some(name),
-                        _ => None,
-                    });
-                names.extend(name.map(|name| (link.header.index, name)));
-            }
-        },
-    )
-    .context("asking the kernel for interfaces")?;
-    Ok(names)
 }
 
 fn name(names: &BTreeMap<u32, String>, index: u32) -> String {
@@ -228,17 +179,6 @@ mod tests {
         let named = |network: Option<Prefix>| network.unwrap().to_string();
         assert_eq!(named(network(&both, 24)), "192.0.2.0/24");
         assert_eq!(named(network(&both[..1], 24)), "10.0.0.0/24");
-    }
-
-    #[test]
-    fn of_a_point_to_point_link_the_near_end_is_the_own_address() {
-        let [near, far] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
-        let both = [
-            AddressAttribute::Address(far),
-            AddressAttribute::Local(near),
-        ];
-        assert_eq!(own_address(&both), Some(near));
-        assert_eq!(own_address(&both[..1]), Some(far));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Whether packets to the destinations that have limits have a way through this host.
 
 use ratelimit_core::{config::Config, prefix::Prefix};
-use ratelimit_interface::route::{self, Way};
+use ratelimit_interface::{
+    address,
+    route::{self, Way},
+};
 
 use super::finding::Finding;
 
@@ -49,6 +52,6 @@ fn is_stray(prefix: Prefix) -> anyhow::Result<bool> {
     if is_routed || prefix.is_address() {
         return Ok(!is_routed);
     }
-    let own = route::own_addresses()?;
-    Ok(!own.into_iter().any(|own| prefix.covers(Prefix::from(own))))
+    let mut own = address::own()?.into_iter();
+    Ok(!own.any(|(own, _)| prefix.covers(Prefix::from(own))))
 }
