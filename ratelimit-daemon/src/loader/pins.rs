@@ -133,7 +133,7 @@ impl Pins {
 
     fn all(&self, kind: &str) -> anyhow::Result<Vec<LinkPin>> {
         let mut links = Vec::new();
-        for layout in directory(&self.root)? {
+        for layout in layouts(&self.root)? {
             for path in directory(&layout.join(kind))? {
                 let name = path
                     .file_name()
@@ -229,18 +229,11 @@ impl Pins {
     ///
     /// The first directory that cannot be removed.
     pub fn remove_unused_layouts(&self) -> anyhow::Result<()> {
-        let is_layout = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            let version = name.and_then(|name| name.strip_prefix('v'));
-            version.is_some_and(|version| version.parse::<u32>().is_ok())
-        };
-        for layout in directory(&self.root)?.into_iter().filter(is_layout) {
-            let is_used = || -> anyhow::Result<bool> {
-                let kinds = ["links", "programs"].map(|kind| directory(&layout.join(kind)));
-                let [links, programs] = kinds;
-                Ok(!links?.is_empty() || !programs?.is_empty())
-            };
-            if layout != self.layout() && !is_used()? {
+        for layout in layouts(&self.root)? {
+            let kinds = ["links", "programs"].map(|kind| directory(&layout.join(kind)));
+            let [links, programs] = kinds;
+            let is_used = !links?.is_empty() || !programs?.is_empty();
+            if layout != self.layout() && !is_used {
                 fs::remove_dir_all(&layout)
                     .with_context(|| format!("removing {}", layout.display()))?;
             }
@@ -332,6 +325,16 @@ fn directory(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .with_context(|| format!("reading {}", path.display()))
 }
 
+/// The directories of all layouts. Beside them stand the entries, by the names of their interfaces.
+fn layouts(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let is_layout = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let version = name.and_then(|name| name.strip_prefix('v'));
+        version.is_some_and(|version| version.parse::<u32>().is_ok())
+    };
+    Ok(directory(root)?.into_iter().filter(is_layout).collect())
+}
+
 /// A bpffs refuses dots in names, which the names of VLAN interfaces have.
 fn link_name(slot: u32, interface: &str, frags: bool) -> String {
     format!(
@@ -375,6 +378,23 @@ mod tests {
         for name in ["eth0", "32-eth0", "x-eth0", "f-eth0"] {
             assert_eq!(parse_link_name(name), None);
         }
+    }
+
+    #[test]
+    fn the_entry_of_an_interface_is_no_layout_whatever_its_name_is() {
+        let root = tempfile::tempdir().unwrap();
+        let pins = Pins {
+            root: root.path().to_owned(),
+        };
+        for directory in [pins.links(), pins.entry("links"), pins.entry("v7")] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        fs::write(pins.link(3, "eth0", false), "").unwrap();
+        fs::write(pins.entry("links").join("4-eth1"), "").unwrap();
+        let found = pins.all_links().unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        pins.remove_unused_layouts().unwrap();
+        assert!(pins.entry("v7").exists());
     }
 
     #[test]
