@@ -1,7 +1,7 @@
 //! How the cluster scales: `cargo run -p ratelimit-cluster --release --example scale` writes the tables of `docs/cluster.md`.
 //!
 //! Up to 100 nodes all of them run the real code in one thread. Of more, the nodes of some sources do, and read reports of all others that
-//! ask for the same in each period. Bytes are counted from messages as they are sent.
+//! ask for the same in each period. Bytes are counted from messages as they are sent, work is that of one node.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -9,7 +9,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratelimit_cluster::budget::members::Views;
 use ratelimit_cluster::budget::{Count, Division, Entry, Held, Limit, Report};
@@ -24,8 +24,6 @@ const NODES_OF_A_SOURCE: usize = 4;
 const WHOLE: usize = 100;
 /// Of more nodes, those of so many sources run.
 const FOLLOWED: usize = 20;
-/// With more nodes a machine takes hours.
-const SETTLED: usize = 1_000;
 const LIMIT: Limit = Limit {
     amount: 100_000,
     division: Division::Equal,
@@ -81,16 +79,15 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for nodes in [10, 100, 1_000, 10_000] {
-        let (bytes, work) = one_node(nodes);
-        let settled = (nodes <= SETTLED).then(|| settle(nodes));
-        let (after, admitted) = settled.map_or(("-".into(), "-".into()), |(after, admitted)| {
-            (format!("{after} periods"), format!("{admitted:.1}"))
-        });
-        let (read, count) = (bytes * nodes, nodes as f64);
+        let seen = play(nodes);
+        let (bytes, read, count) = (seen.bytes, seen.bytes * nodes, nodes as f64);
         let out = read as f64 * count / 1e6;
         println!(
-            "| {nodes} | {bytes} | {bytes} | {:.1} | {nodes} | {out:.2} | {work:.1} | {after} | {admitted} |",
-            read as f64 / 1e3
+            "| {nodes} | {bytes} | {bytes} | {:.1} | {nodes} | {out:.2} | {:.1} | {} periods | {:.1} |",
+            read as f64 / 1e3,
+            seen.work,
+            seen.settled,
+            seen.percent
         );
     }
     println!("\n| streams | masters | streams of the fullest master, of its even part |");
@@ -141,13 +138,16 @@ fn start(node: usize, nodes: usize) -> Cluster<Key> {
     )
 }
 
-/// The busy sources that reach a node: family, address and limit are 7 bytes.
-fn offered(node: usize, nodes: usize) -> BTreeMap<Key, u64> {
-    let each = NODES_OF_A_SOURCE.min(nodes);
-    (0..BUSY)
-        .filter(|source| reached(*source, nodes).any(|reached| reached == node))
-        .map(|source| (key(source), LIMIT.amount * 10 / each as u64))
-        .collect()
+/// The busy sources that reach each node: family, address and limit are 7 bytes.
+fn offered(nodes: usize) -> Vec<BTreeMap<Key, u64>> {
+    let each = LIMIT.amount * 10 / NODES_OF_A_SOURCE.min(nodes) as u64;
+    let mut offered = vec![BTreeMap::new(); nodes];
+    for source in 0..BUSY {
+        for node in reached(source, nodes) {
+            offered[node].insert(key(source), each);
+        }
+    }
+    offered
 }
 
 /// The nodes that a source reaches.
@@ -159,77 +159,12 @@ fn key(source: usize) -> Key {
     source.to_be_bytes()[1..].to_vec()
 }
 
-/// The bytes of a report, and what it costs a node to read and divide those of all others.
-#[expect(clippy::disallowed_methods, reason = "it measures work")]
-fn one_node(nodes: usize) -> (usize, f64) {
-    let mut reader = start(0, nodes);
-    let mut kernel = Kernel {
-        offered: offered(0, nodes),
-        passed: BTreeMap::new(),
-    };
-    let mut bytes = 0;
-    let mut work = 0.0;
-    for second in 0..8 {
-        let now = Now {
-            wall: BEGIN + second * PERIOD,
-            monotonic: second * PERIOD,
-        };
-        let arrival = Arrival::Stream { stored: now.wall };
-        let begun = Instant::now();
-        let sent = reader.due(now, &mut kernel);
-        work = begun.elapsed().as_secs_f64() * 1e3;
-        hear_itself(&mut reader, now, &sent, &kernel);
-        let reports: Vec<_> = (1..nodes.min(201))
-            .map(|node| report_of(node, nodes, now))
-            .collect();
-        bytes = reports.iter().map(Vec::len).sum::<usize>() / reports.len();
-        let begun = Instant::now();
-        for report in &reports {
-            let _ = reader.receive(now, arrival, report, &kernel);
-        }
-        work += begun.elapsed().as_secs_f64() * 1e3 * nodes as f64 / reports.len() as f64;
-    }
-    (bytes, work)
-}
-
-fn hear_itself(cluster: &mut Cluster<Key>, now: Now, sent: &[Outgoing], kernel: &Kernel) {
-    for message in sent.iter().filter_map(published) {
-        let _ = cluster.receive(now, Arrival::Stream { stored: now.wall }, message, kernel);
-    }
-}
-
 fn published(outgoing: &Outgoing) -> Option<&Vec<u8>> {
     if let Outgoing::Publish(message) = outgoing {
         Some(message)
     } else {
         None
     }
-}
-
-/// What a node reports a period later, when it has started long ago.
-fn report_of(node: usize, nodes: usize, now: Now) -> Vec<u8> {
-    let mut cluster = start(node, nodes);
-    let mut kernel = Kernel {
-        offered: offered(node, nodes),
-        passed: BTreeMap::new(),
-    };
-    let mut last = Vec::new();
-    for second in 0..5 {
-        let back = (4 - second) * PERIOD;
-        let then = Now {
-            wall: now.wall - back,
-            monotonic: 1_000_000 - back,
-        };
-        let sent = cluster.due(then, &mut kernel);
-        hear_itself(&mut cluster, then, &sent, &kernel);
-        if let Some(message) = sent.iter().filter_map(published).next_back() {
-            last.clone_from(message);
-        }
-    }
-    // It ran alone; among others it hears all of them.
-    let (header, mut report, stated) = read(&last).expect("the last message is a report");
-    report.unheard.clear();
-    write(&header, report, stated)
 }
 
 /// The report that a message is.
@@ -265,16 +200,16 @@ fn beside(
 }
 
 /// What a node asks for that has the limit divided by the nodes.
-fn wanted(node: usize, nodes: usize) -> Vec<Entry<Key>> {
+fn wanted(offered: &BTreeMap<Key, u64>, nodes: usize) -> Vec<Entry<Key>> {
     let claim = LIMIT.amount / nodes as u64;
-    let entry = |(key, demand)| Entry {
-        key,
+    let entry = |(key, demand): (&Key, &u64)| Entry {
+        key: key.clone(),
         claim,
-        demand,
+        demand: *demand,
         held: 0,
         passed: claim,
     };
-    offered(node, nodes).into_iter().map(entry).collect()
+    offered.iter().map(entry).collect()
 }
 
 /// A node that runs.
@@ -284,31 +219,42 @@ struct Node {
     offered: BTreeMap<Key, u64>,
 }
 
-/// After how many periods of load the sources together have within 5 % of their limits, and what they have then, in percent.
-fn settle(nodes: usize) -> (u64, f64) {
+/// What is measured of so many nodes.
+struct Seen {
+    /// Of a report, as a mean over all nodes.
+    bytes: usize,
+    /// What it costs a node to read and divide the reports of all, in milliseconds a period.
+    work: f64,
+    /// After how many periods of load the sources together have within 5 % of their limits, and what they have then.
+    settled: u64,
+    percent: f64,
+}
+
+#[expect(clippy::disallowed_methods, reason = "it measures work")]
+fn play(nodes: usize) -> Seen {
     let followed = if nodes <= WHOLE { BUSY } else { FOLLOWED };
     let keys: Vec<Key> = (0..followed).map(key).collect();
-    let has_followed = |node: &usize| {
-        keys.iter()
-            .any(|key| offered(*node, nodes).contains_key(key))
+    let (mut run, mut others) = (Vec::new(), Vec::new());
+    for (node, offered) in offered(nodes).into_iter().enumerate() {
+        if keys.iter().any(|key| offered.contains_key(key)) {
+            run.push(Node {
+                cluster: start(node, nodes),
+                kernel: Kernel {
+                    offered: BTreeMap::new(),
+                    passed: BTreeMap::new(),
+                },
+                offered,
+            });
+        } else {
+            others.push((node, wanted(&offered, nodes)));
+        }
+    }
+    let mut seen = Seen {
+        bytes: 0,
+        work: 0.0,
+        settled: 0,
+        percent: 0.0,
     };
-    let (run, others): (Vec<_>, Vec<_>) = (0..nodes).partition(has_followed);
-    let others: Vec<_> = others
-        .into_iter()
-        .map(|node| (node, wanted(node, nodes)))
-        .collect();
-    let mut run: Vec<_> = run
-        .into_iter()
-        .map(|node| Node {
-            cluster: start(node, nodes),
-            kernel: Kernel {
-                offered: BTreeMap::new(),
-                passed: BTreeMap::new(),
-            },
-            offered: offered(node, nodes),
-        })
-        .collect();
-    let (mut settled, mut percent) = (0, 0.0);
     for second in 0..16 {
         let now = Now {
             wall: BEGIN + second * PERIOD,
@@ -320,14 +266,18 @@ fn settle(nodes: usize) -> (u64, f64) {
             }
         }
         let mut sent = Vec::new();
+        let mut work = Duration::ZERO;
         for node in &mut run {
+            let begun = Instant::now();
             let outgoing = node.cluster.due(now, &mut node.kernel);
+            work += begun.elapsed();
             sent.extend(outgoing.iter().filter_map(published).cloned());
         }
         if let Some(model) = sent.iter().find_map(|message| read(message)) {
             let beside = |(node, wanted): &(usize, Vec<_>)| beside(&model, *node, wanted);
             sent.extend(others.iter().map(beside));
         }
+        seen.bytes = sent.iter().map(Vec::len).sum::<usize>() / sent.len().max(1);
         let mut passed = 0;
         for node in &mut run {
             let shares: BTreeMap<_, _> = node.cluster.shares().collect();
@@ -341,18 +291,22 @@ fn settle(nodes: usize) -> (u64, f64) {
             let of_followed = keys.iter().filter_map(|key| node.kernel.passed.get(key));
             passed += of_followed.sum::<u64>();
         }
-        percent = passed as f64 * 100.0 / (LIMIT.amount as f64 * followed as f64);
-        if second >= 6 && percent < 95.0 {
-            settled = second - 5;
+        seen.percent = passed as f64 * 100.0 / (LIMIT.amount as f64 * followed as f64);
+        if second >= 6 && seen.percent < 95.0 {
+            seen.settled = second - 5;
         }
+        let begun = Instant::now();
         for node in &mut run {
             for message in &sent {
                 let arrival = Arrival::Stream { stored: now.wall };
-                let _ = node.cluster.receive(now, arrival, message, &node.kernel);
+                let received = node.cluster.receive(now, arrival, message, &node.kernel);
+                received.expect("all is well");
             }
         }
+        work += begun.elapsed();
+        seen.work = work.as_secs_f64() * 1e3 / run.len() as f64;
     }
-    (settled, percent)
+    seen
 }
 
 /// The part of streams `rl:{shard}` that the fullest master of a Redis Cluster has, of an even part.

@@ -2,6 +2,7 @@
 
 mod dividing;
 mod rate;
+mod reported;
 mod reporting;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -38,6 +38,8 @@ pub struct Members {
     me: NodeName,
     context: u64,
     views: Views,
+    /// The hash of the members, until they change.
+    view: u64,
     silent: BTreeMap<NodeName, u32>,
     heard: BTreeSet<NodeName>,
     reported: BTreeMap<NodeName, u64>,
@@ -47,14 +49,17 @@ impl Members {
     /// Begins with what is remembered; `context` is a hash of what all members must have in common.
     pub fn new(me: NodeName, context: u64, mut views: Views) -> Self {
         views.current.insert(me.clone());
-        Self {
+        let mut members = Self {
             me,
             context,
             views,
+            view: 0,
             silent: BTreeMap::new(),
             heard: BTreeSet::new(),
             reported: BTreeMap::new(),
-        }
+        };
+        members.refresh();
+        members
     }
 
     /// What has to outlive a restart.
@@ -82,7 +87,12 @@ impl Members {
 
     /// The view as a hash. Members with the same one divide by the same number.
     pub fn view(&self) -> u64 {
-        self.view_of(self.size())
+        self.view
+    }
+
+    /// The members changed, or what is known of them.
+    fn refresh(&mut self) {
+        self.view = self.view_of(self.size());
     }
 
     fn view_of(&self, size: u64) -> u64 {
@@ -95,7 +105,10 @@ impl Members {
 
     /// Takes in what members must have in common, where that changed.
     pub fn set_context(&mut self, context: u64) {
-        self.context = context;
+        if self.context != context {
+            self.context = context;
+            self.refresh();
+        }
     }
 
     /// Takes in that a node reported with a view. This node hears itself, too.
@@ -108,11 +121,11 @@ impl Members {
             larger.insert(name.clone());
             self.attempt(larger);
         }
-        self.agree();
     }
 
-    /// A period is over: who was silent for long is dropped where that may be.
+    /// A period is over: what all reported alike is agreed, and who was silent for long is dropped where that may be.
     pub fn period_over(&mut self) {
+        self.agree();
         let heard = core::mem::take(&mut self.heard);
         // Who does not hear itself is cut off itself, and cannot tell who is gone.
         if !heard.contains(&self.me) {
@@ -153,6 +166,7 @@ impl Members {
         }
         self.silent.remove(name);
         self.reported.remove(name);
+        self.refresh();
     }
 
     fn attempt(&mut self, view: BTreeSet<NodeName>) {
@@ -162,32 +176,33 @@ impl Members {
             self.views.attempts.push(view.clone());
         }
         self.views.current = view;
+        self.refresh();
     }
 
     fn agree(&mut self) {
-        let all_reported = |view: u64, except: Option<&NodeName>| {
-            let mut names = self
-                .views
-                .current
-                .iter()
-                .filter(|name| Some(*name) != except);
-            names.all(|name| self.reported.get(name) == Some(&view))
-        };
         let count = self.views.current.len();
         // All others have the same members and know that these are all: they have agreed before this node came.
         if self.views.at_least > 0
             && count > 1
-            && all_reported(self.view_of(count as u64), Some(&self.me))
+            && self.all_reported(self.view_of(count as u64), Some(&self.me))
         {
             self.views.at_least = 0;
+            self.refresh();
         }
-        if all_reported(self.view(), None) {
+        if self.all_reported(self.view(), None) {
             self.views.agreed = self.views.current.clone();
             self.views.attempts.clear();
             if count as u64 >= self.views.at_least {
                 self.views.at_least = 0;
+                self.refresh();
             }
         }
+    }
+
+    /// Whether each member reported a view last, but for one of them.
+    fn all_reported(&self, view: u64, except: Option<&NodeName>) -> bool {
+        let mut names = self.views.current.iter();
+        names.all(|name| Some(name) == except || self.reported.get(name) == Some(&view))
     }
 
     fn may_be(&self, view: &BTreeSet<NodeName>) -> bool {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rate::Rate;
+use super::reported::Reported;
 use super::{Budget, Own, Used};
 use crate::budget::division::{Parts, Wish, divide};
 use crate::budget::{Held, Limit, Share};
@@ -40,16 +41,17 @@ impl<K: Key> Budget<K> {
             return amounts;
         };
         self.sizes.0 = own.size.max(size);
+        let reported = Reported::of(&self.reports, (of, own.report.view), &own.members, &self.me);
         let busy = own.report.entries.iter().map(|entry| &entry.key);
         let parts = busy.chain(&own.known).filter_map(|key| {
             let limit = limit(key)?;
-            let wanted = self.parts(of, own, key, &limit, false);
-            let left = self.parts(of, own, key, &limit, true);
+            let wanted = self.parts(of, own, &reported, key, &limit, false);
+            let left = self.parts(of, own, &reported, key, &limit, true);
             let mut mine = wanted.mine.min(left.mine);
             if own.known.contains(key) {
                 mine = limit.newcomer(own.size);
             }
-            let rate = self.rate(of, own, key, &limit);
+            let rate = self.rate(own, &reported, key, &limit);
             let passed = used.passed.get(key).copied().unwrap_or_default();
             let in_all = rate.after(&limit, self.period_length, passed).left(&limit);
             mine = mine.min(most((used.held)(key), in_all));
@@ -67,13 +69,12 @@ impl<K: Key> Budget<K> {
     }
 
     /// What may pass of a key in the long run, after all that was reported of a period.
-    fn rate(&self, period: u64, own: &Own<K>, key: &K, limit: &Limit) -> Rate {
-        let members = own.members.iter();
-        let passed = members.filter_map(|name| {
-            let report = self.report_of(period, name, own.report.view)?;
-            Some(report.entry(key)?.passed.min(limit.amount))
-        });
-        let passed = passed.fold(0, u64::saturating_add);
+    fn rate(&self, own: &Own<K>, reported: &Reported<'_, K>, key: &K, limit: &Limit) -> Rate {
+        let others = reported.lines(key).iter().map(|line| line.entry);
+        let passed = others
+            .chain(own.report.entry(key))
+            .map(|entry| entry.passed.min(limit.amount))
+            .fold(0, u64::saturating_add);
         let before = self.rates.get(key).copied();
         let before = before.unwrap_or_else(|| Rate::full(limit));
         before.after(limit, self.period_length, passed)
@@ -124,6 +125,7 @@ impl<K: Key> Budget<K> {
         &self,
         period: u64,
         own: &Own<K>,
+        reported: &Reported<'_, K>,
         key: &K,
         limit: &Limit,
         is_with_held: bool,
@@ -136,33 +138,24 @@ impl<K: Key> Budget<K> {
         let mine = own.report.entry(key);
         let my_place = own.members.binary_search(&self.me).unwrap_or_default();
         // Who heard that this node was busy with the key keeps the newcomer's part of it, if it is not busy itself.
-        let reported = self
+        let was_busy = self
             .own
             .get(&period.saturating_sub(1))
-            .filter(|own| own.report.view == view && own.report.entry(key).is_some());
-        let mut others = Vec::new();
-        let mut missing = own.size - own.members.len() as u64;
-        let mut idle = 0;
-        for (name, place) in own.members.iter().zip(0..) {
-            if *name == self.me {
-                continue;
-            }
-            let Some(report) = self.report_of(period, name, view) else {
-                missing += 1;
-                continue;
-            };
-            if let Some(entry) = report.entry(key) {
-                let floor = floor(entry.claim, entry.held);
-                others.push((wish(floor, entry.demand, place), 1));
-                continue;
-            }
-            let has_heard = reported.is_some() && report.has_heard(my_place);
-            idle += if has_heard {
-                limit.newcomer(own.size)
-            } else {
-                equal
-            };
-        }
+            .is_some_and(|own| own.report.view == view && own.report.entry(key).is_some());
+        let mut others: Vec<_> = reported
+            .lines(key)
+            .iter()
+            .map(|line| {
+                let floor = floor(line.entry.claim, line.entry.held);
+                (wish(floor, line.entry.demand, line.place), 1)
+            })
+            .collect();
+        let silent = reported.silent(key);
+        let newcomers = if was_busy { silent.have_heard } else { 0 };
+        let idle = (limit.newcomer(own.size).saturating_mul(newcomers))
+            .saturating_add(equal.saturating_mul(silent.all - newcomers));
+        let unknown = own.size - own.members.len() as u64;
+        let missing = unknown + reported.missing.len() as u64;
         others.push((wish(floor(equal, limit.amount), limit.amount, 0), missing));
         let newcomer = (limit.newcomer(own.size), 0);
         let (floor, demand) = mine.map_or(newcomer, |it| (floor(it.claim, it.held), it.demand));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::dividing::{Amount, wish};
+use super::reported::Reported;
 use super::{Budget, Own, Used};
 use crate::budget::division::divide;
 use crate::budget::{Count, Entry, Held, Limit, Report};
@@ -14,8 +15,8 @@ use crate::name::NodeName;
 struct Before<'a, K> {
     members: &'a [NodeName],
     size: u64,
-    /// What each member reported of the period before.
-    reports: Vec<Option<&'a Report<K>>>,
+    /// What the others reported of the period before.
+    reported: Reported<'a, K>,
     /// What this node may admit.
     amounts: &'a BTreeMap<K, Amount>,
 }
@@ -36,31 +37,25 @@ impl<K: Key> Budget<K> {
         }
         let (view, size) = (self.members.view(), self.members.size());
         let members: Vec<_> = self.members.names().iter().cloned().collect();
-        let reports: Vec<_> = members
-            .iter()
-            .map(|name| self.report_of(period.saturating_sub(1), name, view))
-            .collect();
-        let unheard = members
-            .iter()
-            .zip(&reports)
-            .enumerate()
-            .filter(|(_, (name, report))| report.is_none() && **name != self.me);
-        let unheard: Vec<_> = unheard
-            .filter_map(|(place, _)| u16::try_from(place).ok())
-            .collect();
-        let (mut reported, mut wanted) = (BTreeSet::new(), BTreeSet::new());
-        for (name, report) in members.iter().zip(&reports) {
-            for entry in report.iter().flat_map(|report| &report.entries) {
-                reported.insert(entry.key.clone());
-                if entry.demand > 0 && *name != self.me {
-                    wanted.insert(entry.key.clone());
-                }
+        let of = period.saturating_sub(1);
+        let reported = Reported::of(&self.reports, (of, view), &members, &self.me);
+        let missing = reported.missing.iter();
+        let unheard = missing.filter_map(|place| u16::try_from(*place).ok());
+        let unheard: Vec<_> = unheard.collect();
+        let own = self.own.get(&of).filter(|own| own.report.view == view);
+        let own = own.iter().flat_map(|own| &own.report.entries);
+        let mut known: BTreeSet<_> = own.map(|entry| entry.key.clone()).collect();
+        let mut wanted = BTreeSet::new();
+        for (key, lines) in reported.keys() {
+            known.insert(key.clone());
+            if lines.iter().any(|line| line.entry.demand > 0) {
+                wanted.insert(key.clone());
             }
         }
         let before = Before {
             members: &members,
             size,
-            reports,
+            reported,
             amounts,
         };
         let mut entries: Vec<_> = counts
@@ -68,7 +63,7 @@ impl<K: Key> Budget<K> {
             .filter_map(|count| self.busy(count, limit, used, &before))
             .collect();
         let busy: BTreeSet<_> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let idle: BTreeSet<_> = reported.iter().chain(amounts.keys()).cloned().collect();
+        let idle: BTreeSet<_> = known.iter().chain(amounts.keys()).cloned().collect();
         for key in idle.difference(&busy) {
             let Some(limit) = limit(key) else {
                 continue;
@@ -108,14 +103,14 @@ impl<K: Key> Budget<K> {
             unheard,
             entries,
         };
-        reported.retain(|key| report.entry(key).is_none());
+        known.retain(|key| report.entry(key).is_none());
         self.own.insert(
             period,
             Own {
                 report: report.clone(),
                 members,
                 size,
-                known: reported,
+                known,
             },
         );
         Some(report)
@@ -149,20 +144,15 @@ impl<K: Key> Budget<K> {
     /// What is claimed of a busy key: its part if nobody claimed anything, within what is everybody's right, and within what the others
     /// leave to it now.
     fn claim(&self, limit: &Limit, demand: u64, key: &K, before: &Before<'_, K>) -> u64 {
-        let (size, mut others) = (before.size, Vec::new());
+        let size = before.size;
         let unknown = size - before.members.len() as u64;
-        let mut missing = unknown;
-        let mut mine = wish(0, demand, 0);
-        for ((name, report), place) in before.members.iter().zip(&before.reports).zip(0..) {
-            match report {
-                _ if *name == self.me => mine.place = place,
-                Some(report) => {
-                    let entry = report.entry(key);
-                    others.extend(entry.map(|entry| (wish(0, entry.demand, place), 1)));
-                }
-                None => missing += 1,
-            }
-        }
+        let missing = unknown + before.reported.missing.len() as u64;
+        let place = before.members.binary_search(&self.me).unwrap_or_default();
+        let mine = wish(0, demand, place as u64);
+        let lines = before.reported.lines(key).iter();
+        let mut others: Vec<_> = lines
+            .map(|line| (wish(0, line.entry.demand, line.place), 1))
+            .collect();
         others.push((wish(0, limit.amount, 0), missing));
         let parts = divide(limit, size, mine, &others, 0);
         let (least, most) = (limit.newcomer(size), limit.equal(size));
