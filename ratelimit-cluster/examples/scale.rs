@@ -68,7 +68,7 @@ impl Host<Key> for Kernel {
         self.offered.iter().map(count).collect()
     }
 
-    fn held(&self, _: &Key) -> Held {
+    fn held(&self, _: &Key, _: u64) -> Held {
         Held::default()
     }
 }

@@ -218,9 +218,9 @@ impl Host<Key> for Kernel {
             .collect()
     }
 
-    fn held(&self, key: &Key) -> Held {
+    fn held(&self, key: &Key, later: Millis) -> Held {
         let window = self.windows.get(key).copied().unwrap_or_default();
-        let (now, then) = (self.monotonic, self.monotonic + PERIOD);
+        let (now, then) = (self.monotonic, self.monotonic + later);
         let is_ending = window.end <= then;
         Held {
             then: window.used(then),

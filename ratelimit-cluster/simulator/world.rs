@@ -633,7 +633,7 @@ impl World {
             }
             // The last whole periods; a moving source needs three to be followed.
             let is_well = self.twice.is_empty()
-                && (last - 5..last - 1).contains(&period)
+                && (last - 4..last - 1).contains(&period)
                 && (self.seed.wrapping_add(u64::from(key))) % 4 != 2;
             // What a liar said that it admitted counts for some time.
             let least = if self.faults.has_liar { 80 } else { 95 };

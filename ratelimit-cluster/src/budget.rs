@@ -78,7 +78,7 @@ pub struct Count<K> {
 /// What is used of a key's windows on a node, if nothing more passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Of the window that will be running a period from now.
+    /// Of the window that will be running when the next period begins.
     pub then: u64,
     /// Of the window that ends before that, if one does.
     pub ending: u64,

@@ -67,8 +67,8 @@ pub trait Host<K>: Guard<K> {
     /// What was counted since the last call, of keys that need more than half of what a node has of them.
     fn counts(&mut self) -> Vec<Count<K>>;
 
-    /// What is used of a key's windows, until a period from now.
-    fn held(&self, key: &K) -> Held;
+    /// What is used of a key's windows, from now until so many milliseconds later.
+    fn held(&self, key: &K, later: Millis) -> Held;
 }
 
 /// One node of a cluster.

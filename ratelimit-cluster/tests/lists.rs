@@ -36,7 +36,7 @@ impl Host<Key> for Protects7 {
         Vec::new()
     }
 
-    fn held(&self, _: &Key) -> Held {
+    fn held(&self, _: &Key, _: u64) -> Held {
         Held::default()
     }
 }

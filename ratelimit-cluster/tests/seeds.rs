@@ -37,6 +37,13 @@ fn ten_thousand_seeds_keep_every_invariant() {
 }
 
 #[test]
+fn a_daemon_that_hung_tells_what_it_holds_when_the_next_period_begins() {
+    // It came late into a period, and told what it would hold a whole period later: nothing.
+    let violation = run(50_108_883).err();
+    assert!(violation.is_none(), "{}", violation.unwrap());
+}
+
+#[test]
 fn a_source_that_moves_gets_one_limit_in_the_long_run_and_no_window_more() {
     // A period is a second there, and a window four.
     for stays in [8_000, 16_000] {

@@ -213,7 +213,7 @@ impl<K: Key> Budget<K> {
         monotonic: Millis,
         context: u64,
         limit: impl Fn(&K) -> Option<Limit>,
-        held: impl Fn(&K) -> Held,
+        held: impl Fn(&K, Millis) -> Held,
         counts: Vec<Count<K>>,
     ) -> Option<Report<K>> {
         if !self.is_over(cluster) {
@@ -235,6 +235,9 @@ impl<K: Key> Budget<K> {
         self.own.retain(|of, _| of.abs_diff(period) <= PERIODS);
         let before = core::mem::take(&mut self.shares);
         let passed = counts.iter().map(|count| (count.key.clone(), count.passed));
+        // A daemon that hung comes late into its period, and the others divide the next one from when that begins.
+        let rest = (period + 1) * self.period_length - cluster;
+        let held = |key: &K| held(key, rest);
         let used = Used {
             held: &held,
             passed: passed.collect(),

@@ -193,7 +193,7 @@ impl Two {
                 period * 1000,
                 0,
                 limit,
-                |_| Held::default(),
+                |_, _| Held::default(),
                 vec![count],
             );
             self.reported.extend(report);

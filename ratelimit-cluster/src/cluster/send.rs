@@ -66,7 +66,10 @@ impl<K: Key> Cluster<K> {
         if let Some(time) = time.filter(|_| is_new) {
             let context = host.limits() ^ self.config.period.rotate_left(32);
             let counts = host.counts();
-            let (limit, held) = (|key: &K| host.limit(key), |key: &K| host.held(key));
+            let (limit, held) = (
+                |key: &K| host.limit(key),
+                |key: &K, later| host.held(key, later),
+            );
             let monotonic = now.monotonic;
             report = self
                 .budget

@@ -35,7 +35,7 @@ impl Host<Vec<u8>> for Nothing {
         Vec::new()
     }
 
-    fn held(&self, _: &Vec<u8>) -> Held {
+    fn held(&self, _: &Vec<u8>, _: u64) -> Held {
         Held::default()
     }
 }

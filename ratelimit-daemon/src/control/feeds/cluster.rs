@@ -341,8 +341,8 @@ impl Host<ClusterKey> for Here<'_> {
         self.1.counts(self.0)
     }
 
-    fn held(&self, key: &ClusterKey) -> Held {
-        self.1.held(self.0, key)
+    fn held(&self, key: &ClusterKey, later: Millis) -> Held {
+        self.1.held(self.0, key, later)
     }
 }
 

@@ -200,16 +200,16 @@ impl Budgets {
     }
 
     /// What is used of a key's windows, until a period from now. What cannot be read counts as the whole limit.
-    pub fn held(&self, state: &State, key: &ClusterKey) -> Held {
+    pub fn held(&self, state: &State, key: &ClusterKey, later: Millis) -> Held {
         let Some(((key, index), shared)) = self.place(key) else {
             return Held::default();
         };
         let Some(of) = self.policies.get(&key.scope()) else {
             return Held::default();
         };
-        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
         let now = clock::now();
-        let then = Instant::from_nanos(now.as_nanos().saturating_add(period));
+        let later = later.saturating_mul(1_000_000);
+        let then = Instant::from_nanos(now.as_nanos().saturating_add(later));
         let tables = state.enforcer.datapath().sources();
         let algorithm = of.limits[index].compile().algorithm();
         used(
