@@ -138,6 +138,16 @@ pub mod link_layer {
     pub const NONE: u32 = 1;
 }
 
+/// What is suspended until a time: the indices of the map `SUSPENDED_UNTIL`.
+pub mod suspended {
+    /// All that the program decides: everything passes. It is read only where the settings say so.
+    pub const ALL: u32 = 0;
+    /// The challenge.
+    pub const CHALLENGE: u32 = 1;
+    /// How many there are.
+    pub const COUNT: u32 = 2;
+}
+
 /// Where the program keeps the state of sources; fixed when it is loaded.
 pub mod store {
     /// In LRU hash maps.

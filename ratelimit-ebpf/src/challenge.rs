@@ -17,6 +17,7 @@ use ratelimit_common::{
     },
     compact::Mix,
     generation::Generation,
+    layout,
 };
 
 use crate::{
@@ -26,7 +27,7 @@ use crate::{
     maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_SHARES, CHALLENGE_TAKEN},
     settings::settings,
     state::MapWord,
-    subprograms,
+    subprograms, suspended,
 };
 
 /// The challenge by the rules of a generation, for the packet of a context.
@@ -82,8 +83,7 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn suspended_until(&self) -> Instant {
-        let suspended = CHALLENGE_TAKEN.get(1);
-        Instant::from_nanos(suspended.map_or(0, |it| it.of(Asked::Connections).until_ns))
+        suspended::until(layout::suspended::CHALLENGE)
     }
 
     #[inline(always)]

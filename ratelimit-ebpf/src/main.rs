@@ -36,6 +36,7 @@ mod state;
 mod steps;
 mod strikes;
 mod subprograms;
+mod suspended;
 mod tables;
 
 use aya_ebpf::{

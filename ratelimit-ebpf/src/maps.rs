@@ -28,7 +28,7 @@ use ratelimit_common::{
         CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, FILTERS_MAX,
         FRONT_COPIED, INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, POLICIES_MAX,
         SAMPLES_BYTES, SHARED_MAX, SLOTS_MAX, SOURCES_DEFAULT, STRIKES_MAX, TOTALS_MAX,
-        VERIFIED_MAX,
+        VERIFIED_MAX, suspended,
     },
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
@@ -90,9 +90,9 @@ pub static SETTINGS: Array<Settings, 1> = Array::new();
 #[btf_map]
 pub static POLICIES: Array<Policy, { (POLICIES_MAX + LEASED_MAX) as usize }, MAPPED> = Array::new();
 
-/// Index 0 → the end of a time in which everything passes. It is read only where the settings say that there is one.
+/// What is suspended, by `layout::suspended` → until when. Everything passes until the first only where the settings say so.
 #[btf_map]
-pub static PASS_ALL_UNTIL: Array<u64, 1> = Array::new();
+pub static SUSPENDED_UNTIL: Array<u64, { suspended::COUNT as usize }> = Array::new();
 
 /// Value of a property → the classes that packets with it do not belong to.
 #[btf_map]
@@ -260,10 +260,9 @@ pub static CHALLENGE: Array<ByGeneration<challenge::Rules>, 1> = Array::new();
 #[btf_map]
 pub static CHALLENGE_KEY: Array<u64, 2> = Array::new();
 
-/// Index 0 → since when and until when the challenge is on, and what all CPUs have taken of its budgets. Index 1 → until when it is
-/// suspended, in place of until when it is on for connections: the daemon writes that.
+/// Index 0 → since when and until when the challenge is on, and what all CPUs have taken of its budgets.
 #[btf_map]
-pub static CHALLENGE_TAKEN: Array<challenge::Taken, 2> = Array::new();
+pub static CHALLENGE_TAKEN: Array<challenge::Taken, 1> = Array::new();
 
 /// Index 0 → what this CPU has drawn of them.
 #[btf_map]

@@ -13,7 +13,7 @@ use ratelimit_common::{
     classify::Classified,
     detected::Detection,
     detection,
-    layout::{Counter, counter_index},
+    layout::{self, Counter, counter_index},
     lease::Demanded,
     list::Listed,
     parse::{LinkLayer, ipv6::Walk, transport::UpperLayer},
@@ -29,11 +29,11 @@ use crate::{
     detected, events,
     family::FamilyCode,
     interface, interruption, leases, lists,
-    maps::{AGGREGATES, EXCLUDED_CLASSES, PASS_ALL_UNTIL, POLICIES, VERDICTS},
+    maps::{AGGREGATES, EXCLUDED_CLASSES, POLICIES, VERDICTS},
     records::Records,
     refused,
     state::MapNode,
-    subprograms,
+    subprograms, suspended,
 };
 
 /// The maps, as they are for one packet.
@@ -87,7 +87,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn pass_all_until(&self) -> Instant {
-        Instant::from_nanos(PASS_ALL_UNTIL.get(0).copied().unwrap_or_default())
+        suspended::until(layout::suspended::ALL)
     }
 
     #[inline(always)]

@@ -22,7 +22,7 @@ use ratelimit_common::{
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},
     generation::ByGeneration,
-    layout::{self, Counter, LOG_TIMES, clock, counter_index, store},
+    layout::{self, Counter, LOG_TIMES, clock, counter_index, store, suspended},
     limit::LIMITS_MAX,
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
@@ -195,7 +195,7 @@ pub struct Program {
     entry_point: &'static str,
     interface: u32,
     settings: Array<MapData, Settings>,
-    pass_all_until: Array<MapData, u64>,
+    suspended_until: Array<MapData, u64>,
     policies: Array<MapData, Policy>,
     classes: Array<MapData, ClassSet>,
     held_classes: ClassTables,
@@ -274,7 +274,7 @@ impl Program {
             store: constants.store,
             interface: constants.interface,
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
-            pass_all_until: take_map(&mut ebpf, "PASS_ALL_UNTIL")?.try_into()?,
+            suspended_until: take_map(&mut ebpf, "SUSPENDED_UNTIL")?.try_into()?,
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
             classes: take_map(&mut ebpf, "EXCLUDED_CLASSES")?.try_into()?,
             held_classes: ClassTables::default(),
@@ -443,7 +443,9 @@ impl Program {
 
     /// Sets the end of a time in which everything passes, where the settings say that there is one.
     pub fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {
-        Ok(self.pass_all_until.set(0, until.as_nanos(), 0)?)
+        Ok(self
+            .suspended_until
+            .set(suspended::ALL, until.as_nanos(), 0)?)
     }
 
     /// Sets a policy.

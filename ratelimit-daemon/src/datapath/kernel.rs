@@ -23,6 +23,7 @@ use ratelimit_common::{
     interface::InterfaceRule,
     layout::{
         COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, POLICIES_MAX, TOTALS_MAX, counter_index,
+        suspended,
     },
     lease::{Demand, Lease},
     new_sources::Budget,
@@ -73,7 +74,7 @@ pub struct Kernel {
     /// The interfaces that have a slot in the counters, by their names.
     ports: BTreeMap<String, Port>,
     settings: Array<MapData, Settings>,
-    pass_all_until: Array<MapData, u64>,
+    suspended_until: Array<MapData, u64>,
     classes: ClassMap,
     aggregates: Array<MapData, ByGeneration<Aggregates>>,
     node: Array<MapData, Record>,
@@ -170,7 +171,7 @@ impl Kernel {
             interface_rules: maps.open("INTERFACES")?,
             ports: BTreeMap::new(),
             settings: maps.open("SETTINGS")?,
-            pass_all_until: maps.open("PASS_ALL_UNTIL")?,
+            suspended_until: maps.open("SUSPENDED_UNTIL")?,
             classes: ClassMap::new(maps)?,
             aggregates: maps.open("AGGREGATES")?,
             node: maps.open("NODE")?,
@@ -223,6 +224,17 @@ impl Kernel {
     /// The ring of samples of all packets, for its one reader.
     pub fn take_samples(&mut self) -> Option<Ring> {
         self.samples.take()
+    }
+
+    fn suspend(&mut self, index: u32, until: Instant) -> Result<(), DatapathError> {
+        let answer = self.suspended_until.set(index, until.as_nanos(), 0);
+        answer.map_err(failed("writing", "SUSPENDED_UNTIL", 1))
+    }
+
+    fn suspended(&self, index: u32) -> Result<Instant, DatapathError> {
+        let answer = self.suspended_until.get(&index, 0);
+        let answer = answer.map(Instant::from_nanos);
+        answer.map_err(failed("reading", "SUSPENDED_UNTIL", 1))
     }
 }
 
@@ -385,13 +397,11 @@ impl PolicyTables for Kernel {
     }
 
     fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
-        let answer = self.pass_all_until.set(0, until.as_nanos(), 0);
-        answer.map_err(failed("writing", "PASS_ALL_UNTIL", 1))
+        self.suspend(suspended::ALL, until)
     }
 
     fn pass_all_until(&self) -> Result<Instant, DatapathError> {
-        let answer = self.pass_all_until.get(&0, 0).map(Instant::from_nanos);
-        answer.map_err(failed("reading", "PASS_ALL_UNTIL", 1))
+        self.suspended(suspended::ALL)
     }
 
     fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
@@ -466,16 +476,11 @@ impl ChallengeTables for Kernel {
     }
 
     fn suspend_challenge(&mut self, until: Instant) -> Result<(), DatapathError> {
-        let mut suspended = challenge::Taken::default();
-        suspended.on[0].until_ns = until.as_nanos();
-        let answer = self.challenge_taken.set(1, suspended, 0);
-        answer.map_err(failed("writing", "CHALLENGE_TAKEN", 2))
+        self.suspend(suspended::CHALLENGE, until)
     }
 
     fn challenge_suspended(&self) -> Result<Instant, DatapathError> {
-        let answer = self.challenge_taken.get(&1, 0);
-        let suspended = answer.map_err(failed("reading", "CHALLENGE_TAKEN", 2))?;
-        Ok(Instant::from_nanos(suspended.on[0].until_ns))
+        self.suspended(suspended::CHALLENGE)
     }
 
     fn challenge_unanswered(&self) -> Result<u64, DatapathError> {
