@@ -20,10 +20,11 @@ use jiff::{SignedDuration, Timestamp};
 use ratelimit_core::api::{ClusterStatus, NodeState, NodeView, SharingStatus, Status};
 
 use crate::{
-    Lab, PATIENCE,
+    Lab,
     lab::{Receiver, Sender},
     redis::Redis,
     service::Service,
+    waiting,
 };
 
 /// A load is sent in so many parts of a second.
@@ -96,9 +97,14 @@ impl Node {
 
     /// How it sees the cluster.
     pub fn status(&self) -> Result<ClusterStatus> {
-        let said = self.service().rlctl(&["--json", "status"])?;
-        let status: Status = serde_json::from_str(&said.stdout)?;
+        let status: Status = self.service().json(&["status"])?;
         status.cluster.context("the configuration has [cluster]")
+    }
+
+    /// Waits until something is so, and answers how long that took.
+    #[track_caller]
+    pub fn wait_until(&self, what: &str, is_so: impl FnMut() -> bool) -> Duration {
+        waiting::until(is_so, || format!("{what}: {}", self.service().log()))
     }
 
     /// Whether it reaches the store, hears all nodes, and divides limits by what all reported since then.
@@ -259,17 +265,10 @@ fn divides(sharing: &SharingStatus, since: Timestamp) -> bool {
 ///
 /// When they do not.
 pub fn wait_for_all(nodes: &[Node]) -> Result<()> {
-    let (since, deadline) = (Timestamp::now(), Instant::now() + PATIENCE);
+    let since = Timestamp::now();
     for node in nodes {
-        while !node.hears(nodes.len(), since)? {
-            let status = node.status()?;
-            ensure!(
-                Instant::now() < deadline,
-                "{status:?} {}",
-                node.service().log()
-            );
-            thread::sleep(Duration::from_millis(50));
-        }
+        let log = || format!("{:?} {}", node.status(), node.service().log());
+        waiting::until(|| node.hears(nodes.len(), since).unwrap_or(false), log);
     }
     Ok(())
 }

@@ -258,16 +258,16 @@ impl Service {
         serde_json::from_str(&said.stdout).with_context(|| format!("{arguments:?}: {said:?}"))
     }
 
-    /// Waits until something is so.
-    pub fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        self.wait_for(what, || is_so().then_some(()));
+    /// Waits until something is so, and answers how long that took.
+    #[track_caller]
+    pub fn wait_until(&self, what: &str, is_so: impl FnMut() -> bool) -> Duration {
+        waiting::until(is_so, || format!("{what}: {}", self.log()))
     }
 
     /// Asks until there is an answer.
+    #[track_caller]
     pub fn wait_for<T>(&self, what: &str, ask: impl FnMut() -> Option<T>) -> T {
-        waiting::wait_or(ask, || {
-            format!("{what}: this does not come: {}", self.log())
-        })
+        waiting::answer(ask, || format!("{what}: {}", self.log()))
     }
 
     /// A command that runs in the namespace of the daemon, with the bpffs of everybody.
@@ -305,6 +305,7 @@ impl Service {
     }
 
     /// Waits until the log has a line with `part`.
+    #[track_caller]
     pub fn wait_for_log(&self, part: &str) -> Result<()> {
         self.wait_until(part, || self.log().contains(part));
         Ok(())

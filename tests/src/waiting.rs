@@ -8,19 +8,28 @@ use std::{
 use crate::PATIENCE;
 
 /// Asks until something is so, and answers how long that took.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    wait_for(what, || is_so().then_some(()));
-    start.elapsed()
+#[track_caller]
+pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) -> Duration {
+    until(is_so, || format!("{what}: this does not come"))
 }
 
 /// Asks until there is an answer.
+#[track_caller]
 pub fn wait_for<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    wait_or(ask, || format!("{what}: this does not come"))
+    answer(ask, || format!("{what}: this does not come"))
 }
 
-/// The same, which says something of its own where nothing comes.
-pub fn wait_or<T>(mut ask: impl FnMut() -> Option<T>, failure: impl FnOnce() -> String) -> T {
+/// Asks until something is so, and answers how long that took. Where it does not come, `failure` says why.
+#[track_caller]
+pub fn until(mut is_so: impl FnMut() -> bool, failure: impl FnOnce() -> String) -> Duration {
+    let start = Instant::now();
+    answer(|| is_so().then_some(()), failure);
+    start.elapsed()
+}
+
+/// Asks until there is an answer. Where none comes, `failure` says why.
+#[track_caller]
+pub fn answer<T>(mut ask: impl FnMut() -> Option<T>, failure: impl FnOnce() -> String) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(answer) = ask() {

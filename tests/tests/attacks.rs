@@ -15,7 +15,7 @@ use ratelimit_core::{
     detection::Kind,
 };
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
+    Frame, Lab,
     attached::Attached,
     lab::Sender,
     packet::{ACK, SYN},
@@ -143,11 +143,9 @@ fn a_further_limit_gives_nothing_back_of_what_a_source_has_used() {
         for _ in 0..50_000 {
             sender.send(&frame).unwrap();
         }
-        let start = Instant::now();
-        while check_of(&service, &address).limited.is_none() {
-            assert!(start.elapsed() < PATIENCE, "{}", service.log());
-            thread::sleep(Duration::from_millis(20));
-        }
+        service.wait_until("its limits", || {
+            check_of(&service, &address).limited.is_some()
+        });
         let passed = |service: &Service| {
             let program = Attached::of(service).unwrap();
             program.passed(&frame, 20).unwrap()
@@ -209,15 +207,8 @@ fn check(file: &str, kind: Kind, subject: &str) {
 }
 
 fn wait_for_attacks(service: &Service) -> Vec<AttackView> {
-    let start = Instant::now();
-    loop {
-        let found = attacks(service);
-        if !found.is_empty() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "{}", service.log());
-        thread::sleep(Duration::from_millis(20));
-    }
+    let found = || Some(attacks(service)).filter(|found| !found.is_empty());
+    service.wait_for("an attack", found)
 }
 
 fn attacks(service: &Service) -> Vec<AttackView> {

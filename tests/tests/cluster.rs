@@ -1,21 +1,19 @@
 //! Three daemons in three namespaces and a real Redis: what one of them bans, the kernels of the others drop.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use ratelimit_core::{
     api::{Ban, ClusterStatus, NodeState, NodeView, Status},
     origin::Origin,
 };
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
+    Frame, Lab,
     cluster::losses::Losses,
     lab::{Receiver, Sender},
     redis::Redis,
     require_package, require_root,
     service::Service,
+    waiting,
 };
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -80,16 +78,8 @@ impl Node {
 
     #[track_caller]
     fn wait_for(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is_so(self) {
-            assert!(
-                Instant::now() < deadline,
-                "waited for {what}: {:?} {}",
-                self.status(),
-                self.service.log()
-            );
-            thread::sleep(Duration::from_millis(50));
-        }
+        let failure = || format!("{what}: {:?} {}", self.status(), self.service.log());
+        waiting::until(|| is_so(self), failure);
     }
 }
 
@@ -392,9 +382,6 @@ impl Node {
     }
 
     fn wait_for_end(&self, source: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.passes(source) {
-            assert!(Instant::now() < deadline, "{}", self.service.log());
-        }
+        self.wait_for("the end", |node| node.passes(source));
     }
 }

@@ -8,13 +8,13 @@ use std::{
 
 use ratelimit_core::api::{Check, ShareView};
 use ratelimit_tests::{
-    Frame, PATIENCE,
+    Frame,
     cluster::{
         Node, Rates, admitted_for, admitted_in, check_bound, set_load, started, under_load,
         wait_for_all,
     },
     redis::Redis,
-    require_package, require_root,
+    require_package, require_root, wait_until,
 };
 
 const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
@@ -59,15 +59,6 @@ fn check(what: &str, nodes: &[Node], each: &[f64], expected: &Range<f64>) {
     );
 }
 
-#[track_caller]
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited for {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn share(node: &Node, source: &str) -> ShareView {
     let check: Check = node.service().json(&["check", source]).unwrap();
     check.limits[0].share.unwrap()
@@ -99,7 +90,7 @@ fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
         let reported = share(&nodes[0], SOURCE);
         assert!((650..=750).contains(&reported.here), "{reported:?}");
         // On a busy machine a report may come late now and then.
-        wait_for("what all others admit", || {
+        wait_until("what all others admit", || {
             let check = nodes[0].service().rlctl(&["check", SOURCE]).unwrap();
             check.stdout.contains("all others ")
         });
@@ -152,7 +143,7 @@ fn more_nodes_than_the_configuration_says_are_told_and_end_with_the_last_of_them
     );
     let third = Node::started(&redis, NAMES[2], 2, limit).unwrap();
     let trouble = "3 nodes are here, and `nodes` of [cluster] says 2";
-    wait_for("the warning", || said(&["status"]).contains(trouble));
+    wait_until("the warning", || said(&["status"]).contains(trouble));
     assert!(nodes[0].service().log().contains(trouble));
     assert!(said(&["events", "--since", "1m"]).contains(trouble));
     let metrics = nodes[0].service().metrics().unwrap();
@@ -162,7 +153,7 @@ fn more_nodes_than_the_configuration_says_are_told_and_end_with_the_last_of_them
         "{metrics}"
     );
     third.service().stop("-TERM").unwrap();
-    wait_for("the end of the warning", || {
+    wait_until("the end of the warning", || {
         !said(&["status"]).contains(trouble)
     });
 }
@@ -226,7 +217,7 @@ fn a_limit_of_a_class_falls_back_while_the_store_is_gone_and_is_divided_when_it_
         check("skewed load", &nodes, &[limited], &about(LIMIT));
         check("of another class", &nodes, &[other], &about(1_000.0));
         redis.kill().unwrap();
-        wait_for("the fallback", || {
+        wait_until("the fallback", || {
             let status = nodes[0].status().unwrap();
             status.sharing.unwrap().fallback.is_some()
         });

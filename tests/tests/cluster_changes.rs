@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_core::api::{Allow, PolicyView};
 use ratelimit_tests::{
-    Frame, PATIENCE,
+    Frame,
     cluster::{Node, configuration, started, wait_for_all},
     lab::{Receiver, Sender},
     redis::Redis,
@@ -40,16 +40,6 @@ fn admitted(node: &Node, source: &str, packets: usize) -> usize {
 
 fn passes(node: &Node, source: &str) -> bool {
     admitted(node, source, 1) == 1
-}
-
-#[track_caller]
-fn wait_for(what: &str, node: &Node, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        let log = node.service().log();
-        assert!(Instant::now() < deadline, "waited for {what}: {log}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn run(node: &Node, arguments: &[&str]) -> String {
@@ -87,14 +77,14 @@ fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
     let nodes = started(&redis, &NAMES, NO_LIMITS).unwrap();
     run(&nodes[0], &["ban", ONE, "--for", "1h"]);
     for node in &nodes {
-        wait_for("the ban", node, || !passes(node, ONE));
+        node.wait_until("the ban", || !passes(node, ONE));
     }
     let add = ["allow", "add", ONE, "--cluster", "--for", "1h"];
     let began = Instant::now();
     let said = run(&nodes[0], &[&add[..], &["--reason", "a partner"]].concat());
     assert!(said.contains("on all nodes"), "{said}");
     for node in &nodes {
-        wait_for("the allow", node, || !allows(node).is_empty());
+        node.wait_until("the allow", || !allows(node).is_empty());
         println!("the allow is there after {:?}", began.elapsed());
         assert!(passes(node, ONE));
     }
@@ -123,8 +113,8 @@ fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
     }
     run(&nodes[2], &["allow", "rm", ONE, "--cluster"]);
     for node in &nodes {
-        wait_for("the end of the allow", node, || allows(node).is_empty());
-        wait_for("the ban beneath it", node, || !passes(node, ONE));
+        node.wait_until("the end of the allow", || allows(node).is_empty());
+        node.wait_until("the ban beneath it", || !passes(node, ONE));
     }
     restart(&nodes[0]);
     wait_for_all(&nodes).unwrap();
@@ -149,12 +139,12 @@ fn what_was_ended_does_not_come_back_also_where_only_its_author_runs_still() {
     );
     let has = |node: &Node| (!allows(node).is_empty(), limits(node, prefix).is_some());
     for node in &nodes {
-        wait_for("both", node, || has(node) == (true, true));
+        node.wait_until("both", || has(node) == (true, true));
     }
     run(&nodes[2], &["allow", "rm", ONE, "--cluster"]);
     run(&nodes[2], &["limit", "rm", "--prefix", prefix, "--cluster"]);
     for node in &nodes {
-        wait_for("their ends", node, || has(node) == (false, false));
+        node.wait_until("their ends", || has(node) == (false, false));
     }
     // Who ended them is gone, and each of the others knows by itself alone what it heard.
     for node in &nodes {
@@ -182,32 +172,26 @@ fn an_allow_of_another_node_opens_neither_what_is_banned_for_good_nor_many_sourc
     let redis = Redis::started().unwrap();
     let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
     run(&nodes[1], &["ban", "203.0.113.0/25"]);
-    wait_for("the ban", &nodes[0], || !passes(&nodes[0], ONE));
+    nodes[0].wait_until("the ban", || !passes(&nodes[0], ONE));
     let wide = refusal(&nodes[0], &["allow", "add", "203.0.0.0/16", "--cluster"]);
     assert!(wide.contains("wider") && wide.contains("/24"), "{wide}");
     run(
         &nodes[0],
         &["allow", "add", ONE, "203.0.113.200", "--cluster"],
     );
-    wait_for("the other allow", &nodes[1], || {
-        allows(&nodes[1]).len() == 1
-    });
+    nodes[1].wait_until("the other allow", || allows(&nodes[1]).len() == 1);
     let reported = || run(&nodes[1], &["cluster", "status"]);
-    wait_for("the refusal", &nodes[1], || {
-        reported().contains("not in force here")
-    });
+    nodes[1].wait_until("the refusal", || reported().contains("not in force here"));
     let refused = format!("the allow of {ONE}, set on edge-1: it is banned here without an end");
     assert!(reported().contains(&refused), "{}", reported());
     assert!(!passes(&nodes[1], ONE) && passes(&nodes[0], ONE));
     // It opens when that ban is over.
     run(&nodes[1], &["unban", "203.0.113.0/25"]);
-    wait_for("the allow", &nodes[1], || allows(&nodes[1]).len() == 2);
+    nodes[1].wait_until("the allow", || allows(&nodes[1]).len() == 2);
     assert!(!reported().contains("not in force here"), "{}", reported());
     // A node that is revoked allows nobody.
     run(&nodes[1], &["cluster", "revoke", "edge-1"]);
-    wait_for("the end of its allows", &nodes[1], || {
-        allows(&nodes[1]).is_empty()
-    });
+    nodes[1].wait_until("the end of its allows", || allows(&nodes[1]).is_empty());
 }
 
 #[test]
@@ -251,13 +235,13 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
     };
     set("7", &[]);
     for node in nodes.iter().chain([&third]) {
-        wait_for("the limits", node, || is_so(node, 7));
+        node.wait_until("the limits", || is_so(node, 7));
         assert_eq!(admitted(node, ONE, 20), 7);
     }
     // Other ones, also shorter, take their place.
     set("9", &["--for", "1h", "--reason", "a crawler"]);
     for node in nodes.iter().chain([&third]) {
-        wait_for("the other limits", node, || is_so(node, 9));
+        node.wait_until("the other limits", || is_so(node, 9));
     }
     restart(&nodes[1]);
     assert!(is_so(&nodes[1], 9), "{:?}", limits(&nodes[1], prefix));
@@ -275,9 +259,7 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
         nodes[0].service().start().unwrap();
         assert!(is_so(&nodes[0], amount), "{:?}", limits(&nodes[0], prefix));
         for node in nodes.iter().chain([&third]) {
-            wait_for("the limits of before the kill", node, || {
-                is_so(node, amount)
-            });
+            node.wait_until("the limits of before the kill", || is_so(node, amount));
         }
         // Also when all have read what is in the store, and compared it.
         let until = Instant::now() + Duration::from_secs(3);
@@ -290,11 +272,9 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
 
     // What one of them cannot have is reported there, and is in force on the others.
     set("5", &["--match", "web"]);
-    wait_for("the limits of a class", &nodes[1], || is_so(&nodes[1], 5));
+    nodes[1].wait_until("the limits of a class", || is_so(&nodes[1], 5));
     let reported = || run(&third, &["cluster", "status"]);
-    wait_for("the refusal", &third, || {
-        reported().contains("not in force here")
-    });
+    third.wait_until("the refusal", || reported().contains("not in force here"));
     let refused = format!("the limits of {prefix}, set on edge-1: ");
     assert!(
         reported().contains(&refused) && reported().contains("web"),
@@ -304,19 +284,17 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
 
     run(&third, &["limit", "rm", "--prefix", prefix, "--cluster"]);
     for node in nodes.iter().chain([&third]) {
-        wait_for("their end", node, || limits(node, prefix).is_none());
+        node.wait_until("their end", || limits(node, prefix).is_none());
     }
     assert!(!reported().contains("not in force here"), "{}", reported());
     // Those of the default policy, too.
     let default = ["limit", "set", "--packets", "3", "--per", "1h", "--cluster"];
     run(&third, &default);
-    wait_for("the default limits", &nodes[0], || {
+    nodes[0].wait_until("the default limits", || {
         admitted(&nodes[0], "198.51.100.7", 9) == 3
     });
     // Without the cluster they end.
     nodes[0].service().configure(NO_LIMITS).unwrap();
     run(&nodes[0], &["reload"]);
-    wait_for("the end", &nodes[0], || {
-        admitted(&nodes[0], "198.51.100.8", 9) == 9
-    });
+    nodes[0].wait_until("the end", || admitted(&nodes[0], "198.51.100.8", 9) == 9);
 }

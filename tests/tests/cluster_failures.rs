@@ -39,17 +39,6 @@ const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
 const NO_LIMITS: &str = "[policy.default]\nlimits = []\n";
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-#[track_caller]
-fn wait_for(what: &str, node: &Node, mut is_so: impl FnMut() -> bool) -> Duration {
-    let began = Instant::now();
-    while !is_so() {
-        let log = node.service().log();
-        assert!(began.elapsed() < PATIENCE, "waited for {what}: {log}");
-        thread::sleep(Duration::from_millis(10));
-    }
-    began.elapsed()
-}
-
 fn run(node: &Node, arguments: &[&str]) -> String {
     node.service().rlctl_ok(arguments).unwrap()
 }
@@ -130,21 +119,21 @@ fn a_slow_store_is_used_and_one_that_is_too_slow_or_read_only_is_told() {
     });
     front.redirect(&nodes[0], NAMES[0]);
     let connected = || nodes[0].status().unwrap().connected;
-    wait_for("the store", &nodes[0], || connected() == Some(true));
+    nodes[0].wait_until("the store", || connected() == Some(true));
     delay.store(150, Relaxed);
     run(&nodes[0], &["ban", "203.0.113.1", "--for", "1h"]);
     for node in &nodes[1..] {
-        wait_for("a ban through a slow store", node, || bans(node) == 1);
+        node.wait_until("a ban through a slow store", || bans(node) == 1);
     }
     run(&nodes[1], &["ban", "203.0.113.2", "--for", "1h"]);
-    wait_for("a ban of another node", &nodes[0], || bans(&nodes[0]) == 1);
+    nodes[0].wait_until("a ban of another node", || bans(&nodes[0]) == 1);
     assert_eq!(connected(), Some(true));
     delay.store(2_500, Relaxed);
-    let took = wait_for("the loss", &nodes[0], || connected() == Some(false));
+    let took = nodes[0].wait_until("the loss", || connected() == Some(false));
     println!("a store that is too slow is told after {took:?}");
     assert_eq!(bans(&nodes[0]), 1, "nothing opens");
     delay.store(0, Relaxed);
-    wait_for("the store", &nodes[0], || connected() == Some(true));
+    nodes[0].wait_until("the store", || connected() == Some(true));
 
     let before: Vec<Losses> = nodes.iter().map(losses).collect();
     redis.cli(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
@@ -152,19 +141,19 @@ fn a_slow_store_is_used_and_one_that_is_too_slow_or_read_only_is_told() {
         let until = Instant::now() + PATIENCE;
         assert!(before.wait_for_more(|| Ok(losses(node)), until).unwrap());
         let status = || node.status().unwrap();
-        let took = wait_for("the loss", node, || status().connected == Some(false));
+        let took = node.wait_until("the loss", || status().connected == Some(false));
         println!("a store that is read-only is told after {took:?}");
         let is_reported = || {
             status()
                 .error
                 .is_some_and(|it| it.to_lowercase().contains("readonly"))
         };
-        wait_for("why", node, is_reported);
+        node.wait_until("why", is_reported);
     }
     redis.cli(&["REPLICAOF", "NO", "ONE"]).unwrap();
     run(&nodes[2], &["unban", "203.0.113.1"]);
     for node in &nodes {
-        wait_for("the end of a ban", node, || {
+        node.wait_until("the end of a ban", || {
             !run(node, &["list", "bans"]).contains("203.0.113.1 ")
         });
     }
@@ -177,7 +166,7 @@ fn a_store_that_talks_nonsense_changes_nothing() {
     let redis = Redis::started().unwrap();
     let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
     run(&nodes[1], &["ban", "203.0.113.1", "--for", "1h"]);
-    wait_for("the ban", &nodes[0], || bans(&nodes[0]) == 1);
+    nodes[0].wait_until("the ban", || bans(&nodes[0]) == 1);
     let answers: [&[u8]; 5] = [
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         // Of another kind, of a length that nobody has, nested without an end, and no answer at all.
@@ -198,7 +187,7 @@ fn a_store_that_talks_nonsense_changes_nothing() {
         front.redirect(&nodes[0], NAMES[0]);
         let text = String::from_utf8_lossy(answer);
         let url = front.socket().display().to_string();
-        let took = wait_for("the loss", &nodes[0], || {
+        let took = nodes[0].wait_until("the loss", || {
             let status = nodes[0].status().unwrap();
             status.url == url && status.connected == Some(false)
         });
@@ -256,7 +245,7 @@ fn messages_of_a_newer_release_of_another_time_and_cut_ones_are_refused() {
         (cut.to_vec(), "wrong-signature", "edge-9"),
     ] {
         redis.publish(&message).unwrap();
-        wait_for(label, &nodes[0], || refused(label));
+        nodes[0].wait_until(label, || refused(label));
         let refusal = nodes[0].status().unwrap().refusal.unwrap();
         println!("{refusal}");
         assert!(refusal.contains(part), "{refusal}");
@@ -265,7 +254,7 @@ fn messages_of_a_newer_release_of_another_time_and_cut_ones_are_refused() {
     let knows = || run(&nodes[0], &["cluster", "nodes"]).contains("edge-9");
     assert!(!knows());
     redis.publish(&fitting).unwrap();
-    wait_for("the node", &nodes[0], knows);
+    nodes[0].wait_until("the node", knows);
 }
 
 #[test]
@@ -320,7 +309,7 @@ fn a_share_of_nobody_and_a_second_report_of_a_period_are_refused_and_the_node_is
         ),
     ] {
         // The period may be over before it arrives.
-        wait_for(label, &nodes[0], || {
+        nodes[0].wait_until(label, || {
             forge(change);
             refused(label)
         });
@@ -354,7 +343,7 @@ fn ten_thousand_bans_are_on_all_nodes_at_once() {
     let typed = began.elapsed();
     let mut took = Duration::ZERO;
     for node in &nodes[1..] {
-        wait_for("all bans", node, || bans(node) == BANS);
+        node.wait_until("all bans", || bans(node) == BANS);
         took = began.elapsed();
     }
     println!(
@@ -366,7 +355,7 @@ fn ten_thousand_bans_are_on_all_nodes_at_once() {
     run(&nodes[1], &["unban", &named]);
     let typed = began.elapsed();
     for node in &nodes {
-        wait_for("no ban", node, || {
+        node.wait_until("no ban", || {
             bans(node) == 0 && !run(node, &["list", "bans"]).contains("198.18.")
         });
     }
@@ -412,7 +401,7 @@ fn a_peer_bans_so_many_a_minute_and_no_more() {
     let stated = (MESSAGES * STATEMENTS_MAX) as u64;
     let (mut taken, mut denied) = (0, 0);
     // While it takes them in, an answer may come late.
-    wait_for("all statements", node, || {
+    node.wait_until("all statements", || {
         if let Ok(status) = node.status() {
             (taken, denied) = (status.bans as u64, status.denied);
         }

@@ -1,19 +1,15 @@
 //! Limits of all nodes together, in pairs: those of the node, of a prefix, of a class and of a source, of a named policy and set at runtime. Two
 //! daemons, a real Redis, packets to both.
 
-use std::{
-    ops::Range,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{ops::Range, thread, time::Duration};
 
 use ratelimit_tests::{
-    Frame, PATIENCE,
+    Frame,
     cluster::{
         Node, Rates, admitted_for, check_bound, set_load, started, under_load, wait_for_all,
     },
     redis::Redis,
-    require_package, require_root,
+    require_package, require_root, wait_until,
 };
 
 const NAMES: [&str; 2] = ["edge-1", "edge-2"];
@@ -185,11 +181,7 @@ fn limits_that_are_set_at_runtime_are_shared_and_survive_a_restart() {
         list.contains("shared by all nodes")
     };
     let wait = || {
-        let deadline = Instant::now() + PATIENCE;
-        while !nodes.iter().all(is_there) {
-            assert!(Instant::now() < deadline, "it is not on all nodes");
-            thread::sleep(Duration::from_millis(50));
-        }
+        wait_until("it is on all nodes", || nodes.iter().all(is_there));
         wait_for_all(&nodes).unwrap();
     };
     wait();

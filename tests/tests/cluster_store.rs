@@ -11,8 +11,7 @@ use std::{
 
 use ratelimit_core::api::{ClusterStatus, Status};
 use ratelimit_tests::{
-    Lab, PATIENCE, debian, redis::Redis, require_command, require_package, require_root,
-    service::Service,
+    Lab, debian, redis::Redis, require_command, require_package, require_root, service::Service,
 };
 use tempfile::TempDir;
 
@@ -87,12 +86,7 @@ impl Stage {
     }
 
     fn wait_for(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is_so(self) {
-            let log = self.service.log();
-            assert!(Instant::now() < deadline, "waited for {what}: {log}");
-            thread::sleep(Duration::from_millis(50));
-        }
+        self.service.wait_until(what, || is_so(self));
     }
 
     fn configure(&self, url: &str, more: &str) {

@@ -40,7 +40,7 @@ fn decisions_are_enforced_and_end_by_deletion_and_by_their_own_end() {
     };
     add(&["--ip", V4, "--duration", "1h", "--reason", "from before"]);
     service.start().unwrap();
-    wait_for(&service, "the ban from before", || !passes(&lab, V4));
+    service.wait_until("the ban from before", || !passes(&lab, V4));
     let ban = bans(&service).remove(0);
     assert_eq!((&ban.origin, &*ban.author), (&Origin::Crowdsec, "cscli"));
     assert_eq!(ban.reason.as_deref(), Some("from before"));
@@ -55,36 +55,28 @@ fn decisions_are_enforced_and_end_by_deletion_and_by_their_own_end() {
     // A range with host bits, as the API takes it, and captchas and countries, which ban nobody.
     add(&["--range", "2001:db8::7/48", "--duration", "1h"]);
     add(&["--ip", "198.51.100.1", "--type", "captcha"]);
-    wait_for(&service, "the range", || !passes(&lab, V6));
-    wait_for(&service, "the captcha", || {
-        status(&service).ignored["type"] > 0
-    });
+    service.wait_until("the range", || !passes(&lab, V6));
+    service.wait_until("the captcha", || status(&service).ignored["type"] > 0);
     assert!(passes(&lab, "198.51.100.1"));
 
     // The longer one is deleted, and the shorter one holds until its own end.
     add(&["--ip", V4, "--duration", "2h", "--reason", "longer"]);
-    wait_for(&service, "the longer one", || {
-        reason(&service, V4) == "longer"
-    });
+    service.wait_until("the longer one", || reason(&service, V4) == "longer");
     let list = crowdsec.cscli(&["decisions", "list", "--ip", V4]).unwrap();
     crowdsec
         .cscli(&["decisions", "delete", "--id", &id_of("longer", &list)])
         .unwrap();
-    wait_for(&service, "the one before", || {
-        reason(&service, V4) == "from before"
-    });
+    service.wait_until("the one before", || reason(&service, V4) == "from before");
     crowdsec
         .cscli(&["decisions", "delete", "--ip", V4])
         .unwrap();
-    wait_for(&service, "the deletion", || passes(&lab, V4));
+    service.wait_until("the deletion", || passes(&lab, V4));
 
     add(&["--ip", V4, "--duration", "5s"]);
-    wait_for(&service, "the brief ban", || !passes(&lab, V4));
-    wait_for(&service, "its end", || passes(&lab, V4));
+    service.wait_until("the brief ban", || !passes(&lab, V4));
+    service.wait_until("its end", || passes(&lab, V4));
     // The kernel knows of an end up to a second before the daemon takes notice.
-    wait_for(&service, "its being forgotten", || {
-        bans(&service).len() == 1
-    });
+    service.wait_until("its being forgotten", || bans(&service).len() == 1);
     let metrics = service.metrics().unwrap();
     for line in [
         "ratelimit_crowdsec_connected 1",
@@ -105,13 +97,11 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
     crowdsec.cscli(&["decisions", "add", "--ip", V4]).unwrap();
     crowdsec.cscli(&["decisions", "add", "--ip", V6]).unwrap();
     service.start().unwrap();
-    wait_for(&service, "two bans", || bans(&service).len() == 2);
+    service.wait_until("two bans", || bans(&service).len() == 2);
     let before = bans(&service);
 
     crowdsec.kill().unwrap();
-    wait_for(&service, "the loss", || {
-        status(&service).connected == Some(false)
-    });
+    service.wait_until("the loss", || status(&service).connected == Some(false));
     let reported = service.rlctl_ok(&["status"]).unwrap();
     assert!(
         reported.contains("no answer from http://127.0.0.1:8080"),
@@ -120,9 +110,7 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
     // Nor is an API needed to start.
     service.stop("-KILL").unwrap();
     service.start().unwrap();
-    wait_for(&service, "the loss", || {
-        status(&service).connected == Some(false)
-    });
+    service.wait_until("the loss", || status(&service).connected == Some(false));
     assert!(!passes(&lab, V4) && !passes(&lab, V6));
     let metrics = service.metrics().unwrap();
     assert!(
@@ -134,7 +122,7 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
     crowdsec
         .cscli(&["decisions", "delete", "--ip", V6])
         .unwrap();
-    wait_for(&service, "the deletion meanwhile", || passes(&lab, V6));
+    service.wait_until("the deletion meanwhile", || passes(&lab, V6));
     assert!(!passes(&lab, V4));
     // What is the same as before is not touched.
     let kept = before.iter().find(|ban| ban.prefix == V4.parse().unwrap());
@@ -152,7 +140,7 @@ fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the
     let crowdsec = Crowdsec::started(&service).unwrap();
     crowdsec.cscli(&["decisions", "add", "--ip", V4]).unwrap();
     service.start().unwrap();
-    wait_for(&service, "the refusal", || status(&service).error.is_some());
+    service.wait_until("the refusal", || status(&service).error.is_some());
     let error = status(&service).error.unwrap();
     assert!(
         error.contains("the key is refused (access forbidden)"),
@@ -163,14 +151,14 @@ fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the
     service.configure(&toml(KEY)).unwrap();
     let reported = service.rlctl_ok(&["reload"]).unwrap();
     assert!(reported.contains("crowdsec: changed"), "{reported}");
-    wait_for(&service, "the ban", || !passes(&lab, V4));
+    service.wait_until("the ban", || !passes(&lab, V4));
 
     service.rlctl_ok(&["ban", V6]).unwrap();
     service
         .configure("[policy.default]\nlimits = []\n")
         .unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
-    wait_for(&service, "the end", || passes(&lab, V4));
+    service.wait_until("the end", || passes(&lab, V4));
     assert!(!passes(&lab, V6));
 }
 
@@ -264,19 +252,6 @@ fn toml(key: &str) -> String {
     format!(
         "[policy.default]\nlimits = []\n[crowdsec]\nurl = \"{URL}\"\nkey = \"{key}\"\nevery = \"1s\"\n"
     )
-}
-
-#[track_caller]
-fn wait_for(service: &Service, what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(
-            Instant::now() < deadline,
-            "waited for {what}: {}",
-            service.log()
-        );
-        thread::sleep(Duration::from_millis(100));
-    }
 }
 
 fn bans(service: &Service) -> Vec<Ban> {

@@ -1,17 +1,14 @@
 //! Limits of destinations: in the kernel, on the host, and by the daemon on a real interface.
 
-use std::{
-    net::Ipv4Addr,
-    thread,
-    time::{Duration, Instant as Stopwatch},
-};
+use std::{net::Ipv4Addr, thread, time::Duration};
 
 use ratelimit_common::{
     DropReason, Family, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
     layout::NODE_POLICIES, node,
 };
+use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE, Program, Scene, cpu,
+    Frame, Lab, Program, Scene, cpu,
     lab::Sender,
     program::{Action, CONFORMING, Constants, LIMITED},
     require_cpus, require_root,
@@ -308,18 +305,16 @@ struct Counted {
 }
 
 fn counted(service: &Service) -> Counted {
-    let answer = service.rlctl_ok(&["stats", "--json"]).unwrap();
-    let rows: serde_json::Value = serde_json::from_str(&answer).unwrap();
     let mut counted = Counted::default();
-    for row in rows.as_array().unwrap() {
-        let packets = row["packets"].as_u64().unwrap();
-        match row["reason"].as_str().unwrap() {
+    for row in service.json::<Vec<StatsRow>>(&["stats"]).unwrap() {
+        let packets = row.packets;
+        match row.reason.as_str() {
             "conforming" | "unlimited" => counted.passed += packets,
             "source-to-destination-limited" => counted.of_source += packets,
             "destination-limited" => counted.of_destination += packets,
             // The kernel says hello to its neighbours.
             "neighbour-discovery" | "not-ip" => {}
-            other => panic!("{other}: {answer}"),
+            other => panic!("{other}"),
         }
     }
     counted
@@ -327,15 +322,10 @@ fn counted(service: &Service) -> Counted {
 
 /// The same when `packets` are counted.
 fn counted_of(service: &Service, packets: u64) -> Counted {
-    let deadline = Stopwatch::now() + PATIENCE;
-    loop {
+    service.wait_for("all packets", || {
         let counted = counted(service);
-        if counted.passed + counted.of_source + counted.of_destination == packets {
-            return counted;
-        }
-        assert!(Stopwatch::now() < deadline, "{counted:?}, not {packets}");
-        thread::sleep(Duration::from_millis(10));
-    }
+        (counted.passed + counted.of_source + counted.of_destination == packets).then_some(counted)
+    })
 }
 
 fn send(lab: &Lab, source: Ipv4Addr, destination: Ipv4Addr, packets: u64) {

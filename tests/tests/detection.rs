@@ -1,17 +1,13 @@
 //! Bans by policies and the daemon: adopted, ended by operators; found when no event came, and without a daemon.
 
-use std::{
-    net::Ipv4Addr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{net::Ipv4Addr, time::Duration};
 
 use ratelimit_core::{
     api::{Ban, Check},
     origin::Origin,
 };
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
+    Frame, Lab,
     attached::Attached,
     lab::{Receiver, Sender},
     require_root,
@@ -123,20 +119,8 @@ fn flood(program: &Attached, source: Ipv4Addr) {
 }
 
 fn wait_for_bans(service: &Service, count: usize) -> Vec<Ban> {
-    let start = Instant::now();
-    loop {
-        let bans = bans(service);
-        if bans.len() >= count {
-            return bans;
-        }
-        assert!(
-            start.elapsed() < PATIENCE,
-            "{} bans: {}",
-            bans.len(),
-            service.log()
-        );
-        thread::sleep(Duration::from_millis(10));
-    }
+    let found = || Some(bans(service)).filter(|bans| bans.len() >= count);
+    service.wait_for("all bans", found)
 }
 
 fn bans(service: &Service) -> Vec<Ban> {

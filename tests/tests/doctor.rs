@@ -3,8 +3,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
 };
 
 use aya::programs::{Xdp, links::FdLink, xdp::XdpMode};
@@ -20,8 +18,6 @@ use ratelimit_tests::{
 use serde_json::Value;
 
 const TOML: &str = "[policy.default]\nlimits = []\n";
-/// How long the daemon may take to attach its program again.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
 fn a_daemon_and_its_program_are_found() {
@@ -105,16 +101,10 @@ fn a_program_on_a_pinned_link_comes_off_by_the_command_that_is_named() {
     let link = found.rsplit_once(" on the BPF link ").unwrap().1;
     assert_eq!(own["fix"], format!("bpftool link detach id {link}"));
     mend(&service, own);
-    let start = Instant::now();
-    loop {
+    service.wait_until("its own program", || {
         let (_, findings) = examine(&service, &[]);
-        let own = finding(&findings, "xdp-program");
-        if own["found"] == "that of ratelimitd, native" {
-            break;
-        }
-        assert!(start.elapsed() < PATIENCE, "{own}");
-        thread::sleep(Duration::from_millis(20));
-    }
+        finding(&findings, "xdp-program")["found"] == "that of ratelimitd, native"
+    });
 }
 
 #[test]

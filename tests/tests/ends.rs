@@ -19,7 +19,6 @@ const CONFIG: &str = "[policy.default]\nlimits = [{ packets = 1, per = \"1h\" }]
 const EXACT: SignedDuration = SignedDuration::from_millis(10);
 /// How long a frame that has passed takes at most.
 const LATE: Duration = Duration::from_millis(300);
-const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 #[test]
 fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
@@ -28,10 +27,10 @@ fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
     let service = Service::started(&lab, CONFIG).unwrap();
     let until = allow_banned(&service);
     assert!(follow(&lab, until) > 0, "nothing was sent in time");
-    wait_until(|| runtime(&service).is_empty());
+    service.wait_until("the end", || runtime(&service).is_empty());
     assert!(!passes(&lab));
     // What has ended is reported no more at once, and recorded with the next tick.
-    wait_until(|| {
+    service.wait_until("the end", || {
         let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
         events.contains("ended the allow of 203.0.113.9 by root")
     });
@@ -73,7 +72,7 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
     let passed = program.passed(&frame(), 9).unwrap();
     let in_time = Timestamp::now() + EXACT < until;
     assert!(!in_time || passed == 9, "{passed} of 9 packets passed");
-    wait_until(|| limits(&service).is_empty());
+    service.wait_until("the end", || limits(&service).is_empty());
     assert!(Timestamp::now() > until - EXACT);
     assert_eq!(program.passed(&frame(), 9).unwrap(), 0);
     let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
@@ -254,15 +253,6 @@ fn allows(service: &Service) -> Vec<Allow> {
 
 fn policies(service: &Service) -> Vec<PolicyView> {
     service.json(&["list", "limits"]).unwrap()
-}
-
-fn wait_until(is_so: impl Fn() -> bool) {
-    let start = Timestamp::now();
-    while !is_so() {
-        let waited = Timestamp::now().duration_since(start);
-        assert!(waited < PATIENCE, "nothing ended");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn passes(lab: &Lab) -> bool {

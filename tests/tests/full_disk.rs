@@ -1,17 +1,9 @@
 //! A disk that is full, as in an attack that fills logs: what is commanded holds, and is written when there is room.
 
-use std::{
-    fs,
-    io::Write,
-    net::Ipv4Addr,
-    path::PathBuf,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, io::Write, net::Ipv4Addr, path::PathBuf, process::Command, time::Duration};
 
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
+    Frame, Lab,
     lab::{Receiver, Sender},
     require_command, require_root,
     service::Service,
@@ -120,9 +112,11 @@ fn the_history_on_a_full_disk_waits_in_memory_and_is_told() {
     service.start().unwrap();
     service.rlctl_ok(&["ban", "203.0.113.1"]).unwrap();
     // What comes before the first sample is not known.
-    wait_for(|| json(&service, &["status"])["history"]["written"].is_string());
+    service.wait_until("what was counted", || {
+        json(&service, &["status"])["history"]["written"].is_string()
+    });
     disk.fill();
-    wait_for(|| {
+    service.wait_until("what was counted", || {
         let status = json(&service, &["status"]);
         let troubles = status["troubles"].as_array().cloned().unwrap_or_default();
         status["history"]["errors"].as_u64() >= Some(1)
@@ -142,8 +136,10 @@ fn the_history_on_a_full_disk_waits_in_memory_and_is_told() {
     service
         .wait_for_log("the history of packets is kept again")
         .unwrap();
-    wait_for(|| counted(&service, "limited") == 1 && counted(&service, "banned") == 1);
-    wait_for(|| {
+    service.wait_until("what was counted", || {
+        counted(&service, "limited") == 1 && counted(&service, "banned") == 1
+    });
+    service.wait_until("what was counted", || {
         json(&service, &["status"])["troubles"]
             .as_array()
             .is_none_or(Vec::is_empty)
@@ -151,7 +147,9 @@ fn the_history_on_a_full_disk_waits_in_memory_and_is_told() {
     // From the file alone.
     service.stop("-TERM").unwrap();
     service.start().unwrap();
-    wait_for(|| counted(&service, "limited") == 1 && counted(&service, "banned") == 1);
+    service.wait_until("what was counted", || {
+        counted(&service, "limited") == 1 && counted(&service, "banned") == 1
+    });
 }
 
 /// The packets of a reason in the history.
@@ -168,16 +166,7 @@ fn counted(service: &Service, reason: &str) -> u64 {
 }
 
 fn json(service: &Service, words: &[&str]) -> Value {
-    let said = service.rlctl(&[words, &["--json"]].concat()).unwrap();
-    serde_json::from_str(&said.stdout).unwrap_or_default()
-}
-
-fn wait_for(mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it does not come");
-        thread::sleep(Duration::from_millis(200));
-    }
+    service.json(words).unwrap_or_default()
 }
 
 fn passes(lab: &Lab, source: Ipv4Addr) -> bool {

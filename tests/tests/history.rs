@@ -1,18 +1,11 @@
 //! What packets came is kept over a restart, answered exactly, and lost where its file is damaged, with nothing else.
 
-use std::{
-    fs,
-    net::Ipv4Addr,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, net::Ipv4Addr, path::Path};
 
 use ratelimit_tests::{Frame, Lab, lab::Sender, require_command, require_root, service::Service};
 use serde_json::Value;
 
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-const PATIENCE: Duration = Duration::from_secs(30);
 const TOML: &str = r#"
 [policy.default]
 limits = [{ packets = 3, per = "1h" }]
@@ -48,7 +41,7 @@ fn the_history_equals_the_counters_over_a_restart() {
     assert_eq!(bytes, 42 * 60);
     let table = service.rlctl_ok(&["history", "--since", "1h"]).unwrap();
     assert!(table.contains("limited"), "{table}");
-    let status: Value = json(&service, &["status", "--json"]);
+    let status: Value = service.json(&["status"]).unwrap();
     assert_eq!(status["history"]["errors"], 0, "{status}");
     assert_eq!(status["history"]["keep_seconds"], 30 * 24 * 3600);
 }
@@ -74,8 +67,8 @@ fn a_file_that_is_damaged_or_cannot_be_made_stops_nothing_else() {
     fs::create_dir(&file).unwrap();
     service.start().unwrap();
     send(&lab, 40);
-    wait_for(|| {
-        let status = json(&service, &["status", "--json"]);
+    service.wait_until("what was counted", || {
+        let status: Value = service.json(&["status"]).unwrap();
         let troubles = status["troubles"].as_array().cloned().unwrap_or_default();
         troubles.iter().any(|it| it["what"] == "history")
     });
@@ -105,7 +98,7 @@ fn it_is_read_over_the_network_where_the_dashboard_is_and_can_be_switched_off() 
         .unwrap();
     let said = service.rlctl_ok(&["reload"]).unwrap();
     assert!(said.contains("history: 30d -> off"), "{said}");
-    wait_for(|| {
+    service.wait_until("what was counted", || {
         let said = service.rlctl(&["history"]).unwrap();
         said.stderr.contains("no history is kept")
     });
@@ -126,9 +119,13 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
     let watch = "[history]\nwatch = [\"198.51.100.9\", \"node\", \"203.0.113.0/24\"]\n";
     service.configure(&format!("{TOML}{node}{watch}")).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
-    wait_for(|| least(&service, "198.51.100.9") == Some(6) && least(&service, "node") == Some(46));
+    service.wait_until("what was counted", || {
+        least(&service, "198.51.100.9") == Some(6) && least(&service, "node") == Some(46)
+    });
     send(&lab, 40);
-    wait_for(|| least(&service, "198.51.100.9") == Some(0) && least(&service, "node") == Some(40));
+    service.wait_until("what was counted", || {
+        least(&service, "198.51.100.9") == Some(0) && least(&service, "node") == Some(40)
+    });
     let told = service.rlctl_ok(&["history", "--source", "198.51.100.9"]);
     let told = told.unwrap();
     assert!(
@@ -157,11 +154,15 @@ fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least()
         );
         let service = Service::started(&lab, &toml).unwrap();
         let left = |watched| least(&service, watched);
-        wait_for(|| left("policy:partner") == Some(100) && left("198.51.100.8/29") == Some(100));
+        service.wait_until("what was counted", || {
+            left("policy:partner") == Some(100) && left("198.51.100.8/29") == Some(100)
+        });
         send_of(&lab, Ipv4Addr::new(198, 51, 100, 1), 30);
         send_of(&lab, NOISY, 7);
         let expected = [Some(70), Some(93), Some(1000)];
-        wait_for(|| ["policy:partner", "198.51.100.8/29", "policy:default"].map(left) == expected);
+        service.wait_until("what was counted", || {
+            ["policy:partner", "198.51.100.8/29", "policy:default"].map(left) == expected
+        });
         let told = service.rlctl_ok(&["history", "--source", "policy:partner"]);
         let told = told.unwrap();
         assert!(
@@ -194,7 +195,7 @@ fn send_of(lab: &Lab, source: Ipv4Addr, packets: usize) {
 
 /// Waits until a second was counted: what came before the first sample is not known.
 fn wait_for_points(service: &Service) {
-    wait_for(|| {
+    service.wait_until("what was counted", || {
         let history = history(service, &[]);
         let observed = history["observed_seconds"].as_array().cloned();
         observed.unwrap_or_default().iter().any(|it| *it != 0)
@@ -202,15 +203,9 @@ fn wait_for_points(service: &Service) {
 }
 
 fn wait_for_packets(service: &Service, limited: u64) {
-    wait_for(|| sum(&history(service, &[]), "verdicts", "limited") == limited);
-}
-
-fn wait_for(mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it does not come");
-        thread::sleep(Duration::from_millis(200));
-    }
+    service.wait_until("what was counted", || {
+        sum(&history(service, &[]), "verdicts", "limited") == limited
+    });
 }
 
 fn sum(history: &Value, of: &str, name: &str) -> u64 {
@@ -223,10 +218,6 @@ fn sum(history: &Value, of: &str, name: &str) -> u64 {
 }
 
 fn history(service: &Service, more: &[&str]) -> Value {
-    let said = service.rlctl(&[&["history", "--json"], more].concat());
-    serde_json::from_str(&said.unwrap().stdout).unwrap_or_default()
-}
-
-fn json(service: &Service, words: &[&str]) -> Value {
-    serde_json::from_str(&service.rlctl(words).unwrap().stdout).unwrap()
+    let words = [&["history"], more].concat();
+    service.json(&words).unwrap_or_default()
 }

@@ -5,15 +5,16 @@ use std::{
     net::Ipv4Addr,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::{Duration, Instant},
 };
 
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
+    Frame, Lab,
     lab::{INTERFACE, Sender},
     require_root,
     service::Service,
+    wait_until,
 };
+use serde_json::Value;
 
 const OTHER: &str = "rl1";
 /// Selected by no prefix.
@@ -43,14 +44,16 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     // The limit counts a class only.
     assert_eq!(wire.send_frames(OTHER, &icmp(ANYBODY), 5), ["5 pass"]);
     for (on, policy, action) in [(INTERFACE, "default", "drop"), (OTHER, "lan", "pass")] {
-        let check = json(&service, &["check", "198.51.100.9", "--iface", on]);
+        let check = service
+            .json::<Value>(&["check", "198.51.100.9", "--iface", on])
+            .unwrap();
         assert_eq!(
             [&check["policy"], &check["action"]],
             [policy, action],
             "{check}"
         );
     }
-    let check = json(&service, &["check", "198.51.100.9"]);
+    let check = service.json::<Value>(&["check", "198.51.100.9"]).unwrap();
     assert_eq!(check["interfaces"][0]["interface"], OTHER, "{check}");
     let said = service.rlctl_ok(&["status"]).unwrap();
     let expected = "rl1: sources without a policy of their own have lan";
@@ -156,11 +159,7 @@ fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_nobody() {
     let fates = wire.send(INTERFACE, ANYBODY, 6);
     assert_eq!(fates, ["3 drop banned", "3 drop limited"]);
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe banned"]);
-    let start = Instant::now();
-    while !bans(&service).contains("198.51.100.9") {
-        assert!(start.elapsed() < PATIENCE, "{}", service.log());
-        thread::sleep(Duration::from_millis(20));
-    }
+    service.wait_until("the ban", || bans(&service).contains("198.51.100.9"));
     reload(&service, &text.replace("observe = true\n", ""));
     assert_eq!(wire.send(OTHER, KNOWN, 2), ["2 drop banned"]);
 }
@@ -174,11 +173,9 @@ fn an_interface_that_comes_later_has_its_rule() {
     let service = Service::started(&lab, &text).unwrap();
     lab.near.ip(&["link", "delete", OTHER]).unwrap();
     add(&lab);
-    let start = Instant::now();
-    while service.rlctl(&["status"]).unwrap().code != 0 {
-        assert!(start.elapsed() < PATIENCE, "{}", service.log());
-        thread::sleep(Duration::from_millis(20));
-    }
+    service.wait_until("all interfaces", || {
+        service.rlctl(&["status"]).unwrap().code == 0
+    });
     let wire = Wire::new(&lab, &service);
     assert_eq!(wire.send(OTHER, ANYBODY, 4), ["2 pass", "2 drop limited"]);
     assert_eq!(
@@ -209,29 +206,24 @@ impl<'a> Wire<'a> {
         for _ in 0..packets {
             sender.send(frame).unwrap();
         }
-        let start = Instant::now();
-        loop {
+        self.service.wait_for("all packets", || {
             let mut fates = counted(self.service, on);
             for (fate, count) in &before {
                 *fates.get_mut(fate).unwrap() -= count;
             }
             fates.retain(|_, count| *count > 0);
-            if fates.values().sum::<u64>() == packets {
-                let told = fates
-                    .into_iter()
-                    .map(|((_, fate), count)| format!("{count} {fate}"));
-                return told.collect();
-            }
-            assert!(start.elapsed() < PATIENCE, "{fates:?}, not {packets}");
-            thread::sleep(Duration::from_millis(10));
-        }
+            let told = fates
+                .iter()
+                .map(|((_, fate), count)| format!("{count} {fate}"));
+            (fates.values().sum::<u64>() == packets).then(|| told.collect())
+        })
     }
 }
 
 /// The IPv4 packets of an interface, by what became of them: those that pass first.
 fn counted(service: &Service, on: &str) -> BTreeMap<(bool, String), u64> {
     let mut counted = BTreeMap::new();
-    let rows = json(service, &["stats"]);
+    let rows = service.json::<Value>(&["stats"]).unwrap();
     let rows = rows.as_array().unwrap().iter();
     for row in rows.filter(|row| row["interface"] == on && row["family"] == "ipv4") {
         let [action, reason] = ["action", "reason"].map(|key| row[key].as_str().unwrap());
@@ -260,17 +252,10 @@ fn add(lab: &Lab) {
     for namespace in [&lab.near, &lab.far] {
         namespace.ip(&["link", "set", OTHER, "up"]).unwrap();
     }
-    let start = Instant::now();
-    let is_up = || {
-        lab.near
-            .ip(&["link", "show", OTHER])
-            .unwrap()
-            .contains("LOWER_UP")
-    };
-    while !is_up() {
-        assert!(start.elapsed() < PATIENCE);
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the link is up", || {
+        let shown = lab.near.ip(&["link", "show", OTHER]).unwrap();
+        shown.contains("LOWER_UP")
+    });
 }
 
 fn config(first: &str, second: &str) -> String {
@@ -291,11 +276,6 @@ fn interface(name: &str, own: &str) -> String {
 fn reload(service: &Service, toml: &str) {
     service.configure(toml).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
-}
-
-fn json(service: &Service, arguments: &[&str]) -> serde_json::Value {
-    let said = service.rlctl(&[&["--json"], arguments].concat()).unwrap();
-    serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
 }
 
 fn udp(source: Ipv4Addr) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::{
     process::Command,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ratelimit_tests::{
@@ -14,6 +14,7 @@ use ratelimit_tests::{
     lab::{INTERFACE, Receiver, Sender},
     require_command, require_root,
     service::Service,
+    wait_until,
 };
 
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
@@ -70,19 +71,7 @@ fn passes(lab: &Lab, far: &str, near: &str, source: Ipv4Addr) -> bool {
 
 /// Waits until packets of a source come through: an interface that is up has no carrier for a moment.
 fn comes_to_pass(lab: &Lab, what: &str, source: Ipv4Addr) {
-    let start = Instant::now();
-    while !passes(lab, OTHER, OTHER, source) {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-    }
-}
-
-fn wait_until(what: &str, service: &Service, mut is_so: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}: {}", service.log());
-        thread::sleep(Duration::from_millis(5));
-    }
-    start.elapsed()
+    wait_until(what, || passes(lab, OTHER, OTHER, source));
 }
 
 fn status_of(service: &Service, interface: &str) -> serde_json::Value {
@@ -137,7 +126,7 @@ fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_
     let sample = format!("ratelimit_interface_attached{{interface=\"{OTHER}\",mode=\"none\"}} 0");
     assert!(metrics.contains(&sample), "{metrics}");
     add(&lab);
-    let took = wait_until("attached again", &service, || is_attached(&service, OTHER));
+    let took = service.wait_until("attached again", || is_attached(&service, OTHER));
     assert!(took < PROMISED, "{took:?}");
     comes_to_pass(&lab, "attached again", FREE);
     assert!(!passes(&lab, OTHER, OTHER, BANNED));
@@ -168,7 +157,7 @@ fn an_interface_that_is_missing_at_the_start_leaves_the_others_protected_and_is_
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     assert!(!is_attached(&service, OTHER));
     add(&lab);
-    let took = wait_until("attached", &service, || is_attached(&service, OTHER));
+    let took = service.wait_until("attached", || is_attached(&service, OTHER));
     // Its program goes through the verifier first.
     assert!(took < 4 * PROMISED, "{took:?}");
     assert!(!passes(&lab, OTHER, OTHER, BANNED));
@@ -199,11 +188,9 @@ fn enforcement_goes_on_under_another_name_until_an_interface_has_the_configured_
         .unwrap();
     lab.near.ip(&["link", "set", OTHER, "up"]).unwrap();
     lab.far.ip(&["link", "set", "rl2", "up"]).unwrap();
-    wait_until("attached", &service, || is_attached(&service, OTHER));
+    service.wait_until("attached", || is_attached(&service, OTHER));
     assert!(!passes(&lab, "rl2", OTHER, BANNED));
-    wait_until("let go", &service, || {
-        passes(&lab, OTHER, "renamed", BANNED)
-    });
+    service.wait_until("let go", || passes(&lab, OTHER, "renamed", BANNED));
 }
 
 #[test]
@@ -256,7 +243,7 @@ fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     let link = link_of(&service).unwrap();
     bpftool(&service, &["link", "detach", "id", &link]).unwrap();
-    let took = wait_until("attached again", &service, || {
+    let took = service.wait_until("attached again", || {
         link_of(&service).is_some_and(|it| it != link)
     });
     assert!(took < PROMISED, "{took:?}");
@@ -296,7 +283,7 @@ fn pins_that_somebody_removes_are_made_again_and_the_stop_says_what_is_so() {
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     service.wait_for_log("somebody removed pins").unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
-    wait_until("healthy", &service, || {
+    service.wait_until("healthy", || {
         service
             .get("/healthz", "text/plain")
             .unwrap()
@@ -351,7 +338,7 @@ fn a_reload_takes_interfaces_sources_and_metrics() {
             &format!("{}{compact}{metrics}", both()),
             "metrics: 127.0.0.1:9798 -> 127.0.0.1:9799",
         );
-        wait_until("metrics", &service, || {
+        service.wait_until("metrics", || {
             let mut curl = service.inside("curl".as_ref());
             let answer = curl
                 .args(["--silent", "http://127.0.0.1:9799/healthz"])
@@ -362,7 +349,7 @@ fn a_reload_takes_interfaces_sources_and_metrics() {
             &format!("{POLICY}{}{compact}", interface(INTERFACE)),
             &format!("interface {OTHER}: removed"),
         );
-        wait_until("let go", &service, || passes(&lab, OTHER, OTHER, BANNED));
+        service.wait_until("let go", || passes(&lab, OTHER, OTHER, BANNED));
     });
     while let Some(frame) = receiver.next(LATE).unwrap() {
         assert_ne!(frame[26..30], BANNED.octets(), "a banned packet passed");
@@ -399,7 +386,7 @@ fn a_port_that_somebody_holds_keeps_nothing_from_working_and_is_had_when_it_is_f
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(status.contains("trouble with metrics"), "{status}");
     drop(holder);
-    wait_until("metrics", &service, || {
+    service.wait_until("metrics", || {
         service
             .get("/healthz", "text/plain")
             .is_ok_and(|it| it.contains("ok"))
@@ -544,7 +531,7 @@ fn somebody_elses_program_is_left_alone_and_the_hint_says_what_takes_it_off() {
     // The first would put its program on again.
     first.signal("-STOP").unwrap();
     bpftool(&first, &["link", "detach", "id", &id]).unwrap();
-    wait_until("attached", &second, || is_attached(&second, INTERFACE));
+    second.wait_until("attached", || is_attached(&second, INTERFACE));
     first.signal("-CONT").unwrap();
 }
 
@@ -711,7 +698,7 @@ fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_af
             for change in &changes {
                 make(&lab, &service, *change, &mut random);
             }
-            let took = wait_until(&format!("{sequence}: {changes:?}"), &service, || {
+            let took = service.wait_until(&format!("{sequence}: {changes:?}"), || {
                 is_attached(&service, OTHER)
             });
             slowest = slowest.max(took);
@@ -754,7 +741,7 @@ fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng
             let is_reported = random.bool();
             if is_reported {
                 // One that came a moment ago may have no program yet, which would go on nowhere.
-                wait_until("attached", service, || is_attached(service, OTHER));
+                service.wait_until("attached", || is_attached(service, OTHER));
             }
             near(&["link", "set", OTHER, "name", "renamed"]);
             if is_reported {

@@ -2,8 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
-    thread,
-    time::{Duration, Instant as Stopwatch},
+    time::Duration,
 };
 
 use aya::programs::xdp::XdpMode;
@@ -19,6 +18,7 @@ use ratelimit_tests::{
     require_root,
     scene::{banned_until, limit},
     shapes::{self, Class, Shaped},
+    wait_until,
 };
 
 #[test]
@@ -59,7 +59,7 @@ fn of_a_limited_source_exactly_the_limit_arrives() {
             .unwrap()
             .send_at_rate(&frame, 500, second)
             .unwrap();
-        wait_until(|| total(&program).packets == sent, "all of it");
+        wait_until("all of it", || total(&program).packets == sent);
         assert_eq!(sent, 500);
         assert_eq!(receiver.count(LATE).unwrap(), AMOUNT, "{mode:?}");
     }
@@ -86,7 +86,7 @@ fn check(mode: XdpMode, entry: ListEntry, arrives: fn(Class) -> bool) {
         sender.send(&frame).unwrap();
         sent.packets += 1;
         sent.bytes += frame.len() as u64;
-        wait_until(|| total(&program) == sent, name);
+        wait_until(name, || total(&program) == sent);
         let patience = if arrives(class) { LATE } else { SOON };
         let is_there = receiver.next(patience).unwrap().is_some();
         assert_eq!(is_there, arrives(class), "{mode:?}: {name} arrives");
@@ -135,15 +135,4 @@ fn total(program: &Program) -> Counter {
             packets: sum.packets + counter.packets,
             bytes: sum.bytes + counter.bytes,
         })
-}
-
-fn wait_until(condition: impl Fn() -> bool, what: &str) {
-    let start = Stopwatch::now();
-    while !condition() {
-        assert!(
-            start.elapsed() < Duration::from_mins(1),
-            "{what} was not counted as it was sent"
-        );
-        thread::sleep(Duration::from_micros(100));
-    }
 }

@@ -6,7 +6,7 @@ use std::{
     io::{Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -25,6 +25,7 @@ use ratelimit_tests::{
     lab::{INTERFACE, Receiver, Sender},
     require_command, require_root,
     service::Service,
+    wait_until,
 };
 
 #[test]
@@ -341,14 +342,6 @@ fn passes(lab: &Lab, source: Ipv4Addr) -> bool {
     let mut receiver = Receiver::new(&lab.near).unwrap();
     Sender::new(&lab.far).unwrap().send(&frame).unwrap();
     receiver.next(LATE).unwrap().is_some()
-}
-
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what} does not come");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The addresses of one family: one of the host, the others at the far end of the link.

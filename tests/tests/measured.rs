@@ -1,13 +1,9 @@
 //! What `rlctl suggest` learns of sliding logs and of the node, from the kernel's own tables of either store.
 
-use std::{
-    net::Ipv4Addr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::Ipv4Addr;
 
 use ratelimit_core::api::{Suggested, SuggestedLimit};
-use ratelimit_tests::{Frame, Lab, PATIENCE, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
 
 const SOURCES: u32 = 20;
 const PACKETS: u64 = 210;
@@ -53,16 +49,9 @@ fn toml(store: &str) -> String {
 }
 
 fn wait_for_windows(service: &Service) -> Suggested {
-    let start = Instant::now();
-    loop {
-        let said = service.rlctl(&["--json", "suggest", "--percentile", "50"]);
-        let reported = serde_json::from_str::<Suggested>(&said.unwrap().stdout);
-        if let Ok(reported) = reported
-            && reported.limits[..2].iter().all(|it| it.windows >= WINDOWS)
-        {
-            return reported;
-        }
-        assert!(start.elapsed() < PATIENCE, "{}", service.log());
-        thread::sleep(Duration::from_millis(200));
-    }
+    service.wait_for("enough windows", || {
+        let reported = service.json::<Suggested>(&["suggest", "--percentile", "50"]);
+        let has_enough = |it: &Suggested| it.limits[..2].iter().all(|it| it.windows >= WINDOWS);
+        reported.ok().filter(has_enough)
+    })
 }

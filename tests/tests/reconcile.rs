@@ -1,14 +1,10 @@
 //! Somebody changes the kernel's lists behind the daemon's back.
 
-use std::{
-    fmt::Write as _,
-    thread,
-    time::{Duration, Instant},
-};
+use std::fmt::Write as _;
 
 use aya::maps::{HashMap, Map, MapData};
 use ratelimit_common::{Ipv4, ListEntry, generation::ByGeneration, list::PrefixKey};
-use ratelimit_tests::{Lab, PATIENCE, attached, require_root, service::Service};
+use ratelimit_tests::{Lab, attached, require_root, service::Service};
 
 const CONFIG: &str = "[policy.default]\nlimits = []\n";
 /// More entries than are read each second.
@@ -43,11 +39,7 @@ fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {
         )
         .unwrap();
     // Its turn comes within three seconds: 8,192 entries are read in each.
-    let deadline = Instant::now() + PATIENCE;
-    while lists.get(&allowed, 0).unwrap() != ban {
-        assert!(Instant::now() < deadline, "it stays: {}", service.log());
-        thread::sleep(Duration::from_millis(10));
-    }
+    service.wait_until("the repair", || !(lists.get(&allowed, 0).unwrap() != ban));
     let metrics = service.get("/metrics", "*/*").unwrap();
     assert!(
         metrics.contains("ratelimit_repaired_total{kind=\"entry\"} 2\n"),

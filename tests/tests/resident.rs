@@ -4,14 +4,13 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use ratelimit_core::api::Status;
 use ratelimit_tests::{
-    Lab, PATIENCE, require_root,
+    Lab, require_root,
     service::{Service, binary},
+    waiting,
 };
 
 /// The pages before the data of a ring: what was read, and what was written.
@@ -94,18 +93,14 @@ fn wait_for_rings(service: &Service, more: &[&str]) {
     let is_meant = |name: &str| AT_REST.contains(&name) || more.contains(&name);
     let rings = status.maps.iter().filter(|map| is_meant(&map.name));
     let expected: u64 = rings.map(|ring| held_bytes(ring.capacity.into())).sum();
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let held = mapped_bytes(service.pid().unwrap());
-        if held == expected {
-            return;
-        }
-        assert!(
-            Instant::now() < deadline,
-            "{held} bytes of maps are held, which should be {expected}"
-        );
-        thread::sleep(Duration::from_millis(20));
-    }
+    let held = || mapped_bytes(service.pid().unwrap());
+    let failure = || {
+        format!(
+            "{} bytes of maps are held, which should be {expected}",
+            held()
+        )
+    };
+    waiting::until(|| held() == expected, failure);
 }
 
 /// What a ring of so many bytes takes: its data are mapped twice, one behind the other, so that all of them can be read in a row.

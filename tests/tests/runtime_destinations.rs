@@ -1,13 +1,10 @@
 //! `rlctl limit set --destination`: limits of what an address receives, at run time. With real packets.
 
-use std::{
-    net::Ipv4Addr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::Ipv4Addr;
 
+use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
+    Frame, Lab,
     lab::Sender,
     require_root,
     service::{Said, Service},
@@ -72,15 +69,12 @@ fn a_destination_has_limits_at_run_time_which_outlive_a_kill_and_end() {
     service
         .rlctl_ok(&[&more[..], &["--for", "1s"]].concat())
         .unwrap();
-    let start = Instant::now();
-    while service
-        .rlctl_ok(&["list", "limits"])
-        .unwrap()
-        .contains(VICTIM)
-    {
-        assert!(start.elapsed() < PATIENCE, "{}", service.log());
-        thread::sleep(Duration::from_millis(50));
-    }
+    service.wait_until("its end", || {
+        !(service
+            .rlctl_ok(&["list", "limits"])
+            .unwrap()
+            .contains(VICTIM))
+    });
     assert_eq!(sent(&lab, &service, 3, 2), [2, 0, 0]);
 }
 
@@ -148,36 +142,29 @@ fn what_a_destination_cannot_have_is_refused() {
 fn sent(lab: &Lab, service: &Service, source: u8, packets: u64) -> [u64; 3] {
     let before = counted(service);
     let source = Ipv4Addr::new(203, 0, 113, source);
-    let mut frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
-    frame[30..34].copy_from_slice(&VICTIM.parse::<Ipv4Addr>().unwrap().octets());
+    let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60);
+    let frame = frame.build_to(VICTIM.parse().unwrap());
     let sender = Sender::new(&lab.far).unwrap();
     for _ in 0..packets {
         sender.send(&frame).unwrap();
     }
-    let start = Instant::now();
-    loop {
+    service.wait_for("all packets", || {
         let now = counted(service);
         let more: [u64; 3] = std::array::from_fn(|index| now[index] - before[index]);
-        if more.iter().sum::<u64>() == packets {
-            return more;
-        }
-        assert!(start.elapsed() < PATIENCE, "{more:?}, not {packets}");
-        thread::sleep(Duration::from_millis(10));
-    }
+        (more.iter().sum::<u64>() == packets).then_some(more)
+    })
 }
 
 fn counted(service: &Service) -> [u64; 3] {
-    let answer = service.rlctl_ok(&["stats", "--json"]).unwrap();
-    let rows: serde_json::Value = serde_json::from_str(&answer).unwrap();
     let mut counted = [0; 3];
-    for row in rows.as_array().unwrap() {
-        let place = match row["reason"].as_str().unwrap() {
+    for row in service.json::<Vec<StatsRow>>(&["stats"]).unwrap() {
+        let place = match row.reason.as_str() {
             "conforming" | "unlimited" => 0,
             "destination-limited" => 1,
             "source-to-destination-limited" => 2,
             _ => continue,
         };
-        counted[place] += row["packets"].as_u64().unwrap();
+        counted[place] += row.packets;
     }
     counted
 }

@@ -136,17 +136,8 @@ fn far_of(lists: &[ListView]) -> &ListView {
 
 #[track_caller]
 fn wait_for(service: &Service, what: &str, is_so: impl Fn(&[ListView]) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    service.wait_until(what, || {
         let lists: Vec<ListView> = service.json(&["lists"]).unwrap();
-        if is_so(&lists) {
-            return;
-        }
-        assert!(
-            Instant::now() < deadline,
-            "waited for {what}: {lists:?} {}",
-            service.log()
-        );
-        thread::sleep(Duration::from_millis(100));
-    }
+        is_so(&lists)
+    });
 }

@@ -1,14 +1,9 @@
 //! `rlctl suggest` names what known sources have sent, also after a crash of the daemon.
 
-use std::{
-    fs,
-    net::Ipv4Addr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, net::Ipv4Addr};
 
 use ratelimit_core::api::{Suggested, openapi};
-use ratelimit_tests::{Frame, Lab, PATIENCE, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
 use serde_json::{Value, json};
 
 const SOURCES: u32 = 100;
@@ -33,15 +28,10 @@ fn what_sources_sent_is_proposed_with_headroom() {
             sender.send(&frame).unwrap();
         }
     }
-    let start = Instant::now();
-    let found = loop {
-        assert!(start.elapsed() < PATIENCE, "{}", service.log());
-        thread::sleep(Duration::from_millis(200));
+    let found = service.wait_for("enough windows", || {
         let enough = |found: &Suggested| found.limits[0].windows > 3 * u64::from(SOURCES);
-        if let Some(found) = suggested(&service).filter(enough) {
-            break found;
-        }
-    };
+        suggested(&service).filter(enough)
+    });
     check(&found);
     service.stop("-TERM").unwrap();
     service.start().unwrap();

@@ -7,15 +7,16 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
+use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE, cpu,
+    Frame, Lab, cpu,
     lab::Sender,
     require_root,
     service::{Service, binary},
+    wait_until,
 };
 use serde_json::Value;
 
@@ -324,7 +325,7 @@ fn start_capture(service: &Service, file: &Path, arguments: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    wait_until(|| begun() > before, "the capture begins");
+    wait_until("the capture begins", || begun() > before);
     child
 }
 
@@ -357,27 +358,12 @@ fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 fn wait_for_drops(service: &Service, packets: u64) {
-    let dropped = || {
-        let rows = service.rlctl_ok(&["stats", "--json"]).unwrap();
-        let rows: Value = serde_json::from_str(&rows).unwrap();
-        let dropped = rows
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|row| row["action"] == "drop");
-        dropped
-            .map(|row| row["packets"].as_u64().unwrap())
-            .sum::<u64>()
+    let dropped = || -> u64 {
+        let rows: Vec<StatsRow> = service.json(&["stats"]).unwrap();
+        let dropped = rows.iter().filter(|row| row.action == "drop");
+        dropped.map(|row| row.packets).sum()
     };
-    wait_until(|| dropped() == packets, "all of it is dropped");
-}
-
-fn wait_until(condition: impl Fn() -> bool, what: &str) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("all of it is dropped", || dropped() == packets);
 }
 
 fn send(lab: &Lab, frame: &[u8], packets: u32) {

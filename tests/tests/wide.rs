@@ -4,10 +4,10 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr},
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     thread,
-    time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Frame, Lab, PATIENCE, lab::Sender, require_root, service::Service};
+use ratelimit_core::api::StatsRow;
+use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -201,12 +201,10 @@ impl Counted {
 }
 
 fn counted(service: &Service) -> Counted {
-    let answer = service.rlctl_ok(&["stats", "--json"]).unwrap();
-    let rows: serde_json::Value = serde_json::from_str(&answer).unwrap();
     let mut counted = Counted::default();
-    for row in rows.as_array().unwrap() {
-        let packets = row["packets"].as_u64().unwrap();
-        match row["reason"].as_str().unwrap() {
+    for row in service.json::<Vec<StatsRow>>(&["stats"]).unwrap() {
+        let packets = row.packets;
+        match row.reason.as_str() {
             "conforming" => counted.passed += packets,
             "unlimited" => {
                 counted.passed += packets;
@@ -217,7 +215,7 @@ fn counted(service: &Service) -> Counted {
             "node-limited" => counted.node_limited += packets,
             // The kernel says hello to its neighbours.
             "neighbour-discovery" | "not-ip" => {}
-            other => panic!("{other}: {answer}"),
+            other => panic!("{other}"),
         }
     }
     counted
@@ -225,15 +223,10 @@ fn counted(service: &Service) -> Counted {
 
 /// The same when `packets` are counted.
 fn counted_of(service: &Service, packets: u64) -> Counted {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    service.wait_for("all packets", || {
         let counted = counted(service);
-        if counted.packets() == packets {
-            return counted;
-        }
-        assert!(Instant::now() < deadline, "{counted:?}, not {packets}");
-        thread::sleep(Duration::from_millis(10));
-    }
+        (counted.packets() == packets).then_some(counted)
+    })
 }
 
 fn send(lab: &Lab, frame: &[u8], packets: u64) {

@@ -33,7 +33,7 @@ impl Losses {
     ///
     /// When it does not answer.
     pub fn of(service: &Service) -> Result<Self> {
-        let status: Status = serde_json::from_str(&service.rlctl(&["--json", "status"])?.stdout)?;
+        let status: Status = service.json(&["status"])?;
         let status = status.cluster.context("the configuration has [cluster]")?;
         let metrics = service.metrics()?;
         let mut lines = metrics.lines();
