@@ -589,16 +589,11 @@ const TOGETHER: usize = 1 << 14;
 const NOTHING: Edit = Edit::Limits(Target::Default, None);
 
 fn are_bans_in_order(edits: &[Edit]) -> bool {
-    let key = |edit: &Edit| match edit {
-        Edit::Ban(prefix, origin, Some(_)) => Some((*prefix, origin.clone())),
-        Edit::Ban(_, _, None)
-        | Edit::Allow(..)
-        | Edit::List(..)
-        | Edit::Limits(..)
-        | Edit::Offence(..)
-        | Edit::Limited(..)
-        | Edit::Config(_)
-        | Edit::PassAll(_) => None,
+    let key = |edit: &Edit| {
+        let Edit::Ban(prefix, origin, Some(_)) = edit else {
+            return None;
+        };
+        Some((*prefix, origin.clone()))
     };
     edits.iter().all(|edit| key(edit).is_some())
         && edits.is_sorted_by(|left, right| key(left) < key(right))

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use ratelimit_common::{Instant, ListEntry};
 use ratelimit_core::{
     intent::{
-        AllowRow, BanRow, Edit,
+        AllowRow, BanRow, Edit, Intent,
         list::{self, List},
         renewed,
     },
@@ -18,7 +18,7 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use super::{lists::KEPT, state::State, store::Found};
+use super::{compiled::Compiled, enforcer::Enforcer, entry_counters::EntryCounters, lists::KEPT};
 use crate::clock;
 
 /// Who is told to have set what is kept.
@@ -66,17 +66,23 @@ impl Renewed {
     }
 }
 
-impl State {
-    /// Brings what is intended to what the kernel holds, where the database cannot be trusted. Bans and allows that the
-    /// kernel does not hold are older than the damage and were ended since. Bans and allows that nothing intended explains are kept.
+/// What is intended, and what the kernel holds.
+pub(super) struct Adoption<'a> {
+    pub intent: &'a mut Intent,
+    pub compiled: &'a mut Compiled,
+    pub enforcer: &'a mut Enforcer,
+    pub entry_counters: &'a mut EntryCounters,
+}
+
+impl Adoption<'_> {
+    /// Brings what is intended to what the kernel holds, where the database cannot be trusted, and answers what changed. Bans and
+    /// allows that the kernel does not hold are older than the damage and were ended since. Bans and allows that nothing intended
+    /// explains are kept.
     ///
     /// A machine that was booted since holds nothing: then what is left of the database is all that is known.
-    pub(super) fn adopt_lists(&mut self) -> anyhow::Result<()> {
-        if *self.store.found() == Found::Sound {
-            return Ok(());
-        }
+    pub(super) fn adopt(&mut self, copies: Vec<(Arc<str>, List)>) -> Vec<Edit> {
         let held: Vec<(Prefix, ListEntry)> = self.enforcer.entries().collect();
-        let mut kept = self.copied_lists(!held.is_empty());
+        let mut kept = self.copied_lists(copies, !held.is_empty());
         self.make_intended(&kept);
         let mut edits = Vec::new();
         if !held.is_empty() {
@@ -95,7 +101,6 @@ impl State {
         }
         let entries: usize = kept.iter().map(|edit| edit.prefixes().count()).sum();
         edits.extend(kept);
-        self.unwritten.write(&edits, &self.intent, &mut self.store);
         if !edits.is_empty() {
             warn!(
                 kept = entries,
@@ -103,12 +108,12 @@ impl State {
                 "the bans and allows of the kernel hold, as the database does not know all of them"
             );
         }
-        self.store.end_rescue()
+        edits
     }
 
     /// The lists that the database does not know, of which there are copies; of entries, where the kernel holds any, those that it holds.
-    fn copied_lists(&self, is_anything_held: bool) -> Vec<Edit> {
-        let copies = self.list_copies.read().into_iter();
+    fn copied_lists(&self, copies: Vec<(Arc<str>, List)>, is_anything_held: bool) -> Vec<Edit> {
+        let copies = copies.into_iter();
         let is_lost = |name: &str| {
             !self.intent.lists().contains_key(name) && !self.intent.config.lists.contains_key(name)
         };
@@ -227,9 +232,10 @@ impl State {
             let datapath = self.enforcer.datapath_mut();
             let edits = std::slice::from_ref(edit);
             self.entry_counters
-                .count_added(edits, &self.intent, datapath);
+                .count_added(edits, self.intent, datapath);
+            let slots = self.entry_counters.slots();
             for prefix in edit.prefixes() {
-                self.compile_prefix(prefix);
+                self.compiled.compile_prefix(self.intent, slots, prefix);
             }
         }
     }

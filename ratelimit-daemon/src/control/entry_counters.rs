@@ -315,15 +315,11 @@ fn owners(edits: &[Edit]) -> impl Iterator<Item = Owner<'_>> {
         | Edit::Config(_)
         | Edit::PassAll(_) => None,
     });
-    let configured = edits.iter().filter_map(|edit| match edit {
-        Edit::Config(before) => Some(before.allow.iter().copied().map(Owner::Allow)),
-        Edit::Ban(..)
-        | Edit::Allow(..)
-        | Edit::List(..)
-        | Edit::Limits(..)
-        | Edit::Offence(..)
-        | Edit::Limited(..)
-        | Edit::PassAll(_) => None,
+    let configured = edits.iter().filter_map(|edit| {
+        let Edit::Config(before) = edit else {
+            return None;
+        };
+        Some(before.allow.iter().copied().map(Owner::Allow))
     });
     named.chain(configured.flatten())
 }

@@ -159,26 +159,12 @@ fn ban_gone(prefix: Prefix, origin: &Origin, row: &BanRow, cause: Cause<'_>) -> 
 fn summaries<'e>(changed: impl Iterator<Item = (Edit, &'e Edit)>, cause: Cause<'_>) -> Vec<What> {
     let mut added: BTreeMap<Origin, (usize, Option<Arc<str>>)> = BTreeMap::new();
     let mut removed: BTreeMap<&Origin, usize> = BTreeMap::new();
-    for pair in changed {
-        match pair {
-            (Edit::Ban(_, origin, Some(row)), _) => {
-                let (count, _) = added.entry(origin).or_insert_with(|| (0, Some(row.author)));
-                *count += 1;
-            }
-            (Edit::Ban(..), Edit::Ban(_, origin, Some(_))) => {
-                *removed.entry(origin).or_default() += 1;
-            }
-            (
-                Edit::Ban(..)
-                | Edit::Allow(..)
-                | Edit::List(..)
-                | Edit::Limits(..)
-                | Edit::Offence(..)
-                | Edit::Limited(..)
-                | Edit::Config(_)
-                | Edit::PassAll(_),
-                _,
-            ) => {}
+    for (edit, before) in changed {
+        if let Edit::Ban(_, origin, Some(row)) = edit {
+            let (count, _) = added.entry(origin).or_insert_with(|| (0, Some(row.author)));
+            *count += 1;
+        } else if let Edit::Ban(_, origin, Some(_)) = before {
+            *removed.entry(origin).or_default() += 1;
         }
     }
     let added = added.into_iter().map(|(origin, (count, by))| What::Bans {

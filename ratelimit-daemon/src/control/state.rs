@@ -16,6 +16,7 @@ use ratelimit_core::{
 use tracing::{error, info, warn};
 
 use super::{
+    adopt::Adoption,
     compiled::{Compiled, CompiledPolicies},
     enforcer::{Changes, Enforcer, leases::Leases},
     entry_counters::EntryCounters,
@@ -28,7 +29,8 @@ use super::{
     protection::Protection,
     record::{Cause, record_edits},
     reserve::{Filling, Room},
-    store::Store,
+    store::{Found, Store},
+    suspended::Suspension,
     timekeeper::Reading,
     unshared::Unshared,
     unwritten::{self, Unwritten},
@@ -110,10 +112,9 @@ impl State {
         state
             .entry_counters
             .count_all(&state.intent, state.enforcer.datapath_mut());
-        state.compile_at_start()?;
-        state
-            .adopt_lists()
-            .context("keeping what the kernel holds")?;
+        state.suspension().compile_at_start()?;
+        state.compile_rules();
+        state.adopt().context("keeping what the kernel holds")?;
         state.list_copies.reconcile(state.intent.lists());
         state
             .enforce_all()
@@ -124,6 +125,22 @@ impl State {
         state.compiled.report_clock(&state.intent, None);
         state.protection.report(&state.compiled.rules);
         Ok(state)
+    }
+
+    /// Takes over what the kernel holds and the database does not know.
+    fn adopt(&mut self) -> anyhow::Result<()> {
+        if *self.store.found() == Found::Sound {
+            return Ok(());
+        }
+        let mut adoption = Adoption {
+            intent: &mut self.intent,
+            compiled: &mut self.compiled,
+            enforcer: &mut self.enforcer,
+            entry_counters: &mut self.entry_counters,
+        };
+        let edits = adoption.adopt(self.list_copies.read());
+        self.unwritten.write(&edits, &self.intent, &mut self.store);
+        self.store.end_rescue()
     }
 
     /// Makes changes: in the datapath and here, or nowhere. The database has them too, or as soon as it can be written.
@@ -251,20 +268,13 @@ impl State {
     /// The runtime limits whose time is over, with what state is kept under so far.
     fn ending_limits(&self, edits: &[Edit], cause: Cause<'_>) -> Vec<(Target, Scopes)> {
         let ending = edits.iter().filter(|_| cause == Cause::Time);
-        let targets = ending.filter_map(|edit| match edit {
-            Edit::Limits(target, None) => Some(*target),
-            Edit::Ban(..)
-            | Edit::Allow(..)
-            | Edit::List(..)
-            | Edit::Limits(..)
-            | Edit::Offence(..)
-            | Edit::Limited(..)
-            | Edit::Config(_)
-            | Edit::PassAll(_) => None,
+        let ended = ending.filter_map(|edit| {
+            let Edit::Limits(target, None) = edit else {
+                return None;
+            };
+            Some((*target, self.scopes(*target)))
         });
-        targets
-            .map(|target| (target, self.scopes(target)))
-            .collect()
+        ended.collect()
     }
 
     fn try_edit(&mut self, edits: &[Edit], evicted: usize, cause: Cause<'_>) -> anyhow::Result<()> {
@@ -322,7 +332,10 @@ impl State {
     /// Compiles what `edits` are about from what is intended.
     fn compile(&mut self, edits: &[Edit], cause: Cause<'_>) -> anyhow::Result<()> {
         if edits.iter().any(Edit::is_config) {
-            return self.compile_anew(cause == Cause::Rollback);
+            let on_trial = cause == Cause::Rollback;
+            self.suspension().compile_anew(on_trial)?;
+            self.compile_rules();
+            return Ok(());
         }
         if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
@@ -335,6 +348,29 @@ impl State {
             self.compile_prefix(prefix);
         }
         Ok(())
+    }
+
+    const fn suspension(&mut self) -> Suspension<'_> {
+        Suspension {
+            intent: &mut self.intent,
+            compiled: &mut self.compiled,
+            enforcer: &self.enforcer,
+        }
+    }
+
+    /// Tries again what had no room beside what the configuration before had.
+    fn retry_suspended(&mut self, on_trial: bool) {
+        if self.intent.suspended_limits().is_empty() {
+            return;
+        }
+        let compiled = self.suspension().compile_anew(on_trial);
+        self.compile_rules();
+        if let Err(error) = compiled.and_then(|()| self.enforce_all()) {
+            warn!(
+                error = format!("{error:#}"),
+                "limits that were suspended could not be put in force"
+            );
+        }
     }
 
     /// Whether it is cheaper to compile and compare everything, in order, than to look for the prefixes of `edits`.

@@ -5,16 +5,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ratelimit_core::{
-    compile::CompileError,
-    intent::{Suspended, Target},
-};
-use tracing::{error, info, warn};
+use ratelimit_core::intent::{Intent, Suspended, Target};
+use tracing::{error, info};
 
-use super::state::State;
+use super::{compiled::Compiled, enforcer::Enforcer};
 
-impl State {
-    /// Compiles what is intended, where it is not possible without some of the runtime limits.
+/// What runtime limits are compiled from and to.
+pub(super) struct Suspension<'a> {
+    pub intent: &'a mut Intent,
+    pub compiled: &'a mut Compiled,
+    pub enforcer: &'a Enforcer,
+}
+
+impl Suspension<'_> {
+    /// Compiles the policies of what is intended, where it is not possible without some of the runtime limits.
     ///
     /// # Errors
     ///
@@ -24,7 +28,7 @@ impl State {
         self.compile_without(candidates, &BTreeMap::new())
     }
 
-    /// Compiles another configuration: what was suspended holds again, if it can. One that comes back after a trial may suspend
+    /// Compiles those of another configuration: what was suspended holds again, if it can. One that comes back after a trial may suspend
     /// others: it is not refused.
     ///
     /// # Errors
@@ -49,23 +53,7 @@ impl State {
         Ok(())
     }
 
-    /// Tries again what had no room beside what the configuration before had.
-    pub(super) fn retry_suspended(&mut self, on_trial: bool) {
-        if self.intent.suspended_limits().is_empty() {
-            return;
-        }
-        if let Err(error) = self
-            .compile_anew(on_trial)
-            .and_then(|()| self.enforce_all())
-        {
-            warn!(
-                error = format!("{error:#}"),
-                "limits that were suspended could not be put in force"
-            );
-        }
-    }
-
-    /// Compiles what is intended, without those of `candidates` that make it fail; those suspended `before` are known.
+    /// Compiles the policies, without those of `candidates` that make it fail; those suspended `before` are known.
     fn compile_without(
         &mut self,
         mut candidates: BTreeSet<Target>,
@@ -73,11 +61,9 @@ impl State {
     ) -> anyhow::Result<()> {
         let before_all = self.compiled.policies_now();
         let mut suspended = Vec::new();
-        while let Err(error) = self.compile_all() {
-            let compiling = error.downcast_ref::<CompileError>();
-            let target = compiling.and_then(|error| error.to_leave_out(&self.intent, &candidates));
-            let Some(target) = target else {
-                return Err(error);
+        while let Err(error) = self.compiled.compile_policies(self.intent, self.enforcer) {
+            let Some(target) = error.to_leave_out(self.intent, &candidates) else {
+                return Err(error.into());
             };
             self.compiled.restore_policies(before_all.clone());
             candidates.remove(&target);
