@@ -1,7 +1,7 @@
 //! What is seen of sources, and what is made of it.
 
 use ratelimit_common::Record;
-use ratelimit_core::api::SuggestRequest;
+use ratelimit_core::api::{SuggestRequest, Suggested};
 
 use super::*;
 
@@ -24,8 +24,7 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
     // Of the second kind of source the window has just begun.
     windows(&lab, 0..1_000, 7, LATE);
     windows(&lab, 1_000..3_000, 2, Duration::from_millis(100));
-    lab.sample();
-    let reported = lab.controller.suggest(&request()).unwrap();
+    let reported = sampled(&mut lab);
     let limit = &reported.limits[0];
     assert_eq!((limit.windows, limit.sources), (1_000, 1_000));
     assert_eq!((limit.median, limit.at, limit.most), (7, 7, 7));
@@ -98,13 +97,7 @@ fn what_is_in_a_sliding_log_is_counted() {
             .logs
             .insert((source, scope, 1), ring);
     }
-    for _ in 0..1_000 {
-        lab.sample();
-        if lab.controller.suggest(&request()).is_ok() {
-            break;
-        }
-    }
-    let reported = lab.controller.suggest(&request()).unwrap();
+    let reported = sampled(&mut lab);
     let log = &reported.limits[1];
     assert!((600..=606).contains(&log.at), "{log:?}");
     assert_eq!(reported.limits[0].windows, 0);
@@ -161,6 +154,17 @@ fn a_figure_that_makes_no_sense_is_refused() {
         let refused = lab.controller.suggest(&request).unwrap_err();
         assert!(refused.error.contains("is not between"), "{refused:?}");
     }
+}
+
+/// What is suggested as soon as enough was seen: a sample ends after a time, so on a busy machine the next one goes on behind the sources.
+fn sampled(lab: &mut Lab) -> Suggested {
+    for _ in 0..1_000 {
+        lab.sample();
+        if let Ok(reported) = lab.controller.suggest(&request()) {
+            return reported;
+        }
+    }
+    panic!("too little is seen");
 }
 
 /// Sources under the default policy that have sent so much in a window which opened some time ago.
