@@ -17,7 +17,7 @@ use aya::{
 };
 use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS};
 
-use super::object::ENTRY;
+use super::{Attachment, InterfacePlan, object::ENTRY, pins::Pins};
 
 /// The name of the pinned program.
 const PROGRAM: &str = "program";
@@ -123,12 +123,55 @@ impl Entry {
     }
 }
 
-/// Removes the entry of a directory, if there is one. Who calls it passes everything from then on.
+/// Pins a program for others to call, and answers by what they do.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn give(
+    program: &mut Xdp,
+    plan: &InterfacePlan,
+    frags: bool,
+    pins: &Pins,
+) -> anyhow::Result<(Attachment, Entry)> {
+    let entry = Entry::set(pins.entry(&plan.name), program, frags)?;
+    for pin in pins.all_programs()? {
+        if pin.interface == plan.name {
+            remove_file(&pin.path)?;
+        }
+    }
+    let path = pins.program(plan.slot, &plan.name, frags);
+    program
+        .pin(&path)
+        .with_context(|| format!("pinning {}", path.display()))?;
+    let attachment = Attachment {
+        mode: None,
+        entry: Some(entry.path()),
+        program: program.info().context("reading the program")?.id(),
+        remark: None,
+    };
+    Ok((attachment, entry))
+}
+
+/// Takes the program of an interface away from those who call it, and answers whether there was one.
 ///
 /// # Errors
 ///
 /// When it stays.
-pub fn remove(directory: &Path) -> anyhow::Result<()> {
+pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
+    remove(&pins.entry(interface))?;
+    let mut is_pinned = false;
+    for pin in pins.all_programs()? {
+        if pin.interface == interface {
+            remove_file(&pin.path)?;
+            is_pinned = true;
+        }
+    }
+    Ok(is_pinned)
+}
+
+/// Removes the entry of a directory, if there is one. Who calls it passes everything from then on.
+fn remove(directory: &Path) -> anyhow::Result<()> {
     for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
         let path = directory.join(name);
         if path.exists() {

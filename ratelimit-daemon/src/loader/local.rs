@@ -217,7 +217,7 @@ impl Loader for Local {
         self.links.remove(interface);
         self.entries.remove(interface);
         let pins = self.pins()?;
-        let mut is_pinned = remove_entry(pins, interface)?;
+        let mut is_pinned = entry::take_away(pins, interface)?;
         for pin in pins.all_links()? {
             if pin.interface == interface {
                 link::detach(&pin)?;
@@ -239,7 +239,7 @@ impl Loader for Local {
             interfaces.push(pin.interface);
         }
         for pin in pins.all_programs()? {
-            remove_entry(pins, &pin.interface)?;
+            entry::take_away(pins, &pin.interface)?;
             interfaces.push(pin.interface);
         }
         pins.remove_all()?;
@@ -257,56 +257,13 @@ fn place(
     pin: Option<&LinkPin>,
 ) -> anyhow::Result<(Attachment, Option<Entry>)> {
     if plan.mode == Mode::Pinned {
-        let (attachment, entry) = give(program, plan, frags, pins)?;
+        let (attachment, entry) = entry::give(program, plan, frags, pins)?;
         pin.map_or(Ok(()), link::detach)?;
         return Ok((attachment, Some(entry)));
     }
     let attachment = link::attach(program, (plan, on), frags, pins, pin)?;
-    remove_entry(pins, &plan.name)?;
+    entry::take_away(pins, &plan.name)?;
     Ok((attachment, None))
-}
-
-/// Pins a program for others to call, and answers by what they do.
-fn give(
-    program: &mut Xdp,
-    plan: &InterfacePlan,
-    frags: bool,
-    pins: &Pins,
-) -> anyhow::Result<(Attachment, Entry)> {
-    let entry = Entry::set(pins.entry(&plan.name), program, frags)?;
-    for pin in pins.all_programs()? {
-        if pin.interface == plan.name {
-            remove_file(&pin.path)?;
-        }
-    }
-    let path = pins.program(plan.slot, &plan.name, frags);
-    program
-        .pin(&path)
-        .with_context(|| format!("pinning {}", path.display()))?;
-    let attachment = Attachment {
-        mode: None,
-        entry: Some(entry.path()),
-        program: program.info().context("reading the program")?.id(),
-        remark: None,
-    };
-    Ok((attachment, entry))
-}
-
-/// Takes the program of an interface away from those who call it, and answers whether there was one.
-fn remove_entry(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
-    entry::remove(&pins.entry(interface))?;
-    let mut is_pinned = false;
-    for pin in pins.all_programs()? {
-        if pin.interface == interface {
-            remove_file(&pin.path)?;
-            is_pinned = true;
-        }
-    }
-    Ok(is_pinned)
-}
-
-fn remove_file(path: &Path) -> anyhow::Result<()> {
-    std::fs::remove_file(path).with_context(|| format!("removing {}", path.display()))
 }
 
 fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
