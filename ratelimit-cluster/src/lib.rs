@@ -6,6 +6,8 @@
 //! - [`statements`]: bans, allows and revocations as a set that every host merges to the same result.
 //! - [`budget`]: how hosts divide a limit without a coordinator, and never above it.
 //! - [`message`]: how both are written, signed and refused.
+// A new variant is met at each place that decides by it.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod budget;
 mod bytes;

@@ -1,6 +1,8 @@
 //! What is pure in the control plane: the model, the configuration, lists, the types of the API, tables in memory, captures, detection.
 //!
 //! It knows neither the kernel nor a database nor a network. What needs the time is told it.
+// A new variant is met at each place that decides by it.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod api;
 pub mod atomic_ring;

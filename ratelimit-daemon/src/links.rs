@@ -197,7 +197,11 @@ impl Standing {
                     None => called,
                 })
             }
-            _ => None,
+            Self::Pinned { .. }
+            | Self::Renamed { .. }
+            | Self::Missing
+            | Self::Failed { .. }
+            | Self::Detached { .. } => None,
         }
     }
 

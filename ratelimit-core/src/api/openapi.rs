@@ -315,7 +315,7 @@ fn without_null(schema: &mut Value) {
     match schema {
         Value::Object(fields) => fields.values_mut().for_each(without_null),
         Value::Array(all) => all.iter_mut().for_each(without_null),
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -219,14 +219,12 @@ mod tests {
             let limit = limit(10, SECOND, algorithm).compile().algorithm();
             let ring = Words::default();
             let mut word = 0;
-            let mut step = |time: u64| match limit {
-                ratelimit_common::algorithm::Algorithm::SlidingLog(log) => {
-                    log.charge(&ring, at(time)).is_ok()
+            let mut step = |time: u64| {
+                if let ratelimit_common::algorithm::Algorithm::SlidingLog(log) = limit {
+                    return log.charge(&ring, at(time)).is_ok();
                 }
-                other => other
-                    .step(word, at(time), 1)
-                    .map(|next| word = next)
-                    .is_ok(),
+                let next = limit.step(word, at(time), 1);
+                next.map(|next| word = next).is_ok()
             };
             let times = [[start; 5], [start - 10 * MS; 5], [start + 1; 5]];
             let admitted = times.as_flattened().iter().filter(|time| step(**time));

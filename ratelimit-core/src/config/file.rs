@@ -78,6 +78,10 @@ fn is_configuration(path: &Path) -> bool {
     name.ends_with(b".toml") && !name.starts_with(b".")
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kinds of errors of the system are open"
+)]
 fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
     let problem = match error.kind() {
         io::ErrorKind::NotFound => Problem::new(

@@ -155,7 +155,12 @@ impl Walk<'_> {
                     self.value(format!("{path}.{index}"), item.span().start, item);
                 }
             }
-            _ => {
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_) => {
                 let written = self.written(value);
                 let line = 1 + self.file.text[..start].matches('\n').count();
                 self.settings.push(Setting {

@@ -87,7 +87,11 @@ fn last_key_before(table: &DeTable<'_>, name: &str, end: usize) -> Option<Range<
             .iter()
             .filter_map(|item| last_key_before(item.get_ref().as_table()?, name, end))
             .max_by_key(|span| span.start),
-        _ => None,
+        DeValue::String(_)
+        | DeValue::Integer(_)
+        | DeValue::Float(_)
+        | DeValue::Boolean(_)
+        | DeValue::Datetime(_) => None,
     };
     let here = table.keys().filter(|key| *key.get_ref() == name);
     here.map(toml::Spanned::span)

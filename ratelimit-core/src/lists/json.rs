@@ -37,7 +37,7 @@ pub fn report(part: &str, error: &Error, reader: &mut Reader<'_>) {
             "the text ends too early: see whether all of it was saved"
         }
         serde_json::error::Category::Data => "write it as the tool does that this is from",
-        _ => "write JSON here",
+        serde_json::error::Category::Io | serde_json::error::Category::Syntax => "write JSON here",
     };
     reader.bad_at(at..at + 1, || problem(message, hint));
 }

@@ -223,29 +223,21 @@ impl Interfaces {
             return;
         };
         let interface = name.to_owned();
-        let what = match standing {
-            standing if let (true, Some(mode)) = (standing.is_attached(), standing.mode()) => {
-                let remark = standing.remark();
-                info!(interface, mode, "attached");
-                if let Some(remark) = &remark {
-                    warn!(interface, "{remark}");
-                }
-                What::InterfaceAttached {
-                    interface,
-                    mode: mode.to_owned(),
-                    remark,
-                }
+        let what = if let (true, Some(mode)) = (standing.is_attached(), standing.mode()) {
+            let remark = standing.remark();
+            info!(interface, mode, "attached");
+            if let Some(remark) = &remark {
+                warn!(interface, "{remark}");
             }
-            standing @ (Standing::Attached { .. }
-            | Standing::Pinned { .. }
-            | Standing::Renamed { .. }
-            | Standing::Missing
-            | Standing::Failed { .. }
-            | Standing::Detached { .. }) => {
-                let why = standing.trouble().unwrap_or_default();
-                warn!(interface, why, "not enforced there");
-                What::InterfaceLost { interface, why }
+            What::InterfaceAttached {
+                interface,
+                mode: mode.to_owned(),
+                remark,
             }
+        } else {
+            let why = standing.trouble().unwrap_or_default();
+            warn!(interface, why, "not enforced there");
+            What::InterfaceLost { interface, why }
         };
         state.journal.record(at, what);
     }

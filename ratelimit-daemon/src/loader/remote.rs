@@ -47,10 +47,10 @@ impl Remote {
         let (bytes, descriptors) = answer.context(gone)?;
         let answer = serde_json::from_slice(&bytes).context("reading the answer of the loader")?;
         *held = Some(socket);
-        match answer {
-            Answer::Refused(why) => Err(anyhow!(why)),
-            answer => Ok((answer, descriptors)),
+        if let Answer::Refused(why) = answer {
+            return Err(anyhow!(why));
         }
+        Ok((answer, descriptors))
     }
 }
 

@@ -135,6 +135,10 @@ fn too_long(page: &str) -> Vec<Long> {
 }
 
 /// The paragraphs and items of a page, each with the number of its first line.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what has no text is of no interest"
+)]
 fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut blocks: Vec<(usize, String)> = Vec::new();
     // How many headings, tables and blocks of code are open.

@@ -102,14 +102,21 @@ fn flags_tell_an_acknowledgement() {
     ] {
         let sample = segment(flags);
         assert_eq!(sample.content, content, "flags {flags:#x}");
-        let connected = match content {
-            STRAY => CONNECTED,
-            Content::Acceptance { .. } => Content::Acceptance { is_asked: true },
-            RESET => Content::Reset {
-                of_connection: true,
-            },
-            other => other,
-        };
+        let of_connection = [
+            (STRAY, CONNECTED),
+            (
+                Content::Acceptance { is_asked: false },
+                Content::Acceptance { is_asked: true },
+            ),
+            (
+                RESET,
+                Content::Reset {
+                    of_connection: true,
+                },
+            ),
+        ];
+        let connected = of_connection.into_iter().find(|it| it.0 == content);
+        let connected = connected.map_or(content, |it| it.1);
         let with_socket = sample.with_socket(Socket::Connected).content;
         assert_eq!(with_socket, connected, "flags {flags:#x}");
     }

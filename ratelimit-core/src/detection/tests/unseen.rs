@@ -189,7 +189,7 @@ fn check_all(
         for place in places.filter(|place| at == Both || at == *place) {
             let host = match place {
                 Here => Host::new([TARGET], None),
-                _ => Host::default(),
+                Behind | Both => Host::default(),
             };
             for rate in rates {
                 let every = if *rate < SAMPLED { 1 } else { 32 };
@@ -215,7 +215,7 @@ fn what_is_proposed_against_an_attack_drops_it_and_nothing_ordinary() {
     for (what, at, rates, forge) in attacks.into_iter().chain(protocols) {
         let host = match at {
             Here => Host::new([TARGET], None),
-            _ => Host::default(),
+            Behind | Both => Host::default(),
         };
         let rate = rates[0];
         let attacks = named_in_two_seconds(host, rate, 1, forge);

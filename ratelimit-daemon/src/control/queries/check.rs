@@ -375,13 +375,13 @@ fn refused_by<'a>(
 
 /// How many drops were those of a limit of this class.
 fn drops_of_class(drops: &[SeenDrops], class: &str) -> usize {
-    let is_of_class = |drops: &&SeenDrops| match &drops.last.what {
-        What::Drop(dropped) => {
-            let limit = dropped.limit.as_ref();
-            let of_limit = limit.and_then(LimitSpec::class).map(ToString::to_string);
-            of_limit.as_deref() == Some(class)
-        }
-        _ => false,
+    let is_of_class = |drops: &&SeenDrops| {
+        let What::Drop(dropped) = &drops.last.what else {
+            return false;
+        };
+        let limit = dropped.limit.as_ref();
+        let of_limit = limit.and_then(LimitSpec::class).map(ToString::to_string);
+        of_limit.as_deref() == Some(class)
     };
     drops.iter().filter(is_of_class).map(|it| it.count).sum()
 }
@@ -440,7 +440,9 @@ fn deciding_rule(
             ban.map(|ban| ban.prefix)
         }
         Verdict::Drop(reason) | Verdict::Observe(reason) if reason.is_of_others() => None,
-        _ => around.find(|prefix| state.intent.policy_name(*prefix).is_some()),
+        Verdict::Pass(_) | Verdict::Drop(_) | Verdict::Observe(_) => {
+            around.find(|prefix| state.intent.policy_name(*prefix).is_some())
+        }
     }
 }
 

@@ -61,7 +61,9 @@ impl SourceState<'_> {
                 let in_ns = (log.room_in_ns(&ring, now), log.clears_in_ns(&ring, now));
                 (log.used(&ring, now), in_ns.0, in_ns.1)
             }
-            algorithm => (
+            algorithm @ (Algorithm::FixedWindow(_)
+            | Algorithm::SlidingWindow(_)
+            | Algorithm::TokenBucket(_)) => (
                 algorithm.used(word, now),
                 algorithm.room_in_ns(word, now, packet),
                 algorithm.clears_in_ns(word, now),
@@ -91,7 +93,9 @@ impl SourceState<'_> {
         for (index, limit) in self.policy().limits().enumerate() {
             let used = match limit.algorithm() {
                 Algorithm::SlidingLog(log) => self.logged(index, &log, now)?,
-                algorithm => algorithm.used(self.record.words[index], now),
+                algorithm @ (Algorithm::FixedWindow(_)
+                | Algorithm::SlidingWindow(_)
+                | Algorithm::TokenBucket(_)) => algorithm.used(self.record.words[index], now),
             };
             let fill = share(used, limit.capacity());
             if fill > fullest.map_or(0.0, |(fill, _)| fill) {

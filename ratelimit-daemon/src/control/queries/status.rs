@@ -56,9 +56,9 @@ pub(in crate::control) fn class_views(state: &State) -> Vec<ClassView> {
 pub(in crate::control) fn aggregate_lengths(state: &State) -> Vec<String> {
     let policies = IpFamily::ALL.into_iter();
     let policies = policies.flat_map(|family| state.compiled.policies.of_prefixes(family));
-    let length = |(length, _, named): (u8, _, &Named)| match named.role {
-        Role::Prefixes(IpFamily::V6, _) => format!("ipv6/{length}"),
-        _ => format!("ipv4/{length}"),
+    let length = |(length, _, named): (u8, _, &Named)| {
+        let is_ipv6 = matches!(named.role, Role::Prefixes(IpFamily::V6, _));
+        format!("{}/{length}", if is_ipv6 { "ipv6" } else { "ipv4" })
     };
     policies.map(length).collect()
 }

@@ -155,7 +155,7 @@ fn with_capacity(limit: &LimitSpec, capacity: u64) -> Option<LimitSpec> {
             (limit.amount(), Algorithm::TokenBucket { burst: capacity })
         }
         Algorithm::SlidingLog => (capacity.min(TIMES_MAX.into()), Algorithm::SlidingLog),
-        other => (capacity, other),
+        other @ (Algorithm::FixedWindow | Algorithm::SlidingWindow) => (capacity, other),
     };
     let spec = LimitSpec::new(amount, limit.unit(), limit.window(), algorithm).ok()?;
     Some(match limit.class() {

@@ -104,14 +104,10 @@ impl Many {
         } else {
             tables.for_each_source(&mut |row| {
                 for (index, word) in row.record.words.into_iter().enumerate() {
-                    least.note(
-                        row.source,
-                        (row.scope, index),
-                        |algorithm| match algorithm {
-                            Algorithm::SlidingLog(_) => None,
-                            algorithm => Some(algorithm.used(word, now)),
-                        },
-                    );
+                    least.note(row.source, (row.scope, index), |algorithm| {
+                        let has_word = !matches!(algorithm, Algorithm::SlidingLog(_));
+                        has_word.then(|| algorithm.used(word, now))
+                    });
                 }
             })?;
         }
@@ -204,7 +200,7 @@ impl<'a> Least<'a> {
             let mut groups = self.many.groups.iter();
             let is_wanted = groups.any(|group| match &group.watched {
                 Watched::Policy(policy) => policy == name || self.sharing.has(scope),
-                _ => true,
+                Watched::Prefix(_) | Watched::Node => true,
             });
             if role != Role::Sources || !is_wanted {
                 continue;
@@ -227,14 +223,12 @@ impl<'a> Least<'a> {
             place = tables.some_logs(&place, &mut |row| {
                 let ring = ReadOnlyRing(row.words);
                 let index = row.limit as usize;
-                self.note(
-                    row.source,
-                    (row.scope, index),
-                    |algorithm| match algorithm {
-                        Algorithm::SlidingLog(log) => Some(log.used(&ring, now)),
-                        _ => None,
-                    },
-                );
+                self.note(row.source, (row.scope, index), |algorithm| {
+                    let Algorithm::SlidingLog(log) = algorithm else {
+                        return None;
+                    };
+                    Some(log.used(&ring, now))
+                });
             })?;
             if place.is_front() {
                 return Ok(());
