@@ -67,9 +67,9 @@ Completion after Tab, also for the names of lists:
 /// What `rlctl` can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show whether the limiter works: interfaces, configuration, what comes, what is wrong
+    /// Show whether the limiter works: interfaces, configuration, traffic, troubles
     #[command(
-        after_help = "Examples:\n  rlctl status\n  rlctl status --maps\n  rlctl status --json | jq .interfaces\n\n`rlctl` alone is `rlctl status`. On a terminal it measures for half a second what comes."
+        after_help = "Examples:\n  rlctl status\n  rlctl status --maps\n  rlctl status --json | jq .interfaces\n\n`rlctl` alone is `rlctl status`. On a terminal it measures the traffic for half a second."
     )]
     Status {
         /// Show the BPF maps too, how full they are and what they take
@@ -187,7 +187,7 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl detach\n\nIt does not ask for confirmation. The daemon keeps running. `rlctl reload` or a restart attaches the program again."
     )]
     Detach,
-    /// Find what of this host keeps the limiter from working well, and the command that mends it
+    /// Find what of this host hinders the limiter, with the commands that fix it
     Doctor(DoctorArguments),
     /// Write an archive for a bug report, without secrets and addresses
     Support(SupportArguments),
@@ -204,7 +204,7 @@ pub enum Verb {
 /// `doctor [IFACE] [--config FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl doctor\n  rlctl doctor eth0\n  rlctl doctor --json | jq '.[] | select(.state != \"ok\")'\n\nIt changes nothing, and works without a daemon. Who is not root is told what could not be seen. A warning is something that makes the limiter worse, an error keeps it from working.\n\nEnds with 1 when something is an error, and with 0 otherwise."
+    after_help = "Examples:\n  rlctl doctor\n  rlctl doctor eth0\n  rlctl doctor --json | jq '.[] | select(.state != \"ok\")'\n\nIt changes nothing, and works without a daemon. Without root it reports what it could not see. A warning is something that makes the limiter worse, an error keeps it from working.\n\nEnds with 1 when something is an error, and with 0 otherwise."
 )]
 pub struct DoctorArguments {
     /// The interface [default: those that are configured]
@@ -253,7 +253,7 @@ pub enum PassAllVerb {
 /// `check IP [--proto P] [--dport N] [--sport N] [--flags F] [--iface NAME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 203.0.113.7 --proto udp --dport 53\n  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nIf nothing is said of the packet, it has no class, and each class with another answer is named. A TCP packet without --flags is one within a connection. A port that is not given is one that no class names.\n\nEnds with 3 when its packets are dropped, with 0 when they pass. A dry run passes."
+    after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 203.0.113.7 --proto udp --dport 53\n  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nWithout options about the packet it has no class, and the answer names each class that is treated differently. A TCP packet without --flags is one within a connection. A port that is not given is one that no class names.\n\nEnds with 3 when its packets are dropped, with 0 when they pass. A dry run passes."
 )]
 pub struct CheckArguments {
     /// The address, without a prefix length
@@ -378,7 +378,7 @@ pub struct UnbanArguments {
 /// `top [--count N] [--batch] [-n TIMES] [--delay TIME]`
 #[derive(Args, Clone, Copy, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl top\n  rlctl top --count 50 --delay 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows mark a source, b bans it after a question, q ends. A source that was shown stays while it is banned. Elsewhere one table is printed, and with --batch one in each second.\n\nADMITTED/S is what the fullest limit admits: over the window that is open, over the one behind it, of a token bucket since the last look. Refusals by limits are known of sources, not of wider prefixes. What a ban drops is not counted by source."
+    after_help = "Examples:\n  rlctl top\n  rlctl top --count 50 --delay 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows mark a source, b bans it after a question, q ends. A source that was shown stays while it is banned. Elsewhere one table is printed, and with --batch one in each second.\n\nADMITTED/S is what the fullest limit admits: over the window that is open, over the one behind it, of a token bucket since the last refresh. Refusals by limits are known of sources, not of wider prefixes. What a ban drops is not counted by source."
 )]
 pub struct TopArguments {
     /// List the destinations with limits in place of sources, those whose limits are fullest first
@@ -418,7 +418,7 @@ pub struct StatsArguments {
 /// `history [--since TIME] [--step TIME] [--source SOURCE]`
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps each second for an hour, each minute for a week, and each hour for 30 days ([history] keep). A time in which nothing ran is told as `-`. With --source, what was left of each limit at the worst moment, looked at once a second: from when on [history] watch names the source. Of a policy, and of a prefix that has no limits of its own, what the source with the least had left."
+    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps each second for an hour, each minute for a week, and each hour for 30 days ([history] keep). A time without a daemon is shown as `-`. With --source it shows the least that was left of each limit, sampled once a second since [history] watch names the source. For a policy, and for a prefix without limits of its own, it shows the source with the least left."
 )]
 pub struct HistoryArguments {
     /// How far to look back
@@ -435,7 +435,7 @@ pub struct HistoryArguments {
 /// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM] [--cursor-file FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). With --json each event is a line. A program of --run that fails is told on stderr, and the next event follows. With --cursor-file the next call goes on where this one ended, and the first one begins with what comes then. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). With --json each event is a line. A program of --run that fails is reported on stderr, and the next event follows. With --cursor-file a call continues where the last one ended. The first call begins with new events. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
 )]
 pub struct EventsArguments {
     /// Continue with new events

@@ -15,7 +15,7 @@ pub enum ClusterVerb {
         after_help = "Examples:\n  rlctl cluster nodes\n  rlctl cluster nodes --json | jq -r '.nodes[].name'"
     )]
     Nodes,
-    /// Make what a node states count nowhere, and refuse its messages
+    /// Discard what a node has stated, and refuse its messages
     Revoke(RevokeArguments),
 }
 
