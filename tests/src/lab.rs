@@ -11,6 +11,7 @@ use std::{
     process::{self, Command},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -22,6 +23,8 @@ pub use tun::Tun;
 
 /// The name of the interface in each namespace.
 pub const INTERFACE: &str = "rl0";
+/// How long a frame may take through the link.
+const LATE: Duration = Duration::from_millis(500);
 /// What a link usually has.
 const MTU: &str = "1500";
 /// Room for a jumbo frame with two VLAN tags.
@@ -63,6 +66,24 @@ impl Lab {
             }
         }
         Ok(())
+    }
+
+    /// Sends a frame from the far end so many times.
+    pub fn send(&self, frame: &[u8], times: u64) -> Result<()> {
+        let sender = Sender::new(&self.far)?;
+        (0..times).try_for_each(|_| sender.send(frame))
+    }
+
+    /// Whether a frame from the far end comes through at the near one. Neighbours may send something of their own.
+    pub fn passes(&self, frame: &[u8]) -> Result<bool> {
+        let mut receiver = Receiver::new(&self.near)?;
+        self.send(frame, 1)?;
+        while let Some(seen) = receiver.next(LATE)? {
+            if seen == frame {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The namespaces alone, without a link.

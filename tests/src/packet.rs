@@ -55,6 +55,12 @@ enum Network {
     Ipv6(usize),
 }
 
+/// The smallest datagram of a source.
+pub fn datagram(source: impl Into<IpAddr>) -> Vec<u8> {
+    let frame = Frame::ethernet().ip(source.into());
+    frame.udp(53).pad_to(60).build()
+}
+
 impl Frame {
     /// An Ethernet header, between two locally administered addresses.
     pub fn ethernet() -> Self {

@@ -1,6 +1,6 @@
 //! Pages of the documentation that hold measurements.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -29,8 +29,21 @@ pub fn circumstances() -> Result<String> {
     ))
 }
 
+/// Prints what was measured and the promises that are broken. Where none is, the page at `path` is written.
+pub fn publish(text: &str, broken: &[String], path: Option<&Path>) -> Result<ExitCode> {
+    print!("{text}");
+    for sentence in broken {
+        eprintln!("error: {sentence}");
+    }
+    if !broken.is_empty() {
+        return Ok(ExitCode::FAILURE);
+    }
+    path.map_or(Ok(()), |path| write(path, text))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Replaces what stands between the marks of the page at `path`.
-pub fn write(path: &Path, measurements: &str) -> Result<()> {
+fn write(path: &Path, measurements: &str) -> Result<()> {
     let context = || format!("writing the measurements into {}", path.display());
     let page = fs::read_to_string(path).with_context(context)?;
     fs::write(path, replaced(&page, measurements).with_context(context)?).with_context(context)

@@ -77,10 +77,7 @@ fn a_source_that_floods_is_banned_where_the_rule_says_so() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, &toml("ban")).unwrap();
-    let sender = Sender::new(&lab.far).unwrap();
-    for _ in 0..50_000 {
-        sender.send(&request(7)).unwrap();
-    }
+    lab.send(&request(7), 50_000).unwrap();
     wait_for_attacks(&service);
     let bans: Vec<Ban> = service.json(&["list", "bans"]).unwrap();
     assert_eq!(bans.len(), 1, "{bans:?}");
@@ -92,10 +89,7 @@ fn a_source_that_floods_is_limited_where_the_rule_says_so() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = Service::started(&lab, &toml("limit")).unwrap();
-    let sender = Sender::new(&lab.far).unwrap();
-    for _ in 0..50_000 {
-        sender.send(&request(7)).unwrap();
-    }
+    lab.send(&request(7), 50_000).unwrap();
     wait_for_attacks(&service);
     let address = client(7).to_string();
     let limited = check_of(&service, &address).limited.unwrap();
@@ -103,9 +97,8 @@ fn a_source_that_floods_is_limited_where_the_rule_says_so() {
     service.stop("-KILL").unwrap();
     service.start().unwrap();
     assert!(check_of(&service, &address).limited.is_some());
-    for _ in 0..100 {
-        sender.send(&request(7)).unwrap();
-        sender.send(&request(8)).unwrap();
+    for frame in [request(7), request(8)] {
+        lab.send(&frame, 100).unwrap();
     }
     let check = check_of(&service, &address);
     assert!(check.refused_packets >= 50, "{check:?}");

@@ -11,8 +11,9 @@ use ratelimit_common::{Policy, Settings, Unit, algorithm::TokenBucket, layout};
 use ratelimit_core::api::{ClockStatus, KernelClock, Status};
 use ratelimit_daemon::clock;
 use ratelimit_tests::{
-    Frame, Lab, Program, Scene,
+    Lab, Program, Scene,
     attached::{self, Attached},
+    packet::datagram,
     program::{Action, Constants},
     require_root,
     scene::limit,
@@ -31,7 +32,7 @@ fn of_490_packets_a_second_none_is_refused_by_a_limit_of_500() {
     assert_eq!(status(&service).clock, KernelClock::Precise);
     assert!(!attached::settings(&service).unwrap().coarse_clock());
     let program = Attached::of(&service).unwrap();
-    let frame = frame();
+    let frame = datagram(SOURCE);
     for packet in 0..SENT {
         assert!(program.passes(&frame).unwrap(), "packet {packet}");
         // The next one comes later than the limit asks for, however late it is.
@@ -54,7 +55,7 @@ fn by_the_coarse_clock_packets_that_keep_to_the_limit_are_refused() {
         service.log()
     );
     let program = Attached::of(&service).unwrap();
-    let frame = frame();
+    let frame = datagram(SOURCE);
     let start = Instant::now();
     let mut sent = 0;
     while program.passes(&frame).unwrap() {
@@ -82,7 +83,7 @@ fn the_coarse_clock_shows_a_time_within_the_tick_that_is_running() {
     };
     let mut program = Program::load(&constants).unwrap();
     scene.set_up(&mut program).unwrap();
-    let frame = frame();
+    let frame = datagram(SOURCE);
     assert_eq!(program.run(&frame).unwrap(), Action::Pass);
     let mut stamps = BTreeSet::new();
     for _ in 0..PACKETS {
@@ -204,8 +205,4 @@ fn last_tick_ns() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
     let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap());
     seconds * 1_000_000_000 + nanos
-}
-
-fn frame() -> Vec<u8> {
-    Frame::ethernet().ipv4(SOURCE).udp(53).pad_to(60).build()
 }

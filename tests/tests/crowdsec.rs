@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, BufRead, BufReader, BufWriter, Write},
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     os::unix::{
         fs::PermissionsExt,
         net::{UnixListener, UnixStream},
@@ -14,17 +14,15 @@ use std::{
 
 use ratelimit_core::api::{Ban, CrowdsecStatus, Origin, Status};
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
+    Lab, PATIENCE,
     crowdsec::{Crowdsec, KEY, URL},
-    lab::{Receiver, Sender},
+    packet::datagram,
     require_package, require_root,
     service::Service,
 };
 
 const V4: &str = "203.0.113.9";
 const V6: &str = "2001:db8::9";
-/// How long a frame that has passed takes at most.
-const LATE: Duration = Duration::from_millis(300);
 
 #[test]
 fn decisions_are_enforced_and_end_by_deletion_and_by_their_own_end() {
@@ -282,12 +280,6 @@ fn id_of(reason: &str, list: &str) -> String {
 }
 
 fn passes(lab: &Lab, source: &str) -> bool {
-    let frame = match source.parse() {
-        Ok(source) => Frame::ethernet().ipv4(source),
-        Err(_) => Frame::ethernet().ipv6(source.parse().unwrap()),
-    };
-    let mut receiver = Receiver::new(&lab.near).unwrap();
-    let frame = frame.udp(53).pad_to(70).build();
-    Sender::new(&lab.far).unwrap().send(&frame).unwrap();
-    receiver.next(LATE).unwrap().is_some()
+    let source: IpAddr = source.parse().unwrap();
+    lab.passes(&datagram(source)).unwrap()
 }

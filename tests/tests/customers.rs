@@ -8,8 +8,9 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab,
+    Lab,
     lab::{Receiver, Sender},
+    packet::datagram,
     require_root,
     service::Service,
 };
@@ -95,7 +96,7 @@ impl Drop for Stop<'_> {
 fn send_until(lab: &Lab, stop: &AtomicBool) {
     let sender = Sender::new(&lab.far).unwrap();
     while !stop.load(Relaxed) {
-        sender.send(&frame(OTHERS)).unwrap();
+        sender.send(&datagram(OTHERS)).unwrap();
         thread::sleep(Duration::from_micros(500));
     }
 }
@@ -103,11 +104,8 @@ fn send_until(lab: &Lab, stop: &AtomicBool) {
 /// Sends packets, and waits until one that comes behind them has arrived.
 fn send(lab: &Lab, source: Ipv4Addr, packets: u32) {
     let mut receiver = Receiver::new(&lab.near).unwrap();
-    let sender = Sender::new(&lab.far).unwrap();
-    for _ in 0..packets {
-        sender.send(&frame(source)).unwrap();
-    }
-    sender.send(&frame(LAST)).unwrap();
+    lab.send(&datagram(source), packets.into()).unwrap();
+    lab.send(&datagram(LAST), 1).unwrap();
     let arrives = |_| {
         let arrived = receiver.next(Duration::from_secs(10)).unwrap().unwrap();
         arrived[26..30] == LAST.octets()
@@ -121,8 +119,4 @@ fn check(service: &Service, source: Ipv4Addr, limit: &str, used: u64) {
     let text = service.rlctl(&["check", &address]).unwrap().stdout;
     assert!(text.contains(limit), "{text}");
     assert_eq!(answer["limits"][0]["used"], used, "{source}: {text}");
-}
-
-fn frame(source: Ipv4Addr) -> Vec<u8> {
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
 }

@@ -12,8 +12,8 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab, cluster, lab::Sender, packet::SYN, redis::Redis, require_command, require_package,
-    require_root, service::Service,
+    Frame, Lab, cluster, lab::Sender, packet::SYN, packet::datagram, redis::Redis, require_command,
+    require_package, require_root, service::Service,
 };
 use serde_json::{Value, json};
 
@@ -455,14 +455,11 @@ fn the_network_sees_it_only_where_the_configuration_says_so() {
     );
 }
 
-fn send(lab: &Lab, packets: usize) {
-    let sender = Sender::new(&lab.far).unwrap();
-    let frame = Frame::ethernet().ipv4(NOISY).udp(53).pad_to(60).build();
-    for _ in 0..packets {
-        sender.send(&frame).unwrap();
-    }
+fn send(lab: &Lab, packets: u64) {
+    let frame = datagram(NOISY);
+    lab.send(&frame, packets).unwrap();
     let question = Frame::ethernet().ipv4(NOISY).tcp(80, SYN).pad_to(60);
-    sender.send(&question.build()).unwrap();
+    lab.send(&question.build(), 1).unwrap();
 }
 
 /// A browser in the namespace of a service, and the program that drives it.

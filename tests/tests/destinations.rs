@@ -10,6 +10,7 @@ use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
     Frame, Lab, Program, Scene, cpu,
     lab::Sender,
+    packet::datagram,
     program::{Action, CONFORMING, Constants, LIMITED},
     require_cpus, require_root,
     scene::{Judge, limit},
@@ -329,10 +330,7 @@ fn counted_of(service: &Service, packets: u64) -> Counted {
 }
 
 fn send(lab: &Lab, source: Ipv4Addr, destination: Ipv4Addr, packets: u64) {
-    let sender = Sender::new(&lab.far).unwrap();
-    for _ in 0..packets {
-        sender.send(&frame(source, destination)).unwrap();
-    }
+    lab.send(&frame(source, destination), packets).unwrap();
 }
 
 /// 198.51.100.0/24 has these limits, and each source has room for many packets.
@@ -372,7 +370,7 @@ fn packets(amount: u64) -> Limit {
 }
 
 fn frame(source: Ipv4Addr, destination: Ipv4Addr) -> Vec<u8> {
-    let mut frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
+    let mut frame = datagram(source);
     frame[30..34].copy_from_slice(&destination.octets());
     frame
 }

@@ -7,9 +7,10 @@ use ratelimit_core::{
     origin::Origin,
 };
 use ratelimit_tests::{
-    Frame, Lab,
+    Lab,
     attached::Attached,
     lab::{Receiver, Sender},
+    packet::datagram,
     require_root,
     service::Service,
 };
@@ -40,7 +41,7 @@ fn a_ban_by_a_policy_is_listed_and_ended_by_hand() {
     assert_eq!(found[0].reason.as_deref(), Some(reason));
     let length = found[0].until.unwrap().duration_since(found[0].since);
     assert_eq!(length.as_secs(), 3600);
-    assert!(!program.passes(&frame(SOURCE)).unwrap());
+    assert!(!program.passes(&datagram(SOURCE)).unwrap());
     let reported = check(&service, SOURCE);
     assert_eq!(
         (reported.action.as_str(), reported.reason.as_str()),
@@ -65,7 +66,7 @@ fn without_a_daemon_the_kernel_bans_and_the_next_one_finds_it() {
     let mut receiver = Receiver::new(&lab.near).unwrap();
     let sender = Sender::new(&lab.far).unwrap();
     for _ in 0..LIMIT + AFTER {
-        sender.send(&frame(SOURCE)).unwrap();
+        sender.send(&datagram(SOURCE)).unwrap();
     }
     let arrived = receiver.count(Duration::from_millis(500)).unwrap();
     assert_eq!(arrived, u64::from(LIMIT));
@@ -113,9 +114,9 @@ fn bans_of_which_no_event_came_are_found() {
 /// Sends what passes, what makes the strikes, and one more, which is dropped.
 fn flood(program: &Attached, source: Ipv4Addr) {
     for _ in 0..LIMIT + AFTER {
-        program.passes(&frame(source)).unwrap();
+        program.passes(&datagram(source)).unwrap();
     }
-    assert!(!program.passes(&frame(source)).unwrap());
+    assert!(!program.passes(&datagram(source)).unwrap());
 }
 
 fn wait_for_bans(service: &Service, count: usize) -> Vec<Ban> {
@@ -129,8 +130,4 @@ fn bans(service: &Service) -> Vec<Ban> {
 
 fn check(service: &Service, source: Ipv4Addr) -> Check {
     service.json(&["check", &source.to_string()]).unwrap()
-}
-
-fn frame(source: Ipv4Addr) -> Vec<u8> {
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
 }

@@ -4,21 +4,13 @@ use std::{net::Ipv4Addr, thread, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_core::api::{Allow, Origin, PolicyView};
-use ratelimit_tests::{
-    Frame, Lab,
-    attached::Attached,
-    lab::{Receiver, Sender},
-    require_root,
-    service::Service,
-};
+use ratelimit_tests::{Lab, attached::Attached, packet::datagram, require_root, service::Service};
 
 const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// One packet is what the configuration admits during a test.
 const CONFIG: &str = "[policy.default]\nlimits = [{ packets = 1, per = \"1h\" }]\n";
 /// Ends are told to the millisecond, and those of allows are up to 4.2 ms later in the kernel.
 const EXACT: SignedDuration = SignedDuration::from_millis(10);
-/// How long a frame that has passed takes at most.
-const LATE: Duration = Duration::from_millis(300);
 
 #[test]
 fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
@@ -69,12 +61,12 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
         .until
         .unwrap();
     // The amount alone is another one, so what was used stays used after their end.
-    let passed = program.passed(&frame(), 9).unwrap();
+    let passed = program.passed(&datagram(SOURCE), 9).unwrap();
     let in_time = Timestamp::now() + EXACT < until;
     assert!(!in_time || passed == 9, "{passed} of 9 packets passed");
     service.wait_until("the end", || limits(&service).is_empty());
     assert!(Timestamp::now() > until - EXACT);
-    assert_eq!(program.passed(&frame(), 9).unwrap(), 0);
+    assert_eq!(program.passed(&datagram(SOURCE), 9).unwrap(), 0);
     let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
     assert!(
         events.contains("ended the runtime limits of the default policy"),
@@ -93,7 +85,7 @@ fn limits_that_ended_while_no_daemon_ran_end_with_the_next_start() {
     service.start().unwrap();
     assert_eq!(limits(&service), []);
     let program = Attached::of(&service).unwrap();
-    assert_eq!(program.passed(&frame(), 9).unwrap(), 1);
+    assert_eq!(program.passed(&datagram(SOURCE), 9).unwrap(), 1);
 }
 
 #[test]
@@ -256,11 +248,5 @@ fn policies(service: &Service) -> Vec<PolicyView> {
 }
 
 fn passes(lab: &Lab) -> bool {
-    let mut receiver = Receiver::new(&lab.near).unwrap();
-    Sender::new(&lab.far).unwrap().send(&frame()).unwrap();
-    receiver.next(LATE).unwrap().is_some()
-}
-
-fn frame() -> Vec<u8> {
-    Frame::ethernet().ipv4(SOURCE).udp(53).pad_to(60).build()
+    lab.passes(&datagram(SOURCE)).unwrap()
 }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Frame, Lab, cpu, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Lab, cpu, lab::Sender, packet::datagram, require_root, service::Service};
 use serde_json::Value;
 
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
@@ -196,7 +196,7 @@ fn configure(service: &Service, toml: &str) {
 fn send_all(lab: &Lab, sent: &[(Ipv4Addr, u64)]) {
     let sender = Sender::new(&lab.far).unwrap();
     for (source, packets) in sent {
-        let frame = Frame::ethernet().ipv4(*source).udp(53).pad_to(60).build();
+        let frame = datagram(*source);
         for _ in 0..*packets {
             sender.send(&frame).unwrap();
         }

@@ -12,7 +12,8 @@ use ratelimit_common::{
 };
 use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
-    Frame, Program, Scene, cpu,
+    Program, Scene, cpu,
+    packet::datagram,
     program::{Constants, Events, LIMITED},
     require_root,
     scene::limit,
@@ -42,7 +43,7 @@ fn an_event_says_who_was_refused_where_and_why() {
     let [event] = ring.drain()[..] else {
         panic!("one event");
     };
-    assert_eq!(event.frame(), &frame()[..event.frame().len()]);
+    assert_eq!(event.frame(), &datagram(SOURCE)[..event.frame().len()]);
     let expected = DropEvent {
         at_ns: START.as_nanos(),
         source: Ipv4::from(SOURCE).octets(),
@@ -51,7 +52,7 @@ fn an_event_says_who_was_refused_where_and_why() {
         reason: DropReason::Limited as u8,
         limit: 1,
         reserved: 0,
-        frame_bytes: u32::try_from(frame().len()).unwrap(),
+        frame_bytes: u32::try_from(datagram(SOURCE).len()).unwrap(),
         link_layer: link_layer::ETHERNET,
         front: event.front,
     };
@@ -67,7 +68,7 @@ fn a_ban_sends_events_too() {
     let entry = ListEntry::new(false, forever, None);
     program.set_list_entry(prefix, entry).unwrap();
     program.set_clock(START).unwrap();
-    program.run(&frame()).unwrap();
+    program.run(&datagram(SOURCE)).unwrap();
     let reasons: Vec<u8> = ring.drain().iter().map(|event| event.reason).collect();
     assert_eq!(reasons, [DropReason::Banned as u8]);
 }
@@ -78,7 +79,7 @@ fn a_dry_run_sends_events_too() {
     let (mut program, mut ring) = limited(&Constants::default());
     program.set_settings(Settings::new(0, true)).unwrap();
     program.set_clock(START).unwrap();
-    program.run(&frame()).unwrap();
+    program.run(&datagram(SOURCE)).unwrap();
     assert_eq!(ring.drain().len(), 1);
 }
 
@@ -96,7 +97,7 @@ fn events_that_find_the_ring_full_are_counted() {
     assert!((15..=4_096 / 168).contains(&sent), "{sent} events fit");
     assert_eq!(sent_and_lost(&program), (sent, REFUSALS - sent));
     program.set_clock(Instant::from_nanos(u64::MAX)).unwrap();
-    program.run(&frame()).unwrap();
+    program.run(&datagram(SOURCE)).unwrap();
     assert_eq!(ring.drain().len(), 1, "there is room again");
 }
 
@@ -122,7 +123,7 @@ fn refuse(program: &mut Program, packets: u64, interval_ns: u64) -> u64 {
     for packet in 0..packets {
         let now = START.as_nanos() + packet * interval_ns;
         program.set_clock(Instant::from_nanos(now)).unwrap();
-        program.run(&frame()).unwrap();
+        program.run(&datagram(SOURCE)).unwrap();
     }
     program.counter(Family::Ipv4, LIMITED).unwrap().packets
 }
@@ -132,8 +133,4 @@ fn sent_and_lost(program: &Program) -> (u64, u64) {
     samplers.iter().fold((0, 0), |(sent, lost), sampler| {
         (sent + sampler.sent, lost + sampler.lost)
     })
-}
-
-fn frame() -> Vec<u8> {
-    Frame::ethernet().ipv4(SOURCE).udp(53).pad_to(60).build()
 }

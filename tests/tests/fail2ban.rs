@@ -1,21 +1,15 @@
 //! The action file for fail2ban, driven by a real fail2ban, seen in the kernel.
 
-use std::time::Duration;
+use std::net::IpAddr;
 
 use ratelimit_core::api::{Ban, Origin};
 use ratelimit_tests::{
-    Frame, Lab,
-    fail2ban::Fail2ban,
-    lab::{Receiver, Sender},
-    require_package, require_root,
-    service::Service,
+    Lab, fail2ban::Fail2ban, packet::datagram, require_package, require_root, service::Service,
 };
 
 const TOML: &str = "[policy.default]\nlimits = []\n";
 const V4: &str = "203.0.113.9";
 const V6: &str = "2001:db8::9";
-/// How long a frame that has passed takes at most.
-const LATE: Duration = Duration::from_millis(300);
 
 #[test]
 fn a_failure_in_a_log_bans_in_the_kernel_until_the_bantime_is_over() {
@@ -148,12 +142,6 @@ fn bans(service: &Service) -> Vec<Ban> {
 }
 
 fn passes(lab: &Lab, source: &str) -> bool {
-    let frame = match source.parse() {
-        Ok(source) => Frame::ethernet().ipv4(source),
-        Err(_) => Frame::ethernet().ipv6(source.parse().unwrap()),
-    };
-    let mut receiver = Receiver::new(&lab.near).unwrap();
-    let frame = frame.udp(53).pad_to(70).build();
-    Sender::new(&lab.far).unwrap().send(&frame).unwrap();
-    receiver.next(LATE).unwrap().is_some()
+    let source: IpAddr = source.parse().unwrap();
+    lab.passes(&datagram(source)).unwrap()
 }

@@ -2,12 +2,7 @@
 
 use std::{net::Ipv4Addr, time::Duration};
 
-use ratelimit_tests::{
-    Frame, Lab,
-    lab::{Receiver, Sender},
-    require_root,
-    service::Service,
-};
+use ratelimit_tests::{Lab, packet::datagram, require_root, service::Service};
 
 const RIGHT: &str = "[policy.default]\nlimits = [{ packets = 2, per = \"1h\" }]\n";
 /// More than a hundred gigabytes of sliding logs.
@@ -82,19 +77,5 @@ fn passed_of_four(lab: &Lab, source: [u8; 4]) -> usize {
 }
 
 fn passes(lab: &Lab, source: [u8; 4]) -> bool {
-    let mut receiver = Receiver::new(&lab.near).unwrap();
-    let sender = Sender::new(&lab.far).unwrap();
-    let frame = Frame::ethernet()
-        .ipv4(Ipv4Addr::from(source))
-        .udp(53)
-        .pad_to(60)
-        .build();
-    sender.send(&frame).unwrap();
-    // Neighbours may send something of their own.
-    while let Some(seen) = receiver.next(Duration::from_millis(300)).unwrap() {
-        if seen == frame {
-            return true;
-        }
-    }
-    false
+    lab.passes(&datagram(Ipv4Addr::from(source))).unwrap()
 }

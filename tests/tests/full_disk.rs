@@ -2,12 +2,7 @@
 
 use std::{fs, io::Write, net::Ipv4Addr, path::PathBuf, process::Command, time::Duration};
 
-use ratelimit_tests::{
-    Frame, Lab,
-    lab::{Receiver, Sender},
-    require_command, require_root,
-    service::Service,
-};
+use ratelimit_tests::{Lab, packet::datagram, require_command, require_root, service::Service};
 use serde_json::Value;
 
 const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
@@ -170,17 +165,7 @@ fn json(service: &Service, words: &[&str]) -> Value {
 }
 
 fn passes(lab: &Lab, source: Ipv4Addr) -> bool {
-    let mut receiver = Receiver::new(&lab.near).unwrap();
-    let sender = Sender::new(&lab.far).unwrap();
-    let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
-    sender.send(&frame).unwrap();
-    // Neighbours may send something of their own.
-    while let Some(seen) = receiver.next(Duration::from_millis(300)).unwrap() {
-        if seen == frame {
-            return true;
-        }
-    }
-    false
+    lab.passes(&datagram(source)).unwrap()
 }
 
 /// A file system of its own, of 4 MB in memory.

@@ -2,7 +2,9 @@
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_command, require_root, service::Service};
+use ratelimit_tests::{
+    Lab, lab::Sender, packet::datagram, require_command, require_root, service::Service,
+};
 use serde_json::Value;
 
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
@@ -181,16 +183,12 @@ fn least(service: &Service, watched: &str) -> Option<u64> {
     left.filter_map(Value::as_u64).min()
 }
 
-fn send(lab: &Lab, packets: usize) {
+fn send(lab: &Lab, packets: u64) {
     send_of(lab, NOISY, packets);
 }
 
-fn send_of(lab: &Lab, source: Ipv4Addr, packets: usize) {
-    let sender = Sender::new(&lab.far).unwrap();
-    let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
-    for _ in 0..packets {
-        sender.send(&frame).unwrap();
-    }
+fn send_of(lab: &Lab, source: Ipv4Addr, packets: u64) {
+    lab.send(&datagram(source), packets).unwrap();
 }
 
 /// Waits until a second was counted: what came before the first sample is not known.

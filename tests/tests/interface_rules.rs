@@ -10,6 +10,7 @@ use std::{
 use ratelimit_tests::{
     Frame, Lab,
     lab::{INTERFACE, Sender},
+    packet::datagram,
     require_root,
     service::Service,
     wait_until,
@@ -61,7 +62,7 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     // What is in force outlives the daemon, and the next one takes it over.
     service.stop("-KILL").unwrap();
     let sender = Sender::on(&lab.far, OTHER).unwrap();
-    sender.send(&udp(ANYBODY)).unwrap();
+    sender.send(&datagram(ANYBODY)).unwrap();
     service.start().unwrap();
     let wire = Wire::new(&lab, &service);
     assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 drop limited"]);
@@ -106,7 +107,7 @@ fn a_policy_comes_and_goes_under_traffic() {
         let traffic = scope.spawn(|| {
             let sender = Sender::on(&lab.far, INTERFACE).unwrap();
             while !done.load(Relaxed) {
-                sender.send(&udp(KNOWN)).unwrap();
+                sender.send(&datagram(KNOWN)).unwrap();
             }
         });
         for _ in 0..3 {
@@ -197,7 +198,7 @@ impl<'a> Wire<'a> {
 
     /// Sends UDP packets of a source to an interface.
     fn send(&self, on: &str, source: Ipv4Addr, packets: u64) -> Vec<String> {
-        self.send_frames(on, &udp(source), packets)
+        self.send_frames(on, &datagram(source), packets)
     }
 
     fn send_frames(&self, on: &str, frame: &[u8], packets: u64) -> Vec<String> {
@@ -276,10 +277,6 @@ fn interface(name: &str, own: &str) -> String {
 fn reload(service: &Service, toml: &str) {
     service.configure(toml).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
-}
-
-fn udp(source: Ipv4Addr) -> Vec<u8> {
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
 }
 
 fn icmp(source: Ipv4Addr) -> Vec<u8> {

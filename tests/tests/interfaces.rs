@@ -10,8 +10,9 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
+    Lab, PATIENCE,
     lab::{INTERFACE, Receiver, Sender},
+    packet::datagram,
     require_command, require_root,
     service::Service,
     wait_until,
@@ -52,15 +53,11 @@ fn add(lab: &Lab) {
     }
 }
 
-fn frame(source: Ipv4Addr) -> Vec<u8> {
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
-}
-
 /// Whether a packet of a source that is sent into `far` arrives on `near`.
 fn passes(lab: &Lab, far: &str, near: &str, source: Ipv4Addr) -> bool {
     let mut receiver = Receiver::on(&lab.near, near).unwrap();
     let sender = Sender::on(&lab.far, far).unwrap();
-    sender.send(&frame(source)).unwrap();
+    sender.send(&datagram(source)).unwrap();
     while let Some(arrived) = receiver.next(LATE).unwrap() {
         if arrived[26..30] == source.octets() {
             return true;
@@ -367,7 +364,7 @@ fn a_log_that_is_longer_than_there_was_room_for_is_taken_by_a_reload() {
     let mut receiver = Receiver::on(&lab.near, INTERFACE).unwrap();
     let sender = Sender::on(&lab.far, INTERFACE).unwrap();
     for _ in 0..70 {
-        sender.send(&frame(FREE)).unwrap();
+        sender.send(&datagram(FREE)).unwrap();
     }
     assert_eq!(receiver.count(LATE).unwrap(), 50);
 }
@@ -588,7 +585,7 @@ fn packets_that_meet_the_program_twice_are_told() {
     let reported = remark(&service, "zbr0");
     assert!(reported.contains("charged twice"), "{reported}");
     // A bridge takes no frame without a sender.
-    let mut frame = frame(FREE);
+    let mut frame = datagram(FREE);
     frame[..12].copy_from_slice(&[255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 7]);
     let mut receiver = Receiver::on(&lab.near, "zbr0").unwrap();
     let sender = Sender::on(&lab.far, INTERFACE).unwrap();
@@ -650,7 +647,7 @@ fn send_until(lab: &Lab, stop: &AtomicBool) {
     let sender = Sender::on(&lab.far, INTERFACE).unwrap();
     while !stop.load(Relaxed) {
         for source in [BANNED, FREE] {
-            sender.send(&frame(source)).unwrap();
+            sender.send(&datagram(source)).unwrap();
         }
         thread::sleep(Duration::from_micros(500));
     }

@@ -11,9 +11,10 @@ use ratelimit_common::{
     layout::{Counter, clock},
 };
 use ratelimit_tests::{
-    Frame, Lab, Program, Scene,
+    Lab, Program, Scene,
     lab::{INTERFACE, Receiver, Sender},
     packet::ETHERNET_BYTES,
+    packet::datagram,
     program::Constants,
     require_root,
     scene::{banned_until, limit},
@@ -53,7 +54,7 @@ fn of_a_limited_source_exactly_the_limit_arrives() {
             &Scene::limited(&[limit(AMOUNT, Unit::Packets, window)]),
         );
         let mut receiver = Receiver::new(&lab.near).unwrap();
-        let frame = Frame::ethernet().ipv4(IPV4).udp(53).pad_to(60).build();
+        let frame = datagram(IPV4);
         let second = Duration::from_secs(1);
         let sent = Sender::new(&lab.far)
             .unwrap()

@@ -21,11 +21,8 @@ use ratelimit_daemon::{
     protected::{Protected, Why},
 };
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE,
-    lab::{INTERFACE, Receiver, Sender},
-    require_command, require_root,
-    service::Service,
-    wait_until,
+    Lab, PATIENCE, lab::INTERFACE, packet::datagram, require_command, require_root,
+    service::Service, wait_until,
 };
 
 #[test]
@@ -330,18 +327,13 @@ const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
 const STRICT: &str = "limits = [{ packets = 1, per = \"1m\" }]";
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 254);
-/// How long a frame that has passed takes at most.
-const LATE: Duration = Duration::from_millis(500);
 
 fn limit(service: &Service) -> String {
     service.rlctl_ok(&["check", "8.8.8.8"]).unwrap()
 }
 
 fn passes(lab: &Lab, source: Ipv4Addr) -> bool {
-    let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
-    let mut receiver = Receiver::new(&lab.near).unwrap();
-    Sender::new(&lab.far).unwrap().send(&frame).unwrap();
-    receiver.next(LATE).unwrap().is_some()
+    lab.passes(&datagram(source)).unwrap()
 }
 
 /// The addresses of one family: one of the host, the others at the far end of the link.

@@ -4,7 +4,7 @@ use std::{fs, net::Ipv4Addr, path::Path};
 
 use ratelimit_tests::{
     Frame, Lab,
-    lab::{INTERFACE, Sender},
+    lab::INTERFACE,
     packet::SYN,
     require_root,
     service::{Said, Service},
@@ -168,10 +168,7 @@ fn block(language: &str, begin: &str) -> String {
     README[start..start + length].to_owned()
 }
 
-fn send(lab: &Lab, source: Ipv4Addr, packets: usize, shape: impl Fn(Frame) -> Frame) {
-    let sender = Sender::new(&lab.far).unwrap();
+fn send(lab: &Lab, source: Ipv4Addr, packets: u64, shape: impl Fn(Frame) -> Frame) {
     let frame = shape(Frame::ethernet().ipv4(source)).pad_to(60).build();
-    for _ in 0..packets {
-        sender.send(&frame).unwrap();
-    }
+    lab.send(&frame, packets).unwrap();
 }

@@ -8,9 +8,10 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab,
+    Lab,
     foreign::{Answer, Pin},
     lab::{INTERFACE, Receiver, Sender},
+    packet::datagram,
     require_command, require_root,
     service::Service,
 };
@@ -183,7 +184,7 @@ fn reload(service: &Service, toml: &str) {
 }
 
 fn fate(lab: &Lab, source: Ipv4Addr) -> Fate {
-    let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
+    let frame = datagram(source);
     let mut here = Receiver::new(&lab.near).unwrap();
     let mut back = Receiver::new(&lab.far).unwrap();
     Sender::new(&lab.far).unwrap().send(&frame).unwrap();

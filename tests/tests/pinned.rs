@@ -8,9 +8,10 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab,
+    Lab,
     foreign::Pin,
     lab::{INTERFACE, Receiver, Sender},
+    packet::datagram,
     require_command, require_root,
     service::{Service, binary},
 };
@@ -144,7 +145,7 @@ fn text(output: &Output) -> String {
 #[track_caller]
 fn expect(lab: &Lab, step: &str, heard: [bool; 2]) {
     let hears = [BANNED, FREE].map(|source| {
-        let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
+        let frame = datagram(source);
         let mut here = Receiver::new(&lab.near).unwrap();
         Sender::new(&lab.far).unwrap().send(&frame).unwrap();
         while let Some(frame) = here.next(LATE).unwrap() {

@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_command, require_root, service::Service};
+use ratelimit_tests::{
+    Lab, lab::Sender, packet::datagram, require_command, require_root, service::Service,
+};
 
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n[source]\ncapacity = 4096\nnew_sources = \"unlimited\"\n";
 const CLASSIC: &str = "text/plain";
@@ -360,9 +362,7 @@ fn traffic(lab: &Lab, sources: u32, each: u32) -> u64 {
     for _ in 0..each {
         for source in 0..sources {
             let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(203, 0, 113, 0)) + source);
-            sender
-                .send(&Frame::ethernet().ipv4(source).udp(53).pad_to(60).build())
-                .unwrap();
+            sender.send(&datagram(source)).unwrap();
         }
     }
     u64::from(sources) * u64::from(each)

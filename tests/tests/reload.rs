@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Lab, lab::Sender, packet::datagram, require_root, service::Service};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n[policy.partner]\nsources = [\"192.0.2.0/24\"]\nlimits = [{ packets = 5, per = \"1m\" }]\n[allow]\nsources = [\"198.51.100.1\"]\n";
@@ -260,15 +260,7 @@ fn source(host: u32) -> Ipv4Addr {
 
 fn flood(lab: &Lab, stop: &AtomicBool) {
     let sender = Sender::new(&lab.far).unwrap();
-    let frames: Vec<Vec<u8>> = (0..SOURCES)
-        .map(|host| {
-            Frame::ethernet()
-                .ipv4(source(host))
-                .udp(53)
-                .pad_to(60)
-                .build()
-        })
-        .collect();
+    let frames: Vec<Vec<u8>> = (0..SOURCES).map(|host| datagram(source(host))).collect();
     while !stop.load(Relaxed) {
         for frame in &frames {
             sender.send(frame).unwrap();

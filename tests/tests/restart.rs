@@ -14,8 +14,9 @@ use jiff::Unit;
 use ratelimit_common::layout;
 use ratelimit_core::api::{Allow, Ban, EntryCounter, PolicyView};
 use ratelimit_tests::{
-    Frame, Lab,
+    Lab,
     lab::{INTERFACE, Receiver, Sender},
+    packet::datagram,
     program::has_records,
     require_root,
     service::Service,
@@ -234,7 +235,7 @@ fn send_until(lab: &Lab, stop: &AtomicBool) -> u64 {
     let mut sent = 0;
     while !stop.load(Relaxed) {
         for source in [BANNED, LIMITED] {
-            sender.send(&frame(source)).unwrap();
+            sender.send(&datagram(source)).unwrap();
             sent += 1;
         }
         thread::sleep(Duration::from_micros(500));
@@ -243,13 +244,7 @@ fn send_until(lab: &Lab, stop: &AtomicBool) -> u64 {
 }
 
 fn passes(lab: &Lab, source: Ipv4Addr) -> bool {
-    let mut receiver = Receiver::new(&lab.near).unwrap();
-    Sender::new(&lab.far).unwrap().send(&frame(source)).unwrap();
-    receiver.next(LATE).unwrap().is_some()
-}
-
-fn frame(source: Ipv4Addr) -> Vec<u8> {
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+    lab.passes(&datagram(source)).unwrap()
 }
 
 fn source(frame: &[u8]) -> Ipv4Addr {

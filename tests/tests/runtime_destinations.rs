@@ -144,10 +144,7 @@ fn sent(lab: &Lab, service: &Service, source: u8, packets: u64) -> [u64; 3] {
     let source = Ipv4Addr::new(203, 0, 113, source);
     let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60);
     let frame = frame.build_to(VICTIM.parse().unwrap());
-    let sender = Sender::new(&lab.far).unwrap();
-    for _ in 0..packets {
-        sender.send(&frame).unwrap();
-    }
+    lab.send(&frame, packets).unwrap();
     service.wait_for("all packets", || {
         let now = counted(service);
         let more: [u64; 3] = std::array::from_fn(|index| now[index] - before[index]);

@@ -12,7 +12,9 @@ use ratelimit_daemon::clock;
 use ratelimit_tests::{
     Frame, Lab,
     attached::{self, Attached},
-    cpu, require_cpus, require_root,
+    cpu,
+    packet::datagram,
+    require_cpus, require_root,
     service::Service,
 };
 
@@ -317,7 +319,7 @@ fn status(service: &Service, map: &str) -> MapStatus {
 
 fn ipv4(source: u8) -> Vec<u8> {
     let source = Ipv4Addr::new(198, 51, 100, source);
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+    datagram(source)
 }
 
 fn ipv6(source: &str) -> Vec<u8> {

@@ -14,6 +14,7 @@ use ratelimit_common::{
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     mutation::choose,
+    packet::datagram,
     program::{CONFORMING, Constants, Events, LIMITED},
     require_cpus, require_root,
     scene::{Judge, limit},
@@ -420,7 +421,7 @@ fn at(nanos: u64) -> Instant {
 }
 
 fn ipv4(source: Ipv4Addr) -> Vec<u8> {
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+    datagram(source)
 }
 
 fn ipv6(source: Ipv6Addr) -> Vec<u8> {

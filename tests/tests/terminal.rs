@@ -8,8 +8,9 @@ use std::{
 };
 
 use ratelimit_tests::{
-    Frame, Lab,
+    Lab,
     lab::Sender,
+    packet::datagram,
     require_command, require_root,
     service::{Service, binary},
 };
@@ -113,7 +114,7 @@ fn top_sorts_filters_pauses_and_bans_by_keys() {
 fn send(lab: &Lab, last: u8, packets: usize) {
     let sender = Sender::new(&lab.far).unwrap();
     let source = Ipv4Addr::new(198, 51, 100, last);
-    let frame = Frame::ethernet().ipv4(source).udp(53).pad_to(60).build();
+    let frame = datagram(source);
     for _ in 0..packets {
         sender.send(&frame).unwrap();
     }

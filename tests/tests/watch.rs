@@ -367,10 +367,7 @@ fn wait_for_drops(service: &Service, packets: u64) {
 }
 
 fn send(lab: &Lab, frame: &[u8], packets: u32) {
-    let sender = Sender::new(&lab.far).unwrap();
-    for _ in 0..packets {
-        sender.send(frame).unwrap();
-    }
+    lab.send(frame, packets.into()).unwrap();
 }
 
 fn udp(source: Ipv4Addr, bytes: usize) -> Vec<u8> {

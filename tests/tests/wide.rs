@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_core::api::StatsRow;
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Frame, Lab, lab::Sender, packet::datagram, require_root, service::Service};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -71,7 +71,7 @@ fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
     )
     .unwrap();
     for number in 0..100 {
-        send(&lab, &udp(source(number)), 1);
+        send(&lab, &datagram(source(number)), 1);
     }
     let first = counted_of(&service, 100);
     assert_eq!((first.passed, first.aggregate_limited), (50, 50));
@@ -113,7 +113,7 @@ fn the_node_admits_its_limit_less_what_its_cpus_keep_and_never_more() {
     thread::scope(|scope| {
         for half in 0..2 {
             let lab = &lab;
-            scope.spawn(move || send(lab, &udp(source(half)), AMOUNT));
+            scope.spawn(move || send(lab, &datagram(source(half)), AMOUNT));
         }
     });
     let counted = counted_of(&service, 2 * AMOUNT);
@@ -157,7 +157,7 @@ fn a_reload_under_traffic_keeps_what_stays() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let sender = Sender::new(&lab.far).unwrap();
-            let frame = udp(source(1));
+            let frame = datagram(source(1));
             while !stop.load(Relaxed) {
                 sender.send(&frame).unwrap();
                 sent.fetch_add(1, Relaxed);
@@ -230,14 +230,7 @@ fn counted_of(service: &Service, packets: u64) -> Counted {
 }
 
 fn send(lab: &Lab, frame: &[u8], packets: u64) {
-    let sender = Sender::new(&lab.far).unwrap();
-    for _ in 0..packets {
-        sender.send(frame).unwrap();
-    }
-}
-
-fn udp(source: Ipv4Addr) -> Vec<u8> {
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+    lab.send(frame, packets).unwrap();
 }
 
 /// An address of 203.0.113.0/24.

@@ -30,12 +30,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::demo()?;
     setup::redis()?;
-    let packages = ["ratelimit-daemon", "rlctl", "ratelimit-tests"];
-    let packages = packages.iter().flat_map(|name| ["--package", name]);
-    let bins = ["ratelimitd", "rlctl", "campaign"];
-    let bins = bins.iter().flat_map(|name| ["--bin", name]);
-    let mut build = process::cargo();
-    process::run(build.arg("build").args(packages).args(bins))?;
+    process::build_beside_daemon("campaign")?;
     process::status(&mut play(arguments)?).map(process::exit_code)
 }
 

@@ -30,7 +30,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         if arguments.cluster {
             setup::redis()?;
         }
-        build()?;
+        eprintln!(
+            "demo: building ratelimitd, rlctl and the demo; the BPF program is optimized, the rest for a short build"
+        );
+        process::build_beside_daemon("demo")?;
     }
     // Namespaces and BPF are for root; building was not.
     let binary = workspace::target_dir().join("debug/demo");
@@ -43,15 +46,4 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     // Its place, so that Ctrl-C waits until everything is removed.
     Err(command.exec()).with_context(|| format!("running {}", binary.display()))
-}
-
-fn build() -> Result<()> {
-    eprintln!(
-        "demo: building ratelimitd, rlctl and the demo; the BPF program is optimized, the rest for a short build"
-    );
-    let packages = ["ratelimit-daemon", "rlctl", "ratelimit-tests"];
-    let packages = packages.iter().flat_map(|name| ["--package", name]);
-    let bins = ["ratelimitd", "rlctl", "demo"];
-    let bins = bins.iter().flat_map(|name| ["--bin", name]);
-    process::run(process::cargo().arg("build").args(packages).args(bins))
 }

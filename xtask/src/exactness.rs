@@ -1,11 +1,11 @@
 //! `cargo xtask exactness`: measures how exact the limiter is, and writes what it measured into the documentation.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::{process, setup, workspace};
+use crate::{process, setup};
 
 /// Where the measurements are shown.
 const PAGE: &str = "docs/exactness.md";
@@ -24,25 +24,11 @@ pub struct Arguments {
 /// Measures. The exit code is that of the program that does.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::build()?;
-    // What is measured is the BPF object that is released, which has no log.
-    let mut build = process::cargo();
-    build
-        .args(["build", "--release", "--package", "ratelimit-tests"])
-        .args(["--bin", "exactness"])
-        .env("RATELIMIT_BPF_LOG", "off");
-    process::run(&mut build)?;
-    process::status(&mut measure(arguments)?).map(process::exit_code)
-}
-
-/// Loading BPF is for root; building was not.
-fn measure(arguments: &Arguments) -> Result<Command> {
-    let binary = workspace::target_dir().join("release/exactness");
-    let mut command = process::as_root(&binary.to_string_lossy())?;
-    command.current_dir(workspace::root());
-    if arguments.quick {
-        command.arg("--quick");
+    let page = ["--page", PAGE];
+    let words = if arguments.quick {
+        &["--quick"][..]
     } else {
-        command.args(["--page", PAGE]);
-    }
-    Ok(command)
+        &page
+    };
+    process::measured("exactness", words)
 }

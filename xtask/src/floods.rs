@@ -1,11 +1,11 @@
 //! `cargo xtask floods`: sends floods of forged sources, and writes what became of them into the documentation.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::{process, setup, workspace};
+use crate::{process, setup};
 
 /// Where the measurements are shown.
 const PAGE: &str = "docs/floods.md";
@@ -25,23 +25,8 @@ pub struct Arguments {
 /// Measures. The exit code is that of the program that does.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::build()?;
-    let mut build = process::cargo();
-    build
-        .args(["build", "--release", "--package", "ratelimit-tests"])
-        .args(["--bin", "floods"])
-        .env("RATELIMIT_BPF_LOG", "off");
-    process::run(&mut build)?;
-    process::status(&mut measure(arguments)?).map(process::exit_code)
-}
-
-/// Loading BPF is for root; building was not.
-fn measure(arguments: &Arguments) -> Result<Command> {
-    let binary = workspace::target_dir().join("release/floods");
-    let mut command = process::as_root(&binary.to_string_lossy())?;
-    command.current_dir(workspace::root());
     match arguments.seed {
-        Some(seed) => command.args(["--seed", &seed.to_string()]),
-        None => command.args(["--page", PAGE]),
-    };
-    Ok(command)
+        Some(seed) => process::measured("floods", &["--seed", &seed.to_string()]),
+        None => process::measured("floods", &["--page", PAGE]),
+    }
 }

@@ -38,6 +38,31 @@ pub fn as_root(program: &str) -> Result<Command> {
     Ok(sudo)
 }
 
+/// Builds a program of the tests as it is released, and runs it as root: loading BPF is for root, building is not. The exit code is
+/// the program's.
+pub fn measured(program: &str, arguments: &[&str]) -> Result<ExitCode> {
+    let mut build = cargo();
+    build
+        .args(["build", "--release", "--package", "ratelimit-tests"])
+        .args(["--bin", program])
+        // What is measured is the BPF object that is released, which has no log.
+        .env("RATELIMIT_BPF_LOG", "off");
+    run(&mut build)?;
+    let binary = workspace::target_dir().join("release").join(program);
+    let mut command = as_root(&binary.to_string_lossy())?;
+    command.current_dir(workspace::root()).args(arguments);
+    status(&mut command).map(exit_code)
+}
+
+/// Builds a program of the tests with the daemon and `rlctl`.
+pub fn build_beside_daemon(program: &str) -> Result<()> {
+    let packages = ["ratelimit-daemon", "rlctl", "ratelimit-tests"];
+    let packages = packages.iter().flat_map(|name| ["--package", name]);
+    let bins = ["ratelimitd", "rlctl", program];
+    let bins = bins.iter().flat_map(|name| ["--bin", name]);
+    run(cargo().arg("build").args(packages).args(bins))
+}
+
 /// Whether this runs as root.
 pub fn is_root() -> Result<bool> {
     let process = fs::metadata("/proc/self").context("reading /proc/self")?;

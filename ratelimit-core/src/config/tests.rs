@@ -52,6 +52,16 @@ fn check_behind_minimal(toml: &str, expected: &str) {
     check(&format!("{MINIMAL}{toml}"), expected);
 }
 
+/// The same of limits of a policy, from line 11 on.
+#[track_caller]
+fn check_limits(limits: &str, expected: &str) {
+    check_behind_minimal(&policy_of(limits), expected);
+}
+
+fn policy_of(limits: &str) -> String {
+    format!("[policy.a]\nsources = [\"10.0.0.0/8\"]\nlimits = [\n{limits}\n]\n")
+}
+
 #[track_caller]
 fn check_files(files: &[(&str, &str)], expected: &str) {
     let (answer, directory) = inspect_files(files);
@@ -75,6 +85,11 @@ fn check_warnings(toml: &str, expected: &str) {
 #[track_caller]
 fn check_warnings_behind_minimal(toml: &str, expected: &str) {
     check_warnings(&format!("{MINIMAL}{toml}"), expected);
+}
+
+#[track_caller]
+fn check_warnings_of_limits(limits: &str, expected: &str) {
+    check_warnings_behind_minimal(&policy_of(limits), expected);
 }
 
 #[track_caller]

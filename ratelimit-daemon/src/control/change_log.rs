@@ -108,6 +108,7 @@ impl Line {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "an arm for each edit")]
 fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
     let by = match cause {
         Cause::User(user) => Some(user.to_owned()),
@@ -201,7 +202,17 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
             origin: Some(Origin::Detected),
             ..none
         },
-        _ => return None,
+        (
+            Edit::Ban(..)
+            | Edit::Allow(..)
+            | Edit::List(..)
+            | Edit::Limits(..)
+            | Edit::Offence(..)
+            | Edit::Limited(..)
+            | Edit::Config(_)
+            | Edit::PassAll(_),
+            _,
+        ) => return None,
     })
 }
 

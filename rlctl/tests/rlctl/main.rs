@@ -49,6 +49,17 @@ fn check(arguments: &[&str], daemon: Daemon, expected: &Expected<'_>) {
     assert_eq!(seen, *expected, "{arguments:?}");
 }
 
+/// The same of one that succeeds.
+fn check_view(arguments: &[&str], daemon: Daemon, request: &str, stdout: &str) {
+    let expected = Expected {
+        request,
+        stdout,
+        stderr: "",
+        code: 0,
+    };
+    check(arguments, daemon, &expected);
+}
+
 fn run(
     daemon: &ScriptedDaemon,
     arguments: &[&str],

@@ -16,21 +16,7 @@ use ratelimit_core::{
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
 
-use crate::{Expected, check, daemon::Daemon};
-
-fn check_view(arguments: &[&str], daemon: Daemon, request: &str, stdout: &str) {
-    let (stderr, code) = ("", 0);
-    check(
-        arguments,
-        daemon,
-        &Expected {
-            request,
-            stdout,
-            stderr,
-            code,
-        },
-    );
-}
+use crate::check_view;
 
 pub fn status(past: jiff::Timestamp) -> Status {
     let interface = |name: &str, mode: Option<&str>| InterfaceStatus {

@@ -74,17 +74,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         "\n## Increments of two CPUs\n\n{}",
         tables::increments(&counted)
     )?;
-    print!("{text}");
-    if !broken.is_empty() {
-        for sentence in &broken {
-            eprintln!("error: {sentence}");
-        }
-        return Ok(ExitCode::FAILURE);
-    }
-    if let Some(path) = &arguments.page {
-        page::write(path, &text)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    page::publish(&text, &broken, arguments.page.as_deref())
 }
 
 fn measure(clock: Clock, programs: &mut Programs, effort: Effort) -> Result<Vec<(Cell, Row)>> {

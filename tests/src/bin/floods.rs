@@ -50,17 +50,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         let table = table(store, arguments.capacity, &measured);
         write!(text, "\n## `{}`\n\n{table}", store.name())?;
     }
-    print!("{text}");
-    for sentence in &broken {
-        eprintln!("error: {sentence}");
-    }
-    if !broken.is_empty() {
-        return Ok(ExitCode::FAILURE);
-    }
-    if let Some(path) = &arguments.page {
-        page::write(path, &text)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    page::publish(&text, &broken, arguments.page.as_deref())
 }
 
 fn measure(store: Store, arguments: &Arguments) -> Result<Vec<(Cell, Outcome)>> {

@@ -421,17 +421,12 @@ config.toml:16:3: the classes packets to port 80 and udp share packets, which bo
 
 #[test]
 fn a_limit_of_a_class_is_not_idle_beside_one_of_another() {
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1000, per = "1s" },
+    check_warnings_of_limits(
+        r#"  { packets = 1000, per = "1s" },
   { packets = 10, per = "1s", match = "tcp" },
   { packets = 20, per = "1s", match = "udp" },
   { packets = 30, per = "1s", match = "tcp-syn" },
-  { packets = 5000, per = "1s", match = "icmp" },
-]
-"#,
+  { packets = 5000, per = "1s", match = "icmp" },"#,
         r#"config.toml:14:3: 30 packets per 1s of tcp-syn are never reached beside 10 packets per 1s of tcp
 14 |   { packets = 30, per = "1s", match = "tcp-syn" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them

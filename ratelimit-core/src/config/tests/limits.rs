@@ -15,14 +15,9 @@ name = "eth0"
 
 #[test]
 fn a_limit_counts_packets_or_bytes() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { per = "1s" },
-  { packets = 1, bytes = 2, per = "1s" },
-]
-"#,
+    check_limits(
+        r#"  { per = "1s" },
+  { packets = 1, bytes = 2, per = "1s" },"#,
         r#"config.toml:11:3: a limit has neither `packets` nor `bytes`
 11 |   { per = "1s" },
    |   ^^^^^^^^^^^^^^ write { packets = 1000, per = "1s" }
@@ -34,13 +29,8 @@ config.toml:12:26: a limit counts either `packets` or `bytes`, not both
 
 #[test]
 fn a_limit_needs_a_window() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1000 },
-]
-"#,
+    check_limits(
+        "  { packets = 1000 },",
         r#"config.toml:11:3: a limit has no `per`
 11 |   { packets = 1000 },
    |   ^^^^^^^^^^^^^^^^^^ write for example per = "1s""#,
@@ -49,16 +39,11 @@ limits = [
 
 #[test]
 fn an_amount_of_nothing_is_refused() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 0, per = "1s" },
+    check_limits(
+        r#"  { packets = 0, per = "1s" },
   { packets = -5, per = "1s" },
   { bytes = "0MB", per = "1s" },
-  { bytes = 0, per = "1s" },
-]
-"#,
+  { bytes = 0, per = "1s" },"#,
         r#"config.toml:11:15: with an amount of 0 nothing would ever pass
 11 |   { packets = 0, per = "1s" },
    |               ^ write at least 1; to drop everything of a source, ban it
@@ -76,14 +61,9 @@ config.toml:14:13: with an amount of 0 nothing would ever pass
 
 #[test]
 fn an_amount_that_one_word_cannot_count_is_refused_with_the_largest() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 99999999999999999999, per = "1s" },
-  { bytes = "1TB", per = "10ms" },
-]
-"#,
+    check_limits(
+        r#"  { packets = 99999999999999999999, per = "1s" },
+  { bytes = "1TB", per = "10ms" },"#,
         r#"config.toml:11:15: one word of state cannot count so many in 1s
 11 |   { packets = 99999999999999999999, per = "1s" },
    |               ^^^^^^^^^^^^^^^^^^^^ write at most 134217727, or a longer window
@@ -95,15 +75,10 @@ config.toml:12:13: one word of state cannot count so many in 10ms
 
 #[test]
 fn a_window_under_10_ms_or_over_31_days_is_refused() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1, per = "9ms" },
+    check_limits(
+        r#"  { packets = 1, per = "9ms" },
   { packets = 1, per = "5w" },
-  { packets = 1, per = "0s" },
-]
-"#,
+  { packets = 1, per = "0s" },"#,
         r#"config.toml:11:24: a window of 9ms is too short to be kept
 11 |   { packets = 1, per = "9ms" },
    |                        ^^^^^ write at least 10ms
@@ -118,17 +93,12 @@ config.toml:13:24: a window of 0s is too short to be kept
 
 #[test]
 fn a_wrong_unit_is_refused_with_the_right_one() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1, per = "1min" },
+    check_limits(
+        r#"  { packets = 1, per = "1min" },
   { bytes = "50M", per = "1s" },
   { bytes = "50 megabytes", per = "1s" },
   { packets = 1, per = "" },
-  { packets = 1, per = "20000000000w" },
-]
-"#,
+  { packets = 1, per = "20000000000w" },"#,
         r#"config.toml:11:24: `min` in `1min` is not a unit of time
 11 |   { packets = 1, per = "1min" },
    |                        ^^^^^^ write w, d, h, m (minutes), s, ms, us or ns
@@ -149,17 +119,12 @@ config.toml:15:24: a window of 140000000000d is too long to be kept
 
 #[test]
 fn an_amount_or_a_window_of_a_wrong_type_is_refused() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = "1000", per = "1s" },
+    check_limits(
+        r#"  { packets = "1000", per = "1s" },
   { packets = 1000.5, per = "1s" },
   { packets = 1000, per = 60 },
   { packets = 1000, per = 0.5 },
-  { bytes = 1.5, per = "1s" },
-]
-"#,
+  { bytes = 1.5, per = "1s" },"#,
         r#"config.toml:11:15: `packets` is a string, not an integer
 11 |   { packets = "1000", per = "1s" },
    |               ^^^^^^ write packets = 1000
@@ -180,14 +145,9 @@ config.toml:15:13: `bytes` is a fraction, not an integer
 
 #[test]
 fn an_algorithm_of_another_version_is_refused() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1, per = "1s", algorithm = "leaky-bucket" },
-  { packets = 1, per = "1s", algorithm = 1 },
-]
-"#,
+    check_limits(
+        r#"  { packets = 1, per = "1s", algorithm = "leaky-bucket" },
+  { packets = 1, per = "1s", algorithm = 1 },"#,
         r#"config.toml:11:42: this version has no algorithm `leaky-bucket`
 11 |   { packets = 1, per = "1s", algorithm = "leaky-bucket" },
    |                                          ^^^^^^^^^^^^^^ write "fixed-window", "sliding-window", "token-bucket" or "sliding-log"
@@ -199,15 +159,10 @@ config.toml:12:42: `algorithm` is an integer, not a string
 
 #[test]
 fn a_sliding_log_counts_no_bytes_and_at_most_1024_packets() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1025, per = "1s", algorithm = "sliding-log" },
+    check_limits(
+        r#"  { packets = 1025, per = "1s", algorithm = "sliding-log" },
   { bytes = 9000, per = "1s", algorithm = "sliding-log" },
-  { packets = 5, per = "1s", algorithm = "sliding-log", burst = 9 },
-]
-"#,
+  { packets = 5, per = "1s", algorithm = "sliding-log", burst = 9 },"#,
         r#"config.toml:11:15: a sliding log keeps the times of at most 1024 packets
 11 |   { packets = 1025, per = "1s", algorithm = "sliding-log" },
    |               ^^^^ write at most so many, or algorithm = "sliding-window", which keeps none
@@ -222,14 +177,9 @@ config.toml:13:65: only a token bucket has a `burst`
 
 #[test]
 fn only_a_token_bucket_has_a_burst() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1, per = "1s", burst = 5 },
-  { packets = 1, per = "1s", burst = 5, algorithm = "sliding-window" },
-]
-"#,
+    check_limits(
+        r#"  { packets = 1, per = "1s", burst = 5 },
+  { packets = 1, per = "1s", burst = 5, algorithm = "sliding-window" },"#,
         r#"config.toml:11:38: only a token bucket has a `burst`
 11 |   { packets = 1, per = "1s", burst = 5 },
    |                                      ^ remove it, or add algorithm = "token-bucket"
@@ -241,16 +191,11 @@ config.toml:12:38: only a token bucket has a `burst`
 
 #[test]
 fn a_burst_below_one_packet_or_of_another_unit_is_refused() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1, per = "1s", algorithm = "token-bucket", burst = 0 },
+    check_limits(
+        r#"  { packets = 1, per = "1s", algorithm = "token-bucket", burst = 0 },
   { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "0kB" },
   { packets = 1, per = "1s", algorithm = "token-bucket", burst = "5MB" },
-  { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "5M" },
-]
-"#,
+  { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "5M" },"#,
         r#"config.toml:11:66: with an amount of 0 nothing would ever pass
 11 |   { packets = 1, per = "1s", algorithm = "token-bucket", burst = 0 },
    |                                                                  ^ write at least 1; to drop everything of a source, ban it
@@ -268,15 +213,10 @@ config.toml:14:67: `M` in `5M` is not a unit of bytes
 
 #[test]
 fn a_bucket_that_one_word_cannot_keep_is_refused_with_the_largest_that_it_can() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { bytes = 5_000_000_000_000, per = "1s", algorithm = "token-bucket" },
+    check_limits(
+        r#"  { bytes = 5_000_000_000_000, per = "1s", algorithm = "token-bucket" },
   { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000_000_000 },
-  { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },
-]
-"#,
+  { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },"#,
         r#"config.toml:11:13: one word of state cannot count so many in 1s
 11 |   { bytes = 5_000_000_000_000, per = "1s", algorithm = "token-bucket" },
    |             ^^^^^^^^^^^^^^^^^ write at most 4096GB, or a longer window
@@ -291,14 +231,9 @@ config.toml:13:15: one word of state cannot count so many in 1s
 
 #[test]
 fn an_unknown_key_of_a_limit_is_refused() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1, per = "1s", weight = 2 },
-  { packet = 1, per = "1s" },
-]
-"#,
+    check_limits(
+        r#"  { packets = 1, per = "1s", weight = 2 },
+  { packet = 1, per = "1s" },"#,
         r#"config.toml:11:30: unknown key `weight` in a limit
 11 |   { packets = 1, per = "1s", weight = 2 },
    |                              ^^^^^^ remove it; known here: packets, bytes, per, algorithm, burst, match, scope, share
@@ -313,11 +248,8 @@ config.toml:12:5: unknown key `packet` in a limit
 
 #[test]
 fn a_ninth_limit_is_refused() {
-    check_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 100, per = "1s" },
+    check_limits(
+        r#"  { packets = 100, per = "1s" },
   { packets = 200, per = "2s" },
   { packets = 300, per = "3s" },
   { packets = 400, per = "4s" },
@@ -325,9 +257,7 @@ limits = [
   { packets = 600, per = "6s" },
   { packets = 700, per = "7s" },
   { packets = 800, per = "8s" },
-  { packets = 900, per = "9s" },
-]
-"#,
+  { packets = 900, per = "9s" },"#,
         r#"config.toml:19:3: [policy.a] has 9 limits
 19 |   { packets = 900, per = "9s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ keep 8, the most that a policy can have"#,

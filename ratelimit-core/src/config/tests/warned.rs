@@ -35,50 +35,30 @@ config.toml:9:25: ::/0 allows every source of its family
 
 #[test]
 fn a_limit_behind_a_stricter_one_is_warned_of() {
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1000, per = "1s" },
-  { packets = 10, per = "1s" },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { packets = 1000, per = "1s" },
+  { packets = 10, per = "1s" },"#,
         r#"config.toml:11:3: 1000 packets per 1s are never reached beside 10 packets per 1s
 11 |   { packets = 1000, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1000, per = "1s" },
-  { packets = 100_000, per = "1m" },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { packets = 1000, per = "1s" },
+  { packets = 100_000, per = "1m" },"#,
         r#"config.toml:12:3: 100000 packets per 1m are never reached beside 1000 packets per 1s
 12 |   { packets = 100_000, per = "1m" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1m" },
-  { packets = 20, per = "1s" },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1m" },
+  { packets = 20, per = "1s" },"#,
         r#"config.toml:12:3: 20 packets per 1s are never reached beside 10 packets per 1m
 12 |   { packets = 20, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1s" },
-  { packets = 10, per = "1s" },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1s" },
+  { packets = 10, per = "1s" },"#,
         r#"config.toml:12:3: 10 packets per 1s are never reached beside 10 packets per 1s
 12 |   { packets = 10, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
@@ -87,49 +67,29 @@ limits = [
 
 #[test]
 fn limits_that_are_both_reached_are_not_warned_of() {
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 1000, per = "1s" },
-  { packets = 60_999, per = "1m" },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { packets = 1000, per = "1s" },
+  { packets = 60_999, per = "1m" },"#,
         "",
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1m" },
-  { packets = 19, per = "1s" },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1m" },
+  { packets = 19, per = "1s" },"#,
         "",
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1s" },
-  { bytes = "1MB", per = "1s" },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1s" },
+  { bytes = "1MB", per = "1s" },"#,
         "",
     );
 }
 
 #[test]
 fn limits_of_other_algorithms_are_warned_of_where_it_is_certain() {
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1s", algorithm = "token-bucket", burst = 5 },
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1s", algorithm = "token-bucket", burst = 5 },
   { packets = 15, per = "1s" },
-  { packets = 600, per = "1m", algorithm = "token-bucket", burst = 6 },
-]
-"#,
+  { packets = 600, per = "1m", algorithm = "token-bucket", burst = 6 },"#,
         r#"config.toml:12:3: 15 packets per 1s are never reached beside 10 packets per 1s (token-bucket, burst 5)
 12 |   { packets = 15, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
@@ -137,27 +97,17 @@ config.toml:13:3: 600 packets per 1m (token-bucket, burst 6) are never reached b
 13 |   { packets = 600, per = "1m", algorithm = "token-bucket", burst = 6 },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1s", algorithm = "token-bucket", burst = 5 },
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1s", algorithm = "token-bucket", burst = 5 },
   { packets = 14, per = "1s" },
   { packets = 14, per = "1s", algorithm = "sliding-window" },
-  { packets = 540, per = "1m", algorithm = "token-bucket", burst = 16 },
-]
-"#,
+  { packets = 540, per = "1m", algorithm = "token-bucket", burst = 16 },"#,
         "",
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1s", algorithm = "sliding-window" },
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1s", algorithm = "sliding-window" },
   { packets = 20, per = "1s" },
-  { packets = 11, per = "1s", algorithm = "sliding-window" },
-]
-"#,
+  { packets = 11, per = "1s", algorithm = "sliding-window" },"#,
         r#"config.toml:12:3: 20 packets per 1s are never reached beside 10 packets per 1s (sliding-window)
 12 |   { packets = 20, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
@@ -169,15 +119,10 @@ config.toml:13:3: 11 packets per 1s (sliding-window) are never reached beside 10
 
 #[test]
 fn limits_beside_a_sliding_log_are_warned_of_where_it_is_certain() {
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1s", algorithm = "sliding-log" },
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1s", algorithm = "sliding-log" },
   { packets = 20, per = "2s", algorithm = "sliding-log" },
-  { packets = 20, per = "2s" },
-]
-"#,
+  { packets = 20, per = "2s" },"#,
         r#"config.toml:12:3: 20 packets per 2s (sliding-log) are never reached beside 10 packets per 1s (sliding-log)
 12 |   { packets = 20, per = "2s", algorithm = "sliding-log" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
@@ -185,27 +130,17 @@ config.toml:13:3: 20 packets per 2s are never reached beside 10 packets per 1s (
 13 |   { packets = 20, per = "2s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1s", algorithm = "sliding-log" },
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1s", algorithm = "sliding-log" },
   { packets = 19, per = "2s", algorithm = "sliding-log" },
   { packets = 10, per = "1s", algorithm = "sliding-window" },
-  { packets = 9, per = "1s" },
-]
-"#,
+  { packets = 9, per = "1s" },"#,
         "",
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { packets = 10, per = "1s" },
+    check_warnings_of_limits(
+        r#"  { packets = 10, per = "1s" },
   { packets = 20, per = "1s", algorithm = "sliding-log" },
-  { packets = 19, per = "1s", algorithm = "sliding-log" },
-]
-"#,
+  { packets = 19, per = "1s", algorithm = "sliding-log" },"#,
         r#"config.toml:12:3: 20 packets per 1s (sliding-log) are never reached beside 10 packets per 1s
 12 |   { packets = 20, per = "1s", algorithm = "sliding-log" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
@@ -214,14 +149,9 @@ limits = [
 
 #[test]
 fn a_burst_into_which_no_full_frame_fits_is_warned_of() {
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = 1513 },
-  { bytes = 1000, per = "1s", algorithm = "token-bucket", burst = 1514 },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = 1513 },
+  { bytes = 1000, per = "1s", algorithm = "token-bucket", burst = 1514 },"#,
         r#"config.toml:11:3: 1513B hold no full frame of 1514 bytes: none passes
 11 |   { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = 1513 },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write at least 1514; a plain number is bytes"#,
@@ -230,24 +160,11 @@ limits = [
 
 #[test]
 fn a_limit_into_which_no_full_frame_fits_is_warned_of() {
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { bytes = 1513, per = "1s" },
-]
-"#,
+    check_warnings_of_limits(
+        r#"  { bytes = 1513, per = "1s" },"#,
         r#"config.toml:11:3: 1513B hold no full frame of 1514 bytes: none passes
 11 |   { bytes = 1513, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write at least 1514; a plain number is bytes"#,
     );
-    check_warnings_behind_minimal(
-        r#"[policy.a]
-sources = ["10.0.0.0/8"]
-limits = [
-  { bytes = 1514, per = "1s" },
-]
-"#,
-        "",
-    );
+    check_warnings_of_limits(r#"  { bytes = 1514, per = "1s" },"#, "");
 }

@@ -17,16 +17,9 @@ pub fn line(event: &Event, now: &Zoned) -> String {
     format!("{at} {}", what(&event.what, now))
 }
 
+#[expect(clippy::too_many_lines, reason = "an arm for each event")]
 fn what(what: &What, now: &Zoned) -> String {
-    let reported = bans(what, now)
-        .or_else(|| lists(what, now))
-        .or_else(|| limits(what, now));
-    reported.unwrap_or_else(|| others(what, now))
-}
-
-/// What became of bans.
-fn bans(what: &What, now: &Zoned) -> Option<String> {
-    Some(match what {
+    match what {
         What::BanAdded(ban) => format!(
             "{} {} by {} {}{}",
             styled(BAD, "banned"),
@@ -76,13 +69,6 @@ fn bans(what: &What, now: &Zoned) -> Option<String> {
                 by.unwrap_or_default()
             )
         }
-        _ => return None,
-    })
-}
-
-/// What became of lists.
-fn lists(what: &What, now: &Zoned) -> Option<String> {
-    Some(match what {
         What::ListReplaced {
             list,
             entries: 0,
@@ -125,13 +111,6 @@ fn lists(what: &What, now: &Zoned) -> Option<String> {
             allow.prefix,
             by_whom(by.as_deref())
         ),
-        _ => return None,
-    })
-}
-
-/// What became of limits.
-fn limits(what: &What, now: &Zoned) -> Option<String> {
-    Some(match what {
         What::LimitsSet {
             prefix,
             destination,
@@ -174,13 +153,6 @@ fn limits(what: &What, now: &Zoned) -> Option<String> {
             phrase::target(*prefix, *destination),
             by_whom(by.as_deref())
         ),
-        _ => return None,
-    })
-}
-
-/// What became of the challenge.
-fn challenge(what: &What, now: &Zoned) -> String {
-    match what {
         What::ChallengeBegan { when, is_of_dns } => format!(
             "{} is on, {}: {} sources that are not verified are challenged",
             styled(BAD, "challenge"),
@@ -201,12 +173,6 @@ fn challenge(what: &What, now: &Zoned) -> String {
                 "nobody"
             }
         ),
-        _ => String::new(),
-    }
-}
-
-fn others(what: &What, now: &Zoned) -> String {
-    match what {
         What::Drop(dropped) => drop(dropped),
         What::Reloaded { changes } if changes.is_empty() => {
             format!(
@@ -241,9 +207,6 @@ fn others(what: &What, now: &Zoned) -> String {
             styled(GOOD, "pass-all"),
             by_whom(by.as_deref())
         ),
-        What::ChallengeBegan { .. }
-        | What::ChallengeSuspended { .. }
-        | What::ChallengeEnded { .. } => challenge(what, now),
         What::InterfaceAttached {
             interface,
             mode,
@@ -291,8 +254,6 @@ fn others(what: &What, now: &Zoned) -> String {
             "{} {count} events, which came faster than they were read",
             styled(WARNING, "lost")
         ),
-        // The rest is reported above; what nobody phrased is shown as it comes.
-        reported => printable(&serde_json::to_string(reported).unwrap_or_default()),
     }
 }
 
