@@ -84,13 +84,13 @@ impl Enforcing {
     /// Puts a configuration in force, but for the interfaces.
     fn of(start: &control::Start, loader: &Remote, protected: &Protected) -> anyhow::Result<Self> {
         let config = &start.config;
-        let (store, stand_in) = control::open_store(&config.paths.state, &config.paths.runtime)?;
+        let (store, fallback) = control::open_store(&config.paths.state, &config.paths.runtime)?;
         let mut kernel = control::open_kernel(config, &store, Box::new(loader.clone()))?;
         let (events, samples) = (kernel.take_events(), kernel.take_samples());
         let captures = kernel.take_captures()?;
         let mut controller =
             Controller::new(config.clone(), store, Box::new(kernel), protected.clone())?;
-        controller.stand_in(stand_in);
+        controller.fallback(fallback);
         Ok(Self {
             controller,
             events,

@@ -9,7 +9,6 @@ use ratelimit_common::{
 use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
     Frame, Lab, Program, Scene, cpu,
-    lab::Sender,
     packet::datagram,
     program::{Action, CONFORMING, Constants, LIMITED},
     require_cpus, require_root,

@@ -1,6 +1,6 @@
 //! Configurations that parse and cannot be put in force: what was in force before holds, and everything says so.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::net::Ipv4Addr;
 
 use ratelimit_tests::{Lab, packet::datagram, require_root, service::Service};
 

@@ -1,6 +1,6 @@
 //! A disk that is full, as in an attack that fills logs: what is commanded holds, and is written when there is room.
 
-use std::{fs, io::Write, net::Ipv4Addr, path::PathBuf, process::Command, time::Duration};
+use std::{fs, io::Write, net::Ipv4Addr, path::PathBuf, process::Command};
 
 use ratelimit_tests::{Lab, packet::datagram, require_command, require_root, service::Service};
 use serde_json::Value;

@@ -2,9 +2,7 @@
 
 use std::{fs, net::Ipv4Addr, path::Path};
 
-use ratelimit_tests::{
-    Lab, lab::Sender, packet::datagram, require_command, require_root, service::Service,
-};
+use ratelimit_tests::{Lab, packet::datagram, require_command, require_root, service::Service};
 use serde_json::Value;
 
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);

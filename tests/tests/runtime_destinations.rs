@@ -4,9 +4,7 @@ use std::net::Ipv4Addr;
 
 use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
-    Frame, Lab,
-    lab::Sender,
-    require_root,
+    Frame, Lab, require_root,
     service::{Said, Service},
 };
 

@@ -12,9 +12,7 @@ use std::{
 
 use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
-    Frame, Lab, cpu,
-    lab::Sender,
-    require_root,
+    Frame, Lab, cpu, require_root,
     service::{Service, binary},
     wait_until,
 };

@@ -9,7 +9,7 @@ use ratelimit_core::{
     config::{self, Config, ConfigError, File},
 };
 
-use super::{configured_lists::ConfiguredLists, own_files, syncookies};
+use super::{configured_lists::ConfiguredLists, syncookies, trial_files};
 
 /// What was read.
 pub struct Candidate {
@@ -61,7 +61,7 @@ impl Candidate {
     pub fn of_request(request: &ApplyRequest, measure: &Measure) -> Result<Self, Refused> {
         let Measure { main, in_force } = measure;
         if let Some(in_force) = in_force {
-            own_files::require(request, main, in_force)?;
+            trial_files::require(request, main, in_force)?;
         }
         let file = File {
             path: request.file.clone().into(),

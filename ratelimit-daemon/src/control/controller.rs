@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     challenge::Challenge,
+    fallback_directory::FallbackDirectory,
     feeds::{
         attacks::Attacks, cluster::Membership, crowdsec::CrowdsecFeed, detected::Detections,
         ended::EndedEntries, lists::ListFiles, pass_all::PassAll, trials::Trials,
@@ -24,7 +25,6 @@ use super::{
     progress::Progress,
     reconcile::Comparisons,
     scanner,
-    stand_in::StandIn,
     state::State,
     store::Store,
     troubles::{Loudness, Troubles},
@@ -62,7 +62,7 @@ pub struct Controller {
     pub(super) last_good: LastGood,
     pub(super) metrics_port: MetricsPort,
     /// What stands in for a state directory that cannot be written.
-    pub(super) stand_in: Option<StandIn>,
+    pub(super) fallback: Option<FallbackDirectory>,
     /// The thread that scans the tables of sources.
     pub(super) scans: Option<mpsc::Sender<scanner::Job>>,
 }
@@ -132,7 +132,7 @@ impl Controller {
             interfaces: Interfaces::default(),
             troubles: Troubles::default(),
             metrics_port: MetricsPort::default(),
-            stand_in: None,
+            fallback: None,
             scans: None,
             state,
         })
@@ -158,9 +158,9 @@ impl Controller {
     }
 
     /// Works on a copy of the state from here on, until its directory can be written.
-    pub fn stand_in(&mut self, stand_in: Option<StandIn>) {
-        StandIn::note(stand_in.as_ref(), &mut self.state, &mut self.troubles);
-        self.stand_in = stand_in;
+    pub fn fallback(&mut self, fallback: Option<FallbackDirectory>) {
+        FallbackDirectory::note(fallback.as_ref(), &mut self.state, &mut self.troubles);
+        self.fallback = fallback;
     }
 
     /// Why what holds is not written down, so that a restart may undo it.
@@ -182,9 +182,9 @@ impl Controller {
             self.pass_all.behind(),
             self.trials.behind(),
             self.last_good.behind(),
-            self.stand_in
+            self.fallback
                 .as_ref()
-                .and_then(|_| StandIn::behind(&self.troubles)),
+                .and_then(|_| FallbackDirectory::behind(&self.troubles)),
         ];
         behind.into_iter().flatten().collect()
     }

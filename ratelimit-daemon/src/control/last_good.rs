@@ -9,7 +9,7 @@ use std::{
 use ratelimit_core::config::{self, Config, ConfigError, File, Paths};
 use serde::{Deserialize, Serialize};
 
-use super::kept::Kept;
+use super::state_file::StateFile;
 
 /// What is written down.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -93,7 +93,7 @@ impl From<Config> for Start {
 
 /// Keeps the texts that are in force.
 pub struct LastGood {
-    kept: Kept<Document>,
+    kept: StateFile<Document>,
     document: Option<Document>,
 }
 
@@ -101,7 +101,7 @@ impl LastGood {
     /// That of a state directory.
     pub fn new(directory: &Path) -> Self {
         Self {
-            kept: Kept::new(directory, "config.json"),
+            kept: StateFile::new(directory, "config.json"),
             document: None,
         }
     }
@@ -141,7 +141,7 @@ impl LastGood {
 
 /// The configuration that was in force last with this file; `None` where there was none, or it is not understood any more.
 fn last(state: &Path, main: &Path) -> Option<(Config, Vec<File>)> {
-    let kept = Kept::<Document>::new(state, "config.json");
+    let kept = StateFile::<Document>::new(state, "config.json");
     let document = kept.read().ok().flatten()?;
     let is_of_main = document.main == main;
     let (config, _) = config::parse(&document.files).ok().filter(|_| is_of_main)?;

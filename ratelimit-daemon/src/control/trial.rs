@@ -17,7 +17,7 @@ use ratelimit_core::{
 use serde::{Deserialize, Serialize};
 use tracing::{error, warn};
 
-use super::kept::Kept;
+use super::state_file::StateFile;
 use crate::clock;
 
 /// One trial.
@@ -39,8 +39,8 @@ pub struct Trial {
 
 impl Trial {
     /// Where trials are kept.
-    pub fn kept(directory: &Path) -> Kept<Self> {
-        Kept::new(directory, "trial.json")
+    pub fn kept(directory: &Path) -> StateFile<Self> {
+        StateFile::new(directory, "trial.json")
     }
 
     /// The texts in force.

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::{Command, replace::replace};
 use crate::control::{
-    candidate::Attempted, configured_lists::ConfiguredLists, controller::Controller, own_files,
+    candidate::Attempted, configured_lists::ConfiguredLists, controller::Controller, trial_files,
 };
 
 /// The shortest and the longest trial, in seconds: time to type a word, and a day.
@@ -35,7 +35,7 @@ impl Command for Apply {
         let duration = duration(request.seconds)?;
         if measure.in_force.is_some() {
             // What is in force may be another one by now.
-            own_files::require_known(&controller.state.intent.config, &candidate.config)?;
+            trial_files::require_known(&controller.state.intent.config, &candidate.config)?;
         }
         let attempt = controller.trials.begin(candidate, measure.main, duration)?;
         let changes = replace(controller)?;

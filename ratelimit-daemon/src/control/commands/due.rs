@@ -6,9 +6,9 @@ use tracing::warn;
 use super::Command;
 use crate::control::{
     controller::Controller,
+    fallback_directory::FallbackDirectory,
     feeds::{adopted::Adopted, ended::Ended},
     links,
-    stand_in::StandIn,
     timekeeper::Reading,
 };
 
@@ -32,7 +32,7 @@ impl Command for Tick {
         // Without pins nothing goes on when the daemon ends.
         controller.interfaces.tend_all(state);
         links::tend_pins(state, &mut controller.troubles);
-        StandIn::tick(&mut controller.stand_in, state, &mut controller.troubles);
+        FallbackDirectory::tick(&mut controller.fallback, state, &mut controller.troubles);
         controller.challenge.tick(state, &mut controller.troubles);
         if controller.metrics_port.is_due() {
             controller.follow_metrics();

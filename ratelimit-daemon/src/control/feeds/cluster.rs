@@ -45,9 +45,9 @@ use crate::{
     control::{
         connection::Connection,
         journal::Journal,
-        kept::Kept,
         record::Cause,
         state::State,
+        state_file::StateFile,
         troubles::{Loudness, Troubles},
     },
     protected::Requester,
@@ -104,7 +104,7 @@ pub struct Membership {
     /// Whether it was heard what the other nodes state since this one started.
     is_caught_up: bool,
     swept: std::time::Instant,
-    kept: Kept<Remembered>,
+    kept: StateFile<Remembered>,
     written: std::time::Instant,
     is_unwritten: bool,
     budgets: Budgets,
@@ -127,7 +127,7 @@ impl Membership {
             joined: clock::monotonic(),
             is_caught_up: false,
             swept: clock::monotonic(),
-            kept: Kept::new(&config.paths.state, "cluster.json"),
+            kept: StateFile::new(&config.paths.state, "cluster.json"),
             written: clock::monotonic(),
             is_unwritten: false,
             budgets: Budgets::default(),

@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 use super::Feed;
 use crate::{
     clock,
-    control::{kept::Kept, record::Cause, reminder::Reminder, state::State},
+    control::{record::Cause, reminder::Reminder, state::State, state_file::StateFile},
 };
 
 /// The longest time that is not "until somebody ends it": a year.
@@ -52,7 +52,7 @@ impl Document {
 
 /// Whether everything passes, and how that is kept.
 pub struct PassAll {
-    kept: Kept<Document>,
+    kept: StateFile<Document>,
     opened: Option<Opened>,
     /// What is to be.
     wanted: Option<Wanted>,
@@ -129,7 +129,7 @@ impl Feed for PassAll {
 impl PassAll {
     /// What the state directory says.
     pub fn restore(directory: &Path) -> Self {
-        let kept = Kept::new(directory, "pass-all.json");
+        let kept = StateFile::new(directory, "pass-all.json");
         let opened = kept.read().unwrap_or_else(|error| {
             // Whether there is a file is not known: nothing opens for that.
             let failed = error.downcast_ref::<io::Error>();

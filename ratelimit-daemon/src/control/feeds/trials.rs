@@ -19,18 +19,18 @@ use crate::{
     control::{
         candidate::{Candidate, Measure},
         configured_lists::{self, ConfiguredLists, ListChanges},
-        kept::Kept,
         list_files::ListFile,
         record::Cause,
         reload,
         state::State,
+        state_file::StateFile,
         trial::{self, Trial},
     },
 };
 
 /// The texts in force, and the trial that they may be on.
 pub struct Trials {
-    kept: Kept<Trial>,
+    kept: StateFile<Trial>,
     /// The file that the daemon reads when it starts; `None` when it was started without one.
     main: Option<PathBuf>,
     texts: Vec<File>,

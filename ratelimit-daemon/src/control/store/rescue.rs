@@ -13,7 +13,7 @@ use super::{
     Found, Store,
     damage::{self, Damage, with_suffix},
 };
-use crate::control::{kept::Kept, timekeeper::Reading};
+use crate::control::{state_file::StateFile, timekeeper::Reading};
 
 /// What is under way.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -67,8 +67,8 @@ impl Store {
 
 impl Rescue {
     /// Where it is kept: in a document beside the database at `path`.
-    fn beside(path: &Path) -> Kept<Self> {
-        Kept::new(path.parent().unwrap_or(path), "rescue.json")
+    fn beside(path: &Path) -> StateFile<Self> {
+        StateFile::new(path.parent().unwrap_or(path), "rescue.json")
     }
 
     fn of_damaged(path: &Path, error: &anyhow::Error) -> Self {

@@ -27,7 +27,7 @@ const ROOM: usize = 512 * 1024;
 
 /// The directory that stands in for another one.
 #[derive(Clone, Debug)]
-pub struct StandIn {
+pub struct FallbackDirectory {
     /// What it stands in for.
     state: PathBuf,
     error: String,
@@ -39,7 +39,7 @@ pub struct StandIn {
 /// # Errors
 ///
 /// When neither can be.
-pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<StandIn>)> {
+pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<FallbackDirectory>)> {
     let Err(error) = require_writable(state) else {
         return Ok((Store::open(state)?, None));
     };
@@ -49,12 +49,12 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Stand
         "the state directory cannot be written: starting with a copy of what it holds"
     );
     let copy = copy(state, runtime)?;
-    let stand_in = StandIn {
+    let fallback = FallbackDirectory {
         state: state.to_owned(),
         error,
         tried: clock::monotonic(),
     };
-    Ok((Store::open(&copy)?, Some(stand_in)))
+    Ok((Store::open(&copy)?, Some(fallback)))
 }
 
 /// Copies the database in `state` to the directory beneath `runtime` that may stand in for it, and answers that.
@@ -91,16 +91,16 @@ fn require_writable(directory: &Path) -> io::Result<()> {
     }
 }
 
-impl StandIn {
+impl FallbackDirectory {
     /// Takes notice of what stands in from here on, until its directory can be written.
-    pub fn note(stand_in: Option<&Self>, state: &mut State, troubles: &mut Troubles) {
-        let trouble = stand_in.map(Self::trouble);
+    pub fn note(fallback: Option<&Self>, state: &mut State, troubles: &mut Troubles) {
+        let trouble = fallback.map(Self::trouble);
         troubles.report(&mut state.journal, STATE, Loudness::Error, trouble);
     }
 
     /// Brings the state back where it belongs, if that can be.
-    pub fn tick(stand_in: &mut Option<Self>, state: &mut State, troubles: &mut Troubles) {
-        let Some(own) = stand_in else {
+    pub fn tick(fallback: &mut Option<Self>, state: &mut State, troubles: &mut Troubles) {
+        let Some(own) = fallback else {
             return;
         };
         if clock::elapsed(own.tried) < AGAIN {
@@ -111,10 +111,10 @@ impl StandIn {
             return;
         }
         match state.store.move_to(&own.state) {
-            Ok(()) => *stand_in = None,
+            Ok(()) => *fallback = None,
             Err(error) => own.error = format!("{error:#}"),
         }
-        Self::note(stand_in.as_ref(), state, troubles);
+        Self::note(fallback.as_ref(), state, troubles);
     }
 
     /// Why what holds is lost with the machine.
@@ -139,20 +139,20 @@ mod tests {
     fn what_a_directory_holds_that_cannot_be_written_is_worked_on_elsewhere_and_brought_back() {
         let directory = tempfile::tempdir().unwrap();
         let (state, runtime) = (directory.path().join("state"), directory.path().join("run"));
-        let (store, stand_in) = open(&state, &runtime).unwrap();
-        assert!(stand_in.is_none());
+        let (store, fallback) = open(&state, &runtime).unwrap();
+        assert!(fallback.is_none());
         drop(store);
         // A directory in the way of the probe stands for a disk that cannot be written, whoever runs the test.
         fs::create_dir(state.join("probe")).unwrap();
-        let (mut store, stand_in) = open(&state, &runtime).unwrap();
-        assert!(stand_in.unwrap().trouble().contains("state"));
+        let (mut store, fallback) = open(&state, &runtime).unwrap();
+        assert!(fallback.unwrap().trouble().contains("state"));
         assert!(runtime.join("state/state.db").exists());
         fs::remove_dir(state.join("probe")).unwrap();
         require_writable(&state).unwrap();
         store.move_to(&state).unwrap();
         store.transaction(|_| Ok(())).unwrap();
         drop(store);
-        let (_, stand_in) = open(&state, &runtime).unwrap();
-        assert!(stand_in.is_none());
+        let (_, fallback) = open(&state, &runtime).unwrap();
+        assert!(fallback.is_none());
     }
 }

@@ -20,7 +20,7 @@ use crate::private;
 
 /// Where a document of one kind is kept.
 #[derive(Clone, Debug)]
-pub struct Kept<T> {
+pub struct StateFile<T> {
     path: PathBuf,
     kind: PhantomData<fn() -> T>,
     /// Why it does not say what it was to say last; `None` when it does.
@@ -28,7 +28,7 @@ pub struct Kept<T> {
     reminder: Reminder,
 }
 
-impl<T: Serialize + DeserializeOwned> Kept<T> {
+impl<T: Serialize + DeserializeOwned> StateFile<T> {
     /// The document `name` in `directory`.
     pub fn new(directory: &Path, name: &str) -> Self {
         Self {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_document_is_found_as_it_was_left() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = Kept::<Vec<u32>>::new(directory.path(), "numbers.json");
+        let kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
         assert_eq!(kept.read().unwrap(), None);
         kept.remove().unwrap();
         kept.write(&vec![1]).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_could_not_be_written_is_written_when_it_can_be() {
         let directory = tempfile::tempdir().unwrap();
-        let mut kept = Kept::<Vec<u32>>::new(directory.path(), "numbers.json");
+        let mut kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
         let obstacle = directory.path().join("numbers.new");
         fs::create_dir(&obstacle).unwrap();
         kept.keep(Some(&vec![1]));
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_document_is_for_the_user_of_the_daemon_alone() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = Kept::<Vec<u32>>::new(directory.path(), "numbers.json");
+        let kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
         // As a daemon that was killed may have left it.
         let beside = directory.path().join("numbers.new");
         fs::write(&beside, "[").unwrap();
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_an_error_that_names_the_file() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = Kept::<Vec<u32>>::new(directory.path(), "numbers.json");
+        let kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
         fs::write(directory.path().join("numbers.json"), "[1, tw").unwrap();
         let error = format!("{:#}", kept.read().unwrap_err());
         assert!(error.contains("numbers.json"), "{error}");
