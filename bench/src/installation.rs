@@ -96,8 +96,7 @@ impl Installation {
         let request = BanRequest {
             prefixes,
             seconds: Some(seconds),
-            reason: None,
-            force: false,
+            ..BanRequest::default()
         };
         self.controller()
             .run(Ban(request, AUTHOR.into()))
@@ -220,8 +219,7 @@ impl Running {
         let request = BanRequest {
             prefixes: vec![prefix],
             seconds: Some(3_600.0),
-            reason: None,
-            force: false,
+            ..BanRequest::default()
         };
         let author = AUTHOR.into();
         let ban = Ban(request, author);
@@ -278,9 +276,8 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
     if !scenario.bans.is_empty() {
         let request = BanRequest {
             prefixes: scenario.bans.clone(),
-            seconds: None,
-            reason: None,
             force: true,
+            ..BanRequest::default()
         };
         let author = AUTHOR.into();
         let banned = controller.run(Ban(request, author));
@@ -289,8 +286,7 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
     if !scenario.allows.is_empty() {
         let request = AllowRequest {
             prefixes: scenario.allows.clone(),
-            seconds: None,
-            reason: None,
+            ..AllowRequest::default()
         };
         controller
             .run(Allow(request, AUTHOR.into()))

@@ -99,7 +99,7 @@ pub struct Refused {
 }
 
 /// Bans every prefix of a list, or none.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BanRequest {
     /// Whom.
@@ -114,7 +114,7 @@ pub struct BanRequest {
 }
 
 /// Allows every prefix of a list, or none.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowRequest {
     /// Whom.
@@ -134,7 +134,7 @@ pub struct PrefixesRequest {
 }
 
 /// Gives a prefix, or every source without a policy of its own, limits in place of what the configuration says.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitRequest {
     /// The sources; `None` is the default policy, unless there is a destination.

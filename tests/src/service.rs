@@ -75,6 +75,13 @@ impl Service {
         Ok(service)
     }
 
+    /// A lab, and a service that runs in it.
+    pub fn in_lab(toml: &str) -> Result<(Lab, Self)> {
+        let lab = Lab::new()?;
+        let service = Self::started(&lab, toml)?;
+        Ok((lab, service))
+    }
+
     /// A service that runs.
     pub fn started(lab: &Lab, toml: &str) -> Result<Self> {
         let mut service = Self::new(lab, toml)?;
@@ -105,6 +112,12 @@ impl Service {
             writeln!(own, "[[interface]]\nname = \"{INTERFACE}\"")?;
         }
         fs::write(self.config(), own).context("writing the configuration")
+    }
+
+    /// Replaces the configuration file, and has it read again; answers what `rlctl` said.
+    pub fn reload(&self, toml: &str) -> Result<String> {
+        self.configure(toml)?;
+        self.rlctl_ok(&["reload"])
     }
 
     /// Where the configuration file is.

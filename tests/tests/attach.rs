@@ -17,8 +17,7 @@ fn generic_is_what_is_asked_for() {
 #[test]
 fn a_driver_that_cannot_is_said_in_the_log_the_status_and_a_metric() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml("auto", "lo")).unwrap();
+    let (_lab, service) = Service::in_lab(&toml("auto", "lo")).unwrap();
     assert!(
         service.log().contains("falling back to generic mode"),
         "{}",
@@ -30,8 +29,7 @@ fn a_driver_that_cannot_is_said_in_the_log_the_status_and_a_metric() {
 #[test]
 fn a_driver_that_cannot_is_told_as_not_enforced_where_native_was_asked_for() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml("native", "lo")).unwrap();
+    let (_lab, service) = Service::in_lab(&toml("native", "lo")).unwrap();
     let said = service.rlctl(&["status"]).unwrap();
     assert_eq!(said.code, 6, "{said:?}");
     assert!(
@@ -43,8 +41,7 @@ fn a_driver_that_cannot_is_told_as_not_enforced_where_native_was_asked_for() {
 #[test]
 fn a_mode_that_fails_leaves_the_interface_in_the_one_before() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &toml("generic", "lo")).unwrap();
+    let (_lab, mut service) = Service::in_lab(&toml("generic", "lo")).unwrap();
     service.rlctl_ok(&["ban", "--force", "127.0.0.9"]).unwrap();
     service.stop("-TERM").unwrap();
     service.configure(&toml("native", "lo")).unwrap();
@@ -108,8 +105,7 @@ fn only_the_banned_is_dropped(service: &Service) -> bool {
 
 fn check(mode: &str, interface: &str, got: &str) {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml(mode, interface)).unwrap();
+    let (_lab, service) = Service::in_lab(&toml(mode, interface)).unwrap();
     assert_mode(&service, interface, got);
 }
 

@@ -53,8 +53,7 @@ fn a_reflection_by_snmp_agents_is_named() {
 fn ordinary_traffic_is_not_named_and_a_flood_behind_it_is() {
     const ROUNDS: u32 = 3_000;
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml("observe")).unwrap();
+    let (lab, service) = Service::in_lab(&toml("observe")).unwrap();
     let sender = Sender::new(&lab.far).unwrap();
     for round in 0..ROUNDS {
         for frame in ordinary(round) {
@@ -75,8 +74,7 @@ fn ordinary_traffic_is_not_named_and_a_flood_behind_it_is() {
 #[test]
 fn a_source_that_floods_is_banned_where_the_rule_says_so() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml("ban")).unwrap();
+    let (lab, service) = Service::in_lab(&toml("ban")).unwrap();
     lab.send(&request(7), 50_000).unwrap();
     wait_for_attacks(&service);
     let bans: Vec<Ban> = service.json(&["list", "bans"]).unwrap();
@@ -87,8 +85,7 @@ fn a_source_that_floods_is_banned_where_the_rule_says_so() {
 #[test]
 fn a_source_that_floods_is_limited_where_the_rule_says_so() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &toml("limit")).unwrap();
+    let (lab, mut service) = Service::in_lab(&toml("limit")).unwrap();
     lab.send(&request(7), 50_000).unwrap();
     wait_for_attacks(&service);
     let address = client(7).to_string();
@@ -144,11 +141,9 @@ fn a_further_limit_gives_nothing_back_of_what_a_source_has_used() {
             program.passed(&frame, 20).unwrap()
         };
         assert_eq!(passed(&service), 0, "{store}: all of an hour is used");
-        service.configure(&limited(AN_HOUR + 2)).unwrap();
-        service.rlctl_ok(&["reload"]).unwrap();
+        service.reload(&limited(AN_HOUR + 2)).unwrap();
         assert_eq!(passed(&service), 2, "{store}: two more are allowed");
-        service.configure(&limited(AN_HOUR + 9)).unwrap();
-        service.rlctl_ok(&["reload"]).unwrap();
+        service.reload(&limited(AN_HOUR + 9)).unwrap();
         assert_eq!(passed(&service), 3, "{store}: the further limit is full");
         service.stop("-KILL").unwrap();
         service.start().unwrap();
@@ -169,8 +164,7 @@ fn check_of(service: &Service, address: &str) -> Check {
 fn check(file: &str, kind: Kind, subject: &str) {
     require_root!();
     let Some(packets) = read(file) else { return };
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml("observe")).unwrap();
+    let (lab, service) = Service::in_lab(&toml("observe")).unwrap();
     let sender = Sender::new(&lab.far).unwrap();
     let (start, began) = (Instant::now(), SystemTime::now());
     for (after, frame) in &packets {

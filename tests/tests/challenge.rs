@@ -346,8 +346,7 @@ fn allowed_sources_and_connections_that_stand_are_not_challenged_and_banned_ones
     let service = Service::started(&lab, &plain).unwrap();
     let server = Server::new(&lab, NEAR[0]);
     let mut standing = connect(&lab, NEAR[0]);
-    service.configure(&generic(ALWAYS)).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&generic(ALWAYS)).unwrap();
     exchange(&mut standing, &[7]);
     service.rlctl_ok(&["allow", "add", FAR[0]]).unwrap();
     connect(&lab, NEAR[0]);
@@ -364,8 +363,7 @@ fn allowed_sources_and_connections_that_stand_are_not_challenged_and_banned_ones
     connect(&lab, NEAR[0]);
     assert_eq!(service.packets("pass", "verified").unwrap(), 1);
     // And off again, under way.
-    service.configure(&plain).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&plain).unwrap();
     let challenged = service.packets("drop", "challenged").unwrap();
     connect(&lab, NEAR[0]);
     assert_eq!(service.packets("drop", "challenged").unwrap(), challenged);
@@ -432,8 +430,7 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     wait_until("its own limit holds", is_limited);
     assert!(service.packets("pass", "conforming").unwrap() < LIMIT);
     // Without the preference the flood takes what is left.
-    service.configure(&toml("")).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&toml("")).unwrap();
     flood();
     let far = check(FAR[1]);
     assert!(far.contains("node-limited"), "{far}");
@@ -508,13 +505,11 @@ fn where_everything_passes_or_one_interface_is_a_dry_run_nothing_is_answered() {
     connect(&lab, NEAR[0]);
     service.rlctl_ok(&["pass-all", "off"]).unwrap();
     let observing = format!("{}observe = true\n", generic(ALWAYS));
-    service.configure(&observing).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&observing).unwrap();
     connect(&lab, NEAR[0]);
     assert_eq!(service.packets("observe", "challenged").unwrap(), 1);
     assert_eq!(service.packets("drop", "challenged").unwrap(), 0);
-    service.configure(&generic(ALWAYS)).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&generic(ALWAYS)).unwrap();
     connect(&lab, NEAR[0]);
     assert_eq!(service.packets("drop", "challenged").unwrap(), 1);
 }

@@ -137,16 +137,12 @@ fn beyond_the_answers_of_a_second_and_in_a_dry_run_queries_are_judged_as_without
     let passed = service.packets("pass", "unlimited").unwrap();
     assert!((2_000..2_020).contains(&(passed + challenged)), "{passed}");
     // A dry run answers nothing, and neither does what lets everything pass.
-    service
-        .configure(&format!("observe = true\n{toml}"))
-        .unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&format!("observe = true\n{toml}")).unwrap();
     thread::sleep(Duration::from_secs(1));
     let before = server.asked();
     assert_eq!(resolve(&lab, NEAR[0], "", "observed.example.org"), ANSWER);
     assert_eq!(service.packets("observe", "challenged").unwrap(), 1);
-    service.configure(&toml).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&toml).unwrap();
     service
         .rlctl_ok(&["pass-all", "on", "--for", "1m"])
         .unwrap();

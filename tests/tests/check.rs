@@ -8,7 +8,7 @@ use std::{
 
 use ratelimit_core::api::Check;
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE, attached::Attached, lab::INTERFACE, require_root, service::Service,
+    Frame, PATIENCE, attached::Attached, lab::INTERFACE, require_root, service::Service,
 };
 
 const CONFIG: &str = r#"
@@ -29,8 +29,7 @@ const ACK: u8 = 0x10;
 #[test]
 fn what_is_said_of_a_packet_is_what_happens_to_it() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let program = Attached::of(&service).unwrap();
     let frame = || Frame::ethernet().ipv4(Ipv4Addr::new(203, 0, 113, 9));
     let frame_v6 = || Frame::ethernet().ipv6(SOURCE_V6);
@@ -106,8 +105,7 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
 #[test]
 fn an_interface_and_what_is_no_packet_are_told() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let on = |name| service.rlctl(&["check", SOURCE, "--iface", name]).unwrap();
     assert_eq!(on(INTERFACE).code, 0);
     let wrong = on("eth9");

@@ -263,8 +263,7 @@ fn answer(port: u16, bytes: u16) -> Vec<u8> {
 #[test]
 fn a_built_in_class_has_the_packets_that_its_name_says() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let (_lab, service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
     let program = Attached::of(&service).unwrap();
     let mut left: Vec<&str> = BUILT_IN
         .into_iter()
@@ -272,8 +271,7 @@ fn a_built_in_class_has_the_packets_that_its_name_says() {
         .collect();
     for (name, matched, others) in built_in_classes() {
         let class = format!("[policy.default]\nlimits = []\n[class.{name}]\naction = \"drop\"\n");
-        service.configure(&class).unwrap();
-        service.rlctl_ok(&["reload"]).unwrap();
+        service.reload(&class).unwrap();
         let dropped = |frame: &Vec<u8>| program.passed(frame, 1).unwrap() == 0;
         assert!(matched.iter().all(dropped), "{name}");
         assert!(!others.iter().any(dropped), "{name}");
@@ -446,10 +444,9 @@ fn check_rules(rules: &[Rule]) {
 
     // What is exempt passes where nothing else does.
     let nothing = "{ bytes = 1, per = \"1h\" }";
-    service
-        .configure(&config("action = \"exempt\"", nothing))
+    let said = service
+        .reload(&config("action = \"exempt\"", nothing))
         .unwrap();
-    let said = service.rlctl_ok(&["reload"]).unwrap();
     for index in 0..rules.len() {
         let line = said
             .lines()
@@ -467,8 +464,7 @@ fn check_rules(rules: &[Rule]) {
 
     // And of a dry run nothing is dropped.
     let observed = format!("observe = true\n{}", config("action = \"drop\"", nothing));
-    service.configure(&observed).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&observed).unwrap();
     for rule in rules {
         let mut all = rule.matched.iter().chain(&rule.others);
         assert!(!all.any(|it| dropped(it)), "{}", rule.nft);
@@ -577,8 +573,7 @@ limits = [
 /// Whether each frame passes, in this order, under a configuration and bans.
 fn check_verdicts(config: &str, banned: &[&str], expected: &[(&str, Vec<u8>, bool)]) {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, config).unwrap();
+    let (_lab, service) = Service::in_lab(config).unwrap();
     for prefix in banned {
         service.rlctl_ok(&["ban", prefix]).unwrap();
     }

@@ -27,8 +27,7 @@ const SENT: usize = 490;
 #[test]
 fn of_490_packets_a_second_none_is_refused_by_a_limit_of_500() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &policy("auto")).unwrap();
+    let (_lab, service) = Service::in_lab(&policy("auto")).unwrap();
     assert_eq!(status(&service).clock, KernelClock::Precise);
     assert!(!attached::settings(&service).unwrap().coarse_clock());
     let program = Attached::of(&service).unwrap();
@@ -44,8 +43,7 @@ fn of_490_packets_a_second_none_is_refused_by_a_limit_of_500() {
 fn by_the_coarse_clock_packets_that_keep_to_the_limit_are_refused() {
     const PATIENCE: Duration = Duration::from_mins(1);
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &policy("coarse")).unwrap();
+    let (_lab, service) = Service::in_lab(&policy("coarse")).unwrap();
     let status = status(&service);
     assert_eq!((status.clock, status.suits), (KernelClock::Coarse, false));
     assert!(attached::settings(&service).unwrap().coarse_clock());
@@ -133,8 +131,7 @@ fn the_clock_changes_with_the_limits_and_is_told_with_its_reason() {
         .unwrap();
     check(&service, KernelClock::Coarse, "9 packets per 1m");
 
-    service.configure(&minute.replace("1m", "10ms")).unwrap();
-    let said = service.rlctl_ok(&["reload"]).unwrap();
+    let said = service.reload(&minute.replace("1m", "10ms")).unwrap();
     assert!(said.contains("clock: precise, because a tick of"), "{said}");
     check(
         &service,

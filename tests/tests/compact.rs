@@ -10,8 +10,7 @@ const CAPACITY: u32 = 4_096;
 #[test]
 fn what_sources_have_used_is_told_by_check_top_and_status() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &limited("packets = 10, per = \"10m\"")).unwrap();
+    let (_lab, service) = Service::in_lab(&limited("packets = 10, per = \"10m\"")).unwrap();
     let program = Attached::of(&service).unwrap();
     for (source, packets) in [(1, 4), (2, 30), (3, 7)] {
         let passed = program.passed(&ipv4(source), packets).unwrap();
@@ -52,8 +51,7 @@ fn what_sources_have_used_is_told_by_check_top_and_status() {
 #[test]
 fn a_restart_and_a_crash_keep_what_sources_have_used() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &limited("packets = 10, per = \"10m\"")).unwrap();
+    let (_lab, mut service) = Service::in_lab(&limited("packets = 10, per = \"10m\"")).unwrap();
     assert_eq!(
         Attached::of(&service).unwrap().passed(&ipv4(1), 7).unwrap(),
         7
@@ -70,8 +68,7 @@ fn a_restart_and_a_crash_keep_what_sources_have_used() {
 #[test]
 fn limits_that_come_while_it_runs_find_room_and_begin_with_nothing_used() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &limited("packets = 10, per = \"10m\"")).unwrap();
+    let (_lab, service) = Service::in_lab(&limited("packets = 10, per = \"10m\"")).unwrap();
     let program = Attached::of(&service).unwrap();
     assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 10);
     service
@@ -97,8 +94,7 @@ fn limits_that_come_while_it_runs_find_room_and_begin_with_nothing_used() {
         ("packets = 6, per = \"8m\"", 6),
         ("packets = 9, per = \"9m\", algorithm = \"token-bucket\"", 9),
     ] {
-        service.configure(&limited(limit)).unwrap();
-        service.rlctl_ok(&["reload"]).unwrap();
+        service.reload(&limited(limit)).unwrap();
         assert_eq!(program.passed(&ipv4(1), 20).unwrap(), passed, "{limit}");
     }
 }
@@ -126,8 +122,7 @@ fn what_was_used_is_used_when_a_policy_or_an_algorithm_comes_back() {
     for (turn, between) in [&fixed, &sliding].into_iter().enumerate() {
         for crashes in 0..4 {
             for (text, crash) in [(between, crashes & 1), (&with_partner, crashes & 2)] {
-                service.configure(text).unwrap();
-                service.rlctl_ok(&["reload"]).unwrap();
+                service.reload(text).unwrap();
                 if crash != 0 {
                     service.stop("-KILL").unwrap();
                     service.start().unwrap();
@@ -190,8 +185,7 @@ fn limits_for_which_there_is_no_room_are_refused_and_find_it_after_a_restart() {
 #[test]
 fn a_flood_of_forged_sources_gives_nobody_more_than_the_limit() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &limited("packets = 10, per = \"10m\"")).unwrap();
+    let (_lab, service) = Service::in_lab(&limited("packets = 10, per = \"10m\"")).unwrap();
     let program = Attached::of(&service).unwrap();
     let mut passed = 0;
     for flood in 0..8 * CAPACITY {

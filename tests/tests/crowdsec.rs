@@ -146,16 +146,12 @@ fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the
     );
     assert!(passes(&lab, V4) && !service.log().contains("wrong"));
 
-    service.configure(&toml(KEY)).unwrap();
-    let reported = service.rlctl_ok(&["reload"]).unwrap();
+    let reported = service.reload(&toml(KEY)).unwrap();
     assert!(reported.contains("crowdsec: changed"), "{reported}");
     service.wait_until("the ban", || !passes(&lab, V4));
 
     service.rlctl_ok(&["ban", V6]).unwrap();
-    service
-        .configure("[policy.default]\nlimits = []\n")
-        .unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload("[policy.default]\nlimits = []\n").unwrap();
     service.wait_until("the end", || passes(&lab, V4));
     assert!(!passes(&lab, V6));
 }
@@ -186,13 +182,10 @@ fn a_whole_answer_takes_memory_for_the_bans_that_it_has_and_not_for_copies_of_th
     let mut service = service;
     service.start().unwrap();
     let at_rest = service.memory("VmRSS").unwrap();
-    service
-        .configure(&format!(
+    service.reload(&format!(
             "[policy.default]\nlimits = []\n[crowdsec]\nurl = \"unix://{}\"\nkey = \"{KEY}\"\nevery = \"1s\"\n",
             socket.display()
-        ))
-        .unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+        )).unwrap();
     let deadline = Instant::now() + 10 * PATIENCE;
     // What is busy with all of them tells so in place of its status.
     let bans = |said: &str| {

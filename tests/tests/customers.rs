@@ -34,8 +34,7 @@ limits = [{ packets = 1_000_000, per = "1s" }]
 #[test]
 fn one_customer_changes_and_the_others_keep_what_they_have_used() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let traffic = scope.spawn(|| send_until(&lab, &stop));

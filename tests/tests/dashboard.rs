@@ -297,8 +297,7 @@ fn a_token_lets_one_ban_and_unban_and_nothing_else() {
     let ban = r#"{"prefixes":["203.0.113.7"],"seconds":60,"reason":null}"#;
     let post = |headers: &[&str]| ask("POST", "/v1/bans", headers, Some(ban));
     assert_eq!(post(&[&right]), "404", "no token is configured");
-    service.configure(&format!("{POLICY}{with}")).unwrap();
-    let said = service.rlctl_ok(&["reload"]).unwrap();
+    let said = service.reload(&format!("{POLICY}{with}")).unwrap();
     assert!(said.contains("dashboard's token: none -> "), "{said}");
 
     assert_eq!(post(&[]), "401");
@@ -364,8 +363,7 @@ fn a_token_lets_one_ban_and_unban_and_nothing_else() {
 fn the_page_is_small_and_brings_all_that_it_needs() {
     require_root!();
     require_command!("curl");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &format!("{POLICY}{NETWORK}")).unwrap();
+    let (_lab, service) = Service::in_lab(&format!("{POLICY}{NETWORK}")).unwrap();
     let get = |path: &str| {
         let mut curl = service.inside(Path::new("curl"));
         let url = format!("http://127.0.0.1:9798{path}");
@@ -412,8 +410,7 @@ fn shown_seconds(chart: &str) -> String {
 fn the_network_sees_it_only_where_the_configuration_says_so() {
     require_root!();
     require_command!("curl");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, POLICY).unwrap();
+    let (_lab, service) = Service::in_lab(POLICY).unwrap();
     let status = |words: &[&str]| {
         let mut curl = service.inside(Path::new("curl"));
         curl.args([
@@ -442,8 +439,7 @@ fn the_network_sees_it_only_where_the_configuration_says_so() {
     assert_eq!(over_socket(&[&foreign[..], &detach[..]].concat()), "403");
     let led_here = "http://evil.example:9800/v1/bans";
     assert_eq!(over_socket(&[led_here]), "403");
-    service.configure(&format!("{POLICY}{NETWORK}")).unwrap();
-    let said = service.rlctl_ok(&["reload"]).unwrap();
+    let said = service.reload(&format!("{POLICY}{NETWORK}")).unwrap();
     assert!(said.contains("dashboard: off -> on"), "{said}");
     assert_eq!(status(&[&pages[0]]), "200");
     // It reads, and does nothing else; and no page of somebody else gets at it by a name of its own.

@@ -213,8 +213,7 @@ source_limits = [{ packets = 8, per = "1h" }]
 #[test]
 fn of_two_addresses_one_is_limited_also_over_reload_and_kill() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     for last in 0..5 {
         send(&lab, source(last), VICTIM, 10);
         send(&lab, source(last), OTHER, 10);
@@ -281,16 +280,12 @@ fn of_two_addresses_one_is_limited_also_over_reload_and_kill() {
     );
 
     // Without its limits the address receives what the sources may send; with others of another kind it starts anew.
-    service
-        .configure("[policy.default]\nlimits = []\n")
-        .unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload("[policy.default]\nlimits = []\n").unwrap();
     send(&lab, source(6), VICTIM, 20);
     let fourth = counted_of(&service, 138);
     assert_eq!((fourth.passed, fourth.of_destination), (120, 3));
     let other = "[policy.default]\nlimits = []\n[destination.\"198.51.100.0/24\"]\nlimits = [{ packets = 4, per = \"2h\" }]\n";
-    service.configure(other).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(other).unwrap();
     send(&lab, source(6), VICTIM, 6);
     let fifth = counted_of(&service, 144);
     assert_eq!((fifth.passed, fifth.of_destination), (124, 5));

@@ -7,7 +7,6 @@ use ratelimit_core::{
     origin::Origin,
 };
 use ratelimit_tests::{
-    Lab,
     attached::Attached,
     lab::{Receiver, Sender},
     packet::datagram,
@@ -31,8 +30,7 @@ unverified_per_minute = 100_000
 #[test]
 fn a_ban_by_a_policy_is_listed_and_ended_by_hand() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     let program = Attached::of(&service).unwrap();
     flood(&program, SOURCE);
     let found = wait_for_bans(&service, 1);
@@ -60,8 +58,7 @@ fn a_ban_by_a_policy_is_listed_and_ended_by_hand() {
 #[test]
 fn without_a_daemon_the_kernel_bans_and_the_next_one_finds_it() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     service.stop("-KILL").unwrap();
     let mut receiver = Receiver::new(&lab.near).unwrap();
     let sender = Sender::new(&lab.far).unwrap();
@@ -83,8 +80,7 @@ fn without_a_daemon_the_kernel_bans_and_the_next_one_finds_it() {
 fn bans_of_which_no_event_came_are_found() {
     const SOURCES: u32 = 3000;
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     let program = Attached::of(&service).unwrap();
     service.signal("-STOP").unwrap();
     let first = u32::from(Ipv4Addr::new(198, 18, 0, 0));

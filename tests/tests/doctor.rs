@@ -22,8 +22,7 @@ const TOML: &str = "[policy.default]\nlimits = []\n";
 #[test]
 fn a_daemon_and_its_program_are_found() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     let (code, findings) = examine(&service, &[]);
     assert_eq!(code, 0, "{findings}");
     for (check, found) in [
@@ -308,12 +307,10 @@ fn an_interface_that_cannot_send_answers_back_can_by_what_is_named() {
     gro("off");
     assert_eq!(look("challenge-answers")["state"], "warning");
     let generic = "[[interface]]\nname = \"rl0\"\nmode = \"generic\"\n";
-    service.configure(&format!("{toml}{generic}")).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&format!("{toml}{generic}")).unwrap();
     assert_eq!(look("challenge-answers")["state"], "ok");
     // Where nobody is challenged, nothing is answered.
-    service.configure(TOML).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(TOML).unwrap();
     let (_, findings) = examine(&service, &[]);
     let mut all = findings.as_array().unwrap().iter();
     assert!(
@@ -326,8 +323,7 @@ fn an_interface_that_cannot_send_answers_back_can_by_what_is_named() {
 fn who_is_not_root_is_told_what_could_not_be_seen() {
     require_root!();
     require_command!("setpriv");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     let output = service
         .inside(Path::new("setpriv"))
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])

@@ -15,8 +15,7 @@ const EXACT: SignedDuration = SignedDuration::from_millis(10);
 #[test]
 fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (lab, service) = Service::in_lab(CONFIG).unwrap();
     let until = allow_banned(&service);
     assert!(follow(&lab, until) > 0, "nothing was sent in time");
     service.wait_until("the end", || runtime(&service).is_empty());
@@ -37,8 +36,7 @@ fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
 #[test]
 fn an_allow_ends_with_no_daemon_alive_and_the_next_one_knows_it() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, CONFIG).unwrap();
+    let (lab, mut service) = Service::in_lab(CONFIG).unwrap();
     let until = allow_banned(&service);
     service.stop("-KILL").unwrap();
     follow(&lab, until);
@@ -50,8 +48,7 @@ fn an_allow_ends_with_no_daemon_alive_and_the_next_one_knows_it() {
 #[test]
 fn at_their_end_limits_are_those_of_the_configuration_again() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     limit(&service, "2s");
     let program = Attached::of(&service).unwrap();
     let until = policies(&service)[0]
@@ -77,8 +74,7 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
 #[test]
 fn limits_that_ended_while_no_daemon_ran_end_with_the_next_start() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, mut service) = Service::in_lab(CONFIG).unwrap();
     limit(&service, "1s");
     service.stop("-KILL").unwrap();
     thread::sleep(Duration::from_millis(1100));
@@ -91,8 +87,7 @@ fn limits_that_ended_while_no_daemon_ran_end_with_the_next_start() {
 #[test]
 fn a_killed_daemon_leaves_ends_reasons_and_authors_as_they_were() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, mut service) = Service::in_lab(CONFIG).unwrap();
     allow(&service, "192.0.2.1", "1h");
     allow(&service, "192.0.2.2", "forever");
     limit(&service, "2h");
@@ -115,8 +110,7 @@ fn a_killed_daemon_leaves_ends_reasons_and_authors_as_they_were() {
 #[test]
 fn what_is_exported_and_imported_again_changes_no_end() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     allow(&service, "192.0.2.1", "1h");
     allow(&service, "192.0.2.2", "forever");
     let before = runtime(&service);

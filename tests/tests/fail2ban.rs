@@ -15,8 +15,7 @@ const V6: &str = "2001:db8::9";
 fn a_failure_in_a_log_bans_in_the_kernel_until_the_bantime_is_over() {
     require_root!();
     require_package!("fail2ban");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     let fail2ban = Fail2ban::started(&service, &[("web", "15")]).unwrap();
     assert!(passes(&lab, V4) && passes(&lab, V6));
     fail2ban.failure("web", V4).unwrap();
@@ -35,8 +34,7 @@ fn a_failure_in_a_log_bans_in_the_kernel_until_the_bantime_is_over() {
 fn bans_outlive_restarts_of_fail2ban_and_of_the_daemon_and_keep_their_ends() {
     require_root!();
     require_package!("fail2ban");
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     let mut fail2ban = Fail2ban::started(&service, &[("web", "1h"), ("ever", "-1")]).unwrap();
     fail2ban.failure("web", V4).unwrap();
     fail2ban.failure("ever", V6).unwrap();
@@ -89,8 +87,7 @@ fn bans_outlive_restarts_of_fail2ban_and_of_the_daemon_and_keep_their_ends() {
 fn a_jail_ends_neither_the_bans_of_another_nor_those_by_hand() {
     require_root!();
     require_package!("fail2ban");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     let fail2ban = Fail2ban::started(&service, &[("web", "1h"), ("again", "2h")]).unwrap();
     service
         .rlctl_ok(&["ban", V6, "--reason", "by hand"])
@@ -117,8 +114,7 @@ fn a_jail_ends_neither_the_bans_of_another_nor_those_by_hand() {
 fn a_ban_waits_for_a_daemon_that_is_restarted() {
     require_root!();
     require_package!("fail2ban");
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     let fail2ban = Fail2ban::started(&service, &[("web", "1h")]).unwrap();
     service.stop("-TERM").unwrap();
     fail2ban.failure("web", V4).unwrap();

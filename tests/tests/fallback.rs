@@ -14,8 +14,7 @@ const METRIC: &str = "\nratelimit_config_fallback ";
 #[test]
 fn a_start_with_a_file_that_the_kernel_has_no_room_for_takes_what_was_in_force_before() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, RIGHT).unwrap();
+    let (lab, mut service) = Service::in_lab(RIGHT).unwrap();
     assert!(metrics(&service).contains(&format!("{METRIC}0")));
     service.rlctl_ok(&["ban", "203.0.113.1"]).unwrap();
     for signal in ["-KILL", "-TERM"] {
@@ -28,8 +27,7 @@ fn a_start_with_a_file_that_the_kernel_has_no_room_for_takes_what_was_in_force_b
         assert!(!passes(&lab, [203, 0, 113, 1]));
     }
     assert_eq!(passed_of_four(&lab, [203, 0, 113, 2]), 2);
-    service.configure(RIGHT).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(RIGHT).unwrap();
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(!status.contains("what was in force last"), "{status}");
     assert!(metrics(&service).contains(&format!("{METRIC}0")));

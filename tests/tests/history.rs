@@ -20,8 +20,7 @@ dashboard = true
 #[test]
 fn the_history_equals_the_counters_over_a_restart() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     wait_for_points(&service);
     send(&lab, 40);
     wait_for_packets(&service, 30);
@@ -49,8 +48,7 @@ fn the_history_equals_the_counters_over_a_restart() {
 #[test]
 fn a_file_that_is_damaged_or_cannot_be_made_stops_nothing_else() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     service.stop("-TERM").unwrap();
     let file = service.path("state/history.db");
     assert!(file.exists());
@@ -80,8 +78,7 @@ fn a_file_that_is_damaged_or_cannot_be_made_stops_nothing_else() {
 fn it_is_read_over_the_network_where_the_dashboard_is_and_can_be_switched_off() {
     require_root!();
     require_command!("curl");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     wait_for_points(&service);
     let get = |path: &str| {
         let mut curl = service.inside(Path::new("curl"));
@@ -93,10 +90,9 @@ fn it_is_read_over_the_network_where_the_dashboard_is_and_can_be_switched_off() 
     assert_eq!(get("/v1/history")["step_seconds"], 5);
     let refused = get("/v1/history?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z");
     assert_eq!(refused["detail"], "`from` is not before `to`", "{refused}");
-    service
-        .configure(&format!("{TOML}[history]\nkeep = false\n"))
+    let said = service
+        .reload(&format!("{TOML}[history]\nkeep = false\n"))
         .unwrap();
-    let said = service.rlctl_ok(&["reload"]).unwrap();
     assert!(said.contains("history: 30d -> off"), "{said}");
     service.wait_until("what was counted", || {
         let said = service.rlctl(&["history"]).unwrap();
@@ -117,8 +113,7 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
     let refused = refused.unwrap();
     assert!(refused.stderr.contains("watch = ["), "{refused:?}");
     let watch = "[history]\nwatch = [\"198.51.100.9\", \"node\", \"203.0.113.0/24\"]\n";
-    service.configure(&format!("{TOML}{node}{watch}")).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&format!("{TOML}{node}{watch}")).unwrap();
     service.wait_until("what was counted", || {
         least(&service, "198.51.100.9") == Some(6) && least(&service, "node") == Some(46)
     });

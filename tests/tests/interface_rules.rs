@@ -67,14 +67,14 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     let wire = Wire::new(&lab, &service);
     assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 drop limited"]);
     assert_eq!(wire.send(INTERFACE, ANYBODY, 3), ["3 drop limited"]);
-    reload(&service, &config(own, ""));
+    service.reload(&config(own, "")).unwrap();
     assert_eq!(wire.send(OTHER, ANYBODY, 1), ["1 drop limited"]);
     assert_eq!(
         wire.send_frames(OTHER, &icmp(ANYBODY), 1),
         ["1 drop limited"]
     );
     assert_eq!(wire.send_frames(INTERFACE, &icmp(ANYBODY), 1), ["1 pass"]);
-    reload(&service, &config("", ""));
+    service.reload(&config("", "")).unwrap();
     assert_eq!(
         wire.send_frames(INTERFACE, &icmp(ANYBODY), 1),
         ["1 drop limited"]
@@ -111,9 +111,9 @@ fn a_policy_comes_and_goes_under_traffic() {
             }
         });
         for _ in 0..3 {
-            reload(&service, &with("policy = \"open\"\n"));
+            service.reload(&with("policy = \"open\"\n")).unwrap();
             assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 pass"]);
-            reload(&service, &with("policy = \"lan\"\n"));
+            service.reload(&with("policy = \"lan\"\n")).unwrap();
             assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 drop limited"]);
         }
         done.store(true, Relaxed);
@@ -161,7 +161,9 @@ fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_nobody() {
     assert_eq!(fates, ["3 drop banned", "3 drop limited"]);
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe banned"]);
     service.wait_until("the ban", || bans(&service).contains("198.51.100.9"));
-    reload(&service, &text.replace("observe = true\n", ""));
+    service
+        .reload(&text.replace("observe = true\n", ""))
+        .unwrap();
     assert_eq!(wire.send(OTHER, KNOWN, 2), ["2 drop banned"]);
 }
 
@@ -272,11 +274,6 @@ fn config(first: &str, second: &str) -> String {
 
 fn interface(name: &str, own: &str) -> String {
     format!("[[interface]]\nname = \"{name}\"\n{own}")
-}
-
-fn reload(service: &Service, toml: &str) {
-    service.configure(toml).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
 }
 
 fn icmp(source: Ipv4Addr) -> Vec<u8> {

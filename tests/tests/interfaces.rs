@@ -148,8 +148,7 @@ fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_
 fn an_interface_that_is_missing_at_the_start_leaves_the_others_protected_and_is_attached_when_it_comes()
  {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &both()).unwrap();
+    let (lab, service) = Service::in_lab(&both()).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     assert!(!is_attached(&service, OTHER));
@@ -235,8 +234,7 @@ fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_
  {
     require_root!();
     require_command!("bpftool");
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &format!("{POLICY}{}", interface(INTERFACE))).unwrap();
+    let (lab, mut service) = Service::in_lab(&format!("{POLICY}{}", interface(INTERFACE))).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     let link = link_of(&service).unwrap();
     bpftool(&service, &["link", "detach", "id", &link]).unwrap();
@@ -273,8 +271,7 @@ fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_
 #[test]
 fn pins_that_somebody_removes_are_made_again_and_the_stop_says_what_is_so() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &format!("{POLICY}{}", interface(INTERFACE))).unwrap();
+    let (lab, mut service) = Service::in_lab(&format!("{POLICY}{}", interface(INTERFACE))).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     fs::remove_dir_all(service.pins()).unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
@@ -316,8 +313,7 @@ fn a_reload_takes_interfaces_sources_and_metrics() {
         scope.spawn(|| send_until(&lab, &stop));
         let _stop = Stop(&stop);
         let reload = |toml: &str, reported: &str| {
-            service.configure(toml).unwrap();
-            let said = service.rlctl_ok(&["reload"]).unwrap();
+            let said = service.reload(toml).unwrap();
             assert!(said.contains(reported), "{reported}: {said}");
         };
         reload(&both(), &format!("interface {OTHER}: added"));
@@ -356,11 +352,9 @@ fn a_reload_takes_interfaces_sources_and_metrics() {
 #[test]
 fn a_log_that_is_longer_than_there_was_room_for_is_taken_by_a_reload() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, POLICY).unwrap();
+    let (lab, service) = Service::in_lab(POLICY).unwrap();
     let log = "[policy.default]\nlimits = [{ packets = 50, per = \"1h\", algorithm = \"sliding-log\" }]\n";
-    service.configure(log).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(log).unwrap();
     let mut receiver = Receiver::on(&lab.near, INTERFACE).unwrap();
     let sender = Sender::on(&lab.far, INTERFACE).unwrap();
     for _ in 0..70 {
@@ -431,8 +425,7 @@ fn a_wrong_file_at_the_start_gives_way_to_what_was_in_force_last() {
 fn a_full_or_read_only_disk_does_not_keep_it_from_starting_and_nothing_is_lost_when_there_is_room()
 {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, POLICY).unwrap();
+    let (lab, mut service) = Service::in_lab(POLICY).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     service.stop("-TERM").unwrap();
     let state = service.path("state");
@@ -466,8 +459,7 @@ fn a_full_or_read_only_disk_does_not_keep_it_from_starting_and_nothing_is_lost_w
 #[test]
 fn a_state_of_root_on_a_read_only_disk_is_worked_on_as_a_copy() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, POLICY).unwrap();
+    let (lab, mut service) = Service::in_lab(POLICY).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     service.stop("-TERM").unwrap();
     let state = service.path("state");
@@ -601,8 +593,7 @@ fn packets_that_meet_the_program_twice_are_told() {
     service.start().unwrap();
     let reported = remark(&service, INTERFACE);
     assert!(reported.contains("charged twice"), "{reported}");
-    service.configure(&toml(&[INTERFACE])).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&toml(&[INTERFACE])).unwrap();
     assert_eq!(remark(&service, INTERFACE), "null");
     service.rlctl_ok(&["detach"]).unwrap();
     join("br0");

@@ -4,7 +4,6 @@ use std::{fs, path::Path, slice};
 
 use ratelimit_core::api::openapi;
 use ratelimit_tests::{
-    Lab,
     cluster::{Node, wait_for_all},
     redis::Redis,
     require_package, require_root,
@@ -149,8 +148,7 @@ const OWN: &[(&str, &str)] = &[
 #[test]
 fn each_document_fits_its_schema() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     write_files(&service);
     for words in [
         "ban 198.51.100.9 --for 1h --reason scan",

@@ -23,8 +23,7 @@ fn the_mtu_can_be_raised_where_the_file_says_so() {
 #[test]
 fn the_kernel_refuses_to_raise_it_where_the_file_does_not() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml("")).unwrap();
+    let (lab, service) = Service::in_lab(&toml("")).unwrap();
     assert!(raise_mtu(&lab).is_err());
     assert!(!takes_jumbo_frames(&service));
 }
@@ -32,8 +31,7 @@ fn the_kernel_refuses_to_raise_it_where_the_file_does_not() {
 #[test]
 fn the_program_for_jumbo_frames_stays_when_the_file_no_longer_asks_for_it() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &toml("jumbo = true")).unwrap();
+    let (_lab, mut service) = Service::in_lab(&toml("jumbo = true")).unwrap();
     service.stop("-TERM").unwrap();
     service.configure(&toml("")).unwrap();
     service.start().unwrap();

@@ -10,7 +10,7 @@ use std::{
 
 use ratelimit_common::list::lookup_cache::STATE;
 use ratelimit_core::api::Ban;
-use ratelimit_tests::{Lab, require_command, require_root, service::Service};
+use ratelimit_tests::{require_command, require_root, service::Service};
 
 const TOML: &str = "[policy.default]\nlimits = []\n";
 /// How often the daemon is killed.
@@ -35,8 +35,7 @@ enum Reported {
 fn after_each_kill_the_bans_are_those_that_were_acknowledged() {
     require_root!();
     require_command!("bpftool");
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (_lab, mut service) = Service::in_lab(TOML).unwrap();
     let mut reported = BTreeMap::new();
     for round in 0..ROUNDS {
         let delay = Duration::from_millis(50) + Duration::from_millis(random() % 400);
@@ -70,8 +69,7 @@ fn after_each_kill_the_bans_are_those_that_were_acknowledged() {
 fn a_ban_that_somebody_takes_out_of_the_kernel_is_back_within_a_second() {
     require_root!();
     require_command!("bpftool");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     service
         .rlctl_ok(&["ban", "192.0.2.1", "192.0.2.2"])
         .unwrap();
@@ -105,8 +103,7 @@ fn a_ban_that_somebody_takes_out_of_the_kernel_is_back_within_a_second() {
 #[test]
 fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (_lab, mut service) = Service::in_lab(TOML).unwrap();
     service
         .rlctl_ok(&["ban", "192.0.2.1", "--for", "1h"])
         .unwrap();
@@ -228,8 +225,7 @@ fn compare(service: &Service, reported: &mut BTreeMap<Ipv4Addr, Reported>, delay
 fn with_each_change_the_cpus_forget_what_the_lists_said_and_after_a_daemon_that_died_too() {
     require_root!();
     require_command!("bpftool");
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (_lab, mut service) = Service::in_lab(TOML).unwrap();
     let before = generation(&service);
     service.rlctl_ok(&["ban", "192.0.2.1"]).unwrap();
     let banned = generation(&service);

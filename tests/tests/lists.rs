@@ -9,8 +9,7 @@ const CONFIG: &str = "[policy.default]\nlimits = []\n";
 #[test]
 fn an_imported_list_is_in_the_kernel_until_it_is_taken_away() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, mut service) = Service::in_lab(CONFIG).unwrap();
     let file = service.path("drop.txt");
     fs::write(&file, "192.0.2.1\n198.51.100.0/24 ; SBL1\n2001:db8::/32\n").unwrap();
     let file = file.to_str().unwrap().to_owned();
@@ -38,8 +37,7 @@ fn an_imported_list_is_in_the_kernel_until_it_is_taken_away() {
 #[test]
 fn on_a_terminal_an_import_shows_how_far_the_daemon_is_and_nowhere_else() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let file = service.path("long.txt");
     let hosts = (0..100_000).map(|host| Ipv4Addr::from(0x0a00_0000 + 2 * host).to_string());
     fs::write(&file, hosts.collect::<Vec<_>>().join("\n")).unwrap();
@@ -56,8 +54,7 @@ fn on_a_terminal_an_import_shows_how_far_the_daemon_is_and_nowhere_else() {
 #[test]
 fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let file = service.path("own.txt");
     fs::write(&file, "127.0.0.1\n192.0.2.1\n").unwrap();
     let file = file.to_str().unwrap();
@@ -79,8 +76,7 @@ fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() 
 #[test]
 fn an_import_leaves_the_network_of_this_host_alone_until_it_is_told_what_to_do() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (lab, service) = Service::in_lab(CONFIG).unwrap();
     let neighbour = "10.0.4.7 lladdr 02:00:00:00:00:07 nud reachable dev rl0";
     let neighbour: Vec<&str> = neighbour.split(' ').collect();
     lab.near.ip(&["link", "set", "rl0", "up"]).unwrap();
@@ -151,8 +147,7 @@ fn a_list_in_a_file_is_enforced_and_its_errors_are_counted() {
 #[test]
 fn the_memory_of_a_list_is_told_as_it_grows() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let file = service.path("drop.txt");
     let entries =
         (0..=u8::MAX).flat_map(|third| (0..8).map(move |it| Ipv4Addr::new(192, 18, third, it)));

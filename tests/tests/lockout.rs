@@ -50,8 +50,7 @@ fn neighbours_gateway_resolver_and_ssh_go_on_under_a_list_of_everything() {
 #[test]
 fn what_is_protected_follows_addresses_routes_and_sessions() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, UNLIMITED).unwrap();
+    let (lab, mut service) = Service::in_lab(UNLIMITED).unwrap();
     let is_protected = |service: &Service, address: &str| {
         let listed = service.rlctl_ok(&["protected"]).unwrap();
         listed
@@ -107,8 +106,7 @@ fn what_is_protected_follows_addresses_routes_and_sessions() {
 #[test]
 fn a_ban_stops_at_what_becomes_protected_and_holds_again_afterwards() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, UNLIMITED).unwrap();
+    let (lab, service) = Service::in_lab(UNLIMITED).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.0/24"]).unwrap();
     assert!(!passes(&lab, GATEWAY));
     lab.near
@@ -140,8 +138,7 @@ fn a_ban_stops_at_what_becomes_protected_and_holds_again_afterwards() {
 fn pass_all_opens_everything_says_so_everywhere_and_outlives_the_daemon() {
     require_root!();
     require_command!("curl");
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, UNLIMITED).unwrap();
+    let (lab, mut service) = Service::in_lab(UNLIMITED).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     assert!(!passes(&lab, BANNED));
     service.rlctl_ok(&["pass-all", "on"]).unwrap();
@@ -191,8 +188,7 @@ fn pass_all_opens_everything_says_so_everywhere_and_outlives_the_daemon() {
 #[test]
 fn pass_all_does_not_wait_for_a_disk_and_every_command_says_that_it_is_not_written_down() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, UNLIMITED).unwrap();
+    let (lab, service) = Service::in_lab(UNLIMITED).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     let obstacle = service.path("state/pass-all.new");
     fs::create_dir(&obstacle).unwrap();
@@ -217,8 +213,7 @@ fn pass_all_does_not_wait_for_a_disk_and_every_command_says_that_it_is_not_writt
 #[test]
 fn pass_all_ends_by_itself() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, UNLIMITED).unwrap();
+    let (lab, service) = Service::in_lab(UNLIMITED).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     service
         .rlctl_ok(&["pass-all", "on", "--for", "2s"])
@@ -230,8 +225,7 @@ fn pass_all_ends_by_itself() {
 #[test]
 fn pass_all_ends_in_the_kernel_also_when_the_daemon_was_killed() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, UNLIMITED).unwrap();
+    let (lab, mut service) = Service::in_lab(UNLIMITED).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     service
         .rlctl_ok(&["pass-all", "on", "--for", "2s"])
@@ -248,8 +242,7 @@ fn pass_all_ends_in_the_kernel_also_when_the_daemon_was_killed() {
 #[test]
 fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_killed() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, UNLIMITED).unwrap();
+    let (_lab, mut service) = Service::in_lab(UNLIMITED).unwrap();
     let new = service.path("new.toml");
     let tried = fs::read_to_string(service.config()).unwrap();
     fs::write(&new, tried.replace("limits = []", STRICT)).unwrap();
@@ -308,8 +301,7 @@ fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_kille
 fn on_a_terminal_enter_confirms() {
     require_root!();
     require_command!("script");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, UNLIMITED).unwrap();
+    let (_lab, service) = Service::in_lab(UNLIMITED).unwrap();
     let config = service.config();
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, text.replace("limits = []", STRICT)).unwrap();

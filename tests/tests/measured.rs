@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use ratelimit_core::api::{Suggested, SuggestedLimit};
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Frame, lab::Sender, require_root, service::Service};
 
 const SOURCES: u32 = 20;
 const PACKETS: u64 = 210;
@@ -14,8 +14,7 @@ const WINDOWS: u64 = 100;
 fn sliding_logs_and_the_node_are_measured() {
     require_root!();
     for store in ["lru", "compact"] {
-        let lab = Lab::new().unwrap();
-        let service = Service::started(&lab, &toml(store)).unwrap();
+        let (lab, service) = Service::in_lab(&toml(store)).unwrap();
         let sender = Sender::new(&lab.far).unwrap();
         // Source n sends n packets.
         for source in 1..=SOURCES {

@@ -14,7 +14,7 @@ use ratelimit_common::{
     settings::OverBudget,
 };
 use ratelimit_tests::{
-    Frame, Lab, Program,
+    Frame, Program,
     attached::Attached,
     cpu,
     program::{CONFORMING, Constants, LIMITED},
@@ -196,8 +196,7 @@ fn by_default_a_flood_passes_and_evicts_nobody() {
         let toml = format!(
             "[source]\nstore = \"lru\"\ncapacity = {CAPACITY}\n{more}[policy.default]\nlimits = [{{ packets = 5, per = \"1h\" }}]\n"
         );
-        let lab = Lab::new().unwrap();
-        let service = Service::started(&lab, &toml).unwrap();
+        let (_lab, service) = Service::in_lab(&toml).unwrap();
         let program = Attached::of(&service).unwrap();
         cpu::pin(0);
         let known = frame(Ipv4Addr::new(203, 0, 113, 9).into());

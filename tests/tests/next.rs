@@ -54,22 +54,20 @@ fn what_passes_goes_on_and_what_is_dropped_does_not() {
     expect("no daemon", [Fate::Dropped, Fate::Returned]);
     service.start().unwrap();
     expect("the next daemon", [Fate::Dropped, Fate::Returned]);
-    reload(
-        &service,
-        &with_next(&next, "").replace("limits", "observe = true\nlimits"),
-    );
+    service
+        .reload(&with_next(&next, "").replace("limits", "observe = true\nlimits"))
+        .unwrap();
     expect("a dry run of the policy", [Fate::Dropped, Fate::Returned]);
-    reload(
-        &service,
-        &format!("observe = true\n{}", with_next(&next, "")),
-    );
+    service
+        .reload(&format!("observe = true\n{}", with_next(&next, "")))
+        .unwrap();
     expect("a dry run", [Fate::Returned, Fate::Returned]);
-    reload(&service, POLICY);
+    service.reload(POLICY).unwrap();
     expect("no next program", [Fate::Dropped, Fate::Passed]);
     let other = Pin::answering(Answer::Pass, false).unwrap();
-    reload(&service, &with_next(&other, ""));
+    service.reload(&with_next(&other, "")).unwrap();
     expect("another one", [Fate::Dropped, Fate::Passed]);
-    reload(&service, &with_next(&next, ""));
+    service.reload(&with_next(&next, "")).unwrap();
     expect("the first again", [Fate::Dropped, Fate::Returned]);
 }
 
@@ -150,7 +148,7 @@ fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
         let fates = [BANNED, FREE].map(|it| fate(&lab, it));
         assert_eq!(fates, [Fate::Dropped, Fate::Passed], "{expected}");
     }
-    reload(&service, &with_next(&whole, ""));
+    service.reload(&with_next(&whole, "")).unwrap();
     assert_eq!(fate(&lab, FREE), Fate::Returned);
     // The program of before keeps its next one too.
     service
@@ -176,11 +174,6 @@ fn with_next(next: &Pin, more: &str) -> String {
         "{POLICY}[[interface]]\nname = \"{INTERFACE}\"\nnext = \"{}\"\n{more}",
         next.text()
     )
-}
-
-fn reload(service: &Service, toml: &str) {
-    service.configure(toml).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
 }
 
 fn fate(lab: &Lab, source: Ipv4Addr) -> Fate {

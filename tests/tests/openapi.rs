@@ -10,9 +10,7 @@ use std::{
 };
 
 use ratelimit_core::api::openapi;
-use ratelimit_tests::{
-    Lab, debian, require_command, require_python, require_root, service::Service,
-};
+use ratelimit_tests::{debian, require_command, require_python, require_root, service::Service};
 use serde_json::{Value, json};
 
 const CONFIG: &str = r#"
@@ -38,8 +36,7 @@ const PATIENCE: [&str; 2] = ["--max-time", "10"];
 fn each_answer_is_as_it_is_described() {
     require_root!();
     require_command!("curl");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let api = Api::of(&service);
     assert_eq!(api.ask("get", "/v1/openapi.json", None), api.document);
     let ban = json!({ "prefixes": ["198.51.100.7"], "seconds": 60.5, "reason": "a test" });
@@ -126,8 +123,7 @@ fn each_answer_is_as_it_is_described() {
 fn each_error_is_a_problem_with_a_code() {
     require_root!();
     require_command!("curl");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let api = Api::of(&service);
     let lists = json!({ "prefixes": ["127.0.0.1"], "seconds": null, "reason": null });
     let seven = json!({ "prefixes": 7 });
@@ -157,8 +153,7 @@ fn each_error_is_a_problem_with_a_code() {
 fn schemathesis_finds_no_fault() {
     require_root!();
     require_python!("schemathesis");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/openapi.json", listener.local_addr().unwrap());
     let socket = service.path("run/control.sock");

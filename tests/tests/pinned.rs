@@ -36,8 +36,7 @@ fn pinned() -> String {
 fn xdp_loader_holds_ours() {
     require_root!();
     require_command!("xdp-loader");
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &pinned()).unwrap();
+    let (lab, mut service) = Service::in_lab(&pinned()).unwrap();
     service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
     expect(&lab, "nobody calls it", [true, true]);
     let status = service.rlctl(&["status"]).unwrap();
@@ -93,10 +92,7 @@ fn xdp_loader_holds_ours() {
     let status = service.rlctl(&["status"]).unwrap();
     assert_eq!(status.code, NOT_ENFORCED, "{status:?}");
     // Ours on the interface itself, and back.
-    service
-        .configure(&pinned().replace("pinned", "auto"))
-        .unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&pinned().replace("pinned", "auto")).unwrap();
     expect(&lab, "attached", [false, true]);
     assert!(!directory.exists());
     service.configure(&pinned()).unwrap();
@@ -109,8 +105,7 @@ fn xdp_loader_holds_ours() {
 #[test]
 fn the_program_array_of_somebody_else_calls_ours() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &pinned()).unwrap();
+    let (lab, service) = Service::in_lab(&pinned()).unwrap();
     service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
     let entry = service.pins().join("entries").join(INTERFACE);
     let caller = Pin::calling(&entry.join("program")).unwrap();
@@ -122,8 +117,7 @@ fn the_program_array_of_somebody_else_calls_ours() {
     // A next program changes the constants of ours, which is loaded anew.
     let next = Pin::answering(ratelimit_tests::foreign::Answer::Pass, false).unwrap();
     let with_next = format!("{}next = \"{}\"\n", pinned(), next.text());
-    service.configure(&with_next).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&with_next).unwrap();
     service.rlctl_ok(&["ban", &FREE.to_string()]).unwrap();
     service.rlctl_ok(&["unban", &BANNED.to_string()]).unwrap();
     expect(&lab, "the next program of ours", [true, false]);

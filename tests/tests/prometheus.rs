@@ -22,8 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn promtool_has_nothing_to_say_about_the_metrics() {
     require_root!();
     require_command!("promtool");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     traffic(&lab, 20, 5);
     let metrics = service.path("metrics");
     fs::write(&metrics, body(&service.get("/metrics", CLASSIC).unwrap())).unwrap();
@@ -78,8 +77,7 @@ fn every_alert_is_tested_and_has_a_paragraph_in_the_runbook() {
 #[test]
 fn what_the_daemon_does_and_takes_is_counted() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.7"]).unwrap();
     let refused = service.rlctl(&["ban", "0.0.0.0/0"]).unwrap();
     assert_eq!(refused.code, 1, "{refused:?}");
@@ -133,8 +131,7 @@ fn every_metric_of_an_alert_is_served() {
 #[test]
 fn the_format_is_negotiated() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     let classic = service.get("/metrics", CLASSIC).unwrap();
     assert!(
         classic.contains("content-type: text/plain; version=0.0.4") && !classic.contains("# EOF"),
@@ -150,8 +147,7 @@ fn the_format_is_negotiated() {
 #[test]
 fn received_is_the_sum_over_verdicts() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.0/30"]).unwrap();
     let sent = traffic(&lab, 20, 5);
     let text = service.get("/metrics", CLASSIC).unwrap();
@@ -180,8 +176,7 @@ fn received_is_the_sum_over_verdicts() {
 #[test]
 fn the_number_of_series_does_not_grow_with_the_sources() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     let series = |text: &str| {
         body(text)
             .lines()
@@ -207,8 +202,7 @@ fn the_number_of_series_does_not_grow_with_the_sources() {
 #[test]
 fn evicted_sources_are_counted() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     traffic(&lab, 6000, 1);
     let text = service.get("/metrics", CLASSIC).unwrap();
     let evicted: u64 = samples(&text, "ratelimit_sources_evicted_total")
@@ -226,8 +220,7 @@ fn evicted_sources_are_counted() {
 #[test]
 fn health_is_lost_with_the_program() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     assert!(
         service
             .get("/healthz", CLASSIC)
@@ -247,8 +240,7 @@ fn health_is_lost_with_the_program() {
 fn a_prometheus_server_scrapes_what_was_counted() {
     require_root!();
     require_command!("prometheus");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     traffic(&lab, 20, 5);
     let _server = Prometheus::start(&service);
     let deadline = Instant::now() + PATIENCE;

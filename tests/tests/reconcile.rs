@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use aya::maps::{HashMap, Map, MapData};
 use ratelimit_common::{Ipv4, ListEntry, generation::ByGeneration, list::PrefixKey};
-use ratelimit_tests::{Lab, attached, require_root, service::Service};
+use ratelimit_tests::{attached, require_root, service::Service};
 
 const CONFIG: &str = "[policy.default]\nlimits = []\n";
 /// More entries than are read each second.
@@ -13,8 +13,7 @@ const ENTRIES: u32 = 20_000;
 #[test]
 fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let mut addresses = String::new();
     for number in 0..ENTRIES {
         writeln!(addresses, "198.18.{}.{}", number / 256, number % 256).unwrap();

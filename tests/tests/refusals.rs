@@ -38,8 +38,7 @@ fn somebody_elses_program_is_named_and_left_alone() {
 #[test]
 fn a_second_daemon() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     let said = service.refusal().unwrap();
     assert!(said.contains("another ratelimitd is running"), "{said}");
     service.rlctl_ok(&["status"]).unwrap();
@@ -81,8 +80,7 @@ fn a_process_without_capabilities() {
 #[test]
 fn a_request_over_64_kib() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     let body = format!(
         "{{\"prefixes\":[\"192.0.2.1\"],\"reason\":\"{}\"}}",
         "x".repeat(70_000)
@@ -104,8 +102,7 @@ fn a_request_over_64_kib() {
 #[test]
 fn a_body_that_is_no_request() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     for (body, part) in [
         (
             "{\"prefixes\":[\"10.0.0.1/24\"]}",
@@ -129,8 +126,7 @@ fn a_body_that_is_no_request() {
 #[test]
 fn a_client_that_hangs_holds_nobody_up() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (_lab, mut service) = Service::in_lab(TOML).unwrap();
     let hanging: Vec<UnixStream> = (0..32)
         .map(|_| UnixStream::connect(service.path("run/control.sock")).unwrap())
         .collect();

@@ -16,10 +16,8 @@ const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\
 #[test]
 fn a_reload_says_what_it_changed() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, OLD).unwrap();
-    service.configure(NEW).unwrap();
-    let said = service.rlctl_ok(&["reload"]).unwrap();
+    let (_lab, service) = Service::in_lab(OLD).unwrap();
+    let said = service.reload(NEW).unwrap();
     for change in [
         "100 packets per 1s -> 200 packets per 1s",
         "policy partner: added",
@@ -35,8 +33,7 @@ fn a_reload_says_what_it_changed() {
 fn a_reload_says_what_becomes_of_the_state() {
     let to = |limit: &str| format!("[policy.default]\nlimits = [{{ {limit} }}]\n");
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &to(r#"packets = 600, per = "1s""#)).unwrap();
+    let (_lab, service) = Service::in_lab(&to(r#"packets = 600, per = "1s""#)).unwrap();
     for (limit, expected) in [
         (
             r#"packets = 700, per = "1s""#,
@@ -59,8 +56,7 @@ fn a_reload_says_what_becomes_of_the_state() {
             "policy default: 700 packets per 1s (token-bucket, burst 900) -> 300 packets per 1s (token-bucket, burst 300); what its sources have used is kept",
         ),
     ] {
-        service.configure(&to(limit)).unwrap();
-        let said = service.rlctl_ok(&["reload"]).unwrap();
+        let said = service.reload(&to(limit)).unwrap();
         assert!(said.contains(expected), "{said}");
     }
 }
@@ -68,8 +64,7 @@ fn a_reload_says_what_becomes_of_the_state() {
 #[test]
 fn a_hangup_reloads_too() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, OLD).unwrap();
+    let (_lab, service) = Service::in_lab(OLD).unwrap();
     service.configure(NEW).unwrap();
     service.signal("-HUP").unwrap();
     service.wait_for_log("configuration applied").unwrap();
@@ -79,8 +74,7 @@ fn a_hangup_reloads_too() {
 #[test]
 fn a_file_that_is_wrong_is_refused_by_line_and_the_old_one_stays() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, OLD).unwrap();
+    let (_lab, service) = Service::in_lab(OLD).unwrap();
     service
         .configure("[policy.default]\nlimits = [{ packets = 0, per = \"1s\" }]\n")
         .unwrap();
@@ -97,8 +91,7 @@ fn a_file_that_is_wrong_is_refused_by_line_and_the_old_one_stays() {
         status.contains("`limit`") && status.contains("`limits`"),
         "{status}"
     );
-    service.configure(OLD).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(OLD).unwrap();
     assert!(
         !service
             .rlctl_ok(&["status"])
@@ -110,8 +103,7 @@ fn a_file_that_is_wrong_is_refused_by_line_and_the_old_one_stays() {
 #[test]
 fn what_needs_a_restart_is_named_and_nothing_is_applied() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, OLD).unwrap();
+    let (_lab, service) = Service::in_lab(OLD).unwrap();
     service.configure(&format!("{NEW}\n")).unwrap();
     let text = fs::read_to_string(service.config()).unwrap();
     fs::write(service.config(), text.replace("/state\"", "/elsewhere\"")).unwrap();
@@ -127,8 +119,7 @@ fn what_needs_a_restart_is_named_and_nothing_is_applied() {
 #[test]
 fn a_file_that_is_gone_is_named() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, OLD).unwrap();
+    let (_lab, service) = Service::in_lab(OLD).unwrap();
     fs::remove_file(service.config()).unwrap();
     let said = service.rlctl(&["reload"]).unwrap();
     assert_eq!(said.code, 1, "{said:?}");
@@ -165,8 +156,7 @@ const SOURCES: u32 = 64;
 const PREFIXES: u32 = 20_000;
 
 fn check_pair(pair: &Pair) {
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &pair.configurations[0]).unwrap();
+    let (lab, mut service) = Service::in_lab(&pair.configurations[0]).unwrap();
     let stop = AtomicBool::new(false);
     let (before, after) = thread::scope(|scope| {
         let flood = scope.spawn(|| flood(&lab, &stop));

@@ -8,7 +8,7 @@ use std::{
 
 use ratelimit_core::api::Status;
 use ratelimit_tests::{
-    Lab, require_root,
+    require_root,
     service::{Service, binary},
     waiting,
 };
@@ -22,8 +22,7 @@ const AT_REST: [&str; 2] = ["EVENTS", "AYA_LOGS"];
 fn a_daemon_at_rest_holds_the_ring_of_events_and_gives_back_what_it_used() {
     require_root!();
     for store in ["lru", "compact"] {
-        let lab = Lab::new().unwrap();
-        let service = Service::started(&lab, &toml(store)).unwrap();
+        let (_lab, service) = Service::in_lab(&toml(store)).unwrap();
         wait_for_rings(&service, &[]);
         for command in [
             &["ban", "192.0.2.7", "2001:db8::/32", "--for", "1h"][..],
@@ -41,8 +40,7 @@ fn a_daemon_at_rest_holds_the_ring_of_events_and_gives_back_what_it_used() {
 #[test]
 fn the_ring_of_captured_packets_is_held_while_a_capture_runs() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml("lru")).unwrap();
+    let (_lab, service) = Service::in_lab(&toml("lru")).unwrap();
     let mut capture = rlctl(&service)
         .args(["capture", "-w", "/dev/null"])
         .stderr(Stdio::null())
@@ -57,17 +55,14 @@ fn the_ring_of_captured_packets_is_held_while_a_capture_runs() {
 #[test]
 fn the_ring_of_samples_is_held_while_attacks_are_looked_for() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &toml("lru")).unwrap();
+    let (_lab, service) = Service::in_lab(&toml("lru")).unwrap();
     let looking = format!(
         "{}[detection.syn_flood]\nanswer = \"observe\"\n",
         toml("lru")
     );
-    service.configure(&looking).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&looking).unwrap();
     wait_for_rings(&service, &["SAMPLES"]);
-    service.configure(&toml("lru")).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&toml("lru")).unwrap();
     wait_for_rings(&service, &[]);
 }
 

@@ -83,8 +83,7 @@ fn killed_under_traffic_the_daemon_lets_no_forbidden_packet_pass() {
 #[test]
 fn a_daemon_that_stops_leaves_the_kernel_enforcing() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let (lab, mut service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     service.stop("-TERM").unwrap();
     assert!(!passes(&lab, BANNED));
@@ -112,8 +111,7 @@ fn on_stop_is_what_the_last_reload_said() {
     for (first, then) in [("detach", "keep"), ("keep", "detach")] {
         let mut service = Service::started(&lab, &toml(first)).unwrap();
         service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
-        service.configure(&toml(then)).unwrap();
-        let said = service.rlctl_ok(&["reload"]).unwrap();
+        let said = service.reload(&toml(then)).unwrap();
         assert!(
             said.contains(&format!("on_stop: {first} -> {then}")),
             "{said}"
@@ -126,8 +124,7 @@ fn on_stop_is_what_the_last_reload_said() {
 #[test]
 fn who_reads_nothing_of_an_answer_does_not_hold_the_end_up() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let (_lab, mut service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
     let list = service.path("list.txt");
     // More than the buffers on the way take.
     let addresses = (0..50_000).map(|number| Ipv4Addr::from_bits(0x0b00_0000 + 2 * number));
@@ -149,8 +146,7 @@ fn who_reads_nothing_of_an_answer_does_not_hold_the_end_up() {
 #[test]
 fn after_rlctl_detach_everything_passes_and_the_next_start_attaches_again() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let (lab, mut service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     service.rlctl_ok(&["detach"]).unwrap();
     assert!(passes(&lab, BANNED));

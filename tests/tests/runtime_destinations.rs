@@ -94,9 +94,8 @@ fn runtime_limits_stand_in_place_of_those_of_the_configuration() {
     service.rlctl_ok(&set).unwrap();
     assert_eq!(sent(&lab, &service, 1, 5), [4, 0, 1]);
     service
-        .configure(&text.replace("packets = 5", "packets = 50"))
+        .reload(&text.replace("packets = 5", "packets = 50"))
         .unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
     assert_eq!(sent(&lab, &service, 2, 4), [2, 2, 0]);
     // A dry run drops nothing of it.
     service
@@ -113,8 +112,7 @@ fn runtime_limits_stand_in_place_of_those_of_the_configuration() {
 #[test]
 fn what_a_destination_cannot_have_is_refused() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let (lab, service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
     for (more, expected) in [
         (
             &["--limit", "packets=5,per=1s,algorithm=sliding-log"][..],

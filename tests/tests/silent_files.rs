@@ -22,8 +22,7 @@ const SILENCE: &str = "its file system does not answer";
 fn a_reload_and_a_trial_that_wait_for_a_list_keep_nobody_from_banning() {
     require_root!();
     require_file!("/dev/fuse");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, UNLIMITED).unwrap();
+    let (_lab, service) = Service::in_lab(UNLIMITED).unwrap();
     let (_silent, file) = silent(&service);
     let config = format!("{UNLIMITED}[list.far]\nfile = \"{file}\"\n");
     service.configure(&config).unwrap();

@@ -24,8 +24,7 @@ fn on_two_cpus_exactly_the_amount_passes_in_any_window() {
     const WINDOW_NS: u64 = 200_000_000;
     require_root!();
     require_cpus!(2);
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &policy(&[&log(AMOUNT, "200ms")], 64)).unwrap();
+    let (_lab, service) = Service::in_lab(&policy(&[&log(AMOUNT, "200ms")], 64)).unwrap();
     let program = Attached::of(&service).unwrap();
     let frame = ipv4(1);
     let send = |on| {
@@ -79,8 +78,7 @@ fn on_two_cpus_exactly_the_amount_passes_in_any_window() {
 #[test]
 fn a_restart_and_a_crash_keep_what_was_logged() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &policy(&[&log(5, "10m")], 64)).unwrap();
+    let (_lab, mut service) = Service::in_lab(&policy(&[&log(5, "10m")], 64)).unwrap();
     assert_eq!(
         Attached::of(&service).unwrap().passed(&ipv4(1), 3).unwrap(),
         3
@@ -117,8 +115,7 @@ fn the_longest_log_may_go_before_a_crash_and_the_others_keep_what_was_logged() {
         program.passed(&ipv4(1), 5).unwrap()
     };
     assert_eq!(passed(&service), 5);
-    service.configure(&short).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&short).unwrap();
     service.stop("-KILL").unwrap();
     service.start().unwrap();
     assert_eq!(passed(&service), 0);
@@ -150,8 +147,7 @@ fn a_limit_beside_it_is_charged_only_with_it() {
 #[test]
 fn the_addresses_of_an_ipv6_source_share_a_log() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &policy(&[&log(4, "10m")], 64)).unwrap();
+    let (_lab, service) = Service::in_lab(&policy(&[&log(4, "10m")], 64)).unwrap();
     let program = Attached::of(&service).unwrap();
     assert_eq!(program.passed(&ipv6("2001:db8::1"), 3).unwrap(), 3);
     assert_eq!(program.passed(&ipv6("2001:db8::2"), 3).unwrap(), 1);
@@ -164,8 +160,7 @@ fn with_more_sources_than_logs_the_latest_are_limited_and_the_forgotten_start_an
     const LOGS: usize = 64;
     const SOURCES: u8 = 250;
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &policy(&[&log(3, "10m")], LOGS)).unwrap();
+    let (_lab, service) = Service::in_lab(&policy(&[&log(3, "10m")], LOGS)).unwrap();
     let program = Attached::of(&service).unwrap();
     for source in 0..SOURCES {
         assert_eq!(program.passed(&ipv4(source), 3).unwrap(), 3);
@@ -184,8 +179,7 @@ fn with_more_sources_than_logs_the_latest_are_limited_and_the_forgotten_start_an
 #[test]
 fn without_a_log_its_map_is_one_entry_of_one_word() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let (_lab, mut service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
     let map = attached::map(&service, "LOGS").unwrap();
     assert_eq!((map.max_entries(), map.value_size()), (1, 8));
     let empty = status(&service, "LOGS");
@@ -232,8 +226,7 @@ fn a_longer_runtime_log_is_refused_and_one_of_the_configuration_is_taken_by_a_re
         "{said:?}"
     );
 
-    service.configure(&policy(&[&log(5, "10m")], 64)).unwrap();
-    service.rlctl_ok(&["reload"]).unwrap();
+    service.reload(&policy(&[&log(5, "10m")], 64)).unwrap();
     assert_eq!(
         Attached::of(&service).unwrap().passed(&ipv4(1), 9).unwrap(),
         5
@@ -243,8 +236,7 @@ fn a_longer_runtime_log_is_refused_and_one_of_the_configuration_is_taken_by_a_re
 #[test]
 fn a_runtime_log_finds_its_room_after_a_restart() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, &policy(&[&log(20, "10m")], 64)).unwrap();
+    let (_lab, mut service) = Service::in_lab(&policy(&[&log(20, "10m")], 64)).unwrap();
     let set = [
         "limit",
         "set",

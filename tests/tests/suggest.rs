@@ -3,7 +3,7 @@
 use std::{fs, net::Ipv4Addr};
 
 use ratelimit_core::api::{Suggested, openapi};
-use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
+use ratelimit_tests::{Frame, lab::Sender, require_root, service::Service};
 use serde_json::{Value, json};
 
 const SOURCES: u32 = 100;
@@ -14,8 +14,7 @@ const TOML: &str = "[policy.default]\nlimits = [{ packets = 1000, per = \"1h\", 
 #[test]
 fn what_sources_sent_is_proposed_with_headroom() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     let early = service.rlctl(&["suggest"]).unwrap();
     assert_eq!(early.code, 1, "{early:?}");
     assert!(early.stderr.contains("too little was seen"), "{early:?}");

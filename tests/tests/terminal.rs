@@ -22,8 +22,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 fn top_sorts_filters_pauses_and_bans_by_keys() {
     require_root!();
     require_command!("tmux");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     send(&lab, 9, 40);
     send(&lab, 10, 5);
     let terminal = Terminal::start(&service);

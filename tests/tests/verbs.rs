@@ -12,7 +12,7 @@ use std::{
 
 use ratelimit_core::api::{Ban, Event};
 use ratelimit_tests::{
-    Lab, require_command, require_root,
+    require_command, require_root,
     service::{Service, binary},
 };
 
@@ -21,8 +21,7 @@ const CONFIG: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" 
 #[test]
 fn bans_are_found_and_ended_by_what_is_known_of_them() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     for line in [
         "ban 203.0.113.7 --for 5m --reason scan",
         "ban 203.0.113.8 --reason Flood",
@@ -83,8 +82,7 @@ fn bans_are_found_and_ended_by_what_is_known_of_them() {
 #[test]
 fn a_difference_is_shown_and_nothing_changes() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let same = service.rlctl_ok(&["diff"]).unwrap();
     assert!(same.contains("nothing is different"), "{same}");
     service.configure(&CONFIG.replace("100", "200")).unwrap();
@@ -117,8 +115,7 @@ fn a_difference_is_shown_and_nothing_changes() {
 #[test]
 fn events_of_a_time_are_told_and_a_program_hears_of_each() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.7"]).unwrap();
     assert!(
         service
@@ -146,8 +143,7 @@ fn shells_complete_at_the_first_tab() {
     require_command!("fish");
     require_command!("script");
     require_command!("zsh");
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     service
         .rlctl_ok(&["ban", "203.0.113.7", "--program", "sshd"])
         .unwrap();
@@ -199,8 +195,7 @@ fn shells_complete_at_the_first_tab() {
 #[test]
 fn a_program_hears_of_each_event_once_however_often_the_follower_restarts() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, CONFIG).unwrap();
+    let (_lab, mut service) = Service::in_lab(CONFIG).unwrap();
     let ban = |service: &Service, source: &str| service.rlctl_ok(&["ban", source]).unwrap();
     ban(&service, "203.0.113.1");
     let (program, heard) = (service.path("hook"), service.path("heard"));

@@ -29,8 +29,7 @@ limits = [{ packets = 3, per = "1h" }]
 #[test]
 fn a_change_is_one_line_of_the_log_and_an_event_that_outlives_a_restart() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (_lab, mut service) = Service::in_lab(TOML).unwrap();
     service.sudo_user = "alice".to_owned();
     let banned = BANNED.to_string();
     service
@@ -65,8 +64,7 @@ fn a_change_is_one_line_of_the_log_and_an_event_that_outlives_a_restart() {
 #[test]
 fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let mut service = Service::started(&lab, TOML).unwrap();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
     let mut follower = Follower::new(&service);
     let banned = BANNED.to_string();
     service
@@ -136,8 +134,7 @@ fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
 #[test]
 fn a_follower_ends_in_success_at_ctrl_c() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (_lab, service) = Service::in_lab(TOML).unwrap();
     let mut follower = Follower::new(&service);
     service.rlctl_ok(&["ban", "192.0.2.9"]).unwrap();
     assert_eq!(follower.next()["event"], "ban-added");
@@ -148,8 +145,7 @@ fn a_follower_ends_in_success_at_ctrl_c() {
 #[test]
 fn dropped_packets_are_captured_whole_with_their_reasons() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     let file = service.path("drops.pcapng");
     service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
     let frames = [udp(BANNED, 60), udp(LIMITED, 61), udp(LIMITED, 1_514)];
@@ -206,8 +202,7 @@ fn dropped_packets_are_captured_whole_with_their_reasons() {
 #[test]
 fn a_capture_has_only_what_was_asked_for_and_ends_at_ctrl_c() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, TOML).unwrap();
+    let (lab, service) = Service::in_lab(TOML).unwrap();
     let file = service.path("drops.pcapng");
     service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
     let wanted = [
@@ -263,8 +258,7 @@ fn a_capture_has_only_what_was_asked_for_and_ends_at_ctrl_c() {
 #[test]
 fn a_dry_run_is_captured_into_a_pipe_and_says_that_it_is_one() {
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &format!("observe = true\n{TOML}")).unwrap();
+    let (lab, service) = Service::in_lab(&format!("observe = true\n{TOML}")).unwrap();
     send(&lab, &udp(LIMITED, 60), 3);
     let capture = start_capture(&service, Path::new("-"), &["--count", "1"]);
     send(&lab, &udp(LIMITED, 60), 1);

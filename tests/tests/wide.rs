@@ -151,8 +151,7 @@ fn a_reload_under_traffic_keeps_what_stays() {
         limits = [{ packets = 90_000_000, per = "1h", match = "udp" }]
         "#;
     require_root!();
-    let lab = Lab::new().unwrap();
-    let service = Service::started(&lab, &plain).unwrap();
+    let (lab, service) = Service::in_lab(&plain).unwrap();
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -385,12 +385,9 @@ impl Lab {
 
     fn set_limit(&mut self, target: Option<&str>, limit: LimitSpec) -> Result<Changed, Refused> {
         let request = LimitRequest {
-            destination: None,
-            seconds: None,
-            reason: None,
             prefix: target.map(prefix),
             limits: vec![limit],
-            observe: false,
+            ..LimitRequest::default()
         };
         self.controller.set_limits(request, "root")
     }

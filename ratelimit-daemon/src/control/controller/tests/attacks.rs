@@ -257,12 +257,9 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
 fn a_further_limit_never_loosens_what_holds_for_a_source() {
     let mut lab = Lab::new(answering(Answer::Limit));
     let strict = |prefix: &str| LimitRequest {
-        destination: None,
-        seconds: None,
-        reason: None,
         prefix: Some(prefix.parse().unwrap()),
         limits: vec![limit(2)],
-        observe: false,
+        ..LimitRequest::default()
     };
     lab.controller
         .set_limits(strict("198.51.100.0/24"), "root")
@@ -301,12 +298,10 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
 fn limits_of_a_dry_run_are_not_enforced_beside_a_further_one() {
     let mut lab = Lab::new(answering(Answer::Limit));
     let dry = LimitRequest {
-        destination: None,
-        seconds: None,
-        reason: None,
         prefix: Some(prefix("198.51.100.0/24")),
         limits: vec![limit(2)],
         observe: true,
+        ..LimitRequest::default()
     };
     lab.controller.set_limits(dry, "root").unwrap();
     lab.controller

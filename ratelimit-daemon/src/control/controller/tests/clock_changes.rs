@@ -77,12 +77,9 @@ fn a_daemon_that_finds_the_coarse_clock_changes_it_before_its_policies() {
 impl Lab {
     fn set(&mut self, target: Option<&str>, limit: LimitSpec) -> Result<Changed, Refused> {
         let request = LimitRequest {
-            destination: None,
-            seconds: None,
-            reason: None,
             prefix: target.map(prefix),
             limits: vec![limit],
-            observe: false,
+            ..LimitRequest::default()
         };
         self.controller.set_limits(request, "root")
     }

@@ -50,12 +50,10 @@ fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
     ] {
         let mut lab = Lab::new(config());
         let request = |seconds| LimitRequest {
-            destination: None,
             prefix: target.map(prefix),
             limits: vec![LimitSpec::new(7, LimitUnit::Packets, second, algorithm).unwrap()],
-            observe: false,
             seconds,
-            reason: None,
+            ..LimitRequest::default()
         };
         let forever = lab.controller.set_limits(request(None), "root").unwrap();
         assert!(!forever.ends_anew);
@@ -370,12 +368,11 @@ fn limit_for(
     seconds: Option<f64>,
 ) -> Result<Changed, Refused> {
     let request = LimitRequest {
-        destination: None,
         prefix: target.map(prefix),
         limits: vec![limit(amount)],
-        observe: false,
         seconds,
         reason: Some("crawler".into()),
+        ..LimitRequest::default()
     };
     lab.controller.set_limits(request, "alice")
 }

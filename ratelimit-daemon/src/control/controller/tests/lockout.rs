@@ -140,9 +140,8 @@ fn ban(lab: &mut Lab, prefix: Prefix, requester: Requester) -> Result<(), Refuse
         Requester::Operator { forced } => {
             let request = BanRequest {
                 prefixes: vec![prefix],
-                seconds: None,
-                reason: None,
                 force: forced,
+                ..BanRequest::default()
             };
             return lab.controller.ban(request, "root").map(drop);
         }

@@ -74,9 +74,7 @@ fn check(lab: &Lab, scan: Scan) {
         reached.recv_timeout(PATIENCE).unwrap();
         let request = BanRequest {
             prefixes: vec![prefix("192.0.2.1")],
-            seconds: None,
-            reason: None,
-            force: false,
+            ..BanRequest::default()
         };
         let author = "root".into();
         let ban = handle.call(Ban(request, author));
@@ -103,12 +101,8 @@ fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
         let top = runtime.spawn(async move { control::top(&own, 9, Vec::new()).await });
         reached.recv_timeout(PATIENCE).unwrap();
         let request = LimitRequest {
-            destination: None,
-            seconds: None,
-            reason: None,
-            prefix: None,
             limits: vec![limit(77)],
-            observe: false,
+            ..LimitRequest::default()
         };
         let change = handle.call(SetLimits(request, "root".into()));
         runtime.block_on(change).unwrap().unwrap();

@@ -135,12 +135,9 @@ fn log(amount: u64) -> LimitSpec {
 impl Lab {
     fn set_log(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
         let request = LimitRequest {
-            destination: None,
-            seconds: None,
-            reason: None,
             prefix: target.map(prefix),
             limits: vec![log(amount)],
-            observe: false,
+            ..LimitRequest::default()
         };
         self.controller.set_limits(request, "root")
     }

@@ -102,12 +102,9 @@ impl Lab {
 
     fn limit_to(&mut self, target: &str, class: &str) {
         let request = LimitRequest {
-            destination: None,
-            seconds: None,
-            reason: None,
             prefix: Some(prefix(target)),
             limits: vec![limit(9).of_class(Match::Named(class.to_owned()))],
-            observe: false,
+            ..LimitRequest::default()
         };
         self.controller.set_limits(request, "root").unwrap();
     }

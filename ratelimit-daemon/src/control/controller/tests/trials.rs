@@ -242,12 +242,8 @@ fn runtime_limits_do_not_keep_the_configuration_before_from_coming_back() {
     .unwrap();
     let of_class = limit(5).of_class(Match::Named("web".into()));
     let request = LimitRequest {
-        destination: None,
-        seconds: None,
-        reason: None,
-        prefix: None,
         limits: vec![of_class],
-        observe: false,
+        ..LimitRequest::default()
     };
     let refused = site.lab.controller.set_limits(request, "root").unwrap_err();
     assert!(refused.error.contains("`web`"), "{}", refused.error);
@@ -263,12 +259,8 @@ fn limits_that_only_a_trial_has_a_class_for_are_left_out_again_after_it() {
     site.write(&with_class(OLD));
     site.start();
     let request = LimitRequest {
-        destination: None,
-        seconds: None,
-        reason: None,
-        prefix: None,
         limits: vec![limit(5).of_class(Match::Named("web".into()))],
-        observe: false,
+        ..LimitRequest::default()
     };
     site.lab.controller.set_limits(request, "root").unwrap();
     site.write(OLD);

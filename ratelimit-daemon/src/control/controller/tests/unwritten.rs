@@ -191,8 +191,7 @@ impl Lab {
     fn allow(&mut self, text: &str) {
         let request = AllowRequest {
             prefixes: vec![prefix(text)],
-            seconds: None,
-            reason: None,
+            ..AllowRequest::default()
         };
         self.controller.allow(request, "root").unwrap();
     }

@@ -26,9 +26,8 @@ fn of_all_that_covers_an_address_one_decides_and_the_rest_lies_beneath() {
         &["+ban 192.0.2.0/24", "ban 192.0.2.1", "policy default"],
     );
     let request = AllowRequest {
-        seconds: None,
         prefixes: vec![prefix("192.0.0.0/16")],
-        reason: None,
+        ..AllowRequest::default()
     };
     lab.controller.allow(request, "root").unwrap();
     check(

@@ -503,12 +503,9 @@ impl Lab {
 
     fn limit_class(&mut self, class: &str) -> Result<Changed, Refused> {
         let request = LimitRequest {
-            destination: None,
-            seconds: None,
-            reason: None,
             prefix: Some(prefix("198.51.100.0/24")),
             limits: vec![limit(9).of_class(Match::Named(class.to_owned()))],
-            observe: false,
+            ..LimitRequest::default()
         };
         self.controller.set_limits(request, "root")
     }
