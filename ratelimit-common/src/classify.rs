@@ -63,7 +63,7 @@ fn classes(
         return classes;
     }
     let details = upper.details(frame).index();
-    let headers = headers::read(frame, tables.link_layer());
+    let headers = headers::read(frame, tables.link_layer(), tables.inner(frame));
     classes
         .difference(excluded(Property::Details, details))
         .difference(excluded(Property::Length, headers.numbers.length()))

@@ -60,6 +60,16 @@ impl<'a> Cursor<'a> {
         self.offset
     }
 
+    /// The cursor as if the frame began here.
+    #[inline(always)]
+    pub const fn as_front(self) -> Self {
+        Self {
+            frame_bytes: self.frame_bytes.saturating_sub(self.offset as u32),
+            offset: 0,
+            ..self
+        }
+    }
+
     /// The next header, and the cursor behind it; `None`, and nothing moves, when the packet is too short.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "headers are short")]

@@ -1,6 +1,6 @@
 //! What the pipeline knows of a packet once its headers are read.
 
-use crate::{Address, parse::transport::UpperLayer};
+use crate::{Address, DropReason, parse::transport::UpperLayer};
 
 /// A packet whose source address was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -25,4 +25,16 @@ pub enum Content {
     TooDeep,
     /// Anything else: judged by its source and its classes.
     Ordinary,
+}
+
+impl Content {
+    /// Why it is dropped where the lists say nothing; `None` where it is not.
+    #[inline(always)]
+    pub const fn refusal(self) -> Option<DropReason> {
+        match self {
+            Self::NeighbourDiscovery => Some(DropReason::NeighbourDiscovery),
+            Self::TooDeep => Some(DropReason::ExtensionDepth),
+            Self::Ordinary => None,
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
     layers::{self, NO_DESTINATION},
     list::Listed,
     parse::{
+        Inner,
         ipv6::{self, Walk},
         transport::UpperLayer,
     },
@@ -59,6 +60,9 @@ where
     ) -> challenge::Outcome {
         if listed.is_protected() {
             return challenge::Outcome::Unasked;
+        }
+        if self.inner(frame) != Inner::NONE {
+            return challenge::standing(source, now, self);
         }
         if let Some(segment) = A::segment(frame, self.link_layer(), upper) {
             return challenge::judge(source, &segment, now, self);

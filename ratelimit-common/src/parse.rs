@@ -12,10 +12,12 @@ pub mod ipv6;
 mod link_layer;
 pub mod numbers;
 pub mod transport;
+pub mod tunnel;
 
 pub use connection::{Connection, Wanted};
 pub use ethernet::VLAN_TAGS_MAX;
 pub use link_layer::{LinkLayer, Payload, payload};
+pub use tunnel::{Inner, Tunnels, network};
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,8 @@ use crate::{
 pub fn decide(frame: Cursor<'_>, now: Instant, tables: &impl Placement) -> Verdict {
     let mut cursor = frame;
     let truncated = Verdict::Drop(DropReason::Truncated);
-    let payload = parse::payload(&mut cursor, tables.link_layer());
+    let inner = tables.inner(frame);
+    let payload = parse::network(&mut cursor, tables.link_layer(), inner);
     if tables.settings().pass_all() && now < tables.pass_all_until() {
         let verdict = Verdict::Pass(PassReason::PassAll);
         tables.count(family_of(payload), verdict, frame.frame_bytes());
@@ -91,11 +92,7 @@ where
     if settings.has_detection() && !listed.is_protected() && is_detected(&source, now, tables) {
         return refuse(source, Refusal::without_limit(DropReason::Banned), tables);
     }
-    if flow.content != Content::Ordinary {
-        let reason = match flow.content {
-            Content::TooDeep => DropReason::ExtensionDepth,
-            Content::Ordinary | Content::NeighbourDiscovery => DropReason::NeighbourDiscovery,
-        };
+    if let Some(reason) = flow.content.refusal() {
         return refuse(flow.source, Refusal::without_limit(reason), tables);
     }
     if settings.has_challenge() {

@@ -2,8 +2,8 @@
 //! [`Store`](crate::store::Store).
 
 use crate::{
-    Address, Arrival, BanRule, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings, Standing,
-    Verdict,
+    Address, Arrival, BanRule, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
+    Standing, Verdict,
     aggregate::Aggregates,
     charge::outcome::Refusal,
     class::{ClassSet, Property},
@@ -11,7 +11,7 @@ use crate::{
     lease::{self, Demanded},
     list::Listed,
     node::Node,
-    parse::LinkLayer,
+    parse::{Inner, LinkLayer},
     strikes::Strike,
 };
 
@@ -26,6 +26,12 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     #[inline(always)]
     fn link_layer(&self) -> LinkLayer {
         LinkLayer::Ethernet
+    }
+
+    /// Where the packet inside of a tunnel stands, if the one in `frame` is a tunnel that is looked into.
+    #[inline(always)]
+    fn inner(&self, _frame: Cursor<'_>) -> Inner {
+        Inner::NONE
     }
 
     /// What holds for all packets, and for this one whether it [leaves the reserve](Settings::leaves_reserve).

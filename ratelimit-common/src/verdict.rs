@@ -71,6 +71,10 @@ pub enum DropReason {
     SourceToDestinationLimited = 14,
     /// The source is not verified: what asks for a connection was answered, and goes no further.
     Challenged = 15,
+    /// The frame ends in the headers of a tunnel that is looked into, or before the source address of the packet inside.
+    TunnelTruncated = 16,
+    /// More MPLS labels than are looked through, or a packet inside that begins too far behind the front.
+    TunnelDepth = 17,
 }
 
 /// The number of verdicts that are counted apart.
@@ -162,7 +166,7 @@ impl PassReason {
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Banned,
         Self::Limited,
         Self::Truncated,
@@ -179,6 +183,8 @@ impl DropReason {
         Self::DestinationLimited,
         Self::SourceToDestinationLimited,
         Self::Challenged,
+        Self::TunnelTruncated,
+        Self::TunnelDepth,
     ];
 
     /// The reason whose number is `number`.
@@ -232,6 +238,8 @@ impl DropReason {
             Self::DestinationLimited => "destination-limited",
             Self::SourceToDestinationLimited => "source-to-destination-limited",
             Self::Challenged => "challenged",
+            Self::TunnelTruncated => "tunnel-truncated",
+            Self::TunnelDepth => "tunnel-depth",
         }
     }
 }
@@ -252,7 +260,7 @@ mod tests {
         for reason in DropReason::ALL {
             assert_eq!(DropReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(DropReason::from_number(16), None);
+        assert_eq!(DropReason::from_number(18), None);
         for reason in PassReason::ALL {
             assert_eq!(PassReason::from_number(reason as u8), Some(reason));
         }

@@ -642,6 +642,7 @@ impl Compiled {
         let rule = interface.and_then(|name| rules.get(name));
         let settings = settings(&self.policies, &self.intent).on(rule.copied().unwrap_or_default());
         let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
+        let tables = tables.with_tunnels(source.inner);
         let mut tables = match self.sets {
             Some(sets) => tables.compact(sets, SEEDS),
             None => tables.lru(source.capacity),

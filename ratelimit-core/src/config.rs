@@ -20,6 +20,7 @@ mod error;
 mod file;
 mod group;
 mod history;
+pub mod inner;
 mod interface;
 mod limit;
 mod list;
@@ -44,7 +45,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::{Address as _, Ipv6, layout::SOURCES_DEFAULT};
+use ratelimit_common::{Address as _, Ipv6, layout::SOURCES_DEFAULT, parse::Tunnels};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -305,6 +306,8 @@ pub struct Source {
     pub capacity: u32,
     /// Sliding logs that there is room for, one for each source and limit of both families.
     pub logs: u32,
+    /// The tunnels of which it is the source of the packet inside.
+    pub inner: Tunnels,
 }
 
 impl Source {
@@ -336,6 +339,7 @@ impl Default for Source {
             store: StateStore::default(),
             capacity: SOURCES_DEFAULT,
             logs: LOGS_DEFAULT,
+            inner: Tunnels::NONE,
         }
     }
 }

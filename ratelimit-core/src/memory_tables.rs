@@ -35,7 +35,7 @@ use ratelimit_common::{
     neighbour_discovery,
     new_sources::{Budget, BudgetShares, Newcomer, Taken},
     node::{Node as _, Share},
-    parse::LinkLayer,
+    parse::{Inner, LinkLayer, Tunnels, ipv6},
     store::{InsertError, Store},
     strikes::Strike,
     tables::FamilyTables,
@@ -59,6 +59,7 @@ const COUNTERS_OF_INTERFACE: usize = (COUNTERS / INTERFACES_MAX) as usize;
 #[derive(Debug)]
 pub struct MemoryTables {
     link_layer: LinkLayer,
+    tunnels: Tunnels,
     settings: Settings,
     policies: Vec<Policy>,
     classes: ClassTables,
@@ -86,6 +87,7 @@ impl MemoryTables {
     pub fn new(settings: Settings, policies: Vec<Policy>, masks: (Ipv4, Ipv6)) -> Self {
         Self {
             link_layer: LinkLayer::default(),
+            tunnels: Tunnels::NONE,
             settings,
             policies,
             classes: ClassTables::default(),
@@ -138,6 +140,12 @@ impl MemoryTables {
     /// Reads frames as they come on interfaces with this link layer.
     pub fn with_link_layer(mut self, link_layer: LinkLayer) -> Self {
         self.link_layer = link_layer;
+        self
+    }
+
+    /// Judges packets inside of these tunnels by their own source.
+    pub const fn with_tunnels(mut self, tunnels: Tunnels) -> Self {
+        self.tunnels = tunnels;
         self
     }
 
@@ -306,6 +314,14 @@ impl Tables for At<'_> {
 
     fn link_layer(&self) -> LinkLayer {
         self.tables.link_layer
+    }
+
+    fn inner(&self, frame: Cursor<'_>) -> Inner {
+        let Self { tables, .. } = self;
+        let walk = ipv6::walk;
+        tables
+            .tunnels
+            .inner(frame, tables.link_layer, walk, |it| it)
     }
 
     fn settings(&self) -> Settings {

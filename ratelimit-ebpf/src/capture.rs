@@ -24,6 +24,7 @@ use crate::{
     clock, frame, interface,
     interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
+    subprograms,
 };
 
 /// Copies the packet of `context`, if it is dropped, or would be, and is to be captured.
@@ -86,9 +87,10 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
     if capture.has_all_sources() {
         return true;
     }
+    let inner = subprograms::inner(context);
     let context = XdpContext::new(context);
     let (mut cursor, _) = frame::again(&context);
-    match parse::payload(&mut cursor, interface::link_layer()) {
+    match parse::network(&mut cursor, interface::link_layer(), inner) {
         Ok(Payload::Ipv4) => {
             ipv4::flow(&mut cursor).is_some_and(|flow| capture.has_source(flow.source))
         }

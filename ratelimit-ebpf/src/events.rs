@@ -8,9 +8,8 @@ use ratelimit_common::{
 };
 
 use crate::{
-    interface,
     maps::{EVENTS, SAMPLER},
-    samples,
+    samples, subprograms,
 };
 
 /// Whether this CPU may send an event again.
@@ -44,12 +43,13 @@ pub fn sample<A: Address>(
         refusal.limit,
         interface
     );
+    let inner = subprograms::inner(context);
     let Some(mut entry) = EVENTS.reserve_untyped::<DropEvent>(0) else {
         sampler.lost = sampler.lost.wrapping_add(1);
         return;
     };
     let event = entry.as_mut_ptr();
-    let frame_bytes = samples::frame_bytes(context);
+    let frame_bytes = samples::frame_bytes(context, inner);
     // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
     unsafe {
         (*event).at_ns = now.as_nanos();
@@ -59,9 +59,9 @@ pub fn sample<A: Address>(
         (*event).reason = refusal.reason as u8;
         (*event).limit = refusal.limit;
         (*event).reserved = 0;
-        (*event).link_layer = interface::link_layer().number();
+        (*event).link_layer = samples::link_layer(inner).number();
         let place = (&raw mut (*event).front).cast();
-        let is_read = samples::read_front(context, frame_bytes, place);
+        let is_read = samples::read_front(context, inner, frame_bytes, place);
         (*event).frame_bytes = if is_read { frame_bytes } else { 0 };
     }
     entry.submit(0);

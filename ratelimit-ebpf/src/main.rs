@@ -76,12 +76,13 @@ fn judge<'a>(
     frame: impl FnOnce(&'a XdpContext) -> Cursor<'a>,
     next: &Next,
 ) -> u32 {
+    let inner = subprograms::inner(context.ctx);
     let settings = interface::settings(settings());
     samples::offer(context.ctx, settings);
     let now = clock::now(settings);
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
     let frame = frame(context);
-    let tables = KernelTables::new(context.ctx, now, settings);
+    let tables = KernelTables::new(context.ctx, now, settings).with_inner(inner);
     match decide(frame, now, &tables) {
         Verdict::Pass(_) | Verdict::Observe(_) => {
             next::call(context, next);

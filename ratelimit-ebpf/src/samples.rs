@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use ratelimit_common::{
     Ipv4, Ipv6, Settings,
-    parse::Wanted,
+    parse::{Inner, LinkLayer, Wanted},
     sample::{FRONT_BYTES, Front, Socket},
 };
 
@@ -44,19 +44,24 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     countdown.choose(now.as_nanos(), unsafe { bpf_get_prandom_u32() });
     // Each looks at packets of its family alone. Before there is an entry: the verifier wants no call while one is held.
     let socket = socket(context).number();
+    let inner = subprograms::inner(context);
     let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
         return 0;
     };
     let front = entry.as_mut_ptr();
-    let frame_bytes = frame_bytes(context);
     // SAFETY: the entry is this program's until it is submitted, and there is room for the front of a packet.
     let is_read = unsafe {
         (*front).at_ns = now.as_nanos();
         (*front).packets = packets;
-        (*front).frame_bytes = frame_bytes;
         (*front).socket = socket;
-        (*front).link_layer = interface::link_layer().number();
-        read_front(context, frame_bytes, (&raw mut (*front).bytes).cast())
+        (*front).link_layer = link_layer(inner).number();
+        (*front).frame_bytes = frame_bytes(context, inner);
+        read_front(
+            context,
+            inner,
+            (*front).frame_bytes,
+            (&raw mut (*front).bytes).cast(),
+        )
     };
     // User space looks from time to time.
     if is_read {
@@ -68,25 +73,42 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     0
 }
 
-/// The bytes of a frame.
+/// What the front of a packet begins with: the front of one inside of a tunnel begins with itself.
 #[inline(always)]
-pub fn frame_bytes(context: *mut xdp_md) -> u32 {
-    // SAFETY: the helper reads the length of the frame that the context describes.
-    unsafe { bpf_xdp_get_buff_len(context) as u32 }
+pub fn link_layer(inner: Inner) -> LinkLayer {
+    if inner.offset() == 0 {
+        interface::link_layer()
+    } else {
+        LinkLayer::None
+    }
 }
 
-/// Reads the first bytes of a frame of this length; answers whether they could be read.
+/// The bytes of a frame from there on.
+#[inline(always)]
+pub fn frame_bytes(context: *mut xdp_md, inner: Inner) -> u32 {
+    // SAFETY: the helper reads the length of the frame that the context describes.
+    let bytes = unsafe { bpf_xdp_get_buff_len(context) as u32 };
+    bytes.saturating_sub(inner.offset().into())
+}
+
+/// Reads the first of so many bytes; answers whether they could be read.
 ///
 /// # Safety
 ///
 /// There is room for [`FRONT_BYTES`] at `place`.
 #[inline(always)]
-pub unsafe fn read_front(context: *mut xdp_md, frame_bytes: u32, place: *mut c_void) -> bool {
+pub unsafe fn read_front(
+    context: *mut xdp_md,
+    inner: Inner,
+    bytes: u32,
+    place: *mut c_void,
+) -> bool {
     // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that there is at least one byte,
     // and room for all.
-    let bytes = frame_bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
+    let bytes = bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
+    let offset = inner.offset().into();
     // SAFETY: the caller has room for as many bytes as the mask lets through.
-    unsafe { bpf_xdp_load_bytes(context, 0, place, bytes.wrapping_add(1)) == 0 }
+    unsafe { bpf_xdp_load_bytes(context, offset, place, bytes.wrapping_add(1)) == 0 }
 }
 
 /// The socket that this host has for a packet.

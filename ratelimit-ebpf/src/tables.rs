@@ -16,7 +16,7 @@ use ratelimit_common::{
     layout::{self, Counter, counter_index},
     lease::Demanded,
     list::Listed,
-    parse::{LinkLayer, ipv6::Walk, transport::UpperLayer},
+    parse::{Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
     placement::{FamilyPlacement, Placement},
     state,
     strikes::Strike,
@@ -41,6 +41,7 @@ pub struct KernelTables {
     now: Instant,
     context: *mut xdp_md,
     settings: Cell<Settings>,
+    inner: Inner,
 }
 
 impl KernelTables {
@@ -51,7 +52,14 @@ impl KernelTables {
             now,
             context,
             settings: Cell::new(settings),
+            inner: Inner::NONE,
         }
+    }
+
+    /// The tables for a packet of which it is known whether another is inside.
+    #[inline(always)]
+    pub const fn with_inner(self, inner: Inner) -> Self {
+        Self { inner, ..self }
     }
 
     /// The tables for a packet of which all headers were read. Of its settings they know what limits ask for.
@@ -73,6 +81,11 @@ impl Tables for KernelTables {
     #[inline(always)]
     fn link_layer(&self) -> LinkLayer {
         interface::link_layer()
+    }
+
+    #[inline(always)]
+    fn inner(&self, _: Cursor<'_>) -> Inner {
+        self.inner
     }
 
     #[inline(always)]

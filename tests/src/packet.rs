@@ -5,11 +5,13 @@
 
 mod extension;
 mod ipv4;
+mod tunnel;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use extension::Extension;
 pub use ipv4::Ipv4Options;
+pub use tunnel::{ENDPOINT_V4, ENDPOINT_V6, GENEVE_PORT, VXLAN_PORT, around, tunnels};
 
 /// Customer VLAN tag (802.1Q).
 pub const VLAN: u16 = 0x8100;
@@ -45,6 +47,7 @@ pub struct Frame {
 enum Next {
     EtherType(usize),
     Protocol(usize),
+    Ppp(usize),
     Nowhere,
 }
 
@@ -248,6 +251,9 @@ impl Frame {
                 self.bytes[at..at + 2].copy_from_slice(&ethertype.to_be_bytes());
             }
             Next::Protocol(at) => self.bytes[at] = protocol,
+            Next::Ppp(at) => {
+                self.bytes[at + 1] = if ethertype == 0x0800 { 0x21 } else { 0x57 };
+            }
             Next::Nowhere => {}
         }
     }

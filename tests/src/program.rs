@@ -26,7 +26,7 @@ use ratelimit_common::{
     limit::LIMITS_MAX,
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
-    parse::LinkLayer,
+    parse::{LinkLayer, Tunnels},
     source::LogKey,
 };
 use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix::Prefix};
@@ -70,6 +70,8 @@ pub struct Constants {
     pub seeds: [u64; 2],
     /// What frames begin with.
     pub link_layer: LinkLayer,
+    /// Which tunnels are looked into.
+    pub tunnels: Tunnels,
     /// Whether programs on one CPU could interrupt each other.
     pub interruptible: bool,
 }
@@ -105,6 +107,7 @@ impl Default for Constants {
             },
             seeds: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9],
             link_layer: LinkLayer::Ethernet,
+            tunnels: Tunnels::NONE,
             interruptible: false,
         }
     }
@@ -242,6 +245,7 @@ impl Program {
             .override_global("CLOCK", &clock, true)
             .override_global("INTERFACE", &constants.interface, true)
             .override_global("LINK_LAYER", &link_layer, true)
+            .override_global("TUNNELS", &constants.tunnels.number(), true)
             .override_global("INTERRUPTIBLE", &interruptible, true)
             .override_global("FRAGS", &frags, true)
             .override_global("HAS_NEXT", &has_next, true)

@@ -73,7 +73,9 @@ impl Scene {
         let policies = (0..).zip(&self.policies);
         let policies = policies.map(|(index, policy)| placed(index, policy, constants.store));
         let mut tables = MemoryTables::new(self.settings, policies.collect(), constants.masks);
-        tables = tables.with_link_layer(constants.link_layer);
+        tables = tables
+            .with_link_layer(constants.link_layer)
+            .with_tunnels(constants.tunnels);
         if constants.store == store::COMPACT {
             tables = tables.compact(constants.sets, constants.seeds);
         }

@@ -18,13 +18,13 @@ use ratelimit_common::{
     detected::{Detection, Tally},
     layout::{Counter, FRONT_COPIED, store},
     neighbour_discovery,
-    parse::LinkLayer,
+    parse::{LinkLayer, Tunnels},
 };
 use ratelimit_core::memory_tables::{MemoryCompact, MemoryTables};
 use ratelimit_tests::{
     Frame, Program, cpu,
     mutation::mutate,
-    packet::{ETHERNET_BYTES, SYN, VLAN},
+    packet::{ETHERNET_BYTES, SYN, VLAN, around, tunnels},
     program::{Action, Constants, ONE_BUFFER_BYTES, source_masks},
     proof, random, require_root,
     scene::Scene,
@@ -60,27 +60,32 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
         .flat_map(|(ipv4, ipv6)| {
             let shapes = shapes::all(*ipv4, *ipv6).into_iter();
             let shapes = shapes.map(|shaped| shaped.frame);
-            shapes.chain(questions(*ipv4, *ipv6))
+            shapes
+                .chain(questions(*ipv4, *ipv6))
+                .chain(tunnelled(*ipv4, *ipv6))
         })
         .collect();
     let mut duels: Vec<Duel> = prefixes
         .into_iter()
         .zip([
-            (true, LinkLayer::Ethernet, false),
-            (false, LinkLayer::None, false),
-            (true, LinkLayer::Ethernet, true),
-            (false, LinkLayer::Ethernet, false),
+            (true, LinkLayer::Ethernet, false, tunnels()),
+            (false, LinkLayer::None, false, tunnels()),
+            (true, LinkLayer::Ethernet, true, Tunnels::NONE),
+            (false, LinkLayer::Ethernet, false, tunnels()),
         ])
-        .map(|((ipv4, ipv6), (frags, link_layer, interruptible))| {
-            Duel::new(&Constants {
-                masks: source_masks(ipv4, ipv6),
-                frags,
-                link_layer,
-                interruptible,
-                store,
-                ..Constants::default()
-            })
-        })
+        .map(
+            |((ipv4, ipv6), (frags, link_layer, interruptible, tunnels))| {
+                Duel::new(&Constants {
+                    masks: source_masks(ipv4, ipv6),
+                    frags,
+                    link_layer,
+                    tunnels,
+                    interruptible,
+                    store,
+                    ..Constants::default()
+                })
+            },
+        )
         .collect();
     let start = Stopwatch::now();
     let mut frame = vec![];
@@ -168,6 +173,16 @@ fn questions(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> impl Iterator<Item = Vec<u8>> {
         Frame::ethernet().ipv4(ipv4).datagram(53, QUERY).build(),
         tagged.ipv6(ipv6).datagram(53, QUERY).build(),
     ])
+}
+
+/// Of this source inside of some tunnels, and one that is too deep.
+fn tunnelled(ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> impl Iterator<Item = Vec<u8>> {
+    let some = around().into_iter().step_by(3);
+    let both = some.flat_map(move |(_, front)| {
+        let syn = front.clone().ipv4(ipv4).tcp(80, SYN).build();
+        [syn, front.ipv6(ipv6).datagram(53, QUERY).build()]
+    });
+    both.chain([Frame::ethernet().mpls(9).ipv4(ipv4).udp(9).build()])
 }
 
 fn every_verdict_occurred(duels: &[Duel]) {

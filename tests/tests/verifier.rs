@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashSet};
 use aya_obj::{Object, generated::bpf_insn};
 use ratelimit_common::{
     layout::{clock, store},
-    parse::LinkLayer,
+    parse::{LinkLayer, Tunnels},
 };
 use ratelimit_daemon::loader::OBJECT;
 use ratelimit_tests::{
-    Program,
+    Program, packet,
     program::{Constants, source_masks},
     require_root,
 };
@@ -21,10 +21,11 @@ const INSTRUCTIONS_MAX: u32 = 900_000;
 fn the_program_loads_with_every_combination_of_constants() {
     require_root!();
     for clock in [clock::KERNEL, clock::MANUAL] {
-        for (interface, frags, link_layer) in [
-            (0, false, LinkLayer::Ethernet),
-            (31, true, LinkLayer::Ethernet),
-            (u32::MAX, false, LinkLayer::None),
+        for (interface, frags, link_layer, tunnels) in [
+            (0, false, LinkLayer::Ethernet, Tunnels::NONE),
+            (1, false, LinkLayer::Ethernet, packet::tunnels()),
+            (31, true, LinkLayer::Ethernet, packet::tunnels()),
+            (u32::MAX, false, LinkLayer::None, packet::tunnels()),
         ] {
             for (ipv4, ipv6) in [(32, 64), (24, 48), (1, 128)] {
                 for store in [store::LRU, store::COMPACT] {
@@ -38,6 +39,7 @@ fn the_program_loads_with_every_combination_of_constants() {
                         frags,
                         has_next: frags,
                         link_layer,
+                        tunnels,
                         interruptible: ipv4 == 24,
                         ..Constants::default()
                     };

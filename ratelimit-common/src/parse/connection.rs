@@ -3,9 +3,9 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    LinkLayer, Payload, ipv4,
+    Inner, LinkLayer, Payload, ipv4,
     ipv6::{self, Walk},
-    payload,
+    network,
     transport::{Fragment, UpperLayer},
 };
 use crate::{Cursor, Ipv4, Ipv6};
@@ -47,11 +47,16 @@ impl Wanted {
 
 impl Connection<Ipv4> {
     /// The connection of the packet in `frame`, a cursor at its front. `None` when it is none of those that are
-    /// `wanted`, or its ports are cut off.
+    /// `wanted`, or its ports are cut off. Of a tunnel that is looked into, they are those of the packet inside.
     #[inline(always)]
-    pub fn of_ipv4(frame: Cursor<'_>, link_layer: LinkLayer, wanted: Wanted) -> Option<Self> {
+    pub fn of_ipv4(
+        frame: Cursor<'_>,
+        link_layer: LinkLayer,
+        inner: Inner,
+        wanted: Wanted,
+    ) -> Option<Self> {
         let mut cursor = frame;
-        let Ok(Payload::Ipv4) = payload(&mut cursor, link_layer) else {
+        let Ok(Payload::Ipv4) = network(&mut cursor, link_layer, inner) else {
             return None;
         };
         let addresses = ipv4::addresses(cursor)?;
@@ -67,12 +72,13 @@ impl Connection<Ipv6> {
     pub fn of_ipv6<'a>(
         frame: Cursor<'a>,
         link_layer: LinkLayer,
+        inner: Inner,
         wanted: Wanted,
         walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
         within: impl FnOnce(UpperLayer) -> UpperLayer,
     ) -> Option<Self> {
         let mut cursor = frame;
-        let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
+        let Ok(Payload::Ipv6) = network(&mut cursor, link_layer, inner) else {
             return None;
         };
         let addresses = ipv6::addresses(cursor)?;
@@ -160,7 +166,12 @@ mod tests {
         let header = [0x45, 0, 0, 0, 0, 0, flags, offset, 64, protocol, 0, 0];
         let ends = [192, 0, 2, 1, 198, 51, 100, 7];
         let frame = frame([0x08, 0], &[&header, &ends, ports]);
-        Connection::of_ipv4(Cursor::new(&frame), LinkLayer::Ethernet, wanted)
+        Connection::of_ipv4(
+            Cursor::new(&frame),
+            LinkLayer::Ethernet,
+            Inner::NONE,
+            wanted,
+        )
     }
 
     fn of_ipv6(protocol: u8, ports: &[u8]) -> Option<Connection<Ipv6>> {
@@ -169,6 +180,7 @@ mod tests {
         Connection::of_ipv6(
             Cursor::new(&frame),
             LinkLayer::Ethernet,
+            Inner::NONE,
             Wanted::Segment,
             ipv6::walk,
             |upper| upper,

@@ -2,14 +2,15 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
-use super::Payload;
 use crate::{Cursor, DropReason, class::NO_VLAN};
 
 /// The most VLAN tags that are looked through: a service tag and a customer tag (802.1ad).
 pub const VLAN_TAGS_MAX: usize = 2;
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// The type of a frame that carries IPv4.
+pub const ETHERTYPE_IPV4: u16 = 0x0800;
+/// The type of a frame that carries IPv6.
+pub const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 /// The service tag of equipment from before 802.1ad.
@@ -33,13 +34,13 @@ struct Vlan {
     ethertype: [u8; 2],
 }
 
-/// Moves behind the Ethernet header and its tags.
+/// Moves behind the Ethernet header and its tags, and answers the type of what stands there.
 ///
 /// # Errors
 ///
 /// Why it cannot be said what the frame carries.
 #[inline(always)]
-pub fn payload(cursor: &mut Cursor<'_>) -> Result<Payload, DropReason> {
+pub fn ethertype(cursor: &mut Cursor<'_>) -> Result<u16, DropReason> {
     let header: &Ethernet = cursor.take().ok_or(DropReason::Truncated)?;
     let mut ethertype = u16::from_be_bytes(header.ethertype);
     for _ in 0..VLAN_TAGS_MAX {
@@ -49,12 +50,10 @@ pub fn payload(cursor: &mut Cursor<'_>) -> Result<Payload, DropReason> {
         let tag: &Vlan = cursor.take().ok_or(DropReason::Truncated)?;
         ethertype = u16::from_be_bytes(tag.ethertype);
     }
-    match ethertype {
-        ETHERTYPE_IPV4 => Ok(Payload::Ipv4),
-        ETHERTYPE_IPV6 => Ok(Payload::Ipv6),
-        deeper if is_vlan(deeper) => Err(DropReason::VlanDepth),
-        _ => Ok(Payload::Other),
+    if is_vlan(ethertype) {
+        return Err(DropReason::VlanDepth);
     }
+    Ok(ethertype)
 }
 
 /// The outermost VLAN of the frame at `cursor`, or [`NO_VLAN`]. A tag of priority alone (802.1p) says 0.

@@ -1,7 +1,8 @@
 //! What only classes ask for of the headers below the transport header. It is read again for them.
 
 use super::{
-    LinkLayer, Payload, addresses::Addresses, ethernet, ipv4, ipv6, numbers::Numbers, payload,
+    Inner, LinkLayer, Payload, addresses::Addresses, ethernet, ipv4, ipv6, network,
+    numbers::Numbers,
 };
 use crate::{Cursor, class::NO_VLAN};
 
@@ -16,15 +17,16 @@ pub struct Headers {
     pub addresses: Addresses,
 }
 
-/// Reads the headers of the IP packet in `frame`, a cursor at its front. What is cut off counts as 0.
+/// Reads the headers of the IP packet in `frame`, a cursor at its front. What is cut off counts as 0. Of a tunnel that is looked into, the VLAN
+/// is that outside, and all else is that of the packet inside.
 #[inline(always)]
-pub fn read(frame: Cursor<'_>, link_layer: LinkLayer) -> Headers {
+pub fn read(frame: Cursor<'_>, link_layer: LinkLayer, inner: Inner) -> Headers {
     let vlan = match link_layer {
         LinkLayer::Ethernet => ethernet::vlan(frame),
         LinkLayer::None => NO_VLAN,
     };
     let mut cursor = frame;
-    let (numbers, addresses) = match payload(&mut cursor, link_layer) {
+    let (numbers, addresses) = match network(&mut cursor, link_layer, inner) {
         Ok(Payload::Ipv4) => (
             ipv4::numbers(cursor),
             ipv4::addresses(cursor).map(Addresses::of),
@@ -56,13 +58,17 @@ mod tests {
         for (ethertype, packet) in [([0x08, 0x00], &ipv4), ([0x86, 0xdd], &ipv6)] {
             for (tag, vlan) in [(&[][..], NO_VLAN), (&[0x81, 0x00, 0x60, 0x07], 7)] {
                 let frame: Vec<u8> = [&[0; 12], tag, &ethertype, packet].concat();
-                let headers = read(Cursor::new(&frame), LinkLayer::Ethernet);
+                let headers = read(Cursor::new(&frame), LinkLayer::Ethernet, Inner::NONE);
                 assert_eq!(headers.vlan, vlan);
                 assert_eq!(headers.numbers, Numbers::new(1400, 61, 0xb8));
-                let cut = read(Cursor::new(&frame[..frame.len() - 1]), LinkLayer::Ethernet);
+                let cut = read(
+                    Cursor::new(&frame[..frame.len() - 1]),
+                    LinkLayer::Ethernet,
+                    Inner::NONE,
+                );
                 assert_eq!(cut.numbers, Numbers::default());
             }
-            let headers = read(Cursor::new(packet), LinkLayer::None);
+            let headers = read(Cursor::new(packet), LinkLayer::None, Inner::NONE);
             assert_eq!(headers.vlan, NO_VLAN);
             assert_eq!(headers.numbers.length(), 1400);
             assert_eq!(headers.numbers.hops_and_service(), 61 << 8 | 0xb8);

@@ -1,6 +1,6 @@
 //! What stands in front of the network header: an Ethernet header, or nothing.
 
-use super::ethernet;
+use super::ethernet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use crate::{Cursor, DropReason, layout::link_layer};
 
 /// What the frames of an interface begin with.
@@ -50,19 +50,34 @@ impl LinkLayer {
 /// Why it cannot be said what the frame carries.
 #[inline(always)]
 pub fn payload(cursor: &mut Cursor<'_>, link_layer: LinkLayer) -> Result<Payload, DropReason> {
+    Ok(match ethertype(cursor, link_layer)? {
+        ETHERTYPE_IPV4 => Payload::Ipv4,
+        ETHERTYPE_IPV6 => Payload::Ipv6,
+        _ => Payload::Other,
+    })
+}
+
+/// The same, and answers the Ethernet type of what stands there.
+///
+/// # Errors
+///
+/// As above.
+#[inline(always)]
+pub fn ethertype(cursor: &mut Cursor<'_>, link_layer: LinkLayer) -> Result<u16, DropReason> {
     match link_layer {
-        LinkLayer::Ethernet => ethernet::payload(cursor),
-        LinkLayer::None => by_version(*cursor),
+        LinkLayer::Ethernet => ethernet::ethertype(cursor),
+        LinkLayer::None => ethertype_by_version(*cursor).ok_or(DropReason::Truncated),
     }
 }
 
-/// What an IP packet says of itself in its first four bits.
+/// What an IP packet says of itself in its first four bits, as the Ethernet type that it would have; 0 is that of no packet. `None` where
+/// the frame ends.
 #[inline(always)]
-fn by_version(mut cursor: Cursor<'_>) -> Result<Payload, DropReason> {
-    let [first]: &[u8; 1] = cursor.take().ok_or(DropReason::Truncated)?;
-    match first >> 4 {
-        4 => Ok(Payload::Ipv4),
-        6 => Ok(Payload::Ipv6),
-        _ => Ok(Payload::Other),
-    }
+pub fn ethertype_by_version(mut cursor: Cursor<'_>) -> Option<u16> {
+    let [first]: &[u8; 1] = cursor.take()?;
+    Some(match first >> 4 {
+        4 => ETHERTYPE_IPV4,
+        6 => ETHERTYPE_IPV6,
+        _ => 0,
+    })
 }

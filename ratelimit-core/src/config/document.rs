@@ -15,7 +15,7 @@ use super::{
     destination::{self, Destination},
     detection::{self, Detection},
     group::Group,
-    history, interface,
+    history, inner, interface,
     list::{self, NamedList},
     new_sources,
     policy::{self, Policy},
@@ -234,6 +234,8 @@ fn read_source(
     let ipv6_prefix = integer("ipv6_prefix", 1..=128, default.ipv6_prefix.into());
     let capacity = integer("capacity", 1..=SOURCES_MAX, default.capacity);
     let logs = integer("logs", 1..=LOGS_MAX, default.logs);
+    let inner = section.take("inner");
+    let inner = inner.map_or(default.inner, |value| inner::read(value, report));
     let store = section.take("store");
     let store = store.and_then(|value| value.choice(&STORES, report));
     if let Some(At { value, spot }) = &store
@@ -253,6 +255,7 @@ fn read_source(
         store: store.map_or(default.store, |at| at.value),
         capacity,
         logs,
+        inner,
     };
     let new_sources = section.take("new_sources");
     let new_sources = new_sources.and_then(|at| new_sources::read(at, &value, report));

@@ -11,6 +11,7 @@ mod crowdsec;
 mod destinations;
 mod detection;
 mod files;
+mod inner;
 mod interfaces;
 mod limits;
 mod lists;

@@ -50,7 +50,11 @@ impl Attacks {
     pub fn take(&mut self, frame: Cursor<'_>, moment: Moment, compiled: &Compiled) {
         self.last = self.last.max(moment.instant);
         self.first.get_or_insert(moment.instant);
-        if let Some(sample) = Sample::read(self.last, 1, frame, LinkLayer::Ethernet) {
+        let inner = compiled.config().source.inner;
+        let judged = inner.judged(frame, LinkLayer::Ethernet);
+        let sample =
+            judged.and_then(|(frame, link_layer)| Sample::read(self.last, 1, frame, link_layer));
+        if let Some(sample) = sample {
             let step = self.detector.take(&sample);
             self.note(step, compiled);
         }

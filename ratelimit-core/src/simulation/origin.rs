@@ -30,22 +30,27 @@ pub struct Masks {
 impl Origin {
     /// `None` for packets whose source address cannot be read, or that have none.
     pub fn of(frame: Cursor<'_>, masks: &Masks) -> Option<Self> {
+        let (frame, link_layer) = masks.source.inner.judged(frame, LinkLayer::Ethernet)?;
         let mut cursor = frame;
-        match parse::payload(&mut cursor, LinkLayer::Ethernet).ok()? {
+        match parse::payload(&mut cursor, link_layer).ok()? {
             Payload::Ipv4 => {
                 let flow = ipv4::flow(&mut cursor)?;
-                Some(Self::masked(&flow, frame, masks.ipv4))
+                Some(Self::masked(&flow, (frame, link_layer), masks.ipv4))
             }
             Payload::Ipv6 => {
                 let flow = ipv6::flow(&mut cursor, ipv6::walk)?;
-                Some(Self::masked(&flow, frame, masks.ipv6))
+                Some(Self::masked(&flow, (frame, link_layer), masks.ipv6))
             }
             Payload::Other => None,
         }
     }
 
-    fn masked<A: InSegment + IpAddress>(flow: &Flow<A>, frame: Cursor<'_>, mask: A) -> Self {
-        let segment = A::segment(frame, LinkLayer::Ethernet, flow.upper);
+    fn masked<A: InSegment + IpAddress>(
+        flow: &Flow<A>,
+        (frame, link_layer): (Cursor<'_>, LinkLayer),
+        mask: A,
+    ) -> Self {
+        let segment = A::segment(frame, link_layer, flow.upper);
         Self {
             address: flow.source.to_std(),
             source: flow.source.source(mask).to_std(),

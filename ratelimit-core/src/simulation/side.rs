@@ -203,7 +203,9 @@ impl Side {
             | DropReason::InvalidSource
             | DropReason::NeighbourDiscovery
             | DropReason::Class
-            | DropReason::Challenged => self.compiled.policy_of(first.address),
+            | DropReason::Challenged
+            | DropReason::TunnelTruncated
+            | DropReason::TunnelDepth => self.compiled.policy_of(first.address),
         }
     }
 

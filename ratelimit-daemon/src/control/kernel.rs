@@ -46,6 +46,7 @@ pub(super) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
     Ok(MapPlan {
         ipv4_prefix: config.source.ipv4_prefix,
         ipv6_prefix: config.source.ipv6_prefix,
+        tunnels: config.source.inner.number(),
         capacity: config.source.capacity,
         sizes,
         cpus: cpus::possible()?,

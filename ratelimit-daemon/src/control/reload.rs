@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ratelimit_common::parse::Tunnels;
 use ratelimit_core::{
     api::Refused,
     ban::BanSpec,
     challenge::Challenge,
     class::{Action, Catalogue, Class},
     compile::keeps_state,
-    config::{Config, DestinationConfig, Interface, PolicyConfig},
+    config::{Config, DestinationConfig, Interface, PolicyConfig, Source, inner},
     ip_family::IpFamily,
     limit::LimitSpec,
     new_sources::NewSources,
@@ -43,7 +44,15 @@ fn interface_changes(before: &[Interface], after: &[Interface]) -> Vec<String> {
 /// What is different about where and by what sources are limited.
 fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     let mut lines = interface_changes(&before.interfaces, &after.interfaces);
-    if before.source != after.source {
+    if before.source.inner != after.source.inner {
+        let text = |config: &Config| inner::text(config.source.inner);
+        lines.push(format!("inner: {} -> {}", text(before), text(after)));
+    }
+    let apart_from_inner = |config: &Config| Source {
+        inner: Tunnels::NONE,
+        ..config.source.clone()
+    };
+    if apart_from_inner(before) != apart_from_inner(after) {
         lines.push("source: changed, and what sources have used starts anew".to_owned());
     }
     if before.metrics != after.metrics {

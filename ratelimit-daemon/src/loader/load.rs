@@ -243,6 +243,7 @@ fn load(
         .override_global("FRAGS", &fixed.frags, true)
         .override_global("HAS_NEXT", &fixed.has_next, true)
         .override_global("INTERRUPTIBLE", &interruptible, true)
+        .override_global("TUNNELS", &plan.tunnels, true)
         .override_global("CLOCK", &clock, true)
         .override_global("LOG_WORDS", &log_words, true)
         .override_global("STORE", &store, true)

@@ -11,7 +11,7 @@ use ratelimit_common::{
     },
     generation::Generation,
     list::Listed,
-    parse::transport::UpperLayer,
+    parse::{Inner, transport::UpperLayer},
 };
 
 use super::{Subprograms, headers, on_stack, unknown};
@@ -71,12 +71,16 @@ macro_rules! of_families {
             if question >> PROTECTED_SHIFT & 1 != 0 {
                 return 0;
             }
+            let now = Instant::from_nanos(at_ns);
+            let state = MapChallenge(generation(question >> GENERATION_SHIFT), context);
             let source = on_stack(source);
+            // Nobody is answered inside of a tunnel.
+            if headers::inner(context) != Inner::NONE {
+                return challenge::standing(&source, now, &state) as u64;
+            }
             let packet = XdpContext::new(context);
             let (frame, is_copied) = frame::again(&packet);
             let upper = headers::unpack_upper(question);
-            let state = MapChallenge(generation(question >> GENERATION_SHIFT), context);
-            let now = Instant::from_nanos(at_ns);
             // What is a copy cannot be answered where it lies. The compiler must not make one value of a segment and none: of that the
             // verifier sees places on the stack that nobody has written.
             if !is_copied

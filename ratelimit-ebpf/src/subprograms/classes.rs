@@ -5,11 +5,11 @@ use ratelimit_common::{
     ClassSet, Instant,
     charge::outcome::Outcome,
     classify::{self, Classified},
-    parse::transport::UpperLayer,
+    parse::{Inner, transport::UpperLayer},
 };
 
 use super::{
-    headers::{pack_upper, unpack_upper},
+    headers::{inner, pack_upper, unpack_upper},
     unknown,
 };
 use crate::{frame, tables::KernelTables};
@@ -40,11 +40,16 @@ pub fn classify(
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn classify_packet(context: *mut xdp_md, question: u64) -> u64 {
-    let context = XdpContext::new(context);
-    let (frame, is_copied) = frame::again(&context);
-    let tables = KernelTables::without_settings(context.ctx, Instant::default());
-    let upper = frame::within(is_copied, unpack_upper(question));
     let asks_headers = question & ASKS_HEADERS != 0;
+    let tables = KernelTables::without_settings(context, Instant::default());
+    let tables = tables.with_inner(if asks_headers {
+        inner(context)
+    } else {
+        Inner::NONE
+    });
+    let packet = XdpContext::new(context);
+    let (frame, is_copied) = frame::again(&packet);
+    let upper = frame::within(is_copied, unpack_upper(question));
     let policy = (question >> POLICY_SHIFT) as u32;
     let classified = classify::classify(frame, upper, asks_headers, policy, &tables);
     u64::from(classified.classes.bits()) | u64::from(classified.outcome.to_bits()) << 32

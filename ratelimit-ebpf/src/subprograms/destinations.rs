@@ -7,10 +7,10 @@ use ratelimit_common::{
     generation::Generation,
     in_place,
     layers::{self, NO_DESTINATION},
-    parse::{Payload, ipv4, ipv6, payload},
+    parse::{Payload, ipv4, ipv6, network},
 };
 
-use super::{NOTHING, Subprograms, decode, encode, nullable, pack, unknown, unpack};
+use super::{NOTHING, Subprograms, decode, encode, inner, nullable, pack, unknown, unpack};
 use crate::{frame, interface::link_layer, tables::KernelTables};
 
 /// [`in_place::destination`] of the packet of `context`, of which the address is read again.
@@ -45,9 +45,10 @@ macro_rules! of_family {
             at_ns: u64,
             generation: u64,
         ) -> u64 {
+            let inner = inner(context);
             let context = XdpContext::new(context);
             let (mut cursor, _) = frame::again(&context);
-            let Ok($payload) = payload(&mut cursor, link_layer()) else {
+            let Ok($payload) = network(&mut cursor, link_layer(), inner) else {
                 return NO_DESTINATION.into();
             };
             let Some([_, destination]) = $addresses(cursor) else {

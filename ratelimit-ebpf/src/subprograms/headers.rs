@@ -4,13 +4,41 @@ use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Cursor,
     parse::{
+        Inner, Tunnels,
         ipv6::{self, Walk},
         transport::{Fragment, UpperLayer},
     },
 };
 
 use super::unknown;
-use crate::frame;
+use crate::{constant::Constant, frame, interface};
+
+/// Which tunnels are looked into: the number of [`Tunnels`]. The verifier knows it, so that none costs nothing.
+#[unsafe(no_mangle)]
+static TUNNELS: Constant<u64> = Constant::new(Tunnels::NONE.number());
+
+/// [`Tunnels::inner`] of the packet of `context`.
+#[inline(always)]
+pub fn inner(context: *mut xdp_md) -> Inner {
+    if TUNNELS.get() == 0 {
+        return Inner::NONE;
+    }
+    Inner::from_number(unknown(find_inner(context)) as u32)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_inner(context: *mut xdp_md) -> u64 {
+    let packet = XdpContext::new(context);
+    let (frame, is_copied) = frame::again(&packet);
+    let inner = Tunnels::from_number(TUNNELS.get()).inner(
+        frame,
+        interface::link_layer(),
+        |cursor, first| walk(context, cursor, first),
+        |upper| frame::within(is_copied, upper),
+    );
+    inner.number().into()
+}
 
 /// [`ipv6::walk`].
 #[inline(always)]
@@ -37,7 +65,7 @@ extern "C" fn walk_extensions(context: *mut xdp_md, offset: u64, first: u64) -> 
 }
 
 /// An IPv6 header ends at most so far behind the front of a frame, as the verifier wants to see.
-pub(super) const FIXED_HEADERS_MAX: u16 = 127;
+pub(super) const FIXED_HEADERS_MAX: u16 = 511;
 
 /// Whether all extension headers were looked through, above the upper layer.
 const COMPLETE: u64 = 1 << 32;

@@ -10,7 +10,7 @@ use ratelimit_common::{
     strikes::Strike,
 };
 
-use super::{Subprograms, nullable, on_stack, unknown, walk};
+use super::{Subprograms, inner, nullable, on_stack, unknown, walk};
 use crate::{connection, frame, interface::link_layer, tables::KernelTables};
 
 /// [`detection::count`].
@@ -97,10 +97,11 @@ macro_rules! of_family {
         #[inline(never)]
         pub extern "C" fn $find_socket(context: *mut xdp_md, wanted: u64) -> u64 {
             let wanted = Wanted::from_number(wanted as u32);
+            let inner = inner(context);
             let xdp = XdpContext::new(context);
             let (frame, is_copied) = frame::again(&xdp);
             let connection: Option<Connection<$address>> =
-                $connection_of(frame, context, is_copied, wanted);
+                $connection_of(frame, inner, context, is_copied, wanted);
             let socket = connection.map_or(Socket::None, |connection| {
                 connection::socket(context, &connection, wanted)
             });
@@ -114,17 +115,18 @@ of_family!(
     count_strike_v4,
     detect_source_v4,
     find_socket_v4,
-    |frame, _, _, wanted| Connection::of_ipv4(frame, link_layer(), wanted)
+    |frame, inner, _, _, wanted| Connection::of_ipv4(frame, link_layer(), inner, wanted)
 );
 of_family!(
     Ipv6,
     count_strike_v6,
     detect_source_v6,
     find_socket_v6,
-    |frame, context, is_copied, wanted| {
+    |frame, inner, context, is_copied, wanted| {
         Connection::of_ipv6(
             frame,
             link_layer(),
+            inner,
             wanted,
             |cursor, first| walk(context, cursor, first),
             |upper| frame::within(is_copied, upper),

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use proptest::{collection::vec, prelude::*, sample::select, string::string_regex};
+use ratelimit_common::parse::{Tunnels, tunnel::Tunnel};
 
 use super::*;
 use crate::{
@@ -20,6 +21,7 @@ fn a_minimal_file_gives_the_defaults() {
         ipv6_prefix: 64,
         capacity: 1 << 18,
         logs: 1 << 14,
+        inner: Tunnels::NONE,
     };
     assert_eq!(config.source, source);
     let paths = Paths {
@@ -49,6 +51,7 @@ fn every_key_is_understood() {
         [source]
         ipv4_prefix = 24
         ipv6_prefix = 56
+        inner = ["gre", "vxlan:8472", "geneve"]
         capacity = 1_000_000
         store = "compact"
         logs = 1000
@@ -93,6 +96,10 @@ fn every_key_is_understood() {
         ipv6_prefix: 56,
         capacity: 1_000_000,
         logs: 1000,
+        inner: Tunnels::NONE
+            .with(Tunnel::Gre, 0)
+            .with(Tunnel::Vxlan, 8472)
+            .with(Tunnel::Geneve, 6081),
     };
     assert_eq!(config.source, source);
     let limits = [

@@ -48,6 +48,7 @@ use jiff::SignedDuration;
 use ratelimit_common::{
     Instant, ListEntry,
     generation::{ByGeneration, Generation},
+    parse::Tunnels,
 };
 use ratelimit_core::{
     api::{
@@ -498,6 +499,7 @@ fn config() -> Config {
             ipv6_prefix: 64,
             capacity: 1024,
             logs: 64,
+            inner: Tunnels::NONE,
         },
         new_sources: None,
         challenge: None,

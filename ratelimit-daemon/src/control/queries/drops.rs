@@ -69,6 +69,8 @@ pub fn refuser<'a>(
         | DropReason::Truncated
         | DropReason::VlanDepth
         | DropReason::ExtensionDepth
+        | DropReason::TunnelTruncated
+        | DropReason::TunnelDepth
         | DropReason::NewSources
         | DropReason::Challenged
         | DropReason::InvalidSource

@@ -1,0 +1,94 @@
+use ratelimit_common::parse::{Tunnels, tunnel::Tunnel};
+
+use super::*;
+use crate::config::inner;
+
+#[test]
+fn tunnels_are_read_with_their_ports() {
+    for (list, text) in [
+        ("[]", "none"),
+        ("[\"gre\", \"ipip\"]", "gre, ipip"),
+        ("[\"vxlan\", \"geneve\"]", "vxlan:4789, geneve:6081"),
+        (
+            "[\"pppoe\", \"geneve:65535\", \"mpls\", \"vxlan:1\"]",
+            "vxlan:1, geneve:65535, mpls, pppoe",
+        ),
+    ] {
+        let config = load_text(&format!("{MINIMAL}[source]\ninner = {list}\n"));
+        assert_eq!(inner::text(config.source.inner), text, "{list}");
+    }
+    assert_eq!(load_text(MINIMAL).source.inner, Tunnels::NONE);
+    let one = load_text(&format!("{MINIMAL}[source]\ninner = [\"vxlan:8472\"]\n"));
+    let expected = Tunnels::NONE.with(Tunnel::Vxlan, 8472);
+    assert_eq!(one.source.inner, expected);
+}
+
+#[test]
+fn what_is_no_tunnel_is_said_with_what_to_write() {
+    check_behind_minimal(
+        r#"[source]
+inner = ["gre", "vxlna:8472", "wireguard", 47]
+"#,
+        r#"config.toml:9:17: unknown tunnel `vxlna`
+9 | inner = ["gre", "vxlna:8472", "wireguard", 47]
+  |                 ^^^^^^^^^^^^ did you mean "vxlan:8472"?
+config.toml:9:31: unknown tunnel `wireguard`
+9 | inner = ["gre", "vxlna:8472", "wireguard", 47]
+  |                               ^^^^^^^^^^^ write "gre" or "ipip" or "vxlan" or "geneve" or "mpls" or "pppoe"
+config.toml:9:44: `inner` is an integer, not a string
+9 | inner = ["gre", "vxlna:8472", "wireguard", 47]
+  |                                            ^^ write "gre""#,
+    );
+    check_behind_minimal(
+        r#"[source]
+inner = "gre"
+"#,
+        r#"config.toml:9:9: `inner` is a string, not a list
+9 | inner = "gre"
+  |         ^^^^^ write inner = ["gre", "vxlan:4789"]"#,
+    );
+}
+
+#[test]
+fn a_port_stands_where_there_is_one_and_is_a_port() {
+    check_behind_minimal(
+        r#"[source]
+inner = ["gre:47", "vxlan:0", "geneve:65536"]
+"#,
+        r#"config.toml:9:10: gre has no port
+9 | inner = ["gre:47", "vxlan:0", "geneve:65536"]
+  |          ^^^^^^^^ write "gre"
+config.toml:9:20: `0` is no UDP port
+9 | inner = ["gre:47", "vxlan:0", "geneve:65536"]
+  |                    ^^^^^^^^^ write a number from 1 to 65535, as in "vxlan:4789"
+config.toml:9:31: `65536` is no UDP port
+9 | inner = ["gre:47", "vxlan:0", "geneve:65536"]
+  |                               ^^^^^^^^^^^^^^ write a number from 1 to 65535, as in "geneve:6081""#,
+    );
+    check_behind_minimal(
+        r#"[source]
+inner = ["vxlan:+1", "geneve:"]
+"#,
+        r#"config.toml:9:10: `+1` is no UDP port
+9 | inner = ["vxlan:+1", "geneve:"]
+  |          ^^^^^^^^^^ write a number from 1 to 65535, as in "vxlan:4789"
+config.toml:9:22: `` is no UDP port
+9 | inner = ["vxlan:+1", "geneve:"]
+  |                      ^^^^^^^^^ write a number from 1 to 65535, as in "geneve:6081""#,
+    );
+}
+
+#[test]
+fn a_tunnel_is_there_once_and_has_a_port_of_its_own() {
+    check_behind_minimal(
+        r#"[source]
+inner = ["vxlan", "gre", "vxlan:8472", "geneve:4789"]
+"#,
+        r#"config.toml:9:26: vxlan is there twice, first at config.toml:9:10
+9 | inner = ["vxlan", "gre", "vxlan:8472", "geneve:4789"]
+  |                          ^^^^^^^^^^^^ keep one of them
+config.toml:9:40: geneve and vxlan have the same UDP port 4789, first at config.toml:9:10
+9 | inner = ["vxlan", "gre", "vxlan:8472", "geneve:4789"]
+  |                                        ^^^^^^^^^^^^^ write the port of each, as in "geneve:NUMBER""#,
+    );
+}

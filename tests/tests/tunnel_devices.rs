@@ -1,0 +1,152 @@
+//! Tunnels of the kernel through a daemon, which looks into them while its configuration says so.
+
+use std::{
+    net::{Ipv4Addr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use ratelimit_tests::{
+    Frame, Lab,
+    lab::{INTERFACE, Receiver, Sender},
+    packet::ETHERNET_BYTES,
+    require_root,
+    service::Service,
+    skip,
+};
+
+/// What tunnels stand on.
+const OUTER: [[&str; 2]; 2] = [
+    ["10.99.0.1/24", "fd99::1/64"],
+    ["10.99.0.2/24", "fd99::2/64"],
+];
+/// What goes through them, from the second to the first.
+const INNER: [&str; 2] = ["192.0.2.1/24", "192.0.2.2/24"];
+const TARGET: &str = "192.0.2.1:9000";
+const SOURCE: &str = "192.0.2.2";
+
+/// Is banned, and goes through no tunnel.
+const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What `inner` says, and what `ip link add` does with the addresses of both ends.
+const KINDS: [(&str, &str); 8] = [
+    ("ipip", "ipip local 10.99.0.NEAR remote 10.99.0.FAR"),
+    ("ipip", "ip6tnl local fd99::NEAR remote fd99::FAR mode any"),
+    ("gre", "gre local 10.99.0.NEAR remote 10.99.0.FAR key 9"),
+    ("gre", "gretap local 10.99.0.NEAR remote 10.99.0.FAR"),
+    ("gre", "ip6gre local fd99::NEAR remote fd99::FAR"),
+    (
+        "vxlan:4789",
+        "vxlan id 7 local 10.99.0.NEAR remote 10.99.0.FAR dstport 4789",
+    ),
+    (
+        "vxlan:8472",
+        "vxlan id 7 local fd99::NEAR remote fd99::FAR dstport 8472",
+    ),
+    ("geneve:6081", "geneve id 7 remote 10.99.0.FAR"),
+];
+
+#[test]
+fn the_source_inside_of_a_kernels_tunnel_is_banned_while_the_configuration_says_so() {
+    require_root!();
+    for (word, device) in KINDS {
+        check(word, device);
+    }
+}
+
+fn check(word: &str, device: &str) {
+    let lab = Lab::new().unwrap();
+    lab.add_addresses(&OUTER[0], &OUTER[1]).unwrap();
+    let ends = [(&lab.near, "1", "2"), (&lab.far, "2", "1")];
+    for ((namespace, near, far), inner) in ends.into_iter().zip(INNER) {
+        let device = device.replace("NEAR", near).replace("FAR", far);
+        let words: Vec<&str> = device.split(' ').collect();
+        let add = [&["link", "add", "tunnel0", "type"], &words[..]].concat();
+        if let Err(error) = namespace.ip(&add) {
+            let kind = words[0];
+            skip::report(&format!("this kernel has no {kind}: {error:#}"));
+            return;
+        }
+        let address = ["address", "add", inner, "dev", "tunnel0"];
+        namespace.ip(&address).unwrap();
+        namespace.ip(&["link", "set", "tunnel0", "up"]).unwrap();
+    }
+    let service = Service::started(&lab, &toml("[]")).unwrap();
+    for banned in [SOURCE.to_owned(), BANNED.to_string()] {
+        service.rlctl_ok(&["ban", &banned, "--for", "1h"]).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    let mut receiver = Receiver::on(&lab.near, INTERFACE).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| send_until(&lab, &stop));
+        let _stop = Stop(&stop);
+        assert!(arrives(&lab), "{device}: without `inner`");
+        for _ in 0..2 {
+            reload(
+                &service,
+                &toml(&format!("[\"{word}\"]")),
+                &format!("inner: none -> {word}"),
+            );
+            assert!(!arrives(&lab), "{device}: with `inner`");
+            reload(&service, &toml("[]"), &format!("inner: {word} -> none"));
+            assert!(arrives(&lab), "{device}: without `inner` again");
+        }
+    });
+    while let Some(frame) = receiver.next(PATIENCE).unwrap() {
+        let source = &frame[ETHERNET_BYTES + 12..][..4];
+        assert_ne!(source, BANNED.octets(), "{device}: a banned packet passed");
+    }
+    // What is sampled is the packet inside.
+    let checked = service.rlctl_ok(&["--json", "check", SOURCE]).unwrap();
+    assert!(checked.contains("192.0.2.1"), "{device}: {checked}");
+}
+
+fn toml(inner: &str) -> String {
+    format!(
+        "[policy.default]\nlimits = []\n[source]\ninner = {inner}\n\
+         [[interface]]\nname = \"{INTERFACE}\"\n"
+    )
+}
+
+fn reload(service: &Service, toml: &str, reported: &str) {
+    service.configure(toml).unwrap();
+    let said = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(said.contains(reported), "{reported}: {said}");
+    assert!(!said.contains("starts anew"), "{said}");
+}
+
+/// Whether datagrams come through the tunnel.
+fn arrives(lab: &Lab) -> bool {
+    let receiver = lab.near.enter(|| UdpSocket::bind(TARGET)).unwrap();
+    let sender = lab.far.enter(|| UdpSocket::bind((SOURCE, 0))).unwrap();
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    // The first may wait for the address of a neighbour.
+    for _ in 0..3 {
+        sender.send_to(b"inside", TARGET).unwrap();
+        if receiver.recv(&mut [0; 16]).is_ok() {
+            return true;
+        }
+    }
+    false
+}
+
+fn send_until(lab: &Lab, stop: &AtomicBool) {
+    let sender = Sender::on(&lab.far, INTERFACE).unwrap();
+    let frame = Frame::ethernet().ipv4(BANNED).udp(9).build();
+    while !stop.load(Relaxed) {
+        sender.send(&frame).unwrap();
+        thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// Stops the sender, also where the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
