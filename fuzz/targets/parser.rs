@@ -10,7 +10,8 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use ratelimit_common::{
     Cursor, Instant, Ipv4, Ipv6, Limit, ListEntry, PassReason, Policy, Settings, Unit, Verdict,
-    algorithm::FixedWindow, parse::LinkLayer,
+    algorithm::FixedWindow,
+    parse::{LinkLayer, Tunnels, tunnel::Tunnel},
 };
 use ratelimit_core::memory_tables::MemoryTables;
 
@@ -18,12 +19,18 @@ const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
 const VLAN: [[u8; 2]; 3] = [[0x81, 0x00], [0x88, 0xa8], [0x91, 0x00]];
 
 thread_local! {
-    /// For each link layer: tables with limits, and tables in which everybody is banned.
-    static TABLES: [(LinkLayer, MemoryTables, MemoryTables); 2] =
-        [LinkLayer::Ethernet, LinkLayer::None].map(|link_layer| {
+    /// For each link layer, without tunnels and with all: tables with limits, and tables in which everybody is banned.
+    static TABLES: [(LinkLayer, MemoryTables, MemoryTables); 4] = {
+        let all = Tunnel::ALL.into_iter();
+        let all = all.fold(Tunnels::NONE, |all, tunnel| all.with(tunnel, tunnel.port().unwrap_or(0)));
+        let (ethernet, none) = (LinkLayer::Ethernet, LinkLayer::None);
+        let variants = [(ethernet, Tunnels::NONE), (none, Tunnels::NONE), (ethernet, all), (none, all)];
+        variants.map(|(link_layer, tunnels)| {
             let banned = ListEntry::new(false, Some(Instant::from_nanos(u64::MAX - 1)), None);
-            (link_layer, tables(link_layer, None), tables(link_layer, Some(banned)))
-        });
+            let tables = |listed| tables(link_layer, listed).with_tunnels(tunnels);
+            (link_layer, tables(None), tables(Some(banned)))
+        })
+    };
 }
 
 fuzz_target!(|frame: &[u8]| {

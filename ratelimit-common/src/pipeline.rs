@@ -32,6 +32,7 @@ pub fn decide(frame: Cursor<'_>, now: Instant, tables: &impl Placement) -> Verdi
         }
         Ok(Payload::Ipv6) => {
             let flow = ipv6::flow(&mut cursor, |cursor, first| tables.walk(cursor, first));
+            let flow = flow.map(|flow| inner.marked(flow));
             let verdict = flow.map_or(truncated, |flow| judge(&flow, frame, now, tables));
             (Family::Ipv6, verdict)
         }

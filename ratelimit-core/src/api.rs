@@ -351,6 +351,9 @@ pub struct Check {
     /// How far the source is from a ban by its policy; `None` where that does not ban.
     #[serde(default)]
     pub strikes: Option<StrikesView>,
+    /// The tunnels in which packets count for the source inside, and not for the one that sends the tunnel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner: Vec<String>,
     /// The budget for new sources, where the packet passes if the source is not one too many of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sources: Option<NewSourcesStatus>,
@@ -566,6 +569,9 @@ pub struct Status {
     /// The lengths of the wider prefixes that have limits: `ipv4/24`.
     #[serde(default)]
     pub aggregates: Vec<String>,
+    /// The tunnels of which the source is that of the packet inside: `gre`, `vxlan:4789`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner: Vec<String>,
     /// How many destinations have limits.
     #[serde(default)]
     pub destinations: usize,

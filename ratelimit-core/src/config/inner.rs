@@ -83,18 +83,21 @@ fn read_word(At { value, spot }: &At<String>, report: &mut Report) -> Option<(Tu
     }
 }
 
+/// As they are written: `gre`, `vxlan:4789`.
+pub fn words(tunnels: Tunnels) -> Vec<String> {
+    let named = Tunnel::ALL.into_iter();
+    let named = named.filter(|tunnel| tunnels.has(*tunnel));
+    let word = |tunnel: Tunnel| match tunnel.port() {
+        Some(_) => format!("{}:{}", tunnel.label(), tunnels.port(tunnel)),
+        None => tunnel.label().to_owned(),
+    };
+    named.map(word).collect()
+}
+
 /// `gre, vxlan:4789`, or `none`.
 pub fn text(tunnels: Tunnels) -> String {
-    let words: Vec<String> = Tunnel::ALL
-        .into_iter()
-        .filter(|tunnel| tunnels.has(*tunnel))
-        .map(|tunnel| match tunnel.port() {
-            Some(_) => format!("{}:{}", tunnel.label(), tunnels.port(tunnel)),
-            None => tunnel.label().to_owned(),
-        })
-        .collect();
-    if words.is_empty() {
-        return "none".to_owned();
+    match &words(tunnels)[..] {
+        [] => "none".to_owned(),
+        words => words.join(", "),
     }
-    words.join(", ")
 }

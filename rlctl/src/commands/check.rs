@@ -92,6 +92,13 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences.extend(limits.flat_map(|state| with_share("limit", state, now)));
     sentences.extend(check.wider.iter().flat_map(|it| wider(it, now)));
     sentences.extend(check.wider.iter().filter_map(refused_of_wider));
+    if !check.inner.is_empty() {
+        let tunnels: Vec<String> = check.inner.iter().map(|it| printable(it)).collect();
+        let tunnels = phrase::and(&tunnels);
+        sentences.push(format!(
+            "packets that it sends in {tunnels} count for the source inside"
+        ));
+    }
     if let Some(budget) = &check.new_sources {
         let budget = printable(&budget.to_string());
         sentences.push(format!("new sources: {budget}, unless its source is known"));

@@ -158,6 +158,13 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             .collect();
         lines.push(format!("classes: {}", classes.join(", ")));
     }
+    if !status.inner.is_empty() {
+        let tunnels: Vec<String> = status.inner.iter().map(|it| printable(it)).collect();
+        lines.push(format!(
+            "packets in {} count for the source inside",
+            phrase::and(&tunnels)
+        ));
+    }
     if status.destinations > 0 {
         lines.push(format!("destinations with limits: {}", status.destinations));
     }

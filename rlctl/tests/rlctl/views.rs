@@ -63,6 +63,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         policies: 2,
         classes: Vec::new(),
         aggregates: Vec::new(),
+        inner: Vec::new(),
         destinations: 0,
         node: false,
         crowdsec: None,

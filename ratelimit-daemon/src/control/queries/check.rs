@@ -17,6 +17,7 @@ use ratelimit_core::{
         Limited, Listed, NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView,
         Unenforced, What,
     },
+    config::inner,
     intent::{BanRow, FOREVER, renewed},
     ip_family::IpFamily,
     limit::LimitSpec,
@@ -159,6 +160,7 @@ pub fn check(
         covering,
         last_drops: last_drops.into_iter().take(DROPS_TOLD).collect(),
         strikes: strikes_view,
+        inner: inner::words(state.intent.config.source.inner),
         new_sources: new_sources::new_sources(state).filter(|_| needs_state),
         challenge: (verdict != Verdict::Pass(PassReason::Allowed)
             && !verdict_is_ban(verdict)

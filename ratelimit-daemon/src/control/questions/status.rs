@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use ratelimit_common::detected::Tally;
 use ratelimit_core::{
     api::{EntryCounter, Refused, Status},
+    config::inner,
     policies::{NODE, Policies},
 };
 
@@ -181,6 +182,7 @@ pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64
         policies: controller.state.compiled.policies.of_sources(),
         classes: status::class_views(&controller.state),
         aggregates: status::aggregate_lengths(&controller.state),
+        inner: inner::words(controller.state.intent.config.source.inner),
         destinations: controller.state.compiled.policies.of_destinations().count(),
         node: controller.state.compiled.policies.get(NODE).is_some(),
         new_sources: new_sources::new_sources(&controller.state),

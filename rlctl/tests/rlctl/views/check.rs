@@ -65,6 +65,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     let answer = Check {
         covering,
         last_drops: vec![seen(drop, since, 1)],
+        inner: vec!["ipip".to_owned()],
         action: "drop".to_owned(),
         reason: "banned".to_owned(),
         rule: Some(ban.prefix),
@@ -86,6 +87,7 @@ beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: no reason given
 beneath: the policy `partner`, which is for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit: 50MB per 1s: nothing used
+packets that it sends in ipip count for the source inside
 refused: 12 packets by limits, the last at {since_reported}
 seen: {since_reported} dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: banned"
     );
@@ -503,6 +505,7 @@ fn passing(address: &str) -> Check {
         wider: Vec::new(),
         covering: Vec::new(),
         last_drops: Vec::new(),
+        inner: Vec::new(),
         classes: Vec::new(),
         interfaces: Vec::new(),
         strikes: None,

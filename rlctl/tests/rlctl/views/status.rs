@@ -161,6 +161,7 @@ fn status_shows_classes_and_what_has_limits_besides_sources() {
             action: None,
         }],
         aggregates: vec!["ipv4/24".to_owned(), "ipv6/56".to_owned()],
+        inner: vec!["gre".to_owned(), "vxlan:4789".to_owned()],
         destinations: 3,
         node: true,
         ..status(past)
@@ -171,6 +172,7 @@ configuration: from the command line, applied {reported}
 clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
 1 ban, 3 allows, 2 policies
 classes: dns (udp from port 53)
+packets in gre and vxlan:4789 count for the source inside
 destinations with limits: 3
 wider prefixes with limits: ipv4/24 and ipv6/56
 the node has limits
