@@ -31,7 +31,7 @@ pub struct Front {
     pub at_ns: u64,
     /// The packets that it stands for, itself included.
     pub packets: u32,
-    /// The bytes of its frame.
+    /// The bytes of its frame; of the packet inside of a tunnel where that is judged, with which the front begins then.
     pub frame_bytes: u32,
     /// The socket that this host has for it: a [number](Socket::number).
     pub socket: u32,
