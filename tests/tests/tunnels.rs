@@ -106,7 +106,8 @@ fn a_tunnel_that_is_cut_anywhere_is_dropped_or_judged_by_its_own_source() {
 /// The bytes of a frame from which on it is known for a tunnel: the headers in front, with that of UDP where a port tells.
 fn known_from(name: &str) -> usize {
     let of = |part: &str, bytes| if name.contains(part) { bytes } else { 0 };
-    let tags = name.starts_with("VLAN") as usize * 4 + name.starts_with("VLANs") as usize * 4;
+    let tags =
+        4 * usize::from(name.starts_with("VLAN")) + 4 * usize::from(name.starts_with("VLANs"));
     let network = of("IPv4", IPV4_BYTES) + of("IPv6", IPV6_BYTES) + of("limit", 8);
     ETHERNET_BYTES + tags + network + of("vxlan", 8) + of("geneve", 8)
 }

@@ -249,7 +249,6 @@ impl Inner {
 
     /// Bytes from the front of the frame to the packet; 0 where there is none that can be read.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the mask is shorter")]
     pub const fn offset(self) -> u16 {
         (self.0 & OFFSET_MASK) as u16
     }
@@ -291,7 +290,7 @@ impl Inner {
         } else if offset > INNER_OFFSET_MAX {
             Self::DEPTH
         } else {
-            Self(what | offset as u32)
+            Self(what | u32::from(offset))
         }
     }
 }
