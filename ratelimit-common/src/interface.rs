@@ -1,10 +1,10 @@
-//! What an interface has of its own: another default policy, a dry run.
+//! What an interface has of its own: another default policy, limits in place of the node's, a dry run.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::POLICIES_MAX;
 
-/// What holds for packets that come by one interface, in a word: the index of a policy plus one, and a flag. 0 says nothing.
+/// What holds for packets that come by one interface, in a word: the indices of two policies plus one, and a flag. 0 says nothing.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -12,21 +12,33 @@ use crate::layout::POLICIES_MAX;
 pub struct InterfaceRule(u32);
 
 const POLICY: u32 = u16::MAX as u32;
-const _: () = assert!(POLICIES_MAX < POLICY);
+const NODE_SHIFT: u32 = 16;
+const NODE: u32 = (1 << 15) - 1;
+const _: () = assert!(POLICIES_MAX < POLICY && POLICIES_MAX <= NODE);
 const OBSERVE: u32 = 1 << 31;
 
 impl InterfaceRule {
     /// The policy of sources that no prefix selects, by its index, which is below [`POLICIES_MAX`], where the interface has
-    /// its own; and whether it is a dry run.
-    pub fn new(policy: Option<u32>, observe: bool) -> Self {
-        let number = policy.map_or(0, |index| index.wrapping_add(1) & POLICY);
-        Self(number | if observe { OBSERVE } else { 0 })
+    /// its own; likewise that of limits in place of the node's; and whether it is a dry run.
+    pub fn new(policy: Option<u32>, node: Option<u32>, observe: bool) -> Self {
+        let number = |index: Option<u32>| index.map_or(0, |index| index.wrapping_add(1));
+        let node = (number(node) & NODE).wrapping_shl(NODE_SHIFT);
+        Self(number(policy) & POLICY | node | if observe { OBSERVE } else { 0 })
     }
 
     /// The index of the policy; `None` where the default of all interfaces holds.
     #[inline(always)]
     pub const fn policy(self) -> Option<u32> {
         match self.0 & POLICY {
+            0 => None,
+            number => Some(number.wrapping_sub(1)),
+        }
+    }
+
+    /// The index of the policy in place of the node's; `None` where that of all interfaces holds.
+    #[inline(always)]
+    pub const fn node(self) -> Option<u32> {
+        match self.0.wrapping_shr(NODE_SHIFT) & NODE {
             0 => None,
             number => Some(number.wrapping_sub(1)),
         }

@@ -93,15 +93,20 @@ impl Policy {
         }
     }
 
-    /// The same with its state in this slot, which is that of a destination: it is not among the first [`NODE_POLICIES`].
+    /// The same with its state in this slot, which is that of a destination or an interface: it is not among the first [`NODE_POLICIES`].
     pub const fn in_slot(self, slot: u32) -> Self {
         Self { slot, ..self }
     }
 
-    /// Where the state of limits of all packets together stands, of the node or of a destination.
+    /// Where the state of limits of all packets together stands, of the node, of an interface or of a destination.
     #[inline(always)]
     pub const fn slot(&self) -> u32 {
         self.slot
+    }
+
+    /// Whether it has a slot that was [given](Self::in_slot) to it.
+    pub const fn has_given_slot(&self) -> bool {
+        self.slot >= NODE_POLICIES
     }
 
     /// The same for packets that go to a destination.

@@ -126,6 +126,10 @@ impl Settings {
             }
             None => self,
         };
+        let settings = match rule.node() {
+            Some(policy) => settings.with_node(policy),
+            None => settings,
+        };
         if rule.observe() {
             settings.with(OBSERVE_HERE)
         } else {
@@ -174,6 +178,7 @@ impl Settings {
     }
 
     /// The same with a policy for the node.
+    #[inline(always)]
     pub const fn with_node(self, node_policy: u32) -> Self {
         let others = self.0 & !(u64::MAX << NODE_POLICY_SHIFT);
         Self(others | index(node_policy) << NODE_POLICY_SHIFT).with(NODE)

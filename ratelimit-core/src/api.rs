@@ -282,7 +282,9 @@ pub enum AppliesTo {
     Destination,
     /// Each source has them for itself, for what it sends to a destination.
     SourceToDestination,
-    /// They are of everything that arrives.
+    /// They are of everything that comes by an interface.
+    Interface,
+    /// They are of everything that arrives, but by interfaces with limits of their own.
     Node,
 }
 
@@ -423,14 +425,17 @@ pub struct SeenDrops {
 /// Limits that a source shares with others.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WiderLimits {
-    /// The prefix that shares them, or the source; `None` for the node, and for a destination.
+    /// The prefix that shares them, or the source; `None` for the node, an interface, and a destination.
     pub prefix: Option<Prefix>,
     /// The destination that they are of, or what a source sends there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<Prefix>,
+    /// The interface that they are of, in place of those of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// Whether what they would drop passes.
     pub observe: bool,
-    /// Their state. Of the node, what a CPU has drawn and not spent yet counts as used.
+    /// Their state. Of the node and an interface, what a CPU has drawn and not spent yet counts as used.
     pub limits: Vec<LimitState>,
     /// Packets that they refused since the tables were made; `None` for a prefix, which counts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -663,6 +668,9 @@ pub struct InterfaceStatus {
     /// The policy of sources there that no prefix selects, where it is its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// Whether it has limits in place of those of the node.
+    #[serde(default)]
+    pub node: bool,
     /// Whether it is a dry run.
     #[serde(default)]
     pub observe: bool,

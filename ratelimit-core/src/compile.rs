@@ -46,7 +46,9 @@ use crate::{
     limit::{LimitSpec, sharing},
     lists::{Reading, merge},
     memory_tables::MemoryTables,
-    policies::{DEFAULT, NODE, Named, Policies, TooManyPolicies, Used, destination_name},
+    policies::{
+        DEFAULT, NODE, Named, Policies, TooManyPolicies, Used, destination_name, interface_name,
+    },
     prefix::Prefix,
     rules::{CountedPolicy, Rules, Statement},
 };
@@ -486,7 +488,9 @@ fn interfaces(policies: &Policies, config: &Config) -> BTreeMap<String, Interfac
     let rules = config.interfaces.iter().map(|interface| {
         let policy = interface.policy.as_deref().filter(|name| *name != DEFAULT);
         let policy = policy.and_then(|name| policies.get(name));
-        let rule = InterfaceRule::new(policy.map(|named| named.index), interface.observe);
+        let index = |named: Option<&Named>| named.map(|named| named.index);
+        let node = policies.get(&interface_name(&interface.name));
+        let rule = InterfaceRule::new(index(policy), index(node), interface.observe);
         (interface.name.clone(), rule)
     });
     rules

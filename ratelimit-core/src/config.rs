@@ -246,6 +246,18 @@ impl Config {
         self.observe || self.interface(interface).is_some_and(|on| on.observe)
     }
 
+    /// The limits that the interface of a name has in place of those of the node; none where it has no own.
+    pub fn node_of(&self, interface: &str) -> NodeConfig {
+        let own = self.interface(Some(interface));
+        own.and_then(|on| on.node.clone()).unwrap_or_default()
+    }
+
+    /// Whether the interface of a name has limits in place of those of the node.
+    pub fn has_own_node(&self, interface: &str) -> bool {
+        let on = self.interface(Some(interface));
+        on.is_some_and(|on| on.node.is_some())
+    }
+
     fn interface(&self, name: Option<&str>) -> Option<&Interface> {
         self.interfaces.iter().find(|it| Some(&*it.name) == name)
     }
@@ -264,6 +276,8 @@ pub struct Interface {
     pub next: Option<PathBuf>,
     /// The policy of sources that no prefix selects; `None` is the default one.
     pub policy: Option<String>,
+    /// Limits of what comes here, in place of those of the node.
+    pub node: Option<NodeConfig>,
     /// Whether what would be dropped here passes, and bans nobody.
     pub observe: bool,
 }
@@ -405,7 +419,7 @@ pub struct DestinationConfig {
     pub observe: bool,
 }
 
-/// The limits of everything that arrives.
+/// The limits of everything that arrives, or of what comes by one interface.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NodeConfig {
     /// The limits, at most 8.

@@ -38,7 +38,9 @@ use crate::{
     lists::Action,
     log_size::LogSize,
     origin::Origin,
-    policies::{DEFAULT, NODE, Role, aggregate_name, destination_name, is_detected},
+    policies::{
+        DEFAULT, NODE, Role, aggregate_name, destination_name, interface_name, is_detected,
+    },
     prefix::Prefix,
 };
 
@@ -519,7 +521,17 @@ impl Intent {
         let node = &self.config.node;
         let node = (!node.limits.is_empty())
             .then(|| WantedPolicy::new(NODE.to_owned(), &node.limits, node.observe, Role::Node));
-        levels.chain(self.destination_policies()).chain(node)
+        let wide = levels.chain(self.interface_policies());
+        wide.chain(self.destination_policies()).chain(node)
+    }
+
+    fn interface_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {
+        self.config.interfaces.iter().filter_map(|interface| {
+            let node = interface.node.as_ref()?;
+            let name = interface_name(&interface.name);
+            let role = Role::Interface;
+            Some(WantedPolicy::new(name, &node.limits, node.observe, role))
+        })
     }
 
     fn destination_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {

@@ -16,6 +16,11 @@ pub const DEFAULT: &str = "default";
 /// The name of the policy of the node. No policy of a configuration can have it.
 pub const NODE: &str = "[node]";
 
+/// The name of the policy in place of the node's for packets that come by an interface. No policy of a configuration can have it.
+pub fn interface_name(interface: &str) -> String {
+    format!("[interface] {interface}")
+}
+
 /// How the names of policies begin whose sources have part in an attack. No policy of a configuration can have such a name.
 pub const DETECTED: &str = "[detected] ";
 
@@ -112,6 +117,8 @@ pub enum Role {
     Prefixes(IpFamily, u8),
     /// Those of the addresses of a prefix together, as destinations.
     Destination(Prefix),
+    /// Those of an interface, in place of the node's.
+    Interface,
     /// Those of the node.
     Node,
 }
@@ -123,13 +130,17 @@ impl Role {
             Self::Prefixes(family, length) if family == IpFamily::of(address) => {
                 Prefix::around(address, length)
             }
-            Self::Prefixes(..) | Self::Sources | Self::Destination(_) | Self::Node => None,
+            Self::Prefixes(..)
+            | Self::Sources
+            | Self::Destination(_)
+            | Self::Interface
+            | Self::Node => None,
         }
     }
 
     /// Whether its limits are those of all packets together, of which CPUs draw shares.
     pub const fn is_total(self) -> bool {
-        matches!(self, Self::Destination(_) | Self::Node)
+        matches!(self, Self::Destination(_) | Self::Interface | Self::Node)
     }
 }
 
@@ -307,11 +318,22 @@ impl Policies {
         named.filter(|named| named.role == Role::Sources).count()
     }
 
+    /// The policy of the node for packets that come by an interface: that of the interface, where it has one.
+    pub fn node_on(&self, interface: Option<&str>) -> Option<(&str, &Named)> {
+        let own = interface.and_then(|name| self.by_name.get_key_value(&interface_name(name)));
+        let found = own.or_else(|| self.by_name.get_key_value(NODE));
+        found.map(|(name, named)| (name.as_str(), named))
+    }
+
     /// The limits of prefixes of a family, the narrowest first, by name.
     pub fn of_prefixes(&self, wanted: IpFamily) -> Vec<(u8, &str, &Named)> {
         let all = self.iter().filter_map(|(name, named)| match named.role {
             Role::Prefixes(family, length) if family == wanted => Some((length, name, named)),
-            Role::Prefixes(..) | Role::Sources | Role::Destination(_) | Role::Node => None,
+            Role::Prefixes(..)
+            | Role::Sources
+            | Role::Destination(_)
+            | Role::Interface
+            | Role::Node => None,
         });
         let mut all: Vec<_> = all.collect();
         all.sort_by_key(|(length, ..)| std::cmp::Reverse(*length));
@@ -322,7 +344,7 @@ impl Policies {
     pub fn of_destinations(&self) -> impl Iterator<Item = (Prefix, &str, &Named)> {
         self.iter().filter_map(|(name, named)| match named.role {
             Role::Destination(prefix) => Some((prefix, name, named)),
-            Role::Prefixes(..) | Role::Sources | Role::Node => None,
+            Role::Prefixes(..) | Role::Sources | Role::Interface | Role::Node => None,
         })
     }
 

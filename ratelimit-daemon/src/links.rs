@@ -409,6 +409,7 @@ impl Link {
             why: standing.and_then(Standing::trouble),
             remark: standing.and_then(Standing::remark),
             policy: self.wanted.policy.clone(),
+            node: self.wanted.node.is_some(),
             observe: self.wanted.observe,
         }
     }

@@ -1,4 +1,4 @@
-//! What an interface has of its own: another policy of the sources that no prefix selects, a dry run. With real packets.
+//! What an interface has of its own: another policy of the sources that no prefix selects, limits in place of the node's, a dry run. With real packets.
 
 use std::{
     collections::BTreeMap,
@@ -165,6 +165,103 @@ fn a_dry_run_of_one_interface_drops_nothing_there_and_bans_nobody() {
         .reload(&text.replace("observe = true\n", ""))
         .unwrap();
     assert_eq!(wire.send(OTHER, KNOWN, 2), ["2 drop banned"]);
+}
+
+#[test]
+fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node() {
+    require_root!();
+    let lab = lab();
+    let open = DEFAULT.replace("packets = 5,", "packets = 50,");
+    let node = |title: &str, limits: &str| {
+        format!(
+            "[{title}]\nlimits = [{{ {limits}, per = \"1h\", algorithm = \"token-bucket\" }}]\n"
+        )
+    };
+    let all = node("node", "packets = 7");
+    let with = |all: &str, own: &str| {
+        let interfaces = interface(INTERFACE, "") + &interface(OTHER, own);
+        format!("{open}{NAMED}{interfaces}{all}")
+    };
+    let own = node("interface.node", "packets = 4");
+    let mut service = Service::started(&lab, &with(&all, &own)).unwrap();
+    let wire = Wire::new(&lab, &service);
+    // Of all sources together, on each of the two.
+    assert_eq!(wire.send(OTHER, KNOWN, 3), ["3 pass"]);
+    assert_eq!(
+        wire.send(OTHER, ANYBODY, 9),
+        ["1 pass", "8 drop node-limited"]
+    );
+    assert_eq!(
+        wire.send(INTERFACE, ANYBODY, 10),
+        ["7 pass", "3 drop node-limited"]
+    );
+    for (on, told) in [(INTERFACE, "the node"), (OTHER, "the interface rl1")] {
+        let said = service
+            .rlctl(&["check", "198.51.100.9", "--iface", on])
+            .unwrap();
+        let refused = format!("refused by limits of {told}: ");
+        assert!(
+            said.stdout.contains(&format!("limit of {told},")),
+            "{said:?}"
+        );
+        assert!(said.stdout.contains(&refused), "{said:?}");
+        assert_eq!(said.stdout.matches("ahead").count(), 1, "{said:?}");
+        let check = json(&service, &["check", "198.51.100.9", "--iface", on]);
+        assert_eq!(check["reason"], "node-limited", "{check}");
+    }
+    let check = json(&service, &["check", "198.51.100.9"]);
+    let wider = check["wider"].as_array().unwrap();
+    let refused: Vec<_> = wider
+        .iter()
+        .map(|it| (it["interface"].as_str(), it["refused_packets"].as_u64()))
+        .collect();
+    assert_eq!(
+        refused,
+        [(None, Some(3)), (Some(OTHER), Some(8))],
+        "{check}"
+    );
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    let expected = "rl1: has limits in place of those of the node";
+    assert!(said.contains(expected), "{said}");
+    let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
+    assert!(listed.contains("[interface] rl1"), "{listed}");
+    // What is in force outlives the daemon, with what was used.
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    let wire = Wire::new(&lab, &service);
+    assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 drop node-limited"]);
+    // More of it: what was used stays used.
+    reload(&service, &with(&all, &own.replace("4", "6")));
+    assert_eq!(
+        wire.send(OTHER, ANYBODY, 3),
+        ["2 pass", "1 drop node-limited"]
+    );
+    // Of one class; a dry run; without any.
+    let icmp_only = node("interface.node", "packets = 1, match = \"icmp\"");
+    reload(&service, &with(&all, &icmp_only));
+    assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 pass"]);
+    assert_eq!(
+        wire.send_frames(OTHER, &icmp(ANYBODY), 3),
+        ["1 pass", "2 drop node-limited"]
+    );
+    // What was used of the limits that come back is found again.
+    let dry_run = format!("{own}observe = true\n");
+    reload(&service, &with(&all, &dry_run));
+    assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe node-limited"]);
+    reload(&service, &with(&all, &dry_run.replace("4", "9")));
+    assert_eq!(
+        wire.send(OTHER, ANYBODY, 6),
+        ["3 pass", "3 observe node-limited"]
+    );
+    reload(&service, &with("", &format!("observe = true\n{own}")));
+    assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe node-limited"]);
+    assert_eq!(wire.send(INTERFACE, ANYBODY, 3), ["3 pass"]);
+    reload(&service, &with(&all, ""));
+    assert_eq!(
+        wire.send(OTHER, ANYBODY, 9),
+        ["7 pass", "2 drop node-limited"]
+    );
+    assert_eq!(wire.send(INTERFACE, ANYBODY, 1), ["1 drop node-limited"]);
 }
 
 /// An interface that comes while the daemon runs has what is its own from its first packet on.

@@ -1,6 +1,6 @@
-//! Where the state of the limits of destinations stands.
+//! Where the state of the limits of destinations and interfaces stands.
 //!
-//! A slot belongs to one scope. As long as the words of a destination mean the same, so do its scope and its slot, also over a restart. A new
+//! A slot belongs to one scope. As long as the words of a policy mean the same, so do its scope and its slot, also over a restart. A new
 //! slot is one that no policy in the datapath has; it is emptied before its policy comes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,24 +12,25 @@ use ratelimit_common::{
 
 use crate::policies::{Named, Role, TooManyPolicies};
 
-/// Gives the policies of destinations their slots, beside those that are in the datapath.
+/// Gives the policies of destinations and interfaces their slots, beside those that are in the datapath.
 ///
 /// # Errors
 ///
 /// When no slot is free.
 pub fn give(compiled: &mut [Named], used: &BTreeMap<u32, Policy>) -> Result<(), TooManyPolicies> {
-    let held = used.values().filter(|policy| is_total(policy));
+    let held = used.values().filter(|policy| policy.has_given_slot());
     let held: BTreeMap<u32, u32> = held.map(|it| (it.scope(), it.slot())).collect();
     let mut taken: BTreeSet<u32> = held.values().copied().collect();
     let mut given = BTreeSet::new();
     let mut next = NODE_POLICIES;
     for named in compiled {
-        let Role::Destination(_) = named.role else {
-            continue;
-        };
+        match named.role {
+            Role::Destination(_) | Role::Interface => {}
+            Role::Sources | Role::Prefixes(..) | Role::Node => continue,
+        }
         let scope = named.policy.scope();
         let own = held.get(&scope).copied();
-        // Of two destinations whose scopes are the same, one pair in 2^32, the second gets a slot of its own, and starts anew.
+        // Of two whose scopes are the same, one pair in 2^32, the second gets a slot of its own, and starts anew.
         let slot = match own.filter(|slot| given.insert(*slot)) {
             Some(slot) => slot,
             None => free(&mut next, &mut taken)?,
@@ -37,11 +38,6 @@ pub fn give(compiled: &mut [Named], used: &BTreeMap<u32, Policy>) -> Result<(), 
         named.policy = named.policy.in_slot(slot);
     }
     Ok(())
-}
-
-/// Whether its state stands in a slot of a destination.
-fn is_total(policy: &Policy) -> bool {
-    policy.is_of_destination() && policy.slot() >= NODE_POLICIES
 }
 
 fn free(next: &mut u32, taken: &mut BTreeSet<u32>) -> Result<u32, TooManyPolicies> {

@@ -36,14 +36,16 @@ impl Compiler<'_> {
     /// The policy as the datapath reads it, with the state of the policy `state`; its indices are not known yet.
     pub fn compile(&self, wanted: &WantedPolicy<'_>, state: &str) -> Named {
         let shift = match wanted.role {
-            Role::Node | Role::Destination(_) => Some(self.share_shift(&wanted.limits)),
+            Role::Node | Role::Interface | Role::Destination(_) => {
+                Some(self.share_shift(&wanted.limits))
+            }
             Role::Sources | Role::Prefixes(..) => None,
         };
         let counted = self.counted(wanted.limits.iter());
         let (limits, named) = self.limits(state, &wanted.limits, counted, shift);
         let scope = match wanted.role {
             Role::Node => node_scope::of(named, self.held_node),
-            Role::Sources | Role::Prefixes(..) | Role::Destination(_) => named,
+            Role::Sources | Role::Prefixes(..) | Role::Destination(_) | Role::Interface => named,
         };
         let policy = policy(&limits, scope, wanted.observe);
         let policy = match &wanted.ban {
@@ -56,7 +58,7 @@ impl Compiler<'_> {
                 policy.with_actions(self.acted_on(Action::Drop), self.acted_on(Action::Exempt))
             }
             Role::Destination(_) => policy.for_destination(),
-            Role::Node => policy,
+            Role::Interface | Role::Node => policy,
         };
         let further = (!wanted.further.is_empty()).then(|| {
             let counted = self.counted(wanted.all_limits());
@@ -65,7 +67,7 @@ impl Compiler<'_> {
             let policy = self::policy(&limits, scope, wanted.further_observe);
             let policy = match wanted.role {
                 Role::Destination(_) => policy.for_destination(),
-                Role::Sources | Role::Prefixes(..) | Role::Node => policy,
+                Role::Sources | Role::Prefixes(..) | Role::Interface | Role::Node => policy,
             };
             Further { index: 0, policy }
         });

@@ -369,7 +369,7 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
     };
     let name = policy.base.as_deref().unwrap_or(&policy.name);
     let most = match policy.role {
-        Role::Node | Role::Destination(_) => 0.0,
+        Role::Node | Role::Interface | Role::Destination(_) => 0.0,
         Role::Prefixes(_, length) => 2f64.powi(length.into()),
         Role::Sources if name == DEFAULT || intent.config.is_of_interface(name) => f64::INFINITY,
         Role::Sources => intent.prefixes_of(name).iter().map(within).sum(),

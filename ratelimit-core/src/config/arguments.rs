@@ -110,6 +110,7 @@ fn interfaces(names: &[String], problems: &mut Vec<Diagnostic>) -> Vec<Interface
         jumbo: false,
         next: None,
         policy: None,
+        node: None,
         observe: false,
     };
     names.iter().map(wanted).collect()

@@ -61,7 +61,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         }),
         destinations: destination::compile(&document.destinations, report),
         node: node.map_or_else(NodeConfig::default, |at| {
-            at.value.compile(document.challenge.as_ref(), report)
+            at.value.compile_beside(document.challenge.as_ref(), report)
         }),
         new_sources: match &document.new_sources {
             Some(at) => at.value,

@@ -163,6 +163,8 @@ impl Document {
             title: "[node]".to_owned(),
             limits: at.value.limits.iter().collect(),
         });
+        let interfaces = self.interfaces.iter().flatten();
+        let interfaces = interfaces.filter_map(interface::Located::group);
         let detection = self.detection.iter().flat_map(|at| &at.value.limits);
         let detection = detection.map(|limit| Group {
             title: detection::TITLE.to_owned(),
@@ -171,6 +173,7 @@ impl Document {
         policies
             .chain(aggregate)
             .chain(destinations)
+            .chain(interfaces)
             .chain(node)
             .chain(detection)
             .collect()
@@ -183,7 +186,10 @@ impl Document {
         let node = self.node.iter().flat_map(|at| &at.value.mentions);
         let detection = self.detection.iter().flat_map(|at| &at.value.mentions);
         let destinations = self.destinations.iter().flat_map(|it| &it.mentions);
-        let wide = aggregate.chain(destinations).chain(node);
+        let interfaces = self.interfaces.iter().flatten();
+        let interfaces = interfaces.filter_map(|it| it.node.as_ref());
+        let interfaces = interfaces.flat_map(|node| &node.mentions);
+        let wide = aggregate.chain(destinations).chain(interfaces).chain(node);
         policies.chain(wide).chain(detection)
     }
 }

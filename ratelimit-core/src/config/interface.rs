@@ -6,10 +6,12 @@ use ratelimit_common::layout::INTERFACES_MAX;
 
 use super::{
     Interface, Mode,
+    group::Group,
     policy::{self, Policy},
     report::{At, Report},
     suggestion,
     table::Value,
+    wide::{self, Node},
 };
 use crate::diagnostic::Problem;
 
@@ -23,10 +25,11 @@ const MODES: [(&str, Mode); 4] = [
     ("pinned", Mode::Pinned),
 ];
 
-/// An interface, and where its policy is named.
+/// An interface, and where its policy is named and its limits are.
 pub struct Located {
     pub interface: At<Interface>,
     pub policy: Option<At<String>>,
+    pub node: Option<Node>,
 }
 
 /// Reads the interfaces of a file; `None` in place of what is wrong, and reported.
@@ -54,6 +57,12 @@ fn read(value: Value<'_>, report: &mut Report) -> Option<Located> {
     let policy = policy.and_then(|value| value.text("policy = \"lan\"", report));
     let observe = section.take("observe");
     let observe = observe.and_then(|value| value.boolean(report));
+    let node = section.take("node");
+    let node = node.and_then(|value| {
+        let title = format!("`node` of {}", section.title);
+        let section = value.table(title, "[interface.node] under it", report)?;
+        Some(wide::read_node_of_interface(section, report))
+    });
     section.finish(report);
     let At { value, spot } = name?;
     if let Err(problem) = check_name(&value) {
@@ -66,12 +75,26 @@ fn read(value: Value<'_>, report: &mut Report) -> Option<Located> {
         jumbo: jumbo.is_some_and(|jumbo| jumbo.value),
         next,
         policy: policy.as_ref().map(|policy| policy.value.clone()),
+        node: node.as_ref().map(|node| node.compile(false)),
         observe: observe.is_some_and(|observe| observe.value),
     };
     Some(Located {
         interface: At { value, spot },
         policy,
+        node,
     })
+}
+
+impl Located {
+    /// Its limits in place of those of the node.
+    pub fn group(&self) -> Option<Group<'_>> {
+        let node = self.node.as_ref()?;
+        let name = &self.interface.value.name;
+        Some(Group {
+            title: format!("`node` of the interface {name}"),
+            limits: node.limits.iter().collect(),
+        })
+    }
 }
 
 /// Where a program is pinned.

@@ -20,11 +20,12 @@ const SHIPPED: &str = include_str!("../../../contrib/config.toml");
 const EXAMPLES: [&str; 2] = ["interface.", "policy."];
 
 /// Keys of tables that may be there, or several times, with their defaults.
-const OPTIONAL: [(&str, &str, &str); 14] = [
+const OPTIONAL: [(&str, &str, &str); 15] = [
     ("interface.*", "mode", "\"auto\""),
     ("interface.*", "jumbo", "false"),
     ("interface.*", "policy", "\"default\""),
     ("interface.*", "observe", "false"),
+    ("interface.*.node", "observe", "false"),
     ("policy.*", "observe", "false"),
     ("aggregate", "observe", "false"),
     ("destination.*", "observe", "false"),
@@ -75,7 +76,11 @@ fn optional(settings: &[Setting]) -> Vec<(String, String)> {
         };
         let second = first_part(rest);
         tables.insert((first.to_owned(), first.to_owned()));
-        tables.insert((format!("{first}.*"), format!("{first}.{second}")));
+        let table = format!("{first}.{second}");
+        if let Some((third, _)) = rest[second.len()..].trim_start_matches('.').split_once('.') {
+            tables.insert((format!("{first}.*.{third}"), format!("{table}.{third}")));
+        }
+        tables.insert((format!("{first}.*"), table));
     }
     let defaults = OPTIONAL.iter().flat_map(|(pattern, key, value)| {
         let tables = tables.iter().filter(move |(kind, _)| kind == pattern);
@@ -144,7 +149,7 @@ impl Walk<'_> {
                     };
                     let name = table.get("name").and_then(|name| name.get_ref().as_str());
                     let name = name.map_or_else(|| index.to_string(), str::to_owned);
-                    self.table(&format!("{path}.{name}"), table);
+                    self.table(&format!("{path}.{}", key_part(&name)), table);
                 }
             }
             DeValue::Array(items)
@@ -262,6 +267,26 @@ mod tests {
     }
 
     #[test]
+    fn what_an_interface_has_of_its_own_is_told_under_its_name() {
+        let text = "[[interface]]\nname = \"eth0.5\"\n[interface.node]\nlimits = []\n";
+        let reported = reported(&[("main.toml", text)]);
+        let own: Vec<&String> = reported
+            .iter()
+            .filter(|line| line.starts_with("interface."))
+            .collect();
+        let expected = [
+            "interface.\"eth0.5\".name = \"eth0.5\" main.toml:2",
+            "interface.\"eth0.5\".node.limits = [] main.toml:4",
+            "interface.\"eth0.5\".mode = \"auto\" default",
+            "interface.\"eth0.5\".jumbo = false default",
+            "interface.\"eth0.5\".policy = \"default\" default",
+            "interface.\"eth0.5\".observe = false default",
+            "interface.\"eth0.5\".node.observe = false default",
+        ];
+        assert_eq!(own, expected);
+    }
+
+    #[test]
     fn the_defaults_say_what_holds_without_them() {
         let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\ndestination.\"10.0.0.1\".limits = [{ packets = 9, per = \"1s\" }]\nnode.limits = [{ packets = 9, per = \"1s\" }]\n\
                     aggregate.ipv4 = [{ prefix = 24, packets = 9, per = \"1s\" }]\n\
@@ -285,7 +310,7 @@ mod tests {
             let has =
                 |it: &str| it.starts_with(&table) && it.ends_with(&format!("{key} = {value}"));
             assert!(
-                table == "interface." || top.lines().any(has),
+                table.starts_with("interface.") || top.lines().any(has),
                 "{table} {key}: {top}"
             );
         }

@@ -1,4 +1,4 @@
-//! The limits of wider prefixes and of the node: `[aggregate]` and `[node]`.
+//! The limits of wider prefixes, of the node and of an interface in its place: `[aggregate]`, `[node]` and `[interface.node]`.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Aggregate {
     pub mentions: Vec<At<String>>,
 }
 
-/// `[node]`, with the places of what it says.
+/// `[node]`, or `node` of an interface, with the places of what it says.
 pub struct Node {
     pub observe: bool,
     /// `prefer = "verified"`.
@@ -65,33 +65,58 @@ pub fn read_aggregate(mut section: Section<'_>, report: &mut Report) -> At<Aggre
 
 /// Reads `[node]`.
 pub fn read_node(mut section: Section<'_>, report: &mut Report) -> At<Node> {
-    const EXAMPLE: &str = "limits = [{ packets = 2_000_000, per = \"1s\" }]";
-    let observe = section.take("observe");
-    let observe = observe.and_then(|value| value.boolean(report));
     let prefer = section.take("prefer");
     let spot = section.spot.clone();
+    let prefer = prefer.and_then(|value| value.choice(&PREFERRED, report));
+    let node = read_limits(section, prefer, report);
+    At { value: node, spot }
+}
+
+/// Reads `node` of an interface.
+pub fn read_node_of_interface(mut section: Section<'_>, report: &mut Report) -> Node {
+    if let Some(value) = section.take("prefer") {
+        let message = "`prefer` is said for all interfaces together";
+        let hint = "write it in [node], and remove it here: it holds for these limits, too";
+        report.add(&value.spot, Problem::new(message, hint));
+    }
+    let title = section.title.clone();
+    let node = read_limits(section, None, report);
+    for At { value, spot } in &node.limits {
+        if value.division().is_some() {
+            let message = format!("nodes do not share limits of {title}");
+            let hint =
+                "remove `scope`, and write the part of each node: the limit divided by the nodes";
+            report.add(spot, Problem::new(message, hint));
+        }
+    }
+    node
+}
+
+fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>, report: &mut Report) -> Node {
+    const EXAMPLE: &str = "limits = [{ packets = 2_000_000, per = \"1s\" }]";
+    let title = section.title.clone();
+    let observe = section.take("observe");
+    let observe = observe.and_then(|value| value.boolean(report));
     let mut node = Node {
         observe: observe.is_some_and(|observe| observe.value),
-        prefer: prefer.and_then(|value| value.choice(&PREFERRED, report)),
+        prefer,
         limits: vec![],
         mentions: vec![],
     };
     match section.take("limits") {
         None => section.lacks(
             "limits",
-            &format!("write {EXAMPLE}, or remove [node]"),
+            &format!("write {EXAMPLE}, or remove {title}"),
             report,
         ),
         Some(value) if value.is_empty_list() => {
-            let hint = format!("write {EXAMPLE}, or remove [node]");
-            report.add(
-                &value.spot,
-                Problem::new("the `limits` of [node] are none", hint),
-            );
+            let message = format!("the `limits` of {title} are none");
+            let hint = format!("write {EXAMPLE}, or remove {title}");
+            report.add(&value.spot, Problem::new(message, hint));
         }
         Some(value) => {
             let items = value.list(EXAMPLE, report).unwrap_or_default();
-            check_count("[node]", &items, report);
+            check_count(&title, &items, report);
             let read = |item| limit::read(item, &mut node.mentions, report);
             node.limits = items.into_iter().filter_map(read).collect();
         }
@@ -99,12 +124,14 @@ pub fn read_node(mut section: Section<'_>, report: &mut Report) -> At<Node> {
     section.finish(report);
     for At { value, spot } in &node.limits {
         if value.compile().is_log() {
-            let message = "[node] cannot have a limit by sliding-log: one log would be written by every CPU for every packet";
+            let message = format!(
+                "{title} cannot have a limit by sliding-log: one log would be written by every CPU for every packet"
+            );
             let hint = "write algorithm = \"sliding-window\" or \"token-bucket\"";
             report.add(spot, Problem::new(message, hint));
         }
     }
-    At { value: node, spot }
+    node
 }
 
 impl Aggregate {
@@ -200,14 +227,19 @@ impl Aggregate {
 
 impl Node {
     /// What it says, beside what `[challenge]` says, if it is there. It counts only when nothing was reported.
-    pub fn compile<T>(&self, challenge: Option<&T>, report: &mut Report) -> NodeConfig {
+    pub fn compile_beside<T>(&self, challenge: Option<&T>, report: &mut Report) -> NodeConfig {
         if let (Some(prefer), None) = (&self.prefer, challenge) {
             let message = "`prefer` of [node] is \"verified\", and no source is ever verified";
             let hint = "write [challenge.tcp], and under it when = \"always\", or remove `prefer`";
             report.add(&prefer.spot, Problem::new(message, hint));
         }
+        self.compile(self.prefer.is_some())
+    }
+
+    /// Its limits.
+    pub fn compile(&self, prefers_verified: bool) -> NodeConfig {
         NodeConfig {
-            prefers_verified: self.prefer.is_some(),
+            prefers_verified,
             limits: self.limits.iter().map(|at| at.value.clone()).collect(),
             observe: self.observe,
         }

@@ -109,7 +109,9 @@ impl Enforcer {
         let of_prefixes = self.held.aggregates.values();
         let of_prefixes = of_prefixes.flat_map(|levels| (0..).map_while(|at| levels.get(at)));
         let of_interfaces = self.held.interfaces.values();
-        let of_interfaces = of_interfaces.filter_map(|rule| rule.policy());
+        let of_interfaces = of_interfaces
+            .flat_map(|rule| [rule.policy(), rule.node()])
+            .flatten();
         let entries = self.entries.values();
         let named = entries.flat_map(|entry| entry.policy().into_iter().chain(entry.destination()));
         let mut named: HashSet<u32> = named
@@ -427,8 +429,7 @@ impl Enforcer {
                     None => {}
                 }
             }
-            let has_slot = |it: &Policy| it.is_of_destination() && it.slot() >= NODE_POLICIES;
-            if has_slot(policy) && !held.iter().any(|held| held.slot() == policy.slot()) {
+            if policy.has_given_slot() && !held.iter().any(|held| held.slot() == policy.slot()) {
                 self.datapath.clear_total(policy.slot())?;
             }
             undo.push(Undo::NewPolicy(*index));

@@ -359,6 +359,17 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
         &after.node.limits,
         "it",
     );
+    let names: BTreeSet<&str> = [before, after]
+        .into_iter()
+        .flat_map(|config| &config.interfaces)
+        .map(|interface| &*interface.name)
+        .collect();
+    for name in names {
+        let [old, new] = [before, after].map(|config| config.node_of(name));
+        let what = format!("interface {name}, in place of the node's");
+        compare(what.clone(), &old.limits, &new.limits, "it");
+        observed.push((what, old.observe, new.observe));
+    }
     let others = [
         (
             "aggregate".to_owned(),

@@ -118,6 +118,7 @@ fn wanted(name: &str) -> Interface {
         jumbo: false,
         next: None,
         policy: None,
+        node: None,
         observe: false,
     }
 }

@@ -388,11 +388,19 @@ fn wider<'a>(limits: &'a WiderLimits, now: &'a Zoned) -> impl Iterator<Item = St
             format!("all that goes to {destination}, with what CPUs have drawn ahead")
         }
         (None, Some(prefix)) => format!("all of {prefix}"),
-        (None, None) => "the node, with what CPUs have drawn ahead".to_owned(),
+        (None, None) => format!("{}, with what CPUs have drawn ahead", node(limits)),
     };
     let dry_run = if limits.observe { " (dry run)" } else { "" };
     let states = limits.limits.iter();
     states.flat_map(move |state| with_share(&format!("limit of {whose}{dry_run}"), state, now))
+}
+
+/// Whose limits of everything these are: of the node, or of an interface in its place.
+fn node(limits: &WiderLimits) -> String {
+    match &limits.interface {
+        Some(interface) => format!("the interface {}", printable(interface)),
+        None => "the node".to_owned(),
+    }
 }
 
 /// `limits of the node: 12 packets refused`
@@ -400,7 +408,7 @@ fn refused_of_wider(limits: &WiderLimits) -> Option<String> {
     let packets = limits.refused_packets.filter(|packets| *packets > 0)?;
     let whose = match limits.prefix {
         Some(prefix) => prefix.to_string(),
-        None => "the node".to_owned(),
+        None => node(limits),
     };
     Some(format!(
         "refused by limits of {whose}: {}, of all sources",

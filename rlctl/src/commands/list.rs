@@ -155,6 +155,7 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
 fn default_for(policy: &PolicyView) -> &'static str {
     match policy.applies_to {
         AppliesTo::Prefix => "each, as one",
+        AppliesTo::Interface => "all that comes there",
         AppliesTo::Node => "everything",
         AppliesTo::Source if policy.prefixes.is_empty() => "all others",
         AppliesTo::Destination | AppliesTo::SourceToDestination | AppliesTo::Source => "",

@@ -108,10 +108,10 @@ fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
 
 /// A capture does not say by which interface its packets came.
 fn own_rule(interface: &Interface) -> Option<String> {
-    let has_rule = interface.policy.is_some() || interface.observe;
+    let has_rule = interface.policy.is_some() || interface.node.is_some() || interface.observe;
     has_rule.then(|| {
         let name = printable(&interface.name);
-        format!("all packets are judged as those of an interface without `policy` and `observe`: what {name} has of its own is left out")
+        format!("all packets are judged as those of an interface without `policy`, `node` and `observe`: what {name} has of its own is left out")
     })
 }
 

@@ -367,11 +367,15 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
                 printable(name)
             )
         });
+        let node = interface
+            .node
+            .then(|| "has limits in place of those of the node".to_owned());
         let dry_run = interface.observe.then(|| {
             let dry_run = styled(WARNING, "dry run");
             format!("{dry_run}: what would be dropped is counted and passes")
         });
-        let about = why.into_iter().chain(remark).chain(policy).chain(dry_run);
+        let about = why.into_iter().chain(remark).chain(policy);
+        let about = about.chain(node).chain(dry_run);
         remarks.extend(about.map(|about| format!("{}: {about}", printable(&interface.name))));
     }
     let lines = std::iter::once(table.to_string()).chain(remarks);

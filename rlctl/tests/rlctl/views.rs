@@ -30,6 +30,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
             .then(|| "there is no such interface".to_owned()),
         remark: None,
         policy: None,
+        node: false,
         observe: false,
     };
     let map = |name: &str, entries, capacity, memory_bytes| MapStatus {

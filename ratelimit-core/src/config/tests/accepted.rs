@@ -191,6 +191,7 @@ fn interface(name: &str, mode: Mode) -> Interface {
         jumbo: false,
         next: None,
         policy: None,
+        node: None,
         observe: false,
     }
 }

@@ -491,6 +491,7 @@ fn config() -> Config {
             jumbo: false,
             next: None,
             policy: None,
+            node: None,
             observe: false,
         }],
         source: Source {

@@ -118,14 +118,15 @@ impl Scan {
     }
 }
 
-/// Counts what the CPUs have drawn of the limits of the node: up to 1/128 more than they have spent.
+/// Counts what the CPUs have drawn of the limits of the node, and of interfaces: up to 1/128 more than they have spent.
 fn count_node(
     tables: &dyn SourceTables,
     policies: &Policies,
 ) -> Result<Vec<Windows>, DatapathError> {
     let now = clock::now();
     let mut found = Vec::new();
-    for (name, node) in policies.iter().filter(|it| it.1.role == Role::Node) {
+    let of_node = |role| matches!(role, Role::Node | Role::Interface);
+    for (name, node) in policies.iter().filter(|it| of_node(it.1.role)) {
         let record = tables.total(node.policy.slot())?;
         for (limit, word) in node.limits.iter().zip(record.words) {
             if let Some(used) = counted(&limit.compile().algorithm(), word, now) {

@@ -108,7 +108,7 @@ pub fn check(
     let is_conforming = verdict == Verdict::Pass(PassReason::Conforming);
     let needs_state =
         is_conforming && !limits.is_empty() && limits.iter().all(|limit| limit.used == 0);
-    let wider = levels::wider(state, &shares, (source, way.to), now)?;
+    let wider = levels::wider(state, &shares, (source, way.to), interface, now)?;
     let last_drops = covering::last_drops(state, source, interface);
     let is_enforced = match interface {
         Some(_) => unenforced.is_empty(),

@@ -7,7 +7,7 @@ use ratelimit_core::{
     api::{Dropped, PacketRequest},
     ip_family::IpFamily,
     limit::LimitSpec,
-    policies::{NODE, Named},
+    policies::Named,
 };
 
 use crate::control::state::State;
@@ -64,7 +64,7 @@ pub fn refuser<'a>(
         DropReason::DestinationLimited | DropReason::SourceToDestinationLimited => {
             state.compiled.policies.only_destination()
         }
-        DropReason::NodeLimited => Some((NODE, state.compiled.policies.get(NODE)?)),
+        DropReason::NodeLimited => state.compiled.policies.node_on(interface),
         DropReason::Banned
         | DropReason::Truncated
         | DropReason::VlanDepth

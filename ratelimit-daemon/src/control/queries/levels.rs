@@ -3,6 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
+    iter,
     net::{IpAddr, Ipv4Addr},
 };
 
@@ -60,7 +61,11 @@ fn levels(
 ) -> Result<Vec<LimitState>, DatapathError> {
     let prefix = match watched {
         Watched::Prefix(prefix) => *prefix,
-        Watched::Node => return Ok(limits_of_node(state, shares, now)?.unwrap_or_default()),
+        Watched::Node => {
+            let node = state.compiled.policies.get(NODE);
+            let limits = node.map(|node| limits_of_node(state, shares, node, now));
+            return Ok(limits.transpose()?.unwrap_or_default());
+        }
         Watched::Policy(_) => return Ok(Vec::new()),
     };
     let mut levels = Vec::new();
@@ -113,11 +118,12 @@ pub(super) fn policy_of(state: &State, source: Prefix) -> Option<(&str, &Named)>
     named.or_else(default)
 }
 
-/// The limits that `source` shares with others.
+/// The limits that `source` shares with others, of packets that come by an interface, where one is named.
 pub(super) fn wider(
     state: &State,
     shares: &Shares<'_>,
     (source, to): (Prefix, Option<IpAddr>),
+    on: Option<&str>,
     now: Instant,
 ) -> Result<Vec<WiderLimits>, DatapathError> {
     let mut wider = Vec::new();
@@ -134,6 +140,7 @@ pub(super) fn wider(
         wider.push(WiderLimits {
             prefix,
             destination: None,
+            interface: None,
             observe: named.policy.observe(),
             limits,
             refused_packets: None,
@@ -142,31 +149,42 @@ pub(super) fn wider(
     if let Some((prefix, _, named)) = to.and_then(|to| destination_of(state, to)) {
         wider.extend(limits_of_destination(state, (source, prefix), named, now)?);
     }
-    if let Some(limits) = limits_of_node(state, shares, now)? {
+    for (interface, node) in nodes(state, on) {
         wider.push(WiderLimits {
             prefix: None,
             destination: None,
-            observe: state
-                .compiled
-                .policies
-                .get(NODE)
-                .is_some_and(|it| it.policy.observe()),
-            limits,
-            refused_packets: Some(views::refused_by_node(state)?),
+            interface: interface.map(str::to_owned),
+            observe: node.policy.observe(),
+            limits: limits_of_node(state, shares, node, now)?,
+            refused_packets: Some(views::refused_by_node(state, interface)?),
         });
     }
     Ok(wider)
 }
 
-/// The levels of the limits of the node, if it has some.
+/// The limits of the node, and those of interfaces in its place with their names. Of packets that come by one interface, those that count.
+fn nodes<'a>(state: &'a State, on: Option<&'a str>) -> Vec<(Option<&'a str>, &'a Named)> {
+    let config = &state.intent.config;
+    let own = |name: &'a str| config.has_own_node(name).then_some(name);
+    let places: Vec<Option<&str>> = match on {
+        Some(name) => vec![own(name)],
+        None => {
+            let names = config.interfaces.iter().filter_map(|it| own(&it.name));
+            iter::once(None).chain(names.map(Some)).collect()
+        }
+    };
+    let places = places.into_iter();
+    let found = places.map(|place| Some((place, state.compiled.policies.node_on(place)?.1)));
+    found.flatten().collect()
+}
+
+/// The levels of the limits of the node, or of an interface in its place.
 fn limits_of_node(
     state: &State,
     shares: &Shares<'_>,
+    node: &Named,
     now: Instant,
-) -> Result<Option<Vec<LimitState>>, DatapathError> {
-    let Some(node) = state.compiled.policies.get(NODE) else {
-        return Ok(None);
-    };
+) -> Result<Vec<LimitState>, DatapathError> {
     let tables = state.enforcer.datapath().sources();
     // The node has no logs that a source would be asked for, and no further limits.
     let record = tables.total(node.policy.slot())?;
@@ -181,7 +199,7 @@ fn limits_of_node(
         };
         Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
     });
-    Ok(Some(limits.collect::<Result<Vec<_>, _>>()?.concat()))
+    Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The policy of packets that go to an address, with its prefix.
@@ -229,6 +247,7 @@ fn received(
     Ok(WiderLimits {
         prefix: None,
         destination: Some(destination),
+        interface: None,
         observe: part.policy.observe(),
         limits: kept.limits(now)?,
         refused_packets: None,
@@ -260,6 +279,7 @@ fn limits_of_destination(
         Ok(WiderLimits {
             prefix: Some(source),
             destination: Some(destination),
+            interface: None,
             observe: part.policy.observe(),
             limits: kept.limits(now)?,
             refused_packets: None,

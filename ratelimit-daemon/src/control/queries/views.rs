@@ -107,7 +107,9 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                     let row = state.intent.limits_of(Target::Destination(prefix));
                     row.map(rows::runtime)
                 }
-                Role::Sources | Role::Prefixes(..) | Role::Node => runtime_of(state, &policy.name),
+                Role::Sources | Role::Prefixes(..) | Role::Interface | Role::Node => {
+                    runtime_of(state, &policy.name)
+                }
             };
             let manual = runtime.is_some();
             let configured = state.intent.config.policies.get(&policy.name);
@@ -131,7 +133,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 runtime,
                 counter: match policy.role {
                     Role::Sources => state.policy_counter(&policy.name),
-                    Role::Prefixes(..) | Role::Destination(_) | Role::Node => {
+                    Role::Prefixes(..) | Role::Destination(_) | Role::Interface | Role::Node => {
                         EntryCounter::default()
                     }
                 },
@@ -170,6 +172,7 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
             AppliesTo::Source
             | AppliesTo::Prefix
             | AppliesTo::SourceToDestination
+            | AppliesTo::Interface
             | AppliesTo::Node => Origin::Config,
         },
         applies_to,
@@ -204,8 +207,13 @@ pub fn stats(state: &State) -> Result<Vec<StatsRow>, Refused> {
 }
 
 /// Packets that limits of the node refused, or would have in a dry run.
-pub fn refused_by_node(state: &State) -> Result<u64, DatapathError> {
+pub fn refused_by_node(state: &State, interface: Option<&str>) -> Result<u64, DatapathError> {
     let rows = counters(state)?.into_iter();
+    // What the interfaces with limits of their own refuse is not refused by those of the node.
+    let rows = rows.filter(|(name, _)| match interface {
+        Some(interface) => name == interface,
+        None => !state.intent.config.has_own_node(name),
+    });
     let is_of_node = |row: &CounterRow| {
         matches!(
             row.verdict,
@@ -241,6 +249,7 @@ fn applies_to(role: Role) -> AppliesTo {
         Role::Sources => AppliesTo::Source,
         Role::Prefixes(..) => AppliesTo::Prefix,
         Role::Destination(_) => AppliesTo::Destination,
+        Role::Interface => AppliesTo::Interface,
         Role::Node => AppliesTo::Node,
     }
 }

@@ -151,6 +151,7 @@ fn check_tells_the_limits_that_a_source_shares() {
     of_syn[0].limit = syn.of_class(Match::Named("tcp-syn".to_owned()));
     let prefix = "203.0.113.0/24".parse().unwrap();
     let wider = |prefix, observe, limits| WiderLimits {
+        interface: None,
         prefix,
         destination: None,
         observe,

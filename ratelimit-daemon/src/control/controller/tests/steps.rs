@@ -11,10 +11,16 @@ use ratelimit_common::{
     new_sources::Budget,
 };
 use ratelimit_core::{
-    class_tables::ClassTables, compile::Compiled, ip_family::IpFamily, memory_tables::MemoryTables,
+    class::Match,
+    class_tables::ClassTables,
+    compile::Compiled,
+    config::NodeConfig,
+    ip_family::IpFamily,
+    limit::{Algorithm, LimitSpec},
+    memory_tables::MemoryTables,
 };
 
-use super::*;
+use super::{history::slow, *};
 use crate::datapath::{InterfaceRules, Write};
 
 /// Pairs of configurations, where nobody asks for more.
@@ -352,7 +358,22 @@ fn own_rule(random: &mut Random, config: &mut Config) {
     if random.one_in(2) {
         interface.policy = config.policies.keys().next().cloned();
     }
+    interface.node = random.one_in(3).then(|| NodeConfig {
+        limits: vec![of_node(1 + random.below(8), random.one_in(2))],
+        observe: random.one_in(4),
+        ..NodeConfig::default()
+    });
     interface.observe = random.one_in(6);
+}
+
+/// A limit of what comes by an interface.
+fn of_node(packets: u64, is_of_udp: bool) -> LimitSpec {
+    let limit = slow(packets, Algorithm::FixedWindow);
+    if is_of_udp {
+        limit.of_class(Match::Named("udp".into()))
+    } else {
+        limit
+    }
 }
 
 fn observe(random: &mut Random) -> &'static str {

@@ -27,7 +27,7 @@ pub fn used(
         });
     }
     let record = match role {
-        Role::Node | Role::Destination(_) => Some(tables.total(policy.slot())?),
+        Role::Node | Role::Interface | Role::Destination(_) => Some(tables.total(policy.slot())?),
         Role::Sources | Role::Prefixes(..) => tables.record(address_of(key), policy, then)?,
     };
     let Some(record) = record else {
