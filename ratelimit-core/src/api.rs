@@ -696,6 +696,9 @@ pub struct Reloaded {
     pub files: Vec<String>,
     /// What is different, a line each; empty when nothing is.
     pub changes: Vec<String>,
+    /// What is said there of packets that do not come to this host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Which configuration is compared with the one in force.

@@ -39,13 +39,16 @@ mod wide;
 
 use std::{
     collections::BTreeMap,
+    iter,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     num::NonZeroU32,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use ratelimit_common::{Address as _, Ipv6, layout::SOURCES_DEFAULT, parse::Tunnels};
+use ratelimit_common::{
+    Address as _, Ipv6, class::Property, layout::SOURCES_DEFAULT, parse::Tunnels,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +68,7 @@ use self::{
 use crate::{
     ban::BanSpec,
     challenge::Challenge,
-    class::Catalogue,
+    class::{Catalogue, Match},
     detection::Rules,
     diagnostic::Diagnostic,
     ip_family::{IpAddress, IpFamily},
@@ -256,6 +259,53 @@ impl Config {
     pub fn has_own_node(&self, interface: &str) -> bool {
         let on = self.interface(Some(interface));
         on.is_some_and(|on| on.node.is_some())
+    }
+
+    /// The destinations where no packet goes to that comes here, as `leads_into` says of prefixes. Everything together is somewhere here.
+    ///
+    /// # Errors
+    ///
+    /// The first that there is.
+    pub fn destinations_elsewhere<E>(
+        &self,
+        mut leads_into: impl FnMut(Prefix) -> Result<bool, E>,
+    ) -> Result<Vec<Prefix>, E> {
+        let mut elsewhere = Vec::new();
+        for prefix in self.destinations.keys().filter(|it| !it.is_empty()) {
+            if !leads_into(*prefix)? {
+                elsewhere.push(*prefix);
+            }
+        }
+        Ok(elsewhere)
+    }
+
+    /// The first class that asks for a VLAN, as a message names it.
+    pub fn class_of_vlan(&self) -> Option<String> {
+        let mut classes = self.classes.iter();
+        let named = classes.find(|(_, class, _)| class.says(Property::Vlan));
+        let named = named.map(|(name, ..)| format!("[class.{name}]"));
+        named.or_else(|| {
+            let mut inline = self.limits().filter_map(|limit| match limit.class()? {
+                Match::Inline(class) => Some(class),
+                Match::Named(_) => None,
+            });
+            let class = inline.find(|class| class.says(Property::Vlan))?;
+            Some(format!("a limit of {class}"))
+        })
+    }
+
+    /// All limits of packets.
+    fn limits(&self) -> impl Iterator<Item = &LimitSpec> {
+        let policies = iter::once(&self.default_policy).chain(self.policies.values());
+        let of_policies = policies.flat_map(|policy| &policy.limits);
+        let levels = self.aggregate.ipv4.iter().chain(&self.aggregate.ipv6);
+        let of_prefixes = levels.flat_map(|level| &level.limits);
+        let destinations = self.destinations.values();
+        let of_destinations = destinations.flat_map(|it| it.limits.iter().chain(&it.source_limits));
+        let own = self.interfaces.iter().filter_map(|it| it.node.as_ref());
+        let of_nodes = own.chain([&self.node]).flat_map(|node| &node.limits);
+        let wide = of_prefixes.chain(of_destinations).chain(of_nodes);
+        of_policies.chain(wide)
     }
 
     fn interface(&self, name: Option<&str>) -> Option<&Interface> {

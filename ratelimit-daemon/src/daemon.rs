@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use ratelimit_core::config::OnStop;
+use ratelimit_core::config::{Config, OnStop};
 use tokio::{
     net::UnixSocket,
     runtime::Runtime,
@@ -67,6 +67,7 @@ pub struct Daemon {
     links: Watch,
     control: UnixSocket,
     metrics: control::Listeners,
+    config: Config,
     state_directory: PathBuf,
     socket: PathBuf,
     _lock: Lock,
@@ -150,6 +151,7 @@ impl Daemon {
             links,
             control,
             metrics,
+            config: start.config,
             state_directory: paths.state,
             socket,
             _lock: lock,
@@ -246,6 +248,8 @@ impl Daemon {
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);
+        // Nobody waits for it: a router has a million routes.
+        tokio::task::spawn_blocking(move || control::warn_of_elsewhere(&self.config));
         report_systemd(&[sd_notify::NotifyState::Ready]);
         info!("ready");
 

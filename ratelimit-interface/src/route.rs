@@ -1,4 +1,4 @@
-//! Where this host sends packets to an address (rtnetlink, `RTM_GETROUTE`).
+//! Where this host sends packets to an address (rtnetlink, `RTM_GETROUTE`), and which prefixes are its own or behind it.
 
 use std::net::IpAddr;
 
@@ -9,11 +9,14 @@ use netlink_packet_route::{
     route::{RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType},
 };
 
-use super::dump::exchange;
+use super::{
+    address,
+    dump::{dump, exchange},
+};
 
 /// What becomes of packets to an address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Way {
+enum Way {
     /// They are for this host.
     Here,
     /// They leave by a route that is not for everything.
@@ -24,12 +27,68 @@ pub enum Way {
     Nowhere,
 }
 
+/// Which prefixes packets go to that come here.
+pub struct Routes {
+    /// The addresses of this host.
+    own: Vec<IpAddr>,
+}
+
+impl Routes {
+    /// Those of this moment.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not tell.
+    pub fn read() -> anyhow::Result<Self> {
+        let own = address::own()?.into_iter();
+        let own = own.map(|(address, _)| address).collect();
+        Ok(Self { own })
+    }
+
+    /// Whether packets to some address of a prefix belong here: it is one of this host, or lies behind a route that is not for everything. `first` is
+    /// the first address of the prefix, and `covers` says which others it has.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not tell.
+    pub fn lead_into(
+        &self,
+        first: IpAddr,
+        covers: impl Fn(IpAddr) -> bool,
+    ) -> anyhow::Result<bool> {
+        let belongs = |way| matches!(way, Way::Here | Way::Routed);
+        if belongs(way_to(first)?) || self.own.iter().any(|own| covers(*own)) {
+            return Ok(true);
+        }
+        // A part of it may be routed.
+        let mut found = false;
+        let mut all = RouteMessage::default();
+        all.header.address_family = match first {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        };
+        dump(RouteNetlinkMessage::GetRoute(all), |answer| {
+            if let RouteNetlinkMessage::NewRoute(route) = answer {
+                found |= belongs(way(&route)) && destination(&route).is_some_and(&covers);
+            }
+        })
+        .context("asking the kernel for routes")?;
+        Ok(found)
+    }
+}
+
+/// The first address that a route is for.
+fn destination(route: &RouteMessage) -> Option<IpAddr> {
+    let mut attributes = route.attributes.iter();
+    attributes.find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(address)) => Some((*address).into()),
+        RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some((*address).into()),
+        _ => None,
+    })
+}
+
 /// The way of packets to an address.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
-pub fn way_to(address: IpAddr) -> anyhow::Result<Way> {
+fn way_to(address: IpAddr) -> anyhow::Result<Way> {
     let mut question = RouteMessage::default();
     let (family, bits, destination) = match address {
         IpAddr::V4(address) => (AddressFamily::Inet, 32, RouteAddress::Inet(address)),
@@ -83,5 +142,8 @@ mod tests {
     fn this_host_has_the_address_that_every_host_has() {
         let loopback = "127.0.0.1".parse().unwrap();
         assert_eq!(way_to(loopback).unwrap(), Way::Here);
+        let routes = Routes::read().unwrap();
+        assert!(routes.own.contains(&loopback));
+        assert!(routes.lead_into(loopback, |it| it == loopback).unwrap());
     }
 }

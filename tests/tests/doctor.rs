@@ -214,6 +214,8 @@ fn a_destination_that_is_not_routed_here_is_named() {
         ("198.51.100.7", "warning"),
         ("2001:db8:1::5", "warning"),
         ("203.0.113.0/24", "ok"),
+        // A part of it is routed.
+        ("203.0.0.0/16", "ok"),
     ] {
         let limits = "limits = [{ packets = 9, per = \"1s\" }]";
         let toml = format!("{TOML}[destination.\"{prefix}\"]\n{limits}\n");
@@ -223,6 +225,43 @@ fn a_destination_that_is_not_routed_here_is_named() {
         let found = finding(&findings, "destinations");
         assert_eq!(found["state"], state, "{prefix}: {found}");
     }
+}
+
+#[test]
+fn what_is_not_for_this_host_is_told_at_the_start_and_by_a_reload() {
+    require_root!();
+    let lab = Lab::without_link().unwrap();
+    let _tun = Tun::new(&lab.near).unwrap();
+    let toml = |classes: &str, destination: &str| {
+        let limit = "packets = 9, per = \"1s\"";
+        format!("{TOML}{classes}[destination.\"{destination}\"]\nlimits = [{{ {limit} }}]\n")
+    };
+    let elsewhere = "[destination.\"198.51.100.7\"]: not routed here";
+    let tagged = "[class.seven] asks for a VLAN, which no packet of";
+    let vlan = toml("[class.seven]\nvlan = 7\n", "198.51.100.7");
+    let service = Service::started(&lab, &vlan).unwrap();
+    let start = Instant::now();
+    while ![elsewhere, tagged]
+        .iter()
+        .all(|it| service.log().contains(it))
+    {
+        assert!(start.elapsed() < PATIENCE, "{}", service.log());
+        thread::sleep(Duration::from_millis(20));
+    }
+    for (config, expected) in [
+        (toml("", "198.51.100.7"), &[elsewhere][..]),
+        (toml("", "127.0.0.1"), &[]),
+        (vlan.clone(), &[elsewhere, tagged]),
+    ] {
+        service.configure(&config).unwrap();
+        for command in ["diff", "reload"] {
+            let said = service.rlctl_ok(&[command]).unwrap();
+            let told = [elsewhere, tagged].map(|it| said.contains(it));
+            let wanted = [elsewhere, tagged].map(|it| expected.contains(&it));
+            assert_eq!(told, wanted, "{command}: {said}");
+        }
+    }
+    assert_eq!(service.log().matches(elsewhere).count(), 3);
 }
 
 #[test]

@@ -9,13 +9,15 @@ use ratelimit_core::{
     config::{self, Config, ConfigError, File},
 };
 
-use super::{configured_lists::ConfiguredLists, syncookies, trial_files};
+use super::{configured_lists::ConfiguredLists, elsewhere, syncookies, trial_files};
 
 /// What was read.
 pub struct Candidate {
     pub(super) texts: Vec<File>,
     pub(super) config: Config,
     pub(super) lists: ConfiguredLists,
+    /// What it says of packets that do not come to this host.
+    pub(super) warnings: Vec<String>,
 }
 
 /// What a request to try a configuration is measured by.
@@ -77,10 +79,12 @@ impl Candidate {
     fn with_lists(texts: Vec<File>, config: Config) -> Result<Self, Refused> {
         syncookies::require(&config)?;
         let lists = ConfiguredLists::read(&config)?;
+        let warnings = elsewhere::warnings(&config);
         Ok(Self {
             texts,
             config,
             lists,
+            warnings,
         })
     }
 }

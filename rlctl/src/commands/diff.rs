@@ -27,5 +27,6 @@ pub fn run(file: Option<&Path>, client: &Client) -> Result<Report, Failure> {
             reload::lines(&answer.value.changes)
         )
     };
+    let text = text + &reload::warnings(&answer.value.warnings);
     Ok(Report::new(answer, text))
 }

@@ -5,7 +5,7 @@ use ratelimit_core::api::Reloaded;
 use crate::{
     client::{Answer, Client},
     failure::Failure,
-    output::{printable, printable_lines},
+    output::{WARNING, printable, printable_lines, styled},
     phrase,
     report::Report,
 };
@@ -19,11 +19,20 @@ pub fn run(client: &Client) -> Result<Report, Failure> {
 
 fn sentences(reloaded: &Reloaded) -> String {
     let files = printable(&phrase::and(&reloaded.files));
+    let warnings = warnings(&reloaded.warnings);
     if reloaded.changes.is_empty() {
-        return format!("reloaded {files}: nothing is different");
+        return format!("reloaded {files}: nothing is different{warnings}");
     }
     let changes = phrase::count(reloaded.changes.len(), "change", "changes");
-    format!("reloaded {files}: {changes}{}", lines(&reloaded.changes))
+    let lines = lines(&reloaded.changes);
+    format!("reloaded {files}: {changes}{lines}{warnings}")
+}
+
+/// What is said of packets that do not come to this host, each on a line of its own.
+pub fn warnings(warnings: &[String]) -> String {
+    let warnings = warnings.iter();
+    let lines = warnings.map(|it| format!("\n{} {}", styled(WARNING, "warning:"), printable(it)));
+    lines.collect()
 }
 
 /// What is different, each on a line of its own. What is wrong with the file of a list is shown with its line.
@@ -46,6 +55,7 @@ mod tests {
         let reloaded = Reloaded {
             files: vec!["a.toml".to_owned()],
             changes: vec!["list x: not taken: l:2:1: no\n2 | bad\n  | ^^^ write".to_owned()],
+            warnings: vec![],
         };
         assert_eq!(
             sentences(&reloaded),

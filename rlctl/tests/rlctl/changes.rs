@@ -375,6 +375,7 @@ fn reload_says_what_is_different() {
         answers(&Reloaded {
             files: vec!["/etc/ratelimit/config.toml".to_owned()],
             changes: changes.iter().map(ToString::to_string).collect(),
+            warnings: vec![],
         })
     };
     check_call(

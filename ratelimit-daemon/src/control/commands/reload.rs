@@ -58,6 +58,7 @@ impl Command for Reload {
 fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
     let files = candidate.config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
+    let warnings = candidate.warnings.clone();
     controller.trials.reload(candidate)?;
     let changes = replace(controller)?;
     controller.keep_last_good();
@@ -65,5 +66,9 @@ fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded,
     controller
         .troubles
         .report(journal, CONFIGURATION, Loudness::Error, None);
-    Ok(Reloaded { files, changes })
+    Ok(Reloaded {
+        files,
+        changes,
+        warnings,
+    })
 }

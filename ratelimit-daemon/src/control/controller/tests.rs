@@ -285,6 +285,7 @@ impl Controller {
             texts,
             config,
             lists,
+            warnings: Vec::new(),
         })?;
         replace(self)
     }

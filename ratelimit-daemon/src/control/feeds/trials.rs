@@ -19,6 +19,7 @@ use crate::{
     control::{
         candidate::{Candidate, Measure},
         configured_lists::{self, ConfiguredLists, ListChanges},
+        elsewhere::report,
         list_files::ListFile,
         record::Cause,
         reload,
@@ -181,7 +182,9 @@ impl Trials {
             texts,
             config,
             lists,
+            warnings,
         } = candidate;
+        report(&warnings);
         self.next(config, lists, Why::Reload(texts));
         Ok(())
     }
@@ -211,6 +214,7 @@ impl Trials {
         };
         // Written down first: if the daemon ends now, the configuration before comes back too.
         self.kept.replace(Some(&trial))?;
+        report(&candidate.warnings);
         let attempt = trial.attempt();
         self.next(candidate.config, candidate.lists, Why::Trial(trial));
         Ok(attempt)

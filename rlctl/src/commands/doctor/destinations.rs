@@ -1,10 +1,7 @@
 //! Whether packets to the destinations that have limits have a way through this host.
 
 use ratelimit_core::{config::Config, prefix::Prefix};
-use ratelimit_interface::{
-    address,
-    route::{self, Way},
-};
+use ratelimit_interface::route::Routes;
 
 use super::finding::Finding;
 
@@ -12,24 +9,15 @@ const CHECK: &str = "destinations";
 
 /// What of the destinations of a configuration is not routed here; `None` where it has none.
 pub fn examine(config: &Config) -> Option<Finding> {
-    let destinations = &config.destinations;
-    if destinations.is_empty() {
+    if config.destinations.is_empty() {
         return None;
     }
-    let strays: anyhow::Result<Vec<Prefix>> = destinations
-        .keys()
-        .filter_map(|prefix| {
-            is_stray(*prefix)
-                .map(|stray| stray.then_some(*prefix))
-                .transpose()
-        })
-        .collect();
-    let strays = match strays {
+    let strays = match elsewhere(config) {
         Ok(strays) => strays,
         Err(error) => return Some(Finding::unknown(CHECK, "unread", format!("{error:#}"))),
     };
     let Some(first) = strays.first() else {
-        let count = destinations.len();
+        let count = config.destinations.len();
         return Some(Finding::ok(CHECK, format!("{count}, all routed here")));
     };
     let found = match strays.len() {
@@ -43,15 +31,10 @@ pub fn examine(config: &Config) -> Option<Finding> {
     Some(Finding::warning(CHECK, found, why).fix(fix))
 }
 
-/// Whether no packet to it belongs here: it is neither local, nor behind a route of its own.
-fn is_stray(prefix: Prefix) -> anyhow::Result<bool> {
-    if prefix.is_empty() {
-        return Ok(false);
-    }
-    let is_routed = matches!(route::way_to(prefix.address())?, Way::Here | Way::Routed);
-    if is_routed || prefix.is_address() {
-        return Ok(!is_routed);
-    }
-    let mut own = address::own()?.into_iter();
-    Ok(!own.any(|(own, _)| prefix.covers(Prefix::from(own))))
+fn elsewhere(config: &Config) -> anyhow::Result<Vec<Prefix>> {
+    let routes = Routes::read()?;
+    config.destinations_elsewhere(|prefix| {
+        let covers = |address| prefix.covers(Prefix::from(address));
+        routes.lead_into(prefix.address(), covers)
+    })
 }

@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path};
 
-use ratelimit_common::class::Property;
 use ratelimit_core::{api::InterfaceStatus, config::Config};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
@@ -94,24 +93,17 @@ fn link_layer(state: &InterfaceState, config: Option<&Config>) -> Finding {
     let check = "link-layer";
     match interface::link_layer(state.index) {
         Ok(Some(LinkLayer::Ethernet)) => Finding::ok(check, "Ethernet"),
-        Ok(Some(LinkLayer::None)) => match config.and_then(class_of_vlan) {
-            Some(name) => Finding::warning(
+        Ok(Some(LinkLayer::None)) => match config.and_then(Config::class_of_vlan) {
+            Some(class) => Finding::warning(
                 check,
                 "IP without a header in front",
-                format!("[class.{name}] asks for a VLAN, which no packet of this interface has"),
+                format!("{class} asks for a VLAN, which no packet of this interface has"),
             ),
             None => Finding::ok(check, "IP without a header in front"),
         },
         Ok(None) => Finding::error(check, "the interface has gone", "it was there a moment ago"),
         Err(error) => Finding::error(check, "not read", format!("{error:#}")),
     }
-}
-
-/// The first class that asks for a VLAN.
-fn class_of_vlan(config: &Config) -> Option<&str> {
-    let mut classes = config.classes.iter();
-    let of_vlan = classes.find(|(_, class, _)| class.says(Property::Vlan));
-    of_vlan.map(|(name, ..)| name)
 }
 
 fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStatus>) -> Finding {

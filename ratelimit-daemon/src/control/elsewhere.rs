@@ -1,0 +1,69 @@
+//! What a configuration says of packets that do not come to this host. It is legal, and probably not what was meant.
+
+use ratelimit_common::parse::LinkLayer;
+use ratelimit_core::{config::Config, prefix::Prefix};
+use ratelimit_interface::{self as interface, route::Routes};
+use tracing::warn;
+
+/// Reports it in the log.
+pub fn warn(config: &Config) {
+    report(&warnings(config));
+}
+
+/// Reports these in the log.
+pub fn report(warnings: &[String]) {
+    for warning in warnings {
+        warn!("{warning}");
+    }
+}
+
+/// A line each, with what to do.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let destinations = destinations(config).unwrap_or_else(|error| {
+        let unknown = format!("which destinations are routed here is not known: {error:#}");
+        Some(unknown)
+    });
+    let class = config.class_of_vlan();
+    let vlans = class.iter().flat_map(|class| vlans(config, class));
+    destinations.into_iter().chain(vlans).collect()
+}
+
+fn destinations(config: &Config) -> anyhow::Result<Option<String>> {
+    if config.destinations.is_empty() {
+        return Ok(None);
+    }
+    let routes = Routes::read()?;
+    let leads_into = |prefix: Prefix| {
+        let covers = |address| prefix.covers(Prefix::from(address));
+        routes.lead_into(prefix.address(), covers)
+    };
+    let elsewhere = config.destinations_elsewhere(leads_into)?;
+    let Some(first) = elsewhere.first() else {
+        return Ok(None);
+    };
+    let others = match elsewhere.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    let address = first.address();
+    Ok(Some(format!(
+        "[destination.\"{first}\"]{others}: not routed here, as no address of this host and no route but the default one is for it; `ip route get {address}` shows its way"
+    )))
+}
+
+/// The interfaces that have no frames with VLANs.
+fn vlans(config: &Config, class: &str) -> Vec<String> {
+    let interfaces = config.interfaces.iter().map(|it| &it.name);
+    let without = interfaces.filter(|name| is_without_ethernet(name));
+    let lines = without.map(|name| {
+        format!("{class} asks for a VLAN, which no packet of {name} has: its packets begin with IP")
+    });
+    lines.collect()
+}
+
+/// One that is not there, or cannot be asked about, is reported when it is to be attached to.
+fn is_without_ethernet(name: &str) -> bool {
+    let state = interface::query(name).ok().flatten();
+    let layer = state.and_then(|state| interface::link_layer(state.index).ok().flatten());
+    layer == Some(LinkLayer::None)
+}
