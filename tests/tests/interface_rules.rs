@@ -231,7 +231,7 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
     let wire = Wire::new(&lab, &service);
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 drop node-limited"]);
     // More of it: what was used stays used.
-    reload(&service, &with(&all, &own.replace("4", "6")));
+    reload(&service, &with(&all, &own.replace('4', "6")));
     assert_eq!(
         wire.send(OTHER, ANYBODY, 3),
         ["2 pass", "1 drop node-limited"]
@@ -248,7 +248,7 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
     let dry_run = format!("{own}observe = true\n");
     reload(&service, &with(&all, &dry_run));
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe node-limited"]);
-    reload(&service, &with(&all, &dry_run.replace("4", "9")));
+    reload(&service, &with(&all, &dry_run.replace('4', "9")));
     assert_eq!(
         wire.send(OTHER, ANYBODY, 6),
         ["3 pass", "3 observe node-limited"]

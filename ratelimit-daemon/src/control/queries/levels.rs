@@ -166,12 +166,11 @@ pub(super) fn wider(
 fn nodes<'a>(state: &'a State, on: Option<&'a str>) -> Vec<(Option<&'a str>, &'a Named)> {
     let config = &state.intent.config;
     let own = |name: &'a str| config.has_own_node(name).then_some(name);
-    let places: Vec<Option<&str>> = match on {
-        Some(name) => vec![own(name)],
-        None => {
-            let names = config.interfaces.iter().filter_map(|it| own(&it.name));
-            iter::once(None).chain(names.map(Some)).collect()
-        }
+    let places: Vec<Option<&str>> = if let Some(name) = on {
+        vec![own(name)]
+    } else {
+        let names = config.interfaces.iter().filter_map(|it| own(&it.name));
+        iter::once(None).chain(names.map(Some)).collect()
     };
     let places = places.into_iter();
     let found = places.map(|place| Some((place, state.compiled.policies.node_on(place)?.1)));
