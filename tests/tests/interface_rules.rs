@@ -206,10 +206,12 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
         );
         assert!(said.stdout.contains(&refused), "{said:?}");
         assert_eq!(said.stdout.matches("ahead").count(), 1, "{said:?}");
-        let check = json(&service, &["check", "198.51.100.9", "--iface", on]);
+        let check = service
+            .json::<Value>(&["check", "198.51.100.9", "--iface", on])
+            .unwrap();
         assert_eq!(check["reason"], "node-limited", "{check}");
     }
-    let check = json(&service, &["check", "198.51.100.9"]);
+    let check = service.json::<Value>(&["check", "198.51.100.9"]).unwrap();
     let wider = check["wider"].as_array().unwrap();
     let refused: Vec<_> = wider
         .iter()
@@ -231,14 +233,14 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
     let wire = Wire::new(&lab, &service);
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 drop node-limited"]);
     // More of it: what was used stays used.
-    reload(&service, &with(&all, &own.replace('4', "6")));
+    service.reload(&with(&all, &own.replace('4', "6"))).unwrap();
     assert_eq!(
         wire.send(OTHER, ANYBODY, 3),
         ["2 pass", "1 drop node-limited"]
     );
     // Of one class; a dry run; without any.
     let icmp_only = node("interface.node", "packets = 1, match = \"icmp\"");
-    reload(&service, &with(&all, &icmp_only));
+    service.reload(&with(&all, &icmp_only)).unwrap();
     assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 pass"]);
     assert_eq!(
         wire.send_frames(OTHER, &icmp(ANYBODY), 3),
@@ -246,17 +248,21 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
     );
     // What was used of the limits that come back is found again.
     let dry_run = format!("{own}observe = true\n");
-    reload(&service, &with(&all, &dry_run));
+    service.reload(&with(&all, &dry_run)).unwrap();
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe node-limited"]);
-    reload(&service, &with(&all, &dry_run.replace('4', "9")));
+    service
+        .reload(&with(&all, &dry_run.replace('4', "9")))
+        .unwrap();
     assert_eq!(
         wire.send(OTHER, ANYBODY, 6),
         ["3 pass", "3 observe node-limited"]
     );
-    reload(&service, &with("", &format!("observe = true\n{own}")));
+    service
+        .reload(&with("", &format!("observe = true\n{own}")))
+        .unwrap();
     assert_eq!(wire.send(OTHER, ANYBODY, 2), ["2 observe node-limited"]);
     assert_eq!(wire.send(INTERFACE, ANYBODY, 3), ["3 pass"]);
-    reload(&service, &with(&all, ""));
+    service.reload(&with(&all, "")).unwrap();
     assert_eq!(
         wire.send(OTHER, ANYBODY, 9),
         ["7 pass", "2 drop node-limited"]
