@@ -9,7 +9,7 @@ use crate::{
     goal::Goal,
     scenario::{self, Case, NewSources, Scenario},
     store::Store,
-    traffic::{Cpus, Sources, Traffic},
+    traffic::{self, Content, Cpus, Sources, Traffic},
 };
 
 /// A limit that no packet meets.
@@ -53,7 +53,8 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     scenarios.extend([2, 4, 8].map(|count| layers(store, count)));
     scenarios.extend(["sliding-window", "token-bucket"].map(|name| algorithm(store, name)));
     scenarios.extend([banning(store), banning_the_limited(store)]);
-    scenarios.extend([in_cluster(store), shared(store), challenging(store)]);
+    scenarios.extend([in_cluster(store), shared(store)]);
+    scenarios.extend([challenging(store), verified(store)]);
     scenarios.extend(listed::scenarios(store));
     scenarios.extend(destinations::scenarios(store));
     scenarios
@@ -68,13 +69,34 @@ fn in_cluster(store: Store) -> Scenario {
     Scenario::new(store, "in-cluster", toml).case(case.core())
 }
 
-/// One source whose datagrams nobody challenges, while TCP sources are.
+/// One source, of whose packets none is challenged, while TCP sources are.
 fn challenging(store: Store) -> Scenario {
-    let hot = Traffic::new(IpFamily::V4, Sources::Hot);
-    let alone = scenario::name(store, "pass", hot);
-    let case = Case::new(hot, CONFORMING).goal(Goal::Plus(0.1, alone));
     let toml = format!("{}\n[challenge.tcp]\nwhen = \"always\"\n", policy(WIDE));
-    Scenario::new(store, "challenge", toml).case(case.core())
+    let scenario = Scenario::new(store, "challenge", toml);
+    [Content::Datagrams, Content::Acknowledgements]
+        .into_iter()
+        .fold(scenario, |scenario, content| {
+            scenario.case(unchallenged(store, content))
+        })
+}
+
+/// One source that is verified, and is looked up for each of its queries.
+fn verified(store: Store) -> Scenario {
+    let toml = format!("{}\n[challenge.dns]\nwhen = \"always\"\n", policy(WIDE));
+    let case = unchallenged(store, Content::Datagrams);
+    Scenario {
+        verified: vec![traffic::ipv4(case.traffic.first)],
+        ..Scenario::new(store, "verified", toml).case(case)
+    }
+}
+
+/// Packets that cost at most a tenth of the baseline more than without a challenge.
+fn unchallenged(store: Store, content: Content) -> Case {
+    let hot = Traffic::new(IpFamily::V4, Sources::Hot).of(content);
+    let alone = scenario::name(store, "pass", hot);
+    Case::new(hot, CONFORMING)
+        .goal(Goal::Plus(0.1, alone))
+        .core()
 }
 
 /// One source with a limit that nodes share: while it was never refused, it costs what it does without a cluster.
@@ -120,6 +142,8 @@ fn pass(store: Store) -> Scenario {
             .case(Case::new(at(Sources::Thousand), CONFORMING))
             .case(with(Sources::Many, goals.many.clone()).core());
     }
+    let segments = Traffic::new(IpFamily::V4, Sources::Hot).of(Content::Acknowledgements);
+    scenario = scenario.case(Case::new(segments, CONFORMING).core());
     on_two_cpus(scenario, CONFORMING)
 }
 

@@ -9,7 +9,11 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
-use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs};
+use aya::{
+    maps::{HashMap, Map, MapData},
+    programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs},
+};
+use ratelimit_common::{Instant, Ipv4, challenge::Verified, layout::VERSION};
 use ratelimit_core::{
     api::{AllowRequest, BanRequest, PrefixesRequest, Refused, StatsRow},
     config,
@@ -61,6 +65,7 @@ impl Installation {
         fs::write(&path, toml).context("writing the configuration")?;
         let mut controller = start(lab, directory.path())?;
         fill(&mut controller, scenario)?;
+        verify(&pins, scenario)?;
         lab.near.enter(|| controller.attach());
         let unenforced = controller.unenforced();
         ensure!(unenforced.is_empty(), "not attached: {unenforced:?}");
@@ -291,6 +296,23 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
         controller
             .run(Allow(request, AUTHOR.into()))
             .map_err(refused)?;
+    }
+    Ok(())
+}
+
+/// Has sources known as verified, whose proof no bench sends.
+fn verify(pins: &Path, scenario: &Scenario) -> Result<()> {
+    if scenario.verified.is_empty() {
+        return Ok(());
+    }
+    let layout = pins.join(format!("v{VERSION}"));
+    let path = layout.join("maps").join("VERIFIED_V4");
+    let map = MapData::from_pin(path).and_then(Map::from_map_data);
+    let map = map.context("opening the map of verified sources")?;
+    let mut map: HashMap<_, Ipv4, u64> = map.try_into()?;
+    for source in &scenario.verified {
+        let verified = Verified::here(Instant::from_nanos(u64::MAX));
+        map.insert(Ipv4::from(*source), verified.to_bits(), 0)?;
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! A scenario: what is installed, and the traffic that is measured on it.
 
+use std::net::Ipv4Addr;
+
 use ratelimit_core::prefix::Prefix;
 
 use crate::{goal::Goal, store::Store, traffic::Traffic};
@@ -20,6 +22,8 @@ pub struct Scenario {
     pub bans: Vec<Prefix>,
     /// What is allowed at runtime.
     pub allows: Vec<Prefix>,
+    /// The IPv4 sources that are verified.
+    pub verified: Vec<Ipv4Addr>,
     /// What is measured on it.
     pub cases: Vec<Case>,
 }
@@ -76,6 +80,7 @@ impl Scenario {
             toml: toml.into(),
             bans: vec![],
             allows: vec![],
+            verified: vec![],
             cases: vec![],
         }
     }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ratelimit_core::ip_family::IpFamily;
-use ratelimit_tests::Frame;
+use ratelimit_tests::{Frame, packet::ACK};
 
 use crate::draw::Draw;
 
@@ -77,6 +77,24 @@ impl Cpus {
     }
 }
 
+/// What the packets are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Content {
+    /// Datagrams, as queries of DNS.
+    Datagrams,
+    /// TCP segments that only acknowledge.
+    Acknowledgements,
+}
+
+impl Content {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Datagrams => "",
+            Self::Acknowledgements => "/tcp-ack",
+        }
+    }
+}
+
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
@@ -84,6 +102,8 @@ pub struct Traffic {
     pub family: IpFamily,
     /// Who sends.
     pub sources: Sources,
+    /// What.
+    pub content: Content,
     /// The CPUs that it is sent on.
     pub cpus: Cpus,
     /// The first source.
@@ -96,9 +116,15 @@ impl Traffic {
         Self {
             family,
             sources,
+            content: Content::Datagrams,
             cpus: Cpus::One,
             first: FIRST,
         }
+    }
+
+    /// The same of other packets.
+    pub const fn of(self, content: Content) -> Self {
+        Self { content, ..self }
     }
 
     /// The same on other CPUs.
@@ -114,14 +140,22 @@ impl Traffic {
             Cpus::TwoApart => "/2-cpus-apart",
             Cpus::TwoShared => "/2-cpus-shared",
         };
-        format!("{family}/{}{cpus}", self.sources.label())
+        format!(
+            "{family}/{}{}{cpus}",
+            self.sources.label(),
+            self.content.label()
+        )
     }
 
     /// The frame into which sources are written.
     pub fn frame(self) -> Vec<u8> {
-        match self.family {
-            IpFamily::V4 => Frame::ethernet().ipv4(ipv4(self.first)).udp(53),
-            IpFamily::V6 => Frame::ethernet().ipv6(ipv6(self.first)).udp(53),
+        let frame = match self.family {
+            IpFamily::V4 => Frame::ethernet().ipv4(ipv4(self.first)),
+            IpFamily::V6 => Frame::ethernet().ipv6(ipv6(self.first)),
+        };
+        match self.content {
+            Content::Datagrams => frame.udp(53),
+            Content::Acknowledgements => frame.tcp(443, ACK),
         }
         .pad_to(FRAME_BYTES)
         .build()

@@ -25,6 +25,8 @@ pub const BOUNDS: Bounds = Bounds {
     at_once: 60,
     held: 80,
     longest: 3_600_000,
+    verified_per_second: 5,
+    verified_at_once: 10,
     revokers: 1,
 };
 
@@ -243,6 +245,8 @@ pub struct Node {
     pub cluster: Option<Cluster<Key>>,
     /// What the daemon wrote before it stopped.
     pub memory: Memory<Key>,
+    /// Sources that peers told of, by whom: until when each is verified, by the true time, and when that was taken.
+    pub verified: Vec<(NodeName, Key, Millis, Millis)>,
     /// Its kernel.
     pub kernel: Kernel,
     /// Until when it does not reach the store.
@@ -251,6 +255,8 @@ pub struct Node {
     pub hung_until: Millis,
     /// When its daemon is started again.
     pub starts_at: Millis,
+    /// How often it was.
+    pub started: u32,
 }
 
 impl Node {
@@ -270,6 +276,7 @@ impl Node {
             period: PERIOD,
             bounds: BOUNDS,
         };
+        self.started += 1;
         self.cluster = Some(Cluster::new(
             config,
             self.now(now),

@@ -19,6 +19,7 @@ use crate::key::Key;
 use crate::name::NodeName;
 use crate::statements::{Digest, PART_BITS_MAX, Statement};
 use crate::time::{Millis, Stamp};
+use crate::verified::{VERIFIED_MAX, Verified};
 
 /// The most statements of a message.
 pub const STATEMENTS_MAX: usize = 1024;
@@ -40,6 +41,8 @@ pub enum Body<K> {
     Part(Part<K>),
     /// The sender misses statements of a node.
     Ask(Ask),
+    /// Sources that proved themselves on the sender.
+    Verified(Vec<Verified<K>>),
 }
 
 /// What a node has stated, in short.
@@ -108,6 +111,13 @@ impl<K: Key> Body<K> {
                 writer.count(ask.digests.len());
                 ask.digests.iter().for_each(|digest| writer.fixed(*digest));
             }
+            Self::Verified(sources) => {
+                writer.0.push(5);
+                writer.count(sources.len());
+                for source in sources {
+                    source.write(&mut writer);
+                }
+            }
         }
         writer.0
     }
@@ -166,6 +176,11 @@ impl<K: Key> Body<K> {
                     after,
                     digests,
                 })
+            }
+            5 => {
+                let count = reader.count(VERIFIED_MAX, "the sources")?;
+                let sources = (0..count).map(|_| Verified::read(&mut reader));
+                Self::Verified(sources.collect::<Result<_, _>>()?)
             }
             _ => return Err(Wrong::Value("the kind")),
         };

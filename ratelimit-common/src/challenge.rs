@@ -22,12 +22,16 @@ pub mod rules;
 pub mod segment;
 pub mod siphash;
 pub mod state;
+mod targets;
+mod verified;
 
 pub use self::{
     cookie::{Key, Message},
-    rules::{Asked, DNS_PORTS_MAX, OfCpu, On, Rules, Shared, Taken, When},
+    rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
     segment::{InSegment, Place, Segment},
     state::ChallengeState,
+    targets::{TARGETS_MAX, Targets},
+    verified::Verified,
 };
 use crate::{Address, Instant};
 
@@ -157,8 +161,9 @@ fn ask<A: Address>(
     if !segment.asks_for_connection() || now < state.suspended_until() {
         return Outcome::Unasked;
     }
-    let was_on = is_on(Asked::Connections, rules, now, state);
-    let is_over = rules.is_over(Asked::Connections);
+    let is_target = is_target(segment, rules);
+    let was_on = is_target && is_on(Asked::Connections, rules, now, state);
+    let is_over = is_target && rules.is_over(Asked::Connections);
     let is_on = was_on || is_over && !state.takes(Shared::Unverified, now);
     if !is_on && !is_for_queries(segment, rules, now, state) {
         return Outcome::Unasked;
@@ -198,6 +203,15 @@ fn is_for_queries<A: Address>(
     rules.asks_queries_to(u16::from_be_bytes(port)) && is_on(Asked::Queries, rules, now, state)
 }
 
+/// Whether what a segment asks for is one of what sources are challenged for.
+#[inline(always)]
+fn is_target<A: Address>(segment: &Segment<A>, rules: &Rules) -> bool {
+    let ([_, destination], [_, port]) = (segment.connection.addresses, segment.connection.ports);
+    rules
+        .targets()
+        .include(destination, u16::from_be_bytes(port))
+}
+
 /// Keeps it on: from the first that was too many, and while more come than may.
 #[inline(always)]
 fn hold<A: Address>(asked: Asked, was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
@@ -232,7 +246,7 @@ fn take_proof<A: Address>(
         return Outcome::Unasked;
     }
     let until = now.as_nanos().saturating_add(rules.lasts_ns());
-    state.verify(source, Instant::from_nanos(until));
+    state.verify(source, Verified::here(Instant::from_nanos(until)));
     Outcome::Verified
 }
 
@@ -250,8 +264,8 @@ fn is_on<A: Address>(
 #[inline(always)]
 fn is_verified<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> bool {
     state
-        .verified_until(source)
-        .is_some_and(|until| now < until)
+        .verified(source)
+        .is_some_and(|verified| now < verified.until())
 }
 
 #[cfg(test)]

@@ -1,10 +1,16 @@
 //! The challenge of sources, as people say it.
 
-use std::{fmt, num::NonZeroU32, time::Duration};
+use std::{fmt, net::IpAddr, num::NonZeroU32, time::Duration};
 
-use ratelimit_common::challenge::{Asked, DNS_PORTS_MAX, Rules, When};
+use ratelimit_common::{
+    Ipv4, Ipv6,
+    challenge::{Asked, PORTS_MAX, Rules, TARGETS_MAX, Targets, When},
+};
 
-use crate::quantity;
+use crate::{ip_family::IpAddress as _, limit::Scope, prefix::Prefix, quantity};
+
+/// The most destinations, of both families.
+pub const DESTINATIONS_MAX: usize = TARGETS_MAX;
 
 /// When sources have to prove themselves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -13,14 +19,20 @@ pub struct Challenge {
     pub connections: When,
     /// Those that ask a DNS server: beyond how many datagrams in a second.
     pub queries: When,
+    /// The destinations to which connections are challenged; all where none is named.
+    pub destinations: [Option<Prefix>; DESTINATIONS_MAX],
+    /// The ports of them, likewise; 0 is none.
+    pub connection_ports: [u16; PORTS_MAX],
     /// The ports that serve DNS; 0 is none.
-    pub ports: [u16; DNS_PORTS_MAX],
+    pub ports: [u16; PORTS_MAX],
     /// How long a source stays verified.
     pub lasts: Duration,
     /// Answers in a second, to all sources together.
     pub answers: NonZeroU32,
     /// What they answer.
     pub way: Way,
+    /// Who counts as verified: who proved itself on any node of the cluster, or here alone.
+    pub scope: Scope,
     /// For how long nobody is challenged where nobody ever proved itself; `None` where that changes nothing.
     pub back_off: Option<Duration>,
 }
@@ -57,7 +69,54 @@ impl Challenge {
         let rules = Rules::new(self.connections, self.lasts, self.answers, cpus);
         let rules = rules.and_then(|rules| rules.asking_queries(self.queries, self.ports, cpus));
         let rules = rules.expect("the configuration refuses more");
+        let rules = rules.of_targets(self.targets());
         rules.asking_listeners(self.way == Way::Syncookie)
+    }
+
+    fn targets(&self) -> Targets {
+        let all = Targets::default().at_ports(self.connection_ports);
+        self.destinations().fold(all, |targets, prefix| {
+            let bits = prefix.len();
+            let next = match prefix.address() {
+                IpAddr::V4(front) => targets.with(Ipv4::from(front), Ipv4::mask(bits)),
+                IpAddr::V6(front) => targets.with(Ipv6::from(front), Ipv6::mask(bits)),
+            };
+            next.expect("a family has room for all")
+        })
+    }
+
+    /// The destinations to which connections are challenged; all where there is none.
+    pub fn destinations(&self) -> impl Iterator<Item = Prefix> {
+        self.destinations.into_iter().flatten()
+    }
+
+    /// The ports of them, likewise.
+    pub fn connection_ports(&self) -> impl Iterator<Item = u16> {
+        let ports = self.connection_ports.into_iter();
+        ports.filter(|port| *port != 0)
+    }
+
+    /// Whether connections to this address and port are challenged, while that is on. One that is not given is any.
+    pub fn is_of(&self, to: Option<IpAddr>, port: Option<u16>) -> bool {
+        let is_at = |port| {
+            let mut ports = self.connection_ports().peekable();
+            ports.peek().is_none() || ports.any(|it| it == port)
+        };
+        let is_in = |to: IpAddr| {
+            let mut destinations = self.destinations().peekable();
+            destinations.peek().is_none() || destinations.any(|it| it.covers(to.into()))
+        };
+        port.is_none_or(is_at) && to.is_none_or(is_in)
+    }
+
+    /// What connections are challenged to: `198.51.100.0/24, port 443`; `None` where that is all.
+    pub fn to(&self) -> Option<String> {
+        let mut named: Vec<String> = self.destinations().map(|it| it.to_string()).collect();
+        let ports: Vec<u16> = self.connection_ports().collect();
+        if !ports.is_empty() {
+            named.push(to_ports(&ports));
+        }
+        (!named.is_empty()).then(|| named.join(", "))
     }
 
     /// When sources are challenged.
@@ -99,12 +158,19 @@ impl fmt::Display for Challenge {
             self.when(Asked::Connections),
             quantity::duration(self.lasts),
         );
+        formatter.write_str(&when)?;
+        if let Some(to) = self.to() {
+            write!(formatter, " to {to}")?;
+        }
         write!(
             formatter,
-            "{when}, by {}, for {lasts}, at most {} answers a second",
+            ", by {}, for {lasts}, at most {} answers a second",
             self.way.name(),
             self.answers
         )?;
+        if self.scope == Scope::Node {
+            formatter.write_str(", known to this node alone")?;
+        }
         if self.queries == When::Never {
             return Ok(());
         }

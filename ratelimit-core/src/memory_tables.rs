@@ -22,7 +22,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     ban_budget::SLOTS,
     challenge::{
-        Asked, ChallengeState, InSegment, Key, On, Rules, Shared,
+        Asked, ChallengeState, InSegment, Key, On, Rules, Shared, Verified,
         cookie::{self, Message},
     },
     charge::{Outcome, Refusal},
@@ -192,16 +192,16 @@ impl MemoryTables {
 
     /// Sets when sources are challenged, where the settings say that they may be, and what cookies are keyed with.
     pub fn set_challenge(&mut self, rules: Rules, key: Key) {
-        self.challenge = MemoryChallenge::new(rules, key);
+        self.challenge = MemoryChallenge::new(&rules, key);
     }
 
     /// Notes that a source has proved itself.
     pub fn verify(&self, source: IpAddr, now: Instant) {
         let until = now.as_nanos() + self.challenge.rules().lasts_ns();
-        let until = Instant::from_nanos(until);
+        let verified = Verified::here(Instant::from_nanos(until));
         match source {
-            IpAddr::V4(source) => self.ipv4.verify(source.into(), until),
-            IpAddr::V6(source) => self.ipv6.verify(source.into(), until),
+            IpAddr::V4(source) => self.ipv4.verify(source.into(), verified),
+            IpAddr::V6(source) => self.ipv6.verify(source.into(), verified),
         }
     }
 
@@ -460,12 +460,12 @@ impl<A: InMemory> ChallengeState<A> for At<'_> {
         });
     }
 
-    fn verified_until(&self, source: &A) -> Option<Instant> {
-        A::family(self.tables).verified_until(source)
+    fn verified(&self, source: &A) -> Option<Verified> {
+        A::family(self.tables).verified(source)
     }
 
-    fn verify(&self, source: &A, until: Instant) {
-        A::family(self.tables).verify(*source, until);
+    fn verify(&self, source: &A, verified: Verified) {
+        A::family(self.tables).verify(*source, verified);
     }
 }
 

@@ -65,6 +65,7 @@ mod trial_files;
 mod troubles;
 mod unshared;
 mod unwritten;
+mod verified;
 mod workload;
 
 pub use busy::{BusyWith, asked_as};

@@ -30,6 +30,7 @@ mod refused_map;
 mod slots;
 mod source_maps;
 mod source_tables;
+mod verified_maps;
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -300,6 +300,17 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
         )
         .value(u8::from(dns.is_on));
     }
+    to.gauge(
+        "ratelimit_challenge_verified_sources",
+        "Sources that are verified, by where they proved themselves.",
+    )
+    .each(
+        "by",
+        [
+            ("here", challenge.verified_here),
+            ("cluster", challenge.verified_by_peers),
+        ],
+    );
     to.counter(
         "ratelimit_challenge_over_budget",
         "SYNs and queries without an answer, as the answers to all sources or to one were spent.",
@@ -410,6 +421,18 @@ fn cluster(to: &mut Exposition, status: &ClusterStatus) {
         "Statements of other nodes without effect here.",
     )
     .value(status.denied);
+    to.counter(
+        "ratelimit_cluster_verified",
+        "Sources that proved themselves here and were told, or on other nodes and were taken over, or were not.",
+    )
+    .each(
+        "what",
+        [
+            ("told", status.verified_told),
+            ("taken", status.verified_taken),
+            ("denied", status.verified_denied),
+        ],
+    );
     if let Some(sharing) = &status.sharing {
         shares(to, sharing);
     }

@@ -12,6 +12,7 @@ use ratelimit_common::{
     Instant,
     challenge::{
         ANSWER_BUCKETS, Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken,
+        Verified,
         answer::{self, Cookies, Front, ListenerCookie},
         cookie::{self, Message},
     },
@@ -103,17 +104,17 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn verified_until(&self, source: &A) -> Option<Instant> {
+    fn verified(&self, source: &A) -> Option<Verified> {
         // SAFETY: the value is a word, and is read at once.
-        let until = A::VERIFIED.get_ptr(source)?;
+        let verified = A::VERIFIED.get_ptr(source)?;
         // SAFETY: as above.
-        Some(Instant::from_nanos(unsafe { until.read_volatile() }))
+        Some(Verified::from_bits(unsafe { verified.read_volatile() }))
     }
 
     #[inline(always)]
-    fn verify(&self, source: &A, until: Instant) {
+    fn verify(&self, source: &A, verified: Verified) {
         // Without room the source is asked again.
-        let _ = A::VERIFIED.insert(source, until.as_nanos(), 0);
+        let _ = A::VERIFIED.insert(source, verified.to_bits(), 0);
     }
 }
 

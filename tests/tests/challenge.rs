@@ -339,6 +339,79 @@ fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
 }
 
 #[test]
+fn where_destinations_and_ports_are_named_connections_to_others_are_neither_challenged_nor_counted()
+{
+    require_root!();
+    let lab = lab();
+    lab.add_addresses(&["10.77.0.5/24"], &[]).unwrap();
+    let other: IpAddr = Ipv4Addr::new(10, 77, 0, 5).into();
+    let _servers = [NEAR[0], other].map(|near| Server::new(&lab, near));
+    let toml = |when: &str, keys: &str| {
+        let section = ALWAYS.replace("always", when);
+        generic(&format!(
+            "{section}destinations = [\"10.77.0.5\"]\n{keys}\n"
+        ))
+    };
+    let observing = format!("observe = true\n{}", toml("always", ""));
+    let service = Service::started(&lab, &observing).unwrap();
+    connect(&lab, NEAR[0]);
+    assert_eq!(service.packets("observe", "challenged").unwrap(), 0);
+    connect(&lab, other);
+    assert_eq!(service.packets("observe", "challenged").unwrap(), 1);
+    // A flood of others is none.
+    let reloaded = service.reload(&toml("over 500 syn/s", "")).unwrap();
+    let told = "over 500 syn/s to 10.77.0.5, by rst";
+    assert!(reloaded.contains(told), "{reloaded}");
+    flooded(&lab, NEAR[0], || thread::sleep(Duration::from_secs(2)));
+    let status = || service.rlctl_ok(&["status"]).unwrap();
+    assert!(status().contains("at this moment"), "{}", status());
+    flooded(&lab, other, || {
+        wait_until("it is on", || !status().contains("at this moment"));
+        connect(&lab, NEAR[0]);
+        assert_eq!(service.packets("pass", "verified").unwrap(), 0);
+        connect(&lab, other);
+    });
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
+    // What is asked about counts.
+    service
+        .reload(&toml("always", "ports = [443, 8080]"))
+        .unwrap();
+    let check = |to: &[&str]| {
+        let question = [&["check", "192.0.2.1"], to].concat();
+        service.rlctl(&question).unwrap().stdout
+    };
+    let yes = "its SYNs to 10.77.0.5, ports 443, 8080 are challenged";
+    let no = "its SYNs are not challenged at this moment; only those to 10.77.0.5, ports 443, 8080 ever are";
+    let tcp = ["--proto", "tcp", "--dport"];
+    for (to, expected) in [
+        (vec![], yes),
+        (vec!["--to", "10.77.0.5"], yes),
+        (vec!["--to", "10.77.0.1"], no),
+        ([&["--to", "10.77.0.5"], &tcp[..], &["8080"]].concat(), yes),
+        ([&["--to", "10.77.0.5"], &tcp[..], &["80"]].concat(), no),
+    ] {
+        let reported = check(&to);
+        assert!(reported.contains(expected), "{to:?}: {reported}");
+    }
+    // Another port than those, from a source that is not verified.
+    service.reload(&toml("always", "ports = [443]")).unwrap();
+    let challenged = service.packets("drop", "challenged").unwrap();
+    sender_syn(&lab, other);
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(service.packets("drop", "challenged").unwrap(), challenged);
+    service.reload(&toml("always", "ports = [8080]")).unwrap();
+    sender_syn(&lab, other);
+    let is_counted = || service.packets("drop", "challenged").unwrap() == challenged + 1;
+    wait_until("it is challenged", is_counted);
+}
+
+/// A forged SYN to the server.
+fn sender_syn(lab: &Lab, near: IpAddr) {
+    let sender = Sender::new(&lab.far).unwrap();
+    sender.send(&forged(1, near)).unwrap();
+}
+
+#[test]
 fn allowed_sources_and_connections_that_stand_are_not_challenged_and_banned_ones_not_answered() {
     require_root!();
     let lab = lab();

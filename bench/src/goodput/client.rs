@@ -28,6 +28,9 @@ const FIRST: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
 /// Where they are, behind the router that is the far end.
 pub const NETWORK: &str = "10.77.1.0/24";
 
+/// The flag of an answer that did not fit.
+const TRUNCATED: u8 = 2;
+
 /// What the users got.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
@@ -113,15 +116,35 @@ async fn web(user: Ipv4Addr) -> io::Result<()> {
     is_right(answer.starts_with(b"HTTP/1.1 200"))
 }
 
-/// A query, and the address that it asks for.
+/// A query, and the address that it asks for; over TCP where the answer is truncated, as resolvers ask then (RFC 7766, 5).
 async fn query(user: Ipv4Addr) -> io::Result<()> {
-    const RESPONSE_WITHOUT_ERROR_AND_ONE_ANSWER: [u8; 6] = [0x84, 0, 0, 1, 0, 1];
     let socket = UdpSocket::bind(SocketAddrV4::new(user, 0)).await?;
     socket.connect(SocketAddrV4::new(SERVER, 53)).await?;
     socket.send(&QUERY).await?;
     let mut answer = [0; 512];
     let bytes = socket.recv(&mut answer).await?;
-    is_right(answer[2..bytes.clamp(2, 8)] == RESPONSE_WITHOUT_ERROR_AND_ONE_ANSWER)
+    if bytes > 2 && answer[2] & TRUNCATED != 0 {
+        return query_over_tcp(user).await;
+    }
+    is_answer(&answer[..bytes])
+}
+
+async fn query_over_tcp(user: Ipv4Addr) -> io::Result<()> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddrV4::new(user, 0).into())?;
+    let mut stream = socket.connect(SocketAddrV4::new(SERVER, 53).into()).await?;
+    let bytes = u16::try_from(QUERY.len()).map_err(io::Error::other)?;
+    stream
+        .write_all(&[&bytes.to_be_bytes(), &QUERY[..]].concat())
+        .await?;
+    let mut answer = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut answer).await?;
+    is_answer(&answer)
+}
+
+/// Whether it is without error, and has one answer.
+fn is_answer(answer: &[u8]) -> io::Result<()> {
+    is_right(answer.get(2..8) == Some(&[0x84, 0, 0, 1, 0, 1]))
 }
 
 fn is_right(is: bool) -> io::Result<()> {

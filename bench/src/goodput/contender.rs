@@ -30,7 +30,7 @@ pub enum Kind {
     Hashlimit,
     /// This limiter.
     Ratelimit(Store),
-    /// This limiter, which challenges sources that are not verified.
+    /// This limiter, which challenges sources that are not verified, for connections and for queries.
     Challenge,
 }
 
@@ -94,7 +94,8 @@ impl Contender {
             }
             Kind::Ratelimit(store) => Some(Service::started(&lab, &policy(store))?),
             Kind::Challenge => {
-                let challenge = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\n";
+                let challenge = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\n\
+                                 [challenge.dns]\nwhen = \"over 5_000 packets/s\"\n";
                 let toml = format!("{}{challenge}", policy(Store::Lru));
                 Some(Service::started(&lab, &toml)?)
             }

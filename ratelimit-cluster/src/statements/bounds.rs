@@ -14,6 +14,10 @@ pub struct Bounds {
     pub held: usize,
     /// How long a statement counts after it was made.
     pub longest: Millis,
+    /// Sources a second that are verified on the word of it, and told of this node.
+    pub verified_per_second: u32,
+    /// The same at once.
+    pub verified_at_once: u32,
     /// How many peers have to revoke a node before it is revoked here. The word of this node is always enough.
     pub revokers: usize,
 }
@@ -25,6 +29,8 @@ impl Default for Bounds {
             at_once: 100_000,
             held: 1_000_000,
             longest: 366 * 86_400_000,
+            verified_per_second: 1_000,
+            verified_at_once: 4_000,
             revokers: 1,
         }
     }
@@ -46,12 +52,22 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Takes room for one statement, where there is some.
+    /// Takes room for a statement, where there is some.
     pub fn take(&mut self, bounds: &Bounds, monotonic: Millis) -> bool {
+        let each_us = 60_000_000 / u64::from(bounds.per_minute.max(1));
+        self.take_of(each_us, bounds.at_once, monotonic)
+    }
+
+    /// The same for a source that proved itself.
+    pub fn take_verified(&mut self, bounds: &Bounds, monotonic: Millis) -> bool {
+        let each_us = 1_000_000 / u64::from(bounds.verified_per_second.max(1));
+        self.take_of(each_us, bounds.verified_at_once, monotonic)
+    }
+
+    fn take_of(&mut self, each_us: u64, at_once: u32, monotonic: Millis) -> bool {
         let now = monotonic.saturating_mul(1000);
-        let each = 60_000_000 / u64::from(bounds.per_minute.max(1));
-        let full_at = self.full_at_us.max(now) + each;
-        let has_room = full_at - now <= each * u64::from(bounds.at_once.max(1));
+        let full_at = self.full_at_us.max(now) + each_us;
+        let has_room = full_at - now <= each_us * u64::from(at_once.max(1));
         if has_room {
             self.full_at_us = full_at;
         }

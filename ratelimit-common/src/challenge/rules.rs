@@ -4,7 +4,7 @@ use core::{num::NonZeroU32, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::ANSWERS_PER_SOURCE;
+use super::{ANSWERS_PER_SOURCE, Targets};
 use crate::{
     Instant,
     algorithm::FixedWindow,
@@ -44,8 +44,8 @@ pub enum When {
     Over(NonZeroU32),
 }
 
-/// The most ports that serve DNS.
-pub const DNS_PORTS_MAX: usize = 8;
+/// The most ports of connections, and of those that serve DNS.
+pub const PORTS_MAX: usize = 8;
 
 /// What all CPUs take of together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -104,8 +104,9 @@ pub struct Rules {
     answers: Budget,
     queries: Budget,
     of_source: FixedWindow,
+    targets: Targets,
     lasts_ns: u64,
-    ports: [u16; DNS_PORTS_MAX],
+    ports: [u16; PORTS_MAX],
     when: [u16; 2],
     asks_listeners: u16,
     prefers_verified: u16,
@@ -121,7 +122,8 @@ impl Rules {
             queries: Budget::default(),
             of_source: FixedWindow::with_count_bits(COUNT_BITS, ANSWERS_PER_SOURCE, SECOND).ok()?,
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
-            ports: [0; DNS_PORTS_MAX],
+            ports: [0; PORTS_MAX],
+            targets: Targets::default(),
             when: [when.number(), NEVER],
             asks_listeners: 0,
             prefers_verified: 0,
@@ -129,18 +131,24 @@ impl Rules {
     }
 
     /// The same, where sources are challenged for datagrams to these ports too; 0 is none.
-    pub fn asking_queries(
-        self,
-        when: When,
-        ports: [u16; DNS_PORTS_MAX],
-        cpus: u32,
-    ) -> Option<Self> {
+    pub fn asking_queries(self, when: When, ports: [u16; PORTS_MAX], cpus: u32) -> Option<Self> {
         Some(Self {
             queries: when.budget(cpus)?,
             ports,
             when: [self.when[0], when.number()],
             ..self
         })
+    }
+
+    /// The same, where only connections to these are challenged.
+    pub fn of_targets(self, targets: Targets) -> Self {
+        Self { targets, ..self }
+    }
+
+    /// What connections are challenged to.
+    #[inline(always)]
+    pub const fn targets(&self) -> &Targets {
+        &self.targets
     }
 
     /// The same, where listeners of this host answer with cookies of their own (`bpf_tcp_gen_syncookie`).

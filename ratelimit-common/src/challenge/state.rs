@@ -1,6 +1,6 @@
 //! What the challenge needs from the world.
 
-use super::{Asked, Rules, Segment, Shared, cookie::Message};
+use super::{Asked, Rules, Segment, Shared, Verified, cookie::Message};
 use crate::{Address, Instant};
 
 /// The state of the challenge, as sources of one family see it. Tables without a challenge have no rules, and are asked for nothing
@@ -62,11 +62,11 @@ pub trait ChallengeState<A: Address> {
 
     /// Until when a source is, or was, verified.
     #[inline(always)]
-    fn verified_until(&self, _source: &A) -> Option<Instant> {
+    fn verified(&self, _source: &A) -> Option<Verified> {
         None
     }
 
     /// Notes that a source is verified.
     #[inline(always)]
-    fn verify(&self, _source: &A, _until: Instant) {}
+    fn verify(&self, _source: &A, _: Verified) {}
 }

@@ -280,7 +280,7 @@ struct World {
     answered: RefCell<BTreeMap<[u8; 16], Word>>,
     on: [Cell<On>; 2],
     suspended: Cell<Instant>,
-    verified: RefCell<BTreeMap<[u8; 16], Instant>>,
+    verified: RefCell<BTreeMap<[u8; 16], Verified>>,
 }
 
 impl World {
@@ -388,12 +388,12 @@ impl ChallengeState<Ipv4> for World {
         });
     }
 
-    fn verified_until(&self, source: &Ipv4) -> Option<Instant> {
+    fn verified(&self, source: &Ipv4) -> Option<Verified> {
         self.verified.borrow().get(&source.octets()).copied()
     }
 
-    fn verify(&self, source: &Ipv4, until: Instant) {
-        self.verified.borrow_mut().insert(source.octets(), until);
+    fn verify(&self, source: &Ipv4, verified: Verified) {
+        self.verified.borrow_mut().insert(source.octets(), verified);
     }
 }
 

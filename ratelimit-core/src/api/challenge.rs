@@ -13,6 +13,9 @@ use crate::{challenge, quantity};
 pub struct ChallengeStatus {
     /// When those have to that ask for TCP connections: `over 5000 syn/s`, `always` or `never`.
     pub when: String,
+    /// To which destinations and ports: `198.51.100.0/24, port 443`; `None` where to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// What a SYN is answered: `rst` or `syncookie`.
     #[serde(default)]
     pub way: String,
@@ -28,6 +31,12 @@ pub struct ChallengeStatus {
     /// Whether verified sources draw first from the limits of the node, while it is on.
     #[serde(default)]
     pub prefers_verified: bool,
+    /// Sources that are verified and proved themselves here, as they were counted up to ten seconds ago.
+    #[serde(default)]
+    pub verified_here: u64,
+    /// The same on the word of other nodes of the cluster.
+    #[serde(default)]
+    pub verified_by_peers: u64,
     /// SYNs and queries without an answer since the maps were made: the answers to all sources or to one were spent.
     #[serde(default)]
     pub unanswered_packets: u64,
@@ -59,8 +68,15 @@ pub struct SourceChallenge {
     /// Until when the source is verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_until: Option<Timestamp>,
-    /// Whether sources that are not verified are challenged at this moment, when they ask for TCP connections.
+    /// Whether that is on the word of another node of the cluster.
+    #[serde(default)]
+    pub verified_by_peer: bool,
+    /// Whether sources that are not verified are challenged at this moment, when they ask for TCP connections: to what was asked about, or to
+    /// any destination.
     pub is_on: bool,
+    /// To which destinations and ports they are; `None` where to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// Since when, where it is not always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -88,10 +104,13 @@ impl fmt::Display for ChallengeStatus {
     /// `TCP sources are challenged over 5000 syn/s by rst; verified for 10m; at most 1000000 answers a second`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lasts = Duration::try_from_secs_f64(self.lasts_seconds).unwrap_or_default();
+        write!(formatter, "TCP sources are challenged {}", self.when)?;
+        if let Some(to) = &self.to {
+            write!(formatter, " to {to}")?;
+        }
         write!(
             formatter,
-            "TCP sources are challenged {} by {}; verified for {}; at most {} answers a second",
-            self.when,
+            " by {}; verified for {}; at most {} answers a second",
             self.way,
             quantity::duration(lasts),
             self.answers

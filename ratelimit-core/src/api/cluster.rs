@@ -41,6 +41,15 @@ pub struct ClusterStatus {
     /// How limits are divided; `None` where no limit is shared.
     #[serde(default)]
     pub sharing: Option<SharingStatus>,
+    /// Sources that proved themselves here, which the other nodes were told of since the daemon started.
+    #[serde(default)]
+    pub verified_told: u64,
+    /// Sources that proved themselves on other nodes, and were taken over.
+    #[serde(default)]
+    pub verified_taken: u64,
+    /// Those that were not: too many, banned, or nobody is challenged here.
+    #[serde(default)]
+    pub verified_denied: u64,
 }
 
 /// What another node set with `--cluster`, and this one cannot have.

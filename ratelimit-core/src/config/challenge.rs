@@ -3,17 +3,20 @@
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
 use ratelimit_common::{
-    challenge::{Asked, DNS_PORTS_MAX, When},
+    challenge::{Asked, PORTS_MAX, When},
     new_sources::COUNT_MAX,
 };
 
 use super::{
+    limit::SCOPES,
     report::{At, Report},
     table::{Section, Value},
 };
 use crate::{
-    challenge::{self, Challenge, Way},
+    challenge::{self, Challenge, DESTINATIONS_MAX, Way},
     diagnostic::Problem,
+    limit::Scope,
+    prefix::Prefix,
     quantity,
 };
 
@@ -32,16 +35,21 @@ const WAY_EXAMPLE: &str = "way = \"rst\"";
 const WAY_HINT: &str = "write way = \"rst\" or \"syncookie\"";
 
 const DNS_PORT: u16 = 53;
-const PORTS_EXAMPLE: &str = "ports = [53]";
+const DNS_PORTS_EXAMPLE: &str = "ports = [53]";
+const PORTS_EXAMPLE: &str = "ports = [443]";
+const DESTINATIONS_EXAMPLE: &str = "destinations = [\"198.51.100.7\"]";
 
 /// Without `[challenge.tcp]`.
 const DEFAULT: Challenge = Challenge {
     connections: When::Never,
     queries: When::Never,
-    ports: [0; DNS_PORTS_MAX],
+    destinations: [None; DESTINATIONS_MAX],
+    connection_ports: [0; PORTS_MAX],
+    ports: [0; PORTS_MAX],
     lasts: LASTS,
     answers: NonZeroU32::new(ANSWERS).expect("it is not 0"),
     way: Way::Rst,
+    scope: Scope::Cluster,
     back_off: Some(BACK_OFF),
 };
 
@@ -87,24 +95,22 @@ fn when_hint(asked: Asked) -> String {
     format!("write when = \"over 5_000 {unit}\", \"always\" or \"never\"")
 }
 
-fn read_dns(mut section: Section<'_>, report: &mut Report) -> Option<(When, [u16; DNS_PORTS_MAX])> {
+fn read_dns(mut section: Section<'_>, report: &mut Report) -> Option<(When, [u16; PORTS_MAX])> {
     let when = take_when(Asked::Queries, &mut section, report);
     let ports = section.take("ports");
-    let ports = ports.map_or(Some(vec![DNS_PORT]), |value| read_ports(value, report));
+    let ports = ports.map_or(Some(first([DNS_PORT])), |value| {
+        read_ports(value, DNS_PORTS_EXAMPLE, report)
+    });
     section.finish(report);
-    let mut array = [0; DNS_PORTS_MAX];
-    for (place, port) in array.iter_mut().zip(ports?) {
-        *place = port;
-    }
-    Some((when?, array))
+    Some((when?, ports?))
 }
 
-fn read_ports(value: Value<'_>, report: &mut Report) -> Option<Vec<u16>> {
+fn read_ports(value: Value<'_>, example: &str, report: &mut Report) -> Option<[u16; PORTS_MAX]> {
     let spot = value.spot.clone();
-    let values = value.list(PORTS_EXAMPLE, report)?;
-    if values.is_empty() || values.len() > DNS_PORTS_MAX {
+    let values = value.list(example, report)?;
+    if values.is_empty() || values.len() > PORTS_MAX {
         let message = format!("`ports` has {} ports", values.len());
-        let hint = format!("write from 1 to {DNS_PORTS_MAX} ports, as in {PORTS_EXAMPLE}");
+        let hint = format!("write from 1 to {PORTS_MAX} ports, as in {example}");
         report.add(&spot, Problem::new(message, hint));
         return None;
     }
@@ -113,9 +119,48 @@ fn read_ports(value: Value<'_>, report: &mut Report) -> Option<Vec<u16>> {
         .map(|value| value.integer_in(1..=u16::MAX.into(), DNS_PORT.into(), report))
         .collect();
     let ports = ports.into_iter();
-    ports
+    let ports: Option<Vec<u16>> = ports
         .map(|port| port.and_then(|port| u16::try_from(port).ok()))
-        .collect()
+        .collect();
+    ports.map(first)
+}
+
+/// The first of them, and behind them none.
+fn first<T: Copy + Default, const COUNT: usize>(values: impl IntoIterator<Item = T>) -> [T; COUNT] {
+    let mut array = [T::default(); COUNT];
+    for (place, value) in array.iter_mut().zip(values) {
+        *place = value;
+    }
+    array
+}
+
+fn read_destinations(
+    value: Value<'_>,
+    report: &mut Report,
+) -> Option<[Option<Prefix>; DESTINATIONS_MAX]> {
+    let spot = value.spot.clone();
+    let values = value.list(DESTINATIONS_EXAMPLE, report)?;
+    if values.is_empty() || values.len() > DESTINATIONS_MAX {
+        let message = format!("`destinations` has {} destinations", values.len());
+        let hint =
+            format!("write from 1 to {DESTINATIONS_MAX} of them, as in {DESTINATIONS_EXAMPLE}");
+        report.add(&spot, Problem::new(message, hint));
+        return None;
+    }
+    let values = values.into_iter();
+    let prefixes: Vec<_> = values
+        .map(|value| read_destination(value, report))
+        .collect();
+    let prefixes: Option<Vec<Prefix>> = prefixes.into_iter().collect();
+    prefixes.map(|prefixes| first(prefixes.into_iter().map(Some)))
+}
+
+fn read_destination(value: Value<'_>, report: &mut Report) -> Option<Prefix> {
+    let At { value, spot } = value.text(DESTINATIONS_EXAMPLE, report)?;
+    let prefix = value.parse::<Prefix>();
+    prefix
+        .map_err(|error| report.add(&spot, Problem::from(error)))
+        .ok()
 }
 
 fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<Challenge> {
@@ -126,16 +171,31 @@ fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<Challenge> 
     let answers = answers.map_or(Some(ANSWERS), |value| {
         value.integer_in(1..=COUNT_MAX, ANSWERS, report)
     });
+    let destinations = section.take("destinations");
+    let destinations = destinations.map_or(Some(DEFAULT.destinations), |value| {
+        read_destinations(value, report)
+    });
+    let ports = section.take("ports");
+    let ports = ports.map_or(Some(DEFAULT.connection_ports), |value| {
+        read_ports(value, PORTS_EXAMPLE, report)
+    });
     let way = section.take("way");
     let way = way.map_or(Some(Way::Rst), |value| read_way(value, report));
+    let scope = section.take("scope");
+    let scope = scope.map_or(Some(DEFAULT.scope), |value| {
+        value.choice(&SCOPES, report).map(|scope| scope.value)
+    });
     let back_off = section.take("back_off");
     let back_off = back_off.map_or(Some(BACK_OFF), |value| read_back_off(value, report));
     section.finish(report);
     Some(Challenge {
         connections: when?,
+        destinations: destinations?,
+        connection_ports: ports?,
         lasts: lasts?,
         answers: NonZeroU32::new(answers?)?,
         way: way?,
+        scope: scope?,
         back_off: Some(back_off?).filter(|time| !time.is_zero()),
         ..DEFAULT
     })

@@ -18,7 +18,7 @@ use crate::{
     quantity,
 };
 
-const SCOPES: [(&str, Scope); 2] = [("cluster", Scope::Cluster), ("node", Scope::Node)];
+pub(super) const SCOPES: [(&str, Scope); 2] = [("cluster", Scope::Cluster), ("node", Scope::Node)];
 const DIVISIONS: [(&str, Division); 2] = [
     ("equal", Division::Equal),
     ("proportional", Division::Proportional),

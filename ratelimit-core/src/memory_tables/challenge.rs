@@ -21,9 +21,9 @@ pub struct MemoryChallenge {
 }
 
 impl MemoryChallenge {
-    pub(super) fn new(rules: Rules, key: Key) -> Self {
+    pub(super) fn new(rules: &Rules, key: Key) -> Self {
         Self {
-            rules,
+            rules: *rules,
             key,
             ..Self::default()
         }

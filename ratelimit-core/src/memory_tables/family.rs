@@ -11,7 +11,7 @@ use ratelimit_common::{
     Address, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
-    challenge::Rules,
+    challenge::{Rules, Verified},
     charge::{self, Outcome, Words},
     limit::LIMITS_MAX,
     list::PrefixKey,
@@ -50,7 +50,7 @@ pub struct MemoryFamily<A: Address + Hash + Default> {
     strikes: RefCell<HashMap<A, Cell<u64>>>,
     detected: RefCell<HashMap<A, Detected>>,
     answered: RefCell<HashMap<A, Cell<u64>>>,
-    verified: RefCell<HashMap<A, Instant>>,
+    verified: RefCell<HashMap<A, Verified>>,
 }
 
 impl<A: Address + Hash + Default> MemoryFamily<A> {
@@ -78,13 +78,13 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     /// Until when a source is, or was, verified.
-    pub(super) fn verified_until(&self, source: &A) -> Option<Instant> {
+    pub(super) fn verified(&self, source: &A) -> Option<Verified> {
         self.verified.borrow().get(source).copied()
     }
 
     /// Notes that a source is verified.
-    pub(super) fn verify(&self, source: A, until: Instant) {
-        self.verified.borrow_mut().insert(source, until);
+    pub(super) fn verify(&self, source: A, verified: Verified) {
+        self.verified.borrow_mut().insert(source, verified);
     }
 
     /// The state of every source that was seen.

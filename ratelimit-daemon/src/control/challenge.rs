@@ -10,6 +10,7 @@ use super::{
     queries,
     state::State,
     troubles::{Loudness, Troubles},
+    verified::VerifiedSources,
 };
 use crate::clock;
 
@@ -54,8 +55,8 @@ struct Counted {
 
 impl Challenge {
     /// Tells what has changed.
-    pub fn tick(&mut self, state: &mut State, troubles: &mut Troubles) {
-        let status = queries::challenge::challenge(state);
+    pub fn tick(&mut self, state: &mut State, verified: &VerifiedSources, troubles: &mut Troubles) {
+        let status = queries::challenge::challenge(state, verified);
         let on = status.map(|it| {
             let dns = it.dns.map(|dns| (dns.is_on, dns.since, dns.when));
             [Some((it.is_on, it.since, it.when)), dns]

@@ -28,6 +28,7 @@ use super::{
     state::State,
     store::Store,
     troubles::{Loudness, Troubles},
+    verified::VerifiedSources,
     workload::Workload,
 };
 use crate::{clock, datapath::Datapath, protected::Protected};
@@ -57,6 +58,7 @@ pub struct Controller {
     pub(crate) trials: Trials,
     pub(crate) pass_all: PassAll,
     pub(super) challenge: Challenge,
+    pub(crate) verified: VerifiedSources,
     pub(crate) interfaces: Interfaces,
     pub(crate) troubles: Troubles,
     pub(super) last_good: LastGood,
@@ -113,6 +115,7 @@ impl Controller {
             traffic: HistoryStatus::default(),
             pass_all,
             challenge: Challenge::default(),
+            verified: VerifiedSources::default(),
             last_good: LastGood::new(&directory),
             started: clock::wall(),
             reloads: Reloads {

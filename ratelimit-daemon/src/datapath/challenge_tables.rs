@@ -2,7 +2,11 @@
 
 use std::net::IpAddr;
 
-use ratelimit_common::{Instant, challenge, generation::ByGeneration};
+use ratelimit_common::{
+    Instant,
+    challenge::{self, Verified},
+    generation::ByGeneration,
+};
 
 use super::DatapathError;
 
@@ -28,5 +32,14 @@ pub trait ChallengeTables {
     fn challenge_unanswered(&self) -> Result<u64, DatapathError>;
 
     /// Until when a source is, or was, verified.
-    fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError>;
+    fn verified(&self, source: IpAddr) -> Result<Option<Verified>, DatapathError>;
+
+    /// Shows all that are, or were.
+    fn for_each_verified(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Verified),
+    ) -> Result<(), DatapathError>;
+
+    /// Notes that sources are verified, where they are not for longer.
+    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<(), DatapathError>;
 }

@@ -10,12 +10,12 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray};
+use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Limit, Policy, Record, Settings,
     Standing, Verdict,
     aggregate::Aggregates,
-    challenge,
+    challenge::{self, Verified},
     compact::Region,
     detected::{Filter, Tally},
     event::Sampler,
@@ -52,6 +52,7 @@ use super::{
     prefix_filter::PrefixFilter,
     slots,
     source_maps::SourceMaps,
+    verified_maps::VerifiedMaps,
 };
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
@@ -85,7 +86,7 @@ pub struct Kernel {
     challenge: Array<MapData, ByGeneration<challenge::Rules>>,
     challenge_taken: Array<MapData, challenge::Taken>,
     challenge_of_cpus: PerCpuArray<MapData, challenge::OfCpu>,
-    verified: (HashMap<MapData, Ipv4, u64>, HashMap<MapData, Ipv6, u64>),
+    verified: VerifiedMaps,
     leases: LeaseMaps,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
@@ -180,7 +181,7 @@ impl Kernel {
             challenge: maps.open("CHALLENGE")?,
             challenge_taken: maps.open("CHALLENGE_TAKEN")?,
             challenge_of_cpus: maps.open("CHALLENGE_SHARES")?,
-            verified: (maps.open("VERIFIED_V4")?, maps.open("VERIFIED_V6")?),
+            verified: VerifiedMaps::new(maps)?,
             leases: LeaseMaps::new(maps)?,
             compact: sizes
                 .sets
@@ -489,16 +490,20 @@ impl ChallengeTables for Kernel {
         Ok(of_cpus.iter().map(|own| own.unanswered).sum())
     }
 
-    fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {
-        let (name, answer) = match source {
-            IpAddr::V4(source) => ("VERIFIED_V4", self.verified.0.get(&source.into(), 0)),
-            IpAddr::V6(source) => ("VERIFIED_V6", self.verified.1.get(&source.into(), 0)),
-        };
-        match answer {
-            Ok(until_ns) => Ok(Some(Instant::from_nanos(until_ns))),
-            Err(MapError::KeyNotFound | MapError::ElementNotFound) => Ok(None),
-            Err(error) => Err(failed("reading", name, 1)(error)),
-        }
+    fn verified(&self, source: IpAddr) -> Result<Option<Verified>, DatapathError> {
+        self.verified.get(source)
+    }
+
+    fn for_each_verified(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Verified),
+    ) -> Result<(), DatapathError> {
+        self.verified.for_each(visit)
+    }
+
+    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<(), DatapathError> {
+        let mut sources = sources.iter();
+        sources.try_for_each(|(source, verified)| self.verified.insert(*source, *verified))
     }
 }
 

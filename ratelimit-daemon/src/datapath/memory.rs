@@ -12,12 +12,12 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanBudgets, ClassSet, Detected, Instant, Ipv4, Limit, Policy, Record, Refusals,
-    Settings, Standing,
+    Address, BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Limit, PassReason, Policy,
+    Record, Refusals, Settings, Standing, Verdict,
     aggregate::Aggregates,
     algorithm::sliding_log::TIMES_MAX,
     ban_budget::SLOTS,
-    challenge,
+    challenge::{self, Verified},
     compact::Region,
     detected::{Detection, Filter, Tally},
     generation::ByGeneration,
@@ -102,8 +102,10 @@ pub struct Memory {
     pub challenge_unanswered: u64,
     /// Until when nobody is challenged.
     pub challenge_suspended: Instant,
+    /// How often a source proved itself.
+    pub proofs: u64,
     /// Until when sources are verified.
-    pub verified: BTreeMap<IpAddr, Instant>,
+    pub verified: BTreeMap<IpAddr, Verified>,
     /// Which keys are looked for among leases, by family.
     pub leased_filters: [Filter; 2],
     /// What keys have leased.
@@ -486,8 +488,24 @@ impl ChallengeTables for Shared {
         Ok(self.memory().challenge_unanswered)
     }
 
-    fn verified_until(&self, source: IpAddr) -> Result<Option<Instant>, DatapathError> {
+    fn verified(&self, source: IpAddr) -> Result<Option<Verified>, DatapathError> {
         Ok(self.memory().verified.get(&source).copied())
+    }
+
+    fn for_each_verified(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Verified),
+    ) -> Result<(), DatapathError> {
+        let memory = self.memory();
+        for (source, verified) in &memory.verified {
+            visit(*source, *verified);
+        }
+        Ok(())
+    }
+
+    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<(), DatapathError> {
+        self.memory().verified.extend(sources.iter().copied());
+        Ok(())
     }
 }
 
@@ -639,7 +657,16 @@ impl Datapath for Shared {
     }
 
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
-        Ok(Vec::new())
+        let proofs = CounterRow {
+            interface: 0,
+            family: Family::Ipv4,
+            verdict: Verdict::Pass(PassReason::Verified),
+            count: Counter {
+                packets: self.memory().proofs,
+                bytes: 0,
+            },
+        };
+        Ok(vec![proofs])
     }
 
     fn totals(&self) -> Result<Totals, DatapathError> {

@@ -118,15 +118,28 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
             Some(_) => ", and neither are its queries of DNS",
             None => "",
         };
-        return format!("verified: its SYNs are not challenged until {until}{queries}");
+        let by = if challenge.verified_by_peer {
+            " by another node of the cluster"
+        } else {
+            ""
+        };
+        return format!("verified{by}: its SYNs are not challenged until {until}{queries}");
     }
     let queries = match &challenge.dns {
         Some(dns) if dns.is_on => "; its queries of DNS are challenged",
         Some(_) => "; its queries of DNS are not challenged at this moment",
         None => "",
     };
+    let to = challenge
+        .to
+        .as_deref()
+        .map_or_else(String::new, |to| format!(" to {}", printable(to)));
     if !challenge.is_on {
-        return format!("not verified: its SYNs are not challenged at this moment{queries}");
+        let only = match challenge.to {
+            Some(_) => format!("; only those{to} ever are"),
+            None => String::new(),
+        };
+        return format!("not verified: its SYNs are not challenged at this moment{only}{queries}");
     }
     let since = challenge.since.map_or_else(String::new, |since| {
         format!(" since {}", phrase::moment(since, now))
@@ -136,7 +149,7 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     } else {
         ""
     };
-    format!("not verified: its SYNs are challenged{since}{queries}{kept}")
+    format!("not verified: its SYNs{to} are challenged{since}{queries}{kept}")
 }
 
 /// `not enforced: packets that come by eth0 pass, since 14:22:07: there is no such interface`

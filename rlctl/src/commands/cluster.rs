@@ -63,6 +63,16 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
         });
         lines.push(format!("{denied} of other nodes had no effect{last}"));
     }
+    if status.verified_told > 0 || status.verified_taken > 0 || status.verified_denied > 0 {
+        let denied = match status.verified_denied {
+            0 => String::new(),
+            denied => format!(", {denied} were not taken over"),
+        };
+        lines.push(format!(
+            "sources that proved themselves: the others were told of {}, and {} of theirs are known here{denied}",
+            status.verified_told, status.verified_taken
+        ));
+    }
     lines.extend(status.not_in_force.iter().map(|it| {
         format!(
             "{}: {}, set on {}: {}",
@@ -235,6 +245,9 @@ mod tests {
                 why: "no class `dns`".to_owned(),
             }],
             sharing: None,
+            verified_told: 3,
+            verified_taken: 4,
+            verified_denied: 5,
         };
         let now = Timestamp::UNIX_EPOCH.to_zoned(jiff::tz::TimeZone::UTC);
         let plain = |line: String| strip_str(&line).to_string();
@@ -246,6 +259,7 @@ mod tests {
                 "2 messages refused: 2 replayed",
                 "last refused at 00:00:00: message 3 of `edge-2` came before",
                 "1 statement of other nodes had no effect, the last the ban of 192.0.2.1, which `edge-2` states: it is protected here",
+                "sources that proved themselves: the others were told of 3, and 4 of theirs are known here, 5 were not taken over",
                 "not in force here: the limits of 203.0.113.0/24, set on edge-2: no class `dns`",
             ]
         );

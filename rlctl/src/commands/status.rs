@@ -190,6 +190,16 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
 /// The challenge of connections, whether it is suspended, and that of DNS.
 fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
     let mut lines = vec![challenge(reported, now)];
+    let (here, by_peers) = (reported.verified_here, reported.verified_by_peers);
+    if here + by_peers > 0 {
+        let sources = usize::try_from(here + by_peers).unwrap_or(usize::MAX);
+        let sources = phrase::count(sources, "source", "sources");
+        let of_peers = match by_peers {
+            0 => String::new(),
+            by_peers => format!(", {by_peers} of them by other nodes of the cluster"),
+        };
+        lines.push(format!("{sources} verified{of_peers}"));
+    }
     if reported.unanswered_packets > 0 {
         lines.push(format!(
             "{} without an answer in all: the answers of a second were spent",

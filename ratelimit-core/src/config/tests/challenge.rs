@@ -17,6 +17,10 @@ fn sources_are_challenged_where_it_is_written() {
         reported("when = \"always\"\nfor = \"30s\"\nanswers = 7\nway = \"syncookie\""),
         "always, by syncookie, for 30s, at most 7 answers a second"
     );
+    assert_eq!(
+        reported("when = \"always\"\nscope = \"node\""),
+        "always, by rst, for 10m, at most 1000000 answers a second, known to this node alone"
+    );
     assert_eq!(challenge("when = \"never\""), None);
     assert_eq!(load_text(MINIMAL).challenge, None);
     let over = challenge("when = \"over 16777215 syn/s\"\nfor = \"24h\"").unwrap();
@@ -42,7 +46,7 @@ config.toml:11:11: `answers` is out of range
    |           ^ write a number from 1 to 16777215
 config.toml:12:1: unknown key `per` in [challenge.tcp]
 12 | per = 1
-   | ^^^ remove it; known here: when, for, answers, way, back_off
+   | ^^^ remove it; known here: when, for, answers, destinations, ports, way, scope, back_off
 config.toml:13:7: `way` is `cookie`, which is none
 13 | way = "cookie"
    |       ^^^^^^^^ write way = "rst" or "syncookie""#,
@@ -67,6 +71,34 @@ config.toml:10:12: unknown key `udp` in [challenge]
         r#"config.toml:8:1: [challenge.tcp] has no `when`
 8 | [challenge.tcp]
   | ^^^^^^^^^^^^^^^ write when = "over 5_000 syn/s", "always" or "never""#,
+    );
+}
+
+#[test]
+fn connections_to_some_destinations_and_ports_are_challenged_where_it_is_written() {
+    let challenge = |keys: &str| {
+        let toml = format!("{MINIMAL}[challenge.tcp]\nwhen = \"always\"\n{keys}\n");
+        load_text(&toml).challenge.unwrap()
+    };
+    let both =
+        challenge("destinations = [\"198.51.100.7\", \"2001:db8::/64\"]\nports = [443, 8443]");
+    assert_eq!(
+        both.to_string(),
+        "always to 198.51.100.7, 2001:db8::/64, ports 443, 8443, by rst, for 10m, at most 1000000 answers a second"
+    );
+    let is_of = |to: &str, port| both.is_of(Some(to.parse().unwrap()), Some(port));
+    assert!(is_of("198.51.100.7", 443) && is_of("2001:db8::9", 8443));
+    assert!(!is_of("198.51.100.8", 443) && !is_of("198.51.100.7", 80));
+    assert!(both.is_of(None, None) && !both.is_of(None, Some(80)));
+    assert!(challenge("").is_of(Some("198.51.100.8".parse().unwrap()), Some(80)));
+    check_behind_minimal(
+        "[challenge.tcp]\nwhen = \"always\"\ndestinations = []\nports = [0]\n",
+        r#"config.toml:10:16: `destinations` has 0 destinations
+10 | destinations = []
+   |                ^^ write from 1 to 8 of them, as in destinations = ["198.51.100.7"]
+config.toml:11:10: `ports` is out of range
+11 | ports = [0]
+   |          ^ write a number from 1 to 65535"#,
     );
 }
 

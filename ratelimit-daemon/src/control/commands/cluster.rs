@@ -123,11 +123,17 @@ impl Command for StepCluster {
             cluster,
             state,
             troubles,
+            verified,
             ..
         } = controller;
         let own_bans = state.unshared.take();
         cluster.step(state, &own_bans, self.heard);
         put_in_force(cluster, state);
+        let told = cluster.take_verified();
+        if !told.is_empty() {
+            let denied = verified.take_over(state, &told);
+            cluster.note_verified(told.len() - denied, denied);
+        }
         let outgoing = cluster.outgoing(state);
         if let Some(wanted) = cluster.due_leases() {
             cluster.settle_leases(state.lease(&wanted));

@@ -33,7 +33,10 @@ impl Command for Tick {
         controller.interfaces.tend_all(state);
         links::tend_pins(state, &mut controller.troubles);
         FallbackDirectory::tick(&mut controller.fallback, state, &mut controller.troubles);
-        controller.challenge.tick(state, &mut controller.troubles);
+        let proved = controller.verified.look(state);
+        controller.cluster.tell_verified(state, &proved);
+        let (verified, troubles) = (&controller.verified, &mut controller.troubles);
+        controller.challenge.tick(state, verified, troubles);
         if controller.metrics_port.is_due() {
             controller.follow_metrics();
         }

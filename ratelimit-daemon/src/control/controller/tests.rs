@@ -31,6 +31,7 @@ mod trials;
 mod unwritten;
 mod used;
 mod verbs;
+mod verified;
 mod watching;
 mod wide;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{AttackView, Changed, Refused, What},
+    api::{AttackView, Changed, PacketRequest, Refused, SourceChallenge, What},
     detection::{Answer, Attack, Kind, Step},
     intent::{BanRow, Edit, LimitedRow, renewed::later},
     origin::Origin,
@@ -153,14 +153,24 @@ impl Attacks {
     }
 }
 
-/// Whether a source has to prove itself and did not. It may be forged, and its requests for connections reach nobody.
+/// Whether a source has to prove itself for what it sends, and did not. It may be forged.
 fn is_challenged(state: &State, kind: Kind, source: Prefix) -> bool {
-    if !matches!(kind, Kind::SynFlood | Kind::TcpFlags) {
-        return false;
-    }
+    let is_on = |challenge: &SourceChallenge| match kind {
+        Kind::SynFlood | Kind::TcpFlags => challenge.is_on,
+        Kind::UdpFlood => challenge.dns.as_ref().is_some_and(|dns| dns.is_on),
+        Kind::AckFlood
+        | Kind::SynAckReflection
+        | Kind::RstFlood
+        | Kind::IcmpFlood
+        | Kind::Reflection
+        | Kind::FragmentFlood
+        | Kind::ProtocolFlood
+        | Kind::HeavyHitter
+        | Kind::Spread => false,
+    };
     let source = views::source_of(state, source.address()).address();
-    let challenge = queries::challenge::of_source(state, source);
-    challenge.is_some_and(|it| it.is_on && it.verified_until.is_none())
+    let challenge = queries::challenge::of_source(state, source, &PacketRequest::default());
+    challenge.is_some_and(|it| is_on(&it) && it.verified_until.is_none())
 }
 
 fn view(attack: &Attack) -> AttackView {

@@ -12,6 +12,7 @@ mod recent;
 mod shared_limit;
 mod status;
 mod used;
+mod verified;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -36,7 +37,7 @@ use ratelimit_core::{
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use self::{budgets::Budgets, changes::Counts, memory::Remembered};
+use self::{budgets::Budgets, changes::Counts, memory::Remembered, verified::VerifiedOfPeers};
 pub use self::{changes::is_of_cluster, shared_limit::log_key, status::no_cluster};
 use super::Feed;
 use crate::{
@@ -108,6 +109,7 @@ pub struct Membership {
     written: std::time::Instant,
     is_unwritten: bool,
     budgets: Budgets,
+    verified: VerifiedOfPeers,
 }
 
 impl Membership {
@@ -131,6 +133,7 @@ impl Membership {
             written: clock::monotonic(),
             is_unwritten: false,
             budgets: Budgets::default(),
+            verified: VerifiedOfPeers::default(),
         }
     }
 
@@ -462,7 +465,10 @@ impl Membership {
                 return Vec::new();
             };
             match node.receive(now, arrival, &message, &Here(state, &self.budgets)) {
-                Ok(received) => changed.extend(self.receive(received)),
+                Ok(received) => {
+                    self.verified.hear(&received);
+                    changed.extend(self.receive(received));
+                }
                 Err(refusal) => self.refuse(&refusal),
             }
         }

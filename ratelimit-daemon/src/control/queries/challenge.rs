@@ -5,24 +5,34 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use ratelimit_common::{
     Instant,
-    challenge::{Asked, When},
+    challenge::{Asked, Verified, When},
 };
-use ratelimit_core::api::{ChallengeStatus, DnsChallengeStatus, SourceChallenge};
+use ratelimit_core::api::{ChallengeStatus, DnsChallengeStatus, PacketRequest, SourceChallenge};
 
-use crate::{clock, control::state::State};
+use crate::{
+    clock,
+    control::{state::State, verified::VerifiedSources},
+};
 
 /// The challenge; `None` where there is none.
-pub(in crate::control) fn challenge(state: &State) -> Option<ChallengeStatus> {
+pub(in crate::control) fn challenge(
+    state: &State,
+    verified: &VerifiedSources,
+) -> Option<ChallengeStatus> {
     let challenge = state.intent.config.challenge?;
     let (is_on, since) = on(Asked::Connections, state)?;
+    let (verified_here, verified_by_peers) = verified.count();
     Some(ChallengeStatus {
         when: challenge.when(Asked::Connections),
+        to: challenge.to(),
         way: challenge.way.name().to_owned(),
         lasts_seconds: challenge.lasts.as_secs_f64(),
         answers: challenge.answers.get(),
         is_on,
         since,
         prefers_verified: state.intent.config.node.prefers_verified,
+        verified_here,
+        verified_by_peers,
         unanswered_packets: state
             .enforcer
             .datapath()
@@ -39,17 +49,23 @@ pub(in crate::control) fn suspended_until(state: &State) -> Option<Instant> {
     until.filter(|until| clock::now() < *until)
 }
 
-/// What it is to a source.
-pub(in crate::control) fn of_source(state: &State, source: IpAddr) -> Option<SourceChallenge> {
+/// What it is to a source that sends such packets.
+pub(in crate::control) fn of_source(
+    state: &State,
+    source: IpAddr,
+    packet: &PacketRequest,
+) -> Option<SourceChallenge> {
+    let challenge = state.intent.config.challenge?;
+    let is_of = challenge.is_of(packet.to, packet.destination_port);
     let (is_on, since) = on(Asked::Connections, state)?;
-    let verified = state.enforcer.datapath().verified_until(source);
-    let verified = verified.ok().flatten();
+    let verified = state.enforcer.datapath().verified(source).ok().flatten();
+    let verified = verified.filter(|it| clock::now() < it.until());
     Some(SourceChallenge {
-        verified_until: verified
-            .filter(|until| clock::now() < *until)
-            .map(clock::to_wall),
-        is_on,
-        since,
+        verified_until: verified.map(|it| clock::to_wall(it.until())),
+        verified_by_peer: verified.is_some_and(Verified::is_by_peer),
+        is_on: is_on && is_of,
+        to: challenge.to(),
+        since: since.filter(|_| is_of),
         prefers_verified: state.intent.config.node.prefers_verified,
         dns: dns(state),
     })

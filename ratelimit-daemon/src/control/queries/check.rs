@@ -144,6 +144,11 @@ pub fn check(
         classes,
         interfaces: other_interfaces(state, interface, leased, way, asked, verdict, now),
         refused_by: refused_by(refusal),
+        challenge: (verdict != Verdict::Pass(PassReason::Allowed)
+            && !verdict_is_ban(verdict)
+            && state.protection.why(address).is_none())
+        .then(|| challenge::of_source(state, source.address(), &packet))
+        .flatten(),
         packet,
         rule: deciding_rule(state, address, verdict, ban.as_ref(), &covering),
         until: match &ban {
@@ -162,11 +167,6 @@ pub fn check(
         strikes: strikes_view,
         inner: inner::words(state.intent.config.source.inner),
         new_sources: new_sources::new_sources(state).filter(|_| needs_state),
-        challenge: (verdict != Verdict::Pass(PassReason::Allowed)
-            && !verdict_is_ban(verdict)
-            && state.protection.why(address).is_none())
-        .then(|| challenge::of_source(state, source.address()))
-        .flatten(),
         refused_packets: refusals.map_or(0, |refusals| refusals.packets),
         refused_last: refusals
             .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),

@@ -6,7 +6,7 @@ use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant, Policy, Record,
     Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
-    challenge::{self, ChallengeState, Message},
+    challenge::{self, ChallengeState, Message, Verified},
     charge::{Refusal, Words},
     class::Property,
     decide,
@@ -286,9 +286,9 @@ impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
         Instant::from_nanos(taken.unwrap_or_default().of(asked).until_ns)
     }
 
-    fn verified_until(&self, source: &A) -> Option<Instant> {
+    fn verified(&self, source: &A) -> Option<Verified> {
         let datapath = self.enforcer.datapath();
-        datapath.verified_until(source.to_std()).ok().flatten()
+        datapath.verified(source.to_std()).ok().flatten()
     }
 }
 

@@ -186,7 +186,7 @@ pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64
         destinations: controller.state.compiled.policies.of_destinations().count(),
         node: controller.state.compiled.policies.get(NODE).is_some(),
         new_sources: new_sources::new_sources(&controller.state),
-        challenge: challenge::challenge(&controller.state),
+        challenge: challenge::challenge(&controller.state, &controller.verified),
         crowdsec: controller.crowdsec.status(&controller.state),
         cluster: controller.cluster.status(&controller.state),
         protected: controller.state.protection.prefixes().len(),

@@ -245,12 +245,15 @@ mod tests {
     fn it_is_told_while_sources_are_challenged() {
         let status = |is_on| ChallengeStatus {
             when: "always".to_owned(),
+            to: None,
             way: "rst".to_owned(),
             lasts_seconds: 600.0,
             answers: 7,
             is_on,
             since: None,
             prefers_verified: false,
+            verified_here: 0,
+            verified_by_peers: 0,
             unanswered_packets: 0,
             suspended_until: None,
             dns: None,

@@ -451,11 +451,13 @@ fn check_blocked(daemon: Daemon, stdout: &str) {
 #[test]
 fn check_tells_who_is_verified_and_from_whom_a_part_of_the_limits_of_the_node_is_kept() {
     let (past, reported) = moment(-1);
-    let told = |verified_until, is_on, prefers_verified, expected: &str| {
+    let told_by = |verified_by_peer, verified_until, is_on, prefers_verified, expected: &str| {
         let answer = Check {
             challenge: Some(SourceChallenge {
                 verified_until,
+                verified_by_peer,
                 is_on,
+                to: None,
                 since: is_on.then_some(past),
                 prefers_verified,
                 dns: None,
@@ -477,6 +479,8 @@ refused: no refusal by its own limits on record"
             &stdout,
         );
     };
+    let told =
+        |until, is_on, prefers, expected: &str| told_by(false, until, is_on, prefers, expected);
     let challenged = format!("not verified: its SYNs are challenged since {reported}");
     told(None, true, false, &challenged);
     let kept = format!("{challenged}; of the limits of the node a half is kept from it");
@@ -485,6 +489,8 @@ refused: no refusal by its own limits on record"
     told(None, false, true, off);
     let until = format!("verified: its SYNs are not challenged until {reported}");
     told(Some(past), true, true, &until);
+    let until = until.replace("verified", "verified by another node of the cluster");
+    told_by(true, Some(past), true, true, &until);
 }
 
 fn passing(address: &str) -> Check {

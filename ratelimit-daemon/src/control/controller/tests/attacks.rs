@@ -1,11 +1,15 @@
 //! What becomes of attacks that were found.
 
-use ratelimit_common::{Policy, Standing, challenge::When};
+use ratelimit_common::{
+    Policy, Standing,
+    challenge::{On, Verified, When},
+};
 use ratelimit_core::{
     api::What,
     atomic_ring::AtomicRing,
     challenge::{Challenge, Way},
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
+    limit::Scope,
 };
 
 use super::*;
@@ -66,18 +70,26 @@ fn a_source_is_banned_where_the_rule_says_so() {
 #[test]
 fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
     for answer in [Answer::Ban, Answer::Limit] {
-        for kind in [Kind::SynFlood, Kind::TcpFlags, Kind::HeavyHitter] {
+        for kind in [
+            Kind::SynFlood,
+            Kind::TcpFlags,
+            Kind::UdpFlood,
+            Kind::HeavyHitter,
+        ] {
             let rule = Rule {
                 answer,
                 ..Rule::of(kind)
             };
             let challenge = Challenge {
                 connections: When::Over(NonZeroU32::new(1000).unwrap()),
-                queries: When::Never,
-                ports: [0; 8],
+                queries: When::Over(NonZeroU32::new(1000).unwrap()),
+                destinations: [None; 8],
+                connection_ports: [0; 8],
+                ports: [53, 0, 0, 0, 0, 0, 0, 0],
                 lasts: Duration::from_mins(10),
                 answers: NonZeroU32::new(1000).unwrap(),
                 way: Way::Rst,
+                scope: Scope::Cluster,
                 back_off: None,
             };
             let mut lab = Lab::new(Config {
@@ -92,9 +104,11 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let later = Instant::from_nanos(clock::now().as_nanos() + 60_000_000_000);
             {
                 let mut memory = lab.memory.lock().unwrap();
-                memory.challenge_taken.on[0].until_ns = later.as_nanos();
+                // What the other is on for is nothing of its sources.
+                memory.challenge_taken.on[usize::from(kind == Kind::UdpFlood)].until_ns =
+                    later.as_nanos();
                 memory.verified = [("192.0.2.1", later), ("2001:db8::", later)]
-                    .map(|(source, until)| (source.parse().unwrap(), until))
+                    .map(|(source, until)| (source.parse().unwrap(), Verified::here(until)))
                     .into();
             }
             let forged = ["192.0.2.2", "198.51.100.7"];
@@ -105,7 +119,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let proved = ["192.0.2.1", "2001:db8::5"];
             assert_eq!(answered(&mut lab, blaming_for(kind, &proved)), before + 2);
             // While nobody is challenged, nobody can prove anything.
-            lab.memory.lock().unwrap().challenge_taken.on[0].until_ns = 0;
+            lab.memory.lock().unwrap().challenge_taken.on = [On::default(); 2];
             let all = answered(&mut lab, blaming_for(kind, &forged));
             assert_eq!(all, 4, "{kind:?}");
         }

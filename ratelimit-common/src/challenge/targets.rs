@@ -1,0 +1,162 @@
+//! What connections have to ask for, to be challenged.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{cookie::words, rules::PORTS_MAX};
+use crate::{Address, Family};
+
+/// The most prefixes of a family.
+pub const TARGETS_MAX: usize = 8;
+
+/// A prefix of destinations: the address at its front, and the bits of it that count.
+#[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
+#[repr(C)]
+struct Target {
+    front: [u64; 2],
+    mask: [u64; 2],
+}
+
+/// One that no address is in.
+const NONE: Target = Target {
+    front: [1, 0],
+    mask: [0, 0],
+};
+
+/// The destinations and ports to which connections are challenged: all where none is named.
+#[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
+#[repr(C)]
+pub struct Targets {
+    prefixes: [[Target; TARGETS_MAX]; 2],
+    ports: [u16; PORTS_MAX],
+    has_prefixes: u32,
+    has_ports: u32,
+}
+
+impl Default for Targets {
+    fn default() -> Self {
+        Self {
+            prefixes: [[NONE; TARGETS_MAX]; 2],
+            ports: [0; PORTS_MAX],
+            has_prefixes: 0,
+            has_ports: 0,
+        }
+    }
+}
+
+impl Targets {
+    /// Those at one of these ports; 0 is none.
+    pub fn at_ports(self, ports: [u16; PORTS_MAX]) -> Self {
+        Self {
+            ports,
+            has_ports: ports.iter().any(|port| *port != 0).into(),
+            ..self
+        }
+    }
+
+    /// The same, and those that share the bits of a mask with an address. `None` where the family has as many as there may be.
+    pub fn with<A: Address>(mut self, address: A, mask: A) -> Option<Self> {
+        let target = Target {
+            front: words(address.masked(mask)),
+            mask: words(mask),
+        };
+        let prefixes = self.prefixes.get_mut(place::<A>())?;
+        *prefixes.iter_mut().find(|it| **it == NONE)? = target;
+        self.has_prefixes = 1;
+        Some(self)
+    }
+
+    /// Whether a connection to this end is challenged.
+    #[inline(always)]
+    pub fn include<A: Address>(&self, destination: A, port: u16) -> bool {
+        if self.has_ports != 0 && !self.ports.contains(&port) {
+            return false;
+        }
+        if self.has_prefixes == 0 {
+            return true;
+        }
+        let [ipv4, ipv6] = &self.prefixes;
+        let prefixes = if place::<A>() == 0 { ipv4 } else { ipv6 };
+        let [low, high] = words(destination);
+        prefixes.iter().any(|target| {
+            let [first, second] = target.mask;
+            target.front == [low & first, high & second]
+        })
+    }
+}
+
+#[inline(always)]
+fn place<A: Address>() -> usize {
+    match A::FAMILY {
+        Family::Ipv4 => 0,
+        Family::Ipv6 | Family::Other => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+    use crate::{Ipv4, Ipv6};
+
+    fn v4(address: [u8; 4]) -> Ipv4 {
+        Ipv4Addr::from(address).into()
+    }
+
+    fn v6(address: &str) -> Ipv6 {
+        address.parse::<Ipv6Addr>().unwrap().into()
+    }
+
+    #[test]
+    fn all_are_challenged_where_none_is_named() {
+        let all = Targets::default();
+        assert!(all.include(v4([0, 0, 0, 1]), 0) && all.include(v6("::1"), 80));
+    }
+
+    #[test]
+    fn a_connection_is_challenged_to_one_of_the_prefixes_and_at_one_of_the_ports() {
+        let targets = Targets::default()
+            .with(v4([198, 51, 100, 7]), v4([255, 255, 255, 0]))
+            .and_then(|it| it.with(v4([203, 0, 113, 9]), v4([255; 4])))
+            .and_then(|it| it.with(v6("2001:db8:1::"), v6("ffff:ffff:ffff::")))
+            .unwrap();
+        for (address, is_one) in [
+            ([198, 51, 100, 255], true),
+            ([198, 51, 101, 0], false),
+            ([203, 0, 113, 9], true),
+            ([203, 0, 113, 8], false),
+            // What the rest of the places is filled with is no address.
+            ([0, 0, 0, 0], false),
+            ([1, 0, 0, 0], false),
+            ([0, 0, 0, 1], false),
+        ] {
+            assert_eq!(targets.include(v4(address), 80), is_one, "{address:?}");
+            let at_ports = targets.at_ports([443, 8443, 0, 0, 0, 0, 0, 0]);
+            assert!(!at_ports.include(v4(address), 80));
+            assert_eq!(at_ports.include(v4(address), 8443), is_one, "{address:?}");
+        }
+        for (address, is_one) in [
+            ("2001:db8:1:ffff::1", true),
+            ("2001:db8:2::", false),
+            ("::", false),
+            ("::1", false),
+        ] {
+            assert_eq!(targets.include(v6(address), 80), is_one, "{address}");
+        }
+        let only_v4 = Targets::default().with(v4([10, 0, 0, 0]), v4([255, 0, 0, 0]));
+        assert!(!only_v4.unwrap().include(v6("2001:db8:1::"), 80));
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_of_each_family() {
+        let (mask, mask_v6) = (v4([255, 255, 0, 0]), v6("ffff:ffff:ffff:ffff::"));
+        let mut targets = Targets::default();
+        for number in 0..8 {
+            targets = targets.with(v4([10, number, 0, 0]), mask).unwrap();
+            targets = targets.with(v6("2001:db8::"), mask_v6).unwrap();
+        }
+        assert_eq!(targets.with(v4([10, 8, 0, 0]), mask), None);
+        assert_eq!(targets.with(v6("2001:db9::"), mask_v6), None);
+        assert!((0..8).all(|number| targets.include(v4([10, number, 1, 1]), 1)));
+    }
+}
