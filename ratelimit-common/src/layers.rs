@@ -85,17 +85,18 @@ pub fn charge<A: Address>(
     arrival: &Arrival,
     tables: &impl FamilyPlacement<A>,
 ) -> Outcome {
-    let node_policy = tables
-        .settings()
-        .node_policy()
-        .and_then(|index| tables.policy(index));
+    // Looked up each time: a pointer that is kept takes a word of the stack, which is full.
+    let node_policy = || {
+        let index = tables.settings().node_policy();
+        index.and_then(|index| tables.policy(index))
+    };
     let has_further = policy.is_some_and(Policy::has_further);
     let is_none = |layer| layer == FURTHER && !has_further;
     let destination = tables.policy(destination);
     let mut walk = Walk::new();
     let _ = (0..LAYERS).all(|layer| {
         is_none(layer) || walk.check(layer, tables.check_layer(layer, source, policy, arrival))
-    }) && walk.check(NODE, tables.node().check(node_policy, arrival))
+    }) && walk.check(NODE, tables.node().check(node_policy(), arrival))
         && (destination.is_none()
             || walk.go(tables.charge_destination(source, destination, arrival)))
         && (0..LAYERS).all(|layer| {
@@ -103,7 +104,7 @@ pub fn charge<A: Address>(
                 || walk.is_full(layer)
                 || walk.go(tables.charge_layer(layer, source, policy, arrival))
         })
-        && (walk.is_full(NODE) || walk.go(tables.node().charge(node_policy, arrival)));
+        && (walk.is_full(NODE) || walk.go(tables.node().charge(node_policy(), arrival)));
     walk.outcome
 }
 

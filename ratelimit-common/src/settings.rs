@@ -192,6 +192,18 @@ impl Settings {
         }
     }
 
+    /// The word.
+    #[inline(always)]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The settings of such a word.
+    #[inline(always)]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// What limits ask for, in a byte.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the lowest byte is meant")]

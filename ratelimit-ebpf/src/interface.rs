@@ -2,7 +2,7 @@
 
 use ratelimit_common::{Settings, layout::link_layer, parse::LinkLayer};
 
-use crate::{constant::Constant, maps::INTERFACES};
+use crate::{constant::Constant, maps::INTERFACES, subprograms::unknown};
 
 /// The slot of the interface.
 #[unsafe(no_mangle)]
@@ -14,14 +14,23 @@ pub fn slot() -> u32 {
     INTERFACE.get()
 }
 
-/// What holds for packets that come by it.
+/// What holds for packets that come by it. It is worked out in a subprogram: here it would take stack from all packets.
 #[inline(always)]
 pub fn settings(all: Settings) -> Settings {
-    if !all.has_interfaces() {
-        return all;
+    if all.has_interfaces() {
+        Settings::from_bits(unknown(settings_here(all.to_bits())))
+    } else {
+        all
     }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn settings_here(all: u64) -> u64 {
+    let all = Settings::from_bits(all);
     let rules = INTERFACES.get(slot());
-    rules.map_or(all, |rules| all.on(*rules.of(all.generation())))
+    let own = rules.map_or(all, |rules| all.on(*rules.of(all.generation())));
+    own.to_bits()
 }
 
 /// One of the constants of [`link_layer`](ratelimit_common::layout::link_layer). The verifier knows its value, and Ethernet
