@@ -174,7 +174,7 @@ impl Ipv6 {
     }
 
     #[inline(always)]
-    fn of_halves(front: u64, back: u64) -> Self {
+    pub(crate) fn of_halves(front: u64, back: u64) -> Self {
         Self(zerocopy::transmute!([
             front.to_be_bytes(),
             back.to_be_bytes()

@@ -126,7 +126,10 @@ pub fn check_layer<A: Address>(
     {
         tables.count_demand(&layer.address, policy, arrival, Demanded::Refused);
     }
-    layer.reported(outcome)
+    let outcome = layer.reported(outcome);
+    let counted = (DropReason::AggregateLimited, Some(&layer.address));
+    count_refusal(outcome, counted, layer.policy, arrival, tables);
+    outcome
 }
 
 /// Charges a layer.
@@ -158,11 +161,18 @@ pub fn charge_destination<A: Address>(
     let reported = |outcome: Outcome| outcome.by(DropReason::SourceToDestinationLimited);
     let mut walk = Walk::new();
     let _ = (of_source.is_none()
-        || walk.check(
-            TO_DESTINATION,
-            reported(tables.check(source, of_source, arrival)),
-        ))
-        && walk.check(DESTINATION, tables.node().check(policy, arrival))
+        || walk.check(TO_DESTINATION, {
+            let outcome = reported(tables.check(source, of_source, arrival));
+            let counted = (DropReason::SourceToDestinationLimited, Some(source));
+            count_refusal(outcome, counted, of_source, arrival, tables);
+            outcome
+        }))
+        && walk.check(DESTINATION, {
+            let outcome = tables.node().check(policy, arrival);
+            let counted = (DropReason::DestinationLimited, None);
+            count_refusal(outcome, counted, policy, arrival, tables);
+            outcome
+        })
         && (of_source.is_none()
             || walk.is_full(TO_DESTINATION)
             || walk.go(reported(state::charge_within_budget(
@@ -173,6 +183,23 @@ pub fn charge_destination<A: Address>(
             ))))
         && (walk.is_full(DESTINATION) || walk.go(tables.node().charge(policy, arrival)));
     walk.outcome
+}
+
+/// Counts a packet that limits of `policy` refused for a reason, under the address that shares them, if it is one. One that finds the last room gone
+/// when it is charged is not counted: there the stack has no room.
+#[inline(always)]
+fn count_refusal<A: Address>(
+    outcome: Outcome,
+    (reason, address): (DropReason, Option<&A>),
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &impl FamilyPlacement<A>,
+) {
+    if outcome.is_for(reason)
+        && let Some(policy) = policy
+    {
+        tables.count_shared_refusal(address, policy, arrival.at);
+    }
 }
 
 /// The way of a packet through its limits.

@@ -11,7 +11,7 @@
 
 use zerocopy::FromBytes;
 
-use crate::{Address, Instant};
+use crate::{Address, Instant, Ipv6};
 
 /// The sources of a set.
 pub const WAYS: usize = 2;
@@ -39,6 +39,23 @@ pub const fn sets_of_cpu(cpus: u32) -> u32 {
 pub fn set_of<A: Address>(source: &A, cpu: u32, sets: u32) -> u32 {
     let own = (u64::from(source.spread()).wrapping_mul(sets.into()) >> 32) as u32;
     cpu.wrapping_mul(sets).wrapping_add(own)
+}
+
+/// Where is counted, among the sources of IPv6, what limits refused that many share: of a prefix, or of a destination. It is an address that no
+/// packet comes from, and no overflow bucket. The scope of the limits and the first 64 bits of the address stand in it, zeros for all addresses.
+/// `None` where the address is longer.
+#[inline(always)]
+pub fn shared<A: Address>(scope: u32, address: Option<&A>) -> Option<Ipv6> {
+    let key = address.map_or(0, |address| address.key());
+    let is_whole = address.is_none_or(|address| A::from_key(key).difference(address) == 0);
+    let front = 0xff00_0000_0000_0000 | u64::from(A::FAMILY as u8) << 32 | u64::from(scope);
+    is_whole.then(|| Ipv6::of_halves(front, key))
+}
+
+/// Whether an address stands for what many share, and is no source.
+pub fn is_shared(address: &Ipv6) -> bool {
+    let [first, second, ..] = address.octets();
+    first == 0xff && second == 0
 }
 
 /// A source, and how often a CPU refused it. A set of IPv4 is a line of the cache.
@@ -276,6 +293,27 @@ mod tests {
     }
 
     #[test]
+    fn what_many_share_has_a_place_that_no_source_has_and_no_other_scope() {
+        let places = [
+            shared(7, Some(&ipv4(0))),
+            shared(8, Some(&ipv4(0))),
+            shared(7, Some(&Ipv4::new([192, 0, 3, 0]))),
+            shared::<Ipv4>(7, None),
+            shared::<Ipv6>(7, None),
+            shared(7, Some(&ipv6(2, 0))),
+            shared(7, Some(&ipv6(3, 0))),
+        ];
+        for (index, place) in places.iter().enumerate() {
+            let place = place.unwrap();
+            assert!(is_shared(&place) && place.is_invalid_source(), "{place:?}");
+            assert!(!place.is_overflow_bucket());
+            assert!(!places[..index].contains(&Some(place)), "{place:?}");
+        }
+        assert_eq!(shared(7, Some(&ipv6(2, 1))), None, "all 128 bits");
+        assert!(!is_shared(&ipv6(2, 1)) && !is_shared(&ipv6(2, 1).overflow_bucket()));
+    }
+
+    #[test]
     fn each_cpu_has_a_power_of_two_of_sets_to_itself() {
         let sets = [0, 1, 2, 3, 8, 9, 16, 256].map(sets_of_cpu);
         let expected = [16, 16, 16, 15, 14, 13, 13, 12].map(|bits| 1 << bits);
@@ -303,5 +341,11 @@ mod tests {
 
     fn ipv4(host: u8) -> Ipv4 {
         Ipv4::new([192, 0, 2, host])
+    }
+
+    fn ipv6(network: u8, host: u8) -> Ipv6 {
+        let mut octets = [0; 16];
+        [octets[0], octets[1], octets[7], octets[15]] = [0x20, 0x01, network, host];
+        Ipv6::new(octets)
     }
 }

@@ -104,6 +104,10 @@ pub trait FamilyTables<A: Address> {
     /// Counts that a limit refused a packet of `source`, for people to see.
     fn count_refusal(&self, source: &A, now: Instant);
 
+    /// Counts that a limit of `policy` refused a packet, which many share, for people to see: all sources at `address`, or at any.
+    #[inline(always)]
+    fn count_shared_refusal(&self, _address: Option<&A>, _: &Policy, _: Instant) {}
+
     /// Counts a strike of `source` by `rule`. Answers what [`BanRule::strike`] does.
     fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool;
 

@@ -437,7 +437,7 @@ pub struct WiderLimits {
     pub observe: bool,
     /// Their state. Of the node and an interface, what a CPU has drawn and not spent yet counts as used.
     pub limits: Vec<LimitState>,
-    /// Packets that they refused since the tables were made; `None` for a prefix, which counts none.
+    /// Packets that they refused: of the node since the tables were made, of others as far as they are remembered. `None` where that is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_packets: Option<u64>,
 }

@@ -207,6 +207,11 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
+    fn count_shared_refusal(&self, address: Option<&A>, policy: &Policy, now: Instant) {
+        subprograms::count_shared_refusal(address, policy, now);
+    }
+
+    #[inline(always)]
     fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool {
         crate::strikes::count(source, rule, now)
     }

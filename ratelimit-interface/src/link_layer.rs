@@ -28,6 +28,10 @@ pub fn of(link: &LinkMessage) -> anyhow::Result<LinkLayer> {
             "packets of a GRE interface without one remote address begin with their outer header: put the interface \
              below it in its place, or give it a remote address"
         ),
+        LinkLayerType::Infiniband => bail!(
+            "frames of InfiniBand (INFINIBAND, IPoIB) begin with a header of their own, which is not read: limit at an \
+             interface with Ethernet frames that the packets cross, or on this one by nftables"
+        ),
         other => {
             bail!("its link layer, {other}, is none that is read: Ethernet is, and IP without any")
         }
@@ -74,7 +78,11 @@ mod tests {
     #[test]
     fn a_link_layer_that_is_not_read_is_named() {
         let error = of(&link(LinkLayerType::Infiniband, &[])).unwrap_err();
-        assert!(error.to_string().contains("INFINIBAND"), "{error}");
+        for part in ["InfiniBand", "Ethernet frames", "nftables"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        let error = of(&link(LinkLayerType::Can, &[])).unwrap_err();
+        assert!(error.to_string().contains("CAN"), "{error}");
     }
 
     fn link(layer: LinkLayerType, broadcast: &[u8]) -> LinkMessage {

@@ -1,12 +1,13 @@
 //! `rlctl check` says of a packet what the program then does with it.
 
 use std::{
+    collections::BTreeMap,
     net::{Ipv4Addr, Ipv6Addr},
     thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_core::api::Check;
+use ratelimit_core::api::{Check, TopSource};
 use ratelimit_tests::{
     Frame, PATIENCE, attached::Attached, lab::INTERFACE, require_root, service::Service,
 };
@@ -70,7 +71,7 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
     for reported in [
         "  tcp-syn: dropped (limited: 1 packet per 1h of tcp-syn, room in 59m",
         "  icmp: dropped (node-limited: 3 packets per 1h of icmp, room in 59m",
-        "refused by limits of the node: 1 packet, of all sources",
+        "refused by limits of the node: 1 packet",
     ] {
         assert!(said.stdout.contains(reported), "{said:?}");
     }
@@ -99,6 +100,112 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
         thread::sleep(Duration::from_millis(20));
         let (_, refused, _) = &packets[5];
         assert_eq!(program.passed(refused, 1).unwrap(), 0);
+    }
+}
+
+const SHARED: &str = r#"
+[policy.default]
+limits = []
+[aggregate]
+observe = false
+ipv4 = [{ prefix = 24, packets = 3, per = "1h" }]
+ipv6 = [{ prefix = 48, packets = 2, per = "1h" }]
+[destination."198.51.100.7"]
+limits = [{ packets = 4, per = "1h" }]
+source_limits = [{ packets = 1, per = "1h" }]
+"#;
+
+#[test]
+fn what_limits_refused_that_many_share_is_told_and_goes_on_over_reload_and_kill() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, SHARED).unwrap();
+    let (neighbour, victim) = (
+        Ipv4Addr::new(203, 0, 113, 10),
+        Ipv4Addr::new(198, 51, 100, 7),
+    );
+    let [elsewhere, other] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 7)];
+    let to = |source: Ipv4Addr, destination: Ipv4Addr| {
+        let mut frame = Frame::ethernet().ipv4(source).udp(9).build();
+        frame[30..34].copy_from_slice(&destination.octets());
+        frame
+    };
+    let send = |service: &Service, frame: &[u8], packets: usize| {
+        Attached::of(service)
+            .unwrap()
+            .passed(frame, packets)
+            .unwrap()
+    };
+    assert_eq!(send(&service, &to(neighbour, other), 7), 3);
+    let frame_v6 = Frame::ethernet().ipv6(SOURCE_V6).udp(9).build();
+    assert_eq!(send(&service, &frame_v6, 5), 2);
+    // One of each passes, and the fifth that the destination has no room for.
+    for last in 1..6 {
+        let source = Ipv4Addr::new(10, 0, last, 1);
+        let passed = usize::from(last < 5);
+        assert_eq!(send(&service, &to(source, victim), 3), passed, "{source}");
+    }
+    let refused = |service: &Service, arguments: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let asked = [&["--json", "check"], &arguments[..]].concat();
+        let check: Check = serde_json::from_str(&service.rlctl(&asked).unwrap().stdout).unwrap();
+        let shared = check.wider.iter().map(|it| it.refused_packets);
+        shared.collect::<Vec<_>>()
+    };
+    let all = |service: &Service| {
+        assert_eq!(refused(service, "203.0.113.99"), [Some(4)]);
+        assert_eq!(refused(service, "192.0.2.9"), [Some(0)], "another /24");
+        assert_eq!(refused(service, "2001:db8::9"), [Some(3)]);
+        let to = |source| refused(service, &format!("{source} --to {victim}"));
+        // Of the last source the limit of all refused each of three.
+        assert_eq!(
+            to("10.0.1.9"),
+            [Some(0), Some(3), Some(0)],
+            "another source"
+        );
+        assert_eq!(to("10.0.1.1"), [Some(0), Some(3), Some(2)]);
+        assert_eq!(to("10.0.5.1"), [Some(0), Some(3), Some(0)]);
+    };
+    all(&service);
+    // No address stands for them among the sources.
+    let top = service.rlctl_ok(&["--json", "top"]).unwrap();
+    assert!(!top.contains("\"ff"), "{top}");
+    service
+        .configure(&SHARED.replace("packets = 3", "packets = 2"))
+        .unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    all(&service);
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    all(&service);
+    assert_eq!(send(&service, &to(neighbour, other), 2), 0);
+    assert_eq!(refused(&service, "203.0.113.99"), [Some(6)]);
+    assert_eq!(send(&service, &to(elsewhere, other), 1), 1);
+    // A dry run counts what it would refuse.
+    service
+        .configure(&SHARED.replace("observe = false", "observe = true"))
+        .unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    assert_eq!(send(&service, &to(neighbour, other), 2), 2);
+    assert_eq!(refused(&service, "203.0.113.99"), [Some(8)]);
+    let top: Vec<TopSource> =
+        serde_json::from_str(&service.rlctl_ok(&["--json", "top"]).unwrap()).unwrap();
+    let rows = top
+        .iter()
+        .map(|row| (row.source.to_string(), row.refused_packets));
+    let prefixes: BTreeMap<String, u64> = rows.filter(|(row, _)| row.contains("/24")).collect();
+    let expected = [("192.0.2.0/24", 0), ("203.0.113.0/24", 8)];
+    for (prefix, packets) in expected {
+        assert_eq!(prefixes.get(prefix), Some(&packets), "{top:?}");
+    }
+    let said = service
+        .rlctl(&["check", "10.0.1.1", "--to", "198.51.100.7"])
+        .unwrap();
+    for part in [
+        "refused by limits of all that goes to 198.51.100.7: 3 packets",
+        "refused by limits of what 10.0.1.1 sends to 198.51.100.7: 2 packets",
+    ] {
+        assert!(said.stdout.contains(part), "{said:?}");
     }
 }
 

@@ -23,6 +23,9 @@ limits = [{ packets = 7, per = "1m", algorithm = "sliding-window" }]
 [detection]
 "#;
 
+/// schemathesis leaves the path out from which it has the description. The test of each answer asks for it.
+const DESCRIPTION: &str = "/v1/openapi.json";
+
 /// Answers without an end.
 const ENDLESS: [&str; 3] = ["/v1/events", "/v1/capture", "/v1/live"];
 
@@ -181,12 +184,17 @@ fn schemathesis_finds_no_fault() {
     let output = schemathesis.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
-    // It asked, and did not find that there is nothing to ask.
+    // It asked for each operation that ends.
     let tested = said
         .lines()
         .find_map(|line| line.trim().strip_prefix("Tested: "));
     let tested: usize = tested.unwrap_or_default().parse().unwrap_or_default();
-    assert!(tested > 30, "{said}");
+    let paths = openapi::document()["paths"].as_object().unwrap().clone();
+    let paths = paths
+        .into_iter()
+        .filter(|(path, _)| path != DESCRIPTION && !ENDLESS.contains(&path.as_str()));
+    let operations: usize = paths.map(|(_, it)| it.as_object().unwrap().len()).sum();
+    assert_eq!(tested, operations, "{said}");
 }
 
 /// Carries bytes both ways.

@@ -103,6 +103,12 @@ impl Outcome {
         self.0 & REASON_MASK == Self::LIMITED.0 & REASON_MASK
     }
 
+    /// Whether the packet is refused for this reason.
+    #[inline(always)]
+    pub const fn is_for(self, reason: DropReason) -> bool {
+        self.0 & REASON_MASK == Self::refused(reason, 0).0 & REASON_MASK
+    }
+
     /// Whether a limit refused the packet that is not a dry run.
     #[inline(always)]
     pub const fn is_enforced(self) -> bool {

@@ -238,6 +238,15 @@ pub struct Dropped {
     pub interface: String,
 }
 
+impl Dropped {
+    /// Whether another drop says the same, but for the port that its packet came from.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        other.packet.source_port = self.packet.source_port;
+        *self == other
+    }
+}
+
 /// A kind of events.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]

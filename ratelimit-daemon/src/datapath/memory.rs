@@ -78,6 +78,8 @@ pub struct Memory {
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
     pub refusals: BTreeMap<IpAddr, Refusals>,
+    /// What limits of a scope refused that many share.
+    pub shared_refusals: BTreeMap<(IpAddr, u32), Refusals>,
     /// Sources that policies banned.
     pub detected: BTreeMap<IpAddr, Detected>,
     /// One that a policy bans as soon as those were read.
@@ -743,6 +745,19 @@ impl SourceTables for Shared {
 
     fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
         Ok(self.memory().refusals.get(&source).copied())
+    }
+
+    fn shared_refusals(
+        &self,
+        address: IpAddr,
+        scope: u32,
+    ) -> Result<Option<Refusals>, DatapathError> {
+        let refusals = self
+            .memory()
+            .shared_refusals
+            .get(&(address, scope))
+            .copied();
+        Ok(Some(refusals.unwrap_or_default()))
     }
 
     fn for_each_refused(

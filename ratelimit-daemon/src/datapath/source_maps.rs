@@ -3,7 +3,7 @@
 
 use std::{
     hash::Hash,
-    net::IpAddr,
+    net::{IpAddr, Ipv6Addr},
     ops::Range,
     os::fd::{AsFd, OwnedFd},
 };
@@ -13,8 +13,12 @@ use aya::{
     maps::{Array, HashMap, MapData, PerCpuArray},
 };
 use ratelimit_common::{
-    Address, Family, Instant, Ipv4, Ipv6, Policy, Record, Refusals, SourceKey, compact::Region,
-    layout::TOTALS_MAX, lease::Demand, refused::Refused, source::LogKey,
+    Address, Family, Instant, Ipv4, Ipv6, Policy, Record, Refusals, SourceKey,
+    compact::Region,
+    layout::TOTALS_MAX,
+    lease::Demand,
+    refused::{self, Refused},
+    source::LogKey,
 };
 use ratelimit_core::{
     ip_family::{IpAddress, IpFamily},
@@ -228,12 +232,32 @@ impl SourceTables for SourceMaps {
         }
     }
 
+    fn shared_refusals(
+        &self,
+        address: IpAddr,
+        scope: u32,
+    ) -> Result<Option<Refusals>, DatapathError> {
+        let shared = match address {
+            IpAddr::V4(address) => refused::shared(scope, Some(&Ipv4::from(address))),
+            IpAddr::V6(address) => refused::shared(scope, Some(&Ipv6::from(address))),
+        };
+        let refusals = shared
+            .map(|shared| self.v6.refused.of(shared))
+            .transpose()?;
+        Ok(refusals.map(Option::unwrap_or_default))
+    }
+
     fn for_each_refused(
         &self,
         visit: &mut dyn FnMut(IpAddr, Refusals),
     ) -> Result<(), DatapathError> {
         self.v4.refused.for_each(&mut *visit)?;
-        self.v6.refused.for_each(visit)
+        self.v6.refused.for_each(|address, refusals| {
+            let is_shared = |address: Ipv6Addr| refused::is_shared(&address.into());
+            if !matches!(address, IpAddr::V6(address) if is_shared(address)) {
+                visit(address, refusals);
+            }
+        })
     }
 }
 

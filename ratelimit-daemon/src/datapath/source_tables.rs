@@ -90,6 +90,13 @@ pub trait SourceTables: Send + Sync {
     /// How often a source was refused; `None` where it is not known to have been.
     fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError>;
 
+    /// How often limits of this scope refused packets of an address that many share, as far as it is known; `None` where that is not counted.
+    fn shared_refusals(
+        &self,
+        address: IpAddr,
+        scope: u32,
+    ) -> Result<Option<Refusals>, DatapathError>;
+
     /// Shows the sources that were refused last, as many as have room.
     fn for_each_refused(
         &self,

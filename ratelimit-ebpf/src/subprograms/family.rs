@@ -32,6 +32,7 @@ pub trait Subprograms: FamilyMaps {
     const CHECK_SLOTS: OfSource<Self>;
     const COUNT_STRIKE: OfSource<Self>;
     const COUNT_DEMAND: OfSource<Self>;
+    const COUNT_SHARED_REFUSAL: extern "C" fn(*const Self, u64, u64) -> u64;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64;
     const FIND_DESTINATION: extern "C" fn(*mut xdp_md, u64, u64) -> u64;
     const FIND_SOCKET: extern "C" fn(*mut xdp_md, u64) -> u64;
@@ -59,6 +60,8 @@ impl Subprograms for Ipv4 {
     const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v4;
     const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v4;
     const COUNT_DEMAND: OfSource<Self> = leases::count_demand_v4;
+    const COUNT_SHARED_REFUSAL: extern "C" fn(*const Self, u64, u64) -> u64 =
+        layers::count_shared_refusal_v4;
     const LEASED: extern "C" fn(*const Self, u64, u64) -> u64 = leases::leased_by_source_v4;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v4;
@@ -90,6 +93,8 @@ impl Subprograms for Ipv6 {
     const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v6;
     const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v6;
     const COUNT_DEMAND: OfSource<Self> = leases::count_demand_v6;
+    const COUNT_SHARED_REFUSAL: extern "C" fn(*const Self, u64, u64) -> u64 =
+        layers::count_shared_refusal_v6;
     const LEASED: extern "C" fn(*const Self, u64, u64) -> u64 = leases::leased_by_source_v6;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v6;

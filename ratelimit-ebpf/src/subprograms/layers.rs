@@ -1,9 +1,13 @@
 //! Charging the limits of a packet one layer at a time.
 
-use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, layers};
+use core::ptr;
+
+use ratelimit_common::{
+    Arrival, Instant, Ipv4, Ipv6, Policy, charge::Outcome, layers, refused::shared,
+};
 
 use super::{NOTHING, Subprograms, decode, encode, nullable, pack, unpack};
-use crate::tables::KernelTables;
+use crate::{refused, tables::KernelTables};
 
 /// [`layers::check_layer`].
 #[inline(always)]
@@ -40,6 +44,31 @@ pub fn charge_layer<A: Subprograms>(
         pack(arrival),
     ))
 }
+
+/// Counts a refusal of limits that many share.
+#[inline(always)]
+pub fn count_shared_refusal<A: Subprograms>(address: Option<&A>, policy: &Policy, now: Instant) {
+    let address = address.map_or(ptr::null(), ptr::from_ref);
+    (A::COUNT_SHARED_REFUSAL)(address, policy.scope().into(), now.as_nanos());
+}
+
+macro_rules! of_counts {
+    ($address:ty, $count:ident) => {
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        pub extern "C" fn $count(address: *const $address, scope: u64, at_ns: u64) -> u64 {
+            // SAFETY: the verifier holds callers to memory of this type, or null.
+            let address = unsafe { address.as_ref() };
+            if let Some(shared) = shared(scope as u32, address) {
+                refused::count(&shared, Instant::from_nanos(at_ns));
+            }
+            0
+        }
+    };
+}
+
+of_counts!(Ipv4, count_shared_refusal_v4);
+of_counts!(Ipv6, count_shared_refusal_v6);
 
 macro_rules! of_family {
     ($address:ty, $($subprogram:ident = $body:path;)+) => {

@@ -257,12 +257,7 @@ fn action(action: &str) -> String {
 
 /// `seen: 14:22:07 dropped 192.0.2.1 on eth0: limited, the last of 9 since 14:21:58`
 fn seen(drops: &SeenDrops, now: &Zoned) -> String {
-    let last = events::text::line(&drops.last, now);
-    if drops.count == 1 {
-        return format!("seen: {last}");
-    }
-    let since = phrase::moment(drops.since, now);
-    format!("seen: {last}, the last of {} since {since}", drops.count)
+    format!("seen: {}", events::text::drops(drops, now))
 }
 
 /// `limited: 10 packets per 1s for syn-flood by 192.0.2.0/24, since 14:22:07, until 14:32:07 (9m 59s left)`
@@ -419,12 +414,14 @@ fn node(limits: &WiderLimits) -> String {
 /// `limits of the node: 12 packets refused`
 fn refused_of_wider(limits: &WiderLimits) -> Option<String> {
     let packets = limits.refused_packets.filter(|packets| *packets > 0)?;
-    let whose = match limits.prefix {
-        Some(prefix) => prefix.to_string(),
-        None => node(limits),
+    let whose = match (limits.destination, limits.prefix) {
+        (Some(destination), Some(source)) => format!("what {source} sends to {destination}"),
+        (Some(destination), None) => format!("all that goes to {destination}"),
+        (None, Some(prefix)) => format!("all of {prefix}"),
+        (None, None) => node(limits),
     };
     Some(format!(
-        "refused by limits of {whose}: {}, of all sources",
+        "refused by limits of {whose}: {}",
         phrase::packets(packets)
     ))
 }

@@ -1,5 +1,6 @@
 //! `rlctl events`: what happened lately, and with `--follow` what happens.
 
+mod alike;
 mod cursor;
 mod hook;
 pub mod text;
@@ -9,7 +10,7 @@ use jiff::{SignedDuration, Zoned};
 use ratelimit_core::api::{Event, EventRequest};
 use serde_json::Value;
 
-use self::cursor::Cursor;
+use self::{alike::Alike, cursor::Cursor};
 use crate::{
     arguments::EventsArguments,
     client::{self, Client},
@@ -36,10 +37,13 @@ pub fn run(
     let after = cursor.as_ref().map(|cursor| cursor.read(client));
     let path = path(arguments, after.transpose()?, now)?;
     let mut lines = Lines::default();
+    // Who follows, and who keeps a cursor, gets each event at once.
+    let folds = output.is_for_people() && !arguments.follow && cursor.is_none();
+    let mut alike = folds.then(Alike::default);
     let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
         lines.push(piece);
         while let Some(line) = lines.next() {
-            if !show(&line, output)? {
+            if !show(&line, alike.as_mut(), output)? {
                 return Ok(false);
             }
             if let Some(program) = &arguments.run {
@@ -51,6 +55,9 @@ pub fn run(
         }
         Ok(true)
     })?;
+    if let Some(alike) = &mut alike {
+        show_alike(alike, output)?;
+    }
     if arguments.follow && ended == Ended::Daemon {
         return Err(Failure::new(ExitCode::NoDaemon, "the daemon stopped"));
     }
@@ -75,11 +82,30 @@ fn path(arguments: &EventsArguments, after: Option<u64>, now: &Zoned) -> Result<
 }
 
 /// Prints a line; `false` when nobody reads any more.
-fn show(line: &[u8], output: &Output) -> Result<bool, Failure> {
+fn show(line: &[u8], alike: Option<&mut Alike>, output: &Output) -> Result<bool, Failure> {
     let json: Value = serde_json::from_slice(line).map_err(|error| {
         Failure::refused(format!("an event of the daemon is not understood: {error}"))
     })?;
+    if let Some(alike) = alike {
+        let event = serde_json::from_value::<Event>(json.clone());
+        if event.is_ok_and(|event| alike.take(&event)) {
+            return Ok(true);
+        }
+        if !show_alike(alike, output)? {
+            return Ok(false);
+        }
+    }
     output.line(&json, || sentence(&json, &clock::local()))
+}
+
+/// Prints the drops that were taken; `false` when nobody reads any more.
+fn show_alike(alike: &mut Alike, output: &Output) -> Result<bool, Failure> {
+    for line in alike.lines(&clock::local()) {
+        if !output.line(&Value::Null, || line)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// An event for people; of one that only a newer daemon knows, as much as can be shown.

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::{
-    api::{Allow, Ban, Covering, Dropped, Entry, Origin, SeenDrops, What},
+    api::{Allow, Ban, Covering, Entry, Origin, SeenDrops, What},
     counter_slots::Owner,
     intent::renewed,
     lists::Action,
@@ -77,7 +77,7 @@ pub(in crate::control) fn last_drops(
     source: Prefix,
     interface: Option<&str>,
 ) -> Vec<SeenDrops> {
-    let mut seen: Vec<(Dropped, SeenDrops)> = Vec::new();
+    let mut seen: Vec<SeenDrops> = Vec::new();
     for event in state.journal.last_drops() {
         let What::Drop(dropped) = &event.what else {
             continue;
@@ -86,21 +86,19 @@ pub(in crate::control) fn last_drops(
         if !is_there || !source.covers(dropped.source.into()) {
             continue;
         }
-        let mut kind = dropped.clone();
-        kind.packet.source_port = None;
-        if let Some((_, alike)) = seen.iter_mut().find(|(known, _)| *known == kind) {
+        let is_like = |seen: &&mut SeenDrops| matches!(&seen.last.what, What::Drop(it) if it.is_like(dropped));
+        if let Some(alike) = seen.iter_mut().find(is_like) {
             alike.count += 1;
             alike.since = event.at;
         } else {
-            let alone = SeenDrops {
+            seen.push(SeenDrops {
                 last: event.clone(),
                 count: 1,
                 since: event.at,
-            };
-            seen.push((kind, alone));
+            });
         }
     }
-    seen.into_iter().map(|(_, seen)| seen).collect()
+    seen
 }
 
 /// The bans of an address, those of lists too, the one that ends last first; those that stop at a protected address after

@@ -4,7 +4,7 @@ use std::{
     cmp::Reverse,
     collections::HashMap,
     iter,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use ratelimit_common::{Instant, Policy, layout::Counter, lease::node_key, source::LogKey};
@@ -133,17 +133,16 @@ pub(super) fn wider(
         .of_prefixes(IpFamily::of(source.address()))
     {
         let prefix = named.role.prefix_around(source.address());
-        let limits = match prefix {
-            Some(prefix) => limit_states(state, shares, prefix, named, now)?,
-            None => continue,
+        let Some(around) = prefix else {
+            continue;
         };
         wider.push(WiderLimits {
             prefix,
             destination: None,
             interface: None,
             observe: named.policy.observe(),
-            limits,
-            refused_packets: None,
+            limits: limit_states(state, shares, around, named, now)?,
+            refused_packets: refused(state, around.address(), &named.policy)?,
         });
     }
     if let Some((prefix, _, named)) = to.and_then(|to| destination_of(state, to)) {
@@ -160,6 +159,17 @@ pub(super) fn wider(
         });
     }
     Ok(wider)
+}
+
+/// How many packets limits of a policy refused that sources share, as far as it is remembered.
+fn refused(
+    state: &State,
+    shared_by: IpAddr,
+    policy: &Policy,
+) -> Result<Option<u64>, DatapathError> {
+    let tables = state.enforcer.datapath().sources();
+    let refusals = tables.shared_refusals(shared_by, policy.scope())?;
+    Ok(refusals.map(|refusals| refusals.packets))
 }
 
 /// The limits of the node, and those of interfaces in its place with their names. Of packets that come by one interface, those that count.
@@ -215,20 +225,29 @@ pub fn fullest_destinations(state: &State, count: usize) -> Result<Vec<WiderLimi
     let all = state.compiled.policies.of_destinations();
     let all = all.filter_map(|(destination, _, named)| Some((destination, named.parts().next()?)));
     let limited = all.filter(|(_, part)| !part.limits.is_empty());
-    let levels = limited.map(|(destination, part)| received(state, destination, part, now));
-    let mut levels = levels.collect::<Result<Vec<_>, _>>()?;
+    let levels = limited.map(|(destination, part)| {
+        Ok((received(state, destination, part, now)?, destination, part))
+    });
+    let mut levels = levels.collect::<Result<Vec<_>, DatapathError>>()?;
     let fullness = |it: &WiderLimits| {
         let parts = it.limits.iter();
         let parts = parts
             .map(|it| u128::from(it.used) * 1_000_000 / u128::from(it.limit.capacity().max(1)));
         parts.max()
     };
-    levels.sort_by_key(|it| (Reverse(fullness(it)), it.destination));
+    levels.sort_by_key(|(it, destination, _)| (Reverse(fullness(it)), *destination));
     levels.truncate(count);
-    Ok(levels)
+    let shown = levels.into_iter().map(|(it, destination, part)| {
+        let refused_packets = refused(state, all_of(destination), part.policy)?;
+        Ok(WiderLimits {
+            refused_packets,
+            ..it
+        })
+    });
+    shown.collect()
 }
 
-/// What a destination receives of all sources.
+/// What a destination receives of all sources. What it refused is not looked up.
 fn received(
     state: &State,
     destination: Prefix,
@@ -253,6 +272,14 @@ fn received(
     })
 }
 
+/// The address of nobody, of the family of a destination: its limits are those of all that goes there.
+fn all_of(destination: Prefix) -> IpAddr {
+    match destination.address() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 /// What a destination receives, and what a source sends there.
 fn limits_of_destination(
     state: &State,
@@ -265,7 +292,10 @@ fn limits_of_destination(
     let parts = parts.filter(|(_, part)| !part.limits.is_empty());
     let reported = parts.map(|(index, part)| {
         if index == 0 {
-            return received(state, destination, part, now);
+            return Ok(WiderLimits {
+                refused_packets: refused(state, all_of(destination), part.policy)?,
+                ..received(state, destination, part, now)?
+            });
         }
         let record = tables.record(source.address(), part.policy, now)?;
         let kept = SourceState {
@@ -281,7 +311,7 @@ fn limits_of_destination(
             interface: None,
             observe: part.policy.observe(),
             limits: kept.limits(now)?,
-            refused_packets: None,
+            refused_packets: refused(state, source.address(), part.policy)?,
         })
     });
     reported.collect()

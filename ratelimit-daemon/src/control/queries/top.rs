@@ -151,11 +151,17 @@ impl<'a> Scan<'a> {
             None => self.record(busy.address, busy.part)?,
         };
         let state = self.state(busy.address, busy.part, record);
+        let policy = busy.part.policy;
+        let of_prefix = if policy.is_of_prefixes() {
+            self.tables.shared_refusals(busy.address, policy.scope())?
+        } else {
+            None
+        };
         Ok(TopSource {
             source: busy.source,
             policy: busy.policy.to_owned(),
             limit: Some(state.limit(busy.limit, self.now)?),
-            refused_packets: busy.refused_packets,
+            refused_packets: of_prefix.map_or(busy.refused_packets, |it| it.packets),
             ban: None,
         })
     }
@@ -197,7 +203,7 @@ impl<'a> Scan<'a> {
         (fill, limit): (f64, usize),
     ) -> Busy<'a> {
         let prefix = role.prefix_around(address);
-        // The refusals of wider prefixes are not remembered.
+        // Those of wider prefixes are looked up for the rows that are shown.
         let refused = self.refused.all.get(&address).filter(|_| prefix.is_none());
         Busy {
             fill,

@@ -102,7 +102,8 @@ fn link_layer(state: &InterfaceState, config: Option<&Config>) -> Finding {
             None => Finding::ok(check, "IP without a header in front"),
         },
         Ok(None) => Finding::error(check, "the interface has gone", "it was there a moment ago"),
-        Err(error) => Finding::error(check, "not read", format!("{error:#}")),
+        Err(error) => Finding::error(check, "none that is read", format!("{error:#}"))
+            .fix(format!("ip -details link show dev {}", state.name)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Zoned;
 use ratelimit_core::{
-    api::{BanChange, Dropped, Event, What},
+    api::{BanChange, Dropped, Event, SeenDrops, What},
     limit::LimitSpec,
 };
 
@@ -15,6 +15,16 @@ use crate::{
 pub fn line(event: &Event, now: &Zoned) -> String {
     let at = phrase::moment(event.at, now);
     format!("{at} {}", what(&event.what, now))
+}
+
+/// Drops that are alike: `14:22:07 dropped 192.0.2.1 on eth0: limited, the last of 9 since 14:21:58`.
+pub fn drops(drops: &SeenDrops, now: &Zoned) -> String {
+    let last = line(&drops.last, now);
+    if drops.count == 1 {
+        return last;
+    }
+    let since = phrase::moment(drops.since, now);
+    format!("{last}, the last of {} since {since}", drops.count)
 }
 
 #[expect(clippy::too_many_lines, reason = "an arm for each event")]

@@ -156,7 +156,7 @@ fn check_tells_the_limits_that_a_source_shares() {
         destination: None,
         observe,
         limits,
-        refused_packets: prefix.is_none().then_some(12),
+        refused_packets: Some(prefix.map_or(12, |_| 5)),
     };
     let answer = Check {
         action: "drop".to_owned(),
@@ -172,7 +172,8 @@ fn check_tells_the_limits_that_a_source_shares() {
 rule: the limits that a prefix around it has, for all of its sources
 limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit of the node, with what CPUs have drawn ahead (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
-refused by limits of the node: 12 packets, of all sources
+refused by limits of all of 203.0.113.0/24: 5 packets
+refused by limits of the node: 12 packets
 refused: no refusal by its own limits on record";
     check_blocked(answers(&answer), stdout);
 }
