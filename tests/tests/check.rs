@@ -9,7 +9,7 @@ use std::{
 
 use ratelimit_core::api::{Check, TopSource};
 use ratelimit_tests::{
-    Frame, PATIENCE, attached::Attached, lab::INTERFACE, require_root, service::Service,
+    Frame, Lab, PATIENCE, attached::Attached, lab::INTERFACE, require_root, service::Service,
 };
 
 const CONFIG: &str = r#"
