@@ -36,6 +36,7 @@ use ratelimit_common::{
     new_sources::{Budget, BudgetShares, Newcomer, Taken},
     node::{Node as _, Share},
     parse::{Inner, LinkLayer, Tunnels, ipv6},
+    refused,
     store::{InsertError, Store},
     strikes::Strike,
     tables::FamilyTables,
@@ -400,6 +401,12 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
 
     fn count_refusal(&self, source: &A, now: Instant) {
         A::family(self.tables).count_refusal(*source, now);
+    }
+
+    fn count_shared_refusal(&self, address: Option<&A>, policy: &Policy, now: Instant) {
+        if let Some(shared) = refused::shared(policy.scope(), address) {
+            self.tables.ipv6.count_refusal(shared, now);
+        }
     }
 
     fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool {
