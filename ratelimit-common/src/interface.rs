@@ -18,8 +18,8 @@ const _: () = assert!(POLICIES_MAX < POLICY && POLICIES_MAX <= NODE);
 const OBSERVE: u32 = 1 << 31;
 
 impl InterfaceRule {
-    /// The policy of sources that no prefix selects, by its index, which is below [`POLICIES_MAX`], where the interface has
-    /// its own; likewise that of limits in place of the node's; and whether it is a dry run.
+    /// The policy of sources that no prefix selects, and that in place of the node's, where the interface has its own. Their
+    /// indices are below [`POLICIES_MAX`]. An interface may be a dry run, too.
     pub fn new(policy: Option<u32>, node: Option<u32>, observe: bool) -> Self {
         let number = |index: Option<u32>| index.map_or(0, |index| index.wrapping_add(1));
         let node = (number(node) & NODE).wrapping_shl(NODE_SHIFT);
