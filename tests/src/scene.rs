@@ -10,7 +10,10 @@ use ratelimit_common::{
 };
 use ratelimit_core::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
-use crate::program::{Constants, Program, placed};
+use crate::{
+    program::{Constants, Program, placed},
+    skip,
+};
 
 /// What packets find when they arrive.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +69,29 @@ impl Scene {
             *policy = policy.in_regions(&regions);
         }
         self
+    }
+
+    /// Everything that judges, with the scene set up: the host, and the kernel with frames in one buffer and in several.
+    ///
+    /// # Panics
+    ///
+    /// When the program does not load, or the scene cannot be set up.
+    pub fn judges(&self, constants: &Constants) -> Vec<Box<dyn Judge>> {
+        let mut judges: Vec<Box<dyn Judge>> = vec![Box::new(self.in_memory(constants))];
+        if !skip::is_root() {
+            skip::report("the kernel's part needs root");
+            return judges;
+        }
+        for frags in [false, true] {
+            let constants = Constants {
+                frags,
+                ..*constants
+            };
+            let mut program = Program::load(&constants).expect("the program loads");
+            self.set_up(&mut program).expect("the scene can be set up");
+            judges.push(Box::new(program));
+        }
+        judges
     }
 
     /// The scene in memory.

@@ -7,12 +7,11 @@ use std::{
 
 use ratelimit_common::{DropReason, Instant, ListEntry, PassReason, Unit, Verdict};
 use ratelimit_tests::{
-    Frame, Program, Scene,
+    Frame, Scene,
     packet::{QINQ, VLAN},
     program::Constants,
     scene::{Judge, banned_until, limit},
     shapes::{self, Class, Shaped},
-    skip,
 };
 
 #[test]
@@ -80,7 +79,7 @@ fn a_shape_that_is_cut_anywhere_behind_its_source_is_still_banned() {
     const NETWORK_HEADER_END: usize = 14 + 8 + 40;
     let scene = unknown().with("203.0.113.77", banned_until(u64::MAX));
     let scene = scene.with("2001:db8:7:7::77", banned_until(u64::MAX));
-    for judge in &mut judges(&scene) {
+    for judge in &mut scene.judges(&Constants::default()) {
         for Shaped { name, class, frame } in shapes_for(&**judge) {
             for bytes in NETWORK_HEADER_END..frame.len().min(200) {
                 let verdict = judge.judge(&frame[..bytes], NOW);
@@ -99,7 +98,7 @@ fn frames_past_a_bound_are_dropped_and_counted() {
     let tags = |count| (0..count).fold(Frame::ethernet(), |frame, _| frame.vlan(VLAN, 1));
     let allowed = ListEntry::new(true, None, None);
     let scene = unknown().with("203.0.113.77", allowed);
-    for judge in &mut judges(&scene) {
+    for judge in &mut scene.judges(&Constants::default()) {
         let mut check = |frame: &[u8], reason| {
             assert_eq!(
                 judge.judge(frame, NOW),
@@ -123,7 +122,7 @@ fn frames_past_a_bound_are_dropped_and_counted() {
 
 #[test]
 fn frames_without_ip_pass() {
-    for judge in &mut judges(&unknown()) {
+    for judge in &mut unknown().judges(&Constants::default()) {
         // ARP, LLDP, LACP, PPPoE, a length instead of a type.
         for ethertype in [0x0806u16, 0x88cc, 0x8809, 0x8864, 60] {
             let mut frame = vec![0; 60];
@@ -158,7 +157,7 @@ fn unknown() -> Scene {
     Scene::limited(&[packets, limit(100_000_000, Unit::Bytes, second)])
 }
 
-/// Everything that judges, with the scene set up.
+/// The shapes of which a judge takes frames.
 fn shapes_for(judge: &dyn Judge) -> Vec<Shaped> {
     let shapes = shapes::all(IPV4, IPV6).into_iter();
     shapes
@@ -166,24 +165,8 @@ fn shapes_for(judge: &dyn Judge) -> Vec<Shaped> {
         .collect()
 }
 
-fn judges(scene: &Scene) -> Vec<Box<dyn Judge>> {
-    let constants = Constants::default();
-    let mut judges: Vec<Box<dyn Judge>> = vec![Box::new(scene.in_memory(&constants))];
-    if skip::is_root() {
-        for frags in [false, true] {
-            let constants = Constants { frags, ..constants };
-            let mut program = Program::load(&constants).expect("the program loads");
-            scene.set_up(&mut program).expect("the scene can be set up");
-            judges.push(Box::new(program));
-        }
-    } else {
-        skip::report("the kernel's part needs root");
-    }
-    judges
-}
-
 fn check(scene: &Scene, expected: fn(Class) -> Verdict) {
-    for judge in &mut judges(scene) {
+    for judge in &mut scene.judges(&Constants::default()) {
         for Shaped { name, class, frame } in shapes_for(&**judge) {
             let verdict = judge.judge(&frame, NOW);
             assert_eq!(verdict, expected(class), "{}: {name}", judge.name());

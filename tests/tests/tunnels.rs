@@ -16,14 +16,13 @@ use ratelimit_common::{
 };
 use ratelimit_core::class_tables::ClassTables;
 use ratelimit_tests::{
-    Frame, Program, Scene, cpu,
+    Frame, Scene, cpu,
     packet::{
         ENDPOINT_V4, ETHERNET_BYTES, Extension, GENEVE_PORT, IPV4_BYTES, IPV6_BYTES, Ipv4Options,
         SYN, VLAN, VXLAN_PORT, around, tunnels,
     },
     program::Constants,
     scene::{Judge, banned_until, limit},
-    skip,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -321,7 +320,7 @@ fn tunnels_in_ip_are_looked_into_without_a_link_layer() {
         link_layer: LinkLayer::None,
         ..constants(tunnels())
     };
-    for judge in &mut judges_with(&scene, &constants) {
+    for judge in &mut scene.judges(&constants) {
         for (name, front) in around() {
             if name.starts_with("IPv") {
                 for frame in inside(&front) {
@@ -366,25 +365,7 @@ fn constants(tunnels: Tunnels) -> Constants {
 
 /// Everything that judges, with the scene set up.
 fn judges(scene: &Scene, tunnels: Tunnels) -> Vec<Box<dyn Judge>> {
-    judges_with(scene, &constants(tunnels))
-}
-
-fn judges_with(scene: &Scene, constants: &Constants) -> Vec<Box<dyn Judge>> {
-    let mut judges: Vec<Box<dyn Judge>> = vec![Box::new(scene.in_memory(constants))];
-    if skip::is_root() {
-        for frags in [false, true] {
-            let constants = Constants {
-                frags,
-                ..*constants
-            };
-            let mut program = Program::load(&constants).expect("the program loads");
-            scene.set_up(&mut program).expect("the scene can be set up");
-            judges.push(Box::new(program));
-        }
-    } else {
-        skip::report("the kernel's part needs root");
-    }
-    judges
+    scene.judges(&constants(tunnels))
 }
 
 fn check(judge: &mut Box<dyn Judge>, name: &str, frame: &[u8], expected: Verdict) {

@@ -7,6 +7,7 @@ use ratelimit_common::{
         Inner, Tunnels,
         ipv6::{self, Walk},
         transport::{Fragment, UpperLayer},
+        tunnel::INNER_OFFSET_MAX,
     },
 };
 
@@ -65,7 +66,7 @@ extern "C" fn walk_extensions(context: *mut xdp_md, offset: u64, first: u64) -> 
 }
 
 /// An IPv6 header ends at most so far behind the front of a frame, as the verifier wants to see.
-pub(super) const FIXED_HEADERS_MAX: u16 = 511;
+pub(super) const FIXED_HEADERS_MAX: u16 = INNER_OFFSET_MAX + ipv6::HEADER_BYTES;
 
 /// Whether all extension headers were looked through, above the upper layer.
 const COMPLETE: u64 = 1 << 32;

@@ -199,7 +199,7 @@ impl Budgets {
         counted.take(demands, self.period, limits)
     }
 
-    /// What is used of a key's windows, until a period from now. What cannot be read counts as the whole limit.
+    /// What is used of a key's windows, from now until so many milliseconds later. What cannot be read counts as the whole limit.
     pub fn held(&self, state: &State, key: &ClusterKey, later: Millis) -> Held {
         let Some(((key, index), shared)) = self.place(key) else {
             return Held::default();
