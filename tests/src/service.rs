@@ -265,6 +265,12 @@ impl Service {
         Ok(rows.map(|row| row.packets).sum())
     }
 
+    /// How many packets were judged since the daemon started.
+    pub fn received(&self) -> Result<u64> {
+        let rows: Vec<StatsRow> = self.json(&["stats"])?;
+        Ok(rows.iter().map(|row| row.packets).sum())
+    }
+
     /// What `rlctl --json` answers, whatever its exit code.
     pub fn json<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T> {
         let said = self.rlctl(&[&["--json"], arguments].concat())?;

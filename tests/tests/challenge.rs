@@ -464,10 +464,12 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     let flood = || {
         let enough = refused() + 1_000;
         let is_spent = || {
+            let judged = service.received().unwrap() + 200;
             for _ in 0..200 {
                 let source = Ipv4Addr::from(numbers.replace(numbers.get() + 1));
                 sender.send(&datagram(source)).unwrap();
             }
+            wait_until("all were judged", || service.received().unwrap() >= judged);
             refused() >= enough
         };
         wait_until("the flood is refused", is_spent);
