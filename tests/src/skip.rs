@@ -66,6 +66,11 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Says that the test of this thread did not run because of the kernel, which no setup could mend. `cargo xtask test` knows the words.
+pub fn kernel_lacks(what: &str) {
+    report(&format!("kernel lacks {what}"));
+}
+
 /// Says that the test of this thread did not run.
 pub fn report(reason: &str) {
     let thread = thread::current();

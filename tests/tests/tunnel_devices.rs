@@ -67,7 +67,7 @@ fn check(word: &str, device: &str) {
         let add = [&["link", "add", "tunnel0", "type"], &words[..]].concat();
         if let Err(error) = namespace.ip(&add) {
             let kind = words[0];
-            skip::report(&format!("this kernel has no {kind}: {error:#}"));
+            skip::kernel_lacks(&format!("{kind}: {error:#}"));
             return;
         }
         let address = ["address", "add", inner, "dev", "tunnel0"];
