@@ -31,7 +31,7 @@ use crate::{name::NodeName, time::Millis};
 pub const AMOUNT_MAX: u64 = 1 << 40;
 
 /// An idle node keeps this part of limit / nodes of a key that is busy elsewhere, for the first packets that come to it.
-pub const NEWCOMER: u64 = 32;
+pub const NEWCOMER: u64 = 64;
 
 /// A limit that the nodes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
