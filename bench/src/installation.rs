@@ -65,6 +65,7 @@ impl Installation {
         fs::write(&path, toml).context("writing the configuration")?;
         let mut controller = start(lab, directory.path())?;
         fill(&mut controller, scenario)?;
+        ensure_counted(&controller, scenario)?;
         verify(&pins, scenario)?;
         lab.near.enter(|| controller.attach());
         let unenforced = controller.unenforced();
@@ -297,6 +298,24 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
             .run(Allow(request, AUTHOR.into()))
             .map_err(refused)?;
     }
+    Ok(())
+}
+
+/// Ensures that packets are counted for an entry exactly where the scenario says so.
+fn ensure_counted(controller: &Controller, scenario: &Scenario) -> Result<()> {
+    let Some((prefix, is_wanted)) = scenario.counted else {
+        return Ok(());
+    };
+    let bans = queries::views::bans(&controller.state).into_iter();
+    let allows = queries::views::allows(&controller.state).into_iter();
+    let mut counters = bans
+        .map(|ban| (ban.prefix, ban.counter))
+        .chain(allows.map(|allow| (allow.prefix, allow.counter)));
+    let (_, counter) = counters
+        .find(|(listed, _)| *listed == prefix)
+        .with_context(|| format!("{prefix} is on no list"))?;
+    let is_counted = counter.packets.is_some();
+    ensure!(is_counted == is_wanted, "{prefix}: counted: {is_counted}");
     Ok(())
 }
 

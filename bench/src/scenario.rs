@@ -22,6 +22,8 @@ pub struct Scenario {
     pub bans: Vec<Prefix>,
     /// What is allowed at runtime.
     pub allows: Vec<Prefix>,
+    /// A ban or an allow of these, and whether its packets are to be counted for it; where the scenario is about that.
+    pub counted: Option<(Prefix, bool)>,
     /// The IPv4 sources that are verified.
     pub verified: Vec<Ipv4Addr>,
     /// What is measured on it.
@@ -80,6 +82,7 @@ impl Scenario {
             toml: toml.into(),
             bans: vec![],
             allows: vec![],
+            counted: None,
             verified: vec![],
             cases: vec![],
         }

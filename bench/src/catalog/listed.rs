@@ -2,6 +2,7 @@
 
 use std::{fmt::Write, net::IpAddr};
 
+use ratelimit_common::layout::POLICY_SLOTS;
 use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
 use super::{CONFORMING, LAYERS, WIDE, goal, of_flood, policy};
@@ -15,6 +16,10 @@ use crate::{
 
 /// What one listed source is to cost.
 const LISTED: Goal = Goal::AtMost(3.0);
+/// What counting a packet for its entry is to cost more.
+const COUNTED: f64 = 0.3;
+/// Of the addresses that are listed beside.
+const SEED: u64 = 11;
 /// Prefixes that have a policy: each is 4 of 65,536 sources.
 const PREFIXES_WITH_POLICY: u32 = 1 << 14;
 
@@ -24,6 +29,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     for (reason, list) in LISTS {
         scenarios.push(by_address(store, reason, list));
         scenarios.push(by_prefix(store, reason, list));
+        scenarios.extend([false, true].map(|is| counted(store, reason, list, is)));
     }
     let goals = [(100, 1.0, 3.0), (10_000, 1.0, 3.0), (1_000_000, 1.5, 6.0)];
     scenarios.extend(goals.map(|(count, hot, flood)| passed_by(store, count, hot, flood)));
@@ -74,6 +80,26 @@ fn by_prefix(store: Store, reason: &'static str, list: List) -> Scenario {
         scenario = scenario
             .case(Case::new(hot, reason).goal(goal(store, &name, hot, LISTED)))
             .case(Case::new(Traffic::new(family, Sources::Many), reason));
+    }
+    scenario
+}
+
+/// One source and 65,536, listed by a prefix that has a counter or has none. Others are listed too, more than there are counters: who comes
+/// last gets none.
+fn counted(store: Store, reason: &'static str, list: List, is_counted: bool) -> Scenario {
+    let prefix = lists::prefix(IpFamily::V4, FIRST, 16);
+    let mut prefixes = lists::addresses(SEED, POLICY_SLOTS as usize);
+    let place = if is_counted { 0 } else { prefixes.len() };
+    prefixes.insert(place, prefix);
+    let name = |is| format!("{reason}-{}", if is { "counted" } else { "uncounted" });
+    let mut scenario = of(store, &name(is_counted));
+    *list(&mut scenario) = prefixes;
+    scenario.counted = Some((prefix, is_counted));
+    for sources in [Sources::Hot, Sources::Many] {
+        let traffic = Traffic::new(IpFamily::V4, sources);
+        let uncounted = scenario::name(store, &name(false), traffic);
+        let goal = is_counted.then_some(Goal::Plus(COUNTED, uncounted));
+        scenario = scenario.case(Case::new(traffic, reason).maybe_goal(goal));
     }
     scenario
 }
