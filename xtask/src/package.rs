@@ -2,11 +2,12 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{process, setup, workspace};
 
+const PROGRAMS: [&str; 2] = ["ratelimitd", "rlctl"];
 /// Whose C library is linked into the program.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
@@ -15,7 +16,7 @@ const STATIC: &str = "x86_64-unknown-linux-musl";
 /// It is checked by lintian, and installed by `apt install ./target/package/ratelimit_*.deb`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Make an archive with static binaries for any Linux instead
+    /// Make an archive with static binaries for any Linux instead, after the demo ran with them
     #[arg(long = "static")]
     is_static: bool,
 }
@@ -51,6 +52,7 @@ fn archive(packages: &Path) -> Result<()> {
         env!("CARGO_PKG_VERSION")
     ));
     let binaries = workspace::target_dir().join(STATIC).join("release");
+    try_out(&binaries)?;
     let mut pack = process::in_root("tar");
     pack.args(["--create", "--gzip", "--file"])
         .arg(&file)
@@ -58,9 +60,33 @@ fn archive(packages: &Path) -> Result<()> {
         .args(["README.md", "LICENSE-MIT", "LICENSE-APACHE", "contrib"])
         .arg("--directory")
         .arg(binaries);
-    process::run(pack.args(["ratelimitd", "rlctl"]))?;
+    process::run(pack.args(PROGRAMS))?;
     println!("{}", file.display());
     Ok(())
+}
+
+/// Ensures that the programs ask the host for no library, and limit packets as they do elsewhere: the C library decides which system calls are made.
+fn try_out(binaries: &Path) -> Result<()> {
+    for name in PROGRAMS {
+        let program = binaries.join(name);
+        let mut readelf = process::in_root("readelf");
+        readelf.args(["--wide", "--program-headers", "--dynamic"]);
+        let headers = process::output(readelf.arg(&program))?;
+        let is_static = !headers.contains("INTERP") && !headers.contains("(NEEDED)");
+        ensure!(is_static, "{} is not static:\n{headers}", program.display());
+        let version = process::output(process::in_root(&program).arg("--version"))?;
+        let expected = format!("{name} {}", env!("CARGO_PKG_VERSION"));
+        ensure!(version.starts_with(&expected), "not {expected}: {version}");
+    }
+    let mut check = process::in_root(binaries.join("rlctl"));
+    process::run(check.args(["config", "check", "contrib/config.toml"]))?;
+    setup::demo()?;
+    let mut build = process::cargo();
+    process::run(build.args(["build", "--package", "ratelimit-tests", "--bin", "demo"]))?;
+    // It runs the programs that stand beside it.
+    let demo = binaries.join("demo");
+    fs::copy(workspace::target_dir().join("debug/demo"), &demo).context("copying the demo")?;
+    process::run(&mut process::as_root(&demo.to_string_lossy())?)
 }
 
 fn build(arguments: &[&str]) -> Result<()> {

@@ -45,6 +45,7 @@ pub const FOR_PACKAGE: &[Program] = &[
     Program::new("dh", "debhelper"),
     Program::new("lintian", "lintian"),
     Program::new("musl-gcc", "musl-tools"),
+    Program::new("readelf", "binutils"),
 ];
 
 /// What the tests alone run.
