@@ -179,6 +179,9 @@ impl Daemon {
             .control
             .listen(BACKLOG)
             .context("listening on the control socket")?;
+        let address = control.local_addr()?;
+        let socket = address.as_pathname().unwrap_or(Path::new("")).display();
+        info!(%socket, "taking commands");
         let (history, history_ended) =
             TrafficLog::begin(self.state_directory).context("starting the history")?;
         tasks.spawn(self.loading.watch(stop.clone()));
@@ -451,7 +454,6 @@ fn bind_control(path: &Path, user: &User) -> anyhow::Result<UnixSocket> {
         user.own(path)
             .with_context(|| format!("giving {} to {}", path.display(), user.name()))?;
     }
-    info!(socket = %path.display(), "taking commands");
     Ok(socket)
 }
 

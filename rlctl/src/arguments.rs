@@ -257,7 +257,7 @@ pub enum PassAllVerb {
 )]
 pub struct CheckArguments {
     /// The address, without a prefix length
-    #[arg(value_name = "IP")]
+    #[arg(value_name = "IP", value_parser = address)]
     pub address: IpAddr,
     /// Protocol of the packet: tcp, udp, icmp, or a number
     #[arg(long, value_name = "PROTOCOL")]
@@ -272,7 +272,7 @@ pub struct CheckArguments {
     #[arg(long, value_name = "FLAGS")]
     pub flags: Option<String>,
     /// Address that it goes to, whose limits count too
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", value_parser = address)]
     pub to: Option<IpAddr>,
     /// Interface that it comes to
     #[arg(long, value_name = "NAME", add = completions::interfaces())]
@@ -301,6 +301,17 @@ pub struct SuggestArguments {
     #[arg(long, value_name = "CAPTURE", num_args = 0..=1, conflicts_with_all = ["percentile", "headroom", "since", "toml"])]
     #[expect(clippy::option_option, reason = "the option may have no value")]
     pub attack: Option<Option<PathBuf>>,
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    let unknown =
+        |_| "not an IPv4 or IPv6 address: write for example 203.0.113.7 or 2001:db8::1".to_owned();
+    match text.split_once('/') {
+        Some((address, _)) => Err(format!(
+            "a prefix is no address: write one, such as {address}; `rlctl list bans --within {text}` shows its bans"
+        )),
+        None => text.parse().map_err(unknown),
+    }
 }
 
 fn trial_time(text: &str) -> Result<Duration, String> {

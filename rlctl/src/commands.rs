@@ -93,8 +93,12 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
 }
 
 fn list(arguments: &ListArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let filter = arguments.filter.filter()?;
     match arguments.kind {
-        ListKind::Bans => list::bans(&arguments.filter, client, now),
+        ListKind::Allows | ListKind::Limits if !filter.has_all() => Err(Failure::usage(
+            "--within, --origin, --reason and --ending select bans: write `rlctl list bans` with them, or leave them out",
+        )),
+        ListKind::Bans => list::bans(&filter, client, now),
         ListKind::Allows => list::allows(client, now),
         ListKind::Limits => list::limits(client, now),
     }

@@ -206,7 +206,8 @@ fn said<T>(read: Result<T, impl ToString>) -> Result<T, String> {
 /// Packets: `5000`, or `5_000` as in the configuration.
 fn packets(text: &str) -> Result<u64, String> {
     let number = without_underscores(text).parse();
-    number.map_err(|_| format!("`{text}` is no number of packets"))
+    let wrong = || format!("`{text}` is no number of packets: write for example 5000 or 5_000");
+    number.map_err(|_| wrong())
 }
 
 /// Bytes: `1500`, `50MB`, or `1_500` as in the configuration.
@@ -340,9 +341,18 @@ mod tests {
                 "packets=5,bytes=6MB,per=1s",
                 "a limit counts packets or bytes: repeat --limit",
             ),
-            ("packets=many,per=1s", "`many` is no number of packets"),
-            ("packets=5_,per=1s", "`5_` is no number of packets"),
-            ("packets=5__000,per=1s", "`5__000` is no number of packets"),
+            (
+                "packets=many,per=1s",
+                "`many` is no number of packets: write for example 5000 or 5_000",
+            ),
+            (
+                "packets=5_,per=1s",
+                "`5_` is no number of packets: write for example 5000 or 5_000",
+            ),
+            (
+                "packets=5__000,per=1s",
+                "`5__000` is no number of packets: write for example 5000 or 5_000",
+            ),
             ("packets=5,per=soon", "soon"),
             ("bytes=5M,per=1s", "`M` in `5M` is not a unit of bytes"),
             (

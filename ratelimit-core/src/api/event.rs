@@ -129,6 +129,31 @@ pub enum What {
         /// Why.
         error: String,
     },
+    /// A configuration is in force on trial.
+    TrialBegan {
+        /// Where its text came from.
+        file: String,
+        /// When the one before comes back, unless somebody confirms it.
+        until: Timestamp,
+        /// What is different, a line each.
+        changes: Vec<String>,
+        /// The user who did it.
+        by: Arc<str>,
+    },
+    /// The configuration on trial is kept.
+    TrialConfirmed {
+        /// Where its text came from.
+        file: String,
+        /// The user who did it.
+        by: Arc<str>,
+    },
+    /// The configuration before the trial is in force again.
+    TrialRolledBack {
+        /// Where the text came from that was tried.
+        file: String,
+        /// The user who did it; `None` at the end of its time.
+        by: Option<Arc<str>>,
+    },
     /// The programs were taken off their interfaces.
     Detached {
         /// The interfaces.
@@ -372,6 +397,9 @@ impl What {
             | Self::AttackEnded(_)
             | Self::Reloaded { .. }
             | Self::ReloadRefused { .. }
+            | Self::TrialBegan { .. }
+            | Self::TrialConfirmed { .. }
+            | Self::TrialRolledBack { .. }
             | Self::Detached { .. }
             | Self::InterfaceAttached { .. }
             | Self::InterfaceLost { .. }

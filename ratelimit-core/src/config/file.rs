@@ -84,10 +84,9 @@ fn is_configuration(path: &Path) -> bool {
 )]
 fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
     let problem = match error.kind() {
-        io::ErrorKind::NotFound => Problem::new(
-            "no such file",
-            "name one that exists, or none: `ratelimitd --interface eth0 --packets 1000 --per 1s`",
-        ),
+        io::ErrorKind::NotFound => {
+            Problem::new("no such file", "write it, or name one that exists")
+        }
         io::ErrorKind::IsADirectory => Problem::new(
             "is a directory",
             format!(

@@ -55,6 +55,11 @@ fn main() -> ExitCode {
             // An error of the configuration says itself that it is one, for each place.
             if error.is::<ConfigError>() {
                 eprintln!("{error}");
+                if !arguments.config.exists() {
+                    eprintln!(
+                        "hint: without a file: `ratelimitd --interface eth0 --packets 1000 --per 1s`"
+                    );
+                }
             } else {
                 eprintln!("error: {error:#}");
             }

@@ -1,10 +1,9 @@
 //! `rlctl list`: bans, allows and limits as tables. An empty list is an empty table without its head.
 
 use jiff::{Timestamp, Zoned};
-use ratelimit_core::api::{Allow, AppliesTo, Ban, Origin, PolicyView};
+use ratelimit_core::api::{Allow, AppliesTo, Ban, BanFilter, Origin, PolicyView};
 
 use crate::{
-    ban_arguments::BanFilterArguments,
     client::{self, Answer, Client},
     failure::Failure,
     phrase,
@@ -13,17 +12,12 @@ use crate::{
 };
 
 /// Lists who is banned, or those of them that a filter has.
-pub fn bans(
-    arguments: &BanFilterArguments,
-    client: &Client,
-    now: &Zoned,
-) -> Result<Report, Failure> {
-    let filter = arguments.filter()?;
+pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let path = "/v1/bans";
     let answer: Answer<Vec<Ban>> = if filter.has_all() {
         client.get(path)?
     } else {
-        client.get(&client::with_query(path, &filter))?
+        client.get(&client::with_query(path, filter))?
     };
     if answer.value.is_empty() {
         let none = if filter.has_all() {

@@ -43,10 +43,13 @@ fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failu
     report.notes.extend(removal::still_banned(&held));
     if removed == 0 {
         report.text = String::new();
-        report.failure = Some(
+        report.failure = Some(if arguments.all {
+            Failure::refused("nobody is banned")
+                .hint("bans of lists stay: `rlctl lists rm` removes a list")
+        } else {
             Failure::refused("no ban is like that")
-                .hint("`rlctl list bans` with the same filter shows them; bans of lists stay"),
-        );
+                .hint("`rlctl list bans` shows those that there are; bans of lists stay")
+        });
     }
     Ok(report)
 }

@@ -49,6 +49,67 @@ fn an_amount_without_its_window_is_a_usage_error() {
 }
 
 #[test]
+fn a_number_of_packets_has_no_unit() {
+    check_usage(
+        &["limit", "set", "--packets", "5k", "--per", "1s"],
+        "error: invalid value '5k' for '--packets <N>': `5k` is no number of packets: write for example 5000 or 5_000\n\n\
+         For more information, try '--help'.",
+    );
+}
+
+#[test]
+fn check_asks_about_an_address() {
+    for (text, why) in [
+        (
+            "198.51.100.0/24",
+            "a prefix is no address: write one, such as 198.51.100.0; `rlctl list bans --within 198.51.100.0/24` shows its bans",
+        ),
+        (
+            "1.2.3.400",
+            "not an IPv4 or IPv6 address: write for example 203.0.113.7 or 2001:db8::1",
+        ),
+    ] {
+        check_usage(
+            &["check", text],
+            &format!(
+                "error: invalid value '{text}' for '<IP>': {why}\n\nFor more information, try '--help'."
+            ),
+        );
+    }
+}
+
+#[test]
+fn what_selects_bans_selects_no_allows_and_limits() {
+    for kind in ["allows", "limits"] {
+        check_usage(
+            &["list", kind, "--within", "192.0.2.0/24"],
+            "error: --within, --origin, --reason and --ending select bans: write `rlctl list bans` with them, or leave them out",
+        );
+    }
+}
+
+#[test]
+fn that_nobody_is_banned_is_told_who_would_end_all_bans() {
+    let (request, stdout, code) = (
+        "DELETE /v1/bans/matching {\"filter\":{},\"all\":true}",
+        "",
+        1,
+    );
+    let stderr =
+        "error: nobody is banned\nhint: bans of lists stay: `rlctl lists rm` removes a list";
+    check(
+        &["unban", "--all"],
+        answers(&json!({ "added": 0, "updated": 0, "removed": 0, "absent": [] })),
+        &Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        },
+    );
+}
+
+#[test]
 fn what_clap_refuses_is_a_usage_error() {
     let daemon = ScriptedDaemon::start(Daemon::Absent);
     for arguments in [

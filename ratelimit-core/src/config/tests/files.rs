@@ -310,7 +310,7 @@ fn a_file_that_is_absent_is_refused() {
         "config.toml",
         "\
 config.toml: no such file
-hint: name one that exists, or none: `ratelimitd --interface eth0 --packets 1000 --per 1s`",
+hint: write it, or name one that exists",
     );
 }
 

@@ -2,12 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ratelimit_core::api::{Applied, Attempt, Refused};
+use ratelimit_core::api::{Applied, Attempt, Outcome, Refused, What};
 use tracing::{info, warn};
 
 use super::{Command, replace::replace};
-use crate::control::{
-    candidate::Attempted, configured_lists::ConfiguredLists, controller::Controller, trial_files,
+use crate::{
+    clock,
+    control::{
+        candidate::Attempted, configured_lists::ConfiguredLists, controller::Controller,
+        trial_files,
+    },
 };
 
 /// The shortest and the longest trial, in seconds: time to type a word, and a day.
@@ -26,7 +30,6 @@ impl Command for Apply {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { attempted, author } = self;
-        let author = &*author;
         let Attempted {
             request,
             candidate,
@@ -41,10 +44,19 @@ impl Command for Apply {
         let changes = replace(controller)?;
         info!(
             file = request.file,
-            author,
+            author = &*author,
             ?duration,
             "configuration on trial"
         );
+        if let Outcome::Pending { until } = attempt.outcome {
+            let began = What::TrialBegan {
+                file: attempt.file.clone(),
+                until,
+                changes: changes.clone(),
+                by: author,
+            };
+            controller.state.journal.record(clock::wall(), began);
+        }
         Ok(Applied { changes, attempt })
     }
 }
@@ -60,10 +72,16 @@ impl Command for Confirm {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { author } = self;
-        let author = &*author;
         let attempt = controller.trials.confirm()?;
         controller.keep_last_good();
-        info!(file = attempt.file, author, "configuration confirmed");
+        info!(
+            file = attempt.file,
+            author = &*author,
+            "configuration confirmed"
+        );
+        let file = attempt.file.clone();
+        let confirmed = What::TrialConfirmed { file, by: author };
+        controller.state.journal.record(clock::wall(), confirmed);
         Ok(attempt)
     }
 }
@@ -81,7 +99,7 @@ impl Command for RollBack {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { lists, author } = self;
-        take_back(controller, lists?, &author)
+        take_back(controller, lists?, Some(author))
     }
 }
 
@@ -96,7 +114,7 @@ impl Command for EndTrial {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { lists } = self;
-        if let Err(refused) = take_back(controller, lists, "the end of its trial") {
+        if let Err(refused) = take_back(controller, lists, None) {
             warn!(
                 error = refused.error,
                 "a configuration that nobody confirmed could not be taken back; trying again"
@@ -119,14 +137,18 @@ impl Command for IsTrialOver {
 fn take_back(
     controller: &mut Controller,
     lists: ConfiguredLists,
-    author: &str,
+    by: Option<Arc<str>>,
 ) -> Result<Attempt, Refused> {
     let attempt = controller.trials.roll_back(lists)?;
     replace(controller)?;
+    let author = by.as_deref().unwrap_or("the end of its trial");
     warn!(
         file = attempt.file,
         author, "configuration rolled back: the one before holds"
     );
+    let file = attempt.file.clone();
+    let rolled_back = What::TrialRolledBack { file, by };
+    controller.state.journal.record(clock::wall(), rolled_back);
     Ok(attempt)
 }
 

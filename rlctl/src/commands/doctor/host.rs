@@ -121,9 +121,13 @@ pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bo
     let found = diagnostic.map_or_else(|| error.to_string(), |it| it.problem.message.clone());
     let found = format!("{}: {found}", file.display());
     let finding = match (fs::read(file), daemon_answers) {
-        (Err(_), _) => {
+        (Err(error), _) => {
             let why = "without it no interface is known that neither you nor the daemon names";
-            Finding::unknown(check, found, why)
+            let finding = Finding::unknown(check, found, why);
+            if error.kind() == ErrorKind::NotFound {
+                return finding.fix("write it, or name another one with --config FILE");
+            }
+            finding
         }
         (Ok(_), true) => Finding::warning(
             check,

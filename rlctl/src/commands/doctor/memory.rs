@@ -36,7 +36,7 @@ pub fn examine(known: &Circumstances) -> Finding {
         (None, None) => {
             let found = format!("{} are available", phrase::size(available));
             let why = "without daemon and configuration it is not known what the maps take";
-            Finding::unknown(CHECK, found, why).fix("rlctl status --maps")
+            Finding::unknown(CHECK, found, why).fix("rlctl doctor --config FILE")
         }
     }
 }

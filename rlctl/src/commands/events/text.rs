@@ -96,10 +96,11 @@ fn what(what: &What, now: &Zoned) -> String {
             different,
             by,
         } => format!(
-            "{} the list {}{}: {entries} entries, {different} different",
+            "{} the list {}{}: {}, {different} different",
             styled(WARNING, "replaced"),
             printable(list),
-            by_whom(by.as_deref())
+            by_whom(by.as_deref()),
+            phrase::count(*entries, "entry", "entries")
         ),
         What::AllowAdded(allow) => format!(
             "{} {} by {} {}{}",
@@ -199,6 +200,38 @@ fn what(what: &What, now: &Zoned) -> String {
             "{} the configuration, the one before stays in force: {}",
             styled(BAD, "refused"),
             printable(&error.replace('\n', "; "))
+        ),
+        What::TrialBegan {
+            file,
+            until,
+            changes,
+            by,
+        } => format!(
+            "{} {} {} by {}: {}",
+            styled(WARNING, "trying"),
+            printable(file),
+            phrase::until(Some(*until), now),
+            printable(by),
+            if changes.is_empty() {
+                "nothing is different".to_owned()
+            } else {
+                printable(&changes.join("; ")).to_string()
+            }
+        ),
+        What::TrialConfirmed { file, by } => format!(
+            "{} {}, which was on trial, by {}",
+            styled(GOOD, "kept"),
+            printable(file),
+            printable(by)
+        ),
+        What::TrialRolledBack { file, by } => format!(
+            "{} {} back{}: the configuration before holds again",
+            styled(WARNING, "took"),
+            printable(file),
+            by.as_deref().map_or_else(
+                || ", which nobody confirmed".to_owned(),
+                |by| by_whom(Some(by))
+            )
         ),
         What::Detached { interfaces, by } => format!(
             "{} from {} by {}: nothing is dropped any more",
@@ -345,6 +378,22 @@ mod tests {
 
     #[test]
     fn that_everything_passes_is_told_and_that_it_is_over() {
+        check(
+            r#""event":"trial-began","file":"new.toml","until":"2026-03-02T15:00:00Z","changes":["observe: false -> true"],"by":"root""#,
+            "trying new.toml until 15:00:00 by root: observe: false -> true",
+        );
+        check(
+            r#""event":"trial-confirmed","file":"new.toml","by":"root""#,
+            "kept new.toml, which was on trial, by root",
+        );
+        check(
+            r#""event":"trial-rolled-back","file":"new.toml","by":"root""#,
+            "took new.toml back by root: the configuration before holds again",
+        );
+        check(
+            r#""event":"trial-rolled-back","file":"new.toml","by":null"#,
+            "took new.toml back, which nobody confirmed: the configuration before holds again",
+        );
         check(
             r#""event":"pass-all-on","until":"2026-03-02T15:00:00Z","by":"root""#,
             "pass-all is on until 15:00:00 by root: nothing is limited or banned",

@@ -68,7 +68,7 @@ impl Redactor {
         }
         let count = phrase::count(self.addresses.len(), "address", "addresses");
         format!(
-            "{secrets}; {count} replaced by addresses of documentation, and beyond 768 of IPv4 by those of 240.0.0.0/4. \
+            "{secrets}; {count} replaced by addresses of documentation, or of 240.0.0.0/4 where these are too few. \
              Names and reasons stay: read them before you send it"
         )
     }

@@ -33,6 +33,35 @@ fn a_trial_holds_at_once_and_is_gone_when_nobody_confirms_it() {
 }
 
 #[test]
+fn a_trial_and_what_became_of_it_are_events() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    site.expire();
+    site.lab.controller.tick();
+    site.apply(NEW, 600.0).unwrap();
+    site.lab.controller.roll_back("root").unwrap();
+    site.apply(NEW, 600.0).unwrap();
+    site.lab.controller.confirm("alice").unwrap();
+    let events = site.lab.controller.state.journal().kept();
+    let of_trials: Vec<String> = events
+        .iter()
+        .map(|event| serde_json::to_value(event).unwrap())
+        .filter(|event| event["event"].as_str().unwrap().starts_with("trial-"))
+        .map(|event| format!("{} {}", event["event"], event["by"]))
+        .collect();
+    let began = "\"trial-began\" \"root\"";
+    let expected = [
+        began,
+        "\"trial-rolled-back\" null",
+        began,
+        "\"trial-rolled-back\" \"root\"",
+        began,
+        "\"trial-confirmed\" \"alice\"",
+    ];
+    assert_eq!(of_trials, expected);
+}
+
+#[test]
 fn a_daemon_that_is_killed_meanwhile_goes_on_counting() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();
