@@ -119,6 +119,8 @@ impl State {
         state
             .enforce_all()
             .context("filling the tables in the kernel")?;
+        // Until here packets were judged by what another daemon had left.
+        state.policies_since = clock::now();
         state
             .entry_counters
             .forget_others(&state.intent, state.enforcer.datapath_mut());

@@ -301,6 +301,9 @@ fn deciding_rule(check: &Check) -> String {
     match (check.reason.as_str(), &check.ban, check.rule) {
         (_, Some(ban), _) => format!("the ban of {}", ban.prefix),
         ("allowed", _, Some(prefix)) => format!("the allow list has {prefix}"),
+        ("invalid-source", ..) => {
+            "no packet has such a source: no allow, ban or limit is asked".to_owned()
+        }
         ("aggregate-limited", ..) => {
             "the limits that a prefix around it has, for all of its sources".to_owned()
         }

@@ -282,6 +282,25 @@ refused: no refusal by its own limits on record");
 }
 
 #[test]
+fn check_tells_of_a_source_that_no_packet_has() {
+    let answer = Check {
+        action: "drop".to_owned(),
+        reason: "invalid-source".to_owned(),
+        limits: Vec::new(),
+        ..passing("224.0.0.1")
+    };
+    let expected = Expected {
+        request: "GET /v1/check/224.0.0.1",
+        stdout: "packets from 224.0.0.1 are dropped (invalid-source)\n\
+                 rule: no packet has such a source: no allow, ban or limit is asked\n\
+                 refused: no refusal by its own limits on record",
+        stderr: "",
+        code: 3,
+    };
+    check(&["check", "224.0.0.1"], answers(&answer), &expected);
+}
+
+#[test]
 fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
     let ((since, since_reported), (until, until_reported)) = (moment(-1), moment(1));
     let prefix = "192.0.2.0/24".parse().unwrap();

@@ -100,18 +100,31 @@ fn a_drop_from_before_the_limits_in_force_is_told_without_a_limit() {
     let mut lab = Lab::new(config());
     let before = clock::now();
     lab.limit(None, 7).unwrap();
-    for at in [before, clock::now()] {
-        lab.controller.run(TakeEvents {
-            drops: vec![dropped_at(at, DropReason::Limited)],
-            has_bans: false,
-        });
-    }
+    assert_eq!(limits(&mut lab, [before, clock::now()]), [None, Some(7)]);
+}
+
+/// Another daemon may have judged it by other limits.
+#[test]
+fn a_drop_from_before_the_start_is_told_without_a_limit() {
+    let before = clock::now();
+    let mut lab = Lab::new(config());
+    let limits = limits(&mut lab, [before, clock::now()]);
+    assert_eq!(limits.map(|limit| limit.is_some()), [false, true]);
+}
+
+/// The amounts of the limits that drops at these times are told with.
+fn limits(lab: &mut Lab, times: [Instant; 2]) -> [Option<u64>; 2] {
+    let drops = times.map(|at| dropped_at(at, DropReason::Limited)).into();
+    lab.controller.run(TakeEvents {
+        drops,
+        has_bans: false,
+    });
     let kept = lab.controller.state.journal().kept();
     let limits = kept.iter().filter_map(|event| match &event.what {
         What::Drop(drop) => Some(drop.limit.as_ref().map(LimitSpec::amount)),
         _ => None,
     });
-    assert_eq!(limits.collect::<Vec<_>>(), [None, Some(7)]);
+    limits.collect::<Vec<_>>().try_into().unwrap()
 }
 
 #[test]
