@@ -17,7 +17,7 @@ use crate::{
 /// What one listed source is to cost.
 const LISTED: Goal = Goal::AtMost(3.0);
 /// What counting a packet for its entry is to cost more.
-const COUNTED: f64 = 0.3;
+const COUNTED: f64 = 0.5;
 /// Of the addresses that are listed beside.
 const SEED: u64 = 11;
 /// Prefixes that have a policy: each is 4 of 65,536 sources.
