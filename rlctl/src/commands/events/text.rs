@@ -215,7 +215,7 @@ fn what(what: &What, now: &Zoned) -> String {
             if changes.is_empty() {
                 "nothing is different".to_owned()
             } else {
-                printable(&changes.join("; ")).to_string()
+                printable(&changes.join("; "))
             }
         ),
         What::TrialConfirmed { file, by } => format!(
