@@ -33,7 +33,10 @@ pub use self::{
     targets::{TARGETS_MAX, Targets},
     verified::Verified,
 };
-use crate::{Address, Instant};
+use crate::{
+    Address, ClassSet, Cursor, Instant,
+    parse::{LinkLayer, transport::UpperLayer},
+};
 
 /// How long it stays on after the last second in which there were too many connections asked for.
 pub const HOLD_NS: u64 = 10_000_000_000;
@@ -70,18 +73,20 @@ impl Outcome {
     }
 }
 
-/// Challenges a segment of `source`, or takes its proof; else what its source is.
+/// Challenges a segment of `source`, or takes its proof; else what its source is. `classes` answers the [classes](Rules::include_classes)
+/// of the segment.
 #[inline(always)]
 pub fn judge<A: Address>(
     source: &A,
     segment: &Segment<A>,
+    classes: impl FnOnce(bool) -> ClassSet,
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> Outcome {
     let Some(rules) = state.rules() else {
         return Outcome::Unasked;
     };
-    let outcome = ask(source, segment, now, rules, state);
+    let outcome = ask(source, segment, classes, now, rules, state);
     if outcome == Outcome::Unasked {
         standing(source, now, state)
     } else {
@@ -140,11 +145,40 @@ pub fn judge_datagram<A: Address>(
     }
 }
 
+/// Whether the packet in `frame`, a cursor at its front, is one for which its source has to prove itself, and it has not: it may be
+/// forged. Nothing is counted.
+#[inline(always)]
+pub fn is_unproved<A: InSegment>(
+    source: &A,
+    frame: Cursor<'_>,
+    link_layer: LinkLayer,
+    upper: UpperLayer,
+    classes: impl FnOnce(bool) -> ClassSet,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> bool {
+    let Some(rules) = state.rules() else {
+        return false;
+    };
+    if let Some(segment) = A::segment(frame, link_layer, upper) {
+        return segment.asks_for_connection()
+            && !is_verified(source, now, state)
+            && (is_for_queries(&segment, rules, now, state)
+                || is_on(Asked::Connections, rules, now, state)
+                    && is_target(&segment, rules)
+                    && rules.include_classes(classes));
+    }
+    query::port(frame, upper).is_some_and(|port| rules.asks_queries_to(port))
+        && is_on(Asked::Queries, rules, now, state)
+        && !is_verified(source, now, state)
+}
+
 /// Challenges a segment, or takes its proof.
 #[inline(always)]
 fn ask<A: Address>(
     source: &A,
     segment: &Segment<A>,
+    classes: impl FnOnce(bool) -> ClassSet,
     now: Instant,
     rules: &Rules,
     state: &impl ChallengeState<A>,
@@ -161,7 +195,7 @@ fn ask<A: Address>(
     if !segment.asks_for_connection() || now < state.suspended_until() {
         return Outcome::Unasked;
     }
-    let is_target = is_target(segment, rules);
+    let is_target = is_target(segment, rules) && rules.include_classes(classes);
     let was_on = is_target && is_on(Asked::Connections, rules, now, state);
     let is_over = is_target && rules.is_over(Asked::Connections);
     let is_on = was_on || is_over && !state.takes(Shared::Unverified, now);

@@ -41,10 +41,10 @@ pub fn classify(
     }
 }
 
-/// Without `asks_headers` no class says anything of other [properties](Property::is_of_headers) than protocol and ports, and these are
+/// The classes of the packet in `frame`. Without `asks_headers` no class says anything of other [properties](Property::is_of_headers) than protocol and ports, and these are
 /// not read.
 #[inline(always)]
-fn classes(
+pub fn classes(
     frame: Cursor<'_>,
     upper: UpperLayer,
     asks_headers: bool,

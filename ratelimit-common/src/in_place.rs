@@ -65,7 +65,8 @@ where
             return challenge::standing(source, now, self);
         }
         if let Some(segment) = A::segment(frame, self.link_layer(), upper) {
-            return challenge::judge(source, &segment, now, self);
+            let classes = |asks_headers| classify::classes(frame, upper, asks_headers, self);
+            return challenge::judge(source, &segment, classes, now, self);
         }
         match query::port(frame, upper) {
             Some(port) => {

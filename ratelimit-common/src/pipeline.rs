@@ -149,7 +149,10 @@ where
                 && !settings.observes_here()
                 && !listed.is_protected(),
         };
-        if tables.strike(&source, policy, &strike) {
+        // Who has to prove itself for such a packet, and has not, may be forged whatever the policy says of that.
+        if tables.strike(&source, policy, &strike)
+            && !(settings.has_challenge() && tables.is_unproved(&source, &strike))
+        {
             tables.detect(&source, policy, &strike);
         }
     }

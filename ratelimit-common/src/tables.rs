@@ -114,6 +114,12 @@ pub trait FamilyTables<A: Address> {
     /// Whether the packet is one of a TCP connection with this host that has been established.
     fn is_connected(&self, strike: &Strike<'_>) -> bool;
 
+    /// Whether a source has to [prove itself](crate::challenge::is_unproved) for the packet, and has not.
+    #[inline(always)]
+    fn is_unproved(&self, _source: &A, _: &Strike<'_>) -> bool {
+        false
+    }
+
     /// Bans a source; `false` when there is no room.
     fn ban(&self, source: &A, ban: Detected) -> bool;
 

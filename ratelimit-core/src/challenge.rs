@@ -3,17 +3,25 @@
 use std::{fmt, net::IpAddr, num::NonZeroU32, time::Duration};
 
 use ratelimit_common::{
-    Ipv4, Ipv6,
+    ClassSet, Ipv4, Ipv6,
     challenge::{Asked, PORTS_MAX, Rules, TARGETS_MAX, Targets, When},
+    class::Property,
 };
 
-use crate::{ip_family::IpAddress as _, limit::Scope, prefix::Prefix, quantity};
+use crate::{
+    api::PacketRequest,
+    class::{Catalogue, Class, Match, Selected},
+    ip_family::IpAddress as _,
+    limit::Scope,
+    prefix::Prefix,
+    quantity,
+};
 
 /// The most destinations, of both families.
 pub const DESTINATIONS_MAX: usize = TARGETS_MAX;
 
 /// When sources have to prove themselves.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Challenge {
     /// Those that ask for TCP connections: beyond how many of these in a second.
     pub connections: When,
@@ -23,6 +31,8 @@ pub struct Challenge {
     pub destinations: [Option<Prefix>; DESTINATIONS_MAX],
     /// The ports of them, likewise; 0 is none.
     pub connection_ports: [u16; PORTS_MAX],
+    /// The names of the classes of which SYNs are challenged; all where none is named.
+    pub classes: Vec<String>,
     /// The ports that serve DNS; 0 is none.
     pub ports: [u16; PORTS_MAX],
     /// How long a source stays verified.
@@ -60,16 +70,27 @@ impl Way {
 }
 
 impl Challenge {
-    /// The rules as the datapath reads them, where `cpus` CPUs draw shares.
+    /// The rules as the datapath reads them, where `cpus` CPUs draw shares, and `number` has the number of a class of the catalogue.
     ///
     /// # Panics
     ///
     /// When a number is none that the configuration takes.
-    pub fn compile(&self, cpus: u32) -> Rules {
+    pub fn compile(
+        &self,
+        cpus: u32,
+        catalogue: &Catalogue,
+        number: impl Fn(&Class) -> ClassSet,
+    ) -> Rules {
         let rules = Rules::new(self.connections, self.lasts, self.answers, cpus);
         let rules = rules.and_then(|rules| rules.asking_queries(self.queries, self.ports, cpus));
         let rules = rules.expect("the configuration refuses more");
-        let rules = rules.of_targets(self.targets());
+        let mut rules = rules.of_targets(self.targets());
+        if !self.classes.is_empty() {
+            let classes: Vec<Class> = self.classes(catalogue).collect();
+            let numbers = classes.iter().map(number);
+            let numbers = numbers.fold(ClassSet::NONE, ClassSet::union);
+            rules = rules.of_classes(numbers, classes.iter().any(Class::asks_headers));
+        }
         rules.asking_listeners(self.way == Way::Syncookie)
     }
 
@@ -85,6 +106,16 @@ impl Challenge {
         })
     }
 
+    /// The classes of which SYNs are challenged; all where there is none.
+    pub fn classes(&self, catalogue: &Catalogue) -> impl Iterator<Item = Class> {
+        let selected = self.classes.iter();
+        let selected = selected.map(|name| catalogue.select(&Match::Named(name.clone())));
+        selected.filter_map(|selected| match selected {
+            Ok(Selected::Class(class)) => Some(class),
+            Ok(Selected::Other) | Err(_) => None,
+        })
+    }
+
     /// The destinations to which connections are challenged; all where there is none.
     pub fn destinations(&self) -> impl Iterator<Item = Prefix> {
         self.destinations.into_iter().flatten()
@@ -96,8 +127,8 @@ impl Challenge {
         ports.filter(|port| *port != 0)
     }
 
-    /// Whether connections to this address and port are challenged, while that is on. One that is not given is any.
-    pub fn is_of(&self, to: Option<IpAddr>, port: Option<u16>) -> bool {
+    /// Whether SYNs are challenged of which that much is said, while that is on. What is not said may be anything.
+    pub fn is_of(&self, syn: &PacketRequest, catalogue: &Catalogue) -> bool {
         let is_at = |port| {
             let mut ports = self.connection_ports().peekable();
             ports.peek().is_none() || ports.any(|it| it == port)
@@ -106,7 +137,19 @@ impl Challenge {
             let mut destinations = self.destinations().peekable();
             destinations.peek().is_none() || destinations.any(|it| it.covers(to.into()))
         };
-        port.is_none_or(is_at) && to.is_none_or(is_in)
+        let may_be_of = |class: Class| {
+            let said = [
+                (Property::SourcePort, syn.source_port),
+                (Property::DestinationPort, syn.destination_port),
+            ];
+            let has = |(property, port): (_, Option<u16>)| {
+                port.is_none_or(|port| class.has(property, port.into()))
+            };
+            said.into_iter().all(has)
+        };
+        syn.destination_port.is_none_or(is_at)
+            && syn.to.is_none_or(is_in)
+            && (self.classes.is_empty() || self.classes(catalogue).any(may_be_of))
     }
 
     /// What connections are challenged to: `198.51.100.0/24, port 443`; `None` where that is all.
@@ -117,6 +160,16 @@ impl Challenge {
             named.push(to_ports(&ports));
         }
         (!named.is_empty()).then(|| named.join(", "))
+    }
+
+    /// The classes of which SYNs are challenged: `class web`; `None` where that is all.
+    pub fn of_classes(&self) -> Option<String> {
+        let noun = match self.classes.len() {
+            0 => return None,
+            1 => "class",
+            _ => "classes",
+        };
+        Some(format!("{noun} {}", self.classes.join(", ")))
     }
 
     /// When sources are challenged.
@@ -143,6 +196,12 @@ impl Challenge {
     }
 }
 
+/// What SYNs are challenged: ` of class web to 198.51.100.7, port 443`; nothing where all are.
+pub fn narrowed(classes: Option<&str>, to: Option<&str>) -> String {
+    let part = |word, it: Option<&str>| it.map_or_else(String::new, |it| format!(" {word} {it}"));
+    part("of", classes) + &part("to", to)
+}
+
 /// What is counted.
 pub(crate) const fn unit(asked: Asked) -> &'static str {
     match asked {
@@ -158,13 +217,10 @@ impl fmt::Display for Challenge {
             self.when(Asked::Connections),
             quantity::duration(self.lasts),
         );
-        formatter.write_str(&when)?;
-        if let Some(to) = self.to() {
-            write!(formatter, " to {to}")?;
-        }
         write!(
             formatter,
-            ", by {}, for {lasts}, at most {} answers a second",
+            "{when}{}, by {}, for {lasts}, at most {} answers a second",
+            narrowed(self.of_classes().as_deref(), self.to().as_deref()),
             self.way.name(),
             self.answers
         )?;

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use ratelimit_common::{
     class::{NO_VLAN, Property},
-    parse::transport::{Details, Kind, has_ports},
+    parse::transport::{Details, Kind, NO_PORT, has_ports},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -236,6 +236,29 @@ impl Class {
             Property::Vlan => parts.vlan.is_some(),
             Property::Addresses => parts.source.is_some(),
         }
+    }
+
+    /// Whether a segment that asks for a TCP connection, all in one packet, may belong to the class.
+    pub fn may_be_syn(&self) -> bool {
+        /// The shortest: an IPv4 header and one of TCP.
+        const SYN_BYTES: u32 = 40;
+        let is_syn = |property: Property, value| match property {
+            Property::Kind => Kind::from_index(value).is_some_and(|kind| {
+                let is_tcp = kind.protocol() == protocol::TCP;
+                is_tcp && kind.is_syn() && !kind.is_invalid() && !kind.is_fragment()
+            }),
+            Property::Details => {
+                let details = Details::from_index(value);
+                details != Details::HIDDEN && TcpFlags::LONE_SYN.may_have(details)
+            }
+            Property::Length => value >= SYN_BYTES,
+            Property::SourcePort | Property::DestinationPort => value != NO_PORT,
+            Property::HopsAndService | Property::Vlan | Property::Addresses => true,
+        };
+        Property::ALL.into_iter().all(|property| {
+            let mut values = 0..property.values();
+            values.any(|value| is_syn(property, value) && self.has(property, value))
+        })
     }
 
     /// Whether a packet of which `property` is `value` may belong to the class.

@@ -175,6 +175,9 @@ pub fn compile_policies(
             require_shareable(&policy.name, limit, &intent.config)?;
         }
     }
+    if let Some(challenge) = &intent.config.challenge {
+        counted.extend(challenge.classes(&intent.config.classes));
+    }
     classes.assign(counted, held.classes)?;
     let held_node = held.settings.node_policy();
     let compiler = Compiler {
@@ -456,7 +459,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         pass_all_until: Instant::default(),
         detection_limit: detection_limit(&intent.config),
         new_sources: new_sources(&intent.config, cpus),
-        challenge: challenge(&intent.config, cpus),
+        challenge: challenge(&intent.config, classes, cpus),
         interfaces: interfaces(policies, &intent.config),
         settings: settings(policies, intent),
         ..Tables::default()
@@ -511,10 +514,11 @@ fn new_sources(config: &Config, cpus: u32) -> Budget {
     new_sources.map_or_else(Budget::default, |budget| budget.compile(cpus))
 }
 
-fn challenge(config: &Config, cpus: u32) -> challenge::Rules {
+fn challenge(config: &Config, classes: &ClassNumbers, cpus: u32) -> challenge::Rules {
     let challenge = config.challenge.as_ref();
     challenge.map_or_else(challenge::Rules::default, |challenge| {
-        let rules = challenge.compile(cpus);
+        let number = |class: &Class| classes.number_of(class);
+        let rules = challenge.compile(cpus, &config.classes, number);
         rules.preferring_verified(config.node.prefers_verified)
     })
 }
@@ -656,7 +660,10 @@ impl Compiled {
         tables.set_aggregates(ipv4, ipv6);
         tables.set_detection_limit(detection_limit(self.config()));
         tables.set_new_sources(new_sources(self.config(), 1));
-        tables.set_challenge(challenge(self.config(), 1), challenge::Key::default());
+        tables.set_challenge(
+            challenge(self.config(), &self.classes, 1),
+            challenge::Key::default(),
+        );
         for (prefix, entry) in self.rules.entries() {
             tables.set_list_entry(prefix, entry);
         }

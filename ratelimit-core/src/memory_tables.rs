@@ -24,9 +24,11 @@ use ratelimit_common::{
     challenge::{
         Asked, ChallengeState, InSegment, Key, On, Rules, Shared, Verified,
         cookie::{self, Message},
+        is_unproved,
     },
     charge::{Outcome, Refusal},
     class::Property,
+    classify,
     compact::Mix,
     decide,
     detected::{Detection, Tally},
@@ -416,6 +418,18 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
     /// There is no network here: nobody is connected.
     fn is_connected(&self, _: &Strike<'_>) -> bool {
         false
+    }
+
+    fn is_unproved(&self, source: &A, strike: &Strike<'_>) -> bool {
+        let (frame, link_layer) = (strike.frame, self.link_layer());
+        if self.inner(frame) != Inner::NONE {
+            return false;
+        }
+        let Some(upper) = A::upper(frame, link_layer, ipv6::walk) else {
+            return false;
+        };
+        let classes = |asks_headers| classify::classes(frame, upper, asks_headers, self);
+        is_unproved(source, frame, link_layer, upper, classes, strike.at, self)
     }
 
     fn ban(&self, source: &A, ban: Detected) -> bool {

@@ -222,6 +222,11 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
+    fn is_unproved(&self, source: &A, strike: &Strike<'_>) -> bool {
+        subprograms::is_unproved(self.context, source, strike.at)
+    }
+
+    #[inline(always)]
     fn ban(&self, source: &A, ban: Detected) -> bool {
         detected::ban(source, &ban, interface::slot())
     }

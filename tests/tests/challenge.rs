@@ -16,7 +16,8 @@ use std::{
 
 use aya::programs::xdp::XdpMode;
 use ratelimit_common::{
-    self as common, PassReason, Settings, Verdict,
+    self as common, BanBudget, BanBudgets, BanRule, ClassSet, DropReason, PassReason, Policy,
+    Settings, Unit, Verdict,
     challenge::{Rules, When},
     layout::VERIFIED_MAX,
     parse::LinkLayer,
@@ -28,6 +29,7 @@ use ratelimit_tests::{
     packet::{ACK, RST, SYN},
     program::{Action, Constants},
     proof, require_root,
+    scene::limit,
     service::Service,
     wait_until,
 };
@@ -405,6 +407,78 @@ fn where_destinations_and_ports_are_named_connections_to_others_are_neither_chal
     wait_until("it is challenged", is_counted);
 }
 
+/// The pair test of classes with a reload, a dry run, the answers of `rlctl`, a simulation and a limit that counts the same class.
+#[test]
+fn where_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
+    require_root!();
+    let lab = lab();
+    let _server = Server::new(&lab, NEAR[0]);
+    // What Linux sends has options, the forged ones have none.
+    let toml = |when: &str, classes: &str| {
+        let section = ALWAYS.replace("always", when);
+        generic(&format!(
+            "{section}classes = [{classes}]\n\
+             [class.plain]\nprotocol = \"tcp\"\nlength = \"40-44\"\n\
+             [class.service]\ndestination_ports = [{PORT}]\n"
+        ))
+    };
+    let observing = format!("observe = true\n{}", toml("always", "\"plain\""));
+    let service = Service::started(&lab, &observing).unwrap();
+    let packets = |action, reason| service.packets(action, reason).unwrap();
+    connect(&lab, NEAR[0]);
+    assert_eq!(packets("observe", "challenged"), 0);
+    sender_syn(&lab, NEAR[0]);
+    let is_counted = || packets("observe", "challenged") == 1;
+    wait_until("it is counted, of both kinds", is_counted);
+    // A flood of another class is none.
+    let reloaded = service.reload(&toml("over 500 syn/s", "\"tcp-invalid\", \"plain\""));
+    assert!(reloaded.is_err(), "{reloaded:?}");
+    let flags = "\n[class.urgent]\ntcp = \"syn,urg / syn,ack,urg\"\n";
+    let urgent = toml("over 500 syn/s", "\"urgent\"") + flags;
+    let reloaded = service.reload(&urgent).unwrap();
+    let told = "over 500 syn/s of class urgent, by rst";
+    assert!(reloaded.contains(told), "{reloaded}");
+    let status = || service.rlctl_ok(&["status"]).unwrap();
+    flooded(&lab, NEAR[0], || thread::sleep(Duration::from_secs(2)));
+    assert!(status().contains("at this moment"), "{}", status());
+    service
+        .reload(&toml("over 500 syn/s", "\"plain\""))
+        .unwrap();
+    flooded(&lab, NEAR[0], || {
+        wait_until("it is on", || !status().contains("at this moment"));
+        // A client whose SYNs are not of the class passes while others are challenged, and proves nothing.
+        connect(&lab, NEAR[0]);
+    });
+    assert_eq!(packets("pass", "verified"), 0);
+    assert!(packets("drop", "challenged") > 0);
+    // The class of its port, which a limit counts too.
+    let limited = toml("always", "\"plain\", \"service\"").replace(
+        "limits = []",
+        "limits = [{ packets = 1_000, per = \"1s\", match = \"service\" }]",
+    );
+    service.reload(&limited).unwrap();
+    connect(&lab, NEAR[0]);
+    assert_eq!(packets("pass", "verified"), 1);
+    let check = |port: &str| {
+        let question = ["check", "192.0.2.1", "--proto", "tcp", "--dport", port];
+        service.rlctl(&question).unwrap().stdout
+    };
+    let yes = "its SYNs of classes plain, service are challenged";
+    assert!(check("8080").contains(yes), "{}", check("8080"));
+    service.reload(&toml("always", "\"service\"")).unwrap();
+    assert!(check("8080").contains("its SYNs of class service are challenged"));
+    let no = "its SYNs are not challenged at this moment; only those of class service ever are";
+    assert!(check("443").contains(no), "{}", check("443"));
+    // A class that is gone while it is named changes nothing.
+    let gone = toml("always", "\"service\"").replace("[class.service]", "[class.other-name]");
+    let refused = service.reload(&gone).unwrap_err().to_string();
+    assert!(refused.contains("there is no class `service`"), "{refused}");
+    let challenged = packets("drop", "challenged");
+    sender_syn(&lab, NEAR[0]);
+    let is_challenged = || packets("drop", "challenged") == challenged + 1;
+    wait_until("it is challenged still", is_challenged);
+}
+
 /// A forged SYN to the server.
 fn sender_syn(lab: &Lab, near: IpAddr) {
     let sender = Sender::new(&lab.far).unwrap();
@@ -613,6 +687,62 @@ fn who_is_challenged_takes_nothing_of_the_budget_for_new_sources() {
             );
         } else {
             assert!(refused > 800, "{refused}");
+        }
+    }
+}
+
+/// Also where the policy bans sources that may be forged: by what an attacker sends in its name, a client would be kept out.
+#[test]
+fn who_has_to_prove_itself_is_not_banned_for_what_is_asked_in_its_name_over_the_budget() {
+    let now = common::Instant::from_nanos(1 << 40);
+    let rules = |connections| {
+        let lasts = Duration::from_mins(10);
+        let rules = Rules::new(connections, lasts, NonZeroU32::MIN, 1).unwrap();
+        let rules = rules.asking_queries(When::Always, [53, 0, 0, 0, 0, 0, 0, 0], 1);
+        rules.unwrap()
+    };
+    let second = Duration::from_secs(1);
+    let rule = BanRule::new(NonZeroU32::MIN, second, second * 600);
+    let policy = Policy::new(&[limit(1, Unit::Packets, second * 60)], 0, false).unwrap();
+    let many = NonZeroU32::new(1_000).unwrap();
+    let scene = |challenge| Scene {
+        settings: Settings::default().with_detection().with_challenge(true),
+        policies: vec![policy.with_ban(rule.unwrap().for_unverified())],
+        detection_limit: BanBudgets {
+            verified: BanBudget::per_minute(many),
+            unverified: BanBudget::per_minute(many),
+        },
+        challenge,
+        ..Scene::default()
+    };
+    let [banned, limited] = [DropReason::Banned, DropReason::Limited].map(Verdict::Drop);
+    let datagram = |number, near, port| forged::frame(number, near).udp(port).build_to(near);
+    for near in NEAR {
+        for (challenge, frame, expected) in [
+            (rules(When::Always), forged(1, near), limited),
+            (rules(When::Never), forged(2, near), banned),
+            (rules(When::Always), datagram(3, near, 53), limited),
+            (rules(When::Always), datagram(4, near, 54), banned),
+            (
+                rules(When::Never).of_classes(ClassSet::NONE, false),
+                forged(5, near),
+                banned,
+            ),
+            (
+                rules(When::Always).of_classes(ClassSet::NONE, false),
+                forged(6, near),
+                banned,
+            ),
+        ] {
+            for mut judge in scene(challenge).judges(&Constants::default()) {
+                let verdicts: Vec<_> = (0..9).map(|_| judge.judge(&frame, now)).collect();
+                assert_eq!(
+                    verdicts[8],
+                    expected,
+                    "{} {near}: {verdicts:?}",
+                    judge.name()
+                );
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{ANSWERS_PER_SOURCE, Targets};
 use crate::{
-    Instant,
+    ClassSet, Instant,
     algorithm::FixedWindow,
     charge::words::{Words, charge_word},
     new_sources::Budget,
@@ -106,6 +106,8 @@ pub struct Rules {
     of_source: FixedWindow,
     targets: Targets,
     lasts_ns: u64,
+    classes: ClassSet,
+    asks_headers: u32,
     ports: [u16; PORTS_MAX],
     when: [u16; 2],
     asks_listeners: u16,
@@ -124,6 +126,8 @@ impl Rules {
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
             ports: [0; PORTS_MAX],
             targets: Targets::default(),
+            classes: ClassSet::ALL,
+            asks_headers: 0,
             when: [when.number(), NEVER],
             asks_listeners: 0,
             prefers_verified: 0,
@@ -143,6 +147,23 @@ impl Rules {
     /// The same, where only connections to these are challenged.
     pub fn of_targets(self, targets: Targets) -> Self {
         Self { targets, ..self }
+    }
+
+    /// The same, where only SYNs of one of these classes are challenged, some of which ask for
+    /// [properties of headers](crate::class::Property::is_of_headers) or none.
+    pub fn of_classes(self, classes: ClassSet, asks_headers: bool) -> Self {
+        Self {
+            classes,
+            asks_headers: asks_headers.into(),
+            ..self
+        }
+    }
+
+    /// Whether SYNs are challenged of the classes that `classes` answers, which hears whether properties of headers are asked for. It is
+    /// asked only where SYNs of some classes are challenged, and not all.
+    #[inline(always)]
+    pub fn include_classes(&self, classes: impl FnOnce(bool) -> ClassSet) -> bool {
+        self.classes == ClassSet::ALL || self.classes.counts(classes(self.asks_headers != 0))
     }
 
     /// What connections are challenged to.

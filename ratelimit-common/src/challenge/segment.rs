@@ -5,7 +5,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 use crate::{
     Address, Cursor, Ipv4, Ipv6,
     parse::{
-        Connection, LinkLayer, Payload, ipv4, ipv6, payload,
+        Connection, LinkLayer, Payload, ipv4,
+        ipv6::{self, Walk},
+        payload,
         transport::{ACK, FIN, Fragment, OFFSET_MAX, RST, SYN, UpperLayer},
     },
 };
@@ -51,6 +53,13 @@ pub struct Place {
 
 /// Addresses as they stand in the packets of a segment.
 pub trait InSegment: Address {
+    /// The upper layer of the packet in `frame`, a cursor at its front. `walk` looks through extension headers.
+    fn upper<'a>(
+        frame: Cursor<'a>,
+        link_layer: LinkLayer,
+        walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
+    ) -> Option<UpperLayer>;
+
     /// The segment in `frame`, a cursor at its front, whose upper layer is known; `None` when it is none, or not all of its header
     /// is there.
     fn segment(
@@ -61,6 +70,19 @@ pub trait InSegment: Address {
 }
 
 impl InSegment for Ipv4 {
+    #[inline(always)]
+    fn upper<'a>(
+        frame: Cursor<'a>,
+        link_layer: LinkLayer,
+        _: impl FnOnce(Cursor<'a>, u8) -> Walk,
+    ) -> Option<UpperLayer> {
+        let mut cursor = frame;
+        let Ok(Payload::Ipv4) = payload(&mut cursor, link_layer) else {
+            return None;
+        };
+        Some(ipv4::flow(&mut cursor)?.upper)
+    }
+
     #[inline(always)]
     fn segment(
         frame: Cursor<'_>,
@@ -80,6 +102,19 @@ impl InSegment for Ipv4 {
 }
 
 impl InSegment for Ipv6 {
+    #[inline(always)]
+    fn upper<'a>(
+        frame: Cursor<'a>,
+        link_layer: LinkLayer,
+        walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
+    ) -> Option<UpperLayer> {
+        let mut cursor = frame;
+        let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
+            return None;
+        };
+        Some(ipv6::flow(&mut cursor, walk)?.upper)
+    }
+
     #[inline(always)]
     fn segment(
         frame: Cursor<'_>,

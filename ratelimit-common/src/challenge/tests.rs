@@ -73,6 +73,42 @@ fn only_who_asks_for_a_connection_is_challenged() {
 }
 
 #[test]
+fn where_classes_are_named_their_syns_alone_are_challenged_and_counted() {
+    let [web, other] = [1, 2].map(ClassSet::from_bits);
+    let of_web = |over| {
+        let world = World::new(over, 1_000);
+        World {
+            rules: world.rules.map(|rules| rules.of_classes(web, true)),
+            ..world
+        }
+    };
+    let world = of_web(None);
+    let judge = |world: &World, flags, class: ClassSet| {
+        let classes = |asks_headers: bool| {
+            assert!(asks_headers);
+            class
+        };
+        world.judge_of(SOURCE, flags, 7, classes, START)
+    };
+    assert_eq!(judge(&world, SYN, other), Outcome::Unasked);
+    assert_eq!(judge(&world, SYN, ClassSet::NONE), Outcome::Unasked);
+    assert_eq!(judge(&world, SYN, web.union(other)), Outcome::Challenged);
+    // A proof is one of whatever class.
+    let cookie = world.cookie_of(SOURCE, START);
+    let of_none = |_: bool| ClassSet::NONE;
+    assert_eq!(
+        world.judge_of(SOURCE, RST, cookie, of_none, START),
+        Outcome::Verified
+    );
+    let counting = of_web(Some(5));
+    let outcomes = |class| {
+        let outcomes = (0..8).map(|_| judge(&counting, SYN, class));
+        outcomes.filter(|it| *it == Outcome::Challenged).count()
+    };
+    assert_eq!((outcomes(other), outcomes(web), outcomes(other)), (0, 3, 0));
+}
+
+#[test]
 fn so_many_may_ask_in_a_second_and_then_all_are_challenged_until_it_is_quiet() {
     let world = World::new(Some(100), 1_000_000);
     let challenged = |at: u64, count: u32| {
@@ -192,8 +228,10 @@ fn who_asks_a_dns_port_is_challenged_for_that_and_proves_itself_over_tcp() {
         ));
         (segment, cookie)
     };
-    let judge =
-        |segment: &Segment<Ipv4>| judge(&SOURCE, segment, Instant::from_nanos(START), &world);
+    let judge = |segment: &Segment<Ipv4>| {
+        let now = Instant::from_nanos(START);
+        judge(&SOURCE, segment, |_| ClassSet::NONE, now, &world)
+    };
     let (question, cookie) = to_dns(SYN, 7);
     assert_eq!(judge(&question), Outcome::Challenged);
     assert_eq!(judge(&to_dns(RST, cookie ^ 1).0), Outcome::Unasked);
@@ -306,12 +344,20 @@ impl World {
     }
 
     fn judge(&self, source: Ipv4, flags: u8, sequence: u32, at_ns: u64) -> Outcome {
-        judge(
-            &source,
-            &segment(source, flags, sequence),
-            Instant::from_nanos(at_ns),
-            self,
-        )
+        let classes = |_| panic!("nobody asks for classes that none is named of");
+        self.judge_of(source, flags, sequence, classes, at_ns)
+    }
+
+    fn judge_of(
+        &self,
+        source: Ipv4,
+        flags: u8,
+        sequence: u32,
+        classes: impl FnOnce(bool) -> ClassSet,
+        at_ns: u64,
+    ) -> Outcome {
+        let segment = segment(source, flags, sequence);
+        judge(&source, &segment, classes, Instant::from_nanos(at_ns), self)
     }
 
     fn ask(&self, port: u16, is_query: bool, at_ns: u64) -> Outcome {

@@ -16,6 +16,9 @@ pub struct ChallengeStatus {
     /// To which destinations and ports: `198.51.100.0/24, port 443`; `None` where to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// Of which classes SYNs are challenged: `classes web, mail`; `None` where of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<String>,
     /// What a SYN is answered: `rst` or `syncookie`.
     #[serde(default)]
     pub way: String,
@@ -77,6 +80,9 @@ pub struct SourceChallenge {
     /// To which destinations and ports they are; `None` where to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// Of which classes SYNs are; `None` where of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<String>,
     /// Since when, where it is not always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -104,13 +110,11 @@ impl fmt::Display for ChallengeStatus {
     /// `TCP sources are challenged over 5000 syn/s by rst; verified for 10m; at most 1000000 answers a second`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lasts = Duration::try_from_secs_f64(self.lasts_seconds).unwrap_or_default();
-        write!(formatter, "TCP sources are challenged {}", self.when)?;
-        if let Some(to) = &self.to {
-            write!(formatter, " to {to}")?;
-        }
+        let narrowed = challenge::narrowed(self.classes.as_deref(), self.to.as_deref());
         write!(
             formatter,
-            " by {}; verified for {}; at most {} answers a second",
+            "TCP sources are challenged {}{narrowed} by {}; verified for {}; at most {} answers a second",
+            self.when,
             self.way,
             quantity::duration(lasts),
             self.answers

@@ -68,6 +68,12 @@ impl TcpFlags {
     /// The answer to a SYN.
     pub const SYN_ACK: Self = all_of(SYN | ACK);
 
+    /// What asks for a connection.
+    pub const LONE_SYN: Self = Self::Masked {
+        value: SYN,
+        mask: FIN | SYN | RST | ACK,
+    };
+
     /// The end of a connection by force.
     pub const RST: Self = all_of(RST);
 

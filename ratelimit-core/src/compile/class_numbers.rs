@@ -75,7 +75,8 @@ impl ClassNumbers {
         })
     }
 
-    fn number_of(&self, class: &Class) -> ClassSet {
+    /// The number of a class; no class where it has none.
+    pub fn number_of(&self, class: &Class) -> ClassSet {
         self.0.get(class).copied().unwrap_or(ClassSet::NONE)
     }
 

@@ -37,7 +37,16 @@ const WAY_HINT: &str = "write way = \"rst\" or \"syncookie\"";
 const DNS_PORT: u16 = 53;
 const DNS_PORTS_EXAMPLE: &str = "ports = [53]";
 const PORTS_EXAMPLE: &str = "ports = [443]";
+const CLASSES_EXAMPLE: &str = "classes = [\"web\"]";
 const DESTINATIONS_EXAMPLE: &str = "destinations = [\"198.51.100.7\"]";
+
+/// What `[challenge]` says.
+pub struct Located {
+    /// `None` where nobody is challenged, or where something is wrong, and reported.
+    pub challenge: Option<Challenge>,
+    /// The names of the classes of which SYNs are challenged.
+    pub classes: Vec<At<String>>,
+}
 
 /// Without `[challenge.tcp]`.
 const DEFAULT: Challenge = Challenge {
@@ -45,6 +54,7 @@ const DEFAULT: Challenge = Challenge {
     queries: When::Never,
     destinations: [None; DESTINATIONS_MAX],
     connection_ports: [0; PORTS_MAX],
+    classes: Vec::new(),
     ports: [0; PORTS_MAX],
     lasts: LASTS,
     answers: NonZeroU32::new(ANSWERS).expect("it is not 0"),
@@ -53,8 +63,8 @@ const DEFAULT: Challenge = Challenge {
     back_off: Some(BACK_OFF),
 };
 
-/// Reads `[challenge]`; `None` in it where nobody is challenged, or where something is wrong, and reported.
-pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Option<Challenge>> {
+/// Reads `[challenge]`.
+pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Located> {
     let (tcp, dns) = (section.take("tcp"), section.take("dns"));
     if tcp.is_none() && dns.is_none() {
         section.lacks("tcp", "write [challenge.tcp] or [challenge.dns]", report);
@@ -62,9 +72,10 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Option<C
     let spot = section.spot.clone();
     section.finish(report);
     let mut challenge = Some(DEFAULT);
+    let mut classes = Vec::new();
     if let Some(tcp) = tcp {
         let tcp = tcp.table("[challenge.tcp]".to_owned(), "[challenge.tcp]", report);
-        challenge = tcp.and_then(|tcp| read_tcp(tcp, report));
+        challenge = tcp.and_then(|tcp| read_tcp(tcp, &mut classes, report));
     }
     if let Some(dns) = dns {
         let dns = dns.table("[challenge.dns]".to_owned(), "[challenge.dns]", report);
@@ -77,7 +88,9 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Option<C
                 ..challenge
             });
     }
-    let value = challenge.filter(|it| it.connections != When::Never || it.queries != When::Never);
+    let challenge =
+        challenge.filter(|it| it.connections != When::Never || it.queries != When::Never);
+    let value = Located { challenge, classes };
     At { value, spot }
 }
 
@@ -163,7 +176,27 @@ fn read_destination(value: Value<'_>, report: &mut Report) -> Option<Prefix> {
         .ok()
 }
 
-fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<Challenge> {
+fn read_classes(value: Value<'_>, report: &mut Report) -> Option<Vec<At<String>>> {
+    let spot = value.spot.clone();
+    let values = value.list(CLASSES_EXAMPLE, report)?;
+    if values.is_empty() {
+        let hint = format!("write {CLASSES_EXAMPLE}, or remove it");
+        report.add(&spot, Problem::new("`classes` names no class", hint));
+        return None;
+    }
+    let names = values.into_iter();
+    let names: Vec<_> = names
+        .map(|value| value.text(CLASSES_EXAMPLE, report))
+        .collect();
+    names.into_iter().collect()
+}
+
+/// Reads `[challenge.tcp]`, whose `classes` go there.
+fn read_tcp(
+    mut section: Section<'_>,
+    classes: &mut Vec<At<String>>,
+    report: &mut Report,
+) -> Option<Challenge> {
     let when = take_when(Asked::Connections, &mut section, report);
     let lasts = section.take("for");
     let lasts = lasts.map_or(Some(LASTS), |value| read_lasts(value, report));
@@ -179,6 +212,8 @@ fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<Challenge> 
     let ports = ports.map_or(Some(DEFAULT.connection_ports), |value| {
         read_ports(value, PORTS_EXAMPLE, report)
     });
+    let named = section.take("classes");
+    let named = named.map_or(Some(Vec::new()), |value| read_classes(value, report));
     let way = section.take("way");
     let way = way.map_or(Some(Way::Rst), |value| read_way(value, report));
     let scope = section.take("scope");
@@ -188,10 +223,12 @@ fn read_tcp(mut section: Section<'_>, report: &mut Report) -> Option<Challenge> 
     let back_off = section.take("back_off");
     let back_off = back_off.map_or(Some(BACK_OFF), |value| read_back_off(value, report));
     section.finish(report);
+    *classes = named?;
     Some(Challenge {
         connections: when?,
         destinations: destinations?,
         connection_ports: ports?,
+        classes: classes.iter().map(|at| at.value.clone()).collect(),
         lasts: lasts?,
         answers: NonZeroU32::new(answers?)?,
         way: way?,

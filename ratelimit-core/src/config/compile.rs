@@ -68,7 +68,10 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
             None => new_sources::of_store(&source),
         },
         source,
-        challenge: document.challenge.as_ref().and_then(|at| at.value),
+        challenge: document
+            .challenge
+            .as_ref()
+            .and_then(|at| at.value.challenge.clone()),
         bans_per_minute: detection.map_or(PER_MINUTE_DEFAULT, |at| at.value.bans_per_minute),
         unverified_per_minute: detection
             .map_or(UNVERIFIED_DEFAULT, |at| at.value.unverified_per_minute),

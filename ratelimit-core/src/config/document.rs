@@ -24,7 +24,7 @@ use super::{
     table::{Section, Value},
     wide::{self, Aggregate, Node},
 };
-use crate::{challenge::Challenge, diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
+use crate::{diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
 
 /// The most sources of a family that can have state.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -53,7 +53,7 @@ pub struct Document {
     pub interfaces: Vec<Option<interface::Located>>,
     pub source: Option<At<Source>>,
     pub new_sources: Option<At<Option<NewSources>>>,
-    pub challenge: Option<At<Option<Challenge>>>,
+    pub challenge: Option<At<challenge::Located>>,
     pub classes: Vec<NamedClass>,
     pub policies: Vec<Policy>,
     pub aggregate: Option<At<Aggregate>>,
@@ -179,7 +179,7 @@ impl Document {
             .collect()
     }
 
-    /// Every name of a class that a limit mentions.
+    /// Every name of a class that a limit or the challenge mentions.
     pub fn mentions(&self) -> impl Iterator<Item = &At<String>> {
         let policies = self.policies.iter().flat_map(|policy| &policy.mentions);
         let aggregate = self.aggregate.iter().flat_map(|at| &at.value.mentions);
@@ -190,7 +190,13 @@ impl Document {
         let interfaces = interfaces.filter_map(|it| it.node.as_ref());
         let interfaces = interfaces.flat_map(|node| &node.mentions);
         let wide = aggregate.chain(destinations).chain(interfaces).chain(node);
-        policies.chain(wide).chain(detection)
+        let limits = policies.chain(wide).chain(detection);
+        limits.chain(self.challenged_classes())
+    }
+
+    /// The names of the classes of which SYNs are challenged.
+    pub fn challenged_classes(&self) -> impl Iterator<Item = &At<String>> {
+        self.challenge.iter().flat_map(|at| &at.value.classes)
     }
 }
 

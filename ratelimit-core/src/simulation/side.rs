@@ -54,7 +54,11 @@ impl Side {
         Ok(Self {
             bans: Bans::default(),
             attacks: Attacks::of(&compiled),
-            challenged: compiled.config().challenge.map(|_| Challenged::default()),
+            challenged: compiled
+                .config()
+                .challenge
+                .as_ref()
+                .map(|_| Challenged::default()),
             tick,
             tick_ns: u64::try_from(tick_ns).unwrap_or_default().max(1),
             tables: compiled.memory_tables(),

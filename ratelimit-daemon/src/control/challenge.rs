@@ -68,6 +68,7 @@ impl Challenge {
             .intent
             .config
             .challenge
+            .as_ref()
             .and_then(|_| Counted::read(state));
         let now = clock::now();
         let suspended = queries::challenge::suspended_until(state);
@@ -112,7 +113,7 @@ impl Challenge {
     }
 
     fn suspend(state: &mut State) {
-        let challenge = state.intent.config.challenge;
+        let challenge = state.intent.config.challenge.as_ref();
         let Some(back_off) = challenge.and_then(|it| it.back_off) else {
             return;
         };

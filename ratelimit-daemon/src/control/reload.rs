@@ -164,7 +164,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             budget(after.new_sources)
         ));
     }
-    lines.extend(challenge_change(before.challenge, after.challenge));
+    lines.extend(challenge_change(before, after));
     if before.node.prefers_verified != after.node.prefers_verified {
         lines.push(format!(
             "node: prefers verified sources {} -> {}",
@@ -392,11 +392,12 @@ fn destination_of(config: &Config, prefix: &Prefix) -> DestinationConfig {
 }
 
 /// `challenge: never -> always, for 10m, at most 1000000 answers a second`
-fn challenge_change(before: Option<Challenge>, after: Option<Challenge>) -> Option<String> {
-    let reported = |challenge: Option<Challenge>| {
-        challenge.map_or_else(|| "never".to_owned(), |challenge| challenge.to_string())
+fn challenge_change(before: &Config, after: &Config) -> Option<String> {
+    let reported = |config: &Config| {
+        let challenge = config.challenge.as_ref();
+        challenge.map_or_else(|| "never".to_owned(), Challenge::to_string)
     };
-    let is_changed = before != after;
+    let is_changed = before.challenge != after.challenge;
     is_changed.then(|| format!("challenge: {} -> {}", reported(before), reported(after)))
 }
 

@@ -14,7 +14,7 @@ const SETTING: &str = "/proc/sys/net/ipv4/tcp_syncookies";
 ///
 /// Why there are none, with what to write.
 pub fn require(config: &Config) -> Result<(), Refused> {
-    let way = config.challenge.map(|challenge| challenge.way);
+    let way = config.challenge.as_ref().map(|challenge| challenge.way);
     if way != Some(Way::Syncookie) {
         return Ok(());
     }

@@ -42,7 +42,7 @@ impl VerifiedSources {
     /// Counts them, where something may have changed. Answers which proved themselves here since the last time, and until when each is
     /// verified.
     pub fn look(&mut self, state: &State) -> Vec<(IpAddr, Instant)> {
-        let Some(challenge) = state.intent.config.challenge else {
+        let Some(challenge) = &state.intent.config.challenge else {
             *self = Self::default();
             return Vec::new();
         };
@@ -110,7 +110,7 @@ impl VerifiedSources {
     /// than `for`. Answers how many are not taken: nobody is challenged here, or not for the cluster, they are banned or no sources of this
     /// node, or there is no room.
     pub fn take_over(&mut self, state: &mut State, told: &[(Prefix, Duration)]) -> usize {
-        let challenge = state.intent.config.challenge;
+        let challenge = state.intent.config.challenge.as_ref();
         let Some(challenge) = challenge.filter(|it| it.scope == Scope::Cluster) else {
             return told.len();
         };

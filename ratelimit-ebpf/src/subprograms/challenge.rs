@@ -14,11 +14,12 @@ use ratelimit_common::{
     parse::{Inner, transport::UpperLayer},
 };
 
-use super::{Subprograms, headers, on_stack, unknown};
+use super::{Subprograms, classes, headers, on_stack, unknown};
 use crate::{
     challenge::MapChallenge,
     frame, interface,
     listener::{self, Question},
+    settings::settings,
 };
 
 /// [`challenge::judge`] of the packet of `context`.
@@ -42,6 +43,12 @@ pub fn challenge<A: Subprograms>(
     )))
 }
 
+/// [`challenge::is_unproved`] of the packet of `context`.
+#[inline(always)]
+pub fn is_unproved<A: Subprograms>(context: *mut xdp_md, source: &A, now: Instant) -> bool {
+    unknown((A::IS_UNPROVED)(context, source, now.as_nanos())) != 0
+}
+
 /// Above the upper layer.
 const GENERATION_SHIFT: u32 = 32;
 const PROTECTED_SHIFT: u32 = 33;
@@ -55,7 +62,43 @@ fn generation(number: u64) -> Generation {
 }
 
 macro_rules! of_families {
-    ($($address:ty, $subprogram:ident;)+) => {$(
+    ($($address:ty, $subprogram:ident, $is_unproved:ident;)+) => {$(
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        pub extern "C" fn $is_unproved(
+            context: *mut xdp_md,
+            source: *const $address,
+            at_ns: u64,
+        ) -> u64 {
+            // SAFETY: the verifier holds callers to memory of this type, or null.
+            let Some(source) = (unsafe { source.as_ref() }) else {
+                return 0;
+            };
+            let settings = settings();
+            if headers::inner(context) != Inner::NONE {
+                return 0;
+            }
+            let packet = XdpContext::new(context);
+            let (frame, is_copied) = frame::again(&packet);
+            if is_copied {
+                return 0;
+            }
+            let walk = |cursor: Cursor<'_>, first| headers::walk(context, cursor, first);
+            let Some(upper) = <$address>::upper(frame, interface::link_layer(), walk) else {
+                return 0;
+            };
+            challenge::is_unproved(
+                &on_stack(source),
+                frame,
+                interface::link_layer(),
+                upper,
+                |asks_headers| classes::classes(context, upper, asks_headers),
+                Instant::from_nanos(at_ns),
+                &MapChallenge(settings.generation(), context),
+            )
+            .into()
+        }
+
         #[unsafe(no_mangle)]
         #[inline(never)]
         pub extern "C" fn $subprogram(
@@ -86,7 +129,8 @@ macro_rules! of_families {
             if !is_copied
                 && let Some(segment) = <$address>::segment(frame, interface::link_layer(), upper)
             {
-                return challenge::judge(&source, &segment, now, &state) as u64;
+                let classes = |asks_headers| classes::classes(context, upper, asks_headers);
+                return challenge::judge(&source, &segment, classes, now, &state) as u64;
             }
             if !is_copied
                 && let Some(port) = query::port(frame, upper)
@@ -100,8 +144,8 @@ macro_rules! of_families {
 }
 
 of_families!(
-    Ipv4, challenge_source_v4;
-    Ipv6, challenge_source_v6;
+    Ipv4, challenge_source_v4, is_unproved_v4;
+    Ipv6, challenge_source_v6, is_unproved_v6;
 );
 
 /// [`crate::challenge::take`].

@@ -37,6 +37,26 @@ pub fn classify(
     }
 }
 
+/// [`classify::classes`] of a packet inside of which no other one is looked for: the chain of calls that asks for it has no stack for that.
+#[inline(always)]
+pub fn classes(context: *mut xdp_md, upper: UpperLayer, asks_headers: bool) -> ClassSet {
+    let asks = if asks_headers { ASKS_HEADERS } else { 0 };
+    ClassSet::from_bits(unknown(classify_outer(context, pack_upper(upper) | asks)) as u32)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn classify_outer(context: *mut xdp_md, question: u64) -> u64 {
+    let tables = KernelTables::without_settings(context, Instant::default());
+    let packet = XdpContext::new(context);
+    let (frame, is_copied) = frame::again(&packet);
+    let upper = frame::within(is_copied, unpack_upper(question));
+    let asks_headers = question & ASKS_HEADERS != 0;
+    classify::classes(frame, upper, asks_headers, &tables)
+        .bits()
+        .into()
+}
+
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn classify_packet(context: *mut xdp_md, question: u64) -> u64 {

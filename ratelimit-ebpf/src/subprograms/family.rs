@@ -37,6 +37,7 @@ pub trait Subprograms: FamilyMaps {
     const FIND_DESTINATION: extern "C" fn(*mut xdp_md, u64, u64) -> u64;
     const FIND_SOCKET: extern "C" fn(*mut xdp_md, u64) -> u64;
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64;
+    const IS_UNPROVED: extern "C" fn(*mut xdp_md, *const Self, u64) -> u64;
     const LEASED: extern "C" fn(*const Self, u64, u64) -> u64;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64;
     const SAMPLE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64;
@@ -62,6 +63,8 @@ impl Subprograms for Ipv4 {
     const COUNT_DEMAND: OfSource<Self> = leases::count_demand_v4;
     const COUNT_SHARED_REFUSAL: extern "C" fn(*const Self, u64, u64) -> u64 =
         layers::count_shared_refusal_v4;
+    const IS_UNPROVED: extern "C" fn(*mut xdp_md, *const Self, u64) -> u64 =
+        challenge::is_unproved_v4;
     const LEASED: extern "C" fn(*const Self, u64, u64) -> u64 = leases::leased_by_source_v4;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v4;
@@ -95,6 +98,8 @@ impl Subprograms for Ipv6 {
     const COUNT_DEMAND: OfSource<Self> = leases::count_demand_v6;
     const COUNT_SHARED_REFUSAL: extern "C" fn(*const Self, u64, u64) -> u64 =
         layers::count_shared_refusal_v6;
+    const IS_UNPROVED: extern "C" fn(*mut xdp_md, *const Self, u64) -> u64 =
+        challenge::is_unproved_v6;
     const LEASED: extern "C" fn(*const Self, u64, u64) -> u64 = leases::leased_by_source_v6;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v6;

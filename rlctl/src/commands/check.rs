@@ -15,6 +15,7 @@ use ratelimit_core::{
         NOT_ENFORCED, Origin, PacketRequest, RefusedBy, SeenDrops, SourceChallenge, StrikesView,
         Unenforced, What, WiderLimits,
     },
+    challenge::narrowed,
     limit::Algorithm,
     lists::Action,
 };
@@ -130,14 +131,13 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
         Some(_) => "; its queries of DNS are not challenged at this moment",
         None => "",
     };
-    let to = challenge
-        .to
-        .as_deref()
-        .map_or_else(String::new, |to| format!(" to {}", printable(to)));
+    let narrowed = narrowed(challenge.classes.as_deref(), challenge.to.as_deref());
+    let narrowed = printable(&narrowed);
     if !challenge.is_on {
-        let only = match challenge.to {
-            Some(_) => format!("; only those{to} ever are"),
-            None => String::new(),
+        let only = if narrowed.is_empty() {
+            String::new()
+        } else {
+            format!("; only those{narrowed} ever are")
         };
         return format!("not verified: its SYNs are not challenged at this moment{only}{queries}");
     }
@@ -149,7 +149,7 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     } else {
         ""
     };
-    format!("not verified: its SYNs{to} are challenged{since}{queries}{kept}")
+    format!("not verified: its SYNs{narrowed} are challenged{since}{queries}{kept}")
 }
 
 /// `not enforced: packets that come by eth0 pass, since 14:22:07: there is no such interface`

@@ -9,7 +9,7 @@ use crate::{
     config::{
         class::NamedClass,
         document::Document,
-        report::{Report, Spot},
+        report::{At, Report, Spot},
         suggestion,
     },
     diagnostic::Problem,
@@ -19,6 +19,7 @@ use crate::{
 pub fn compile(document: &Document, report: &mut Report) -> Catalogue {
     let catalogue = named(&document.classes, report);
     check_mentions(document, &catalogue, report);
+    check_challenged(document, &catalogue, report);
     check_count(document, &catalogue, report);
     catalogue
 }
@@ -88,19 +89,42 @@ fn check_mentions(document: &Document, catalogue: &Catalogue, report: &mut Repor
     }
 }
 
+/// Refuses classes that no SYN belongs to: nobody would be challenged because of them.
+fn check_challenged(document: &Document, catalogue: &Catalogue, report: &mut Report) {
+    for At { value, spot } in document.challenged_classes() {
+        let problem = match catalogue.select(&Match::Named(value.clone())) {
+            Ok(Selected::Class(class)) if !class.may_be_syn() => Problem::new(
+                format!("no SYN belongs to the class `{value}`, so nobody would be challenged"),
+                "name a class of TCP that SYNs belong to, such as tcp-syn, or remove it",
+            ),
+            Ok(Selected::Other) => Problem::new(
+                format!(
+                    "`{value}` is what no limit counts, and the challenge is of single classes"
+                ),
+                "name classes, or remove `classes` to challenge all SYNs",
+            ),
+            // One that there is not was reported.
+            Ok(Selected::Class(_)) | Err(_) => continue,
+        };
+        report.add(spot, problem);
+    }
+}
+
 fn check_count(document: &Document, catalogue: &Catalogue, report: &mut Report) {
     let mut used: BTreeSet<Class> = catalogue.actions().map(|(_, class, _)| class).collect();
-    for group in document.groups() {
-        for limit in group.limits {
-            let selected = limit.value.class().map(|class| catalogue.select(class));
-            let Some(Ok(Selected::Class(class))) = selected else {
-                continue;
-            };
-            if used.insert(class) && used.len() == CLASSES_MAX + 1 {
-                let message = format!("this is the {}. class that limits count", used.len());
-                let hint = format!("keep {CLASSES_MAX}, the most that can be told apart");
-                report.add(&limit.spot, Problem::new(message, hint));
-            }
+    let groups = document.groups();
+    let limits = groups.iter().flat_map(|group| &group.limits);
+    let counted = limits.filter_map(|limit| Some((limit.value.class()?.clone(), &limit.spot)));
+    let challenged = document.challenged_classes();
+    let challenged = challenged.map(|at| (Match::Named(at.value.clone()), &at.spot));
+    for (class, spot) in counted.chain(challenged) {
+        let Ok(Selected::Class(class)) = catalogue.select(&class) else {
+            continue;
+        };
+        if used.insert(class) && used.len() == CLASSES_MAX + 1 {
+            let message = format!("this is the {}. class that is counted", used.len());
+            let hint = format!("keep {CLASSES_MAX}, the most that can be told apart");
+            report.add(spot, Problem::new(message, hint));
         }
     }
 }

@@ -1,8 +1,9 @@
 use std::{num::NonZeroU32, time::Duration};
 
-use ratelimit_common::challenge::When;
+use ratelimit_common::{Cursor, DropReason, Instant, Verdict, challenge::When};
 
 use super::*;
+use crate::{api::PacketRequest, class::Catalogue, compile::Compiled};
 
 #[test]
 fn sources_are_challenged_where_it_is_written() {
@@ -46,7 +47,7 @@ config.toml:11:11: `answers` is out of range
    |           ^ write a number from 1 to 16777215
 config.toml:12:1: unknown key `per` in [challenge.tcp]
 12 | per = 1
-   | ^^^ remove it; known here: when, for, answers, destinations, ports, way, scope, back_off
+   | ^^^ remove it; known here: when, for, answers, destinations, ports, classes, way, scope, back_off
 config.toml:13:7: `way` is `cookie`, which is none
 13 | way = "cookie"
    |       ^^^^^^^^ write way = "rst" or "syncookie""#,
@@ -86,11 +87,13 @@ fn connections_to_some_destinations_and_ports_are_challenged_where_it_is_written
         both.to_string(),
         "always to 198.51.100.7, 2001:db8::/64, ports 443, 8443, by rst, for 10m, at most 1000000 answers a second"
     );
-    let is_of = |to: &str, port| both.is_of(Some(to.parse().unwrap()), Some(port));
+    let catalogue = Catalogue::default();
+    let is_of = |to: &str, port| both.is_of(&syn(Some(to), Some(port)), &catalogue);
     assert!(is_of("198.51.100.7", 443) && is_of("2001:db8::9", 8443));
     assert!(!is_of("198.51.100.8", 443) && !is_of("198.51.100.7", 80));
-    assert!(both.is_of(None, None) && !both.is_of(None, Some(80)));
-    assert!(challenge("").is_of(Some("198.51.100.8".parse().unwrap()), Some(80)));
+    assert!(both.is_of(&syn(None, None), &catalogue));
+    assert!(!both.is_of(&syn(None, Some(80)), &catalogue));
+    assert!(challenge("").is_of(&syn(Some("198.51.100.8"), Some(80)), &catalogue));
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"always\"\ndestinations = []\nports = [0]\n",
         r#"config.toml:10:16: `destinations` has 0 destinations
@@ -100,6 +103,123 @@ config.toml:11:10: `ports` is out of range
 11 | ports = [0]
    |          ^ write a number from 1 to 65535"#,
     );
+}
+
+#[test]
+fn syns_of_some_classes_are_challenged_where_it_is_written() {
+    const CLASSES: &str = "[class.web]\ndestination_ports = [\"80-89\", 443]\n\
+                           [class.plain]\nprotocol = \"tcp\"\nlength = [40, 44]\n";
+    let config = |keys: &str| {
+        load_text(&format!(
+            "{MINIMAL}{CLASSES}[challenge.tcp]\nwhen = \"over 9 syn/s\"\n{keys}\n"
+        ))
+    };
+    let is_of = |config: &Config, packet: &PacketRequest| {
+        let challenge = config.challenge.as_ref().unwrap();
+        challenge.is_of(packet, &config.classes)
+    };
+    let web = config("classes = [\"web\"]\ndestinations = [\"198.51.100.7\"]");
+    assert_eq!(
+        web.challenge.as_ref().unwrap().to_string(),
+        "over 9 syn/s of class web to 198.51.100.7, by rst, for 10m, at most 1000000 answers a second"
+    );
+    for (to, port, expected) in [
+        (Some("198.51.100.7"), Some(85), true),
+        (Some("198.51.100.7"), None, true),
+        (None, Some(443), true),
+        (None, Some(90), false),
+        (Some("198.51.100.8"), Some(443), false),
+    ] {
+        assert_eq!(is_of(&web, &syn(to, port)), expected, "{to:?} {port:?}");
+    }
+    // What is not said of a packet may be anything, and one of the classes is enough.
+    let both = config("classes = [\"web\", \"plain\", \"tcp-syn\"]");
+    let reported = both.challenge.as_ref().unwrap().of_classes();
+    assert_eq!(reported.as_deref(), Some("classes web, plain, tcp-syn"));
+    assert!(is_of(&both, &syn(None, Some(90))));
+    // They are told apart without a limit that counts classes.
+    let judged = |keys: &str, port: u16, bytes: u16| {
+        let tables = Compiled::new(config(keys), vec![]).unwrap().memory_tables();
+        let now = Instant::from_nanos(1 << 40);
+        let verdicts = (0..20).map(|_| tables.judge(Cursor::new(&frame(port, bytes)), now));
+        let challenged = verdicts.filter(|it| *it == Verdict::Drop(DropReason::Challenged));
+        challenged.count()
+    };
+    for (keys, port, bytes, expected) in [
+        ("", 80, 60, 8),
+        ("classes = [\"web\"]", 80, 60, 8),
+        ("classes = [\"web\"]", 90, 60, 0),
+        ("classes = [\"plain\"]", 90, 60, 0),
+        ("classes = [\"plain\"]", 90, 44, 8),
+        ("classes = [\"plain\", \"web\"]", 90, 60, 0),
+        ("classes = [\"plain\", \"web\"]", 90, 40, 8),
+        ("classes = [\"plain\"]\nports = [91]", 90, 40, 0),
+    ] {
+        assert_eq!(judged(keys, port, bytes), expected, "{keys} {port} {bytes}");
+    }
+}
+
+/// A SYN to a port, in an IPv4 packet that says so many bytes.
+fn frame(port: u16, bytes: u16) -> Vec<u8> {
+    let mut frame = vec![0; 12];
+    frame.extend([8, 0, 0x45, 0]);
+    frame.extend(bytes.to_be_bytes());
+    frame.extend([
+        0, 0, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 198, 51, 100, 7, 0xc0, 1,
+    ]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 0, 0, 7, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
+    frame
+}
+
+#[test]
+fn a_class_of_which_no_syn_can_be_is_refused_with_what_to_write() {
+    let no_syn =
+        |name| format!("no SYN belongs to the class `{name}`, so nobody would be challenged");
+    let of_tcp = "name a class of TCP that SYNs belong to, such as tcp-syn, or remove it";
+    for (name, message, hint) in [
+        ("udp", no_syn("udp"), of_tcp),
+        ("tcp-syn-ack", no_syn("tcp-syn-ack"), of_tcp),
+        ("fragments", no_syn("fragments"), of_tcp),
+        ("short", no_syn("short"), of_tcp),
+        ("ends", no_syn("ends"), of_tcp),
+        (
+            "other",
+            "`other` is what no limit counts, and the challenge is of single classes".to_owned(),
+            "name classes, or remove `classes` to challenge all SYNs",
+        ),
+        (
+            "tcp-sny",
+            "there is no class `tcp-sny`".to_owned(),
+            "did you mean \"tcp-syn\"?",
+        ),
+    ] {
+        let classes = format!("classes = [\"{name}\", \"tcp\", \"land\"]");
+        let mark = "^".repeat(name.len() + 2);
+        check_behind_minimal(
+            &format!(
+                "[class.short]\nprotocol = [\"tcp\", \"icmp\"]\nlength = \"20-39\"\n\
+                 [class.ends]\ntcp = \"syn,rst / syn,rst\"\n\
+                 [challenge.tcp]\nwhen = \"always\"\n{classes}\n"
+            ),
+            &format!("config.toml:15:12: {message}\n15 | {classes}\n   |            {mark} {hint}"),
+        );
+    }
+    check_behind_minimal(
+        "[challenge.tcp]\nwhen = \"always\"\nclasses = []\n",
+        r#"config.toml:10:11: `classes` names no class
+10 | classes = []
+   |           ^^ write classes = ["web"], or remove it"#,
+    );
+}
+
+/// What is said of a SYN.
+fn syn(to: Option<&str>, port: Option<u16>) -> PacketRequest {
+    PacketRequest {
+        to: to.map(|to| to.parse().unwrap()),
+        destination_port: port,
+        ..PacketRequest::default()
+    }
 }
 
 #[test]

@@ -374,7 +374,7 @@ fn a_32nd_class_is_refused() {
     check_behind_minimal(&policies(7), "");
     check_behind_minimal(
         &policies(8),
-        r#"config.toml:54:3: this is the 32. class that limits count
+        r#"config.toml:54:3: this is the 32. class that is counted
 54 |   { packets = 1, per = "1s", match = { source_ports = [32] } },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ keep 31, the most that can be told apart"#,
     );

@@ -19,12 +19,13 @@ pub(in crate::control) fn challenge(
     state: &State,
     verified: &VerifiedSources,
 ) -> Option<ChallengeStatus> {
-    let challenge = state.intent.config.challenge?;
+    let challenge = state.intent.config.challenge.as_ref()?;
     let (is_on, since) = on(Asked::Connections, state)?;
     let (verified_here, verified_by_peers) = verified.count();
     Some(ChallengeStatus {
         when: challenge.when(Asked::Connections),
         to: challenge.to(),
+        classes: challenge.of_classes(),
         way: challenge.way.name().to_owned(),
         lasts_seconds: challenge.lasts.as_secs_f64(),
         answers: challenge.answers.get(),
@@ -55,8 +56,8 @@ pub(in crate::control) fn of_source(
     source: IpAddr,
     packet: &PacketRequest,
 ) -> Option<SourceChallenge> {
-    let challenge = state.intent.config.challenge?;
-    let is_of = challenge.is_of(packet.to, packet.destination_port);
+    let challenge = state.intent.config.challenge.as_ref()?;
+    let is_of = challenge.is_of(packet, &state.intent.config.classes);
     let (is_on, since) = on(Asked::Connections, state)?;
     let verified = state.enforcer.datapath().verified(source).ok().flatten();
     let verified = verified.filter(|it| clock::now() < it.until());
@@ -65,6 +66,7 @@ pub(in crate::control) fn of_source(
         verified_by_peer: verified.is_some_and(Verified::is_by_peer),
         is_on: is_on && is_of,
         to: challenge.to(),
+        classes: challenge.of_classes(),
         since: since.filter(|_| is_of),
         prefers_verified: state.intent.config.node.prefers_verified,
         dns: dns(state),
@@ -73,7 +75,7 @@ pub(in crate::control) fn of_source(
 
 /// The challenge of sources that ask a DNS server.
 fn dns(state: &State) -> Option<DnsChallengeStatus> {
-    let challenge = state.intent.config.challenge?;
+    let challenge = state.intent.config.challenge.as_ref()?;
     if challenge.queries == When::Never {
         return None;
     }
@@ -91,7 +93,7 @@ fn on(asked: Asked, state: &State) -> Option<(bool, Option<Timestamp>)> {
     if suspended_until(state).is_some() {
         return Some((false, None));
     }
-    match state.intent.config.challenge?.of(asked) {
+    match state.intent.config.challenge.as_ref()?.of(asked) {
         When::Never => return Some((false, None)),
         When::Always => return Some((true, None)),
         When::Over(_) => {}

@@ -246,6 +246,7 @@ mod tests {
         let status = |is_on| ChallengeStatus {
             when: "always".to_owned(),
             to: None,
+            classes: None,
             way: "rst".to_owned(),
             lasts_seconds: 600.0,
             answers: 7,

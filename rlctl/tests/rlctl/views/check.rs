@@ -471,17 +471,9 @@ fn check_blocked(daemon: Daemon, stdout: &str) {
 #[test]
 fn check_tells_who_is_verified_and_from_whom_a_part_of_the_limits_of_the_node_is_kept() {
     let (past, reported) = moment(-1);
-    let told_by = |verified_by_peer, verified_until, is_on, prefers_verified, expected: &str| {
+    let told_of = |challenge: SourceChallenge, expected: &str| {
         let answer = Check {
-            challenge: Some(SourceChallenge {
-                verified_until,
-                verified_by_peer,
-                is_on,
-                to: None,
-                since: is_on.then_some(past),
-                prefers_verified,
-                dns: None,
-            }),
+            challenge: Some(challenge),
             limits: Vec::new(),
             ..passing("203.0.113.7")
         };
@@ -499,8 +491,19 @@ refused: no refusal by its own limits on record"
             &stdout,
         );
     };
-    let told =
-        |until, is_on, prefers, expected: &str| told_by(false, until, is_on, prefers, expected);
+    let of = |verified_by_peer, verified_until, is_on: bool, prefers_verified| SourceChallenge {
+        verified_until,
+        verified_by_peer,
+        is_on,
+        to: None,
+        classes: None,
+        since: is_on.then_some(past),
+        prefers_verified,
+        dns: None,
+    };
+    let told = |until, is_on, prefers, expected: &str| {
+        told_of(of(false, until, is_on, prefers), expected);
+    };
     let challenged = format!("not verified: its SYNs are challenged since {reported}");
     told(None, true, false, &challenged);
     let kept = format!("{challenged}; of the limits of the node a half is kept from it");
@@ -510,7 +513,19 @@ refused: no refusal by its own limits on record"
     let until = format!("verified: its SYNs are not challenged until {reported}");
     told(Some(past), true, true, &until);
     let until = until.replace("verified", "verified by another node of the cluster");
-    told_by(true, Some(past), true, true, &until);
+    told_of(of(true, Some(past), true, true), &until);
+    let narrow = |is_on| SourceChallenge {
+        to: Some("198.51.100.7".to_owned()),
+        classes: Some("classes web, mail".to_owned()),
+        ..of(false, None, is_on, false)
+    };
+    let narrowed = "of classes web, mail to 198.51.100.7";
+    let challenged = challenged.replace("SYNs", &format!("SYNs {narrowed}"));
+    told_of(narrow(true), &challenged);
+    told_of(
+        narrow(false),
+        &format!("{off}; only those {narrowed} ever are"),
+    );
 }
 
 fn passing(address: &str) -> Check {

@@ -85,6 +85,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 queries: When::Over(NonZeroU32::new(1000).unwrap()),
                 destinations: [None; 8],
                 connection_ports: [0; 8],
+                classes: Vec::new(),
                 ports: [53, 0, 0, 0, 0, 0, 0, 0],
                 lasts: Duration::from_mins(10),
                 answers: NonZeroU32::new(1000).unwrap(),

@@ -21,6 +21,7 @@ fn challenging(scope: Scope) -> Config {
         queries: When::Never,
         destinations: [None; 8],
         connection_ports: [0; 8],
+        classes: Vec::new(),
         ports: [0; 8],
         lasts: LASTS,
         answers: NonZeroU32::new(1000).unwrap(),

@@ -42,6 +42,7 @@ impl Membership {
         let config = &state.intent.config;
         let is_told = config
             .challenge
+            .as_ref()
             .is_some_and(|it| it.scope == Scope::Cluster);
         let Some(node) = self.node.as_mut().filter(|_| is_told) else {
             return;
