@@ -5,7 +5,7 @@ mod dump;
 mod link_layer;
 pub mod route;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, bail};
 use netlink_packet_core::NetlinkPayload;
@@ -145,6 +145,13 @@ pub fn names() -> anyhow::Result<BTreeMap<u32, String>> {
         names.insert(state.index, state.name);
     })?;
     Ok(names)
+}
+
+/// The kinds of all interfaces that are virtual.
+pub fn kinds() -> anyhow::Result<BTreeSet<String>> {
+    let mut kinds = BTreeSet::new();
+    each(|link| kinds.extend(state(link).kind))?;
+    Ok(kinds)
 }
 
 fn each(mut visit: impl FnMut(LinkMessage)) -> anyhow::Result<()> {

@@ -101,3 +101,15 @@ pub fn text(tunnels: Tunnels) -> String {
         words => words.join(", "),
     }
 }
+
+/// The tunnel that Linux ends at interfaces of a kind.
+pub fn of_device(kind: &str) -> Option<Tunnel> {
+    match kind {
+        "gre" | "gretap" | "ip6gre" | "ip6gretap" => Some(Tunnel::Gre),
+        "ipip" | "sit" | "ip6tnl" => Some(Tunnel::Ipip),
+        "vxlan" => Some(Tunnel::Vxlan),
+        "geneve" => Some(Tunnel::Geneve),
+        "ppp" => Some(Tunnel::Pppoe),
+        _ => None,
+    }
+}

@@ -32,7 +32,7 @@ pub enum Content {
         /// One with this host.
         of_connection: bool,
     },
-    /// A TCP segment that ends a connection, or of which no more is known than that it may be of one.
+    /// A TCP segment of which no more is known than that it may be of a connection.
     Acknowledging,
     /// An acknowledgement, with or without data, of a connection with this host.
     Connected {
@@ -41,6 +41,11 @@ pub enum Content {
     },
     /// An acknowledgement of no connection with this host: it may be of one that is forwarded.
     Stray {
+        /// The port that it goes to.
+        port: u16,
+    },
+    /// An acknowledgement that ends a connection, of none with this host: it may be of one that is forwarded.
+    Ending {
         /// The port that it goes to.
         port: u16,
     },
@@ -102,6 +107,7 @@ impl Content {
                 Socket::Connecting => Self::Acknowledging,
                 Socket::None | Socket::Datagram => self,
             },
+            Self::Ending { .. } if of_connection => Self::Acknowledging,
             Self::Acceptance { .. } => Self::Acceptance {
                 is_asked: of_connection,
             },
@@ -114,6 +120,7 @@ impl Content {
             | Self::OddFlags
             | Self::Acknowledging
             | Self::Connected { .. }
+            | Self::Ending { .. }
             | Self::Icmp(_)
             | Self::LaterIcmp
             | Self::LaterFragment
@@ -137,9 +144,12 @@ fn segment(upper: UpperLayer, frame: Cursor<'_>) -> Content {
         flags if flags & RST != 0 => Content::Reset {
             of_connection: false,
         },
-        ACK if upper.fragment == Fragment::Whole => {
-            let port = u16::try_from(transport.destination_port);
-            port.map_or(Content::Acknowledging, |port| Content::Stray { port })
+        flags if flags & ACK != 0 && upper.fragment == Fragment::Whole => {
+            match u16::try_from(transport.destination_port) {
+                Ok(port) if flags & FIN != 0 => Content::Ending { port },
+                Ok(port) => Content::Stray { port },
+                Err(_) => Content::Acknowledging,
+            }
         }
         _ => Content::Acknowledging,
     }

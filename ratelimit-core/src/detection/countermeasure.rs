@@ -88,7 +88,7 @@ fn classes(kind: Kind) -> Vec<String> {
             "\"tcp-invalid\"".to_owned(),
             "{ tcp = \"syn,ece,cwr / syn,ack,ece,cwr\" }".to_owned(),
         ],
-        Kind::AckFlood => vec!["{ tcp = \"ack / fin,syn,rst,ack\" }".to_owned()],
+        Kind::AckFlood => vec!["{ tcp = \"ack / syn,rst,ack\" }".to_owned()],
         Kind::SynAckReflection => named(&["tcp-syn-ack"]),
         Kind::RstFlood => named(&["tcp-rst"]),
         Kind::UdpFlood => named(&["udp"]),

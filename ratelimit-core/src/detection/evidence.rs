@@ -40,8 +40,12 @@ pub struct Evidence {
     answers: u64,
     /// Those that were looked at which went to a port that no question comes from.
     to_low_ports: u64,
+    /// Those that end connections.
+    endings: u64,
     /// Those of protocols that nobody uses.
     unassigned: u64,
+    /// Those of protocols that nobody receives where they go to.
+    unreceived: u64,
     /// Those of protocols that many hosts have connections or encrypted tunnels with, to one.
     of_hubs: u64,
 }
@@ -63,6 +67,10 @@ impl Evidence {
                 self.to_low_ports += u64::from(to < QUESTIONS_START);
             }
             Content::Stray { port } => self.ports.add(port, key),
+            Content::Ending { port } => {
+                self.ports.add(port, key);
+                self.endings += packets;
+            }
             Content::Protocol(number) => {
                 self.ports.add(number, key);
                 let is_unassigned = UNASSIGNED.iter().any(|range| range.contains(&number));
@@ -102,9 +110,29 @@ impl Evidence {
         self.to_low_ports >= BELOW_MIN && self.to_low_ports * BELOW >= self.samples
     }
 
+    /// How many end connections.
+    pub const fn endings(&self) -> u64 {
+        self.endings
+    }
+
+    /// Whether nearly all end connections.
+    pub const fn only_ends(&self) -> bool {
+        self.endings * 4 >= self.packets * 3
+    }
+
     /// Whether most are of protocols that nobody uses.
     pub fn is_unassigned(&self) -> bool {
         self.unassigned * 2 > self.packets
+    }
+
+    /// Adds packets of a protocol that nobody receives where they go to.
+    pub const fn add_unreceived(&mut self, packets: u64) {
+        self.unreceived += packets;
+    }
+
+    /// Whether most are of such a protocol.
+    pub const fn is_unreceived(&self) -> bool {
+        self.unreceived * 2 > self.packets
     }
 
     /// Whether most are of protocols that many hosts use with one.

@@ -13,6 +13,8 @@ pub struct Host {
     addresses: HashSet<IpAddr>,
     /// The first port that questions come from.
     ephemeral: u16,
+    /// Protocols that nobody receives at these addresses.
+    unreceived: Vec<u8>,
 }
 
 impl Default for Host {
@@ -20,6 +22,7 @@ impl Default for Host {
         Self {
             addresses: HashSet::new(),
             ephemeral: EPHEMERAL,
+            unreceived: Vec::new(),
         }
     }
 }
@@ -30,7 +33,18 @@ impl Host {
         Self {
             addresses: addresses.into_iter().collect(),
             ephemeral: ephemeral.unwrap_or(EPHEMERAL),
+            unreceived: Vec::new(),
         }
+    }
+
+    /// The same host, at which nobody receives packets of these protocols.
+    pub fn without(self, unreceived: Vec<u8>) -> Self {
+        Self { unreceived, ..self }
+    }
+
+    /// Whether nobody receives packets of `protocol` to `address`.
+    pub fn ignores(&self, protocol: u8, address: IpAddr) -> bool {
+        self.is_at(address) && self.unreceived.contains(&protocol)
     }
 
     /// Whether what goes to `address` ends here.

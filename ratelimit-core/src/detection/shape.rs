@@ -24,6 +24,8 @@ const STRANGERS_MIN: u64 = 16;
 const SERVERS_MIN: u64 = 40;
 /// So many servers do not answer to ports that no question comes from. Clients of a service that share a port are fewer.
 const FORGED_SERVERS_MIN: u64 = 8;
+/// The same of small answers.
+const FORGED_SERVERS_SMALL_MIN: u64 = 16;
 /// So many hosts have no tunnel to one, unless it is a hub.
 const TUNNELS_MAX: u64 = 256;
 /// One host does not use so many protocols beside TCP, UDP and ICMP.
@@ -108,7 +110,9 @@ impl Suspicion<'_> {
             Kind::AckFlood => {
                 self.pace == Pace::Fast
                     && self.packets > self.around.opening * STRAYS_MAX
-                    && (!self.may_have_connections || self.is_of_forged() && self.is_of_ports())
+                    && (!self.may_have_connections
+                        || self.evidence.only_ends()
+                        || self.is_of_forged() && self.is_of_ports())
             }
             Kind::SynAckReflection => {
                 let is_known = self.ends_here && self.pace == Pace::Fast;
@@ -192,7 +196,14 @@ impl Suspicion<'_> {
         match self.source_port {
             Some(QUIC) if !is_forged => false,
             _ if is_large => self.sources() >= servers_min,
-            Some(DNS) if !is_forged => false,
+            // A resolver asks from many ports.
+            Some(DNS) if !is_forged => {
+                let is_of_few_ports = evidence.ports() < RESOLVER_PORTS_MIN;
+                self.pace == Pace::Fast && is_of_few_ports && self.sources() >= CROWD_MIN
+            }
+            _ if is_forged && !self.ends_here && self.pace == Pace::Fast => {
+                self.sources() >= FORGED_SERVERS_SMALL_MIN
+            }
             _ => self.sources() >= CROWD_MIN,
         }
     }
@@ -218,7 +229,7 @@ impl Suspicion<'_> {
         let has_shape = match self.pace {
             Pace::Fast => {
                 let has_tunnels = self.sources() < TUNNELS_MAX || evidence.is_of_hubs();
-                self.is_of_forged() || !has_tunnels
+                self.is_of_forged() || !has_tunnels || evidence.is_unreceived()
             }
             Pace::Slow => self.is_of_forged() && evidence.mean_bytes() >= LARGE_BYTES,
         };

@@ -48,6 +48,9 @@ pub struct Window {
     /// Questions by who asks, and those of the window before: their answers may come in this one.
     asked: SpaceSaving<(IpAddr, Question), ()>,
     asked_before: SpaceSaving<(IpAddr, Question), ()>,
+    /// Ends of no connection by who gets them, and those of the window before.
+    endings: SpaceSaving<IpAddr, ()>,
+    endings_before: SpaceSaving<IpAddr, ()>,
     sources: SpaceSaving<(Kind, Prefix), ()>,
     subnets: SpaceSaving<Prefix, Members>,
     /// What came besides segments that go on with connections and answers to questions, and from how many sources and subnets.
@@ -86,6 +89,8 @@ impl Window {
             tallies: SpaceSaving::new(HOSTS),
             asked: SpaceSaving::new(HOSTS),
             asked_before: SpaceSaving::new(HOSTS),
+            endings: SpaceSaving::new(HOSTS),
+            endings_before: SpaceSaving::new(HOSTS),
             sources: SpaceSaving::new(SOURCES),
             subnets: SpaceSaving::new(SUBNETS),
             unasked: 0,
@@ -119,7 +124,7 @@ impl Window {
                 self.tally(sample.target, Tally::Acknowledging, sample);
                 false
             }
-            Content::Stray { port } => {
+            Content::Stray { port } | Content::Ending { port } => {
                 self.add_stray(port, sample);
                 self.tally(sample.target, Tally::Acknowledging, sample);
                 false
@@ -191,6 +196,9 @@ impl Window {
         if self.partners.has(&partner) {
             return;
         }
+        if matches!(sample.content, Content::Ending { .. }) {
+            self.endings.add(sample.target, sample.packets.into());
+        }
         let service = (sample.target, port);
         if self.services.has(&service) || self.host.is_at(sample.target) {
             self.attack(Kind::AckFlood, None, sample);
@@ -238,6 +246,7 @@ impl Window {
             | Content::Acknowledging
             | Content::Connected { .. }
             | Content::Stray { .. }
+            | Content::Ending { .. }
             | Content::Icmp(_)
             | Content::LaterIcmp
             | Content::LaterFragment
@@ -262,6 +271,11 @@ impl Window {
         };
         let evidence = self.attacked.add((kind, subject), packets);
         evidence.add(source, sample, &self.key);
+        if let Content::Protocol(protocol) = sample.content
+            && self.host.ignores(protocol, address)
+        {
+            evidence.add_unreceived(packets);
+        }
         self.sources.add((kind, source), packets);
         true
     }
@@ -317,7 +331,10 @@ impl Window {
         else {
             return None;
         };
-        let (packets, rule) = (counter.certain(), rules.get(&kind)?);
+        let rule = rules.get(&kind)?;
+        let packets = counter
+            .certain()
+            .saturating_sub(self.ended_at_once(address, &counter.value));
         let around = self.around(kind, address, source_port);
         // The later fragments of a datagram come with it.
         let received = match kind {
@@ -355,6 +372,14 @@ impl Window {
             packets,
             sources: counter.value.sources.count(),
         })
+    }
+
+    /// What of the packets to `address` is no part of an attack: ends that come all at once are those of its connections. Those of a flood go on,
+    /// so there count as many as came in the window before, and as many again.
+    fn ended_at_once(&self, address: IpAddr, evidence: &Evidence) -> u64 {
+        let before = self.endings_before.get(&address);
+        let before = before.map_or(0, |counter| counter.count);
+        evidence.endings().saturating_sub(before.saturating_mul(2))
     }
 
     /// What came to `address` besides, and what came from it.
@@ -430,6 +455,8 @@ impl Window {
         self.tallies.clear();
         std::mem::swap(&mut self.asked, &mut self.asked_before);
         self.asked.clear();
+        std::mem::swap(&mut self.endings, &mut self.endings_before);
+        self.endings.clear();
         self.sources.clear();
         self.subnets.clear();
         self.unasked = 0;

@@ -8,10 +8,14 @@ use std::{
 
 use ratelimit_common::{
     Cursor, Instant,
-    parse::LinkLayer,
+    parse::{LinkLayer, tunnel::Tunnel},
     sample::{Front, Socket},
 };
-use ratelimit_core::detection::{Detector, Host, Rules, Sample, Step};
+use ratelimit_core::{
+    config::inner,
+    detection::{Detector, Host, Kind, Rules, Sample, Step},
+};
+use ratelimit_interface as interface;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zerocopy::FromBytes;
@@ -37,6 +41,11 @@ const FORWARDING: [&str; 2] = [
 /// The ports that it asks from, of both families.
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
+/// The raw sockets of this host: behind the colon of an address stands the protocol.
+const RAW_SOCKETS: [&str; 2] = ["/proc/net/raw", "/proc/net/raw6"];
+/// Tunnels that end at an interface of their kind, and their protocols.
+const TUNNELS: [(Tunnel, u8); 3] = [(Tunnel::Gre, 47), (Tunnel::Ipip, 4), (Tunnel::Ipip, 41)];
+
 /// Looks for what the configuration names, until `stop`.
 ///
 /// # Errors
@@ -55,7 +64,10 @@ pub async fn follow(
     loop {
         if asked.is_none_or(|asked| clock::elapsed(asked) >= RULES_LAST) {
             let (wanted, own) = controller.ask(AttackRules).await?;
-            let host = host(own);
+            let mut host = host(own);
+            if wanted.contains_key(&Kind::ProtocolFlood) {
+                host = host.without(unreceived().unwrap_or_default());
+            }
             asked = Some(clock::monotonic());
             if wanted != rules {
                 rules = wanted;
@@ -118,6 +130,26 @@ fn host(own: Vec<IpAddr>) -> Host {
     let ports = fs::read_to_string(PORT_RANGE).unwrap_or_default();
     let first = ports.split_whitespace().next();
     Host::new(addresses, first.and_then(|port| port.parse().ok()))
+}
+
+/// The protocols of tunnels of which this host has neither an interface nor a socket, or an error, where that is not known.
+fn unreceived() -> anyhow::Result<Vec<u8>> {
+    let kinds = interface::kinds()?;
+    let ended: Vec<Tunnel> = kinds
+        .iter()
+        .filter_map(|kind| inner::of_device(kind))
+        .collect();
+    let mut sockets = String::new();
+    for path in RAW_SOCKETS {
+        sockets.push_str(&fs::read_to_string(path)?);
+    }
+    let has_socket = |protocol: u8| sockets.contains(&format!(":{protocol:04X} "));
+    let tunnels = TUNNELS.into_iter().filter(|(tunnel, protocol)| {
+        // PPTP has its packets in GRE.
+        let by_ppp = *tunnel == Tunnel::Gre && ended.contains(&Tunnel::Pppoe);
+        !(ended.contains(tunnel) || by_ppp || has_socket(*protocol))
+    });
+    Ok(tunnels.map(|(_, protocol)| protocol).collect())
 }
 
 async fn report(controller: &Handle, step: Step, detector: &Detector) -> anyhow::Result<()> {

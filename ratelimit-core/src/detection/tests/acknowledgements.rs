@@ -6,6 +6,7 @@ use ratelimit_common::{Cursor, parse::LinkLayer, sample::Socket};
 const WEB: u16 = 443;
 const CONNECTED: Content = Content::Connected { port: WEB };
 const STRAY: Content = Content::Stray { port: WEB };
+const ENDING: Content = Content::Ending { port: WEB };
 const RESET: Content = Content::Reset {
     of_connection: false,
 };
@@ -95,7 +96,7 @@ fn flags_tell_an_acknowledgement() {
     for (flags, content) in [
         (ACK, STRAY),
         (ACK | PSH, STRAY),
-        (ACK | FIN, Content::Acknowledging),
+        (ACK | FIN, ENDING),
         (ACK | SYN, Content::Acceptance { is_asked: false }),
         (ACK | RST, RESET),
         (RST, RESET),
@@ -104,6 +105,7 @@ fn flags_tell_an_acknowledgement() {
         assert_eq!(sample.content, content, "flags {flags:#x}");
         let of_connection = [
             (STRAY, CONNECTED),
+            (ENDING, Content::Acknowledging),
             (
                 Content::Acceptance { is_asked: false },
                 Content::Acceptance { is_asked: true },

@@ -51,7 +51,7 @@ use At::{Behind, Both, Here};
 
 /// Attacks: what they are called, where the target is, the packets in a second, and how they are made.
 #[rustfmt::skip]
-const ATTACKS: [(Kind, &str, At, &[u32], Forge); 36] = [
+const ATTACKS: [(Kind, &str, At, &[u32], Forge); 42] = [
     (Kind::Reflection, "DNS, large answers", Both, &[100, 3_000, 40_000], |n| answer(n % 300, 53, to(n), 1_400)),
     (Kind::Reflection, "DNS, with fragments", Both, &[300, 3_000, 40_000], |n| match n % 3 {
         0 => answer(n % 900, 53, 80, 1_500).fragment(0x2000),
@@ -75,6 +75,8 @@ const ATTACKS: [(Kind, &str, At, &[u32], Forge); 36] = [
         let services = [53, 123, 161, 389, 1_900, 3_283, 3_702, 5_353, 10_001, 11_211];
         answer(n / 10 % 90, services[(n % 10) as usize], 80, 1_200)
     }),
+    (Kind::Reflection, "DNS, small answers to one port", Both, &[3_000, 40_000], |n| answer(n % 300, 53, 40_000, 130)),
+    (Kind::Reflection, "NTP of 20 servers, small, to a web port", Behind, &[3_000, 40_000], |n| answer(n % 20, 123, 80, 90)),
     (Kind::SynFlood, "SYN with options", Both, &[100, 900, 40_000], |n| segment(any_source(n), any(n * 7), 443, SYN)),
     (Kind::TcpFlags, "SYN with ECN", Both, &[100, 900, 40_000], |n| segment(any_source(n), any(n * 7), 443, SYN | 0xc0)),
     (Kind::TcpFlags, "Christmas trees", Both, &[100, 900], |n| segment(any_source(n), any(n * 7), 80, 0x29)),
@@ -82,6 +84,8 @@ const ATTACKS: [(Kind, &str, At, &[u32], Forge); 36] = [
     (Kind::AckFlood, "ACK to a port without connections", Here, &[1_500, 40_000], |n| segment(any_source(n), any(n * 7), 80, ACK)),
     (Kind::AckFlood, "PSH-ACK of one source", Here, &[1_500, 40_000], |n| segment(7, any(n), 80, ACK | PSH)),
     (Kind::AckFlood, "ACK of forged sources to random ports", Both, &[1_500, 40_000], |n| segment(any_source(n), any(n * 7), any(n), ACK)),
+    (Kind::AckFlood, "FIN-ACK of forged sources", Both, &[1_500, 40_000], |n| segment(any_source(n), any(n * 7), 443, FIN | ACK)),
+    (Kind::AckFlood, "FIN-PSH-ACK of few sources", Both, &[1_500, 40_000], |n| segment(n % 5, any(n), 80, FIN | PSH | ACK)),
     (Kind::SynAckReflection, "SYN-ACK of 300 servers", Both, &[100, 900, 40_000], |n| segment(n % 300 * 7_919, 443, any(n), SYN | ACK)),
     (Kind::SynAckReflection, "SYN-ACK of 4 servers", Here, &[900, 40_000], |n| segment(n % 4 * 7_919, 443, any(n), SYN | ACK)),
     (Kind::RstFlood, "RST", Both, &[100, 900, 40_000], |n| segment(any_source(n), any(n * 7), 80, RST)),
@@ -93,6 +97,8 @@ const ATTACKS: [(Kind, &str, At, &[u32], Forge); 36] = [
     (Kind::IcmpFlood, "echoes", Both, &[1_500, 40_000], |n| icmp(any_source(n), 8, 98)),
     (Kind::IcmpFlood, "unreachable: what others were sent", Both, &[1_500], |n| icmp(any_source(n), 3, 70)),
     (Kind::FragmentFlood, "fragments of nothing", Both, &[100, 1_500, 40_000], |n| answer(any_source(n), 0, 0, 600).fragment(185)),
+    (Kind::ProtocolFlood, "GRE of 5 sources, where no tunnel ends", Here, &[1_500, 40_000], |n| other(n % 5, 47, 554)),
+    (Kind::ProtocolFlood, "IP in IP of one source, where no tunnel ends", Here, &[1_500, 40_000], |_| other(7, 4, 554)),
     (Kind::ProtocolFlood, "GRE of a botnet", Both, &[1_500, 40_000], |n| other(n % 900 * 7_919, 47, 554)),
 ];
 
@@ -107,7 +113,7 @@ const PROTOCOLS: [(&str, &[u32], Forge); 4] = [
 
 /// Ordinary traffic.
 #[rustfmt::skip]
-const ORDINARY: [(&str, At, &[u32], Forge); 27] = [
+const ORDINARY: [(&str, At, &[u32], Forge); 35] = [
     ("a download by TCP", Here, &[1_500, 80_000], |n| segment(7, 443, 40_000, ACK).socket(Socket::Connected).bytes(1_500 + n % 2)),
     ("a download by TCP, forwarded", Behind, &[1_500, 80_000], |_| segment(7, 443, 40_000, ACK)),
     ("downloads of many clients, forwarded", Behind, &[1_500, 80_000], |n| segment(n % 400 * 7_919, 30_000 + (n % 400) as u16, 443, ACK)),
@@ -142,6 +148,32 @@ const ORDINARY: [(&str, At, &[u32], Forge); 27] = [
     ("a tunnel of GRE", Both, &[1_500, 18_000], |_| other(7, 47, 1_400)),
     ("WireGuard", Both, &[1_500, 18_000], |n| datagram(n % 3, 51_820, 51_820, 1_400).socket(Socket::Datagram)),
     ("BitTorrent over uTP", Here, &[9_000], |n| datagram(n % 80 * 7_919, 10_000 + (n % 80) as u16 * 500, 6_881, 1_400).socket(Socket::Datagram)),
+    ("a tunnel of IPv6 in GRE of several sites", Behind, &[1_500, 18_000], |n| other(n % 40, 47, 1_400)),
+    ("connections that end all at once", Both, &[9_000], |n| match n {
+        0..4_000 => segment(any_source(n), any(n * 7), 443, FIN | ACK),
+        _ => segment(7, 443, 40_000, ACK).socket(Socket::Connected),
+    }),
+    ("connections that the server ends", Both, &[800 * 5], |n| {
+        let (client, port) = (n / 5 * 7_919, any(n / 5));
+        match n % 5 {
+            0 => segment(client, port, 80, SYN),
+            1 | 2 => segment(client, port, 80, ACK),
+            3 => segment(client, port, 80, ACK | PSH).socket(Socket::Connected),
+            _ => segment(client, port, 80, ACK | FIN),
+        }
+    }),
+    ("mail: connections of few segments each", Behind, &[900 * 9], |n| {
+        let (client, port) = (n / 9 * 7_919, any(n / 9));
+        match n % 9 {
+            0 => segment(client, port, 25, SYN),
+            1..8 => segment(client, port, 25, ACK | PSH),
+            _ => segment(client, port, 25, ACK | FIN),
+        }
+    }),
+    ("a CDN that fills its cache", Behind, &[18_000], |n| segment(n % 40 * 7_919, 443, 30_000 + (n % 400) as u16, ACK).bytes(1_514)),
+    ("mDNS of a large segment", Both, &[900], |n| datagram(n % 300 * 7_919, 5_353, 5_353, 300).socket(Socket::Datagram)),
+    ("a slow scan of one host's ports", Both, &[90], |n| segment(7, 40_000, any(n), SYN)),
+    ("a slow scan by FIN-ACK", Both, &[90], |n| segment(7, 40_000, any(n), FIN | ACK)),
     ("a monitor that is answered", Both, &[500], |n| icmp(n * 7, 0, 98)),
     ("new connections", Here, &[800 * 5], |n| {
         let (client, port) = (n / 5 * 7_919, any(n / 5));
@@ -188,7 +220,7 @@ fn check_all(
         let places = [Here, Behind].into_iter();
         for place in places.filter(|place| at == Both || at == *place) {
             let host = match place {
-                Here => Host::new([TARGET], None),
+                Here => here(kind.is_none()),
                 Behind | Both => Host::default(),
             };
             for rate in rates {
@@ -214,7 +246,7 @@ fn what_is_proposed_against_an_attack_drops_it_and_nothing_ordinary() {
     let mut wrong = Vec::new();
     for (what, at, rates, forge) in attacks.into_iter().chain(protocols) {
         let host = match at {
-            Here => Host::new([TARGET], None),
+            Here => here(false),
             Behind | Both => Host::default(),
         };
         let rate = rates[0];
@@ -255,6 +287,16 @@ fn what_is_proposed_against_an_attack_drops_it_and_nothing_ordinary() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A host at which tunnels of GRE and IP end, or not.
+fn here(has_tunnels: bool) -> Host {
+    let host = Host::new([TARGET], None);
+    if has_tunnels {
+        host
+    } else {
+        host.without(vec![4, 41, 47])
+    }
 }
 
 fn simulation(toml: &str) -> Simulation {
