@@ -8,19 +8,18 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ratelimit_tests::{
     Frame, Lab, cluster, lab::Sender, packet::SYN, packet::datagram, redis::Redis, require_command,
-    require_package, require_root, service::Service,
+    require_package, require_root, service::Service, wait_for, wait_until, waiting,
 };
 use serde_json::{Value, json};
 
 const POLICY: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n";
 const NETWORK: &str = "[metrics]\nlisten = \"127.0.0.1:9798\"\ndashboard = true\n[history]\nwatch = [\"198.51.100.9\", \"policy:default\"]\n";
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-const PATIENCE: Duration = Duration::from_mins(1);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The keys of `WebDriver` are characters of their own.
 const ENTER: &str = "\u{e007}";
@@ -491,15 +490,10 @@ impl<'s> Browser<'s> {
             "goog:loggingPrefs": { "browser": "ALL" },
             "goog:chromeOptions": { "args": arguments },
         } } });
-        let deadline = Instant::now() + PATIENCE;
-        while browser.session.is_empty() {
-            assert!(Instant::now() < deadline, "chromedriver does not answer");
-            thread::sleep(Duration::from_millis(200));
+        browser.session = wait_for("chromedriver", || {
             let answer = browser.request("/session", Some(&capabilities));
-            if let Some(id) = answer["value"]["sessionId"].as_str() {
-                id.clone_into(&mut browser.session);
-            }
-        }
+            Some(answer["value"]["sessionId"].as_str()?.to_owned())
+        });
         browser
     }
 
@@ -512,12 +506,9 @@ impl<'s> Browser<'s> {
     }
 
     fn wait_for(&self, condition: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.run(&format!("return {condition}")) != json!(true) {
-            let text = || self.run("return document.body.innerText");
-            assert!(Instant::now() < deadline, "{condition}: {}", text());
-            thread::sleep(Duration::from_millis(100));
-        }
+        let is_so = || self.run(&format!("return {condition}")) == json!(true);
+        let text = || self.run("return document.body.innerText");
+        waiting::until(is_so, || format!("{condition}: {}", text()));
     }
 
     /// Chooses one of the options.
@@ -553,12 +544,10 @@ impl<'s> Browser<'s> {
 
     /// Says yes to a question.
     fn answer(&self, question: &str) {
-        let deadline = Instant::now() + PATIENCE;
         let text = format!("/session/{}/alert/text", self.session);
-        while self.request(&text, None)["value"] != json!(question) {
-            assert!(Instant::now() < deadline, "nobody asks: {question}");
-            thread::sleep(Duration::from_millis(100));
-        }
+        wait_until(question, || {
+            self.request(&text, None)["value"] == json!(question)
+        });
         self.ask("alert/accept", &json!({}));
     }
 

@@ -5,16 +5,16 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt, chown},
     path::Path,
     process::Command,
-    ptr, thread,
-    time::{Duration, Instant},
+    ptr,
 };
 
 use ratelimit_daemon::{privileges, user::User};
 use ratelimit_tests::{
-    Lab, PATIENCE,
+    Lab,
     lab::INTERFACE,
     require_command, require_root,
     service::{Service, binary},
+    wait_until,
 };
 
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
@@ -93,12 +93,10 @@ fn started_by_another_user_with_three_capabilities_it_is_the_same() {
         .arg(service.config())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while service.rlctl(&["status"]).unwrap().code != 0 {
+    wait_until("an answer", || {
         assert!(child.try_wait().unwrap().is_none(), "it ended");
-        assert!(Instant::now() < deadline, "it does not answer");
-        thread::sleep(Duration::from_millis(50));
-    }
+        service.rlctl(&["status"]).unwrap().code == 0
+    });
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let loading = fs::read_to_string(format!("/proc/{}/status", loader(child.id()))).unwrap();
     child.kill().unwrap();
@@ -168,11 +166,8 @@ fn a_daemon_that_is_killed_takes_its_loader_along_and_the_kernel_goes_on() {
     let mut service = started(&lab);
     let loader = loader(service.pid().unwrap());
     service.stop("-KILL").unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while Path::new(&format!("/proc/{loader}/exe")).exists() {
-        assert!(Instant::now() < deadline, "the loader stays");
-        thread::sleep(Duration::from_millis(10));
-    }
+    let loader = format!("/proc/{loader}/exe");
+    wait_until("the end of the loader", || !Path::new(&loader).exists());
     assert!(is_attached(&lab), "the kernel goes on enforcing");
     service.start().unwrap();
     service.rlctl_ok(&["detach"]).unwrap();

@@ -5,8 +5,6 @@ use std::{
     net::Ipv4Addr,
     path::Path,
     process::{Child, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use ratelimit_tests::{
@@ -16,7 +14,6 @@ use ratelimit_tests::{
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n[source]\ncapacity = 4096\nnew_sources = \"unlimited\"\n";
 const CLASSIC: &str = "text/plain";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn promtool_has_nothing_to_say_about_the_metrics() {
@@ -243,16 +240,10 @@ fn a_prometheus_server_scrapes_what_was_counted() {
     let (lab, service) = Service::in_lab(TOML).unwrap();
     traffic(&lab, 20, 5);
     let _server = Prometheus::start(&service);
-    let deadline = Instant::now() + PATIENCE;
     let query = "sum(ratelimit_packets_total{family=\"ipv4\",verdict=\"drop\"})";
-    loop {
-        let answer = Prometheus::query(&service, query);
-        if answer.contains("\"40\"") {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{answer}");
-        thread::sleep(Duration::from_millis(200));
-    }
+    service.wait_until("40 packets", || {
+        Prometheus::query(&service, query).contains("\"40\"")
+    });
 }
 
 #[test]
@@ -282,22 +273,17 @@ fn a_prometheus_server_answers_every_query_of_the_dashboard() {
     service.configure(&toml).unwrap();
     service.start().unwrap();
     let _server = Prometheus::start(&service);
-    let deadline = Instant::now() + PATIENCE;
     for query in queries {
         // A series that counts nothing yet is there all the same, but for policies and attacks, which come with the first.
         let is_counted_later = ["_made_total", "_attacks_total", "_detections_total"]
             .iter()
             .any(|name| query.contains(name));
-        loop {
+        service.wait_until(&query, || {
             traffic(&lab, 2, 5);
             let answer = Prometheus::query(&service, &query);
             let is_answered = answer.contains("\"status\":\"success\"");
-            if is_answered && (is_counted_later || answer.contains("\"value\":")) {
-                break;
-            }
-            assert!(Instant::now() < deadline, "{query}: {answer}");
-            thread::sleep(Duration::from_millis(200));
-        }
+            is_answered && (is_counted_later || answer.contains("\"value\":"))
+        });
     }
 }
 

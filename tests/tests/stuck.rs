@@ -6,13 +6,14 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
     process::{Child, Stdio},
-    ptr, thread,
-    time::{Duration, Instant},
+    ptr,
+    time::Duration,
 };
 
 use ratelimit_tests::{
     Lab, PATIENCE, require_command, require_root,
     service::{Service, binary},
+    wait_until,
 };
 
 /// As long as several times that the watchdog is fed in.
@@ -42,15 +43,10 @@ fn what_a_stuck_controller_is_busy_with_is_told_and_the_watchdog_is_not_fed() {
             && said.stderr.contains(" since 20"),
         "{said:?}"
     );
-    let deadline = Instant::now() + PATIENCE;
-    let health = loop {
+    let health = service.wait_for("a daemon that is not healthy", || {
         let health = service.get("/healthz", "text/plain").unwrap();
-        if health.starts_with("HTTP/1.1 503") {
-            break health;
-        }
-        assert!(Instant::now() < deadline, "{health}");
-        thread::sleep(Duration::from_millis(100));
-    };
+        health.starts_with("HTTP/1.1 503").then_some(health)
+    });
     assert!(health.contains("busy with POST /v1/import by "), "{health}");
     while next(&heard, Duration::ZERO).is_some() {}
     assert_eq!(next(&heard, SILENCE), None);
@@ -105,13 +101,9 @@ fn progress(service: &Service) -> Option<u64> {
 
 #[track_caller]
 fn wait_for(heard: &UnixDatagram, word: &str) {
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        if next(heard, PATIENCE).is_some_and(|message| message.contains(word)) {
-            return;
-        }
-    }
-    panic!("systemd hears no {word}");
+    wait_until(word, || {
+        next(heard, PATIENCE).is_some_and(|message| message.contains(word))
+    });
 }
 
 /// The next message to systemd, of those that come within a time.

@@ -1,11 +1,6 @@
 //! `rlctl top` on a real terminal: keys are pressed in tmux, and its screen is read.
 
-use std::{
-    net::Ipv4Addr,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{net::Ipv4Addr, path::Path, thread, time::Duration};
 
 use ratelimit_tests::{
     Lab,
@@ -13,10 +8,10 @@ use ratelimit_tests::{
     packet::datagram,
     require_command, require_root,
     service::{Service, binary},
+    waiting,
 };
 
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1h\" }]\n";
-const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
 fn top_sorts_filters_pauses_and_bans_by_keys() {
@@ -155,15 +150,10 @@ impl<'s> Terminal<'s> {
     }
 
     fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let screen = self.screen();
-            if is_there(&screen) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{what}:\n{screen}");
-            thread::sleep(Duration::from_millis(100));
-        }
+        waiting::until(
+            || is_there(&self.screen()),
+            || format!("{what}:\n{}", self.screen()),
+        );
     }
 
     fn tmux(&self, words: &[&str]) -> String {

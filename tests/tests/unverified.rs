@@ -1,11 +1,10 @@
 //! Whether a source may be forged is seen from real TCP connections: its packet must be one of an established connection.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{Read, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     num::NonZeroU32,
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use aya::programs::xdp::XdpMode;
@@ -20,6 +19,7 @@ use ratelimit_tests::{
     program::Constants,
     require_root,
     scene::limit,
+    wait_for, wait_until,
 };
 
 const MODES: [XdpMode; 2] = [XdpMode::Driver, XdpMode::Skb];
@@ -27,7 +27,6 @@ const PORT: u16 = 8080;
 /// What passes of each source within the test.
 const LIMIT: u64 = 40;
 const AFTER: u64 = 3;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_source_that_goes_on_over_an_established_connection_is_banned() {
@@ -42,13 +41,11 @@ fn a_source_that_goes_on_over_an_established_connection_is_banned() {
             assert_eq!(from.ip(), far);
             // Each packet is answered until the limit is reached; then they are sent again and again.
             peer.set_nonblocking(true).unwrap();
-            let start = Instant::now();
-            while detections(&program)[0] == 0 {
+            wait_until("a ban", || {
                 let _ = stream.write(&[7; 100]);
                 let _ = peer.read(&mut [0; 4096]);
-                assert!(start.elapsed() < PATIENCE, "{mode:?} {far}: no ban");
-                thread::sleep(Duration::from_millis(1));
-            }
+                detections(&program)[0] > 0
+            });
             assert_eq!(detections(&program), [1, 0, 0, 0], "{mode:?} {far}");
             assert_eq!(banned(&program), [source(far)]);
         }
@@ -76,15 +73,7 @@ fn who_has_no_connection_is_not_banned_whatever_it_sends() {
                 sender.send(frame).unwrap();
             }
         }
-        let start = Instant::now();
-        while detections(&program)[1] < 6 {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "{mode:?}: {:?}",
-                detections(&program)
-            );
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until("six detections", || detections(&program)[1] >= 6);
         assert_eq!(detections(&program), [0, 6, 0, 0]);
         assert_eq!(banned(&program), Vec::<IpAddr>::new());
     }
@@ -187,24 +176,12 @@ fn listen(lab: &Lab, near: IpAddr) -> TcpListener {
 
 /// Connects, in a moment: an address of IPv6 may take one to be ready.
 fn connect(lab: &Lab, near: IpAddr) -> TcpStream {
-    let start = Instant::now();
-    loop {
-        let address = SocketAddr::new(near, PORT);
-        let patience = Duration::from_secs(3);
-        match lab
-            .far
-            .enter(|| TcpStream::connect_timeout(&address, patience))
-        {
-            Ok(stream) => {
-                stream.set_nodelay(true).unwrap();
-                stream.set_nonblocking(true).unwrap();
-                return stream;
-            }
-            Err(error) if start.elapsed() > PATIENCE => panic!("{near}: {error}"),
-            Err(error) if error.kind() == ErrorKind::TimedOut => {}
-            Err(_) => thread::sleep(Duration::from_millis(50)),
-        }
-    }
+    let address = SocketAddr::new(near, PORT);
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(3));
+    let stream = wait_for("a connection", || lab.far.enter(connect).ok());
+    stream.set_nodelay(true).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    stream
 }
 
 fn detections(program: &Program) -> [u64; Detection::ALL.len()] {

@@ -1,14 +1,6 @@
 //! What somebody types when a ban is wrong, a file is new, or an hour is to be looked at.
 
-use std::{
-    fs,
-    io::Write as _,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::Stdio,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};
 
 use ratelimit_core::api::{Ban, Event};
 use ratelimit_tests::{
@@ -210,13 +202,6 @@ fn a_program_hears_of_each_event_once_however_often_the_follower_restarts() {
         rlctl.arg(&cursor).arg("--run").arg(&program);
         rlctl.stdout(Stdio::null()).spawn().unwrap()
     };
-    let wait_until = |is_so: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !is_so() {
-            assert!(start.elapsed() < Duration::from_mins(1));
-            thread::sleep(Duration::from_millis(20));
-        }
-    };
     let heard_of = || -> Vec<String> {
         let heard = fs::read_to_string(&heard).unwrap_or_default();
         let events = heard.lines().map(serde_json::from_str::<Event>);
@@ -229,22 +214,22 @@ fn a_program_hears_of_each_event_once_however_often_the_follower_restarts() {
     };
     // What was before is not told, as nobody had asked for it.
     let mut follower = follow(&service);
-    wait_until(&|| number() > 0);
+    service.wait_until("the first", || number() > 0);
     let first = number();
     ban(&service, "203.0.113.2");
-    wait_until(&|| number() == first + 1);
+    service.wait_until("the second", || number() == first + 1);
     follower.kill().unwrap();
     follower.wait().unwrap();
     ban(&service, "203.0.113.3");
     let mut follower = follow(&service);
     ban(&service, "203.0.113.4");
-    wait_until(&|| number() == first + 3);
+    service.wait_until("what was missed", || number() == first + 3);
     service.stop("-TERM").unwrap();
     follower.wait().unwrap();
     service.start().unwrap();
     let mut follower = follow(&service);
     ban(&service, "203.0.113.5");
-    wait_until(&|| number() > first + 3);
+    service.wait_until("the last", || number() > first + 3);
     follower.kill().unwrap();
     follower.wait().unwrap();
     assert_eq!(
