@@ -30,19 +30,14 @@ pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<BanSpec>> {
     let after = read_after(&mut section, report);
     let within = SHORTEST_WITHIN..=LONGEST_WITHIN;
     let within = required(&mut section, "within", "10s", &within, report);
-    let length = required(
-        &mut section,
-        "for",
-        "10m",
-        &(LENGTH_MIN..=LENGTH_MAX),
-        report,
-    );
+    let lengths = LENGTH_MIN..=LENGTH_MAX;
+    let length = required(&mut section, "for", "10m", &lengths, report);
     let factor = section.take("factor");
     let factor = factor.map_or(Some(FACTOR_DEFAULT), |value| {
         value.integer_in(1..=FACTOR_MAX, FACTOR_DEFAULT, report)
     });
     let longest = section.take("max");
-    let longest = longest.map(|value| duration(value, "24h", &(LENGTH_MIN..=LENGTH_MAX), report));
+    let longest = longest.map(|value| value.duration_in(&lengths, "24h", report));
     let unverified = section.take("unverified");
     let choices = [("limit", Unverified::Limit), ("ban", Unverified::Ban)];
     let unverified = unverified.map(|value| value.choice(&choices, report));
@@ -87,14 +82,8 @@ pub fn check_width(spot: &Spot, source: &Source, report: &mut Report) {
 }
 
 fn read_after(section: &mut Section<'_>, report: &mut Report) -> Option<NonZeroU32> {
-    let Some(value) = section.take("after") else {
-        section.lacks(
-            "after",
-            "write how many drops it takes: after = 5000",
-            report,
-        );
-        return None;
-    };
+    let hint = "write how many drops it takes: after = 5000";
+    let value = section.require("after", hint, report)?;
     NonZeroU32::new(value.integer_in(1..=AFTER_MAX, 5000, report)?)
 }
 
@@ -105,42 +94,9 @@ fn required(
     range: &RangeInclusive<Duration>,
     report: &mut Report,
 ) -> Option<At<Duration>> {
-    let Some(value) = section.take(key) else {
-        let hint = format!("write for example {key} = \"{example}\"");
-        section.lacks(key, &hint, report);
-        return None;
-    };
-    duration(value, example, range, report)
-}
-
-/// Reads how long a ban is, or what it takes.
-pub fn duration(
-    value: Value<'_>,
-    example: &str,
-    range: &RangeInclusive<Duration>,
-    report: &mut Report,
-) -> Option<At<Duration>> {
-    let key = value.key().to_owned();
-    let example = match value.digits() {
-        Some(digits) => format!("{key} = \"{digits}s\""),
-        None => format!("{key} = \"{example}\""),
-    };
-    let text = value.text(&example, report)?;
-    let duration = match quantity::parse_duration(&text.value) {
-        Ok(duration) => duration,
-        Err(error) => {
-            report.add(&text.spot, error.into());
-            return None;
-        }
-    };
-    if range.contains(&duration) {
-        return Some(text.map(|_| duration));
-    }
-    let [least, most] = [*range.start(), *range.end()].map(quantity::duration);
-    let message = format!("`{key}` of a ban is out of range");
-    let hint = format!("write a time from {least} to {most}");
-    report.add(&text.spot, Problem::new(message, hint));
-    None
+    let hint = format!("write for example {key} = \"{example}\"");
+    let value = section.require(key, &hint, report)?;
+    value.duration_in(range, example, report)
 }
 
 fn check_longest(length: &At<Duration>, longest: &At<Duration>, report: &mut Report) -> Option<()> {

@@ -10,7 +10,7 @@ use super::{
     report::{At, Report, Spot},
     table::{Section, Value},
 };
-use crate::{diagnostic::Problem, quantity};
+use crate::diagnostic::Problem;
 
 /// How long a period is unless the configuration says otherwise.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -61,23 +61,20 @@ pub struct Certificate {
 
 /// Reads `[cluster]`; `None` in place of what is wrong, and reported.
 pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<Cluster>> {
-    let url = section.take("url");
-    if url.is_none() {
-        section.lacks("url", &format!("write {URL_EXAMPLE}"), report);
-    }
+    let url = section.require("url", &format!("write {URL_EXAMPLE}"), report);
     let store = url.and_then(|value| read_store(value, report));
     let is_tls = store.as_ref().is_none_or(Store::is_tls);
     let ca_file = read_tls_file(&mut section, CA_EXAMPLE, is_tls, report);
     let certificate = read_certificate(&mut section, is_tls, report);
-    let node = section.take("node");
-    if node.is_none() {
-        let hint = format!("write {NODE_EXAMPLE}, a name that no other node has");
-        section.lacks("node", &hint, report);
-    }
+    let hint = format!("write {NODE_EXAMPLE}, a name that no other node has");
+    let node = section.require("node", &hint, report);
     let node = node.and_then(|value| read_node(value, report));
     let secret = read_secret(&mut section, report);
     let period = section.take("period");
-    let period = period.map_or(Some(PERIOD), |value| read_period(value, report));
+    let period = period.map_or(Some(PERIOD), |value| {
+        let period = value.duration_in(&PERIOD_RANGE, "250ms", report)?;
+        Some(period.value)
+    });
     let nodes = section.take("nodes");
     let nodes = nodes.map_or(Some(0), |value| value.integer_in(1..=NODES_MAX, 3, report));
     let spot = section.spot.clone();
@@ -116,19 +113,13 @@ fn read_tls_file(
     let Some(value) = section.take(key) else {
         return Ok(None);
     };
-    let At { value, spot } = value.text(example, report).ok_or(Reported)?;
-    let path = PathBuf::from(&value);
-    if !path.is_absolute() {
-        let message = format!("`{value}` is not an absolute path");
-        refuse(&spot, message, example, report);
-        return Err(Reported);
-    }
+    let path = value.absolute_path(example, report).ok_or(Reported)?;
     if !is_tls {
         let message = format!("[cluster] has a `{key}`, and its `url` takes no TLS");
-        refuse(&spot, message, "url = \"rediss://HOST:6379\"", report);
+        refuse(&path.spot, message, "url = \"rediss://HOST:6379\"", report);
         return Err(Reported);
     }
-    Ok(Some(path))
+    Ok(Some(path.value))
 }
 
 fn read_certificate(
@@ -164,10 +155,7 @@ fn read_node(value: Value<'_>, report: &mut Report) -> Option<Arc<str>> {
     let message = format!(
         "`{value}` is no name of a node: that is 1 to {NODE_MAX} letters, digits, `-`, `_` and `.`"
     );
-    report.add(
-        &spot,
-        Problem::new(message, format!("write {NODE_EXAMPLE}")),
-    );
+    refuse(&spot, message, NODE_EXAMPLE, report);
     None
 }
 
@@ -186,7 +174,10 @@ fn read_secret(section: &mut Section<'_>, report: &mut Report) -> Option<Key> {
             }
             secret
         }
-        (None, Some(file)) => read_file(file, report),
+        (None, Some(file)) => {
+            let path = file.absolute_path(SECRET_EXAMPLE, report)?;
+            Some(Key::File(path.value))
+        }
         (Some(_), Some(file)) => {
             let message = "[cluster] has both `secret` and `secret_file`";
             report.add(&file.spot, Problem::new(message, "remove one of them"));
@@ -197,39 +188,6 @@ fn read_secret(section: &mut Section<'_>, report: &mut Report) -> Option<Key> {
             None
         }
     }
-}
-
-fn read_file(file: Value<'_>, report: &mut Report) -> Option<Key> {
-    let At { value, spot } = file.text(SECRET_EXAMPLE, report)?;
-    let path = PathBuf::from(&value);
-    if path.is_absolute() {
-        return Some(Key::File(path));
-    }
-    refuse(
-        &spot,
-        format!("`{value}` is not an absolute path"),
-        SECRET_EXAMPLE,
-        report,
-    );
-    None
-}
-
-fn read_period(value: Value<'_>, report: &mut Report) -> Option<Duration> {
-    let example = "period = \"250ms\"";
-    let At { value, spot } = value.text(example, report)?;
-    let period = match quantity::parse_duration(&value) {
-        Ok(period) => period,
-        Err(error) => {
-            report.add(&spot, Problem::from(error));
-            return None;
-        }
-    };
-    if PERIOD_RANGE.contains(&period) {
-        return Some(period);
-    }
-    let message = format!("`period` is {value}, which is not between 100ms and 10s");
-    refuse(&spot, message, example, report);
-    None
 }
 
 fn refuse(spot: &Spot, message: String, example: &str, report: &mut Report) {

@@ -3,7 +3,7 @@
 mod address;
 mod key;
 
-use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{ops::RangeInclusive, time::Duration};
 
 pub use self::{
     address::{Address, AddressError},
@@ -14,7 +14,7 @@ use super::{
     report::{At, Report},
     table::{Section, Value},
 };
-use crate::{diagnostic::Problem, quantity};
+use crate::diagnostic::Problem;
 
 /// How often it is asked unless the configuration says otherwise.
 const EVERY: Duration = Duration::from_secs(10);
@@ -26,14 +26,14 @@ const KEY_HINT: &str = "write key_file = \"/etc/ratelimit/crowdsec.key\", or key
 
 /// Reads `[crowdsec]`; `None` in place of what is wrong, and reported.
 pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<Crowdsec>> {
-    let url = section.take("url");
-    if url.is_none() {
-        section.lacks("url", &format!("write {URL_EXAMPLE}"), report);
-    }
+    let url = section.require("url", &format!("write {URL_EXAMPLE}"), report);
     let address = url.and_then(|value| read_address(value, report));
     let key = read_key(&mut section, report);
     let every = section.take("every");
-    let every = every.map_or(Some(EVERY), |value| read_every(value, report));
+    let every = every.map_or(Some(EVERY), |value| {
+        let every = value.duration_in(&EVERY_RANGE, "10s", report)?;
+        Some(every.value)
+    });
     let spot = section.spot.clone();
     section.finish(report);
     let value = Crowdsec {
@@ -66,14 +66,8 @@ fn read_key(section: &mut Section<'_>, report: &mut Report) -> Option<Key> {
         }
         (None, Some(file)) => {
             let example = "key_file = \"/etc/ratelimit/crowdsec.key\"";
-            let At { value, spot } = file.text(example, report)?;
-            let path = PathBuf::from(&value);
-            if path.is_absolute() {
-                return Some(Key::File(path));
-            }
-            let message = format!("`{value}` is not an absolute path");
-            report.add(&spot, Problem::new(message, format!("write {example}")));
-            None
+            let path = file.absolute_path(example, report)?;
+            Some(Key::File(path.value))
         }
         (Some(_), Some(file)) => {
             let message = "[crowdsec] has both `key` and `key_file`";
@@ -85,21 +79,4 @@ fn read_key(section: &mut Section<'_>, report: &mut Report) -> Option<Key> {
             None
         }
     }
-}
-
-fn read_every(value: Value<'_>, report: &mut Report) -> Option<Duration> {
-    let At { value, spot } = value.text("every = \"10s\"", report)?;
-    let every = match quantity::parse_duration(&value) {
-        Ok(every) => every,
-        Err(error) => {
-            report.add(&spot, Problem::from(error));
-            return None;
-        }
-    };
-    if EVERY_RANGE.contains(&every) {
-        return Some(every);
-    }
-    let message = format!("`every` is {value}, which is not between 1s and 1h");
-    report.add(&spot, Problem::new(message, "write every = \"10s\""));
-    None
 }

@@ -67,8 +67,7 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<Dest
         let hint = format!("write {LIMITS}, or {SOURCE_LIMITS}");
         section.lacks("limits", &hint, report);
     }
-    let observe = section.take("observe");
-    let observe = observe.and_then(|value| value.boolean(report));
+    let observe = section.flag("observe", report);
     section.finish(report);
     let destination = Destination {
         prefix: At {
@@ -78,7 +77,7 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<Dest
         title,
         limits: limits.unwrap_or_default(),
         source_limits: source_limits.unwrap_or_default(),
-        observe: observe.is_some_and(|observe| observe.value),
+        observe,
         mentions,
     };
     destination.check(report);

@@ -1,12 +1,12 @@
 //! What is found by itself: `[detection]`, and a table in it for each kind of attack that the daemon is to look for:
 //! `[detection.syn_flood] above = 500, answer = "limit", for = "10m", limit = { packets = 10, per = "1s" }`.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::num::NonZeroU32;
 
 use ratelimit_common::strikes::AFTER_MAX;
 
 use super::{
-    ban, limit,
+    limit,
     report::{At, Report},
     table::Section,
 };
@@ -90,25 +90,22 @@ fn read_rule(
     let above = section.take("above");
     let above =
         above.and_then(|value| value.integer_in(1..=ABOVE_MAX, default.above.get(), report));
-    let answer = section.take("answer");
-    let answer = answer.and_then(|value| value.choice(&ANSWERS, report));
+    let answer = section.choice("answer", &ANSWERS, report);
     let range = LENGTH_MIN..=LENGTH_MAX;
     let length = section.take("for");
-    let length: Option<At<Duration>> =
-        length.and_then(|value| ban::duration(value, "10m", &range, report));
+    let length = length.and_then(|value| value.duration_in(&range, "10m", report));
     let limit = section.take("limit");
     let spot = limit.as_ref().map(|limit| limit.spot.clone());
     let limit = limit.and_then(|value| limit::read(value, mentions, report));
     section.finish(report);
-    let is_limit = |answer: &At<Answer>| answer.value == Answer::Limit;
-    if let Some(spot) = spot.filter(|_| !answer.as_ref().is_some_and(is_limit)) {
+    if let Some(spot) = spot.filter(|_| answer != Some(Answer::Limit)) {
         let message = "`limit` is for answer = \"limit\" alone";
         let hint = "write answer = \"limit\" beside it, or remove it";
         report.add(&spot, Problem::new(message, hint));
     }
     let rule = Rule {
         above: above.and_then(NonZeroU32::new).unwrap_or(default.above),
-        answer: answer.map_or(default.answer, |at| at.value),
+        answer: answer.unwrap_or(default.answer),
         length: length.map_or(default.length, |at| at.value),
         limit: limit.as_ref().map_or(default.limit, |at| at.value.clone()),
     };

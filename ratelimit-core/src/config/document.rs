@@ -284,9 +284,7 @@ fn read_sources(mut section: Section<'_>, report: &mut Report) -> Vec<At<Prefix>
 
 fn read_metrics(mut section: Section<'_>, report: &mut Report) -> At<Metrics> {
     let listen = section.take("listen");
-    let dashboard = section.take("dashboard");
-    let dashboard = dashboard.and_then(|value| value.boolean(report));
-    let dashboard = dashboard.is_some_and(|dashboard| dashboard.value);
+    let dashboard = section.flag("dashboard", report);
     let token_file = section.take("token_file");
     let token_file = token_file.and_then(|value| read_token_file(value, dashboard, report));
     let listen = listen.and_then(|value| read_listen(value, report));
@@ -303,18 +301,13 @@ fn read_metrics(mut section: Section<'_>, report: &mut Report) -> At<Metrics> {
 /// The file of the token that lets the dashboard change bans.
 fn read_token_file(value: Value<'_>, dashboard: bool, report: &mut Report) -> Option<PathBuf> {
     const EXAMPLE: &str = "token_file = \"/etc/ratelimit/dashboard.token\"";
-    let At { value, spot } = value.text(EXAMPLE, report)?;
-    let path = PathBuf::from(&value);
-    let problem = if !path.is_absolute() {
-        let message = format!("`{value}` is not an absolute path");
-        Problem::new(message, format!("write {EXAMPLE}"))
-    } else if !dashboard {
-        let message = "`token_file` is of the dashboard, which [metrics] does not serve";
-        Problem::new(message, "write dashboard = true beside it, or remove it")
-    } else {
-        return Some(path);
-    };
-    report.add(&spot, problem);
+    let At { value, spot } = value.absolute_path(EXAMPLE, report)?;
+    if dashboard {
+        return Some(value);
+    }
+    let message = "`token_file` is of the dashboard, which [metrics] does not serve";
+    let hint = "write dashboard = true beside it, or remove it";
+    report.add(&spot, Problem::new(message, hint));
     None
 }
 

@@ -42,21 +42,16 @@ pub fn read_all(value: Value<'_>, report: &mut Report) -> Vec<Option<Located>> {
 
 fn read(value: Value<'_>, report: &mut Report) -> Option<Located> {
     let mut section = value.table("[[interface]]".to_owned(), "[[interface]]", report)?;
-    let name = section.take("name");
-    if name.is_none() {
-        section.lacks("name", "write for example name = \"eth0\"", report);
-    }
+    let hint = "write for example name = \"eth0\"";
+    let name = section.require("name", hint, report);
     let name = name.and_then(|value| value.text("name = \"eth0\"", report));
-    let mode = section.take("mode");
-    let mode = mode.and_then(|value| value.choice(&MODES, report));
-    let jumbo = section.take("jumbo");
-    let jumbo = jumbo.and_then(|value| value.boolean(report));
+    let mode = section.choice("mode", &MODES, report);
+    let jumbo = section.flag("jumbo", report);
     let next = section.take("next");
     let next = next.and_then(|value| read_next(value, report));
     let policy = section.take("policy");
     let policy = policy.and_then(|value| value.text("policy = \"lan\"", report));
-    let observe = section.take("observe");
-    let observe = observe.and_then(|value| value.boolean(report));
+    let observe = section.flag("observe", report);
     let node = section.take("node");
     let node = node.and_then(|value| {
         let title = format!("`node` of {}", section.title);
@@ -71,12 +66,12 @@ fn read(value: Value<'_>, report: &mut Report) -> Option<Located> {
     }
     let value = Interface {
         name: value,
-        mode: mode.map(|mode| mode.value).unwrap_or_default(),
-        jumbo: jumbo.is_some_and(|jumbo| jumbo.value),
+        mode: mode.unwrap_or_default(),
+        jumbo,
         next,
         policy: policy.as_ref().map(|policy| policy.value.clone()),
         node: node.as_ref().map(|node| node.compile(false)),
-        observe: observe.is_some_and(|observe| observe.value),
+        observe,
     };
     Some(Located {
         interface: At { value, spot },

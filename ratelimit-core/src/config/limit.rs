@@ -172,10 +172,7 @@ fn read_burst(
 }
 
 fn read_window(section: &mut Section<'_>, report: &mut Report) -> Option<At<Duration>> {
-    let Some(value) = section.take("per") else {
-        section.lacks("per", "write for example per = \"1s\"", report);
-        return None;
-    };
+    let value = section.require("per", "write for example per = \"1s\"", report)?;
     let example = format!("per = \"{}s\"", value.digits().unwrap_or("1"));
     let text = value.text(&example, report)?;
     match parse_window(&text.value) {

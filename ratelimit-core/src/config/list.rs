@@ -66,35 +66,27 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<List
     }
     let title = format!("[list.{}]", name.value);
     let mut section = value.table(title, "[list.spamhaus] above it", report)?;
-    let file = section.take("file");
-    if file.is_none() {
-        section.lacks("file", "write file = \"/var/lib/lists/drop.txt\"", report);
-    }
+    let hint = "write file = \"/var/lib/lists/drop.txt\"";
+    let file = section.require("file", hint, report);
     let file = file.and_then(|value| read_file(value, report));
     let url = section.take("url");
     let url = url.and_then(|value| read_url(value, report));
     let every = section.take("every");
     let every = every.and_then(|value| read_every(value, report));
-    let action = section.take("action");
-    let action = action.and_then(|value| value.choice(&ACTIONS, report));
-    let mut flag = |key| {
-        let value = section.take(key);
-        let value = value.and_then(|value: Value<'_>| value.boolean(report));
-        value.is_some_and(|value| value.value)
-    };
+    let action = section.choice("action", &ACTIONS, report);
+    let mut flag = |key| section.flag(key, report);
     let (skip_bad, force, allow_empty) = (flag("skip_bad"), flag("force"), flag("allow_empty"));
-    let connected = section.take("connected");
-    let connected = connected.and_then(|value| value.choice(&CONNECTED, report));
+    let connected = section.choice("connected", &CONNECTED, report);
     section.finish(report);
     Some(ListConfig {
         file: file?,
         url,
         every,
-        action: action.map(|action| action.value).unwrap_or_default(),
+        action: action.unwrap_or_default(),
         skip_bad,
         force,
         allow_empty,
-        connected: connected.map(|connected| connected.value),
+        connected,
     })
 }
 

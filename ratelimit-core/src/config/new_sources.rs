@@ -10,12 +10,11 @@ use ratelimit_common::{
 use super::{
     Source, StateStore,
     report::{At, Report},
-    table::{Section, Value},
+    table::Value,
 };
 use crate::{
     diagnostic::Problem,
     new_sources::{NewSources, OVER_BUDGET},
-    quantity,
 };
 
 const EXAMPLE: &str = "new_sources = { count = 100_000, per = \"1s\", over_budget = \"drop\" }";
@@ -62,62 +61,26 @@ pub fn read(
         return value.choice(&[(UNLIMITED, None)], report);
     }
     let mut section = value.table("new_sources".to_owned(), EXAMPLE, report)?;
-    let count = match section.take("count") {
-        Some(value) => value.integer_in(1..=COUNT_MAX, COUNT_EXAMPLE, report),
-        None => lacks(&section, "count", "count = 100_000", report),
-    };
-    let per = match section.take("per") {
-        Some(value) => read_per(value, report),
-        None => lacks(&section, "per", "per = \"1s\"", report),
-    };
-    let over_budget = if let Some(value) = section.take("over_budget") {
-        value.choice(&OVER_BUDGET, report)
-    } else {
-        let hint = "over_budget = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
-        lacks(&section, "over_budget", hint, report)
-    };
+    let count = section.require("count", "write count = 100_000", report);
+    let count = count.and_then(|value| value.integer_in(1..=COUNT_MAX, COUNT_EXAMPLE, report));
+    let per = section.require("per", "write per = \"1s\"", report);
+    let per = per.and_then(|value| value.duration_in(&(PER_MIN..=PER_MAX), "1s", report));
+    let hint = "write over_budget = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
+    let over_budget = section.require("over_budget", hint, report);
+    let over_budget = over_budget.and_then(|value| value.choice(&OVER_BUDGET, report));
     let spot = section.spot.clone();
     section.finish(report);
     let over_budget = over_budget?;
     check_width(&over_budget, source, report);
     let value = NewSources {
         count: NonZeroU32::new(count?)?,
-        per: per?,
+        per: per?.value,
         over_budget: over_budget.value,
     };
     Some(At {
         value: Some(value),
         spot,
     })
-}
-
-fn lacks<T>(section: &Section<'_>, key: &str, example: &str, report: &mut Report) -> Option<T> {
-    section.lacks(key, &format!("write {example}"), report);
-    None
-}
-
-fn read_per(value: Value<'_>, report: &mut Report) -> Option<Duration> {
-    let example = match value.digits() {
-        Some(digits) => format!("per = \"{digits}s\""),
-        None => "per = \"1s\"".to_owned(),
-    };
-    let text = value.text(&example, report)?;
-    let per = match quantity::parse_duration(&text.value) {
-        Ok(per) => per,
-        Err(error) => {
-            report.add(&text.spot, error.into());
-            return None;
-        }
-    };
-    if (PER_MIN..=PER_MAX).contains(&per) {
-        return Some(per);
-    }
-    let message = "`per` of new_sources is out of range";
-    report.add(
-        &text.spot,
-        Problem::new(message, "write a time from 66ms to 1h"),
-    );
-    None
 }
 
 /// A source that is as wide as what it would be charged with is charged with nobody.

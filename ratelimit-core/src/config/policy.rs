@@ -53,8 +53,7 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
     let limits = read_limits(&mut section, &mut mentions, report);
     let ban = section.take("ban");
     let ban = ban.and_then(|value| ban::read(value, report));
-    let observe = section.take("observe");
-    let observe = observe.and_then(|value| value.boolean(report));
+    let observe = section.flag("observe", report);
     let policy = Policy {
         name: name.value,
         title: section.title.clone(),
@@ -62,7 +61,7 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
         sources,
         has_sources,
         limits,
-        observe: observe.is_some_and(|observe| observe.value),
+        observe,
         ban,
         mentions,
     };
@@ -94,9 +93,8 @@ fn read_limits(
     report: &mut Report,
 ) -> Vec<At<LimitSpec>> {
     const EXAMPLE: &str = "limits = [{ packets = 1000, per = \"1s\" }]";
-    let Some(value) = section.take("limits") else {
-        let hint = format!("write {EXAMPLE}, or limits = [] to limit nothing");
-        section.lacks("limits", &hint, report);
+    let hint = format!("write {EXAMPLE}, or limits = [] to limit nothing");
+    let Some(value) = section.require("limits", &hint, report) else {
         return vec![];
     };
     let items = value.list(EXAMPLE, report).unwrap_or_default();

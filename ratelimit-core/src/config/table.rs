@@ -2,7 +2,7 @@
 //!
 //! serde would stop at the first problem, and name keys of its own accord; here all of them are found, each with its place.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use toml::de::{DeTable, DeValue};
 
@@ -10,7 +10,7 @@ use super::{
     report::{At, Report, Spot},
     suggestion,
 };
-use crate::diagnostic::Problem;
+use crate::{diagnostic::Problem, quantity};
 
 /// A table of a file.
 pub struct Section<'a> {
@@ -56,6 +56,38 @@ impl<'a> Section<'a> {
         self.known.push(key);
         let value = self.entries.remove(key)?;
         Some(self.value(key, value))
+    }
+
+    /// Takes the value of `key` out, and reports where there is none.
+    pub fn require(
+        &mut self,
+        key: &'static str,
+        hint: &str,
+        report: &mut Report,
+    ) -> Option<Value<'a>> {
+        let value = self.take(key);
+        if value.is_none() {
+            self.lacks(key, hint, report);
+        }
+        value
+    }
+
+    /// Takes `key` out: whether it is `true`.
+    pub fn flag(&mut self, key: &'static str, report: &mut Report) -> bool {
+        let value = self.take(key);
+        let value = value.and_then(|value| value.boolean(report));
+        value.is_some_and(|value| value.value)
+    }
+
+    /// Takes `key` out as one of a few words.
+    pub fn choice<T: Copy>(
+        &mut self,
+        key: &'static str,
+        choices: &[(&str, T)],
+        report: &mut Report,
+    ) -> Option<T> {
+        let choice = self.take(key)?.choice(choices, report)?;
+        Some(choice.value)
     }
 
     /// Takes out every value, with its key.
@@ -162,6 +194,44 @@ impl<'a> Value<'a> {
         })
     }
 
+    /// The value as a time of `range`. A plain number may have been meant as seconds.
+    pub fn duration_in(
+        self,
+        range: &RangeInclusive<Duration>,
+        example: &str,
+        report: &mut Report,
+    ) -> Option<At<Duration>> {
+        let key = self.key.clone();
+        let example = match self.digits() {
+            Some(digits) => format!("{key} = \"{digits}s\""),
+            None => format!("{key} = \"{example}\""),
+        };
+        let text = self.text(&example, report)?;
+        let problem = match quantity::parse_duration(&text.value) {
+            Ok(time) if range.contains(&time) => return Some(text.map(|_| time)),
+            Ok(_) => {
+                let [least, most] = [*range.start(), *range.end()].map(quantity::duration);
+                let hint = format!("write a time from {least} to {most}");
+                Problem::new(format!("`{key}` is out of range"), hint)
+            }
+            Err(error) => error.into(),
+        };
+        report.add(&text.spot, problem);
+        None
+    }
+
+    /// The value as a path that begins at the root.
+    pub fn absolute_path(self, example: &str, report: &mut Report) -> Option<At<PathBuf>> {
+        let At { value, spot } = self.text(example, report)?;
+        let path = PathBuf::from(&value);
+        if !path.is_absolute() {
+            let message = format!("`{value}` is not an absolute path");
+            report.add(&spot, Problem::new(message, format!("write {example}")));
+            return None;
+        }
+        Some(At { value: path, spot })
+    }
+
     /// The value as one of a few words.
     pub fn choice<T: Copy>(self, choices: &[(&str, T)], report: &mut Report) -> Option<At<T>> {
         let key = self.key.clone();
@@ -230,11 +300,6 @@ impl<'a> Value<'a> {
         self.content
             .as_array()
             .is_some_and(|items| items.is_empty())
-    }
-
-    /// The key that it stands at.
-    pub fn key(&self) -> &str {
-        &self.key
     }
 
     /// The digits of an integer.

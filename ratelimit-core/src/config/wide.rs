@@ -36,11 +36,10 @@ const PREFERRED: [(&str, ()); 1] = [("verified", ())];
 
 /// Reads `[aggregate]`.
 pub fn read_aggregate(mut section: Section<'_>, report: &mut Report) -> At<Aggregate> {
-    let observe = section.take("observe");
-    let observe = observe.and_then(|value| value.boolean(report));
+    let observe = section.flag("observe", report);
     let spot = section.spot.clone();
     let mut aggregate = Aggregate {
-        observe: observe.is_some_and(|observe| observe.value),
+        observe,
         limits: vec![],
         mentions: vec![],
     };
@@ -95,10 +94,9 @@ pub fn read_node_of_interface(mut section: Section<'_>, report: &mut Report) -> 
 fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>, report: &mut Report) -> Node {
     const EXAMPLE: &str = "limits = [{ packets = 2_000_000, per = \"1s\" }]";
     let title = section.title.clone();
-    let observe = section.take("observe");
-    let observe = observe.and_then(|value| value.boolean(report));
+    let observe = section.flag("observe", report);
     let mut node = Node {
-        observe: observe.is_some_and(|observe| observe.value),
+        observe,
         prefer,
         limits: vec![],
         mentions: vec![],
@@ -248,11 +246,8 @@ impl Node {
 
 /// Reads the length of a prefix; whether it is wider than a source is not known yet.
 fn read_prefix(family: IpFamily, section: &mut Section<'_>, report: &mut Report) -> Option<At<u8>> {
-    let Some(value) = section.take("prefix") else {
-        let hint = format!("write for example prefix = {}", usual_prefix(family));
-        section.lacks("prefix", &hint, report);
-        return None;
-    };
+    let hint = format!("write for example prefix = {}", usual_prefix(family));
+    let value = section.require("prefix", &hint, report)?;
     let spot = value.spot.clone();
     let last = if family == IpFamily::V4 { 32 } else { 128 };
     let value = value.integer_in(1..=last, usual_prefix(family), report)?;

@@ -55,7 +55,7 @@ fn what_cannot_be_counted_or_kept_is_refused() {
         r#"config.toml:6:17: `after` is out of range
 6 | ban = { after = 0, within = "10ms", for = "1y" }
   |                 ^ write a number from 1 to 16777215
-config.toml:6:29: `within` of a ban is out of range
+config.toml:6:29: `within` is out of range
 6 | ban = { after = 0, within = "10ms", for = "1y" }
   |                             ^^^^^^ write a time from 100ms to 31d
 config.toml:6:43: `y` in `1y` is not a unit of time
@@ -69,7 +69,7 @@ config.toml:6:43: `y` in `1y` is not a unit of time
         r#"config.toml:6:29: `within` is an integer, not a string
 6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
   |                             ^^ write within = "10s"
-config.toml:6:39: `for` of a ban is out of range
+config.toml:6:39: `for` is out of range
 6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
   |                                       ^^^^ write a time from 1s to 366d
 config.toml:6:54: `factor` is out of range

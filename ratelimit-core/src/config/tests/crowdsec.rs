@@ -76,9 +76,9 @@ fn a_key_stands_in_one_place_is_a_word_and_is_not_shown() {
 fn a_pace_that_is_none_is_refused() {
     check_behind_minimal(
         "[crowdsec]\nurl = \"/run/c\"\nkey = \"k\"\nevery = \"100ms\"\n",
-        r#"config.toml:11:9: `every` is 100ms, which is not between 1s and 1h
+        r#"config.toml:11:9: `every` is out of range
 11 | every = "100ms"
-   |         ^^^^^^^ write every = "10s""#,
+   |         ^^^^^^^ write a time from 1s to 1h"#,
     );
     check_behind_minimal(
         "[crowdsec]\nurl = \"/run/c\"\nkey = \"k\"\nevery = 10\n",

@@ -32,7 +32,7 @@ config.toml:10:9: `above` is out of range
 config.toml:11:10: unknown answer `drop`
 11 | answer = "drop"
    |          ^^^^^^ write "observe" or "limit" or "ban"
-config.toml:12:7: `for` of a ban is out of range
+config.toml:12:7: `for` is out of range
 12 | for = "1ms"
    |       ^^^^^ write a time from 1s to 366d"#,
     );

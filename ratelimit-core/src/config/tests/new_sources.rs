@@ -53,9 +53,9 @@ fn a_budget_says_how_many_and_what_becomes_of_others() {
         r#"config.toml:9:25: `count` is out of range
 9 | new_sources = { count = 0, per = "1ms", over_budget = "deny", burst = 1 }
   |                         ^ write a number from 1 to 16777215
-config.toml:9:34: `per` of new_sources is out of range
+config.toml:9:34: `per` is out of range
 9 | new_sources = { count = 0, per = "1ms", over_budget = "deny", burst = 1 }
-  |                                  ^^^^^ write a time from 66ms to 1h
+  |                                  ^^^^^ write a time from 65536us to 1h
 config.toml:9:55: unknown over_budget `deny`
 9 | new_sources = { count = 0, per = "1ms", over_budget = "deny", burst = 1 }
   |                                                       ^^^^^^ write "pass" or "drop" or "aggregate"
