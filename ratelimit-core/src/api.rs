@@ -422,6 +422,26 @@ pub struct SeenDrops {
     pub since: Timestamp,
 }
 
+impl SeenDrops {
+    /// Adds a drop, which comes after those that were `seen`, to the ones that it is like; `false` for another event.
+    pub fn add(seen: &mut Vec<Self>, event: &Event) -> bool {
+        let What::Drop(dropped) = &event.what else {
+            return false;
+        };
+        let is_like =
+            |seen: &Self| matches!(&seen.last.what, What::Drop(it) if it.is_like(dropped));
+        let before = seen.iter().position(is_like);
+        let before = before.map(|index| seen.remove(index));
+        let (count, since) = before.map_or((0, event.at), |before| (before.count, before.since));
+        seen.push(Self {
+            last: event.clone(),
+            count: count + 1,
+            since,
+        });
+        true
+    }
+}
+
 /// Limits that a source shares with others.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WiderLimits {

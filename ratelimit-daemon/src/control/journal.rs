@@ -109,9 +109,9 @@ impl Journal {
         self.followers.subscribe()
     }
 
-    /// The drops that are kept, the last one first.
-    pub fn last_drops(&self) -> impl Iterator<Item = &Event> {
-        self.drops.iter().rev().map(AsRef::as_ref)
+    /// The drops that are kept, in their order.
+    pub fn drops(&self) -> impl Iterator<Item = &Event> {
+        self.drops.iter().map(AsRef::as_ref)
     }
 
     /// The name of the interface in a slot.
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((kept[0].number, &kept[0].what), (1, &reloaded()));
         let numbers = kept.iter().skip(1).map(|event| event.number);
         assert!(numbers.eq(7..=1_006), "the first five are gone");
-        assert_eq!(journal.last_drops().next().unwrap().number, 1_006);
+        assert_eq!(journal.drops().last().unwrap().number, 1_006);
     }
 
     #[test]

@@ -1,16 +1,15 @@
 //! `rlctl events`: what happened lately, and with `--follow` what happens.
 
-mod alike;
 mod cursor;
 mod hook;
 pub mod text;
 
 use hyper::Method;
 use jiff::{SignedDuration, Zoned};
-use ratelimit_core::api::{Event, EventRequest};
+use ratelimit_core::api::{Event, EventRequest, SeenDrops};
 use serde_json::Value;
 
-use self::{alike::Alike, cursor::Cursor};
+use self::cursor::Cursor;
 use crate::{
     arguments::EventsArguments,
     client::{self, Client},
@@ -39,7 +38,7 @@ pub fn run(
     let mut lines = Lines::default();
     // Who follows, and who keeps a cursor, gets each event at once.
     let folds = output.is_for_people() && !arguments.follow && cursor.is_none();
-    let mut alike = folds.then(Alike::default);
+    let mut alike = folds.then(Vec::new);
     let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
         lines.push(piece);
         while let Some(line) = lines.next() {
@@ -82,13 +81,13 @@ fn path(arguments: &EventsArguments, after: Option<u64>, now: &Zoned) -> Result<
 }
 
 /// Prints a line; `false` when nobody reads any more.
-fn show(line: &[u8], alike: Option<&mut Alike>, output: &Output) -> Result<bool, Failure> {
+fn show(line: &[u8], alike: Option<&mut Vec<SeenDrops>>, output: &Output) -> Result<bool, Failure> {
     let json: Value = serde_json::from_slice(line).map_err(|error| {
         Failure::refused(format!("an event of the daemon is not understood: {error}"))
     })?;
     if let Some(alike) = alike {
         let event = serde_json::from_value::<Event>(json.clone());
-        if event.is_ok_and(|event| alike.take(&event)) {
+        if event.is_ok_and(|event| SeenDrops::add(alike, &event)) {
             return Ok(true);
         }
         if !show_alike(alike, output)? {
@@ -98,10 +97,11 @@ fn show(line: &[u8], alike: Option<&mut Alike>, output: &Output) -> Result<bool,
     output.line(&json, || sentence(&json, &clock::local()))
 }
 
-/// Prints the drops that were taken; `false` when nobody reads any more.
-fn show_alike(alike: &mut Alike, output: &Output) -> Result<bool, Failure> {
-    for line in alike.lines(&clock::local()) {
-        if !output.line(&Value::Null, || line)? {
+/// Prints the drops since the last event of another kind, those that are alike in one line; `false` when nobody reads any more.
+fn show_alike(alike: &mut Vec<SeenDrops>, output: &Output) -> Result<bool, Failure> {
+    let now = clock::local();
+    for drops in alike.drain(..) {
+        if !output.line(&Value::Null, || text::drops(&drops, &now))? {
             return Ok(false);
         }
     }
@@ -142,6 +142,10 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use ratelimit_core::api::{Dropped, PacketRequest, What};
+
     use super::*;
 
     #[test]
@@ -160,6 +164,48 @@ mod tests {
         lines.push(b"d");
         assert_eq!(lines.next(), Some(b"c".to_vec()));
         assert_eq!(lines.next(), None);
+    }
+
+    #[test]
+    fn drops_that_differ_by_their_source_port_alone_are_one_line() {
+        let mut alike = Vec::new();
+        for (second, last, port) in [(1, 7, 1024), (2, 8, 1024), (3, 7, 1025), (4, 7, 1026)] {
+            assert!(SeenDrops::add(&mut alike, &drop(second, last, port)));
+        }
+        let expected = [
+            "14:22:02 dropped 203.0.113.8 (to port 53 from port 1024) on eth0: limited",
+            "14:22:04 dropped 203.0.113.7 (to port 53 from port 1026) on eth0: limited, the last of 3 since 14:22:01",
+        ];
+        let lines = alike.iter().map(|seen| text::drops(seen, &now()));
+        let plain = lines.map(|line| anstream::adapter::strip_str(&line).to_string());
+        assert_eq!(plain.collect::<Vec<_>>(), expected);
+        let other = Event {
+            what: What::PassAllOff { by: None },
+            ..drop(5, 7, 1)
+        };
+        assert!(!SeenDrops::add(&mut alike, &other));
+    }
+
+    fn drop(second: u8, last: u8, source_port: u16) -> Event {
+        let source: IpAddr = [203, 0, 113, last].into();
+        Event {
+            number: second.into(),
+            at: format!("2026-03-02T14:22:0{second}Z").parse().unwrap(),
+            what: What::Drop(Dropped {
+                source,
+                from: None,
+                packet: PacketRequest {
+                    destination_port: Some(53),
+                    source_port: Some(source_port),
+                    ..PacketRequest::default()
+                },
+                reason: "limited".to_owned(),
+                observed: false,
+                policy: None,
+                limit: None,
+                interface: "eth0".to_owned(),
+            }),
+        }
     }
 
     fn now() -> Zoned {

@@ -78,26 +78,15 @@ pub(in crate::control) fn last_drops(
     interface: Option<&str>,
 ) -> Vec<SeenDrops> {
     let mut seen: Vec<SeenDrops> = Vec::new();
-    for event in state.journal.last_drops() {
-        let What::Drop(dropped) = &event.what else {
-            continue;
-        };
-        let is_there = interface.is_none_or(|interface| dropped.interface == interface);
-        if !is_there || !source.covers(dropped.source.into()) {
-            continue;
-        }
-        let is_like = |seen: &&mut SeenDrops| matches!(&seen.last.what, What::Drop(it) if it.is_like(dropped));
-        if let Some(alike) = seen.iter_mut().find(is_like) {
-            alike.count += 1;
-            alike.since = event.at;
-        } else {
-            seen.push(SeenDrops {
-                last: event.clone(),
-                count: 1,
-                since: event.at,
-            });
+    for event in state.journal.drops() {
+        if let What::Drop(dropped) = &event.what
+            && interface.is_none_or(|interface| dropped.interface == interface)
+            && source.covers(dropped.source.into())
+        {
+            SeenDrops::add(&mut seen, event);
         }
     }
+    seen.reverse();
     seen
 }
 
