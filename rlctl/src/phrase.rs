@@ -96,10 +96,7 @@ pub fn exempt(exempt: &ExemptEntries) -> Option<String> {
 
 /// A number of packets: `1 packet`, `2 packets`.
 pub fn packets(number: u64) -> String {
-    match number {
-        1 => "1 packet".to_owned(),
-        _ => format!("{number} packets"),
-    }
+    count(number, "packet", "packets")
 }
 
 /// A figure of a table; `-` where nothing is counted.
@@ -122,8 +119,9 @@ pub fn lifetime(lifetime: Lifetime, until: Option<Timestamp>, now: &Zoned) -> St
 }
 
 /// A number of things: `1 ban`, `2 bans`.
-pub fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+pub fn count<N: Copy + Display + From<u8> + PartialEq>(number: N, one: &str, many: &str) -> String {
+    let what = if number == N::from(1) { one } else { many };
+    format!("{number} {what}")
 }
 
 /// A list in a sentence: `a`, `a and b`, `a, b and c`.
@@ -179,11 +177,7 @@ pub fn attack(attack: &AttackView, now: &Zoned) -> String {
         printable(&attack.subject),
         moment(attack.since, now),
         attack.packets_per_second,
-        count(
-            usize::try_from(attack.sources).unwrap_or(usize::MAX),
-            "source",
-            "sources"
-        )
+        count(attack.sources, "source", "sources")
     )
 }
 

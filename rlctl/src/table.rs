@@ -6,37 +6,16 @@ use crate::output::{HEAD, printable};
 
 /// A head, and rows under it.
 pub struct Table {
-    columns: Vec<Column>,
+    columns: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
-/// The head of a column, and where its cells stand.
-pub struct Column {
-    name: &'static str,
-    align: Align,
-}
-
-#[derive(Clone, Copy)]
-enum Align {
-    Left,
-    Right,
-}
-
-/// A column of words.
-pub fn left(name: &'static str) -> Column {
-    let align = Align::Left;
-    Column { name, align }
-}
-
-/// A column of numbers.
-pub fn right(name: &'static str) -> Column {
-    let align = Align::Right;
-    Column { name, align }
-}
+/// What the name of a column of numbers begins with, which stand right.
+const RIGHT: char = '>';
 
 impl Table {
-    /// A table without rows.
-    pub fn new(columns: impl Into<Vec<Column>>) -> Self {
+    /// A table without rows. Columns have words, or numbers: `>PACKETS`.
+    pub fn new(columns: impl Into<Vec<&'static str>>) -> Self {
         Self {
             columns: columns.into(),
             rows: Vec::new(),
@@ -51,16 +30,19 @@ impl Table {
 
     fn width(&self, index: usize) -> usize {
         let cells = self.rows.iter().map(|row| row[index].chars().count());
-        let name = self.columns[index].name.len();
-        cells.fold(name, usize::max)
+        let name = name(self.columns[index]);
+        cells.fold(name.len(), usize::max)
     }
 
     /// A line without the spaces at its end.
     fn line(&self, widths: &[usize], cells: &[String]) -> String {
         let cells = self.columns.iter().zip(cells).zip(widths);
-        let cells = cells.map(|((column, cell), &width)| match column.align {
-            Align::Left => format!("{cell:<width$}"),
-            Align::Right => format!("{cell:>width$}"),
+        let cells = cells.map(|((column, cell), &width)| {
+            if column.starts_with(RIGHT) {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            }
         });
         let cells: Vec<String> = cells.collect();
         cells.join("  ").trim_end().to_owned()
@@ -70,13 +52,17 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths: Vec<usize> = (0..self.columns.len()).map(|i| self.width(i)).collect();
-        let names: Vec<String> = self.columns.iter().map(|c| c.name.to_owned()).collect();
+        let names: Vec<String> = self.columns.iter().map(|it| name(it).to_owned()).collect();
         write!(formatter, "{HEAD}{}{HEAD:#}", self.line(&widths, &names))?;
         for row in &self.rows {
             write!(formatter, "\n{}", self.line(&widths, row))?;
         }
         Ok(())
     }
+}
+
+fn name(column: &'static str) -> &'static str {
+    column.strip_prefix(RIGHT).unwrap_or(column)
 }
 
 #[cfg(test)]
@@ -112,7 +98,7 @@ mod tests {
     }
 
     fn check(rows: &[[&str; 3]], expected: &str) {
-        let mut table = Table::new([left("NAME"), right("PACKETS"), left("ACTION")]);
+        let mut table = Table::new(["NAME", ">PACKETS", "ACTION"]);
         for row in rows {
             table.row(row.map(str::to_owned));
         }

@@ -15,7 +15,7 @@ use crate::{
     output::{BAD, WARNING, printable, styled},
     phrase,
     report::Report,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// Carries out a verb of the cluster.
@@ -43,11 +43,7 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
             .iter()
             .map(|(reason, count)| format!("{count} {}", printable(reason)))
             .collect();
-        let number = phrase::count(
-            usize::try_from(refused).unwrap_or(usize::MAX),
-            "message",
-            "messages",
-        );
+        let number = phrase::count(refused, "message", "messages");
         let number = styled(WARNING, &format!("{number} refused"));
         lines.push(format!("{number}: {}", phrase::and(&reasons)));
     }
@@ -56,8 +52,7 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
         lines.push(format!("last refused at {at}: {}", printable(refusal)));
     }
     if status.denied > 0 {
-        let denied = usize::try_from(status.denied).unwrap_or(usize::MAX);
-        let denied = phrase::count(denied, "statement", "statements");
+        let denied = phrase::count(status.denied, "statement", "statements");
         let last = status.denial.as_deref().map_or_else(String::new, |last| {
             format!(", the last {}", printable(last))
         });
@@ -109,11 +104,7 @@ fn sharing(sharing: &SharingStatus, now: &Zoned) -> Vec<String> {
         None => format!(
             "limits: {} here, divided by {} each {period} since {since}, the last time {}",
             phrase::count(*keys, "share", "shares"),
-            phrase::count(
-                usize::try_from(*divided_by).unwrap_or(usize::MAX),
-                "node",
-                "nodes"
-            ),
+            phrase::count(*divided_by, "node", "nodes"),
             sharing.divided_at.map_or_else(String::new, ago),
         ),
         Some(why) => format!(
@@ -165,12 +156,7 @@ pub fn line(status: &ClusterStatus, now: &Zoned) -> String {
 
 fn nodes(client: &Client) -> Result<Report, Failure> {
     let answer: Answer<ClusterStatus> = client.get("/v1/cluster")?;
-    let mut table = Table::new([
-        left("NODE"),
-        left("STATE"),
-        right("STATED"),
-        right("BANS HERE"),
-    ]);
+    let mut table = Table::new(["NODE", "STATE", ">STATED", ">BANS HERE"]);
     for node in &answer.value.nodes {
         table.row([
             printable(&node.name),

@@ -14,7 +14,7 @@ use crate::{
     output::printable,
     phrase,
     report::Report,
-    table::{Table, left},
+    table::Table,
 };
 
 /// Reads `file` as the daemon would.
@@ -50,7 +50,7 @@ pub fn show(origin: bool, client: &Client) -> Result<Report, Failure> {
         let lines: Vec<String> = answer.value.iter().map(setting).collect();
         return Ok(Report::new(answer, lines.join("\n")));
     }
-    let mut table = Table::new(["SET BY", "SETTING"].map(left));
+    let mut table = Table::new(["SET BY", "SETTING"]);
     for it in &answer.value {
         table.row([printable(&it.origin.to_string()), setting(it)]);
     }

@@ -13,7 +13,7 @@ use crate::{
     failure::Failure,
     phrase,
     report::Report,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// Rows unless a step is asked for.
@@ -48,12 +48,12 @@ pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result
 
 fn text(history: &History, now: &Zoned) -> String {
     let mut table = Table::new([
-        left("FROM"),
-        right("PASSED/S"),
-        right("DROPPED/S"),
-        right("OBSERVED/S"),
-        right("BYTES/S"),
-        left("DROPPED FOR"),
+        "FROM",
+        ">PASSED/S",
+        ">DROPPED/S",
+        ">OBSERVED/S",
+        ">BYTES/S",
+        "DROPPED FOR",
     ]);
     for (point, observed) in history.observed_seconds.iter().enumerate() {
         let at = phrase::moment(begin(history, point), now);
@@ -107,7 +107,7 @@ fn levels(history: &History, source: &Watched, now: &Zoned) -> Result<String, Fa
 }
 
 fn level(history: &History, level: &LevelHistory, now: &Zoned) -> String {
-    let mut table = Table::new([left("FROM"), right("LEFT")]);
+    let mut table = Table::new(["FROM", ">LEFT"]);
     for (point, least) in level.left.iter().enumerate() {
         let reported = least.map(|least| level.limit.unit().amount(least));
         let at = phrase::moment(begin(history, point), now);

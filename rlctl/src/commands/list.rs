@@ -8,7 +8,7 @@ use crate::{
     failure::Failure,
     phrase,
     report::Report,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// Lists who is banned, or those of them that a filter has.
@@ -28,15 +28,7 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
         return Ok(Report::new(answer, "").note(none));
     }
     let mut table = Table::new([
-        left("PREFIX"),
-        right("PACKETS"),
-        right("BYTES"),
-        left("UNTIL"),
-        left("LEFT"),
-        left("SINCE"),
-        left("ORIGIN"),
-        left("BY"),
-        left("REASON"),
+        "PREFIX", ">PACKETS", ">BYTES", "UNTIL", "LEFT", "SINCE", "ORIGIN", "BY", "REASON",
     ]);
     for ban in &answer.value {
         table.row([
@@ -61,14 +53,7 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
         return Ok(Report::new(answer, "").note("nobody is on the allow list"));
     }
     let mut table = Table::new([
-        left("PREFIX"),
-        right("PACKETS"),
-        right("BYTES"),
-        left("UNTIL"),
-        left("LEFT"),
-        left("SINCE"),
-        left("BY"),
-        left("REASON"),
+        "PREFIX", ">PACKETS", ">BYTES", "UNTIL", "LEFT", "SINCE", "BY", "REASON",
     ]);
     for allow in &answer.value {
         let since = allow.since.map(|since| phrase::moment(since, now));
@@ -91,17 +76,8 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
 pub fn limits(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Vec<PolicyView>> = client.get("/v1/limits")?;
     let mut table = Table::new([
-        left("POLICY"),
-        left("PREFIX"),
-        left("LIMIT"),
-        left("MODE"),
-        right("PACKETS"),
-        right("BYTES"),
-        left("UNTIL"),
-        left("LEFT"),
-        left("SINCE"),
-        left("BY"),
-        left("REASON"),
+        "POLICY", "PREFIX", "LIMIT", "MODE", ">PACKETS", ">BYTES", "UNTIL", "LEFT", "SINCE", "BY",
+        "REASON",
     ]);
     for policy in &answer.value {
         policy_rows(policy, &mut table, now);

@@ -14,7 +14,7 @@ use crate::{
     output::{BAD, WARNING, printable, printable_lines, styled},
     phrase,
     report::Report,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// Shows all lists.
@@ -24,15 +24,7 @@ pub fn show(client: &Client, now: &Zoned) -> Result<Report, Failure> {
         return Ok(Report::new(answer, "").note("there are no lists"));
     }
     let mut table = Table::new([
-        left("LIST"),
-        left("ACTION"),
-        right("ENTRIES"),
-        right("PACKETS"),
-        right("BYTES"),
-        left("CHANGED"),
-        left("READ"),
-        left("EVERY"),
-        left("FILE"),
+        "LIST", "ACTION", ">ENTRIES", ">PACKETS", ">BYTES", "CHANGED", "READ", "EVERY", "FILE",
     ]);
     for list in &answer.value {
         table.row(row(list, now));
@@ -83,11 +75,7 @@ fn notes(list: &ListView) -> impl Iterator<Item = String> {
 pub fn trouble(list: &ListView) -> Option<String> {
     let error = list.error.as_deref()?;
     let stays = styled(BAD, "its file was not taken, and it stays as it was");
-    let times = phrase::count(
-        usize::try_from(list.errors).unwrap_or(usize::MAX),
-        "time",
-        "times",
-    );
+    let times = phrase::count(list.errors, "time", "times");
     Some(format!(
         "list {}: {stays} ({times}):\n{}",
         printable(&list.name),

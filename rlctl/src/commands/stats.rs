@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     output::Output,
     report::Report,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// Shows the counters; those that are zero only when `all` are wanted.
@@ -145,12 +145,12 @@ pub fn per_second(count: u64, seconds: f64) -> f64 {
 
 fn table(rows: &[&StatsRow]) -> Table {
     let mut table = Table::new([
-        left("INTERFACE"),
-        left("FAMILY"),
-        left("ACTION"),
-        left("REASON"),
-        right("PACKETS"),
-        right("BYTES"),
+        "INTERFACE",
+        "FAMILY",
+        "ACTION",
+        "REASON",
+        ">PACKETS",
+        ">BYTES",
     ]);
     for row in rows {
         table.row([

@@ -23,7 +23,7 @@ use crate::{
     output::{BAD, WARNING, printable, printable_lines, styled},
     phrase,
     report::Report,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// The percentage from which on a map is reported.
@@ -61,12 +61,7 @@ fn traffic(client: &Client) -> Result<String, Failure> {
     if rates.is_empty() {
         return Ok("no packet came in half a second".to_owned());
     }
-    let mut table = Table::new([
-        left("ACTION"),
-        left("REASON"),
-        right("PACKETS/S"),
-        right("BYTES/S"),
-    ]);
+    let mut table = Table::new(["ACTION", "REASON", ">PACKETS/S", ">BYTES/S"]);
     for rate in &rates {
         table.row([
             rate.action.clone(),
@@ -192,8 +187,7 @@ fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
     let mut lines = vec![challenge(reported, now)];
     let (here, by_peers) = (reported.verified_here, reported.verified_by_peers);
     if here + by_peers > 0 {
-        let sources = usize::try_from(here + by_peers).unwrap_or(usize::MAX);
-        let sources = phrase::count(sources, "source", "sources");
+        let sources = phrase::count(here + by_peers, "source", "sources");
         let of_peers = match by_peers {
             0 => String::new(),
             by_peers => format!(", {by_peers} of them by other nodes of the cluster"),
@@ -352,7 +346,7 @@ fn source(files: &[String]) -> String {
 }
 
 fn interfaces(interfaces: &[InterfaceStatus]) -> String {
-    let mut table = Table::new(["INTERFACE", "STATE", "MODE"].map(left));
+    let mut table = Table::new(["INTERFACE", "STATE", "MODE"]);
     let mut remarks = Vec::new();
     for interface in interfaces {
         let state = match (interface.attached, &interface.renamed_to) {
@@ -405,13 +399,7 @@ fn mode(interface: &InterfaceStatus) -> String {
 }
 
 fn maps(maps: &[MapStatus]) -> Table {
-    let mut table = Table::new([
-        left("MAP"),
-        right("ENTRIES"),
-        right("CAPACITY"),
-        right("FULL"),
-        right("MEMORY"),
-    ]);
+    let mut table = Table::new(["MAP", ">ENTRIES", ">CAPACITY", ">FULL", ">MEMORY"]);
     for map in maps {
         let entries = map.entries.map(|entries| entries.to_string());
         table.row([

@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     phrase,
     report::Report,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// Asks for proposals, and shows them as a table or as TOML.
@@ -54,14 +54,7 @@ pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result
 
 fn table(suggested: &Suggested) -> String {
     let mut table = Table::new([
-        left("POLICY"),
-        left("LIMIT"),
-        right("SOURCES"),
-        right("WINDOWS"),
-        right("P50"),
-        right("AT"),
-        right("MAX"),
-        left("PROPOSED"),
+        "POLICY", "LIMIT", ">SOURCES", ">WINDOWS", ">P50", ">AT", ">MAX", "PROPOSED",
     ]);
     for it in &suggested.limits {
         let amount = |amount| it.limit.unit().amount(amount);

@@ -27,7 +27,7 @@ use crate::{
     output::Output,
     phrase,
     report::Report,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// Shows the busiest sources: live on a terminal, else the tables that are asked for, or one.
@@ -51,14 +51,7 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("no source is busy"));
     }
-    let mut table = Table::new([
-        left("SOURCE"),
-        left("POLICY"),
-        left("LIMIT"),
-        right("USED"),
-        right("%"),
-        right("REFUSED"),
-    ]);
+    let mut table = Table::new(["SOURCE", "POLICY", "LIMIT", ">USED", ">%", ">REFUSED"]);
     for source in &answer.value {
         let limit = source.limit.as_ref();
         table.row([
@@ -82,13 +75,7 @@ fn destinations(count: u32, client: &Client) -> Result<Report, Failure> {
             Report::new(answer, "").note("no destination has limits of all that it receives")
         );
     }
-    let mut table = Table::new([
-        left("DESTINATION"),
-        left("LIMIT"),
-        right("USED"),
-        right("ROOM"),
-        right("%"),
-    ]);
+    let mut table = Table::new(["DESTINATION", "LIMIT", ">USED", ">ROOM", ">%"]);
     for it in &answer.value {
         let destination = it.destination.map(|it| it.to_string());
         for state in &it.limits {
@@ -151,12 +138,7 @@ fn sample(count: u32, with: &[Prefix], client: &Client) -> Result<Sample, Failur
 }
 
 fn text(picture: &Picture, now: &Zoned) -> String {
-    let mut verdicts = Table::new([
-        left("ACTION"),
-        left("REASON"),
-        right("PACKETS/S"),
-        right("BYTES/S"),
-    ]);
+    let mut verdicts = Table::new(["ACTION", "REASON", ">PACKETS/S", ">BYTES/S"]);
     for verdict in &picture.verdicts {
         verdicts.row([
             verdict.action.clone(),
@@ -166,14 +148,14 @@ fn text(picture: &Picture, now: &Zoned) -> String {
         ]);
     }
     let mut sources = Table::new([
-        left("SOURCE"),
-        left("POLICY"),
-        right("ADMITTED/S"),
-        right("LEVEL"),
-        right("REFUSED/S"),
-        right("REFUSED"),
-        left("BAN"),
-        left("LIMIT"),
+        "SOURCE",
+        "POLICY",
+        ">ADMITTED/S",
+        ">LEVEL",
+        ">REFUSED/S",
+        ">REFUSED",
+        "BAN",
+        "LIMIT",
     ]);
     for row in &picture.sources {
         sources.row(cells(row, now));

@@ -17,7 +17,7 @@ use crate::{
     output::{HEAD, printable, styled},
     phrase,
     simulate_arguments::SimulateArguments,
-    table::{Table, left, right},
+    table::Table,
 };
 
 /// All of it, in paragraphs.
@@ -46,7 +46,7 @@ fn headline(file: &str, answer: &Answer) -> String {
     format!(
         "{}: {} with {} in {}, from {}, at most {} in a second",
         styled(HEAD, &printable(file)),
-        phrase::count(as_usize(answer.packets), "packet", "packets"),
+        phrase::packets(answer.packets),
         phrase::size(answer.bytes),
         seconds(answer.time.duration_ns),
         phrase::count(answer.sources_seen, "source", "sources"),
@@ -55,13 +55,7 @@ fn headline(file: &str, answer: &Answer) -> String {
 }
 
 fn verdicts(answer: &Answer) -> Table {
-    let mut table = Table::new([
-        left("ACTION"),
-        left("REASON"),
-        right("PACKETS"),
-        right("BYTES"),
-        right("SHARE"),
-    ]);
+    let mut table = Table::new(["ACTION", "REASON", ">PACKETS", ">BYTES", ">SHARE"]);
     for row in &answer.verdicts {
         table.row([
             row.action.to_owned(),
@@ -76,13 +70,13 @@ fn verdicts(answer: &Answer) -> Table {
 
 fn sources(answer: &Answer) -> String {
     let mut table = Table::new([
-        left("SOURCE"),
-        right("PASSED"),
-        right("DROPPED"),
-        right("OBSERVED"),
-        left("FIRST REASON"),
-        left("POLICY"),
-        left("LIMIT"),
+        "SOURCE",
+        ">PASSED",
+        ">DROPPED",
+        ">OBSERVED",
+        "FIRST REASON",
+        "POLICY",
+        "LIMIT",
     ]);
     for RefusedSource {
         source,
@@ -113,12 +107,12 @@ fn sources(answer: &Answer) -> String {
 
 fn timeline(answer: &Answer) -> String {
     let mut table = Table::new([
-        right("FROM"),
-        right("PACKETS"),
-        right("PASSED"),
-        right("DROPPED"),
-        right("OBSERVED"),
-        left("REFUSED"),
+        ">FROM",
+        ">PACKETS",
+        ">PASSED",
+        ">DROPPED",
+        ">OBSERVED",
+        "REFUSED",
     ]);
     for Interval {
         start_seconds,
@@ -167,8 +161,4 @@ fn bar(part: u64, whole: u64) -> String {
 /// Seconds to a thousandth.
 fn seconds(nanos: u64) -> String {
     format!("{:.3}s", Duration::from_nanos(nanos).as_secs_f64())
-}
-
-fn as_usize(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

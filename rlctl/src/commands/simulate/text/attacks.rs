@@ -2,10 +2,7 @@
 
 use ratelimit_core::{detection::Answer, simulation::answer::AttackRow};
 
-use crate::{
-    phrase,
-    table::{Table, left, right},
-};
+use crate::{phrase, table::Table};
 
 /// How many sources are named.
 const NAMED: usize = 3;
@@ -16,13 +13,13 @@ pub fn found(attacks: &[AttackRow]) -> String {
         return "No attack would have been named.".to_owned();
     }
     let mut table = Table::new([
-        left("ATTACK"),
-        left("SUBJECT"),
-        right("FROM"),
-        right("TO"),
-        right("PACKETS/S"),
-        right("SOURCES"),
-        left("ANSWER"),
+        "ATTACK",
+        "SUBJECT",
+        ">FROM",
+        ">TO",
+        ">PACKETS/S",
+        ">SOURCES",
+        "ANSWER",
     ]);
     for attack in attacks {
         table.row([

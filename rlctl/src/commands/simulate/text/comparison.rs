@@ -3,20 +3,11 @@
 use ratelimit_core::simulation::answer::{ChangedSource, ComparisonAnswer, VerdictName};
 
 use super::{share, why};
-use crate::{
-    phrase,
-    table::{Table, left, right},
-};
+use crate::{phrase, table::Table};
 
 /// What both configurations said of the packets.
 pub fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> String {
-    let mut table = Table::new([
-        left("BEFORE"),
-        left("AFTER"),
-        right("PACKETS"),
-        right("BYTES"),
-        right("SHARE"),
-    ]);
+    let mut table = Table::new(["BEFORE", "AFTER", ">PACKETS", ">BYTES", ">SHARE"]);
     for pair in &comparison.verdicts {
         table.row([
             verdict(pair.old),
@@ -32,14 +23,14 @@ pub fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> St
 /// The sources to which the difference matters the most.
 pub fn changed_sources(comparison: &ComparisonAnswer) -> String {
     let mut table = Table::new([
-        left("SOURCE"),
-        right("DROPPED BEFORE"),
-        right("AFTER"),
-        right("OBSERVED BEFORE"),
-        right("AFTER"),
-        left("FIRST REASON"),
-        left("POLICY"),
-        left("LIMIT"),
+        "SOURCE",
+        ">DROPPED BEFORE",
+        ">AFTER",
+        ">OBSERVED BEFORE",
+        ">AFTER",
+        "FIRST REASON",
+        "POLICY",
+        "LIMIT",
     ]);
     for ChangedSource {
         source,

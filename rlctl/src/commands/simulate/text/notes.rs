@@ -85,7 +85,7 @@ fn evicted(answer: &Answer) -> Option<String> {
         format!(
             "the capture has {sources_seen} sources, and there is room for {sources_capacity} of a family (`[source] capacity`): \
              {} {what}; the kernel does nearly the same",
-            phrase::count(usize::try_from(*evicted).unwrap_or(usize::MAX), "time", "times"),
+            phrase::count(*evicted, "time", "times"),
         )
     })
 }
