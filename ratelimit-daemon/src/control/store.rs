@@ -221,40 +221,27 @@ impl Store {
             return Ok(read);
         }
         let mut texts = Texts::default();
-        let mut bans = Vec::new();
         let mut before = Vec::new();
         let mut key = Vec::new();
-        self.each(BANS, |row| {
+        self.all(BANS, |row| {
             // As SQLite orders them.
             key.clear();
             key.extend_from_slice(row.get_ref(0)?.as_blob()?);
             key.extend_from_slice(row.get_ref(4)?.as_bytes()?);
             ensure!(before < key, "it is out of order");
             std::mem::swap(&mut before, &mut key);
-            bans.push(read_ban(row, &self.timekeeper, &mut texts)?);
-            Ok(())
-        })?;
-        Ok(bans)
+            read_ban(row, &self.timekeeper, &mut texts)
+        })
     }
 
     /// All allows.
     pub fn allows(&self) -> anyhow::Result<Vec<(Prefix, AllowRow)>> {
-        let mut allows = Vec::new();
-        self.each(ALLOWS, |row| {
-            allows.push(read_allow(row, &self.timekeeper)?);
-            Ok(())
-        })?;
-        Ok(allows)
+        self.all(ALLOWS, |row| read_allow(row, &self.timekeeper))
     }
 
     /// All limits that were set at run time.
     pub fn limits(&self) -> anyhow::Result<Vec<(Target, LimitRow)>> {
-        let mut limits = Vec::new();
-        self.each(LIMITS, |row| {
-            limits.push(read_limits(row, &self.timekeeper)?);
-            Ok(())
-        })?;
-        Ok(limits)
+        self.all(LIMITS, |row| read_limits(row, &self.timekeeper))
     }
 
     /// Fails where a row is not sound.
@@ -269,17 +256,18 @@ impl Store {
         self.history(0).map(drop)
     }
 
-    fn each(
+    fn all<T>(
         &self,
         query: &str,
-        mut read: impl FnMut(&Row<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+        mut read: impl FnMut(&Row<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
         let mut statement = self.connection.prepare(query)?;
         let mut rows = statement.query([])?;
+        let mut all = Vec::new();
         while let Some(row) = rows.next()? {
-            read(row).with_context(|| format!("reading a row of `{query}`"))?;
+            all.push(read(row).with_context(|| format!("reading a row of `{query}`"))?);
         }
-        Ok(())
+        Ok(all)
     }
 }
 

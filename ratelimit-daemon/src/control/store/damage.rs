@@ -18,7 +18,7 @@ use super::{
     lists::{LISTS, read_list},
     offences::{OFFENCES, read_offence},
     read_allow, read_ban, read_clock, read_limits,
-    schema::{Newer, second},
+    schema::OtherVersion,
     text::Texts,
 };
 use crate::{
@@ -57,7 +57,7 @@ pub fn check_structure(connection: &Connection) -> anyhow::Result<()> {
 }
 
 /// Whether an error comes from the contents of the file. What comes from the system (no permission, no space, somebody else's
-/// lock) or from a newer version is no reason to put the file aside. A file that ends within a page is damaged: pages behind
+/// lock) or from another version is no reason to put the file aside. A file that ends within a page is damaged: pages behind
 /// others of their row are read past SQLite's cache, which would take what is missing for zeros.
 pub fn is_damage(error: &anyhow::Error) -> bool {
     let of_system = |error: &rusqlite::Error| {
@@ -79,7 +79,7 @@ pub fn is_damage(error: &anyhow::Error) -> bool {
         )
     };
     !error.chain().any(|cause| {
-        cause.is::<Newer>()
+        cause.is::<OtherVersion>()
             || cause.is::<std::io::Error>()
             || cause
                 .downcast_ref::<rusqlite::Error>()
@@ -237,19 +237,6 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
 /// The allows and limits that are sound. Without the clock only those that do not end: the kernel may know the other allows.
 fn set_at_runtime(connection: &Connection, timekeeper: Option<&Timekeeper>) -> Vec<Edit> {
     let mut edits = Vec::new();
-    // Reported by the tables: of a damaged file the version may be wrong.
-    let mut queries = [super::ALLOWS, super::LIMITS].into_iter();
-    if queries.all(|query| connection.prepare(query).is_err()) {
-        sound(connection, second::ALLOWS, |row| {
-            edits.push(second::read_allow(row)?);
-            Ok(())
-        });
-        sound(connection, second::LIMITS, |row| {
-            edits.push(second::read_limits(row)?);
-            Ok(())
-        });
-        return edits;
-    }
     let lost = Timekeeper::resume(None, "", Reading::now());
     let read_by = timekeeper.unwrap_or(&lost);
     sound(connection, super::ALLOWS, |row| {

@@ -1,13 +1,13 @@
 //! What sources have sent, by the hour.
 
 use hdrhistogram::Histogram;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 
 use super::{Checksum, Store, Writer};
 use crate::control::history::seen::{Measured, Seen};
 
 /// The hours are counted since 1970. What windows held is JSON: pairs of how much, and how many windows held it.
-const TABLE: &str = "
+pub const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS history (
         hour INTEGER NOT NULL,
         policy TEXT NOT NULL,
@@ -24,21 +24,11 @@ const TABLE: &str = "
 pub const HISTORY: &str =
     "SELECT hour, policy, measure, held, full, sources, checksum FROM history";
 
-/// Makes the table, if there is none.
-pub fn prepare(connection: &Connection) -> anyhow::Result<()> {
-    Ok(connection.execute_batch(TABLE)?)
-}
-
 impl Store {
     /// What was seen from an hour on.
     pub fn history(&self, since: i64) -> anyhow::Result<Vec<(i64, Measured, Seen)>> {
-        let mut history = Vec::new();
-        self.each(HISTORY, |row| {
-            if row.get::<_, i64>(0)? >= since {
-                history.push(read_history(row)?);
-            }
-            Ok(())
-        })?;
+        let mut history = self.all(HISTORY, read_history)?;
+        history.retain(|(hour, ..)| *hour >= since);
         Ok(history)
     }
 }

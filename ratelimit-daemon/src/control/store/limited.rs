@@ -1,7 +1,7 @@
 //! The further limits of sources of attacks.
 
 use ratelimit_core::{intent::LimitedRow, prefix::Prefix};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 
 use super::{Checksum, Store, Writer, prefix, time};
 use crate::control::timekeeper::{Timekeeper, nanos};
@@ -11,7 +11,7 @@ pub const LIMITED: &str =
     "SELECT prefix, until_ns, since_ns, kind, limit_text, checksum FROM limited";
 
 /// The end is on the daemon's clock, in nanoseconds, `since_ns` on the wall clock.
-const TABLE: &str = "
+pub const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS limited (
         prefix BLOB PRIMARY KEY NOT NULL,
         until_ns INTEGER NOT NULL,
@@ -22,20 +22,10 @@ const TABLE: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// Makes the table, if there is none.
-pub fn prepare(connection: &Connection) -> anyhow::Result<()> {
-    Ok(connection.execute_batch(TABLE)?)
-}
-
 impl Store {
     /// All further limits.
     pub fn limited(&self) -> anyhow::Result<Vec<(Prefix, LimitedRow)>> {
-        let mut limited = Vec::new();
-        self.each(LIMITED, |row| {
-            limited.push(read_limited(row, &self.timekeeper)?);
-            Ok(())
-        })?;
-        Ok(limited)
+        self.all(LIMITED, |row| read_limited(row, &self.timekeeper))
     }
 }
 

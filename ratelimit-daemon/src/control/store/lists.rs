@@ -53,12 +53,9 @@ const HAS_REASON: u8 = 4;
 impl Store {
     /// All lists, by name.
     pub fn lists(&self) -> anyhow::Result<Vec<(Arc<str>, List)>> {
-        let mut lists = Vec::new();
-        self.each(LISTS, |row| {
-            lists.push(read_list(&self.connection, row, &self.timekeeper)?);
-            Ok(())
-        })?;
-        Ok(lists)
+        self.all(LISTS, |row| {
+            read_list(&self.connection, row, &self.timekeeper)
+        })
     }
 }
 

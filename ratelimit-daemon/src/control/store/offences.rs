@@ -1,7 +1,7 @@
 //! How often sources were banned by policies.
 
 use ratelimit_core::{intent::Offence, prefix::Prefix};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 
 use super::{Checksum, Store, Writer, prefix};
 use crate::control::timekeeper::Timekeeper;
@@ -10,7 +10,7 @@ use crate::control::timekeeper::Timekeeper;
 pub const OFFENCES: &str = "SELECT prefix, bans, forget_ns, checksum FROM offence";
 
 /// The time to forget is on the daemon's clock, in nanoseconds.
-const TABLE: &str = "
+pub const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS offence (
         prefix BLOB PRIMARY KEY NOT NULL,
         bans INTEGER NOT NULL,
@@ -19,20 +19,10 @@ const TABLE: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// Makes the table, if there is none.
-pub fn prepare(connection: &Connection) -> anyhow::Result<()> {
-    Ok(connection.execute_batch(TABLE)?)
-}
-
 impl Store {
     /// All offences.
     pub fn offences(&self) -> anyhow::Result<Vec<(Prefix, Offence)>> {
-        let mut offences = Vec::new();
-        self.each(OFFENCES, |row| {
-            offences.push(read_offence(row, &self.timekeeper)?);
-            Ok(())
-        })?;
-        Ok(offences)
+        self.all(OFFENCES, |row| read_offence(row, &self.timekeeper))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The database in a directory of its own.
 
 mod history;
-mod migration;
 mod rescue;
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
@@ -17,12 +16,7 @@ use crate::clock;
 #[test]
 fn a_prefix_with_bans_of_several_origins_is_no_damage() {
     let directory = tempfile::tempdir().unwrap();
-    let ban = BanRow {
-        until: FOREVER,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    };
+    let ban = ban_row(FOREVER);
     // As texts they have another order than as they are written here.
     let origins = [
         Origin::Manual,
@@ -70,10 +64,8 @@ fn the_database_and_its_log_are_for_the_user_of_the_daemon_alone() {
 fn what_was_written_is_there_after_opening_the_file_again() {
     let directory = tempfile::tempdir().unwrap();
     let ban = BanRow {
-        until: clock::after(Duration::from_mins(1)),
-        since: now(),
         reason: Some("flood".into()),
-        author: "root".into(),
+        ..ban_row(clock::after(Duration::from_mins(1)))
     };
     let forever = BanRow {
         until: FOREVER,
@@ -81,10 +73,8 @@ fn what_was_written_is_there_after_opening_the_file_again() {
         ..ban.clone()
     };
     let allow = AllowRow {
-        until: clock::after(Duration::from_mins(2)),
-        since: now(),
         reason: Some("migration".into()),
-        author: "root".into(),
+        ..allow_row(clock::after(Duration::from_mins(2)))
     };
     let lasting = AllowRow {
         until: FOREVER,
@@ -155,12 +145,7 @@ fn what_was_written_is_there_after_opening_the_file_again() {
 fn a_long_log_is_brought_over_into_the_database_beside_the_commits() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
-    let allow = AllowRow {
-        until: FOREVER,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    };
+    let allow = allow_row(FOREVER);
     let edit = Edit::Allow(prefix("192.0.2.1"), Some(allow));
     for _ in 0..1_000 {
         store.transaction(|writer| writer.write(&edit)).unwrap();
@@ -183,12 +168,7 @@ fn a_long_log_is_brought_over_into_the_database_beside_the_commits() {
 fn a_transaction_that_fails_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
-    let allow = AllowRow {
-        until: FOREVER,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    };
+    let allow = allow_row(FOREVER);
     let answer: anyhow::Result<()> = store.transaction(|writer| {
         writer.write(&Edit::Allow(prefix("192.0.2.1"), Some(allow)))?;
         anyhow::bail!("no")
@@ -201,18 +181,8 @@ fn a_transaction_that_fails_leaves_nothing() {
 fn after_a_reboot_everything_ends_when_it_would_have() {
     let directory = tempfile::tempdir().unwrap();
     let until = clock::after(Duration::from_hours(1));
-    let ban = BanRow {
-        until,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    };
-    let allow = AllowRow {
-        until,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    };
+    let ban = ban_row(until);
+    let allow = allow_row(until);
     let limits = LimitRow {
         limits: Vec::new(),
         observe: false,
@@ -246,10 +216,8 @@ fn after_a_reboot_everything_ends_when_it_would_have() {
 #[test]
 fn an_end_or_a_reason_with_a_flipped_bit_is_not_taken_for_another() {
     let allow = AllowRow {
-        until: clock::after(Duration::from_hours(1)),
-        since: now(),
         reason: Some("test".into()),
-        author: "root".into(),
+        ..allow_row(clock::after(Duration::from_hours(1)))
     };
     let limits = LimitRow {
         limits: Vec::new(),
@@ -289,12 +257,7 @@ fn an_end_or_a_reason_with_a_flipped_bit_is_not_taken_for_another() {
 fn a_row_with_a_flipped_bit_is_not_taken_for_another() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
-    let ban = BanRow {
-        until: FOREVER,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    };
+    let ban = ban_row(FOREVER);
     let edit = Edit::Ban(prefix("192.0.2.1"), Origin::Manual, Some(ban));
     store.transaction(|writer| writer.write(&edit)).unwrap();
     let other = prefix("192.0.2.3").to_bytes();
@@ -307,19 +270,39 @@ fn a_row_with_a_flipped_bit_is_not_taken_for_another() {
 }
 
 #[test]
-fn a_database_of_a_newer_version_is_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(directory.path()).unwrap();
-    store
-        .connection
-        .execute_batch("PRAGMA user_version = 99; PRAGMA application_id = 0x726c0063;")
-        .unwrap();
-    drop(store);
-    let error = format!("{:#}", Store::open(directory.path()).err().unwrap());
-    assert!(
-        error.contains("state.db") && error.contains("version 99"),
-        "{error}"
-    );
+fn a_database_of_another_version_is_left_alone() {
+    for (version, application) in [(1, 0), (2, 0x726c_0002), (99, 0x726c_0063)] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let pragmas =
+            format!("PRAGMA user_version = {version}; PRAGMA application_id = {application};");
+        store.connection.execute_batch(&pragmas).unwrap();
+        drop(store);
+        let error = format!("{:#}", Store::open(directory.path()).err().unwrap());
+        let said = format!("version {version}, made by another ratelimitd");
+        assert!(
+            error.contains("state.db") && error.contains(&said),
+            "{error}"
+        );
+    }
+}
+
+fn ban_row(until: Instant) -> BanRow {
+    BanRow {
+        until,
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    }
+}
+
+fn allow_row(until: Instant) -> AllowRow {
+    AllowRow {
+        until,
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    }
 }
 
 fn prefix(text: &str) -> Prefix {

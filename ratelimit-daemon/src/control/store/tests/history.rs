@@ -17,12 +17,7 @@ fn a_database_from_before_these_tables_opens_and_keeps_everything() {
         reason: Some("monitoring".into()),
         author: "alice".into(),
     };
-    let ban = BanRow {
-        until: FOREVER,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    };
+    let ban = ban_row(FOREVER);
     let mut store = Store::open(directory.path()).unwrap();
     store
         .transaction(|writer| {

@@ -106,16 +106,12 @@ fn rows(store: &Store) -> [usize; 4] {
 /// A row or two in each table.
 fn edits() -> Vec<Edit> {
     let ban = BanRow {
-        until: FOREVER,
-        since: now(),
         reason: Some("flood".into()),
-        author: "root".into(),
+        ..ban_row(FOREVER)
     };
     let allow = AllowRow {
-        until: clock::after(Duration::from_hours(1)),
-        since: now(),
         reason: Some("migration".into()),
-        author: "root".into(),
+        ..allow_row(clock::after(Duration::from_hours(1)))
     };
     let limit = LimitSpec::new(
         5,
