@@ -44,7 +44,6 @@ mod prefix_filters;
 mod progress;
 mod protection;
 pub mod queries;
-pub mod question;
 pub mod questions;
 mod read_only_ring;
 mod reconcile;

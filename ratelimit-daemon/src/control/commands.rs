@@ -60,6 +60,21 @@ pub trait Command: Send + 'static {
     fn run(self, controller: &mut Controller) -> Self::Answer;
 }
 
+/// A [question](super::questions), which waits for its turn as commands do.
+pub struct Asked<F>(pub F);
+
+impl<F, T> Command for Asked<F>
+where
+    F: FnOnce(&Controller) -> T + Send + 'static,
+    T: Send + 'static,
+{
+    type Answer = T;
+
+    fn run(self, controller: &mut Controller) -> T {
+        self.0(controller)
+    }
+}
+
 impl Controller {
     /// Runs a command.
     pub fn run<C: Command>(&mut self, command: C) -> C::Answer {

@@ -6,12 +6,12 @@ use super::{
     candidate::{Attempted, Candidate},
     configured_lists::ConfiguredLists,
     handle::{Handle, Unanswered},
-    questions::{MeasureOfTrial, ReloadedFile, ReturningLists},
+    questions::{measure_of_trial, reloaded_file, returning_lists},
 };
 
 /// Reads the files again beside the controller, for [`Reload`](super::commands::Reload).
 pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
-    match controller.ask(ReloadedFile).await? {
+    match controller.ask(reloaded_file).await? {
         Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
         Err(refused) => Ok(Err(refused)),
     }
@@ -23,7 +23,8 @@ pub async fn read_request(
     request: ApplyRequest,
     is_root: bool,
 ) -> Result<Result<Attempted, Refused>, Unanswered> {
-    match controller.ask(MeasureOfTrial { is_root }).await? {
+    let measure = controller.ask(move |it| measure_of_trial(it, is_root));
+    match measure.await? {
         Ok(measure) => Ok(beside(move || {
             let candidate = Candidate::of_request(&request, &measure)?;
             Ok(Attempted {
@@ -41,7 +42,7 @@ pub async fn read_request(
 pub async fn read_before(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
-    match controller.ask(ReturningLists).await? {
+    match controller.ask(returning_lists).await? {
         Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files))).await),
         Err(refused) => Ok(Err(refused)),
     }

@@ -10,10 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     busy::{Busy, BusyWith},
-    commands::Command,
+    commands::{Asked, Command},
     controller::Controller,
     progress::Progress,
-    question::{Asked, Question},
     scanner::{self, Scanner},
     workload::Workload,
 };
@@ -92,7 +91,10 @@ impl Handle {
     }
 
     /// Answers a question when its turn comes.
-    pub async fn ask<Q: Question>(&self, question: Q) -> Result<Q::Answer, Unanswered> {
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Controller) -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
         self.call(Asked(question)).await
     }
 

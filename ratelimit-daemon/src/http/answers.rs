@@ -21,8 +21,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::control::{
     Controller, Handle, Unanswered,
-    commands::{Command, LookAtLinks},
-    question::{Asked, Question},
+    commands::{Asked, Command, LookAtLinks},
 };
 
 /// The most that is taken from an error in other words.
@@ -31,7 +30,7 @@ const SAID_BYTES: usize = 4096;
 /// Asks the controller, and turns its answer into JSON.
 pub async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
-    question: impl Question<Answer = Result<T, Refused>>,
+    question: impl FnOnce(&Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
     change(controller, Asked(question)).await
 }
@@ -52,25 +51,14 @@ pub async fn written<T: Serialize + Send + 'static>(
     written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-/// Turns what was found beside the controller into JSON.
+/// Turns what was found beside the controller into JSON. The controller is asked for what every answer has.
 pub async fn report<T: Serialize + Send + 'static>(
     controller: &Handle,
     found: Result<Result<T, Refused>, Unanswered>,
 ) -> Response {
     match found {
-        Ok(found) => read(controller, Found(found)).await,
+        Ok(found) => read(controller, |_| found).await,
         Err(unanswered) => answered::<T>(Err(unanswered)),
-    }
-}
-
-/// What was found beside the controller, which is asked for what every answer has.
-pub struct Found<T>(pub Result<T, Refused>);
-
-impl<T: Send + 'static> Question for Found<T> {
-    type Answer = Result<T, Refused>;
-
-    fn answer(self, _: &Controller) -> Self::Answer {
-        self.0
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     peer::Peer,
 };
 use crate::{
-    control::{Handle, questions::InterfaceNames},
+    control::{Handle, questions},
     recording::{Recorder, Wanted},
     stream::Streams,
 };
@@ -25,7 +25,7 @@ pub async fn begin(
     Extension(peer): Extension<Peer>,
     Body(request): Body<CaptureRequest>,
 ) -> Response {
-    let interfaces = match controller.ask(InterfaceNames).await {
+    let interfaces = match controller.ask(questions::interface_names).await {
         Ok(interfaces) => interfaces,
         Err(stopped) => return unavailable(stopped.to_string()),
     };

@@ -29,7 +29,7 @@ use tokio::time::timeout;
 use crate::{
     clock,
     control::{
-        self, Handle,
+        self, Controller, Handle,
         commands::{
             Allow, AllowEverywhere, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow,
             DisallowEverywhere, LimitEverywhere, ProtectSshPeer, Reload, RemoveLimits,
@@ -37,11 +37,7 @@ use crate::{
             UnbanByProgram, UnbanMatching,
         },
         queries::check::Packet,
-        question::Question,
-        questions::{
-            Allows, Check, ClusterState, Diff, FullestDestinations, Limits, Lists,
-            ProtectedPrefixes, Settings, Stats, Suggest,
-        },
+        questions,
     },
     recording::Recorder,
     stream::Streams,
@@ -50,8 +46,8 @@ use crate::{
 
 use super::{
     answers::{
-        Body, Found, Noticed, Notices, Parameters, answer, answered, as_problem, bad_request,
-        change, read, report, written,
+        Body, Noticed, Notices, Parameters, answer, answered, as_problem, bad_request, change,
+        read, report, written,
     },
     capture_api,
     dashboard::{self, Audience},
@@ -162,7 +158,7 @@ pub(super) fn too_many_connections() -> Response {
 
 fn cluster_routes() -> Router<Handle> {
     Router::new()
-        .route("/v1/cluster", gets(ClusterState))
+        .route("/v1/cluster", gets(questions::cluster_state))
         .route(
             "/v1/cluster/allows",
             posts(Transaction::Own, AllowEverywhere)
@@ -208,19 +204,19 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/status", get(status))
         .route(
             "/v1/allows",
-            gets(Allows)
+            gets(questions::allows)
                 .merge(posts(Transaction::Own, Allow))
                 .merge(deletes(Transaction::Own, Disallow)),
         )
         .route(
             "/v1/limits",
-            gets(Limits)
+            gets(questions::limits)
                 .merge(posts(Transaction::Own, SetLimits))
                 .merge(deletes(Transaction::Own, RemoveLimits)),
         )
         .route(
             "/v1/lists",
-            gets(Lists).merge(deletes(Transaction::Own, RemoveList)),
+            gets(questions::lists).merge(deletes(Transaction::Own, RemoveList)),
         )
         .route(
             "/v1/import",
@@ -232,7 +228,7 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/top", get(top))
         .route("/v1/top/destinations", get(top_destinations))
         .route("/v1/suggest", get(suggest))
-        .route("/v1/stats", gets(Stats))
+        .route("/v1/stats", gets(questions::stats))
         .route("/v1/events", get(event_api::events))
         .route(
             "/v1/capture",
@@ -244,8 +240,8 @@ fn routes(controller: Handle) -> Router {
             post(diff).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
         )
         .route("/v1/detach", post(detach))
-        .route("/v1/protected", gets(ProtectedPrefixes))
-        .route("/v1/config", gets(Settings))
+        .route("/v1/protected", gets(questions::protected_prefixes))
+        .route("/v1/config", gets(questions::settings))
         .route(
             "/v1/apply",
             post(apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
@@ -315,7 +311,10 @@ async fn check(
     Parameters(packet): Parameters<PacketRequest>,
 ) -> Response {
     match address.parse::<IpAddr>() {
-        Ok(address) => read(&controller, Check(Packet { address, packet })).await,
+        Ok(address) => {
+            let packet = Packet { address, packet };
+            read(&controller, |it| questions::check(it, packet)).await
+        }
         Err(_) => bad_request(format!("`{address}` is not an IPv4 or IPv6 address")),
     }
 }
@@ -347,7 +346,10 @@ async fn top_destinations(
     Parameters(query): Parameters<TopDestinationsRequest>,
 ) -> Response {
     match top_count(query.count) {
-        Ok(count) => read(&controller, FullestDestinations { count }).await,
+        Ok(count) => {
+            let fullest = move |it: &Controller| questions::fullest_destinations(it, count);
+            read(&controller, fullest).await
+        }
         Err(error) => bad_request(error),
     }
 }
@@ -364,14 +366,12 @@ async fn suggest(
     State(controller): State<Handle>,
     Parameters(request): Parameters<SuggestRequest>,
 ) -> Response {
-    read(&controller, Suggest(request)).await
+    read(&controller, move |it| questions::suggest(it, &request)).await
 }
 
-fn gets<Q, T>(question: Q) -> MethodRouter<Handle>
-where
-    Q: Question<Answer = Result<T, Refused>> + Copy + Sync,
-    T: Serialize + Send + 'static,
-{
+fn gets<T: Serialize + Send + 'static>(
+    question: fn(&Controller) -> Result<T, Refused>,
+) -> MethodRouter<Handle> {
     get(async move |State(controller): State<Handle>| read(&controller, question).await)
 }
 
@@ -476,14 +476,14 @@ async fn diff(
         }
     };
     match candidate {
-        Ok(Ok(candidate)) => read(&controller, Diff(candidate)).await,
+        Ok(Ok(candidate)) => read(&controller, |it| questions::diff(it, candidate)).await,
         Ok(Err(refused)) => {
             let refused = if peer.is_root() {
                 refused.for_root()
             } else {
                 refused
             };
-            read(&controller, Found::<Reloaded>(Err(refused))).await
+            read(&controller, |_| Err::<Reloaded, _>(refused)).await
         }
         Err(stopped) => answered::<Reloaded>(Err(stopped)),
     }

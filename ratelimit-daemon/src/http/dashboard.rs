@@ -35,11 +35,7 @@ use super::{
 };
 use crate::{
     clock,
-    control::{
-        self, Handle, Unanswered,
-        queries::check::Packet,
-        questions::{Changes, Check, DashboardToken, IsDashboardOpen, Stats},
-    },
+    control::{self, Handle, Unanswered, queries::check::Packet, questions},
     stream::{Streams, Writer},
     traffic_log::TrafficLog,
 };
@@ -143,7 +139,7 @@ async fn admit(State(dashboard): State<Dashboard>, request: Request, next: Next)
         return answer(StatusCode::FORBIDDEN, refused);
     }
     if dashboard.audience == Audience::Network {
-        let is_open = dashboard.controller.ask(IsDashboardOpen);
+        let is_open = dashboard.controller.ask(questions::is_dashboard_open);
         if !matches!(is_open.await, Ok(true)) {
             let refused = Refused::because("the dashboard is not served here")
                 .hint("write dashboard = true in [metrics], or use ssh -L 9800:/run/ratelimit/control.sock");
@@ -201,7 +197,7 @@ impl Dashboard {
     async fn now(&self, request: &LiveRequest) -> Result<Vec<Bytes>, Unanswered> {
         let (controller, latest) = (&self.controller, &self.latest);
         let stats = async || {
-            let rows = controller.ask(Stats);
+            let rows = controller.ask(questions::stats);
             Ok(event("stats", &now("rows", &rows.await?.ok())))
         };
         let status = async || {
@@ -219,7 +215,7 @@ impl Dashboard {
             Ok(event("top", &now("sources", &sources.ok())))
         };
         let events = async || {
-            let changes = controller.ask(Changes { count: EVENTS });
+            let changes = controller.ask(|it| questions::changes(it, EVENTS));
             Ok(event("events", &changes.await?))
         };
         let mut all = vec![
@@ -235,7 +231,7 @@ impl Dashboard {
         drop(found);
         if let Some(address) = request.address {
             let packet = PacketRequest::default();
-            let check = controller.ask(Check(Packet { address, packet }));
+            let check = controller.ask(move |it| questions::check(it, Packet { address, packet }));
             all.push(event("check", &check.await?.ok()));
         }
         Ok(all)
@@ -247,7 +243,7 @@ impl Dashboard {
         if self.audience == Audience::Socket {
             return Ok(Access::Command);
         }
-        let token = self.controller.ask(DashboardToken).await?;
+        let token = self.controller.ask(questions::dashboard_token).await?;
         Ok(if token.is_some() {
             Access::Token
         } else {

@@ -18,7 +18,7 @@ use tokio::sync::broadcast::{
 use super::answers::{Parameters, answer};
 use crate::{
     clock,
-    control::{Handle, questions::Events},
+    control::{Handle, questions},
     stream::{Streams, Writer},
 };
 
@@ -30,7 +30,7 @@ pub async fn events(
     Extension(streams): Extension<Streams>,
     Parameters(query): Parameters<EventRequest>,
 ) -> Response {
-    let (kept, coming) = match controller.ask(Events).await {
+    let (kept, coming) = match controller.ask(questions::events).await {
         Ok(asked) => asked,
         Err(stopped) => {
             let refused = Refused::because(stopped.to_string());

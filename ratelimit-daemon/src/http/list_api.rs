@@ -21,11 +21,7 @@ use super::{
 };
 use crate::{
     clock,
-    control::{
-        Export, Handle,
-        commands::Import,
-        questions::{self, SomeBans},
-    },
+    control::{Export, Handle, commands::Import, questions},
 };
 
 /// Imports a list.
@@ -93,7 +89,8 @@ pub async fn export(
     State(controller): State<Handle>,
     Parameters(request): Parameters<ExportRequest>,
 ) -> Response {
-    match controller.ask(questions::Export(request)).await {
+    let export = controller.ask(move |it| questions::export(it, &request));
+    match export.await {
         Ok(Ok(export)) => {
             let (pieces, body) = pieces::channel();
             tokio::spawn(write(controller, export, pieces));
@@ -124,7 +121,8 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {
-        let Ok(bans) = controller.ask(SomeBans { behind }).await else {
+        let bans = controller.ask(move |it| questions::some_bans(it, behind.as_ref()));
+        let Ok(bans) = bans.await else {
             return false;
         };
         let Some((prefix, origin, _)) = bans.last() else {

@@ -20,7 +20,7 @@ use crate::{
             FindCluster, HearStored, JoinCluster, LeaveCluster, LoseCluster, ReachCluster,
             StepCluster,
         },
-        questions::ClusterWishes,
+        questions::cluster_wishes,
     },
 };
 
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Follows the cluster that the configuration names, also another one after a reload, until `stop`.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let wish = controller.ask(ClusterWishes);
+    let wish = controller.ask(cluster_wishes);
     connection::follow(wish.await?, stop, |config| obey(&controller, config)).await
 }
 

@@ -17,7 +17,7 @@ use crate::{
     control::{
         Handle, Unanswered,
         commands::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
-        questions::CrowdsecWishes,
+        questions::crowdsec_wishes,
     },
     crowdsec::{Client, Decisions, PullError, Update},
 };
@@ -33,7 +33,7 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// Follows the decisions of the API that the configuration names, also of another one after a reload, until `stop`.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let wish = controller.ask(CrowdsecWishes);
+    let wish = controller.ask(crowdsec_wishes);
     connection::follow(wish.await?, stop, |config| obey(&controller, config)).await
 }
 

@@ -14,7 +14,7 @@ use crate::{
         Handle,
         commands::NoteHistory,
         queries::watched::{self, Scanned},
-        questions::{ScannedPolicies, TrafficSample},
+        questions::{scanned_policies, traffic_sample},
     },
     traffic_log::TrafficLog,
 };
@@ -41,7 +41,7 @@ pub async fn follow(
             _ = ticks.tick() => {}
         }
         let scanned = scans.take(&controller).await?;
-        let sample = controller.ask(TrafficSample(scanned));
+        let sample = controller.ask(|it| traffic_sample(it, scanned));
         // Where the kernel's tables cannot be read, the next sample has what came.
         if let Ok(sample) = sample.await? {
             log.take(sample);
@@ -53,7 +53,7 @@ pub async fn follow(
         }
         count += 1;
     }
-    let sample = controller.ask(TrafficSample(None));
+    let sample = controller.ask(|it| traffic_sample(it, None));
     if let Ok(Ok(sample)) = sample.await {
         log.take(sample);
     }
@@ -86,7 +86,7 @@ impl Scans {
         if self.next.is_some_and(|next| clock::monotonic() < next) {
             return Ok(found);
         }
-        let Ok(Some(many)) = controller.ask(ScannedPolicies).await? else {
+        let Ok(Some(many)) = controller.ask(scanned_policies).await? else {
             return Ok(found);
         };
         let (sender, under_way) = oneshot::channel();

@@ -9,7 +9,6 @@ use crate::control::{
     controller::Controller,
     handle::{Handle, Unanswered},
     queries::{export, views},
-    question::Question,
 };
 
 /// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
@@ -18,7 +17,7 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
     let mut bans = Vec::new();
     let mut behind = None;
     loop {
-        let part = controller.ask(Part { behind }).await?;
+        let part = controller.ask(move |it| part(it, behind.as_ref())).await?;
         let Some(last) = part.last() else {
             return Ok(bans);
         };
@@ -28,17 +27,9 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
 }
 
 /// The next bans behind one.
-struct Part {
-    behind: Option<(Prefix, Origin)>,
-}
-
-impl Question for Part {
-    type Answer = Vec<Ban>;
-
-    fn answer(self, controller: &Controller) -> Self::Answer {
-        let state = &controller.state;
-        let part = export::some_bans(&state.intent, self.behind.as_ref()).into_iter();
-        part.map(|(prefix, origin, row)| views::reported_ban(state, prefix, &origin, &row))
-            .collect()
-    }
+fn part(controller: &Controller, behind: Option<&(Prefix, Origin)>) -> Vec<Ban> {
+    let state = &controller.state;
+    let part = export::some_bans(&state.intent, behind).into_iter();
+    part.map(|(prefix, origin, row)| views::reported_ban(state, prefix, &origin, &row))
+        .collect()
 }

@@ -4,16 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use ratelimit_core::policies::Policies;
 
+use super::compiled_policies;
 use crate::control::{
     commands::TakeSample,
     controller::Controller,
     handle::{Handle, Unanswered},
-    question::Question,
 };
 
 /// Samples what some sources have in use, beside the controller, and answers how long to wait before the next sample.
 pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered> {
-    let sample = match controller.ask(PoliciesToSample).await? {
+    let sample = match controller.ask(policies_to_sample).await? {
         Some(policies) => Some(controller.scan(|scanner| scanner.sample(policies)).await?),
         None => None,
     };
@@ -21,14 +21,7 @@ pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered>
 }
 
 /// The policies under which to sample sources; none during an attack, whose sources are not those that limits are for.
-#[derive(Clone, Copy)]
-pub struct PoliciesToSample;
-
-impl Question for PoliciesToSample {
-    type Answer = Option<Arc<Policies>>;
-
-    fn answer(self, controller: &Controller) -> Self::Answer {
-        let is_quiet = controller.attacks.is_quiet();
-        is_quiet.then(|| Arc::clone(&controller.state.compiled.policies))
-    }
+pub fn policies_to_sample(controller: &Controller) -> Option<Arc<Policies>> {
+    let is_quiet = controller.attacks.is_quiet();
+    is_quiet.then(|| compiled_policies(controller))
 }

@@ -9,7 +9,7 @@ use ratelimit_core::{
     policies::{NODE, Policies},
 };
 
-use super::policies::CompiledPolicies;
+use super::compiled_policies;
 use crate::{
     control::{
         commands::LookAtLinks,
@@ -20,7 +20,6 @@ use crate::{
             challenge, lists, new_sources, status,
             views::{allows, counters},
         },
-        question::Question,
         reconcile::Reconciliation,
         reserve::Filling,
         scanner::Sources,
@@ -88,19 +87,21 @@ impl Beside {
 /// The state of the daemon and its datapath. Files of the configuration are quoted for those who may read them.
 pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unanswered> {
     controller.call(LookAtLinks).await?;
-    let slots = match controller.ask(SlotPolicies).await? {
+    let slots = match controller.ask(slot_policies).await? {
         Some(policies) => {
             let count = controller.scan(move |scanner| scanner.count_slots(&policies));
             count.await?.ok()
         }
         None => None,
     };
-    controller.ask(WholeStatus { is_root, slots }).await
+    controller
+        .ask(move |it| whole_status(it, is_root, slots))
+        .await
 }
 
 /// How many entries the maps have that only a scan can count, by their names: nothing where they cannot be read.
 pub async fn fill(controller: &Handle) -> Result<Vec<(&'static str, u64)>, Unanswered> {
-    let policies = controller.ask(CompiledPolicies).await?;
+    let policies = controller.ask(compiled_policies).await?;
     let fill = controller.scan(move |scanner| scanner.fill(&policies));
     Ok(fill.await?.unwrap_or_default())
 }
@@ -110,48 +111,30 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
     // Before this waits for its turn too.
     let beside = Beside::look(controller.workload());
     controller.call(LookAtLinks).await?;
-    let policies = controller.ask(CompiledPolicies).await?;
+    let policies = controller.ask(compiled_policies).await?;
     let count = controller.scan(move |scanner| scanner.count_sources(&policies));
     match count.await? {
-        Ok(sources) => controller.ask(MetricsSnapshot { sources, beside }).await,
+        Ok(sources) => {
+            let snapshot = move |it: &Controller| metrics_snapshot(it, sources, beside);
+            controller.ask(snapshot).await
+        }
         Err(error) => Ok(Err(error.into())),
     }
 }
 
 /// The policies, where slots of a `compact` table are to be counted.
-struct SlotPolicies;
-
-impl Question for SlotPolicies {
-    type Answer = Option<Arc<Policies>>;
-
-    fn answer(self, controller: &Controller) -> Self::Answer {
-        let is_compact = status::is_compact(&controller.state);
-        is_compact.then(|| Arc::clone(&controller.state.compiled.policies))
-    }
+fn slot_policies(controller: &Controller) -> Option<Arc<Policies>> {
+    let is_compact = status::is_compact(&controller.state);
+    is_compact.then(|| compiled_policies(controller))
 }
 
 /// The status, when the slots were counted.
-struct WholeStatus {
-    is_root: bool,
-    slots: Option<[u64; 2]>,
-}
-
-impl Question for WholeStatus {
-    type Answer = Status;
-
-    fn answer(self, controller: &Controller) -> Self::Answer {
-        let refused = controller.reloads.error.as_ref();
-        let error = refused.map(|it| {
-            if self.is_root {
-                it.in_full()
-            } else {
-                &it.error
-            }
-        });
-        Status {
-            config_error: error.map(str::to_owned),
-            ..with_slots(controller, self.slots)
-        }
+fn whole_status(controller: &Controller, is_root: bool, slots: Option<[u64; 2]>) -> Status {
+    let refused = controller.reloads.error.as_ref();
+    let error = refused.map(|it| if is_root { it.in_full() } else { &it.error });
+    Status {
+        config_error: error.map(str::to_owned),
+        ..with_slots(controller, slots)
     }
 }
 
@@ -199,35 +182,29 @@ pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64
 }
 
 /// What the metrics are made of, when the sources were counted.
-pub(in crate::control) struct MetricsSnapshot {
-    pub sources: Sources,
-    pub beside: Beside,
-}
-
-impl Question for MetricsSnapshot {
-    type Answer = Result<Snapshot, Refused>;
-
-    fn answer(self, controller: &Controller) -> Self::Answer {
-        let Self { sources, beside } = self;
-        Ok(Snapshot {
-            status: with_slots(
-                controller,
-                status::is_compact(&controller.state).then_some(sources.held),
-            ),
-            counters: counters(&controller.state)?,
-            policies: status::configured_policies(&controller.state),
-            totals: controller.state.enforcer.datapath().totals()?,
-            tally: controller.state.enforcer.datapath().tally()?,
-            detections: controller.detections.clone(),
-            attacks: controller.attacks.found.clone(),
-            limited: controller.attacks.limited.clone(),
-            sources,
-            reloads: controller.reloads.clone(),
-            reconciliation: controller.comparisons.reconciliation(&controller.state),
-            filling: controller.state.filling,
-            commits: controller.state.store.commits().clone(),
-            unkept: controller.count_unkept(),
-            beside,
-        })
-    }
+pub(in crate::control) fn metrics_snapshot(
+    controller: &Controller,
+    sources: Sources,
+    beside: Beside,
+) -> Result<Snapshot, Refused> {
+    Ok(Snapshot {
+        status: with_slots(
+            controller,
+            status::is_compact(&controller.state).then_some(sources.held),
+        ),
+        counters: counters(&controller.state)?,
+        policies: status::configured_policies(&controller.state),
+        totals: controller.state.enforcer.datapath().totals()?,
+        tally: controller.state.enforcer.datapath().tally()?,
+        detections: controller.detections.clone(),
+        attacks: controller.attacks.found.clone(),
+        limited: controller.attacks.limited.clone(),
+        sources,
+        reloads: controller.reloads.clone(),
+        reconciliation: controller.comparisons.reconciliation(&controller.state),
+        filling: controller.state.filling,
+        commits: controller.state.store.commits().clone(),
+        unkept: controller.count_unkept(),
+        beside,
+    })
 }

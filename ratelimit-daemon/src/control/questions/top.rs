@@ -1,6 +1,6 @@
 //! `rlctl top`: the tables are scanned beside the controller (`scanner.rs`), which is only asked for the policies.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use ratelimit_core::{
     api::{Refused, TopSource},
@@ -8,13 +8,12 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::policies::CompiledPolicies;
+use super::compiled_policies;
 use crate::{
     control::{
         controller::Controller,
         handle::{Handle, Unanswered},
-        queries::top::{self, View, WhoWasRefused},
-        question::Question,
+        queries::top::{self, WhoWasRefused},
     },
     datapath::DatapathError,
 };
@@ -30,7 +29,10 @@ pub async fn top(
     with: Vec<Prefix>,
 ) -> Result<Result<Vec<TopSource>, Refused>, Unanswered> {
     match find(controller, count).await? {
-        Ok(busiest) => Ok(Ok(controller.ask(WithBans { busiest, with }).await?)),
+        Ok(busiest) => {
+            let with_bans = move |it: &Controller| top::with_bans(&it.state, busiest, with);
+            Ok(Ok(controller.ask(with_bans).await?))
+        }
         Err(error) => Ok(Err(Refused::from(error))),
     }
 }
@@ -46,10 +48,10 @@ async fn find(
     };
     for sources in refused.most.chunks(ASKED_AT_ONCE) {
         let sources = sources.to_vec();
-        let policies = controller.ask(PoliciesOf { sources }).await?;
-        refused.policies.extend(policies);
+        let policies = controller.ask(move |it| top::policies_of(&it.state, &sources));
+        refused.policies.extend(policies.await?);
     }
-    let view = match controller.ask(PresentView).await? {
+    let view = match controller.ask(|it| top::view(&it.state)).await? {
         Ok(view) => view,
         Err(error) => return Ok(Err(error)),
     };
@@ -57,7 +59,7 @@ async fn find(
     let scan =
         controller.scan(move |scanner| top::busiest(&*scanner.tables, &view, &refused, count));
     let mut busiest = scan.await?;
-    let after = controller.ask(CompiledPolicies).await?;
+    let after = controller.ask(compiled_policies).await?;
     if let Ok(busiest) = &mut busiest
         && !Arc::ptr_eq(&before, &after)
     {
@@ -73,42 +75,4 @@ fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
         Some((named.policy, named.further))
     };
     policy(before) == policy(after)
-}
-
-/// The bans of the busiest sources, and of others those that are banned.
-struct WithBans {
-    busiest: Vec<TopSource>,
-    with: Vec<Prefix>,
-}
-
-impl Question for WithBans {
-    type Answer = Vec<TopSource>;
-
-    fn answer(self, controller: &Controller) -> Self::Answer {
-        top::with_bans(&controller.state, self.busiest, self.with)
-    }
-}
-
-/// The indices of the policies that sources are judged by.
-struct PoliciesOf {
-    sources: Vec<IpAddr>,
-}
-
-impl Question for PoliciesOf {
-    type Answer = Vec<Option<u32>>;
-
-    fn answer(self, controller: &Controller) -> Self::Answer {
-        top::policies_of(&controller.state, &self.sources)
-    }
-}
-
-/// What a scan has to know.
-struct PresentView;
-
-impl Question for PresentView {
-    type Answer = Result<View, DatapathError>;
-
-    fn answer(self, controller: &Controller) -> Self::Answer {
-        top::view(&controller.state)
-    }
 }

@@ -18,7 +18,7 @@ use tracing::warn;
 
 use crate::{
     cluster::read_file,
-    control::{self, Handle, questions::DashboardToken},
+    control::{self, Handle, questions::dashboard_token},
     http::{
         answers::{answer, as_problem},
         control_api,
@@ -102,7 +102,7 @@ impl Refusal {
 /// Whether a request shows the token.
 async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Refusal> {
     web_page::check(headers).map_err(Refusal::Page)?;
-    let file = controller.ask(DashboardToken);
+    let file = controller.ask(dashboard_token);
     let Ok(Some(file)) = file.await else {
         return Err(Refusal::Off);
     };

@@ -30,7 +30,7 @@ fn a_controller_that_is_stuck_is_told_with_what_and_no_one_says_that_it_lives() 
     let (release, held) = mpsc::channel::<()>();
     let stuck = handle.clone();
     runtime.spawn(control::asked_as("POST /v1/reload by root", async move {
-        stuck.ask(Waits(held)).await
+        stuck.ask(waits(held)).await
     }));
     let is_stuck = || {
         handle

@@ -119,7 +119,7 @@ fn what_was_seen_while_policies_changed_is_not_counted() {
     config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
     let mut lab = Lab::new(config);
     history::windows(&lab, 0..1_000, 7, history::LATE);
-    let policies = PoliciesToSample.answer(&lab.controller).unwrap();
+    let policies = policies_to_sample(&lab.controller).unwrap();
     let sample = lab.scanner.sample(policies);
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
     lab.controller.run(TakeSample(Some(sample)));
@@ -192,7 +192,7 @@ impl Lab {
 
     /// Looks at what some sources have in use.
     pub(super) fn sample(&mut self) {
-        let sample = PoliciesToSample.answer(&self.controller);
+        let sample = policies_to_sample(&self.controller);
         let sample = sample.map(|policies| self.scanner.sample(policies));
         self.controller.run(TakeSample(sample));
     }

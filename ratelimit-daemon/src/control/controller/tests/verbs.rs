@@ -23,7 +23,7 @@ use crate::{
         },
         enforcer::verify::Extent,
         queries::{check, lists, suggest, views},
-        questions::{Beside, MetricsSnapshot, with_slots},
+        questions::{Beside, metrics_snapshot, with_slots},
     },
     crowdsec::Update,
 };
@@ -123,7 +123,7 @@ impl Controller {
 
     pub(super) fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
         let beside = Beside::look(&self.workload);
-        MetricsSnapshot { sources, beside }.answer(self)
+        metrics_snapshot(self, sources, beside)
     }
 
     pub(super) fn status(&self) -> Status {
