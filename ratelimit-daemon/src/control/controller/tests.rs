@@ -62,7 +62,7 @@ use ratelimit_core::{
         Source, StateStore,
     },
     detection::Rules,
-    intent::{Edit, Intent},
+    intent::{BanRow, Edit, Intent},
     limit::{Algorithm, LimitSpec, LimitUnit},
     prefix::Prefix,
 };
@@ -77,8 +77,7 @@ use crate::{
         commands::{CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, replace},
         configured_lists::ConfiguredLists,
         queries,
-        question::Question,
-        questions::PoliciesToSample,
+        questions::policies_to_sample,
     },
     datapath::{Entry, Memory, Shared},
     protected::Protected,
@@ -303,14 +302,8 @@ impl Controller {
 }
 
 /// A question whose answer takes until somebody says so.
-struct Waits(std::sync::mpsc::Receiver<()>);
-
-impl Question for Waits {
-    type Answer = ();
-
-    fn answer(self, _: &Controller) {
-        self.0.recv().unwrap();
-    }
+fn waits(held: std::sync::mpsc::Receiver<()>) -> impl FnOnce(&Controller) + Send {
+    move |_| held.recv().unwrap()
 }
 
 /// A controller, and the tables that it fills.
@@ -537,6 +530,16 @@ fn config() -> Config {
         crowdsec: None,
         cluster: None,
     }
+}
+
+fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
+    let row = BanRow {
+        until,
+        since: clock::wall(),
+        reason: None,
+        author: "test".into(),
+    };
+    Edit::Ban(prefix(text), origin, Some(row))
 }
 
 fn limit(amount: u64) -> LimitSpec {

@@ -1,13 +1,10 @@
 //! Changes that share a transaction.
 
-use ratelimit_core::intent::{BanRow, FOREVER};
+use ratelimit_core::intent::FOREVER;
 use rusqlite::Connection;
 
 use super::*;
-use crate::{
-    clock,
-    control::{Handle, Unanswered, commands::Command},
-};
+use crate::control::{Handle, Unanswered, commands::Command};
 
 #[test]
 fn changes_of_a_group_are_kept_by_one_commit() {
@@ -131,7 +128,7 @@ impl Lab {
         let answers = runtime.unwrap().block_on(async {
             let (go, wait) = std::sync::mpsc::channel::<()>();
             let own = handle.clone();
-            let other = tokio::spawn(async move { own.ask(Waits(wait)).await });
+            let other = tokio::spawn(async move { own.ask(waits(wait)).await });
             tokio::task::yield_now().await;
             let mut bans: Vec<_> = (1..=count)
                 .map(|number| tokio::spawn(ban(handle.clone(), number)))
@@ -161,14 +158,8 @@ type Answer = Result<Vec<String>, Unanswered>;
 
 /// Bans an address for whoever holds the handle of a controller.
 async fn ban(handle: Handle, number: u8) -> Answer {
-    let row = BanRow {
-        until: FOREVER,
-        since: clock::wall(),
-        reason: None,
-        author: "test".into(),
-    };
-    let prefix = prefix(&format!("192.0.2.{number}"));
-    let edit = Edit::Ban(prefix, Origin::Manual, Some(row));
+    let address = format!("192.0.2.{number}");
+    let edit = super::ban(&address, Origin::Manual, FOREVER);
     let (answer, unkept) = handle.call_grouped(Change(edit)).await?;
     answer.unwrap();
     Ok(unkept)

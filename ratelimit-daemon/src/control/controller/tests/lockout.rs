@@ -1,12 +1,9 @@
 //! Every way to lock oneself out, with everything that is protected: who may, who is refused, and whose ban stops there.
 
-use ratelimit_core::intent::{BanRow, FOREVER};
+use ratelimit_core::intent::FOREVER;
 
 use super::*;
-use crate::{
-    clock,
-    protected::{Requester, Why},
-};
+use crate::protected::{Requester, Why};
 
 /// The protected addresses, a kind each, in both families.
 const PROTECTED: [(&str, &str); 10] = [
@@ -150,15 +147,8 @@ fn ban(lab: &mut Lab, prefix: Prefix, requester: Requester) -> Result<(), Refuse
         Requester::Other => Origin::cluster("edge-2"),
     };
     lab.controller.state.protection.vet(prefix, requester)?;
-    let row = BanRow {
-        until: FOREVER,
-        since: clock::wall(),
-        reason: None,
-        author: "test".into(),
-    };
-    lab.controller
-        .state
-        .apply(&[Edit::Ban(prefix, origin, Some(row))], Cause::Origin)?;
+    let edit = super::ban(&prefix.to_string(), origin, FOREVER);
+    lab.controller.state.apply([edit], Cause::Origin)?;
     Ok(())
 }
 
@@ -218,14 +208,7 @@ fn a_list_that_exempts_an_address_does_not_keep_it_banned() {
     let mut lab = Lab::protecting(config(), protected());
     let mut held = |address: &str| {
         let prefixes = vec![prefix(address)];
-        let row = BanRow {
-            until: FOREVER,
-            since: clock::wall(),
-            reason: None,
-            author: "test".into(),
-        };
-        let listed = Edit::Ban(prefixes[0], Origin::list("field"), Some(row));
-        lab.edit(&[listed]);
+        lab.edit(&[super::ban(address, Origin::list("field"), FOREVER)]);
         let changed = lab.controller.unban(PrefixesRequest { prefixes }, "root");
         changed.unwrap().held.len()
     };

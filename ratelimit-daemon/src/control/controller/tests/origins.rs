@@ -1,9 +1,6 @@
 //! Bans of several origins for one prefix.
 
-use ratelimit_core::{
-    api::Held,
-    intent::{BanRow, FOREVER},
-};
+use ratelimit_core::{api::Held, intent::FOREVER};
 
 use super::*;
 use crate::clock;
@@ -126,14 +123,4 @@ fn check_tells_of_several_bans_the_one_that_holds_longest() {
         (ban.prefix, ban.origin),
         (prefix("192.0.2.0/24"), Origin::list("a"))
     );
-}
-
-fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
-    let row = BanRow {
-        until,
-        since: clock::wall(),
-        reason: None,
-        author: "test".into(),
-    };
-    Edit::Ban(prefix(text), origin, Some(row))
 }

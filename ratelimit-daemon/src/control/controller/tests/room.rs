@@ -2,7 +2,7 @@
 
 use ratelimit_core::{
     intent::{
-        BanRow, FOREVER,
+        FOREVER,
         list::{List, ListEntry},
     },
     lists::{Action, ReasonId, Reasons},
@@ -169,13 +169,7 @@ fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
         Origin::List(_) => FOREVER,
         _ => clock::after(Duration::from_mins(minutes)),
     };
-    let row = BanRow {
-        until,
-        since: clock::wall(),
-        reason: None,
-        author: "test".into(),
-    };
-    Edit::Ban(prefix(text), origin, Some(row))
+    super::ban(text, origin, until)
 }
 
 impl Lab {

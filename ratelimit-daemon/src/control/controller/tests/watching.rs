@@ -3,7 +3,6 @@
 use ratelimit_common::{DropReason, Family, event::DropEvent};
 use ratelimit_core::{
     api::{AllowRequest, BanChange, Entry, What},
-    intent::BanRow,
     limit::LimitSpec,
 };
 
@@ -186,14 +185,4 @@ fn check(lab: &Lab, expected: &[&str]) {
         format!("{decides}{entry}")
     });
     assert_eq!(reported.collect::<Vec<_>>(), expected);
-}
-
-fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
-    let row = BanRow {
-        until,
-        since: clock::wall(),
-        reason: None,
-        author: "test".into(),
-    };
-    Edit::Ban(prefix(text), origin, Some(row))
 }
