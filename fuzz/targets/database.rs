@@ -88,8 +88,7 @@ fn good() -> &'static Vec<(&'static str, Vec<u8>)> {
                 reason: Some("seed".to_owned()),
                 force: false,
             };
-            let author = "root".into();
-            controller.run(Ban { request, author }).expect("a ban");
+            controller.run(Ban(request, "root".into())).expect("a ban");
         }
         let files = FILES.map(|name| {
             (
