@@ -1,4 +1,8 @@
 //! The addresses of this host (rtnetlink, `RTM_GETADDR`).
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 
 use std::net::IpAddr;
 

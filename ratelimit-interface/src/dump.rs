@@ -16,6 +16,10 @@ pub fn exchange(
 }
 
 /// Asks for everything of a kind, and shows each answer. A table of a million routes is not kept.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 pub fn dump(
     request: RouteNetlinkMessage,
     mut visit: impl FnMut(RouteNetlinkMessage),

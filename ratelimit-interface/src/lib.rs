@@ -1,4 +1,6 @@
 //! What the kernel says about network interfaces (rtnetlink, `RTM_GETLINK`). It changes nothing.
+// A new variant is met at each place that decides by it.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod address;
 mod dump;
@@ -179,6 +181,10 @@ pub fn beneath(upper: &InterfaceState) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 fn state(message: LinkMessage) -> InterfaceState {
     let mut state = InterfaceState {
         index: message.header.index,
@@ -207,6 +213,10 @@ fn state(message: LinkMessage) -> InterfaceState {
     state
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 fn request(link: LinkMessage) -> anyhow::Result<Option<LinkMessage>> {
     match dump::exchange(RouteNetlinkMessage::GetLink(link))? {
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Ok(Some(link)),
@@ -216,6 +226,10 @@ fn request(link: LinkMessage) -> anyhow::Result<Option<LinkMessage>> {
     }
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 fn program(attribute: &LinkAttribute) -> Option<(XdpMode, u32)> {
     let LinkAttribute::Xdp(details) = attribute else {
         return None;

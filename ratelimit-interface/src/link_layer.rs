@@ -2,6 +2,10 @@
 //!
 //! The kernel gives programs a packet from its link-layer header on. Where there is none, that is the network header: virtual
 //! devices reset it so since Linux 5.14. Of tun, `tests/tests/link_layer.rs` shows it in both modes.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 
 use anyhow::bail;
 use netlink_packet_route::link::{LinkAttribute, LinkLayerType, LinkMessage};

@@ -1,4 +1,8 @@
 //! Where this host sends packets to an address (rtnetlink, `RTM_GETROUTE`), and which prefixes are its own or behind it.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 
 use std::net::IpAddr;
 

@@ -243,6 +243,10 @@ impl Client {
     }
 
     /// The connection was not made.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the kinds of errors of the system are open"
+    )]
     fn unconnected(&self, error: &io::Error) -> Failure {
         let socket = self.socket.display();
         match error.kind() {

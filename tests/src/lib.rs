@@ -2,6 +2,8 @@
 //!
 //! The tests stand in `tests/tests`, a concept a file. Those that need root, or something of the kernel, say so when they
 //! cannot run: see [`skip`].
+// A new variant is met at each place that decides by it.
+#![warn(clippy::wildcard_enum_match_arm)]
 #![expect(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 
 use std::time::Duration;

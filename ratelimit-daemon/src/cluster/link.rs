@@ -227,6 +227,7 @@ fn part_key(node: &NodeName, part: u16) -> String {
 }
 
 /// The entries of the one stream that was asked for; none where none came in time.
+#[expect(clippy::wildcard_enum_match_arm, reason = "Redis may answer anything")]
 fn read_entries(answer: Value) -> Option<Vec<(EntryId, Vec<u8>)>> {
     match answer {
         Value::Nil => Some(Vec::new()),
@@ -254,17 +255,19 @@ fn entry(entry: Value) -> Option<(EntryId, Vec<u8>)> {
     };
     let [id, fields] = <[Value; 2]>::try_from(parts).ok()?;
     let id = EntryId::parse(&bytes(id)?)?;
-    let message = match fields {
-        Value::Array(fields) => fields.into_iter().nth(1).and_then(bytes),
-        _ => None,
+    let message = if let Value::Array(fields) = fields {
+        fields.into_iter().nth(1).and_then(bytes)
+    } else {
+        None
     };
     Some((id, message.unwrap_or_default()))
 }
 
 fn bytes(value: Value) -> Option<Vec<u8>> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
-        _ => None,
+    if let Value::BulkString(bytes) = value {
+        Some(bytes)
+    } else {
+        None
     }
 }
 

@@ -252,10 +252,10 @@ pub(super) fn is_present(error: &MapError) -> bool {
 }
 
 fn errno(error: &MapError) -> Option<i32> {
-    match error {
-        MapError::SyscallError(error) => error.io_error.raw_os_error(),
-        _ => None,
-    }
+    let MapError::SyscallError(error) = error else {
+        return None;
+    };
+    error.io_error.raw_os_error()
 }
 
 #[cfg(test)]

@@ -206,12 +206,10 @@ fn attach_as(
 /// Whether the kernel refuses a program because one runs above: `dev_xdp_attach` of `net/core/dev.c`. One on the interface itself was
 /// looked for before.
 fn is_above(error: &ProgramError) -> bool {
-    match error {
-        ProgramError::SyscallError(SyscallError { io_error, .. }) => {
-            io_error.kind() == io::ErrorKind::AlreadyExists
-        }
-        _ => false,
-    }
+    let ProgramError::SyscallError(SyscallError { io_error, .. }) = error else {
+        return false;
+    };
+    io_error.kind() == io::ErrorKind::AlreadyExists
 }
 
 /// Pins a link, which the pin holds from then on too.

@@ -261,6 +261,10 @@ fn load(
     loader.load(OBJECT).context("making the maps")
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the object has maps of these kinds alone"
+)]
 fn data_of(map: &Map) -> anyhow::Result<&MapData> {
     match map {
         Map::Array(data)

@@ -59,10 +59,10 @@ fn clear(programs: &mut ProgramArray<MapData>, slot: u32) -> anyhow::Result<()> 
 }
 
 fn kind(error: &MapError) -> Option<io::ErrorKind> {
-    match error {
-        MapError::SyscallError(SyscallError { io_error, .. }) => Some(io_error.kind()),
-        _ => None,
-    }
+    let MapError::SyscallError(SyscallError { io_error, .. }) = error else {
+        return None;
+    };
+    Some(io_error.kind())
 }
 
 /// The kernel lets no program call one of another kind.

@@ -212,9 +212,9 @@ impl Pins {
     pub fn remove_all(&self) -> anyhow::Result<()> {
         let layout = self.layout();
         fs::remove_dir_all(&layout)
-            .or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
+            .or_else(|error| {
+                let is_gone = error.kind() == io::ErrorKind::NotFound;
+                if is_gone { Ok(()) } else { Err(error) }
             })
             .with_context(|| format!("removing {}", layout.display()))?;
         let _ = fs::remove_dir(self.root.join("entries"));

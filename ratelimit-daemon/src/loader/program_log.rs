@@ -48,9 +48,11 @@ pub fn wait<'f>(
     // SAFETY: there are as many as is said.
     if unsafe { libc::poll(all.as_mut_ptr(), count, -1) } < 0 {
         let error = io::Error::last_os_error();
-        return match error.kind() {
-            io::ErrorKind::Interrupted => Ok(false),
-            _ => Err(error),
+        let is_interrupted = error.kind() == io::ErrorKind::Interrupted;
+        return if is_interrupted {
+            Ok(false)
+        } else {
+            Err(error)
         };
     }
     Ok(all[0].revents != 0)

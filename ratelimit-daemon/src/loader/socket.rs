@@ -79,9 +79,11 @@ impl Socket {
             let mut parts = [IoSliceMut::new(&mut bytes)];
             recvmsg(&self.0, &mut parts, &mut control, flags)
         })?;
-        let descriptors = control.drain().filter_map(|part| match part {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
+        let descriptors = control.drain().filter_map(|part| {
+            let RecvAncillaryMessage::ScmRights(descriptors) = part else {
+                return None;
+            };
+            Some(descriptors)
         });
         let descriptors = descriptors.flatten().collect();
         let cut = ReturnFlags::TRUNC | ReturnFlags::CTRUNC;

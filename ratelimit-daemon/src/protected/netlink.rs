@@ -1,4 +1,8 @@
 //! The addresses of this host and its default gateways, as the kernel tells them (rtnetlink).
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 
 use std::{collections::BTreeMap, net::IpAddr};
 

@@ -29,9 +29,8 @@ const SETTLES: Duration = Duration::from_millis(200);
 
 fn has_relevant(bytes: &[u8]) -> bool {
     messages(bytes).any(|message| {
-        message.is_ok_and(|message| match message.payload {
-            NetlinkPayload::InnerMessage(message) => is_relevant(&message),
-            _ => false,
+        message.is_ok_and(|message| {
+            matches!(&message.payload, NetlinkPayload::InnerMessage(inner) if is_relevant(inner))
         })
     })
 }

@@ -503,13 +503,12 @@ fn strikes(view: &StrikesView) -> String {
 
 /// What else has dropped packets of the source, of those that were seen.
 fn by_others(check: &Check) -> String {
-    let reasons = check
-        .last_drops
-        .iter()
-        .filter_map(|drops| match &drops.last.what {
-            What::Drop(dropped) => Some(dropped.reason.as_str()),
-            _ => None,
-        });
+    let reasons = check.last_drops.iter().filter_map(|drops| {
+        let What::Drop(dropped) = &drops.last.what else {
+            return None;
+        };
+        Some(dropped.reason.as_str())
+    });
     let reasons: BTreeSet<&str> = reasons.collect();
     if reasons.is_empty() {
         return String::new();

@@ -143,6 +143,10 @@ fn table_of(policy: &PolicyView, limits: &[&SuggestedLimit], text: &mut String) 
 }
 
 /// A value of JSON as TOML: texts, numbers and lists are written the same.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "other values are written as JSON writes them"
+)]
 fn inline(json: &Value) -> String {
     match json {
         Value::Object(table) => {

@@ -1,4 +1,8 @@
 //! What a driver says of its device: features, queues, XDP (generic netlink: ethtool, netdev).
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel tells more than is asked for"
+)]
 
 use std::collections::BTreeSet;
 

@@ -22,13 +22,13 @@ pub fn create(path: &Path) -> Result<File, Failure> {
     let mut options = OpenOptions::new();
     let created = options.write(true).create_new(true).mode(MODE).open(path);
     let path = path.display();
-    created.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            Failure::refused(format!("{path} exists, and is not overwritten"))
-                .hint("name another file: rlctl support FILE")
-        }
-        _ => Failure::refused(format!("{path} cannot be made: {error}"))
-            .hint("name another file: rlctl support FILE"),
+    created.map_err(|error| {
+        let why = if error.kind() == ErrorKind::AlreadyExists {
+            format!("{path} exists, and is not overwritten")
+        } else {
+            format!("{path} cannot be made: {error}")
+        };
+        Failure::refused(why).hint("name another file: rlctl support FILE")
     })
 }
 

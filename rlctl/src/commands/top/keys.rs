@@ -1,4 +1,5 @@
 //! What a key does.
+#![expect(clippy::wildcard_enum_match_arm, reason = "other keys do nothing")]
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratelimit_core::prefix::Prefix;
