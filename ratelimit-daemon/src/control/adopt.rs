@@ -1,6 +1,6 @@
 //! What the kernel holds and the database does not know, after that was damaged or is gone: bans and allows are kept.
 //!
-//! Lists that were imported come back from their [copies](super::list_copies). Bans and allows that come again by themselves
+//! Lists that were imported come back from their [copies](super::lists::copies). Bans and allows that come again by themselves
 //! ([`renewed`]) are kept as lists of their own, until all that tells them has done so.
 
 use std::{collections::BTreeMap, sync::Arc};

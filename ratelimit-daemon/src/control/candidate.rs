@@ -9,7 +9,7 @@ use ratelimit_core::{
     config::{self, Config, ConfigError, File},
 };
 
-use super::{configured_lists::ConfiguredLists, elsewhere, syncookies, trial_files};
+use super::{config_warnings, lists::configured::ConfiguredLists, syncookies, trial_permission};
 
 /// What was read.
 pub struct Candidate {
@@ -63,7 +63,7 @@ impl Candidate {
     pub fn of_request(request: &ApplyRequest, measure: &Measure) -> Result<Self, Refused> {
         let Measure { main, in_force } = measure;
         if let Some(in_force) = in_force {
-            trial_files::require(request, main, in_force)?;
+            trial_permission::require(request, main, in_force)?;
         }
         let file = File {
             path: request.file.clone().into(),
@@ -79,7 +79,7 @@ impl Candidate {
     fn with_lists(texts: Vec<File>, config: Config) -> Result<Self, Refused> {
         syncookies::require(&config)?;
         let lists = ConfiguredLists::read(&config)?;
-        let warnings = elsewhere::warnings(&config);
+        let warnings = config_warnings::warnings(&config);
         Ok(Self {
             texts,
             config,

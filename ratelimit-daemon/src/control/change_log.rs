@@ -9,7 +9,7 @@ use ratelimit_core::{
 };
 use tracing::info;
 
-use super::record::Cause;
+use super::cause::Cause;
 use crate::clock;
 
 /// Changes at once that are logged one by one.

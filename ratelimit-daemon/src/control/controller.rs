@@ -20,7 +20,7 @@ use super::{
     history::History,
     last_good::LastGood,
     links::Interfaces,
-    list_updates::read_all,
+    lists::updates::read_all,
     metrics_port::{Listeners, MetricsPort},
     progress::Progress,
     reconcile::Comparisons,

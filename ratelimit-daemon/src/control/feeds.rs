@@ -20,7 +20,7 @@ use ratelimit_core::{
     intent::Edit,
 };
 
-use super::{record::Cause, state::State};
+use super::{cause::Cause, state::State};
 
 /// One source of changes.
 pub trait Feed {

@@ -4,8 +4,8 @@ use ratelimit_core::api::{ApplyRequest, Refused};
 
 use super::{
     candidate::{Attempted, Candidate},
-    configured_lists::ConfiguredLists,
     handle::{Handle, Unanswered},
+    lists::configured::ConfiguredLists,
     questions::{measure_of_trial, reloaded_file, returning_lists},
 };
 

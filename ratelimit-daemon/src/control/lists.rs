@@ -1,5 +1,10 @@
 //! How lists change: what takes the place of what, and what no operator may change.
 
+pub(super) mod configured;
+pub(super) mod copies;
+pub(super) mod file;
+pub(super) mod updates;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,7 +19,8 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{lifetime::Ends, list_files::ListFile, protection::Protection};
+use self::file::ListFile;
+use super::{lifetime::Ends, protection::Protection};
 use crate::clock;
 
 /// The author of what a file says.

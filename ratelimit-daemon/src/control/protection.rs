@@ -15,7 +15,7 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use super::{connected, exempt};
+use super::{connected_networks, exempt};
 use crate::{
     clock,
     protected::{Protected, Refusal, Requester, Why},
@@ -72,19 +72,19 @@ impl Protection {
 
     /// Leaves connected networks out of the entries that cover them, and answers what these entries were.
     pub fn cut(&self, entries: &mut Vec<Entry>) -> Vec<Prefix> {
-        connected::cut(&self.all, entries)
+        connected_networks::cut(&self.all, entries)
     }
 
     /// The entries that cover connected networks, each with the first of these.
     pub fn describe_cut(&self, cut: &[Prefix]) -> ExemptEntries {
-        connected::describe(&self.all, cut)
+        connected_networks::describe(&self.all, cut)
     }
 
     /// The entries of a list that ban, and stop at what is protected.
     pub fn exempt_of(&self, list: &List) -> ExemptEntries {
         match list.action {
             Action::Ban => {
-                let mut exempt = connected::describe(&self.all, &list.cut);
+                let mut exempt = connected_networks::describe(&self.all, &list.cut);
                 exempt.add(self.exempt(list.entries(), |entry| entry.prefix));
                 exempt
             }

@@ -28,7 +28,7 @@ use super::{
     controller::Controller,
     feeds::cluster::no_cluster,
     links::PINS,
-    list_files::ListFile,
+    lists::file::ListFile,
     queries::{
         self,
         check::Packet,

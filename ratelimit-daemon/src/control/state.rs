@@ -17,17 +17,18 @@ use tracing::{error, info, warn};
 
 use super::{
     adopt::Adoption,
+    cause::Cause,
     compiled::{Compiled, CompiledPolicies},
+    edit_events::record_edits,
     enforcer::{Changes, Enforcer, leases::Leases},
     entry_counters::EntryCounters,
     event_log::EventLog,
     feeds::Feed,
     journal::Journal,
-    kernel,
-    list_copies::ListCopies,
+    lists::copies::ListCopies,
+    map_plan,
     progress::Progress,
     protection::Protection,
-    record::{Cause, record_edits},
     reserve::{Filling, Room},
     store::{Found, Store},
     suspended::Suspension,
@@ -324,8 +325,8 @@ impl State {
         let logs = self.enforcer.datapath().log_size();
         let held = sets.map(|sets| HeldTable { sets, policies });
         let config = &self.intent.config;
-        let sizes = kernel::sizes(config, &self.store, held.as_ref(), Some(logs))?;
-        let plan = kernel::plan(config, sizes)?;
+        let sizes = map_plan::sizes(config, &self.store, held.as_ref(), Some(logs))?;
+        let plan = map_plan::plan(config, sizes)?;
         self.renewals += 1;
         self.enforcer.datapath_mut().renew(&plan)?;
         Ok(self.enforcer.reread()?)

@@ -7,7 +7,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::record::Cause;
+use super::cause::Cause;
 
 /// Prefixes with changed bans; `None` where this host is no node.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use ratelimit_core::{
 use super::{Command, require_prefixes};
 use crate::{
     clock,
-    control::{controller::Controller, feeds::cluster::is_of_cluster, lifetime, record::Cause},
+    control::{cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, lifetime},
 };
 
 /// Puts prefixes on the allow list.

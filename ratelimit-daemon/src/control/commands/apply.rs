@@ -9,8 +9,8 @@ use super::{Command, replace::replace};
 use crate::{
     clock,
     control::{
-        candidate::Attempted, configured_lists::ConfiguredLists, controller::Controller,
-        trial_files,
+        candidate::Attempted, controller::Controller, lists::configured::ConfiguredLists,
+        trial_permission,
     },
 };
 
@@ -38,7 +38,7 @@ impl Command for Apply {
         let duration = duration(request.seconds)?;
         if measure.in_force.is_some() {
             // What is in force may be another one by now.
-            trial_files::require_known(&controller.state.intent.config, &candidate.config)?;
+            trial_permission::require_known(&controller.state.intent.config, &candidate.config)?;
         }
         let attempt = controller.trials.begin(candidate, measure.main, duration)?;
         let changes = replace(controller)?;

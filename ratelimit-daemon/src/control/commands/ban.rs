@@ -14,7 +14,7 @@ use ratelimit_core::{
 use super::{Command, require_prefixes};
 use crate::{
     clock,
-    control::{controller::Controller, lifetime, record::Cause, rows, state::State},
+    control::{cause::Cause, controller::Controller, lifetime, rows, state::State},
     protected::Requester,
 };
 

@@ -15,7 +15,7 @@ use super::{
     limit::{SetLimits, none},
     require_prefixes,
 };
-use crate::control::{controller::Controller, record::Cause};
+use crate::control::{cause::Cause, controller::Controller};
 
 /// Puts prefixes on the allow lists of all nodes.
 pub struct AllowEverywhere(pub AllowRequest, pub Arc<str>);

@@ -10,7 +10,7 @@ use ratelimit_core::{
 use tracing::info;
 
 use super::Command;
-use crate::control::{controller::Controller, import::Importer, lifetime, record::Cause};
+use crate::control::{cause::Cause, controller::Controller, import::Importer, lifetime};
 
 /// Imports a list that was read and is taken, or says what would be different.
 pub struct Import {

@@ -14,7 +14,7 @@ use super::Command;
 use crate::{
     clock,
     control::{
-        controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime, record::Cause,
+        cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime,
     },
 };
 

@@ -10,8 +10,9 @@ use tracing::info;
 
 use super::Command;
 use crate::control::{
-    controller::Controller, list_files::ListFile, list_updates, lists::require_no_file,
-    record::Cause,
+    cause::Cause,
+    controller::Controller,
+    lists::{file::ListFile, require_no_file, updates},
 };
 
 /// Takes a list away that was imported.
@@ -70,6 +71,6 @@ impl Command for TakeList {
         let Controller {
             state, list_files, ..
         } = controller;
-        list_updates::take(state, list_files, &file, reading)
+        updates::take(state, list_files, &file, reading)
     }
 }

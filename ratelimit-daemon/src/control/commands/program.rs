@@ -13,7 +13,7 @@ use ratelimit_core::{
 use super::{Command, require_prefixes};
 use crate::{
     clock,
-    control::{controller::Controller, lifetime, record::Cause},
+    control::{cause::Cause, controller::Controller, lifetime},
     protected::Requester,
 };
 

@@ -53,8 +53,8 @@ use ratelimit_common::{
 };
 use ratelimit_core::{
     api::{
-        AllowRequest, Ban, BanRequest, Changed, LimitRequest, LimitTarget, Origin, PrefixesRequest,
-        Refused,
+        AllowRequest, Ban, BanRequest, Changed, Check, LimitRequest, LimitTarget, Origin,
+        PrefixesRequest, Refused,
     },
     class::{Catalogue, Match},
     config::{
@@ -75,7 +75,7 @@ use crate::{
         Cause, Scanner, Sources,
         candidate::Candidate,
         commands::{CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, replace},
-        configured_lists::ConfiguredLists,
+        lists::configured::ConfiguredLists,
         queries,
         questions::policies_to_sample,
     },
@@ -389,10 +389,7 @@ impl Lab {
     }
 
     fn check(&self, address: &str, action: &str, reason: &str, rule: Option<&str>, policy: &str) {
-        let check = self
-            .controller
-            .check(address.parse::<IpAddr>().unwrap())
-            .unwrap();
+        let check = self.checked(address);
         let found = (
             check.action.as_str(),
             check.reason.as_str(),
@@ -404,6 +401,11 @@ impl Lab {
             (action, reason, rule.map(prefix), policy),
             "{address}"
         );
+    }
+
+    fn checked(&self, address: &str) -> Check {
+        let address: IpAddr = address.parse().unwrap();
+        self.controller.check(address).unwrap()
     }
 
     fn entries(&self) -> BTreeMap<Prefix, ListEntry> {

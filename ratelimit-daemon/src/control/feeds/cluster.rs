@@ -44,9 +44,9 @@ use crate::{
     clock,
     cluster::{ClusterKey, Heard},
     control::{
+        cause::Cause,
         connection::Connection,
         journal::Journal,
-        record::Cause,
         state::State,
         state_file::StateFile,
         troubles::{Loudness, Troubles},

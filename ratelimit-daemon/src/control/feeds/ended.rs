@@ -15,7 +15,7 @@ use tracing::warn;
 use super::Feed;
 use crate::{
     clock,
-    control::{record::Cause, state::State},
+    control::{cause::Cause, state::State},
 };
 
 /// Has no state of its own.

@@ -21,8 +21,11 @@ use super::Feed;
 use crate::{
     clock,
     control::{
-        list_files::{ListFile, SILENCE},
-        lists::{ListRead, from_file, log, reported},
+        lists::{
+            ListRead,
+            file::{ListFile, SILENCE},
+            from_file, log, reported,
+        },
         state::State,
     },
 };

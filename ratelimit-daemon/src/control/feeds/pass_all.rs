@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 use super::Feed;
 use crate::{
     clock,
-    control::{record::Cause, reminder::Reminder, state::State, state_file::StateFile},
+    control::{cause::Cause, reminder::Reminder, state::State, state_file::StateFile},
 };
 
 /// The longest time that is not "until somebody ends it": a year.

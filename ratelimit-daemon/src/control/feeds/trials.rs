@@ -18,10 +18,10 @@ use crate::{
     clock,
     control::{
         candidate::{Candidate, Measure},
-        configured_lists::{self, ConfiguredLists, ListChanges},
-        elsewhere::report,
-        list_files::ListFile,
-        record::Cause,
+        cause::Cause,
+        config_warnings::report,
+        lists::configured::{self, ConfiguredLists, ListChanges},
+        lists::file::ListFile,
         reload,
         state::State,
         state_file::StateFile,
@@ -69,7 +69,7 @@ impl Feed for Trials {
             return Ok(Vec::new());
         };
         reload::require_no_restart(&state.intent.config, &config)?;
-        next.changes = configured_lists::changes(state, &config, lists);
+        next.changes = configured::changes(state, &config, lists);
         let mut edits = std::mem::take(&mut next.changes.edits);
         edits.push(Edit::Config(Box::new(config)));
         Ok(edits)
@@ -315,7 +315,7 @@ impl Trials {
     /// When there is none, or the one before is not understood.
     pub fn returning_lists(&self, in_force: &Config) -> Result<Vec<ListFile>, Refused> {
         let before = before(&self.pending()?)?;
-        let files = configured_lists::files(&before);
+        let files = configured::files(&before);
         Ok(files
             .filter(|file| in_force.lists.get(&*file.name) != Some(&file.config))
             .collect())

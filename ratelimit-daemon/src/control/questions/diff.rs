@@ -2,7 +2,7 @@
 
 use ratelimit_core::api::{Refused, Reloaded};
 
-use crate::control::{candidate::Candidate, configured_lists, controller::Controller, reload};
+use crate::control::{candidate::Candidate, controller::Controller, lists::configured, reload};
 
 /// What is different between the configuration in force and another one. Refused is one that waits for a restart.
 pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
@@ -15,7 +15,7 @@ pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, R
     let before = &controller.state.intent.config;
     reload::require_no_restart(before, &config)?;
     let mut changes = reload::changes(before, &config);
-    changes.extend(configured_lists::changes(&controller.state, &config, lists).reported());
+    changes.extend(configured::changes(&controller.state, &config, lists).reported());
     let files = config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     Ok(Reloaded {

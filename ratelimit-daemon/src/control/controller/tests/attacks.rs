@@ -234,14 +234,14 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
     assert_eq!(lab.bans(), []);
-    let check = seen(&lab, "192.0.2.1");
+    let check = lab.checked("192.0.2.1");
     let reported = check.limited.unwrap();
     assert_eq!(
         (reported.prefix, reported.kind),
         (prefix("192.0.2.1"), Kind::HeavyHitter)
     );
     assert_eq!(reported.limit.to_string(), "5 packets per 1s");
-    let before = seen(&lab, "192.0.2.2");
+    let before = lab.checked("192.0.2.2");
     assert_eq!(before.limited, None);
     assert_eq!(check.limits[..before.limits.len()], before.limits[..]);
     assert_eq!(
@@ -255,15 +255,15 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     assert_eq!(snapshot.limited[&Kind::HeavyHitter], 1);
     assert_eq!(snapshot.status.limited, 1);
     lab.restart();
-    assert!(seen(&lab, "192.0.2.1").limited.is_some());
+    assert!(lab.checked("192.0.2.1").limited.is_some());
     let mut row = lab.controller.state.intent.limited()[&prefix("192.0.2.1")].clone();
     row.until = clock::now();
     let over = Edit::Limited(prefix("192.0.2.1"), Some(row));
     lab.controller.state.apply(&[over], Cause::Origin).unwrap();
     lab.controller.tick();
     assert_eq!(
-        seen(&lab, "192.0.2.1").limits,
-        seen(&lab, "192.0.2.2").limits
+        lab.checked("192.0.2.1").limits,
+        lab.checked("192.0.2.2").limits
     );
     assert_eq!(lab.controller.status().limited, 0);
 }
@@ -471,14 +471,8 @@ impl Lab {
     }
 }
 
-fn seen(lab: &Lab, address: &str) -> ratelimit_core::api::Check {
-    lab.controller
-        .check(address.parse::<IpAddr>().unwrap())
-        .unwrap()
-}
-
 fn texts(lab: &Lab, address: &str) -> Vec<String> {
-    let limits = seen(lab, address).limits;
+    let limits = lab.checked(address).limits;
     limits.iter().map(|state| state.limit.to_string()).collect()
 }
 

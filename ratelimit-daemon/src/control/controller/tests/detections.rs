@@ -234,10 +234,7 @@ fn a_check_tells_the_strikes() {
     assert_eq!((strikes.strikes, strikes.bans), (0, 1));
     let expected = "9 drops within 10s: banned for 10m, then 2 times as long, up to 1h";
     assert_eq!(strikes.ban.to_string(), expected);
-    let partner = lab
-        .controller
-        .check("203.0.113.1".parse::<IpAddr>().unwrap())
-        .unwrap();
+    let partner = lab.checked("203.0.113.1");
     assert_eq!(partner.strikes, None);
 }
 

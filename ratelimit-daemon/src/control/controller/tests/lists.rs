@@ -72,10 +72,7 @@ fn allow_beats_ban_and_a_list_takes_no_manual_ban_away() {
 fn check_and_unban_name_the_lists_that_hold_an_address() {
     let mut lab = Lab::new(config());
     lab.import_list("bad", "192.0.2.0/24 # SBL1\n");
-    let check = lab
-        .controller
-        .check("192.0.2.9".parse::<IpAddr>().unwrap())
-        .unwrap();
+    let check = lab.checked("192.0.2.9");
     let ban = check.ban.unwrap();
     assert_eq!(
         (ban.origin, ban.reason.as_deref()),
@@ -320,11 +317,7 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
         reason: None,
     };
     lab.controller.allow(allow, "root").unwrap();
-    let check = |lab: &Lab, address: &str| {
-        lab.controller
-            .check(address.parse::<IpAddr>().unwrap())
-            .unwrap()
-    };
+    let check = |lab: &Lab, address: &str| lab.checked(address);
     assert_eq!(check(&lab, "192.0.2.1").lists.len(), 2);
     let allowed = check(&lab, "192.0.2.3");
     assert_eq!(allowed.reason, "allowed");

@@ -247,10 +247,7 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
         panic!("{deciding:?}");
     };
     assert_eq!(ban.origin, Origin::Forced);
-    let stranger = lab
-        .controller
-        .check("198.51.100.2".parse::<IpAddr>().unwrap())
-        .unwrap();
+    let stranger = lab.checked("198.51.100.2");
     assert_eq!(stranger.protected, None);
 }
 

@@ -162,10 +162,7 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
     // The kernel told it of the longest alone.
     assert_eq!(lab.runtime(), ["192.0.2.3"]);
     assert_eq!(bans, ["192.0.2.2", "192.0.2.3"]);
-    let check = lab
-        .controller
-        .check("192.0.2.1".parse::<IpAddr>().unwrap())
-        .unwrap();
+    let check = lab.checked("192.0.2.1");
     assert_eq!(check.ban.unwrap().reason.as_deref(), Some("scan"));
     // What was taken off a list does not come back with a copy of before.
     let copy = lab.state.path().join("lists/bad.jsonl");

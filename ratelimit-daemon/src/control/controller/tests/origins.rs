@@ -114,10 +114,7 @@ fn check_tells_of_several_bans_the_one_that_holds_longest() {
     let long = clock::after(Duration::from_hours(1));
     lab.ban(&["192.0.2.1"], Some(60.0)).unwrap();
     lab.edit(&[ban("192.0.2.0/24", Origin::list("a"), long)]);
-    let check = lab
-        .controller
-        .check("192.0.2.1".parse::<IpAddr>().unwrap())
-        .unwrap();
+    let check = lab.checked("192.0.2.1");
     let ban = check.ban.unwrap();
     assert_eq!(
         (ban.prefix, ban.origin),

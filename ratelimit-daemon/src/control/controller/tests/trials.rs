@@ -8,7 +8,7 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::control::{resume, trial::Trial, trial_files};
+use crate::control::{resume, trial::Trial, trial_permission};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n";
@@ -436,7 +436,7 @@ impl Site {
 
     fn require_own_files(&self, request: &ApplyRequest) -> Result<(), Refused> {
         let in_force = &self.lab.controller.state.intent.config;
-        trial_files::require(request, &self.main(), in_force)
+        trial_permission::require(request, &self.main(), in_force)
     }
 
     fn request(&self, text: &str) -> ApplyRequest {

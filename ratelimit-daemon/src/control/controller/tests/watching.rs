@@ -70,10 +70,7 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
         has_bans: false,
     });
     let reported = |address: &str| {
-        let check = lab
-            .controller
-            .check(address.parse::<IpAddr>().unwrap())
-            .unwrap();
+        let check = lab.checked(address);
         let drops = check.last_drops.into_iter();
         let reported = drops.map(|drops| match drops.last.what {
             What::Drop(drop) => (drop.reason, drop.policy, drop.limit.is_some(), drops.count),

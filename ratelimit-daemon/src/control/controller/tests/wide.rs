@@ -338,10 +338,7 @@ fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
 fn check_tells_the_limits_that_a_source_shares() {
     let lab = lab(EVERYTHING);
     let wider = |address: &str| -> Vec<(Option<String>, String)> {
-        let check = lab
-            .controller
-            .check(address.parse::<IpAddr>().unwrap())
-            .unwrap();
+        let check = lab.checked(address);
         let reported = check.wider.into_iter();
         reported
             .map(|it| {

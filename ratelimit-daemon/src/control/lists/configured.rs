@@ -7,10 +7,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use ratelimit_core::{api::Refused, config::Config, intent::Edit, lists::Reading};
 
 use super::{
-    list_files::{Deadline, ListFile},
-    lists::{ListRead, from_file, log, not_named, reported},
-    state::State,
+    ListRead,
+    file::{Deadline, ListFile},
+    from_file, log, not_named, reported,
 };
+use crate::control::state::State;
 
 /// The lists of a configuration, by name.
 pub struct ConfiguredLists(BTreeMap<Arc<str>, (ListFile, Reading)>);
@@ -62,19 +63,19 @@ pub struct ListChanges {
     /// What is to be done in the same step.
     pub edits: Vec<Edit>,
     /// The lists whose files were read.
-    pub(super) read: Vec<(Arc<str>, ListRead)>,
+    pub(in crate::control) read: Vec<(Arc<str>, ListRead)>,
     /// Those that are not configured any more, with how many entries.
-    pub(super) gone: Vec<(Arc<str>, usize)>,
+    pub(in crate::control) gone: Vec<(Arc<str>, usize)>,
 }
 
 impl ListChanges {
     /// Logs what became of the lists that were put in force.
-    pub(super) fn log(&self) {
+    pub(in crate::control) fn log(&self) {
         self.read.iter().for_each(|(name, read)| log(name, read));
     }
 
     /// What is different, a line each.
-    pub(super) fn reported(&self) -> Vec<String> {
+    pub(in crate::control) fn reported(&self) -> Vec<String> {
         let gone = self.gone.iter();
         let gone =
             gone.map(|(name, removed)| format!("list {name}: removed, with {removed} entries"));

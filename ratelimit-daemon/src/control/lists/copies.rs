@@ -20,8 +20,12 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{lifetime::Ends, lists::fill, queries::export::Export, reminder::Reminder};
-use crate::{clock, private};
+use super::fill;
+use crate::{
+    clock,
+    control::{lifetime::Ends, queries::export::Export, reminder::Reminder},
+    private,
+};
 
 const ENDING: &str = "jsonl";
 /// How long what could not be written waits for the next try.

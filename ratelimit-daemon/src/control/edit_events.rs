@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{change_log, journal::Journal, lifetime, rows, unwritten::intended};
+use super::{cause::Cause, change_log, journal::Journal, lifetime, rows, unwritten::intended};
 use crate::clock;
 use ratelimit_core::{
     api::{BanChange, EntryCounter, What},
@@ -16,19 +16,6 @@ use ratelimit_core::{
 
 /// The bans of one change that are reported one by one; of more, how many of each origin.
 const BANS_TOLD: usize = 100;
-
-/// Why entries go.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cause<'a> {
-    /// Their origin says all that is known.
-    Origin,
-    /// A user said so.
-    User(&'a str),
-    /// Their time is over.
-    Time,
-    /// The configuration before a trial comes back. Runtime limits that it has no place for are suspended.
-    Rollback,
-}
 
 impl Cause<'_> {
     fn by(self) -> Option<Arc<str>> {

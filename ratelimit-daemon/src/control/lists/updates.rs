@@ -3,11 +3,10 @@
 use ratelimit_core::{api::Refused, lists::Reading};
 
 use super::{
-    feeds::lists::ListFiles,
-    list_files::{Deadline, ListFile},
-    lists::not_named,
-    state::State,
+    file::{Deadline, ListFile},
+    not_named,
 };
+use crate::control::{feeds::lists::ListFiles, state::State};
 
 /// Reads the files of all lists at the start, and takes away the lists whose files the configuration does not name any more.
 /// What cannot be read stays as it was. Answers what is different or went wrong, a line each.

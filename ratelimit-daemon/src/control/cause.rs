@@ -1,0 +1,14 @@
+//! Why entries of the intent go.
+
+/// Why entries go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cause<'a> {
+    /// Their origin says all that is known.
+    Origin,
+    /// A user said so.
+    User(&'a str),
+    /// Their time is over.
+    Time,
+    /// The configuration before a trial comes back. Runtime limits that it has no place for are suspended.
+    Rollback,
+}
