@@ -4,7 +4,7 @@ use crate::{
     Address, Arrival, Cursor, Flow, Instant, Ipv4, Ipv6, Policy, Tables,
     challenge::{self, ChallengeState, InSegment, query},
     charge::outcome::Outcome,
-    classify::{self, Classified},
+    classify::{self, Classified, Wanted},
     detection,
     layers::{self, NO_DESTINATION},
     list::Listed,
@@ -41,7 +41,7 @@ impl<T: InPlace> Placement for T {
     }
 
     fn classify(&self, frame: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
-        classify::classify(frame, upper, self.settings().asks_headers(), policy, self)
+        classify::classify(frame, upper, Wanted::by(self.settings()), policy, self)
     }
 }
 
@@ -65,7 +65,10 @@ where
             return challenge::standing(source, now, self);
         }
         if let Some(segment) = A::segment(frame, self.link_layer(), upper) {
-            let classes = |asks_headers| classify::classes(frame, upper, asks_headers, self);
+            let classes = |headers| {
+            let wanted = Wanted::by_challenge(headers);
+            classify::classes(frame, upper, wanted, self)
+        };
             return challenge::judge(source, &segment, classes, now, self);
         }
         match query::port(frame, upper) {

@@ -49,6 +49,7 @@ const DESTINATIONS: u32 = 1 << 18;
 const CHALLENGE: u32 = 1 << 19;
 const INTERFACES: u32 = 1 << 20;
 const OBSERVE_HERE: u32 = 1 << 21;
+const TO_CLASSES: u32 = 1 << 22;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -83,6 +84,15 @@ impl Settings {
             self.with(HEADERS)
         } else {
             self.without(HEADERS)
+        }
+    }
+
+    /// The same with classes that ask where packets go to, or not.
+    pub const fn asking_destination(self, asks: bool) -> Self {
+        if asks {
+            self.with(TO_CLASSES)
+        } else {
+            self.without(TO_CLASSES)
         }
     }
 
@@ -282,6 +292,12 @@ impl Settings {
     #[inline(always)]
     pub const fn asks_headers(self) -> bool {
         self.has(HEADERS)
+    }
+
+    /// Whether some class asks where packets go to.
+    #[inline(always)]
+    pub const fn asks_destination(self) -> bool {
+        self.has(TO_CLASSES)
     }
 
     /// Whether a packet may meet limits besides those of its source's policy.

@@ -7,6 +7,7 @@ use crate::{
     aggregate::Aggregates,
     charge::outcome::Refusal,
     class::{ClassSet, Property},
+    classify,
     detected::Detection,
     lease::{self, Demanded},
     list::Listed,
@@ -49,6 +50,15 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
 
     /// The classes that packets of which `property` is `value` do not belong to.
     fn excluded(&self, property: Property, value: u32) -> ClassSet;
+
+    /// [`classify::excluded_by_destination`], wherever its code is kept.
+    #[inline(always)]
+    fn excluded_by_destination(&self, frame: Cursor<'_>) -> ClassSet
+    where
+        Self: Sized,
+    {
+        classify::excluded_by_destination(frame, self)
+    }
 
     /// The state of the node's limits.
     fn node(&self) -> Self::Node<'_>;

@@ -5,6 +5,7 @@
 
 mod builtin;
 mod catalogue;
+mod destination;
 mod flags;
 mod fragment;
 mod numbers;
@@ -21,6 +22,8 @@ use ratelimit_common::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::{ip_family::IpFamily, prefix::Prefix};
 
 pub use self::{
     builtin::BUILT_IN,
@@ -65,6 +68,8 @@ pub struct ClassParts {
     pub vlan: Option<Numbers>,
     /// What is odd about the source address.
     pub source: Option<SourceShape>,
+    /// Prefixes that they go to.
+    pub destination: Option<BTreeSet<Prefix>>,
 }
 
 /// A key that takes numbers, with what is said of it.
@@ -136,6 +141,14 @@ pub enum ClassError {
     /// What a later fragment cannot say.
     #[error("later fragments have no `{0}`: none would belong to the class")]
     NotInLaterFragments(&'static str),
+    /// A prefix that another one has.
+    #[error("`destination` names {narrow}, which is a part of {wide}")]
+    Within {
+        /// The one.
+        narrow: Prefix,
+        /// The other one.
+        wide: Prefix,
+    },
     /// Lengths that are shorter than the headers.
     #[error("such packets have at least {least} bytes: none would belong to the class")]
     TooShort {
@@ -179,6 +192,7 @@ impl Class {
                 _ => {}
             }
         }
+        parts.check_destination()?;
         parts.check_fragment()?;
         let implied = parts.implied_protocols();
         let protocols = parts.protocols.get_or_insert_with(|| {
@@ -235,6 +249,7 @@ impl Class {
             Property::HopsAndService => parts.ttl.is_some() || parts.dscp.is_some(),
             Property::Vlan => parts.vlan.is_some(),
             Property::Addresses => parts.source.is_some(),
+            Property::DestinationV4 | Property::DestinationV6 => parts.destination.is_some(),
         }
     }
 
@@ -282,7 +297,39 @@ impl Class {
                 parts.vlan.is_none() || value < NO_VLAN && accepts(&parts.vlan, value)
             }
             Property::Addresses => parts.source.is_none_or(|shape| shape.has(value)),
+            Property::DestinationV4 => self.has_octet(IpFamily::V4, value),
+            Property::DestinationV6 => self.has_octet(IpFamily::V6, value),
         }
+    }
+
+    /// The class in parts of which each can be told by the values of all properties, each by itself: its destinations may take several.
+    pub fn by_destination(&self) -> Vec<Self> {
+        let Some(prefixes) = &self.0.destination else {
+            return vec![self.clone()];
+        };
+        let parts = destination::parts(prefixes).into_iter();
+        let of = |prefixes: Vec<Prefix>| {
+            let destination = Some(prefixes.into_iter().collect());
+            let rest = (*self.0).clone();
+            Self(Box::new(ClassParts {
+                destination,
+                ..rest
+            }))
+        };
+        parts.map(of).collect()
+    }
+
+    /// Whether it asks where packets go to.
+    pub const fn asks_destination(&self) -> bool {
+        self.0.destination.is_some()
+    }
+
+    fn has_octet(&self, family: IpFamily, value: u32) -> bool {
+        let destination = self.0.destination.as_ref();
+        destination.is_none_or(|prefixes| {
+            let mut prefixes = prefixes.iter();
+            prefixes.any(|prefix| destination::has(*prefix, family, value))
+        })
     }
 
     fn has_kind(&self, kind: Kind) -> bool {
@@ -331,6 +378,7 @@ impl ClassParts {
     /// Bytes of the shortest packet of which all the rest may hold: with an IPv4 header, and that of its transport, where there is one.
     fn least_bytes(&self) -> u16 {
         const IPV4: u16 = 20;
+        const IPV6: u16 = 40;
         /// A part that others follow ends at a multiple of so many bytes.
         const FRAGMENT: u16 = 8;
         let protocols = self.protocols.iter().flatten();
@@ -339,12 +387,39 @@ impl ClassParts {
             .min();
         let transport = transport.unwrap_or_default();
         let says_transport = !self.implied_protocols().is_empty();
-        IPV4 + match self.fragment {
-            Some(Fragments::None) => transport,
-            Some(Fragments::First | Fragments::Tiny) => FRAGMENT,
-            None | Some(Fragments::Any) if says_transport => transport.min(FRAGMENT),
-            None | Some(Fragments::Any | Fragments::Later) => 0,
+        let mut goes_to = self.destination.iter().flatten();
+        let is_ipv6 = self.destination.is_some()
+            && goes_to.all(|prefix| IpFamily::of(prefix.address()) == IpFamily::V6);
+        let header = if is_ipv6 { IPV6 } else { IPV4 };
+        header
+            + match self.fragment {
+                Some(Fragments::None) => transport,
+                Some(Fragments::First | Fragments::Tiny) => FRAGMENT,
+                None | Some(Fragments::Any) if says_transport => transport.min(FRAGMENT),
+                None | Some(Fragments::Any | Fragments::Later) => 0,
+            }
+    }
+
+    /// A prefix is said once, and not every address.
+    fn check_destination(&self) -> Result<(), ClassError> {
+        const KEY: &str = "destination";
+        let Some(prefixes) = &self.destination else {
+            return Ok(());
+        };
+        if prefixes.is_empty() {
+            return Err(ClassError::EmptyList(KEY));
         }
+        if prefixes.iter().filter(|prefix| prefix.is_empty()).count() == IpFamily::ALL.len() {
+            return Err(ClassError::FullList(KEY));
+        }
+        for narrow in prefixes {
+            let mut others = prefixes.iter().filter(|wide| *wide != narrow);
+            if let Some(wide) = others.find(|wide| wide.covers(*narrow)) {
+                let (narrow, wide) = (*narrow, *wide);
+                return Err(ClassError::Within { narrow, wide });
+            }
+        }
+        Ok(())
     }
 
     /// A later fragment has no header of the transport.

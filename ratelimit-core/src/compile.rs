@@ -410,7 +410,8 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
         if let Selected::Class(class) = selected
             && class.asks_headers()
         {
-            settings = settings.asking_headers(true);
+            let asks = settings.asks_destination() || class.asks_destination();
+            settings = settings.asking_headers(true).asking_destination(asks);
         }
     }
     let mut families = IpFamily::ALL.into_iter();

@@ -261,7 +261,26 @@ impl Config {
         on.is_some_and(|on| on.node.is_some())
     }
 
-    /// The destinations where no packet goes to that comes here, as `leads_into` says of prefixes. Everything together is somewhere here.
+    /// The destinations that it names, in tables and in classes, each as a message names it. Everything together is somewhere here.
+    pub fn named_destinations(&self) -> impl Iterator<Item = (String, Prefix)> {
+        let tables = self.destinations.keys();
+        let tables = tables.map(|prefix| (format!("[destination.\"{prefix}\"]"), *prefix));
+        let classes = self.classes.iter().flat_map(|(name, class, _)| {
+            let prefixes = class.parts().destination.clone().unwrap_or_default();
+            let of = move |prefix| {
+                (
+                    format!("`destination = \"{prefix}\"` of [class.{name}]"),
+                    prefix,
+                )
+            };
+            prefixes.into_iter().map(of)
+        });
+        tables
+            .chain(classes)
+            .filter(|(_, prefix)| !prefix.is_empty())
+    }
+
+    /// The destinations where no packet goes to that comes here, as `leads_into` says of prefixes.
     ///
     /// # Errors
     ///
@@ -269,14 +288,28 @@ impl Config {
     pub fn destinations_elsewhere<E>(
         &self,
         mut leads_into: impl FnMut(Prefix) -> Result<bool, E>,
-    ) -> Result<Vec<Prefix>, E> {
+    ) -> Result<Vec<(String, Prefix)>, E> {
         let mut elsewhere = Vec::new();
-        for prefix in self.destinations.keys().filter(|it| !it.is_empty()) {
-            if !leads_into(*prefix)? {
-                elsewhere.push(*prefix);
+        for (title, prefix) in self.named_destinations() {
+            if !leads_into(prefix)? {
+                elsewhere.push((title, prefix));
             }
         }
         Ok(elsewhere)
+    }
+
+    /// That packets of an interface of this kind are judged twice, and what to write: inside of the tunnel at another interface, and behind it.
+    pub fn judged_twice(&self, name: &str, kind: Option<&str>) -> Option<String> {
+        let tunnel = kind.and_then(inner::of_device)?;
+        let has = |is_it: bool| self.interfaces.iter().any(|it| (it.name == name) == is_it);
+        if !has(true) || !has(false) || !self.source.inner.has(tunnel) {
+            return None;
+        }
+        let words = inner::words(self.source.inner);
+        let word = words.iter().find(|word| word.starts_with(tunnel.label()))?;
+        Some(format!(
+            "`inner` of [source] has {word}, so packets of {name} are judged and charged inside of the tunnel, and again at {name}: remove [[interface]] {name}, or \"{word}\" from `inner`"
+        ))
     }
 
     /// The first class that asks for a VLAN, as a message names it.

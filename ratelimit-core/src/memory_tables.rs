@@ -28,7 +28,7 @@ use ratelimit_common::{
     },
     charge::{Outcome, Refusal},
     class::Property,
-    classify,
+    classify::{self, Wanted},
     compact::Mix,
     decide,
     detected::{Detection, Tally},
@@ -428,7 +428,10 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         let Some(upper) = A::upper(frame, link_layer, ipv6::walk) else {
             return false;
         };
-        let classes = |asks_headers| classify::classes(frame, upper, asks_headers, self);
+        let classes = |headers| {
+            let wanted = Wanted::by_challenge(headers);
+            classify::classes(frame, upper, wanted, self)
+        };
         is_unproved(source, frame, link_layer, upper, classes, strike.at, self)
     }
 

@@ -10,7 +10,7 @@ use ratelimit_common::{
     challenge,
     charge::{Outcome, Refusal},
     class::Property,
-    classify::Classified,
+    classify::{Classified, Wanted},
     detected::Detection,
     detection,
     layout::{self, Counter, counter_index},
@@ -112,6 +112,11 @@ impl Tables for KernelTables {
     fn excluded(&self, property: Property, value: u32) -> ClassSet {
         let entry = property.start().wrapping_add(value);
         EXCLUDED_CLASSES.get(entry).copied().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn excluded_by_destination(&self, _: Cursor<'_>) -> ClassSet {
+        subprograms::excluded_by_destination(self.context, self.inner)
     }
 
     #[inline(always)]
@@ -247,12 +252,7 @@ impl Placement for KernelTables {
 
     #[inline(always)]
     fn classify(&self, _: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
-        subprograms::classify(
-            self.context,
-            upper,
-            self.settings.get().asks_headers(),
-            policy,
-        )
+        subprograms::classify(self.context, upper, Wanted::by(self.settings.get()), policy)
     }
 }
 

@@ -118,7 +118,8 @@ pub fn later(rng: &mut Rng, now: Instant) -> Instant {
 fn settings(rng: &mut Rng) -> Settings {
     let mut settings = Settings::new(policy_index(rng), rng.u8(..4) == 0);
     if rng.bool() {
-        settings = settings.with_classes().asking_headers(rng.bool());
+        let asking = settings.with_classes().asking_headers(rng.bool());
+        settings = asking.asking_destination(rng.bool());
     }
     // Without wider limits a packet takes the short way, where denials are cached.
     let has_layers = rng.u8(..3) > 0;
@@ -219,6 +220,7 @@ fn classes(rng: &mut Rng) -> ClassTables {
             Property::Length => value < most,
             Property::Vlan => value >= least,
             Property::Addresses => value != 0,
+            Property::DestinationV4 | Property::DestinationV6 => value & 0xff >= least % 3,
         });
     }
     tables

@@ -1,6 +1,6 @@
 //! Classes of every header: what nftables and XDP-Firewall match, and packets just beside it.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ratelimit_core::{api::Check, class::BUILT_IN};
 use ratelimit_tests::{
@@ -395,6 +395,36 @@ fn rules_of_packets() -> Vec<Rule> {
             ],
         },
         Rule {
+            class: "protocol = \"udp\"\ndestination = [\"203.0.113.64/27\", \"2001:db8:6::/47\"]",
+            nft: "meta l4proto udp ip daddr 203.0.113.64/27",
+            matched: vec![
+                to(v4().udp(9), "203.0.113.64"),
+                to(v4().udp(9), "203.0.113.95"),
+                to(v6().udp(9), "2001:db8:6::1"),
+                to(v6().udp(9), "2001:db8:7:ffff::"),
+            ],
+            others: vec![
+                to(v4().udp(9), "203.0.113.63"),
+                to(v4().udp(9), "203.0.113.96"),
+                to(v4().udp(9), "203.0.112.64"),
+                to(v4().udp(9), "203.1.113.64"),
+                to(v4().tcp(9, ACK), "203.0.113.64"),
+                to(v6().udp(9), "2001:db8:8::1"),
+                to(v6().udp(9), "2001:db9:6::1"),
+                to(v6().udp(9), "::ffff:203.0.113.64"),
+            ],
+        },
+        Rule {
+            class: "destination = \"198.51.100.77\"\nttl = [\"0-20\"]",
+            nft: "ip daddr 198.51.100.77 ip ttl 0-20",
+            matched: vec![to_frame(with_byte(v4().udp(9), 8, 20), "198.51.100.77")],
+            others: vec![
+                to_frame(with_byte(v4().udp(9), 8, 21), "198.51.100.77"),
+                to_frame(with_byte(v4().udp(9), 8, 20), "198.51.100.76"),
+                to_frame(with_byte(v4().udp(9), 8, 20), "198.51.101.77"),
+            ],
+        },
+        Rule {
             class: "source_ports = [0]",
             nft: "th sport 0",
             matched: vec![v4().protocol(17, &[0, 0, 0, 9, 0, 8, 0, 0]).build()],
@@ -407,6 +437,21 @@ fn rules_of_packets() -> Vec<Rule> {
             others: vec![v4().tcp(27_015, ACK).build(), v6().udp(27_016).build()],
         },
     ]
+}
+
+fn to(frame: Frame, destination: &str) -> Vec<u8> {
+    to_frame(frame.build(), destination)
+}
+
+/// The frame, which goes somewhere else.
+fn to_frame(mut frame: Vec<u8>, destination: &str) -> Vec<u8> {
+    let (start, octets) = match (destination.parse().unwrap(), frame[ETHERNET_BYTES] >> 4) {
+        (IpAddr::V4(to), 4) => (ETHERNET_BYTES + 16, to.octets().to_vec()),
+        (IpAddr::V6(to), 6) => (ETHERNET_BYTES + 24, to.octets().to_vec()),
+        other => panic!("{other:?}"),
+    };
+    frame[start..start + octets.len()].copy_from_slice(&octets);
+    frame
 }
 
 #[test]
@@ -609,6 +654,63 @@ fn an_allowed_source_is_above_classes_and_check_says_what_they_do() {
     assert!(said.contains(classes), "{said}");
     service.rlctl_ok(&["allow", "add", &source]).unwrap();
     assert_eq!(program.passed(&invalid, 1).unwrap(), 1);
+}
+
+#[test]
+fn check_and_a_reload_know_where_the_packets_of_a_class_go_to() {
+    require_root!();
+    let toml = |destinations: &str| {
+        format!(
+            "[policy.default]\nlimits = []\n[class.victims]\nprotocol = \"udp\"\n\
+             destination = [{destinations}]\naction = \"drop\"\n"
+        )
+    };
+    let lab = Lab::new().unwrap();
+    // One class, and two that follow.
+    let (near, apart) = (
+        "\"198.51.100.7\", \"198.51.100.9\"",
+        "\"198.51.100.9\", \"203.0.114.0/24\"",
+    );
+    let service = Service::started(&lab, &toml(near)).unwrap();
+    let program = Attached::of(&service).unwrap();
+    let source = SOURCE.to_string();
+    for (config, dropped, passed) in [
+        (
+            near,
+            ["198.51.100.7", "198.51.100.9"],
+            ["198.51.100.8", "203.0.114.9"],
+        ),
+        (
+            apart,
+            ["198.51.100.9", "203.0.114.9"],
+            ["198.51.100.7", "203.0.100.9"],
+        ),
+        (
+            near,
+            ["198.51.100.7", "198.51.100.9"],
+            ["198.51.100.8", "203.0.114.9"],
+        ),
+    ] {
+        service.reload(&toml(config)).unwrap();
+        let cases = dropped.map(|to| (to, "drop")).into_iter();
+        for (destination, action) in cases.chain(passed.map(|to| (to, "pass"))) {
+            let frame = Frame::ethernet().ipv4(SOURCE).udp(9);
+            let passes = program.passed(&to(frame, destination), 1).unwrap() == 1;
+            assert_eq!(passes, action == "pass", "{config}: {destination}");
+            let way = ["--json", "check", &source, "--to", destination];
+            let asked = [&way[..], &["--proto", "udp", "--dport", "9"]].concat();
+            let said = service.rlctl(&asked).unwrap();
+            let check: Check =
+                serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
+            assert_eq!(check.action, action, "{config}: {destination}");
+        }
+        // Where no destination is named, the packet is in no class of one.
+        let asked = ["--json", "check", &source, "--proto", "udp", "--dport", "9"];
+        let said = service.rlctl(&asked).unwrap();
+        let check: Check =
+            serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
+        assert_eq!(check.action, "pass", "{config}");
+    }
 }
 
 fn fragment(more_fragments: bool, fragment_offset: u16) -> Frame {

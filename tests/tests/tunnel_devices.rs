@@ -57,6 +57,36 @@ fn the_source_inside_of_a_kernels_tunnel_is_banned_while_the_configuration_says_
     }
 }
 
+#[test]
+fn an_interface_of_a_tunnel_that_is_looked_into_is_told_of() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    lab.add_addresses(&OUTER[0], &OUTER[1]).unwrap();
+    let add = "link add tunnel0 type vxlan id 7 local 10.99.0.1 remote 10.99.0.2 dstport 4789";
+    let words: Vec<&str> = add.split(' ').collect();
+    if let Err(error) = lab.near.ip(&words) {
+        skip::report(&format!("this kernel has no vxlan: {error:#}"));
+        return;
+    }
+    lab.near.ip(&["link", "set", "tunnel0", "up"]).unwrap();
+    let toml = |inner: &str, more: &str| format!("{}{more}", toml(inner));
+    let tunnel = "[[interface]]\nname = \"tunnel0\"\nmode = \"generic\"\n";
+    let told = "remove [[interface]] tunnel0, or \"vxlan:4789\" from `inner`";
+    let service = Service::started(&lab, &toml("[\"vxlan\"]", tunnel)).unwrap();
+    service.wait_for_log(told).unwrap();
+    for (inner, more, is_told) in [
+        ("[\"gre\"]", tunnel, false),
+        ("[\"gre\", \"vxlan\"]", tunnel, true),
+        ("[\"vxlan\"]", "", false),
+    ] {
+        service.configure(&toml(inner, more)).unwrap();
+        let doctor = service.rlctl(&["doctor", "tunnel0"]).unwrap().stdout;
+        assert_eq!(doctor.contains(told), is_told, "{doctor}");
+        let said = service.rlctl_ok(&["reload"]).unwrap();
+        assert_eq!(said.contains(told), is_told, "{said}");
+    }
+}
+
 fn check(word: &str, device: &str) {
     let lab = Lab::new().unwrap();
     lab.add_addresses(&OUTER[0], &OUTER[1]).unwrap();

@@ -28,11 +28,15 @@ pub enum Property {
     Vlan,
     /// What both addresses say together: [`Addresses::bits`].
     Addresses,
+    /// An octet of the IPv4 address it goes to, and above it the place of that. A packet has a value for each place.
+    DestinationV4,
+    /// The same of IPv6.
+    DestinationV6,
 }
 
 impl Property {
     /// All of them, in the order of their parts.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Kind,
         Self::SourcePort,
         Self::DestinationPort,
@@ -41,10 +45,12 @@ impl Property {
         Self::HopsAndService,
         Self::Vlan,
         Self::Addresses,
+        Self::DestinationV4,
+        Self::DestinationV6,
     ];
 
     /// The entries of the map of all properties.
-    pub const ENTRIES: u32 = Self::Addresses.sum_before() + Self::Addresses.values();
+    pub const ENTRIES: u32 = Self::DestinationV6.sum_before() + Self::DestinationV6.values();
 
     /// How many values it has: they begin at 0.
     #[inline(always)]
@@ -56,6 +62,8 @@ impl Property {
             Self::Length | Self::HopsAndService => 1 << 16,
             Self::Vlan => NO_VLAN + 1,
             Self::Addresses => Addresses::COUNT,
+            Self::DestinationV4 => 4 << 8,
+            Self::DestinationV6 => 16 << 8,
         }
     }
 
@@ -71,6 +79,8 @@ impl Property {
             Self::HopsAndService => const { Self::HopsAndService.sum_before() },
             Self::Vlan => const { Self::Vlan.sum_before() },
             Self::Addresses => const { Self::Addresses.sum_before() },
+            Self::DestinationV4 => const { Self::DestinationV4.sum_before() },
+            Self::DestinationV6 => const { Self::DestinationV6.sum_before() },
         }
     }
 
@@ -89,10 +99,19 @@ impl Property {
     pub const fn is_of_headers(self) -> bool {
         match self {
             Self::Kind | Self::SourcePort | Self::DestinationPort => false,
-            Self::Details | Self::Length | Self::HopsAndService | Self::Vlan | Self::Addresses => {
-                true
-            }
+            Self::Details
+            | Self::Length
+            | Self::HopsAndService
+            | Self::Vlan
+            | Self::Addresses
+            | Self::DestinationV4
+            | Self::DestinationV6 => true,
         }
+    }
+
+    /// Whether it is that of the address that a packet goes to, which is read only where a class asks for it.
+    pub const fn is_of_destination(self) -> bool {
+        matches!(self, Self::DestinationV4 | Self::DestinationV6)
     }
 }
 

@@ -7,16 +7,20 @@ use ratelimit_common::{
 
 use super::{
     Class, SourceShape,
+    destination::{self, Common},
     protocol::{self, ICMP, TCP, UDP},
 };
 
 impl Class {
     /// Whether every packet of this class belongs to `other` too.
     pub fn is_within(&self, other: &Self) -> bool {
-        let mut asked = Property::ALL.into_iter().filter(|it| other.says(*it));
-        asked.all(|property| {
-            values(property).all(|value| !self.has(property, value) || other.has(property, value))
-        })
+        let asked = Property::ALL.into_iter().filter(|it| other.says(*it));
+        let mut asked = asked.filter(|it| !it.is_of_destination());
+        destination::is_within(self, other)
+            && asked.all(|property| {
+                values(property)
+                    .all(|value| !self.has(property, value) || other.has(property, value))
+            })
     }
 
     /// A packet that belongs to both, in words: `udp from port 53`. `None` when there is none.
@@ -31,15 +35,22 @@ impl Class {
                 | Property::Details
                 | Property::Length
                 | Property::HopsAndService
-                | Property::Addresses => true,
+                | Property::Addresses
+                | Property::DestinationV4
+                | Property::DestinationV6 => true,
             });
             values.find(|value| both.iter().all(|class| class.has(property, *value)))
         };
         let mut words = vec![];
         for property in Property::ALL {
-            if property.is_of_headers() && is_said(property) {
+            if property.is_of_headers() && !property.is_of_destination() && is_said(property) {
                 words.push(text(property, common(property)?));
             }
+        }
+        match destination::in_both(self, other) {
+            Common::Any => {}
+            Common::Prefix(prefix) => words.push(format!("to {prefix}")),
+            Common::None => return None,
         }
         let source = common(Property::SourcePort);
         let destination = common(Property::DestinationPort);
@@ -115,7 +126,11 @@ fn text(property: Property, value: u32) -> String {
             let shape = SourceShape::ALL.into_iter().find(|shape| shape.has(value));
             shape.map_or_else(String::new, |shape| shape.words().to_owned())
         }
-        Property::Kind | Property::SourcePort | Property::DestinationPort => value.to_string(),
+        Property::Kind
+        | Property::SourcePort
+        | Property::DestinationPort
+        | Property::DestinationV4
+        | Property::DestinationV6 => value.to_string(),
     }
 }
 

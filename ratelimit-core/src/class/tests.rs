@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use ratelimit_common::parse::transport::NO_PORT;
 
 use super::*;
@@ -31,6 +33,7 @@ fn a_class_reads_as_what_it_writes() {
         r#"{"protocol":["tcp"],"tcp":"invalid"}"#,
         r#"{"protocol":["icmp","47"]}"#,
         r#"{"fragment":true}"#,
+        r#"{"destination":["10.0.0.0/8","2001:db8::/48"]}"#,
     ] {
         let class = class(text);
         let again = serde_json::to_string(&class).unwrap();
@@ -107,6 +110,21 @@ fn packets_of_two_classes_are_named_by_an_example() {
             r#"{"source_ports": ["10-19"]}"#,
             None,
         ),
+        (
+            r#"{"destination": ["10.0.0.0/8", "2001:db8::/32"]}"#,
+            r#"{"destination": ["2001:db8:7::/48", "192.0.2.1"], "tcp": "syn"}"#,
+            Some("tcp with SYN to 2001:db8:7::/48"),
+        ),
+        (
+            r#"{"destination": ["10.0.0.0/8"]}"#,
+            r#"{"destination": ["11.0.0.0/8", "2001:db8::/32"]}"#,
+            None,
+        ),
+        (
+            r#"{"destination": ["10.0.0.0/8"]}"#,
+            web,
+            Some("tcp to port 80 to 10.0.0.0/8"),
+        ),
     ];
     for (one, other, expected) in cases {
         let (one, other) = (class(one), class(other));
@@ -143,6 +161,21 @@ fn a_class_is_within_another_when_all_of_its_packets_are() {
             r#"{"source_ports": ["1-9"]}"#,
             false,
         ),
+        (
+            r#"{"destination": ["10.1.0.0/16", "10.2.0.0/16"]}"#,
+            r#"{"destination": ["10.0.0.0/8"]}"#,
+            true,
+        ),
+        (
+            r#"{"destination": ["10.1.2.0/24"]}"#,
+            r#"{"destination": ["10.1.0.0/24", "10.7.2.0/24"]}"#,
+            false,
+        ),
+        (
+            r#"{"tcp": "syn"}"#,
+            r#"{"destination": ["10.0.0.0/8"]}"#,
+            false,
+        ),
     ];
     for (one, other, expected) in cases {
         assert_eq!(
@@ -165,6 +198,66 @@ fn every_built_in_name_has_packets() {
     assert!(has_source(11_211) && !has_source(443) && !has_source(NO_PORT));
     assert!(reflection.has(Property::DestinationPort, NO_PORT));
     assert!(named("tcp-sny").is_err());
+}
+
+#[test]
+fn the_octets_of_each_part_say_exactly_which_destinations_the_class_has() {
+    let addresses = [
+        "10.0.0.1",
+        "10.0.0.2",
+        "10.0.1.1",
+        "10.0.1.2",
+        "10.0.128.1",
+        "10.0.127.255",
+        "11.0.0.1",
+        "10.8.0.1",
+        "192.0.2.1",
+        "2001:db8::1",
+        "2001:db8:1::1",
+        "2001:db8:0:1::1",
+        "::10.0.0.1",
+    ];
+    for (prefixes, count) in [
+        (&["10.0.0.1", "10.0.0.2", "10.0.0.4"][..], 1),
+        (&["10.0.0.1", "2001:db8::/48"], 1),
+        (&["10.0.0.1", "10.0.1.2"], 2),
+        (&["10.0.0.1", "10.0.0.2", "10.0.1.1"], 2),
+        (&["10.0.0.0/24", "10.0.1.0/24", "10.0.128.0/24"], 1),
+        (
+            &[
+                "10.0.0.0/17",
+                "10.8.0.0/17",
+                "2001:db8::/64",
+                "2001:db8:1::/48",
+            ],
+            2,
+        ),
+        (&["10.0.0.0/24", "10.0.1.0/25"], 2),
+        (&["0.0.0.0/0"], 1),
+        (&["2001:db8::/47"], 1),
+    ] {
+        let text = serde_json::json!({ "destination": prefixes }).to_string();
+        let parts = class(&text).by_destination();
+        assert_eq!(parts.len(), count, "{text}");
+        for address in addresses {
+            let address: IpAddr = address.parse().unwrap();
+            let of = |property, octets: &[u8]| {
+                let values = (0..)
+                    .zip(octets)
+                    .map(|(place, octet)| place << 8 | u32::from(*octet));
+                let values: Vec<u32> = values.collect();
+                let has = |part: &Class| values.iter().all(|value| part.has(property, *value));
+                parts.iter().filter(|part| has(part)).count()
+            };
+            let found = match address {
+                IpAddr::V4(address) => of(Property::DestinationV4, &address.octets()),
+                IpAddr::V6(address) => of(Property::DestinationV6, &address.octets()),
+            };
+            let prefixes = prefixes.iter().map(|it| it.parse::<Prefix>().unwrap());
+            let own = prefixes.filter(|prefix| prefix.covers(Prefix::from(address)));
+            assert_eq!(found, own.count(), "{text} {address}");
+        }
+    }
 }
 
 fn named(name: &str) -> Result<Selected, UnknownClass> {

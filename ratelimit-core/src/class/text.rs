@@ -1,6 +1,6 @@
 //! Classes as they are written: in JSON with the keys of the configuration, and in messages.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use super::{
     Class, ClassError, ClassParts, Field, Fragments, Match, NumberError, Numbers, SourceShape,
     TcpFlags, protocol,
 };
+use crate::prefix::Prefix;
 
 /// `{"protocol": ["udp"], "source_ports": ["53", "8000-8100"]}`
 #[derive(Deserialize, JsonSchema, Serialize)]
@@ -38,6 +39,8 @@ pub struct ClassText {
     vlan: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<SourceShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    destination: Option<Vec<Prefix>>,
 }
 
 /// Why a text is no class.
@@ -79,6 +82,7 @@ impl TryFrom<ClassText> for Class {
             dscp: read(super::DSCP, text.dscp)?,
             vlan: read(super::VLAN, text.vlan)?,
             source: text.source,
+            destination: text.destination.map(BTreeSet::from_iter),
         })?)
     }
 }
@@ -105,6 +109,7 @@ impl From<Class> for ClassText {
             dscp: texts(parts.dscp),
             vlan: texts(parts.vlan),
             source: parts.source,
+            destination: parts.destination.map(Vec::from_iter),
         }
     }
 }
@@ -151,6 +156,10 @@ impl fmt::Display for Class {
         }
         if let Some(shape) = parts.source {
             write!(formatter, " {}", shape.words())?;
+        }
+        if let Some(prefixes) = &parts.destination {
+            let prefixes: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
+            write!(formatter, " to {}", prefixes.join(","))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::{
     class_tables::ClassTables,
 };
 
-/// The classes that limits count, by what they say: a class that stays keeps its number, whatever it is called.
+/// The classes that limits count, each prefix of `destination` by itself, by what they say: a class that stays keeps its number, whatever it is called.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ClassNumbers(BTreeMap<Class, ClassSet>);
 
@@ -34,6 +34,9 @@ impl ClassNumbers {
         wanted: BTreeSet<Class>,
         held: &ClassTables,
     ) -> Result<(), TooManyClasses> {
+        let wanted = wanted.into_iter();
+        let wanted = wanted.flat_map(|class| class.by_destination());
+        let wanted: BTreeSet<Class> = wanted.collect();
         let mut numbers: BTreeMap<Class, ClassSet> = wanted
             .iter()
             .filter_map(|class| Some((class.clone(), *self.0.get(class)?)))
@@ -75,9 +78,11 @@ impl ClassNumbers {
         })
     }
 
-    /// The number of a class; no class where it has none.
+    /// The numbers of a class, one for each part of it; no class where it has none.
     pub fn number_of(&self, class: &Class) -> ClassSet {
-        self.0.get(class).copied().unwrap_or(ClassSet::NONE)
+        let parts = class.by_destination();
+        let numbers = parts.iter().filter_map(|part| self.0.get(part));
+        numbers.copied().fold(ClassSet::NONE, ClassSet::union)
     }
 
     /// The arrays by which the datapath looks them up.

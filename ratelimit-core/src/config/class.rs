@@ -13,6 +13,7 @@ use crate::{
         NumberError, Numbers, SourceShape, TcpFlags, protocol,
     },
     diagnostic::Problem,
+    prefix::Prefix,
 };
 
 const EXAMPLE: &str = "{ protocol = \"udp\", source_ports = [53] }";
@@ -142,6 +143,8 @@ fn read(mut section: Section<'_>, report: &mut Report) -> Option<Class> {
     let fragment = fragment.map(|value| read_fragments(value, report));
     let source = section.take("source");
     let source = source.map(|value| Some(value.choice(&SourceShape::WORDS, report)?.value));
+    let destination = section.take("destination");
+    let destination = destination.map(|value| read_prefixes(value, report));
     section.finish(report);
     let parts = ClassParts {
         protocols: given(protocols)?,
@@ -156,6 +159,7 @@ fn read(mut section: Section<'_>, report: &mut Report) -> Option<Class> {
         dscp: given(dscp)?,
         vlan: given(vlan)?,
         source: given(source)?,
+        destination: given(destination)?,
     };
     let answer = Class::new(parts).map_err(|error| report.add(&spot, explain(&error)));
     answer.ok()
@@ -214,6 +218,23 @@ fn given<T>(read: Option<Option<T>>) -> Option<Option<T>> {
         Some(None) => None,
         Some(value) => Some(value),
     }
+}
+
+fn read_prefixes(value: Value<'_>, report: &mut Report) -> Option<BTreeSet<Prefix>> {
+    const PREFIXES: &str = "destination = [\"198.51.100.0/24\"]";
+    let items = if value.is_list() {
+        value.list(PREFIXES, report)?
+    } else {
+        vec![value]
+    };
+    let count = items.len();
+    let prefixes = items.into_iter().filter_map(|item| {
+        let At { value: text, spot } = item.text(PREFIXES, report)?;
+        let prefix = text.parse::<Prefix>();
+        prefix.map_err(|error| report.add(&spot, error.into())).ok()
+    });
+    let prefixes: Vec<Prefix> = prefixes.collect();
+    (prefixes.len() == count).then(|| prefixes.into_iter().collect())
 }
 
 fn read_protocols(value: Value<'_>, report: &mut Report) -> Option<BTreeSet<u8>> {
@@ -315,6 +336,10 @@ fn explain(error: &ClassError) -> Problem {
         }
         ClassError::EmptyList(_) => "write what belongs to the class, or leave the list out",
         ClassError::FullList(_) => "leave it out",
+        ClassError::Within { narrow, .. } => {
+            let hint = format!("leave {narrow} out, or write it in a class of its own");
+            return Problem::new(error.to_string(), hint);
+        }
         ClassError::NoPorts(_) => {
             "leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports"
         }

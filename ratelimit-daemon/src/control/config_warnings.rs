@@ -1,4 +1,4 @@
-//! What a configuration says of packets that do not come to this host. It is legal, and probably not what was meant.
+//! What a configuration says of packets that do not come to this host, or come twice. It is legal, and probably not what was meant.
 
 use ratelimit_common::parse::LinkLayer;
 use ratelimit_core::{config::Config, prefix::Prefix};
@@ -25,11 +25,15 @@ pub fn warnings(config: &Config) -> Vec<String> {
     });
     let class = config.class_of_vlan();
     let vlans = class.iter().flat_map(|class| vlans(config, class));
-    destinations.into_iter().chain(vlans).collect()
+    destinations
+        .into_iter()
+        .chain(vlans)
+        .chain(tunnels(config))
+        .collect()
 }
 
 fn destinations(config: &Config) -> anyhow::Result<Option<String>> {
-    if config.destinations.is_empty() {
+    if config.named_destinations().next().is_none() {
         return Ok(None);
     }
     let routes = Routes::read()?;
@@ -38,7 +42,7 @@ fn destinations(config: &Config) -> anyhow::Result<Option<String>> {
         routes.lead_into(prefix.address(), covers)
     };
     let elsewhere = config.destinations_elsewhere(leads_into)?;
-    let Some(first) = elsewhere.first() else {
+    let Some((title, first)) = elsewhere.first() else {
         return Ok(None);
     };
     let others = match elsewhere.len() {
@@ -47,8 +51,18 @@ fn destinations(config: &Config) -> anyhow::Result<Option<String>> {
     };
     let address = first.address();
     Ok(Some(format!(
-        "[destination.\"{first}\"]{others}: not routed here, as no address of this host and no route but the default one is for it; `ip route get {address}` shows its way"
+        "{title}{others}: not routed here, as no address of this host and no route but the default one is for it; `ip route get {address}` shows its way"
     )))
+}
+
+/// The interfaces whose packets another one has judged inside of their tunnel.
+fn tunnels(config: &Config) -> Vec<String> {
+    let interfaces = config.interfaces.iter().map(|it| &it.name);
+    let lines = interfaces.filter_map(|name| {
+        let state = interface::query(name).ok().flatten()?;
+        config.judged_twice(name, state.kind.as_deref())
+    });
+    lines.collect()
 }
 
 /// The interfaces that have no frames with VLANs.

@@ -4,18 +4,21 @@ use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     ClassSet, Instant,
     charge::outcome::Outcome,
-    classify::{self, Classified},
+    classify::{self, Classified, Wanted},
     parse::{Inner, transport::UpperLayer},
 };
 
 use super::{
-    headers::{inner, pack_upper, unpack_upper},
+    headers::{found_inner, inner, pack_upper, unpack_upper},
     unknown,
 };
 use crate::{frame, tables::KernelTables};
 
 /// Whether headers are asked for, above the upper layer.
 const ASKS_HEADERS: u64 = 1 << 33;
+
+/// Whether it is asked where packets go to, likewise.
+const ASKS_DESTINATION: u64 = 1 << 34;
 
 /// Where the index of a policy stands, likewise.
 const POLICY_SHIFT: u32 = 40;
@@ -25,10 +28,11 @@ const POLICY_SHIFT: u32 = 40;
 pub fn classify(
     context: *mut xdp_md,
     upper: UpperLayer,
-    asks_headers: bool,
+    wanted: Wanted,
     policy: u32,
 ) -> Classified {
-    let asks = if asks_headers { ASKS_HEADERS } else { 0 };
+    let asks = |asks, flag| if asks { flag } else { 0 };
+    let asks = asks(wanted.headers, ASKS_HEADERS) | asks(wanted.destination, ASKS_DESTINATION);
     let question = pack_upper(upper) | asks | u64::from(policy) << POLICY_SHIFT;
     let answer = unknown(classify_packet(context, question));
     Classified {
@@ -51,8 +55,8 @@ extern "C" fn classify_outer(context: *mut xdp_md, question: u64) -> u64 {
     let packet = XdpContext::new(context);
     let (frame, is_copied) = frame::again(&packet);
     let upper = frame::within(is_copied, unpack_upper(question));
-    let asks_headers = question & ASKS_HEADERS != 0;
-    classify::classes(frame, upper, asks_headers, &tables)
+    let wanted = Wanted::by_challenge(question & ASKS_HEADERS != 0);
+    classify::classes(frame, upper, wanted, &tables)
         .bits()
         .into()
 }
@@ -60,9 +64,12 @@ extern "C" fn classify_outer(context: *mut xdp_md, question: u64) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn classify_packet(context: *mut xdp_md, question: u64) -> u64 {
-    let asks_headers = question & ASKS_HEADERS != 0;
+    let wanted = Wanted {
+        headers: question & ASKS_HEADERS != 0,
+        destination: question & ASKS_DESTINATION != 0,
+    };
     let tables = KernelTables::without_settings(context, Instant::default());
-    let tables = tables.with_inner(if asks_headers {
+    let tables = tables.with_inner(if wanted.headers {
         inner(context)
     } else {
         Inner::NONE
@@ -71,6 +78,24 @@ extern "C" fn classify_packet(context: *mut xdp_md, question: u64) -> u64 {
     let (frame, is_copied) = frame::again(&packet);
     let upper = frame::within(is_copied, unpack_upper(question));
     let policy = (question >> POLICY_SHIFT) as u32;
-    let classified = classify::classify(frame, upper, asks_headers, policy, &tables);
+    let classified = classify::classify(frame, upper, wanted, policy, &tables);
     u64::from(classified.classes.bits()) | u64::from(classified.outcome.to_bits()) << 32
+}
+
+/// [`classify::excluded_by_destination`] of the packet of `context`.
+#[inline(always)]
+pub fn excluded_by_destination(context: *mut xdp_md, inner: Inner) -> ClassSet {
+    ClassSet::from_bits(unknown(classes_of_destination(context, inner.number().into())) as u32)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn classes_of_destination(context: *mut xdp_md, inner: u64) -> u64 {
+    let context = XdpContext::new(context);
+    let (frame, _) = frame::again(&context);
+    let tables = KernelTables::without_settings(context.ctx, Instant::default())
+        .with_inner(found_inner(inner));
+    classify::excluded_by_destination(frame, &tables)
+        .bits()
+        .into()
 }

@@ -27,6 +27,15 @@ pub fn inner(context: *mut xdp_md) -> Inner {
     Inner::from_number(unknown(find_inner(context)) as u32)
 }
 
+/// The inside of a packet that was found before, by its number.
+#[inline(always)]
+pub(super) fn found_inner(number: u64) -> Inner {
+    if TUNNELS.get() == 0 {
+        return Inner::NONE;
+    }
+    Inner::from_number(number as u32)
+}
+
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_inner(context: *mut xdp_md) -> u64 {

@@ -97,6 +97,10 @@ fn check_challenged(document: &Document, catalogue: &Catalogue, report: &mut Rep
                 format!("no SYN belongs to the class `{value}`, so nobody would be challenged"),
                 "name a class of TCP that SYNs belong to, such as tcp-syn, or remove it",
             ),
+            Ok(Selected::Class(class)) if class.asks_destination() => Problem::new(
+                format!("the class `{value}` asks where packets go to, and the challenge has a key for that"),
+                "name a class without `destination`, and write its prefixes into `destinations` beside `classes`",
+            ),
             Ok(Selected::Other) => Problem::new(
                 format!(
                     "`{value}` is what no limit counts, and the challenge is of single classes"
@@ -111,20 +115,33 @@ fn check_challenged(document: &Document, catalogue: &Catalogue, report: &mut Rep
 }
 
 fn check_count(document: &Document, catalogue: &Catalogue, report: &mut Report) {
-    let mut used: BTreeSet<Class> = catalogue.actions().map(|(_, class, _)| class).collect();
-    let groups = document.groups();
-    let limits = groups.iter().flat_map(|group| &group.limits);
+    let acted_on = document
+        .classes
+        .iter()
+        .filter(|named| named.action.is_some())
+        .map(|named| (Match::Named(named.name.clone()), &named.spot));
+    let limits = document.groups().into_iter().flat_map(|group| group.limits);
     let counted = limits.filter_map(|limit| Some((limit.value.class()?.clone(), &limit.spot)));
     let challenged = document.challenged_classes();
     let challenged = challenged.map(|at| (Match::Named(at.value.clone()), &at.spot));
-    for (class, spot) in counted.chain(challenged) {
-        let Ok(Selected::Class(class)) = catalogue.select(&class) else {
+    let mut used: BTreeSet<Class> = BTreeSet::new();
+    for (wanted, spot) in acted_on.chain(counted).chain(challenged) {
+        let Ok(Selected::Class(class)) = catalogue.select(&wanted) else {
             continue;
         };
-        if used.insert(class) && used.len() == CLASSES_MAX + 1 {
-            let message = format!("this is the {}. class that is counted", used.len());
-            let hint = format!("keep {CLASSES_MAX}, the most that can be told apart");
-            report.add(spot, Problem::new(message, hint));
+        let parts = class.by_destination();
+        let count = parts.len();
+        let before = used.len();
+        used.extend(parts);
+        if before > CLASSES_MAX || used.len() <= CLASSES_MAX {
+            continue;
         }
+        let message = format!("with this one {} classes are used", used.len());
+        let destinations = match count {
+            1 => String::new(),
+            _ => format!(": its destinations count as {count}"),
+        };
+        let hint = format!("keep {CLASSES_MAX}, the most that can be told apart{destinations}");
+        report.add(spot, Problem::new(message, hint));
     }
 }

@@ -193,7 +193,7 @@ config.toml:14:12: unknown fragment `yes`
    |            ^^^^^ write true, false, "first", "later" or "tiny"
 config.toml:15:1: unknown key `port` in [class.b]
 15 | port = 53
-   | ^^^^ remove it; known here: action, protocol, source_ports, destination_ports, icmp_type, icmp_code, length, ttl, dscp, vlan, tcp, fragment, source"#,
+   | ^^^^ remove it; known here: action, protocol, source_ports, destination_ports, icmp_type, icmp_code, length, ttl, dscp, vlan, tcp, fragment, source, destination"#,
     );
 }
 
@@ -374,7 +374,7 @@ fn a_32nd_class_is_refused() {
     check_behind_minimal(&policies(7), "");
     check_behind_minimal(
         &policies(8),
-        r#"config.toml:54:3: this is the 32. class that is counted
+        r#"config.toml:54:3: with this one 32 classes are used
 54 |   { packets = 1, per = "1s", match = { source_ports = [32] } },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ keep 31, the most that can be told apart"#,
     );
@@ -485,5 +485,88 @@ config.toml:18:10: unknown source `marsian`
         length = 40
         action = "drop"
         "#,
+    );
+}
+
+#[test]
+fn a_class_may_ask_where_packets_go_to() {
+    let config = load_text(
+        r#"
+        [[interface]]
+        name = "eth0"
+        [class.dns]
+        protocol = "udp"
+        destination = ["198.51.100.53", "2001:db8::/48"]
+        action = "drop"
+        [policy.default]
+        limits = [{ packets = 1, per = "1s", match = { destination = "203.0.113.0/24" } }]
+        "#,
+    );
+    let class = config.classes.get("dns").unwrap().to_string();
+    assert_eq!(class, "udp to 198.51.100.53,2001:db8::/48");
+    let limit = config.default_policy.limits[0].to_string();
+    assert_eq!(limit, "1 packet per 1s of packets to 203.0.113.0/24");
+}
+
+#[test]
+fn destinations_that_no_packet_has_or_every_packet_are_refused() {
+    check_behind_minimal(
+        r#"[class.a]
+destination = ["198.51.100.7/24", "198.51.100.0/33", "example.org", 7]
+[class.b]
+destination = []
+[class.c]
+destination = ["0.0.0.0/0", "::/0"]
+[class.d]
+destination = ["10.0.0.0/8", "10.1.0.0/16"]
+[class.e]
+destination = ["2001:db8::/32"]
+length = ["20-39"]
+"#,
+        r#"config.toml:9:16: host bits are set in `198.51.100.7/24`
+9 | destination = ["198.51.100.7/24", "198.51.100.0/33", "example.org", 7]
+  |                ^^^^^^^^^^^^^^^^^ write 198.51.100.0/24 or 198.51.100.7
+config.toml:9:35: `198.51.100.0/33` is longer than IPv4 addresses are
+9 | destination = ["198.51.100.7/24", "198.51.100.0/33", "example.org", 7]
+  |                                   ^^^^^^^^^^^^^^^^^ write a length up to /32
+config.toml:9:54: `example.org` is no IPv4 or IPv6 address or prefix
+9 | destination = ["198.51.100.7/24", "198.51.100.0/33", "example.org", 7]
+  |                                                      ^^^^^^^^^^^^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32
+config.toml:9:69: `destination` is an integer, not a string
+9 | destination = ["198.51.100.7/24", "198.51.100.0/33", "example.org", 7]
+  |                                                                     ^ write destination = ["198.51.100.0/24"]
+config.toml:10:1: the list of `destination` is empty: no packet would belong to the class
+10 | [class.b]
+   | ^^^^^^^^^ write what belongs to the class, or leave the list out
+config.toml:12:1: `destination` names everything there is, so it says nothing
+12 | [class.c]
+   | ^^^^^^^^^ leave it out
+config.toml:14:1: `destination` names 10.1.0.0/16, which is a part of 10.0.0.0/8
+14 | [class.d]
+   | ^^^^^^^^^ leave 10.1.0.0/16 out, or write it in a class of its own
+config.toml:16:1: such packets have at least 40 bytes: none would belong to the class
+16 | [class.e]
+   | ^^^^^^^^^ write a length of 40 or more, which counts the IP header, or leave it out"#,
+    );
+}
+
+#[test]
+fn destinations_that_differ_at_several_octets_count_as_several_classes() {
+    let prefixes = |step: usize| {
+        let hosts = (0..32).map(|host| format!("\"10.0.{}.{host}\"", host * step));
+        hosts.collect::<Vec<String>>().join(", ")
+    };
+    let class = |step| {
+        format!(
+            "[class.a]\ndestination = [{}]\naction = \"drop\"\n",
+            prefixes(step)
+        )
+    };
+    load_text(&format!("{MINIMAL}{}", class(0)));
+    check_behind_minimal(
+        &class(1),
+        r"config.toml:8:1: with this one 32 classes are used
+8 | [class.a]
+  | ^^^^^^^^^ keep 31, the most that can be told apart: its destinations count as 32",
     );
 }

@@ -22,7 +22,7 @@ fn the_examples_of_the_installed_file_are_right() {
     let config = load_text(&with_examples());
     assert_eq!(config.interfaces.len(), 2);
     assert_eq!(config.default_policy.limits.len(), 6);
-    assert_eq!(config.classes.iter().count(), 3);
+    assert_eq!(config.classes.iter().count(), 4);
     assert_eq!(
         (config.aggregate.ipv4.len(), config.aggregate.ipv6.len()),
         (1, 2)
@@ -42,7 +42,7 @@ fn the_examples_of_the_installed_file_are_right() {
 #[test]
 fn the_installed_file_shows_every_key() {
     let keys = "observe clock on_stop interface name mode source ipv4_prefix ipv6_prefix capacity logs policy limits \
-                packets bytes per algorithm burst match class protocol source_ports destination_ports tcp fragment \
+                packets bytes per algorithm burst match class protocol source_ports destination_ports tcp fragment destination \
                 ban after within for factor max unverified detection bans_per_minute unverified_per_minute aggregate ipv4 ipv6 prefix node sources allow protected \
                 list file url every action skip_bad force allow_empty connected crowdsec url key_file cluster ca_file cert_file secret_file period nodes scope share metrics listen dashboard token_file history keep watch paths pins state runtime";
     let examples = with_examples();

@@ -92,3 +92,33 @@ config.toml:9:40: geneve and vxlan have the same UDP port 4789, first at config.
   |                                        ^^^^^^^^^^^^^ write the port of each, as in "geneve:NUMBER""#,
     );
 }
+
+#[test]
+fn an_interface_of_a_tunnel_is_judged_twice_beside_another_one() {
+    let twice = |interfaces: &[&str], inner: &str, kind| {
+        let tables = interfaces.iter();
+        let tables: String = tables
+            .map(|name| format!("[[interface]]\nname = \"{name}\"\n"))
+            .collect();
+        let config = load_text(&format!(
+            "{tables}[source]\ninner = [{inner}]\n[policy.default]\nlimits = []\n"
+        ));
+        config.judged_twice("t0", kind)
+    };
+    let said = twice(&["eth0", "t0"], "\"gre\", \"vxlan\"", Some("vxlan")).unwrap();
+    let told = "remove [[interface]] t0, or \"vxlan:4789\" from `inner`";
+    assert!(said.ends_with(told), "{said}");
+    for (interfaces, inner, kind) in [
+        (&["t0"][..], "\"vxlan\"", Some("vxlan")),
+        (&["eth0"], "\"vxlan\"", Some("vxlan")),
+        (&["eth0", "t0"], "\"gre\"", Some("vxlan")),
+        (&["eth0", "t0"], "\"vxlan\"", Some("veth")),
+        (&["eth0", "t0"], "\"vxlan\"", None),
+    ] {
+        assert_eq!(
+            twice(interfaces, inner, kind),
+            None,
+            "{interfaces:?} {inner}"
+        );
+    }
+}

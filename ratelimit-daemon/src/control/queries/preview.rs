@@ -194,6 +194,7 @@ impl Tables for Preview<'_> {
             Property::SourcePort => packet.source_port.map(u32::from),
             Property::DestinationPort => packet.destination_port.map(u32::from),
             Property::Details => (packet.protocol == protocol::TCP).then_some(value),
+            Property::DestinationV4 | Property::DestinationV6 => self.way.to.map(|_| value),
             Property::Length | Property::HopsAndService | Property::Vlan => None,
         };
         match said {

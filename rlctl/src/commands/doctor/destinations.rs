@@ -1,4 +1,4 @@
-//! Whether packets to the destinations that have limits have a way through this host.
+//! Whether packets to the destinations that have limits or classes have a way through this host.
 
 use ratelimit_core::{config::Config, prefix::Prefix};
 use ratelimit_interface::route::Routes;
@@ -7,17 +7,15 @@ use super::finding::Finding;
 
 const CHECK: &str = "destinations";
 
-/// What of the destinations of a configuration is not routed here; `None` where it has none.
+/// What of the destinations that a configuration names is not routed here; `None` where it has none.
 pub fn examine(config: &Config) -> Option<Finding> {
-    if config.destinations.is_empty() {
-        return None;
-    }
+    config.named_destinations().next()?;
     let strays = match elsewhere(config) {
         Ok(strays) => strays,
         Err(error) => return Some(Finding::unknown(CHECK, "unread", format!("{error:#}"))),
     };
-    let Some(first) = strays.first() else {
-        let count = config.destinations.len();
+    let Some((title, first)) = strays.first() else {
+        let count = config.named_destinations().count();
         return Some(Finding::ok(CHECK, format!("{count}, all routed here")));
     };
     let found = match strays.len() {
@@ -25,13 +23,13 @@ pub fn examine(config: &Config) -> Option<Finding> {
         count => format!("{first} and {} more are not routed here", count - 1),
     };
     let why = format!(
-        "[destination.\"{first}\"] counts what comes here for it, and no address of this host and no route but the default one is for it"
+        "{title} counts what comes here for it, and no address of this host and no route but the default one is for it"
     );
     let fix = format!("ip route get {}", first.address());
     Some(Finding::warning(CHECK, found, why).fix(fix))
 }
 
-fn elsewhere(config: &Config) -> anyhow::Result<Vec<Prefix>> {
+fn elsewhere(config: &Config) -> anyhow::Result<Vec<(String, Prefix)>> {
     let routes = Routes::read()?;
     config.destinations_elsewhere(|prefix| {
         let covers = |address| prefix.covers(Prefix::from(address));

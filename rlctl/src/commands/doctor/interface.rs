@@ -52,6 +52,7 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     findings
         .into_iter()
         .chain(answers)
+        .chain(tunnel(&state, known.config.as_ref()))
         .map(of_interface)
         .collect()
 }
@@ -85,6 +86,16 @@ fn driver(state: &InterfaceState) -> Finding {
         Err(error) => Finding::unknown(check, format!("{bus} {device}"), error.to_string())
             .fix(format!("ethtool --driver {}", state.name)),
     }
+}
+
+/// Whether what comes out of a tunnel was judged before.
+fn tunnel(state: &InterfaceState, config: Option<&Config>) -> Option<Finding> {
+    let twice = config?.judged_twice(&state.name, state.kind.as_deref())?;
+    Some(Finding::warning(
+        "tunnel",
+        "packets are judged twice",
+        twice,
+    ))
 }
 
 /// What frames begin with. Without Ethernet there is no VLAN that a class could ask for.
