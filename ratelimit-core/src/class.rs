@@ -268,11 +268,18 @@ impl Class {
             }
             Property::Length => value >= SYN_BYTES,
             Property::SourcePort | Property::DestinationPort => value != NO_PORT,
-            Property::HopsAndService | Property::Vlan | Property::Addresses => true,
+            Property::HopsAndService
+            | Property::Vlan
+            | Property::Addresses
+            | Property::DestinationV4
+            | Property::DestinationV6 => true,
         };
         Property::ALL.into_iter().all(|property| {
             let mut values = 0..property.values();
-            values.any(|value| is_syn(property, value) && self.has(property, value))
+            // One that asks for destinations of one family has no value of the other.
+            let goes_anywhere =
+                matches!(property, Property::DestinationV4 | Property::DestinationV6);
+            goes_anywhere || values.any(|value| is_syn(property, value) && self.has(property, value))
         })
     }
 

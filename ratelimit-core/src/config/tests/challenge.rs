@@ -184,6 +184,12 @@ fn a_class_of_which_no_syn_can_be_is_refused_with_what_to_write() {
         ("short", no_syn("short"), of_tcp),
         ("ends", no_syn("ends"), of_tcp),
         (
+            "ours",
+            "the class `ours` asks where packets go to, and the challenge has a key for that"
+                .to_owned(),
+            "name a class without `destination`, and write its prefixes into `destinations` beside `classes`",
+        ),
+        (
             "other",
             "`other` is what no limit counts, and the challenge is of single classes".to_owned(),
             "name classes, or remove `classes` to challenge all SYNs",
@@ -200,9 +206,10 @@ fn a_class_of_which_no_syn_can_be_is_refused_with_what_to_write() {
             &format!(
                 "[class.short]\nprotocol = [\"tcp\", \"icmp\"]\nlength = \"20-39\"\n\
                  [class.ends]\ntcp = \"syn,rst / syn,rst\"\n\
+                 [class.ours]\ndestination = [\"198.51.100.0/24\"]\n\
                  [challenge.tcp]\nwhen = \"always\"\n{classes}\n"
             ),
-            &format!("config.toml:15:12: {message}\n15 | {classes}\n   |            {mark} {hint}"),
+            &format!("config.toml:17:12: {message}\n17 | {classes}\n   |            {mark} {hint}"),
         );
     }
     check_behind_minimal(
