@@ -97,9 +97,8 @@ config.toml:9:40: geneve and vxlan have the same UDP port 4789, first at config.
 fn an_interface_of_a_tunnel_is_judged_twice_beside_another_one() {
     let twice = |interfaces: &[&str], inner: &str, kind| {
         let tables = interfaces.iter();
-        let tables: String = tables
-            .map(|name| format!("[[interface]]\nname = \"{name}\"\n"))
-            .collect();
+        let tables = tables.map(|name| format!("[[interface]]\nname = \"{name}\"\n"));
+        let tables = tables.collect::<Vec<String>>().concat();
         let config = load_text(&format!(
             "{tables}[source]\ninner = [{inner}]\n[policy.default]\nlimits = []\n"
         ));
