@@ -66,9 +66,9 @@ where
         }
         if let Some(segment) = A::segment(frame, self.link_layer(), upper) {
             let classes = |headers| {
-            let wanted = Wanted::by_challenge(headers);
-            classify::classes(frame, upper, wanted, self)
-        };
+                let wanted = Wanted::by_challenge(headers);
+                classify::classes(frame, upper, wanted, self)
+            };
             return challenge::judge(source, &segment, classes, now, self);
         }
         match query::port(frame, upper) {

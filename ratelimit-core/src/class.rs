@@ -279,7 +279,8 @@ impl Class {
             // One that asks for destinations of one family has no value of the other.
             let goes_anywhere =
                 matches!(property, Property::DestinationV4 | Property::DestinationV6);
-            goes_anywhere || values.any(|value| is_syn(property, value) && self.has(property, value))
+            goes_anywhere
+                || values.any(|value| is_syn(property, value) && self.has(property, value))
         })
     }
 

@@ -98,7 +98,9 @@ fn check_challenged(document: &Document, catalogue: &Catalogue, report: &mut Rep
                 "name a class of TCP that SYNs belong to, such as tcp-syn, or remove it",
             ),
             Ok(Selected::Class(class)) if class.asks_destination() => Problem::new(
-                format!("the class `{value}` asks where packets go to, and the challenge has a key for that"),
+                format!(
+                    "the class `{value}` asks where packets go to, and the challenge has a key for that"
+                ),
                 "name a class without `destination`, and write its prefixes into `destinations` beside `classes`",
             ),
             Ok(Selected::Other) => Problem::new(
