@@ -23,6 +23,8 @@ pub use tun::Tun;
 
 /// The name of the interface in each namespace.
 pub const INTERFACE: &str = "rl0";
+/// What an end sends of itself at most while a test lasts: it looks for routers and neighbours, and joins groups.
+pub const OWN_PACKETS: u64 = 10;
 /// How long a frame may take through the link.
 const LATE: Duration = Duration::from_millis(500);
 /// What a link usually has.
