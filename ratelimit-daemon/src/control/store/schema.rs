@@ -8,7 +8,7 @@ use super::{history, limited, lists, offences};
 /// The version of the tables, in SQLite's `user_version`.
 pub const VERSION: u32 = 3;
 
-/// A prefix is [`Prefix::to_bytes`]. An end is on the daemon's clock (`timekeeper.rs`), whose last note is in `clock`; NULL is
+/// A prefix is its bytes ([`ratelimit_core::prefix::Prefix::to_bytes`]). An end is on the daemon's clock (`timekeeper.rs`), whose last note is in `clock`; NULL is
 /// forever. `since` is on the wall clock. Both are in nanoseconds. Each row carries the [`super::Checksum`] of its other values.
 const TABLES: &str = "
     CREATE TABLE ban (
