@@ -277,9 +277,7 @@ impl Class {
         Property::ALL.into_iter().all(|property| {
             let mut values = 0..property.values();
             // One that asks for destinations of one family has no value of the other.
-            let goes_anywhere =
-                matches!(property, Property::DestinationV4 | Property::DestinationV6);
-            goes_anywhere
+            property.is_of_destination()
                 || values.any(|value| is_syn(property, value) && self.has(property, value))
         })
     }
