@@ -32,8 +32,7 @@ enum Command {
     /// Installs what building and testing need
     Setup,
     Build(build::Arguments),
-    /// Checks format, lints, documentation, dependencies, spelling and the length of sentences
-    Check,
+    Check(check::Arguments),
     Test(test::Arguments),
     Demo(demo::Arguments),
     Bench(bench::Arguments),
@@ -57,7 +56,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Setup => setup::everything().map(|()| ExitCode::SUCCESS),
         Command::Build(arguments) => build::run(arguments).map(|()| ExitCode::SUCCESS),
-        Command::Check => check::run(),
+        Command::Check(arguments) => check::run(arguments),
         Command::Test(arguments) => test::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
