@@ -104,6 +104,21 @@ impl Edit {
         matches!(self, Self::Limits(..) | Self::Limited(..)) || self.is_config()
     }
 
+    /// Whose runtime limits it ends.
+    pub fn ended_limits(&self) -> Option<Target> {
+        match self {
+            Self::Limits(target, None) => Some(*target),
+            Self::Limits(_, Some(_))
+            | Self::Ban(..)
+            | Self::Allow(..)
+            | Self::List(..)
+            | Self::Limited(..)
+            | Self::Offence(..)
+            | Self::Config(_)
+            | Self::PassAll(_) => None,
+        }
+    }
+
     /// Whether it is another configuration.
     pub fn is_config(&self) -> bool {
         matches!(self, Self::Config(_))

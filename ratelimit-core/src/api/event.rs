@@ -366,6 +366,14 @@ impl What {
         matches!(self, Self::AttackBegan(_) | Self::AttackEnded(_))
     }
 
+    /// Whether it is the beginning or the end of a configuration's trial.
+    pub const fn is_trial(&self) -> bool {
+        matches!(
+            self,
+            Self::TrialBegan { .. } | Self::TrialConfirmed { .. } | Self::TrialRolledBack { .. }
+        )
+    }
+
     /// The prefix that it is about; `None` when it is about no one in particular.
     pub fn prefix(&self) -> Option<Prefix> {
         match self {

@@ -106,6 +106,7 @@ impl Controller {
         let pass_all = PassAll::restore(&directory);
         let until = pass_all.until();
         let mut state = State::new(config, store, datapath, protected, &progress, until)?;
+        trials.report_end(&mut state.journal);
         let (mut list_files, mut detections) = (ListFiles::default(), Detections::default());
         // What went wrong is logged; the lists stay as they were.
         read_all(&mut state, &mut list_files);

@@ -271,13 +271,8 @@ impl State {
     /// The runtime limits whose time is over, with what state is kept under so far.
     fn ending_limits(&self, edits: &[Edit], cause: Cause<'_>) -> Vec<(Target, Scopes)> {
         let ending = edits.iter().filter(|_| cause == Cause::Time);
-        let ended = ending.filter_map(|edit| {
-            let Edit::Limits(target, None) = edit else {
-                return None;
-            };
-            Some((*target, self.scopes(*target)))
-        });
-        ended.collect()
+        let ended = ending.filter_map(Edit::ended_limits);
+        ended.map(|target| (target, self.scopes(target))).collect()
     }
 
     fn try_edit(&mut self, edits: &[Edit], evicted: usize, cause: Cause<'_>) -> anyhow::Result<()> {
@@ -599,11 +594,27 @@ impl State {
         Ok(())
     }
 
-    /// Forgets what ended while no daemon ran, before anything is compiled.
+    /// Forgets and reports what ended while no daemon ran, before anything is compiled.
     fn drop_ended(&mut self) {
         let mut edits = self.intent.ended(clock::now());
+        let targets = edits.iter().filter_map(Edit::ended_limits);
+        let targets: Vec<Target> = targets.collect();
+        // Where the policies cannot be compiled, the start says so.
+        let scopes = |state: &Self, target| {
+            let Self {
+                compiled, enforcer, ..
+            } = state;
+            compiled.scopes_of(&state.intent, enforcer, target).ok()
+        };
+        let before: Vec<_> = targets.iter().map(|it| scopes(self, *it)).collect();
         self.intent.edit_all(&mut edits);
         self.unwritten.write(&edits, &self.intent, &mut self.store);
+        let anew = targets.into_iter().zip(before).filter(|(target, before)| {
+            let both = before.as_ref().zip(scopes(self, *target));
+            both.is_some_and(|(before, after)| before.start_anew_as(&after))
+        });
+        let anew = anew.map(|(target, _)| target).collect();
+        record_edits(&self.intent, &mut self.journal, &edits, Cause::Time, &anew);
     }
 
     /// Takes one ban or limit of this minute, if there is one left. What samples show of a source is what came without a

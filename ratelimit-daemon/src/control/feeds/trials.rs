@@ -8,7 +8,7 @@ use std::{
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{Attempt, Changed, Outcome, Refused},
+    api::{Attempt, Changed, Outcome, Refused, What},
     config::{self, Config, File},
     intent::Edit,
 };
@@ -20,6 +20,7 @@ use crate::{
         candidate::{Candidate, Measure},
         cause::Cause,
         config_warnings::report,
+        journal::Journal,
         lists::configured::{self, ConfiguredLists, ListChanges},
         lists::file::ListFile,
         reload,
@@ -117,6 +118,19 @@ impl Trials {
             trial: trial.as_ref().and_then(left_of),
             next: None,
             changes: ListChanges::default(),
+        }
+    }
+
+    /// Reports the end of a trial whose beginning was reported, where no daemon ran at its deadline.
+    pub fn report_end(&self, journal: &mut Journal) {
+        let ended = self.kept.read().ok().flatten();
+        let ended = ended.filter(|trial| matches!(trial.outcome, Outcome::RolledBack { .. }));
+        let events = journal.kept();
+        let last = events.iter().rev().find(|event| event.what.is_trial());
+        let is_open = last.is_some_and(|event| matches!(event.what, What::TrialBegan { .. }));
+        if let Some(trial) = ended.filter(|_| is_open) {
+            let file = trial.attempt().file;
+            journal.record(clock::wall(), What::TrialRolledBack { file, by: None });
         }
     }
 

@@ -40,6 +40,46 @@ fn at_the_end_of_an_allow_the_ban_beneath_it_takes_effect() {
 }
 
 #[test]
+fn what_ends_while_no_daemon_runs_is_an_event_of_the_start() {
+    let second = Duration::from_secs(1);
+    for (algorithm, anew) in [
+        (Algorithm::FixedWindow, false),
+        (Algorithm::SlidingWindow, true),
+    ] {
+        let mut lab = Lab::new(config());
+        lab.ban(&["192.0.2.1"], Some(SOON)).unwrap();
+        allow(&mut lab, "192.0.2.2", Some(SOON)).unwrap();
+        let limits = LimitRequest {
+            prefix: Some(prefix("203.0.113.0/24")),
+            limits: vec![LimitSpec::new(7, LimitUnit::Packets, second, algorithm).unwrap()],
+            seconds: Some(SOON),
+            ..LimitRequest::default()
+        };
+        lab.controller.set_limits(limits, "root").unwrap();
+        lab.controller.state.keep_journal();
+        thread::sleep(Duration::from_millis(20));
+        for _ in 0..2 {
+            lab.start_again();
+            lab.controller.state.keep_journal();
+            let events = lab.controller.state.journal().kept();
+            let whats = events.iter().map(|event| &event.what);
+            let ended: Vec<&What> = whats.skip(3).collect();
+            assert!(
+                matches!(
+                    ended[..],
+                    [
+                        What::BanEnded(_),
+                        What::AllowEnded(_),
+                        What::LimitsEnded { starts_anew, .. }
+                    ] if *starts_anew == anew
+                ),
+                "{ended:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
     let second = Duration::from_secs(1);
     for (target, algorithm, expected) in [

@@ -42,13 +42,6 @@ fn a_trial_and_what_became_of_it_are_events() {
     site.lab.controller.roll_back("root").unwrap();
     site.apply(NEW, 600.0).unwrap();
     site.lab.controller.confirm("alice").unwrap();
-    let events = site.lab.controller.state.journal().kept();
-    let of_trials: Vec<String> = events
-        .iter()
-        .map(|event| serde_json::to_value(event).unwrap())
-        .filter(|event| event["event"].as_str().unwrap().starts_with("trial-"))
-        .map(|event| format!("{} {}", event["event"], event["by"]))
-        .collect();
     let began = "\"trial-began\" \"root\"";
     let expected = [
         began,
@@ -58,7 +51,21 @@ fn a_trial_and_what_became_of_it_are_events() {
         began,
         "\"trial-confirmed\" \"alice\"",
     ];
-    assert_eq!(of_trials, expected);
+    assert_eq!(site.events(), expected);
+}
+
+#[test]
+fn the_end_of_a_trial_while_no_daemon_runs_is_an_event_once() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    site.lab.controller.tick();
+    site.expire_on_disk();
+    let expected = ["\"trial-began\" \"root\"", "\"trial-rolled-back\" null"];
+    for _ in 0..2 {
+        site.start();
+        site.lab.controller.tick();
+        assert_eq!(site.events(), expected);
+    }
 }
 
 #[test]
@@ -412,6 +419,16 @@ impl Site {
         self.lab.config = resume(disk, self.directory.path());
         let lab = &mut self.lab;
         lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
+    }
+
+    /// The events of trials, with who caused each.
+    fn events(&self) -> Vec<String> {
+        let events = self.lab.controller.state.journal().kept();
+        let of_trials = events.iter().filter(|event| event.what.is_trial());
+        let of_trials = of_trials.map(|event| serde_json::to_value(event).unwrap());
+        of_trials
+            .map(|event| format!("{} {}", event["event"], event["by"]))
+            .collect()
     }
 
     fn apply(&mut self, text: &str, seconds: f64) -> Result<Vec<String>, Refused> {
