@@ -14,6 +14,8 @@ use crate::{
 
 /// The shortest time between two readings.
 const EVERY_MIN: Duration = Duration::from_secs(1);
+/// The time between two readings of what is downloaded, where the file does not say it.
+const EVERY_OF_URL: Duration = Duration::from_mins(5);
 
 const CONNECTED: [(&str, Connected); 2] = [
     ("exempt", Connected::Exempt),
@@ -28,7 +30,7 @@ pub struct ListConfig {
     pub file: PathBuf,
     /// Where `rlctl lists fetch` downloads that from; `None` is nowhere. The daemon itself asks nobody.
     pub url: Option<String>,
-    /// How often it is read again; `None` is at start and on reload only.
+    /// How often it is read again; `None` is at start and on reload only. Five minutes is the default where there is a `url`.
     pub every: Option<Duration>,
     /// What is done with the sources on it.
     pub action: Action,
@@ -73,6 +75,8 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<List
     let url = url.and_then(|value| read_url(value, report));
     let every = section.take("every");
     let every = every.and_then(|value| read_every(value, report));
+    // A download that nobody reads would not be enforced.
+    let every = every.or(url.is_some().then_some(EVERY_OF_URL));
     let action = section.choice("action", &ACTIONS, report);
     let mut flag = |key| section.flag(key, report);
     let (skip_bad, force, allow_empty) = (flag("skip_bad"), flag("force"), flag("allow_empty"));

@@ -33,7 +33,10 @@ fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
     // Written by hand, and newer than what the server has.
     fs::write(&file, "203.0.113.1\n").unwrap();
     let said = succeeded(&fetch(&config, &[]));
-    assert_eq!(said, "list drop: fetched, 2 entries\n");
+    assert_eq!(
+        said,
+        "list drop: fetched, 2 entries; the daemon reads them within 5m\n"
+    );
     let first = fs::read_to_string(&file).unwrap();
     assert_eq!(first, "192.0.2.0/24 ; SBL1\n2001:db8::/32\n");
     let mode = fs::metadata(&file).unwrap().permissions().mode();

@@ -51,6 +51,12 @@ fn a_list_is_downloaded_from_an_address() {
     let config = load_text(&format!("{MINIMAL}{text}"));
     let url = config.lists["drop"].url.as_deref();
     assert_eq!(url, Some("https://example.com/drop.txt"));
+    // What is downloaded is enforced without another word.
+    let every = config.lists["drop"].every;
+    assert_eq!(every, Some(Duration::from_mins(5)));
+    let config = load_text(&format!("{MINIMAL}{text}every = \"1h\"\n"));
+    let every = config.lists["drop"].every;
+    assert_eq!(every, Some(Duration::from_hours(1)));
     check_behind_minimal(
         "[list.drop]\nfile = \"/d\"\nurl = \"file:///etc/shadow\"\n",
         "config.toml:10:7: `file:///etc/shadow` is no address of a list

@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context, bail, ensure};
@@ -14,6 +15,7 @@ use ratelimit_core::{
     config::{self, ListConfig},
     list_file,
     lists::BYTES_MAX,
+    quantity::duration,
 };
 use serde::Serialize;
 
@@ -38,6 +40,9 @@ struct Fetched {
     entries: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// How often the daemon reads the file.
+    #[serde(skip)]
+    every: Duration,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -96,6 +101,7 @@ fn fetched(name: &str, list: &ListConfig, url: &str) -> Fetched {
         state,
         entries,
         error,
+        every: list.every.unwrap_or_default(),
     }
 }
 
@@ -105,7 +111,11 @@ fn line(it: &Fetched) -> String {
             "not fetched, and its file stays: {}",
             printable_lines(error)
         ),
-        (None, Some(entries)) => format!("fetched, {}", phrase::count(entries, "entry", "entries")),
+        (None, Some(entries)) => format!(
+            "fetched, {}; the daemon reads them within {}",
+            phrase::count(entries, "entry", "entries"),
+            duration(it.every)
+        ),
         (None, None) => "unchanged".to_owned(),
     };
     format!("list {}: {what}", it.list)
