@@ -130,21 +130,22 @@ fn each_error_is_a_problem_with_a_code() {
     let api = Api::of(&service);
     let lists = json!({ "prefixes": ["127.0.0.1"], "seconds": null, "reason": null });
     let seven = json!({ "prefixes": 7 });
-    for (method, path, body, code) in [
-        ("post", "/v1/bans", Some(lists), "protected"),
-        ("post", "/v1/bans", Some(seven), "bad-request"),
-        ("get", "/v1/bans?until=late", None, "bad-request"),
-        ("get", "/v1/check/nobody", None, "bad-request"),
-        ("get", "/v1/check/%ff", None, "bad-request"),
-        ("post", "/v1/bans", None, "unsupported-media-type"),
-        ("post", "/v1/confirm", None, "refused"),
-        ("put", "/v1/bans", None, "method-not-allowed"),
-        ("get", "/v1/nothing", None, "not-found"),
+    for (method, path, body, code, status) in [
+        ("post", "/v1/bans", Some(lists), "protected", 409),
+        ("post", "/v1/bans", Some(seven), "bad-request", 422),
+        ("get", "/v1/bans?until=late", None, "bad-request", 400),
+        ("get", "/v1/check/nobody", None, "bad-request", 400),
+        ("get", "/v1/check/%ff", None, "bad-request", 400),
+        ("post", "/v1/bans", None, "unsupported-media-type", 415),
+        ("post", "/v1/confirm", None, "refused", 409),
+        ("put", "/v1/bans", None, "method-not-allowed", 405),
+        ("get", "/v1/nothing", None, "not-found", 404),
     ] {
         let (answer, ending) = api.send(method, path, body);
         let answer: Value = serde_json::from_str(&answer).unwrap();
         let expected = format!("{} application/problem+json", answer["status"]);
         assert_eq!(ending, expected, "{method} {path}: {answer}");
+        assert_eq!(answer["status"], status, "{method} {path}: {answer}");
         assert_eq!(answer["code"], code, "{method} {path}: {answer}");
         for key in ["type", "title", "detail", "error"] {
             assert!(answer[key].is_string(), "{method} {path}: {answer}");
