@@ -36,6 +36,14 @@ const LAYERS: [&str; 8] = [
 const CLUSTER: &str = "[cluster]\nurl = \"/run/no-store.sock\"\nnode = \"bench\"\nnodes = 1\n\
                        secret = \"0123456789abcdef\"\n";
 
+/// When nobody is challenged. A CPU alone sends more than may be written here, so what is sent is not counted either.
+const OVER: &str = "[challenge.tcp]\nwhen = \"over 16_000_000 syn/s\"\n";
+/// What of packets is looked at for it.
+const ELSEWHERE: &str = "destinations = [\"203.0.113.7\"]\n\
+                         [challenge.dns]\nwhen = \"over 16_000_000 packets/s\"\nports = [5353]\n";
+const OF_CLASS: &str = "classes = [\"long\"]\n\
+                        [class.long]\nprotocol = \"tcp\"\nlength = \"1000-1400\"\n";
+
 const CONFORMING: &str = "conforming";
 const LIMITED: &str = "limited";
 const NEW_SOURCES: &str = "new-sources";
@@ -54,6 +62,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     scenarios.extend(["sliding-window", "token-bucket"].map(|name| algorithm(store, name)));
     scenarios.extend([banning(store), banning_the_limited(store)]);
     scenarios.extend([in_cluster(store), shared(store)]);
+    scenarios.extend([idle(store), of_classes(store)]);
     scenarios.extend([challenging(store), verified(store)]);
     scenarios.extend(listed::scenarios(store));
     scenarios.extend(destinations::scenarios(store));
@@ -69,6 +78,25 @@ fn in_cluster(store: Store) -> Scenario {
     Scenario::new(store, "in-cluster", toml).case(case.core())
 }
 
+/// One source, while others may be challenged.
+fn idle(store: Store) -> Scenario {
+    let toml = format!("{}\n{OVER}{ELSEWHERE}", policy(WIDE));
+    let scenario = Scenario::new(store, "challenge-idle", toml);
+    let contents = [Content::Datagrams, Content::Acknowledgements, Content::Syns];
+    contents.into_iter().fold(scenario, |scenario, content| {
+        scenario.case(unchallenged(store, content))
+    })
+}
+
+/// The same where SYNs of a class alone are challenged: each is classified for it, by its headers.
+fn of_classes(store: Store) -> Scenario {
+    let toml = format!("{}\n{OVER}{OF_CLASS}", policy(WIDE));
+    let syns = Traffic::new(IpFamily::V4, Sources::Hot).of(Content::Syns);
+    Scenario::new(store, "challenge-classes", toml)
+        .case(unchallenged(store, Content::Acknowledgements))
+        .case(Case::new(syns, CONFORMING))
+}
+
 /// One source, of whose packets none is challenged, while TCP sources are.
 fn challenging(store: Store) -> Scenario {
     let toml = format!("{}\n[challenge.tcp]\nwhen = \"always\"\n", policy(WIDE));
@@ -80,13 +108,19 @@ fn challenging(store: Store) -> Scenario {
         })
 }
 
-/// One source that is verified, and is looked up for each of its queries.
+/// One source that is verified, and is looked up for each of its queries and SYNs.
 fn verified(store: Store) -> Scenario {
-    let toml = format!("{}\n[challenge.dns]\nwhen = \"always\"\n", policy(WIDE));
-    let case = unchallenged(store, Content::Datagrams);
+    let toml = format!(
+        "{}\n[challenge.tcp]\nwhen = \"always\"\n[challenge.dns]\nwhen = \"always\"\n",
+        policy(WIDE)
+    );
+    let [queries, syns] =
+        [Content::Datagrams, Content::Syns].map(|content| unchallenged(store, content));
     Scenario {
-        verified: vec![traffic::ipv4(case.traffic.first)],
-        ..Scenario::new(store, "verified", toml).case(case)
+        verified: vec![traffic::ipv4(queries.traffic.first)],
+        ..Scenario::new(store, "verified", toml)
+            .case(queries)
+            .case(syns)
     }
 }
 
@@ -142,8 +176,10 @@ fn pass(store: Store) -> Scenario {
             .case(Case::new(at(Sources::Thousand), CONFORMING))
             .case(with(Sources::Many, goals.many.clone()).core());
     }
-    let segments = Traffic::new(IpFamily::V4, Sources::Hot).of(Content::Acknowledgements);
-    scenario = scenario.case(Case::new(segments, CONFORMING).core());
+    for content in [Content::Acknowledgements, Content::Syns] {
+        let segments = Traffic::new(IpFamily::V4, Sources::Hot).of(content);
+        scenario = scenario.case(Case::new(segments, CONFORMING).core());
+    }
     on_two_cpus(scenario, CONFORMING)
 }
 

@@ -3,6 +3,7 @@
 //! All take turns: in each round of a flood each contender serves the users for a while, after nobody did with no flood. Figures are
 //! parts of that, so what else the machine does meanwhile is in all of them.
 
+mod captured;
 mod client;
 mod contender;
 mod flood;
@@ -26,6 +27,7 @@ use crate::{
     statistics::Spread,
     table,
 };
+use captured::Captured;
 use client::Served;
 use contender::{Contender, Kind};
 use flood::{Flood, Sender, Sent};
@@ -59,15 +61,19 @@ pub struct Row {
 
 /// Measures, prints a table, and writes it where that is wanted.
 pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
-    let floods = Flood::ALL.into_iter();
-    let floods: Vec<_> = floods
-        .filter(|flood| arguments.wants(true, flood.label()))
-        .collect();
+    let mut floods = Flood::ALL.to_vec();
+    floods.retain(|flood| arguments.wants(true, flood.label()));
     ensure!(!floods.is_empty(), "no flood has such a name");
+    let captured = if floods.contains(&Flood::Captured) {
+        Captured::read()?
+    } else {
+        None
+    };
+    floods.retain(|flood| *flood != Flood::Captured || captured.is_some());
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
     // Servers and users too, which are made by this thread: what else this machine does is no part of a figure.
     harness::come_first()?;
-    let mut sender = Sender::new(object)?;
+    let mut sender = Sender::new(object, captured)?;
     let contenders = Kind::ALL.map(|kind| {
         Contender::new(kind, object).with_context(|| format!("setting {} up", kind.label()))
     });

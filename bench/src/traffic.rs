@@ -3,7 +3,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ratelimit_core::ip_family::IpFamily;
-use ratelimit_tests::{Frame, packet::ACK};
+use ratelimit_tests::{
+    Frame,
+    packet::{ACK, SYN},
+};
 
 use crate::draw::Draw;
 
@@ -84,6 +87,8 @@ pub enum Content {
     Datagrams,
     /// TCP segments that only acknowledge.
     Acknowledgements,
+    /// TCP segments that ask for connections.
+    Syns,
 }
 
 impl Content {
@@ -91,6 +96,7 @@ impl Content {
         match self {
             Self::Datagrams => "",
             Self::Acknowledgements => "/tcp-ack",
+            Self::Syns => "/tcp-syn",
         }
     }
 }
@@ -156,6 +162,7 @@ impl Traffic {
         match self.content {
             Content::Datagrams => frame.udp(53),
             Content::Acknowledgements => frame.tcp(443, ACK),
+            Content::Syns => frame.tcp(443, SYN),
         }
         .pad_to(FRAME_BYTES)
         .build()

@@ -10,7 +10,7 @@ mod tunnel;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use extension::Extension;
-pub use ipv4::Ipv4Options;
+pub use ipv4::{Ipv4Options, checksum};
 pub use tunnel::{ENDPOINT_V4, ENDPOINT_V6, GENEVE_PORT, VXLAN_PORT, around, tunnels};
 
 /// Customer VLAN tag (802.1Q).
@@ -239,7 +239,7 @@ impl Frame {
         };
         // The protocol and the length stand in front only to be summed.
         let length = u32::try_from(end - header).expect("a frame is short");
-        let checksum = ipv4::checksum(&frame[ends..end], u32::from(protocol) + length);
+        let checksum = checksum(&frame[ends..end], u32::from(protocol) + length);
         frame[header + place..header + place + 2].copy_from_slice(&checksum.to_be_bytes());
         frame
     }

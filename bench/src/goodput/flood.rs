@@ -15,11 +15,14 @@ use aya::{
 };
 use ratelimit_core::ip_family::IpFamily;
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, lab,
     packet::{ETHERNET_BYTES, IPV4_BYTES, SYN},
 };
 
-use super::servers::{QUERY, SERVER};
+use super::{
+    captured::Captured,
+    servers::{QUERY, SERVER},
+};
 use crate::{
     draw::Draw,
     harness,
@@ -43,6 +46,8 @@ pub enum Flood {
     None,
     /// SYNs of forged sources to the web server.
     Syn,
+    /// The SYNs of a capture, of forged sources too.
+    Captured,
     /// Queries of forged sources.
     Query,
     /// Large answers of 1,024 name servers, which nobody asked for, to a port at which nobody listens.
@@ -53,9 +58,10 @@ pub enum Flood {
 
 impl Flood {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::None,
         Self::Syn,
+        Self::Captured,
         Self::Query,
         Self::Reflection,
         Self::Loud(Sources::Hot),
@@ -68,6 +74,7 @@ impl Flood {
         match self {
             Self::None => "nothing",
             Self::Syn => "forged SYNs",
+            Self::Captured => "captured SYNs",
             Self::Query => "forged queries",
             Self::Reflection => "a reflection",
             Self::Loud(Sources::Hot) => "queries of one source",
@@ -78,7 +85,7 @@ impl Flood {
 
     const fn sources(self) -> Sources {
         match self {
-            Self::None | Self::Syn | Self::Query => Sources::Flood,
+            Self::None | Self::Syn | Self::Captured | Self::Query => Sources::Flood,
             Self::Reflection => Sources::Thousand,
             Self::Loud(sources) => sources,
         }
@@ -89,7 +96,9 @@ impl Flood {
         let mut frame = match self {
             Self::Syn => frame.tcp(80, SYN).pad_to(60).build(),
             Self::Reflection => datagram(frame, [53, 40_000], &[0; REFLECTED_BYTES]),
-            Self::None | Self::Query | Self::Loud(_) => datagram(frame, [12_345, 53], &QUERY),
+            Self::None | Self::Captured | Self::Query | Self::Loud(_) => {
+                datagram(frame, [12_345, 53], &QUERY)
+            }
         };
         let start = ETHERNET_BYTES;
         frame[start + 16..start + 20].copy_from_slice(&SERVER.octets());
@@ -138,15 +147,16 @@ pub struct Sent {
     pub cpu: f64,
 }
 
-/// The programs that send.
+/// The programs that send, and a capture where there is one.
 pub struct Sender {
     ebpf: Ebpf,
     draws: PerCpuArray<MapData, Draw>,
+    captured: Option<Captured>,
 }
 
 impl Sender {
     /// Loads them.
-    pub fn new(object: &[u8]) -> Result<Self> {
+    pub fn new(object: &[u8], captured: Option<Captured>) -> Result<Self> {
         let mut ebpf = EbpfLoader::new()
             .load(object)
             .context("reading the harness")?;
@@ -156,14 +166,31 @@ impl Sender {
                 .with_context(|| format!("loading `{name}`"))?;
         }
         let draws = ebpf.take_map("DRAW").context("no map DRAW")?.try_into()?;
-        Ok(Self { ebpf, draws })
+        Ok(Self {
+            ebpf,
+            draws,
+            captured,
+        })
     }
 
     /// Floods `lab` until it is over.
     pub fn flood(&mut self, lab: &Lab, flood: Flood, is_over: &AtomicBool) -> Result<Sent> {
-        if flood == Flood::None {
-            return Ok(Sent::default());
+        match flood {
+            Flood::None => Ok(Sent::default()),
+            Flood::Captured => self.replay(lab, is_over),
+            Flood::Syn | Flood::Query | Flood::Reflection | Flood::Loud(_) => {
+                self.draw(lab, flood, is_over)
+            }
         }
+    }
+
+    fn replay(&mut self, lab: &Lab, is_over: &AtomicBool) -> Result<Sent> {
+        let captured = self.captured.as_mut().context("there is no capture")?;
+        let sender = lab::Sender::new(&lab.far)?;
+        run(is_over, || captured.send(&sender, BURST))
+    }
+
+    fn draw(&mut self, lab: &Lab, flood: Flood, is_over: &AtomicBool) -> Result<Sent> {
         let traffic = Traffic::new(IpFamily::V4, flood.sources());
         let frame = flood.frame(traffic.first);
         let draw = Draw {
@@ -189,25 +216,30 @@ impl Sender {
             .program(name)
             .context("no such program")?
             .try_into()?;
-        lab.far.enter(|| run(program, &frame, is_over))
+        let options = || TestRunOptions {
+            data_in: Some(&frame),
+            repeat: BURST,
+            attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
+            ..TestRunOptions::default()
+        };
+        let burst = || {
+            let result = program.test_run(options());
+            result.map(drop).context("sending live frames")
+        };
+        lab.far.enter(|| run(is_over, burst))
     }
 }
 
+/// Sends bursts at the pace of a flood.
 #[expect(clippy::cast_precision_loss, reason = "millions")]
-fn run(program: &Xdp, frame: &[u8], is_over: &AtomicBool) -> Result<Sent> {
+fn run(is_over: &AtomicBool, mut burst: impl FnMut() -> Result<()>) -> Result<Sent> {
     harness::come_first()?;
     let (start, nanos) = (Instant::now(), harness::thread_nanos()?);
     let mut sent = 0_u64;
     while !is_over.load(Relaxed) {
         let due = Duration::from_secs(1) * u32::try_from(sent)? / PER_SECOND;
         thread::sleep(due.saturating_sub(start.elapsed()));
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            repeat: BURST,
-            attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
-            ..TestRunOptions::default()
-        };
-        program.test_run(options).context("sending live frames")?;
+        burst()?;
         sent += u64::from(BURST);
     }
     let elapsed = start.elapsed();

@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use super::{GOAL, Row};
 use crate::plot::{COLOURS, TEXT, text};
 
-const SIZE: (u32, u32) = (900, 420);
+const SIZE: (u32, u32) = (1_200, 420);
 /// The room between two groups, in bars.
 const BETWEEN: usize = 2;
 

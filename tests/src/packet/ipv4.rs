@@ -70,7 +70,7 @@ pub(super) fn finish(packet: &mut [u8]) {
 }
 
 /// The Internet checksum (RFC 1071) of words, of which `more` is the sum of others.
-pub(super) fn checksum(words: &[u8], more: u32) -> u16 {
+pub fn checksum(words: &[u8], more: u32) -> u16 {
     let words = words.chunks(2);
     let words =
         words.map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |low| u32::from(*low)));
