@@ -13,13 +13,14 @@ use crate::{setup, workspace};
 mod guest;
 mod image;
 mod initramfs;
+mod modules;
 mod test_binary;
 
 /// The oldest kernel that is promised, and the one of Debian 13.
 const SERIES: [&str; 2] = ["6.1", "6.12"];
 
-/// What need no network and no second machine, and tell most about a kernel.
-const TESTS: [&str; 3] = ["verifier", "layers", "agreement"];
+/// What need no second machine, and tell most about a kernel.
+const TESTS: [&str; 4] = ["verifier", "layers", "agreement", "vlan_clients"];
 
 /// Tests the BPF program on Debian's kernels 6.1 and 6.12, in an emulator
 #[derive(Args)]
@@ -56,7 +57,8 @@ fn test(series: &str, initramfs: &Path, directory: &Path) -> Result<bool> {
     };
     let kernel = image::fetch(&package, directory)?;
     println!("{package}:");
-    let passed = guest::run(&kernel, initramfs)?;
+    let initramfs = modules::behind(initramfs, &package, directory)?;
+    let passed = guest::run(&kernel, &initramfs)?;
     for test in TESTS {
         let answer = if passed.contains(test) {
             "passed"

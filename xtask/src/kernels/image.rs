@@ -56,6 +56,13 @@ pub fn fetch(package: &str, directory: &Path) -> Result<PathBuf> {
     Ok(image)
 }
 
+/// Where the modules of the kernel in `package` are, when it was fetched.
+pub fn modules(package: &str, directory: &Path) -> PathBuf {
+    let release = package.strip_prefix(PREFIX).unwrap_or(package);
+    let modules = Path::new("lib/modules").join(release).join("kernel");
+    directory.join(package).join(modules)
+}
+
 /// The numbers in a name, by which kernels are sorted.
 fn version(name: &str) -> Vec<u32> {
     name.split(|c: char| !c.is_ascii_digit())

@@ -11,23 +11,32 @@ use anyhow::{Context, Result};
 use super::test_binary::TestBinary;
 use crate::process;
 
-/// Runs the tests one after the other, says of each that it passed, and turns the machine off.
+/// Runs the tests one after the other, says of each that it passed and skipped nothing, and turns the machine off.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
-export PATH=/bin RATELIMIT_BPF_LOG=off
+export PATH=/tools:/bin RATELIMIT_BPF_LOG=off
+ln -s /run /var/run
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t bpf bpf /sys/fs/bpf
 mount -t tmpfs tmp /tmp
+for module in /modules/*; do insmod $module; done
 ip link set lo up
+export RATELIMIT_SKIPPED=/tmp/skipped
 for test in /tests/*; do
-    $test --nocapture --test-threads=1 2>&1 && echo "PASSED ${test#/tests/}"
+    rm -f $RATELIMIT_SKIPPED
+    $test --nocapture --test-threads=1 2>&1 && test ! -e $RATELIMIT_SKIPPED && echo "PASSED ${test#/tests/}"
 done
 poweroff -f
 "#;
 
-const DIRECTORIES: [&str; 6] = ["bin", "dev", "proc", "sys", "tests", "tmp"];
+const DIRECTORIES: [&str; 9] = [
+    "bin", "dev", "proc", "run", "sys", "tests", "tmp", "tools", "var",
+];
+
+/// What tests of networks run, and busybox has not.
+const TOOLS: [&str; 2] = ["ip", "ethtool"];
 
 /// Packs the archive, and answers where it is.
 pub fn build(directory: &Path, tests: &[TestBinary]) -> Result<PathBuf> {
@@ -47,14 +56,24 @@ pub fn build(directory: &Path, tests: &[TestBinary]) -> Result<PathBuf> {
             .arg(root.join("tests").join(&test.name))
             .arg(&test.path);
         process::output(&mut strip)?;
-        for library in libraries(&test.path)? {
-            let place = root.join(library.strip_prefix("/").unwrap_or(&library));
-            make(place.parent().unwrap_or(&root))?;
-            copy(&library, &place)?;
-        }
+        copy_libraries(&test.path, &root)?;
+    }
+    for tool in TOOLS {
+        let path = process::find(tool).with_context(|| format!("there is no {tool}"))?;
+        copy(&path, &root.join("tools").join(tool))?;
+        copy_libraries(&path, &root)?;
     }
     write_init(&root.join("init"))?;
     pack(&root, &directory.join("initramfs"))
+}
+
+fn copy_libraries(program: &Path, root: &Path) -> Result<()> {
+    for library in libraries(program)? {
+        let place = root.join(library.strip_prefix("/").unwrap_or(&library));
+        make(place.parent().unwrap_or(root))?;
+        copy(&library, &place)?;
+    }
+    Ok(())
 }
 
 /// The libraries of a program, its loader included: whatever `ldd` names by a path.
@@ -73,7 +92,7 @@ fn write_init(file: &Path) -> Result<()> {
         .with_context(|| format!("writing {}", file.display()))
 }
 
-fn pack(root: &Path, archive: &Path) -> Result<PathBuf> {
+pub fn pack(root: &Path, archive: &Path) -> Result<PathBuf> {
     let mut cpio = process::in_root("sh");
     cpio.current_dir(root)
         .args(["-c", "find . | cpio --quiet -o -H newc > \"$0\""])

@@ -35,9 +35,12 @@ pub const FOR_KERNELS: &[Program] = &[
     Program::new("busybox", "busybox-static"),
     Program::new("cpio", "cpio"),
     Program::new("dpkg-deb", "dpkg"),
+    Program::new("ethtool", "ethtool"),
+    Program::new("ip", "iproute2"),
     Program::new("ldd", "libc-bin"),
     Program::new("qemu-system-x86_64", "qemu-system-x86"),
     Program::new("strip", "binutils"),
+    Program::new("xz", "xz-utils"),
 ];
 
 /// What packs for Debian, and links for any Linux.
