@@ -472,6 +472,21 @@ fn where_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
     assert!(check("8080").contains("its SYNs of class service are challenged"));
     let no = "its SYNs are not challenged at this moment; only those of class service ever are";
     assert!(check("443").contains(no), "{}", check("443"));
+    // What becomes of a SYN is said first.
+    let verified = NEAR[0].to_string();
+    for (address, port, code, said) in [
+        ("192.0.2.1", "8080", 3, "are dropped (challenged)"),
+        ("192.0.2.1", "443", 0, "pass"),
+        (verified.as_str(), "8080", 0, "pass"),
+    ] {
+        let question = [
+            "check", address, "--proto", "tcp", "--flags", "syn", "--dport", port,
+        ];
+        let answer = service.rlctl(&question).unwrap();
+        assert_eq!(answer.code, code, "{answer:?}");
+        let first = answer.stdout.lines().next().unwrap();
+        assert!(first.contains(said), "{first}");
+    }
     // A class that is gone while it is named changes nothing.
     let gone = toml("always", "\"service\"").replace("[class.service]", "[class.other-name]");
     let refused = service.reload(&gone).unwrap_err().to_string();

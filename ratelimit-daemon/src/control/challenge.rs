@@ -26,6 +26,9 @@ const PROOF_NS: u64 = 3_600_000_000_000;
 /// So long nobody has to prove itself, and so many have to be challenged meanwhile.
 const SILENCE_NS: u64 = 10_000_000_000;
 const CHALLENGED_MIN: u64 = 1_000;
+/// The same where nobody has proved itself for an hour: answers are lost also where few clients come.
+const SLOW_SILENCE_NS: u64 = 60_000_000_000;
+const SLOW_CHALLENGED_MIN: u64 = 20;
 
 /// Whether sources were challenged when this was last looked at.
 #[derive(Debug, Default)]
@@ -73,6 +76,7 @@ impl Challenge {
         let now = clock::now();
         let suspended = queries::challenge::suspended_until(state);
         self.note_proof(counted, now);
+        let is_proved = self.is_proved(now);
         self.silence = counted.map(|counted| {
             let silence = self.silence.take();
             silence.map_or_else(
@@ -83,7 +87,7 @@ impl Challenge {
                         is_long: silence.is_long,
                         ..Silence::new(counted, now)
                     },
-                    None => silence.go_on(counted, now),
+                    None => silence.go_on(counted, now, is_proved),
                 },
             )
         });
@@ -105,11 +109,13 @@ impl Challenge {
 
     /// Whether there was silence to the end of the last look, and no proof for long.
     fn backs_off(&self, now: Instant) -> bool {
-        let is_proved = self
-            .proof
-            .is_some_and(|(_, at)| now.as_nanos().saturating_sub(at.as_nanos()) < PROOF_NS);
         let silence = self.silence.as_ref();
-        !is_proved && silence.is_some_and(|it| it.is_long && it.since == now)
+        !self.is_proved(now) && silence.is_some_and(|it| it.is_long && it.since == now)
+    }
+
+    fn is_proved(&self, now: Instant) -> bool {
+        self.proof
+            .is_some_and(|(_, at)| now.as_nanos().saturating_sub(at.as_nanos()) < PROOF_NS)
     }
 
     fn suspend(state: &mut State) {
@@ -168,17 +174,20 @@ impl Silence {
         }
     }
 
-    fn go_on(self, counted: Counted, now: Instant) -> Self {
+    fn go_on(self, counted: Counted, now: Instant, is_proved: bool) -> Self {
         let challenged = counted.challenged.checked_sub(self.counted.challenged);
         let (Some(challenged), true) = (challenged, counted.verified == self.counted.verified)
         else {
             return Self::new(counted, now);
         };
-        if now.as_nanos().saturating_sub(self.since.as_nanos()) < SILENCE_NS {
+        let lasts = now.as_nanos().saturating_sub(self.since.as_nanos());
+        let is_long = challenged >= CHALLENGED_MIN;
+        let is_slow = !is_proved && lasts < SLOW_SILENCE_NS;
+        if lasts < SILENCE_NS || !is_long && is_slow {
             return self;
         }
         Self {
-            is_long: challenged >= CHALLENGED_MIN,
+            is_long: is_long || !is_proved && challenged >= SLOW_CHALLENGED_MIN,
             ..Self::new(counted, now)
         }
     }
@@ -229,8 +238,26 @@ mod tests {
                 challenged,
                 verified,
             };
-            silence = silence.go_on(counted, Instant::from_nanos(second * 1_000_000_000));
+            silence = silence.go_on(counted, Instant::from_nanos(second * 1_000_000_000), true);
             assert_eq!(silence.is_long, is_long, "{second} s");
+        }
+    }
+
+    #[test]
+    fn few_are_silence_where_nobody_has_proved_itself_for_long() {
+        for (is_proved, per_minute, is_long) in
+            [(false, 20, true), (false, 19, false), (true, 20, false)]
+        {
+            let counted = |challenged| Counted {
+                challenged,
+                verified: 0,
+            };
+            let mut silence = Silence::new(counted(0), Instant::from_nanos(0));
+            for second in 1..=120 {
+                let now = Instant::from_nanos(second * 1_000_000_000);
+                silence = silence.go_on(counted(second * per_minute / 60), now, is_proved);
+                assert_eq!(silence.is_long, is_long && second >= 60, "{second} s");
+            }
         }
     }
 }

@@ -271,10 +271,23 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     }
 }
 
-/// The answer tells beside the verdict whether the source is challenged: the budgets are spent here, so nobody is.
+/// No budget is spent, and what is not over its threshold stays so: who is challenged is so now.
 impl<A: IpAddress> ChallengeState<A> for Preview<'_> {
     fn rules(&self) -> Option<&challenge::Rules> {
         Some(&self.enforcer.held().challenge)
+    }
+
+    fn takes(&self, _: challenge::Shared, _: Instant) -> bool {
+        true
+    }
+
+    fn may_answer(&self, _: &A, _: Instant) -> bool {
+        true
+    }
+
+    fn suspended_until(&self) -> Instant {
+        let datapath = self.enforcer.datapath();
+        datapath.challenge_suspended().unwrap_or_default()
     }
 
     /// Not that of the packet, whose sequence number is 0: it proves nothing.
