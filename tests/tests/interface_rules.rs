@@ -81,6 +81,44 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     );
 }
 
+/// Each packet meanwhile is one of a dry run, while the program is put on the interface again.
+#[test]
+fn a_dry_run_of_one_interface_goes_on_while_a_daemon_starts_and_tables_are_made_anew() {
+    require_root!();
+    let lab = lab();
+    let text = format!(
+        "{DEFAULT}{NAMED}{}{}",
+        interface(INTERFACE, ""),
+        interface(OTHER, "observe = true\n")
+    );
+    let mut service = Service::started(&lab, &text).unwrap();
+    service.rlctl_ok(&["ban", &KNOWN.to_string()]).unwrap();
+    let wire = Wire::new(&lab, &service);
+    assert_eq!(wire.send(OTHER, KNOWN, 1), ["1 observe banned"]);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            let sender = Sender::on(&lab.far, OTHER).unwrap();
+            while !done.load(Relaxed) {
+                sender.send(&datagram(KNOWN)).unwrap();
+            }
+        });
+        for capacity in [20_000, 40_000] {
+            service.stop("-KILL").unwrap();
+            service.start().unwrap();
+            let source = format!("{text}[source]\ncapacity = {capacity}\n");
+            service.reload(&source).unwrap();
+        }
+        done.store(true, Relaxed);
+        traffic.join().unwrap();
+    });
+    let stats: Value = service.json(&["stats"]).unwrap();
+    let rows = stats.as_array().unwrap().iter();
+    let rows = rows.filter(|row| row["interface"] == OTHER && row["reason"] == "banned");
+    let actions: Vec<&str> = rows.map(|row| row["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["observe"], "{stats}");
+}
+
 /// Each packet meanwhile is judged by one of the two policies: the stricter one lets nothing pass, the other one all.
 #[test]
 fn a_policy_comes_and_goes_under_traffic() {

@@ -148,11 +148,23 @@ impl Kernel {
             };
             anyhow::Ok((link.interface.clone(), port))
         };
-        Ok(Self {
-            loader: Some(loader),
-            ports: held.links.iter().map(port).collect::<Result<_, _>>()?,
-            ..Self::from_maps(&maps, plan.sizes)?
-        })
+        let ports = held.links.iter().map(port).collect::<Result<_, _>>()?;
+        Self::from_maps(&maps, plan.sizes)?.with_ports(Some(loader), ports)
+    }
+
+    /// The same with these interfaces, which keep the rules that packets there are judged by.
+    fn with_ports(
+        self,
+        loader: Option<Box<dyn Loader>>,
+        ports: BTreeMap<String, Port>,
+    ) -> anyhow::Result<Self> {
+        let mut kernel = Self {
+            loader,
+            ports,
+            ..self
+        };
+        kernel.rules = kernel.interface_rules()?;
+        Ok(kernel)
     }
 
     fn from_maps(maps: &Maps, sizes: Sizes) -> anyhow::Result<Self> {
@@ -787,11 +799,8 @@ impl Datapath for Kernel {
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
         let maps = Maps::new(self.loader()?.open_maps(plan)?);
         let renewed = Self::from_maps(&maps, plan.sizes)?;
-        *self = Self {
-            loader: self.loader.take(),
-            ports: std::mem::take(&mut self.ports),
-            ..renewed
-        };
+        let (loader, ports) = (self.loader.take(), std::mem::take(&mut self.ports));
+        *self = renewed.with_ports(loader, ports)?;
         Ok(())
     }
 }
