@@ -109,13 +109,14 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
         );
         trial.outcome = Outcome::RolledBack { at: clock::wall() };
     }
-    let is_of_disk = config::read(&trial.main).is_ok_and(|files| trial.is_of(&files));
+    let files = config::read(&trial.main).unwrap_or_default();
+    let is_of_disk = trial.is_of(&files);
     let is_of_trial = is_of_disk || ends_here || trial.is_pending();
     if disk.files.first() != Some(&trial.main) || !is_of_trial {
         report(kept.remove());
         return disk;
     }
-    if ends_here && !is_of_disk {
+    if ends_here && !is_of_disk && !say_the_same(&files, &trial.before) {
         let main = trial.main.display();
         warn!(%main, "was changed meanwhile: `rlctl reload`, or the next start, takes what it says");
     }
@@ -128,7 +129,9 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
                     warn!(%until, "a configuration waits for `rlctl confirm`");
                 }
                 Outcome::RolledBack { .. } => {
-                    warn!(%main, "was rolled back: the configuration before it holds");
+                    if is_of_disk {
+                        warn!(%main, "was rolled back: the configuration before it holds");
+                    }
                 }
                 Outcome::Confirmed { .. } => {
                     warn!(%main, "is not what `rlctl confirm` confirmed, which holds: copy that there");
