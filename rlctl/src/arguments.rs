@@ -588,6 +588,10 @@ pub enum ListKind {
 #[derive(Debug, Subcommand)]
 pub enum ConfigVerb {
     /// Check a configuration file, and show where it is wrong
+    ///
+    /// It reads files alone, so it says the same on every host. What depends on this host is told by `rlctl doctor --config FILE`,
+    /// `rlctl reload --dry-run` and the log. These are destinations that are not routed here, VLANs of interfaces without Ethernet,
+    /// and interfaces of a tunnel that `inner` looks into as well.
     #[command(after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml")]
     Check {
         /// The file

@@ -176,8 +176,12 @@ pub struct Around {
     pub first_fragments: u64,
     /// Later fragments to it.
     pub later_fragments: u64,
+    /// All packets from it.
+    pub sent: u64,
     /// UDP from it.
     pub sent_datagrams: u64,
+    /// Resets from it, as far as they go on for more than a second.
+    pub sent_resets: u64,
     /// UDP to it, between different ports, that no question is known of.
     pub unasked_datagrams: u64,
     /// Questions from it that the packets may answer.
@@ -195,8 +199,14 @@ pub enum Tally {
     FirstFragments,
     /// Later fragments to it.
     LaterFragments,
+    /// All packets from it.
+    Sent,
     /// UDP from it.
     SentDatagrams,
+    /// Resets from it.
+    SentResets,
+    /// Segments to it that end no connection.
+    Endings,
     /// UDP to it, between different ports, that no question is known of.
     UnaskedDatagrams,
 }

@@ -38,6 +38,8 @@ const LARGE_BYTES: u64 = 400;
 const LARGE_DNS_BYTES: u64 = 900;
 /// Answers for each question, in a conversation.
 const ANSWERS_MAX: u64 = 16;
+/// Segments that a host sends for each that it gets of its connections, at most.
+const SENT_MAX: u64 = 3;
 /// Fragments of a datagram, at most (65,535 bytes at an MTU of 1,280).
 const FRAGMENTS_MAX: u64 = 64;
 /// A resolver asks from a port of its own each time.
@@ -112,6 +114,7 @@ impl Suspicion<'_> {
                     && self.packets > self.around.opening * STRAYS_MAX
                     && (!self.may_have_connections
                         || self.evidence.only_ends()
+                        || self.is_reset()
                         || self.is_of_forged() && self.is_of_ports())
             }
             Kind::SynAckReflection => {
@@ -125,6 +128,7 @@ impl Suspicion<'_> {
                 is_of_many
                     && self.packets > self.around.opening * 2
                     && self.is_without_connections()
+                    && !self.is_of_what_it_sends()
             }
             Kind::Reflection => self.is_reflection(),
             Kind::UdpFlood => self.is_udp_flood(),
@@ -164,6 +168,25 @@ impl Suspicion<'_> {
         }
     }
 
+    /// The target resets nearly all: it knows no such connections.
+    const fn is_reset(&self) -> bool {
+        self.around.sent_resets * 4 >= self.packets * 3
+    }
+
+    /// Resets answer segments that their target sends without being answered otherwise.
+    const fn is_of_what_it_sends(&self) -> bool {
+        let segments = self.around.sent.saturating_sub(self.around.sent_datagrams);
+        let of_connections = self.around.acknowledging.saturating_mul(SENT_MAX);
+        segments.saturating_sub(of_connections) * 2 >= self.packets
+    }
+
+    /// What the target sends comes by here, too: of what else it gets, it answers as much as hosts do.
+    const fn is_seen_sending(&self) -> bool {
+        let sent = self.around.sent.saturating_sub(self.around.asked);
+        let besides = self.around.received.saturating_sub(self.packets);
+        sent >= SAMPLES_MIN && sent * ANSWERS_MAX >= besides
+    }
+
     fn is_flood_of_requests(&self) -> bool {
         let is_of_many = self.pace == Pace::Fast || self.sources() >= CROWD_MIN;
         is_of_many && self.is_without_connections()
@@ -196,10 +219,11 @@ impl Suspicion<'_> {
         match self.source_port {
             Some(QUIC) if !is_forged => false,
             _ if is_large => self.sources() >= servers_min,
-            // A resolver asks from many ports.
+            // A resolver asks from many ports. Its questions may go another way, but where its other packets are seen, they are as well.
             Some(DNS) if !is_forged => {
                 let is_of_few_ports = evidence.ports() < RESOLVER_PORTS_MIN;
-                self.pace == Pace::Fast && is_of_few_ports && self.sources() >= CROWD_MIN
+                let is_of_no_resolver = is_of_few_ports || self.is_seen_sending();
+                self.pace == Pace::Fast && is_of_no_resolver && self.sources() >= CROWD_MIN
             }
             _ if is_forged && !self.ends_here && self.pace == Pace::Fast => {
                 self.sources() >= FORGED_SERVERS_SMALL_MIN

@@ -16,7 +16,7 @@ use crate::prefix::Prefix;
 /// Targets, each with what goes against it.
 const TARGETS: usize = 1024;
 /// Hosts, each with what is counted of it.
-const HOSTS: usize = 1024;
+const HOSTS: usize = 4096;
 /// Sources, once for each kind that they take part in.
 const SOURCES: usize = 4096;
 const SUBNETS: usize = 1024;
@@ -44,13 +44,12 @@ pub struct Window {
     /// Acknowledgements to targets that may have connections with others: most of what is forwarded, so they have a place of their
     /// own.
     strays: SpaceSaving<(Kind, Subject), Evidence>,
+    /// What is counted of hosts, and what was in the window before.
     tallies: SpaceSaving<(IpAddr, Tally), ()>,
+    tallies_before: SpaceSaving<(IpAddr, Tally), ()>,
     /// Questions by who asks, and those of the window before: their answers may come in this one.
     asked: SpaceSaving<(IpAddr, Question), ()>,
     asked_before: SpaceSaving<(IpAddr, Question), ()>,
-    /// Ends of no connection by who gets them, and those of the window before.
-    endings: SpaceSaving<IpAddr, ()>,
-    endings_before: SpaceSaving<IpAddr, ()>,
     sources: SpaceSaving<(Kind, Prefix), ()>,
     subnets: SpaceSaving<Prefix, Members>,
     /// What came besides segments that go on with connections and answers to questions, and from how many sources and subnets.
@@ -87,10 +86,9 @@ impl Window {
             attacked: SpaceSaving::new(TARGETS),
             strays: SpaceSaving::new(TARGETS),
             tallies: SpaceSaving::new(HOSTS),
+            tallies_before: SpaceSaving::new(HOSTS),
             asked: SpaceSaving::new(HOSTS),
             asked_before: SpaceSaving::new(HOSTS),
-            endings: SpaceSaving::new(HOSTS),
-            endings_before: SpaceSaving::new(HOSTS),
             sources: SpaceSaving::new(SOURCES),
             subnets: SpaceSaving::new(SUBNETS),
             unasked: 0,
@@ -111,10 +109,11 @@ impl Window {
     /// Counts a packet.
     ///
     /// A source with connections sends as fast as the other side acknowledges, and many may stand behind one address. Its
-    /// segments are none that make a heavy hitter, and neither are answers of UDP that were asked for. The limits of its
-    /// policy hold for them.
+    /// segments are none that make a heavy hitter, and neither are answers of UDP that were asked for, nor resets: a host that is
+    /// flooded answers so. The limits of its policy hold for them.
     pub fn add(&mut self, sample: &Sample) {
         self.tally(sample.target, Tally::Received, sample);
+        self.tally(sample.source, Tally::Sent, sample);
         self.note_question(sample);
         let is_unasked = match sample.content {
             Content::Connected { port } => {
@@ -140,7 +139,11 @@ impl Window {
             Content::Request => self.attack(Kind::SynFlood, None, sample),
             Content::OddFlags => self.attack(Kind::TcpFlags, None, sample),
             Content::Acceptance { .. } => self.attack(Kind::SynAckReflection, None, sample),
-            Content::Reset { .. } => self.attack(Kind::RstFlood, None, sample),
+            Content::Reset { .. } => {
+                self.tally(sample.source, Tally::SentResets, sample);
+                self.attack(Kind::RstFlood, None, sample);
+                false
+            }
             Content::Datagram(datagram) => self.add_datagram(datagram, sample),
             Content::Icmp(_) | Content::LaterIcmp => self.attack(Kind::IcmpFlood, None, sample),
             Content::LaterFragment => {
@@ -197,7 +200,7 @@ impl Window {
             return;
         }
         if matches!(sample.content, Content::Ending { .. }) {
-            self.endings.add(sample.target, sample.packets.into());
+            self.tally(sample.target, Tally::Endings, sample);
         }
         let service = (sample.target, port);
         if self.services.has(&service) || self.host.is_at(sample.target) {
@@ -377,8 +380,7 @@ impl Window {
     /// What of the packets to `address` is no part of an attack: ends that come all at once are those of its connections. Those of a flood go on,
     /// so there count as many as came in the window before, and as many again.
     fn ended_at_once(&self, address: IpAddr, evidence: &Evidence) -> u64 {
-        let before = self.endings_before.get(&address);
-        let before = before.map_or(0, |counter| counter.count);
+        let before = count(&self.tallies_before, address, Tally::Endings);
         evidence.endings().saturating_sub(before.saturating_mul(2))
     }
 
@@ -423,15 +425,19 @@ impl Window {
             opening: opening.iter().map(|kind| count_of(*kind)).sum(),
             first_fragments: self.tallied(address, Tally::FirstFragments),
             later_fragments: self.tallied(address, Tally::LaterFragments),
+            sent: self.tallied(address, Tally::Sent),
             sent_datagrams: self.tallied(address, Tally::SentDatagrams),
+            // A server that is started anew resets its connections once.
+            sent_resets: self
+                .tallied(address, Tally::SentResets)
+                .min(count(&self.tallies_before, address, Tally::SentResets).saturating_mul(2)),
             unasked_datagrams: self.tallied(address, Tally::UnaskedDatagrams),
             asked: asked.iter().sum(),
         }
     }
 
     fn tallied(&self, host: IpAddr, tally: Tally) -> u64 {
-        let counter = self.tallies.get(&(host, tally));
-        counter.map_or(0, |counter| counter.count)
+        count(&self.tallies, host, tally)
     }
 
     /// The sources that have much of an attack of `kind` which begins at `above`, those with most of it first.
@@ -452,11 +458,10 @@ impl Window {
     pub fn clear(&mut self) {
         self.attacked.clear();
         self.strays.clear();
+        std::mem::swap(&mut self.tallies, &mut self.tallies_before);
         self.tallies.clear();
         std::mem::swap(&mut self.asked, &mut self.asked_before);
         self.asked.clear();
-        std::mem::swap(&mut self.endings, &mut self.endings_before);
-        self.endings.clear();
         self.sources.clear();
         self.subnets.clear();
         self.unasked = 0;
@@ -490,6 +495,12 @@ impl Window {
             .filter(|counter| counter.key.0 == Kind::HeavyHitter && subnet.covers(counter.key.1));
         members.map(Counter::certain).max().unwrap_or(0)
     }
+}
+
+/// What was counted of a host.
+fn count(tallies: &SpaceSaving<(IpAddr, Tally), ()>, host: IpAddr, tally: Tally) -> u64 {
+    let counter = tallies.get(&(host, tally));
+    counter.map_or(0, |counter| counter.count)
 }
 
 /// The attacks on targets without those that are part of another one, or come beside it. A host that is flooded gets errors, and
