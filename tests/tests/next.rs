@@ -158,6 +158,56 @@ fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
     assert_eq!(fate(&lab, FREE), Fate::Returned);
 }
 
+/// The kernel holds what it calls: a pin that is renamed or removed takes nothing away, until another program is asked for.
+#[test]
+fn what_is_called_goes_on_where_its_pin_is_renamed_or_removed() {
+    require_root!();
+    let (next, renamed) = (
+        Pin::answering(Answer::Return, false).unwrap(),
+        Pin::vacant(),
+    );
+    let lab = lab();
+    let mut service = Service::started(&lab, &with_next(&next, "")).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let goes_on = |step: &str| {
+        let fates = [BANNED, FREE].map(|it| fate(&lab, it));
+        assert_eq!(fates, [Fate::Dropped, Fate::Returned], "{step}");
+    };
+    std::fs::rename(next.path(), renamed.path()).unwrap();
+    goes_on("renamed");
+    service.rlctl_ok(&["reload"]).unwrap();
+    goes_on("reloaded without the pin");
+    service.reload(&with_next(&renamed, "")).unwrap();
+    goes_on("by its new name");
+    std::fs::remove_file(renamed.path()).unwrap();
+    goes_on("removed");
+    service.stop("-KILL").unwrap();
+    goes_on("no daemon");
+    service.start().unwrap();
+    goes_on("the next daemon");
+    // What ran before judges the packets, so nothing is not enforced.
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    let gone = format!("there is no program at {}", renamed.text());
+    assert!(status.contains(&gone), "{status}");
+    let other = Pin::answering(Answer::Pass, false).unwrap();
+    service.reload(&with_next(&other, "")).unwrap();
+    assert_eq!(
+        [BANNED, FREE].map(|it| fate(&lab, it)),
+        [Fate::Dropped, Fate::Passed]
+    );
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(!status.contains(&gone), "{status}");
+    // Another program at the same path, and nothing else is new.
+    let anew = Pin::answering(Answer::Return, false).unwrap();
+    std::fs::rename(anew.path(), other.path()).unwrap();
+    assert_eq!(fate(&lab, FREE), Fate::Passed);
+    service.reload(&with_next(&other, "")).unwrap();
+    assert_eq!(fate(&lab, FREE), Fate::Passed);
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    goes_on("loaded anew");
+}
+
 /// A veth interface takes what its peer returns only where it has a program of its own.
 fn lab() -> Lab {
     let lab = Lab::new().unwrap();

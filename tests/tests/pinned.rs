@@ -121,6 +121,14 @@ fn the_program_array_of_somebody_else_calls_ours() {
     service.rlctl_ok(&["ban", &FREE.to_string()]).unwrap();
     service.rlctl_ok(&["unban", &BANNED.to_string()]).unwrap();
     expect(&lab, "the next program of ours", [true, false]);
+    // It would call itself.
+    let own = entry.join("program");
+    let with_own = format!("{}next = \"{}\"\n", pinned(), own.display());
+    service.configure(&with_own).unwrap();
+    let said = service.rlctl(&["reload"]).unwrap();
+    let said = format!("{}{}", said.stdout, said.stderr);
+    assert!(said.contains("is ratelimit itself"), "{said}");
+    expect(&lab, "the next program stays", [true, false]);
 }
 
 fn unload(service: &Service) {

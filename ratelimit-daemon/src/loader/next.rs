@@ -10,7 +10,7 @@ use aya::{
 };
 use aya_obj::{generated::bpf_prog_type, programs::XdpAttachType};
 
-use ratelimit_common::layout::{PROGRAM, PROGRAM_FRAGS};
+use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS, PROGRAM, PROGRAM_FRAGS};
 
 use super::pins::Pins;
 
@@ -20,7 +20,7 @@ const fn map(frags: bool) -> &'static str {
 }
 
 /// What the kernel calls our programs. It would tell their maps only to those who may ask for any program.
-const OURS: [&str; 2] = [PROGRAM, PROGRAM_FRAGS];
+const OURS: [&str; 4] = [PROGRAM, PROGRAM_FRAGS, ENTRIES[0], ENTRIES_FRAGS[0]];
 
 /// Has the program of a slot, which was loaded, leave what passes to the one that is pinned at `path`.
 ///
