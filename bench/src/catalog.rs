@@ -2,6 +2,7 @@
 
 mod destinations;
 mod listed;
+mod tunnels;
 
 use ratelimit_core::ip_family::IpFamily;
 
@@ -66,6 +67,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     scenarios.extend([challenging(store), verified(store)]);
     scenarios.extend(listed::scenarios(store));
     scenarios.extend(destinations::scenarios(store));
+    scenarios.push(tunnels::looked_into(store));
     scenarios
 }
 

@@ -5,13 +5,16 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use ratelimit_core::ip_family::IpFamily;
 use ratelimit_tests::{
     Frame,
-    packet::{ACK, SYN},
+    packet::{ACK, SYN, VXLAN_PORT},
 };
 
 use crate::draw::Draw;
 
 /// The first source of IPv4, 10.0.0.0; that of IPv6 has the same 32 bits behind 2001:db8.
 pub const FIRST: u32 = 0x0a00_0000;
+
+/// The source of packets in tunnels.
+const INSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 
 /// Bytes of the frames: the smallest that Ethernet has, without the checksum, and room for a UDP header over IPv6.
 const FRAME_BYTES: usize = 62;
@@ -89,6 +92,10 @@ pub enum Content {
     Acknowledgements,
     /// TCP segments that ask for connections.
     Syns,
+    /// Datagrams of one source, in IP in IP.
+    InIp,
+    /// Datagrams of one source, in VXLAN.
+    InVxlan,
 }
 
 impl Content {
@@ -97,6 +104,8 @@ impl Content {
             Self::Datagrams => "",
             Self::Acknowledgements => "/tcp-ack",
             Self::Syns => "/tcp-syn",
+            Self::InIp => "/in-ipip",
+            Self::InVxlan => "/in-vxlan",
         }
     }
 }
@@ -163,6 +172,8 @@ impl Traffic {
             Content::Datagrams => frame.udp(53),
             Content::Acknowledgements => frame.tcp(443, ACK),
             Content::Syns => frame.tcp(443, SYN),
+            Content::InIp => frame.ipv4(INSIDE).udp(53),
+            Content::InVxlan => frame.vxlan(VXLAN_PORT).ipv4(INSIDE).udp(53),
         }
         .pad_to(FRAME_BYTES)
         .build()

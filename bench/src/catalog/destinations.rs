@@ -17,7 +17,7 @@ const COUNT: u32 = 10_000;
 /// Where packets of the benchmark go to.
 const DESTINATION: &str = "198.51.100.1";
 
-/// One source, whose packets go to an address that is no destination of them, in the /16 of all; and one whose packets go to one.
+/// One source and 65,536, whose packets go to an address that is no destination of them, in the /16 of all; and such whose packets go to one.
 pub fn scenarios(store: Store) -> [Scenario; 2] {
     [
         ("destinations", None),
@@ -32,6 +32,9 @@ pub fn scenarios(store: Store) -> [Scenario; 2] {
         }
         let hot = Traffic::new(IpFamily::V4, Sources::Hot);
         let goal = Goal::Plus(0.4, scenario::name(store, "pass", hot));
-        Scenario::new(store, name, toml).case(Case::new(hot, CONFORMING).goal(goal).core())
+        let many = Traffic::new(IpFamily::V4, Sources::Many);
+        Scenario::new(store, name, toml)
+            .case(Case::new(hot, CONFORMING).goal(goal).core())
+            .case(Case::new(many, CONFORMING).core())
     })
 }
