@@ -127,7 +127,7 @@ const PROTOCOLS: [(&str, &[u32], Forge); 4] = [
 
 /// Ordinary traffic.
 #[rustfmt::skip]
-const ORDINARY: [(&str, At, &[u32], Forge); 41] = [
+const ORDINARY: [(&str, At, &[u32], Forge); 42] = [
     ("a download by TCP", Here, &[1_500, 80_000], |n| segment(7, 443, 40_000, ACK).socket(Socket::Connected).bytes(1_500 + n % 2)),
     ("a download by TCP, forwarded", Behind, &[1_500, 80_000], |_| segment(7, 443, 40_000, ACK)),
     ("downloads of many clients, forwarded", Behind, &[1_500, 80_000], |n| segment(n % 400 * 7_919, 30_000 + (n % 400) as u16, 443, ACK)),
@@ -149,6 +149,11 @@ const ORDINARY: [(&str, At, &[u32], Forge); 41] = [
     ("a resolver whose questions are seen", Behind, &[600, 16_000], |n| match n % 2 {
         0 => datagram(n % 700 * 7_919, 1_024 + any(n) % 60_000, 53, 80).back(),
         _ => answer((n - 1) % 700, 53, 1_024 + any(n - 1) % 60_000, 300),
+    }),
+    ("a resolver that asks each server once, and browses", Behind, &[3_000, 16_000], |n| match n % 4 {
+        0 => segment(n % 50 * 7_919, 443, any(n), ACK).back(),
+        1 => datagram(any_source(n), 1_024 + any(n) % 60_000, 53, 80).back(),
+        _ => datagram(any_source(n - n % 2), 53, 1_024 + any(n) % 60_000, 130),
     }),
     ("a resolver with clients, few of its packets seen that go out", Behind, &[16_000], |n| match n % 100 {
         0 => datagram(n % 700 * 7_919, 1_024 + any(n) % 60_000, 53, 80).back(),
@@ -259,6 +264,15 @@ fn ports_that_this_host_asks_from_are_told_by_it() {
     let asks_from = |port| Host::new([TARGET], Some(port));
     assert_eq!(kinds(asks_from(16_384), 3_000, 1, poll), []);
     assert_eq!(kinds(asks_from(32_768), 3_000, 1, poll), [Kind::Reflection]);
+}
+
+#[test]
+fn a_target_that_resets_a_flood_is_no_heavy_hitter() {
+    let flood = |n: u32| match n % 2 {
+        0 => segment(any_source(n), any(n * 7), 443, ACK),
+        _ => segment(any_source(n - 1), 443, any((n - 1) * 7), RST).back(),
+    };
+    assert_eq!(kinds(Host::default(), 80_000, 32, flood), [Kind::AckFlood]);
 }
 
 /// From so many packets a second on, one of 32 is looked at.
