@@ -35,40 +35,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    attack::{AttackView, Limited},
-    ban_filter::{BanFilter, BanSearch, UnbanMatchingRequest},
-    capture::CaptureRequest,
-    challenge::{ChallengeStatus, DnsChallengeStatus, SourceChallenge},
-    clock::{ClockStatus, CoarseError, KernelClock},
-    cluster::{
-        ClusterStatus, NodeState, NodeView, NotInForce, RevokeRequest, Revoked, ShareView,
-        SharingStatus,
-    },
-    covering::{Covering, Entry},
-    crowdsec::CrowdsecStatus,
-    entry_counter::EntryCounter,
-    event::{BanChange, Dropped, Event, EventFilter, EventKind, EventRequest, What},
-    history::{
-        History, HistoryRequest, HistoryStatus, LevelHistory, PastAttack, PolicyHistory,
-        VerdictHistory,
-    },
-    lists::{
-        EXEMPT_REPORTED, ExemptEntries, ExemptEntry, ExportFormat, ExportRequest, Exported,
-        ImportInto, ImportRequest, Imported, ImportedInto, ListTarget, ListView, Listed, Progress,
-    },
-    live::{Access, FoundBans, LiveRequest},
-    lockout::{
-        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
-        PassAllStatus, ProtectedView, SSH_PEER, SUDO_USER, UNKEPT,
-    },
-    new_sources::NewSourcesStatus,
-    packet::{Packet, PacketRequest},
-    problem::{Code, PROBLEM_JSON, Problem},
-    program::{ProgramBanRequest, ProgramUnbanRequest},
-    runtime::RuntimeEntry,
-    setting::{Setting, SettingOrigin},
-    suggest::{SuggestRequest, Suggested, SuggestedLimit},
-    unenforced::{NOT_ENFORCED, Trouble, UNENFORCED, Unenforced},
+    attack::*, ban_filter::*, capture::*, challenge::*, clock::*, cluster::*, covering::*,
+    crowdsec::*, entry_counter::*, event::*, history::*, lists::*, live::*, lockout::*,
+    new_sources::*, packet::*, problem::*, program::*, runtime::*, setting::*, suggest::*,
+    unenforced::*,
 };
 pub use crate::origin::Origin;
 use crate::{
@@ -748,19 +718,15 @@ impl Refused {
     }
 
     /// Says the same with what kind of error it is.
-    pub fn code(self, code: Code) -> Self {
-        Self {
-            code: Some(code),
-            ..self
-        }
+    pub fn code(mut self, code: Code) -> Self {
+        self.code = Some(code);
+        self
     }
 
     /// Says the same with what it quotes of files.
-    pub fn quoting(self, quoting: impl Into<String>) -> Self {
-        Self {
-            quoting: Some(quoting.into()),
-            ..self
-        }
+    pub fn quoting(mut self, quoting: impl Into<String>) -> Self {
+        self.quoting = Some(quoting.into());
+        self
     }
 
     /// The error as the log tells it.
@@ -769,20 +735,15 @@ impl Refused {
     }
 
     /// The refusal as those see it who may read every file.
-    pub fn for_root(self) -> Self {
-        Self {
-            error: self.quoting.unwrap_or(self.error),
-            quoting: None,
-            ..self
-        }
+    pub fn for_root(mut self) -> Self {
+        self.error = self.quoting.take().unwrap_or(self.error);
+        self
     }
 
     /// Says what to do about it.
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 }
 

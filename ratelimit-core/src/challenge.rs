@@ -48,7 +48,8 @@ pub struct Challenge {
 }
 
 /// What a SYN of a source that is not verified is answered.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Way {
     /// A wrong acknowledgement, which the source resets.
     Rst,
@@ -57,15 +58,9 @@ pub enum Way {
 }
 
 impl Way {
-    /// Each of them.
-    pub const ALL: [Self; 2] = [Self::Rst, Self::Syncookie];
-
     /// Its name, as it is written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rst => "rst",
-            Self::Syncookie => "syncookie",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

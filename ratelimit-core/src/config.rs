@@ -18,7 +18,6 @@ mod detection;
 mod document;
 mod error;
 mod file;
-mod group;
 mod history;
 pub mod inner;
 mod interface;
@@ -139,23 +138,23 @@ pub fn read_with(main: File, path: &Path) -> Result<Vec<File>, ConfigError> {
 /// # Ok::<(), ratelimit_core::config::ConfigError>(())
 /// ```
 pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
-    let mut report = Report::new(files);
-    let document = read_documents(files, &mut report);
+    let report = Report::new(files);
+    let document = read_documents(files, &report);
     // What a broken file says is not known: nothing can be said of the whole.
     let Some(document) = document else {
         return Err(ConfigError::new(report.into_diagnostics()));
     };
-    let config = compile::compile(files, &document, &mut report);
+    let config = compile::compile(files, &document, &report);
     if !report.is_empty() {
         return Err(ConfigError::new(report.into_diagnostics()));
     }
-    let mut warnings = Report::new(files);
-    warning::find(&document, &config.classes, &mut warnings);
+    let warnings = Report::new(files);
+    warning::find(&document, &config.classes, &warnings);
     Ok((config, warnings.into_diagnostics()))
 }
 
 /// What all files say; `None` when one of them is no TOML.
-fn read_documents(files: &[File], report: &mut Report) -> Option<Document> {
+fn read_documents<'f>(files: &'f [File], report: &'f Report<'f>) -> Option<Document> {
     let tables: Vec<_> = files
         .iter()
         .enumerate()
@@ -366,8 +365,20 @@ pub struct Interface {
 }
 
 /// Where in the kernel the program runs.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Eq,
+    PartialEq,
+    Deserialize,
+    Serialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Mode {
     /// In the driver if it can, else before the network stack; which one is said loudly.
     #[default]
@@ -381,7 +392,8 @@ pub enum Mode {
 }
 
 /// Where the state of sources is kept.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum StateStore {
     /// In LRU hash maps: the sources that were not seen for longest are forgotten.
     #[default]
@@ -514,8 +526,21 @@ pub struct NodeConfig {
 }
 
 /// The clock that packets are judged by.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    Eq,
+    JsonSchema,
+    PartialEq,
+    Serialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum ClockWish {
     /// The coarse one where every limit stays within its promised error with it.
     #[default]
@@ -527,8 +552,19 @@ pub enum ClockWish {
 }
 
 /// What becomes of the datapath when the daemon stops.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Eq,
+    PartialEq,
+    serde::Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum OnStop {
     /// It goes on enforcing.
     #[default]

@@ -14,6 +14,8 @@ use ratelimit_common::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use strum::VariantArray as _;
+
 use crate::{class::Match, quantity};
 
 /// The shortest window.
@@ -36,8 +38,22 @@ pub struct LimitSpec {
 }
 
 /// How nodes divide a limit that they share.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    Eq,
+    Hash,
+    JsonSchema,
+    PartialEq,
+    Serialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Division {
     /// Each as much as it needs, up to the same level.
     #[default]
@@ -47,8 +63,21 @@ pub enum Division {
 }
 
 /// For whom a limit holds.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    Eq,
+    JsonSchema,
+    PartialEq,
+    Serialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Scope {
     /// Each node by itself.
     #[default]
@@ -84,8 +113,21 @@ pub enum Algorithm {
 }
 
 /// The name of an algorithm, by which it is chosen.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    Eq,
+    JsonSchema,
+    PartialEq,
+    Serialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum AlgorithmName {
     /// `fixed-window`
     #[default]
@@ -158,22 +200,9 @@ pub enum LimitError {
 }
 
 impl AlgorithmName {
-    /// Every algorithm.
-    pub const ALL: [Self; 4] = [
-        Self::FixedWindow,
-        Self::SlidingWindow,
-        Self::TokenBucket,
-        Self::SlidingLog,
-    ];
-
     /// As it is written.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::FixedWindow => "fixed-window",
-            Self::SlidingWindow => "sliding-window",
-            Self::TokenBucket => "token-bucket",
-            Self::SlidingLog => "sliding-log",
-        }
+        self.into()
     }
 
     /// The algorithm for a limit of `amount`. A bucket of which nothing else is said holds the amount.
@@ -198,10 +227,8 @@ impl FromStr for AlgorithmName {
     type Err = UnknownAlgorithm;
 
     fn from_str(text: &str) -> Result<Self, UnknownAlgorithm> {
-        Self::ALL
-            .into_iter()
-            .find(|name| name.label() == text)
-            .ok_or(UnknownAlgorithm)
+        let known = Self::VARIANTS.iter().find(|name| name.label() == text);
+        known.copied().ok_or(UnknownAlgorithm)
     }
 }
 

@@ -123,8 +123,8 @@ impl MemoryTables {
     /// which of them are theirs.
     pub fn compact(mut self, sets: u32, seeds: [u64; 2]) -> Self {
         let mix = Mix::new(seeds);
-        self.ipv4.set_compact(MemoryCompact::new(sets, mix));
-        self.ipv6.set_compact(MemoryCompact::new(sets, mix));
+        self.ipv4.compact = Some(MemoryCompact::new(sets, mix));
+        self.ipv6.compact = Some(MemoryCompact::new(sets, mix));
         self
     }
 
@@ -174,8 +174,8 @@ impl MemoryTables {
 
     /// Sets the wider prefixes that have limits, of IPv4 and of IPv6.
     pub fn set_aggregates(&mut self, ipv4: Aggregates, ipv6: Aggregates) {
-        self.ipv4.set_aggregates(ipv4);
-        self.ipv6.set_aggregates(ipv6);
+        self.ipv4.aggregates = ipv4;
+        self.ipv6.aggregates = ipv6;
     }
 
     /// Sets the end of a time in which everything passes, where the settings say that there is one; without this none.
@@ -200,7 +200,7 @@ impl MemoryTables {
 
     /// Notes that a source has proved itself.
     pub fn verify(&self, source: IpAddr, now: Instant) {
-        let until = now.as_nanos() + self.challenge.rules().lasts_ns();
+        let until = now.as_nanos() + self.challenge.rules.lasts_ns();
         let verified = Verified::here(Instant::from_nanos(until));
         match source {
             IpAddr::V4(source) => self.ipv4.verify(source.into(), verified),
@@ -385,11 +385,11 @@ impl Tables for At<'_> {
 
 impl<A: InMemory> FamilyTables<A> for At<'_> {
     fn source_mask(&self) -> A {
-        A::family(self.tables).source_mask()
+        A::family(self.tables).source_mask
     }
 
     fn aggregates(&self) -> Aggregates {
-        A::family(self.tables).aggregates()
+        A::family(self.tables).aggregates
     }
 
     fn listed(&self, address: A, now: Instant) -> Listed {
@@ -448,11 +448,11 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
 
 impl<A: InMemory> ChallengeState<A> for At<'_> {
     fn rules(&self) -> Option<&Rules> {
-        Some(self.tables.challenge.rules())
+        Some(&self.tables.challenge.rules)
     }
 
     fn cookie(&self, message: &Message) -> u32 {
-        cookie::hash(self.tables.challenge.key(), message)
+        cookie::hash(self.tables.challenge.key, message)
     }
 
     fn takes(&self, which: Shared, now: Instant) -> bool {
@@ -461,15 +461,15 @@ impl<A: InMemory> ChallengeState<A> for At<'_> {
     }
 
     fn may_answer(&self, source: &A, now: Instant) -> bool {
-        A::family(self.tables).may_answer(*source, self.tables.challenge.rules(), now)
+        A::family(self.tables).may_answer(*source, &self.tables.challenge.rules, now)
     }
 
     fn until(&self, asked: Asked) -> Instant {
-        Instant::from_nanos(self.tables.challenge.on(asked).get().until_ns)
+        Instant::from_nanos(self.tables.challenge.on[asked as usize].get().until_ns)
     }
 
     fn set_until(&self, asked: Asked, until: Instant) {
-        let on = self.tables.challenge.on(asked);
+        let on = &self.tables.challenge.on[asked as usize];
         on.set(On {
             until_ns: until.as_nanos(),
             ..on.get()
@@ -477,7 +477,7 @@ impl<A: InMemory> ChallengeState<A> for At<'_> {
     }
 
     fn set_since(&self, asked: Asked, since: Instant) {
-        let on = self.tables.challenge.on(asked);
+        let on = &self.tables.challenge.on[asked as usize];
         on.set(On {
             since_ns: since.as_nanos(),
             ..on.get()

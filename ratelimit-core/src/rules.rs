@@ -10,8 +10,6 @@ use std::{
 use ratelimit_common::{Instant, ListEntry, list::Slots};
 
 use self::exempt::Exemptions;
-#[cfg(test)]
-use crate::intent::FOREVER;
 use crate::{ip_family::IpFamily, prefix::Prefix};
 
 /// Until when something holds, and the slot that counts the packets that meet it.
@@ -166,19 +164,6 @@ impl Rules {
         self.change(prefix, |said| said.destination = policy);
     }
 
-    /// Puts a prefix on the allow list, or takes it off.
-    #[cfg(test)]
-    pub fn set_allowed(&mut self, prefix: Prefix, allowed: bool) {
-        let until = allowed.then_some(FOREVER).map(uncounted);
-        self.change(prefix, |said| said.allowed = until);
-    }
-
-    /// Bans a prefix until a time, or ends its ban.
-    #[cfg(test)]
-    pub fn set_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
-        self.change(prefix, |said| said.banned = until.map(uncounted));
-    }
-
     /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set`](Self::set).
     pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Counted>) {
         self.exempt.set_forced(prefix, until);
@@ -204,12 +189,6 @@ impl Rules {
             let forced = self.exempt.forced_around(*prefix);
             banned > forced.map(|forced| forced.until)
         })
-    }
-
-    /// Puts the sources of a prefix under a policy, or under that of the prefix around it.
-    #[cfg(test)]
-    pub fn set_policy(&mut self, prefix: Prefix, policy: Option<u32>) {
-        self.change(prefix, |said| said.policy = policy.map(|index| (index, 0)));
     }
 
     /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its own name.
@@ -338,13 +317,31 @@ fn entry(
 }
 
 #[cfg(test)]
-fn uncounted(until: Instant) -> Counted {
-    Counted { until, slot: 0 }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intent::FOREVER;
+
+    impl Rules {
+        /// Puts a prefix on the allow list, or takes it off.
+        pub fn set_allowed(&mut self, prefix: Prefix, allowed: bool) {
+            let until = allowed.then_some(FOREVER).map(uncounted);
+            self.change(prefix, |said| said.allowed = until);
+        }
+
+        /// Bans a prefix until a time, or ends its ban.
+        pub fn set_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
+            self.change(prefix, |said| said.banned = until.map(uncounted));
+        }
+
+        /// Puts the sources of a prefix under a policy, or under that of the prefix around it.
+        pub fn set_policy(&mut self, prefix: Prefix, policy: Option<u32>) {
+            self.change(prefix, |said| said.policy = policy.map(|index| (index, 0)));
+        }
+    }
+
+    fn uncounted(until: Instant) -> Counted {
+        Counted { until, slot: 0 }
+    }
 
     #[test]
     fn rules_of_many_statements_are_those_of_one_after_the_other() {

@@ -27,6 +27,8 @@ use ratelimit_common::Cursor;
 pub use self::timeline::TooManyIntervals;
 use self::{
     answer::Answer,
+    attacks::Attacks,
+    challenged::Challenged,
     clock::CaptureClock,
     comparison::Comparison,
     origin::{Masks, Origin},
@@ -137,32 +139,39 @@ impl Simulation {
 
     /// No packet comes any more: what the last ones were is judged, too.
     pub fn finish(&mut self) {
-        self.new.finish();
+        let Side {
+            attacks, compiled, ..
+        } = &mut self.new;
+        if let Some(attacks) = attacks {
+            attacks.finish(compiled);
+        }
     }
 
     /// What happened to the packets so far, with the `top` sources that lost the most.
     pub fn answer(&self, top: usize) -> Answer {
         let comparison = self.compared.as_ref();
+        let new = &self.new;
+        let config = new.compiled.config();
         Answer {
             packets: self.packets,
             bytes: self.bytes,
             time: self.clock.answer(),
-            sources_seen: self.new.sources().len(),
-            sources_capacity: self.new.config().source.capacity,
-            store: self.new.config().source.store,
-            evicted: self.new.evicted(),
-            bans_connected: self.new.bans_connected(),
-            would_be_banned: self.new.would_be_banned(),
-            tick: self.new.tick(),
-            observe: self.new.config().observe,
-            verdicts: self.new.verdicts(),
-            sources_dropped: self.new.sources().count_refused(),
-            sources: self.new.top(top, &self.masks),
-            timeline: self.new.timeline(),
-            attacks: self.new.attacks(),
-            challenged: self.new.challenged(),
+            sources_seen: new.sources.len(),
+            sources_capacity: config.source.capacity,
+            store: config.source.store,
+            evicted: new.tables.evicted(),
+            bans_connected: new.compiled.bans_connected(),
+            would_be_banned: new.bans.would_be(),
+            tick: new.tick,
+            observe: config.observe,
+            verdicts: new.verdicts(),
+            sources_dropped: new.sources.count_refused(),
+            sources: new.top(top, &self.masks),
+            timeline: new.timeline(),
+            attacks: new.attacks.as_ref().map(Attacks::rows),
+            challenged: new.challenged.as_ref().map(Challenged::answer),
             comparison: comparison
-                .map(|(old, comparison)| comparison.answer(old, &self.new, top, &self.masks)),
+                .map(|(old, comparison)| comparison.answer(old, new, top, &self.masks)),
         }
     }
 }

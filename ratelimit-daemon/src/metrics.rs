@@ -408,7 +408,9 @@ fn cluster(to: &mut Exposition, status: &ClusterStatus) {
             .filter(|node| node.state == state)
             .count()
     };
-    let states = NodeState::ALL.map(|state| (state.label(), count(state)));
+    let states = NodeState::ALL
+        .iter()
+        .map(|state| (state.label(), count(*state)));
     to.gauge("ratelimit_cluster_nodes", "Nodes of the cluster, by state.")
         .each("state", states);
     to.counter(

@@ -156,7 +156,7 @@ pub enum Verb {
         /// The configuration to try
         file: PathBuf,
         /// How long the trial lasts
-        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = trial_time)]
+        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::parse_duration)]
         confirm: Duration,
     },
     /// Keep the configuration on trial
@@ -292,7 +292,7 @@ pub struct SuggestArguments {
     #[arg(long, value_name = "N", default_value_t = 2.0)]
     pub headroom: f64,
     /// How far to look back, in hours. A week is kept
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = trial_time)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = quantity::parse_duration)]
     pub since: Duration,
     /// Print policies as TOML for the configuration
     #[arg(long)]
@@ -312,10 +312,6 @@ fn address(text: &str) -> Result<IpAddr, String> {
         )),
         None => text.parse().map_err(unknown),
     }
-}
-
-fn trial_time(text: &str) -> Result<Duration, String> {
-    quantity::parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// Prefixes, in any of the ways to give them.
@@ -405,7 +401,7 @@ pub struct TopArguments {
     #[arg(short = 'n', value_name = "TIMES", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
     pub times: Option<u32>,
     /// Refresh interval
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = trial_time)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse_duration)]
     pub delay: Duration,
 }
 
@@ -419,7 +415,7 @@ pub struct StatsArguments {
     #[arg(long)]
     pub all: bool,
     /// Show what comes in each second, or in each TIME, until Ctrl-C
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = trial_time)]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = quantity::parse_duration)]
     pub watch: Option<Duration>,
     /// How many times [default: until Ctrl-C]
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u32).range(1..))]
@@ -433,10 +429,10 @@ pub struct StatsArguments {
 )]
 pub struct HistoryArguments {
     /// How far to look back
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = trial_time)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = quantity::parse_duration)]
     pub since: Duration,
     /// How long each row is [default: what makes 24 rows]
-    #[arg(long, value_name = "TIME", value_parser = trial_time)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub step: Option<Duration>,
     /// What was left of the limits of an address, a prefix, `policy:NAME` or `node` that `[history] watch` names
     #[arg(long, value_name = "SOURCE", add = completions::watched())]
@@ -462,7 +458,7 @@ pub struct EventsArguments {
     #[arg(long, value_name = "PREFIX")]
     pub source: Option<String>,
     /// Only events since that time ago, as 10m or 1h30m
-    #[arg(long, value_name = "TIME", value_parser = trial_time)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub since: Option<Duration>,
     /// Run a program for each event, with its line of JSON on stdin, one after the other
     #[arg(long, value_name = "PROGRAM")]

@@ -1,6 +1,6 @@
 //! `capture -w FILE [--sample 1/N] [--count N] [--for TIME] [--reason R] [--source PREFIX] [--snap BYTES]`
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use ratelimit_common::capture::SNAP_MAX;
@@ -16,8 +16,8 @@ pub struct CaptureArguments {
     #[arg(long, short, value_name = "FILE")]
     pub write: PathBuf,
     /// Capture one packet of N
-    #[arg(long, value_name = "1/N", default_value = "1/1")]
-    pub sample: Sample,
+    #[arg(long, value_name = "1/N", default_value = "1/1", value_parser = sample)]
+    pub sample: u32,
     /// End after so many packets
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
@@ -36,21 +36,10 @@ pub struct CaptureArguments {
 }
 
 /// One of so many.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Sample {
-    /// How many.
-    pub every: u32,
-}
-
-impl FromStr for Sample {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let every = text.strip_prefix("1/").and_then(|every| every.parse().ok());
-        let every = every.filter(|every| *every > 0);
-        let every = every.ok_or_else(|| "write 1/100 for one of a hundred packets".to_owned())?;
-        Ok(Self { every })
-    }
+fn sample(text: &str) -> Result<u32, String> {
+    let every = text.strip_prefix("1/").and_then(|every| every.parse().ok());
+    let every = every.filter(|every| *every > 0);
+    every.ok_or_else(|| "write 1/100 for one of a hundred packets".to_owned())
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -75,7 +64,6 @@ mod tests {
     }
 
     fn check(text: &str, expected: Option<u32>) {
-        let every = text.parse().ok().map(|sample: Sample| sample.every);
-        assert_eq!(every, expected, "{text}");
+        assert_eq!(sample(text).ok(), expected, "{text}");
     }
 }

@@ -28,7 +28,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use crate::{exit_code::ExitCode, failure::Failure, ssh_peer};
+use crate::{exit_code::ExitCode, failure::Failure, ssh_peer, stream::block_on};
 
 /// Where the daemon listens.
 pub const SOCKET: &str = "/run/ratelimit/control.sock";
@@ -46,9 +46,18 @@ pub struct Client {
     ssh_peer: Option<IpAddr>,
     /// Who asks by `sudo`.
     sudo_user: Option<String>,
-    pass_all: RefCell<Option<PassAllStatus>>,
-    unkept: RefCell<Vec<String>>,
-    unenforced: RefCell<Vec<Unenforced>>,
+    announced: RefCell<Announced>,
+}
+
+/// What the daemon announces with every answer.
+#[derive(Clone, Debug, Default)]
+pub struct Announced {
+    /// Whether everything passes.
+    pub pass_all: Option<PassAllStatus>,
+    /// Why what holds is not written down.
+    pub unkept: Vec<String>,
+    /// What is not enforced.
+    pub unenforced: Vec<Unenforced>,
 }
 
 /// What the daemon answered.
@@ -70,9 +79,7 @@ impl Client {
             sudo_user: env::var("SUDO_USER")
                 .ok()
                 .filter(|name| author::is_name(name)),
-            pass_all: RefCell::default(),
-            unkept: RefCell::default(),
-            unenforced: RefCell::default(),
+            announced: RefCell::default(),
         }
     }
 
@@ -86,19 +93,9 @@ impl Client {
         Self::new(self.socket.clone())
     }
 
-    /// Whether everything passes, as the last answer says.
-    pub fn pass_all(&self) -> Option<PassAllStatus> {
-        self.pass_all.borrow().clone()
-    }
-
-    /// Why what holds is not written down, as the last answer says.
-    pub fn unkept(&self) -> Vec<String> {
-        self.unkept.borrow().clone()
-    }
-
-    /// What is not enforced, as the last answer says.
-    pub fn unenforced(&self) -> Vec<Unenforced> {
-        self.unenforced.borrow().clone()
+    /// What came with the last answer.
+    pub fn announced(&self) -> Announced {
+        self.announced.borrow().clone()
     }
 
     /// Asks for something.
@@ -146,8 +143,7 @@ impl Client {
         path: &str,
         body: Vec<u8>,
     ) -> Result<Answer<T>, Failure> {
-        require_room(path, &body)?;
-        let request = self.build(method, path, "application/json", body);
+        let request = self.request(method, path, body)?;
         let patience = match path {
             "/v1/reload" | "/v1/apply" | "/v1/rollback" => LIST_TIMEOUT,
             _ => Duration::ZERO,
@@ -161,39 +157,42 @@ impl Client {
         request: Request<Full<Bytes>>,
         patience: Duration,
     ) -> Result<Response<Bytes>, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
         let timeout = self.timeout.max(patience);
-        let exchange = async { tokio::time::timeout(timeout, self.exchange(request)).await };
-        let response = runtime
-            .block_on(exchange)
-            .map_err(|_| self.silence(timeout))??;
-        Ok(response)
+        block_on(async {
+            let answer = tokio::time::timeout(timeout, self.exchange(request)).await;
+            answer.map_err(|_| self.silence(timeout))?
+        })
     }
 
-    /// A request to the daemon.
-    pub(super) fn build(
+    /// A request that the daemon reads.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
+        require_room(path, &body)?;
+        Ok(self.build(method, path, "application/json", body))
+    }
+
+    fn build(
         &self,
         method: Method,
         path: &str,
         content: &str,
         body: Vec<u8>,
     ) -> Request<Full<Bytes>> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", "ratelimitd")
             .header(CONTENT_TYPE, content);
-        let request = match self.ssh_peer {
-            Some(peer) => request.header(SSH_PEER, peer.to_string()),
-            None => request,
-        };
-        let request = match &self.sudo_user {
-            Some(user) => request.header(SUDO_USER, user),
-            None => request,
-        };
+        if let Some(peer) = self.ssh_peer {
+            request = request.header(SSH_PEER, peer.to_string());
+        }
+        if let Some(user) = &self.sudo_user {
+            request = request.header(SUDO_USER, user);
+        }
         let request = request.body(Full::from(body));
         request.expect("paths are made of words, numbers and addresses, queries are encoded")
     }
@@ -203,24 +202,26 @@ impl Client {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Bytes>, Failure> {
-        let (head, body) = self.head(request).await?.into_parts();
-        let body = body.collect().await;
-        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
-        Ok(Response::from_parts(head, body))
+        let answer = self.head(request).await?;
+        self.whole(answer).await
     }
 
     /// Asks, and takes the head of an answer that is no refusal; the body may go on as long as it likes.
     pub(super) async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Incoming, Failure> {
-        let response = tokio::time::timeout(self.timeout, self.head(request)).await;
-        let (head, body) = response
-            .map_err(|_| self.silence(self.timeout))??
-            .into_parts();
-        if head.status.is_success() {
-            return Ok(body);
+        let answer = tokio::time::timeout(self.timeout, self.head(request)).await;
+        let answer = answer.map_err(|_| self.silence(self.timeout))??;
+        if answer.status().is_success() {
+            return Ok(answer.into_body());
         }
+        let answer = self.whole(answer).await?;
+        Err(refusal(answer.status(), answer.body()))
+    }
+
+    async fn whole(&self, answer: Response<Incoming>) -> Result<Response<Bytes>, Failure> {
+        let (head, body) = answer.into_parts();
         let body = body.collect().await;
-        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
-        Err(refusal(head.status, &body))
+        let body = body.map_err(|error| self.interrupted(&error))?;
+        Ok(Response::from_parts(head, body.to_bytes()))
     }
 
     async fn head(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
@@ -234,11 +235,11 @@ impl Client {
         tokio::spawn(connection);
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| self.interrupted(&error))?;
-        self.pass_all.replace(in_header(&response, PASS_ALL));
-        let unkept = in_header(&response, UNKEPT);
-        self.unkept.replace(unkept.unwrap_or_default());
-        let unenforced = in_header(&response, UNENFORCED);
-        self.unenforced.replace(unenforced.unwrap_or_default());
+        self.announced.replace(Announced {
+            pass_all: in_header(&response, PASS_ALL),
+            unkept: in_header(&response, UNKEPT).unwrap_or_default(),
+            unenforced: in_header(&response, UNENFORCED).unwrap_or_default(),
+        });
         Ok(response)
     }
 
@@ -264,28 +265,25 @@ impl Client {
 
     /// The connection was made, and then it broke.
     pub(super) fn interrupted(&self, error: &hyper::Error) -> Failure {
-        Failure::new(
-            ExitCode::NoDaemon,
-            format!(
-                "whoever listens on {} broke the connection off: {error}",
-                self.socket.display()
-            ),
-        )
-        .hint("a change may have been made all the same: see `rlctl list`")
+        let socket = self.socket.display();
+        unanswered(format!(
+            "whoever listens on {socket} broke the connection off: {error}"
+        ))
     }
 
     /// The connection was made, and then nothing came.
     fn silence(&self, timeout: Duration) -> Failure {
-        Failure::new(
-            ExitCode::NoDaemon,
-            format!(
-                "no daemon answers on {}: nothing came within {}",
-                self.socket.display(),
-                quantity::duration(timeout),
-            ),
-        )
-        .hint("a change may have been made all the same: see `rlctl list`")
+        let (socket, timeout) = (self.socket.display(), quantity::duration(timeout));
+        unanswered(format!(
+            "no daemon answers on {socket}: nothing came within {timeout}"
+        ))
     }
+}
+
+/// Nobody knows what became of a request.
+fn unanswered(error: String) -> Failure {
+    Failure::new(ExitCode::NoDaemon, error)
+        .hint("a change may have been made all the same: see `rlctl list`")
 }
 
 fn in_header<T: DeserializeOwned>(response: &Response<Incoming>, name: &str) -> Option<T> {
@@ -298,7 +296,7 @@ pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
 }
 
 /// Refuses what the daemon would refuse.
-pub(super) fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
+fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
     let (most, what) = match path {
         "/v1/apply" => (APPLY_BYTES_MAX, "is the file a configuration?"),
         _ => (REQUEST_BYTES_MAX, "is the reason that long?"),
@@ -333,12 +331,8 @@ fn garbled(error: &serde_json::Error) -> Failure {
 }
 
 fn refusal(status: StatusCode, body: &[u8]) -> Failure {
-    let refused = serde_json::from_slice(body).unwrap_or_else(|_| Refused {
-        error: format!("the daemon answers {status}"),
-        hint: None,
-        code: None,
-        quoting: None,
-    });
+    let unknown = |_| Refused::because(format!("the daemon answers {status}"));
+    let refused = serde_json::from_slice(body).unwrap_or_else(unknown);
     if status != StatusCode::FORBIDDEN {
         return Failure {
             code: ExitCode::Refused,

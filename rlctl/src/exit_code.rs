@@ -2,8 +2,10 @@
 
 use std::{fmt::Write, process};
 
+use strum::VariantArray;
+
 /// How a command ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, VariantArray)]
 #[repr(u8)]
 pub enum ExitCode {
     /// What was asked for is done.
@@ -23,17 +25,6 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
-    /// Every way.
-    pub const ALL: [Self; 7] = [
-        Self::Done,
-        Self::Refused,
-        Self::Usage,
-        Self::Blocked,
-        Self::NoDaemon,
-        Self::NoPermission,
-        Self::NotEnforced,
-    ];
-
     /// The line in `--help`.
     const fn meaning(self) -> &'static str {
         match self {
@@ -60,7 +51,7 @@ impl From<ExitCode> for process::ExitCode {
 
 /// The section of `--help`.
 pub(super) fn help() -> String {
-    ExitCode::ALL
+    ExitCode::VARIANTS
         .iter()
         .fold("Exit codes:".to_owned(), |mut help, code| {
             write!(help, "\n  {}  {}", *code as u8, code.meaning()).expect("a string takes it");
@@ -74,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_what_scripts_rely_on() {
-        let numbers = ExitCode::ALL.map(|code| code as u8);
+        let numbers: Vec<u8> = ExitCode::VARIANTS.iter().map(|code| *code as u8).collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(ExitCode::Done as u8, 0);
         assert_eq!(ExitCode::Refused as u8, 1);
@@ -88,8 +79,8 @@ mod tests {
     #[test]
     fn the_help_names_every_number() {
         let help = help();
-        for code in ExitCode::ALL {
-            assert!(help.contains(&format!("\n  {}  ", code as u8)), "{help}");
+        for code in ExitCode::VARIANTS {
+            assert!(help.contains(&format!("\n  {}  ", *code as u8)), "{help}");
         }
     }
 }

@@ -5,9 +5,10 @@ use std::{str::FromStr, time::Duration};
 use clap::Args;
 use ratelimit_core::{
     class::Match,
-    limit::{AlgorithmName, Division, LimitError, LimitSpec, LimitUnit, Scope},
+    limit::{AlgorithmName, Division, LimitSpec, LimitUnit, Scope},
     quantity,
 };
+use strum::VariantArray;
 
 /// One limit by flags of its own, or any number of `--limit`.
 #[derive(Args, Clone, Debug, Default)]
@@ -49,48 +50,17 @@ struct OneLimit {
     share: Option<Division>,
 }
 
-/// Why the options are no limits.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum LimitArgumentsError {
-    /// No option at all.
-    #[error("no limit is given: write for example `--packets 1000 --per 1s`")]
-    Nothing,
-    /// An amount without its window.
-    #[error("the limit has no window: write for example `--per 1s`, or `per=1s` in --limit")]
-    NoWindow,
-    /// A window, an algorithm, a burst or a class without an amount.
-    #[error(
-        "the limit has no amount: write `--packets` or `--bytes`, or `packets=` or `bytes=` in --limit"
-    )]
-    NoAmount,
-    /// A burst that is no amount of what the limit counts.
-    #[error("burst `{burst}`: {error}")]
-    Burst {
-        /// What was typed.
-        burst: String,
-        /// Why not.
-        error: String,
-    },
-    /// A share of what each node has for itself.
-    #[error(
-        "only a limit of all nodes together has a share: write `--scope cluster`, or `scope=cluster` in --limit"
-    )]
-    ShareOfNode,
-    /// A limit that cannot be enforced.
-    #[error("{amount} per {per}: {error}")]
-    Limit {
-        /// The amount, with its unit.
-        amount: String,
-        /// The window.
-        per: String,
-        /// Why not.
-        error: LimitError,
-    },
-}
+/// How a limit is written where nothing of it is.
+const NOTHING: &str = "no limit is given: write for example `--packets 1000 --per 1s`";
+const NO_WINDOW: &str =
+    "the limit has no window: write for example `--per 1s`, or `per=1s` in --limit";
+const NO_AMOUNT: &str =
+    "the limit has no amount: write `--packets` or `--bytes`, or `packets=` or `bytes=` in --limit";
+const SHARE_OF_NODE: &str = "only a limit of all nodes together has a share: write `--scope cluster`, or `scope=cluster` in --limit";
 
 impl LimitArguments {
     /// The limits that the options stand for; at least one.
-    pub fn limits(&self) -> Result<Vec<LimitSpec>, LimitArgumentsError> {
+    pub fn limits(&self) -> Result<Vec<LimitSpec>, String> {
         if self.limit.is_empty() {
             return Ok(vec![self.flags.spec()?]);
         }
@@ -99,28 +69,27 @@ impl LimitArguments {
 }
 
 impl OneLimit {
-    fn spec(&self) -> Result<LimitSpec, LimitArgumentsError> {
+    fn spec(&self) -> Result<LimitSpec, String> {
         let is_silent = self.per.is_none() && self.algorithm.is_none();
         let (amount, unit) = match (self.packets, self.bytes) {
             (Some(packets), _) => (packets, LimitUnit::Packets),
             (None, Some(bytes)) => (bytes, LimitUnit::Bytes),
             (None, None) if is_silent && self.burst.is_none() && self.class.is_none() => {
-                return Err(LimitArgumentsError::Nothing);
+                return Err(NOTHING.to_owned());
             }
-            (None, None) => return Err(LimitArgumentsError::NoAmount),
+            (None, None) => return Err(NO_AMOUNT.to_owned()),
         };
-        let per = self.per.ok_or(LimitArgumentsError::NoWindow)?;
+        let per = self.per.ok_or(NO_WINDOW)?;
         let burst = self.burst.as_deref().map(|text| read_burst(text, unit));
         let algorithm = self.algorithm.unwrap_or_default();
         let algorithm = algorithm.with(amount, burst.transpose()?);
         let limit = algorithm.and_then(|it| LimitSpec::new(amount, unit, per, it));
-        let limit = limit.map_err(|error| LimitArgumentsError::Limit {
-            amount: match unit {
-                LimitUnit::Packets => format!("{amount} packets"),
-                LimitUnit::Bytes => quantity::bytes(amount).to_string(),
-            },
-            per: quantity::duration(per).to_string(),
-            error,
+        let limit = limit.map_err(|error| {
+            let per = quantity::duration(per);
+            match unit {
+                LimitUnit::Packets => format!("{amount} packets per {per}: {error}"),
+                LimitUnit::Bytes => format!("{} per {per}: {error}", quantity::bytes(amount)),
+            }
         })?;
         let limit = match &self.class {
             Some(class) => limit.of_class(Match::Named(class.clone())),
@@ -129,7 +98,7 @@ impl OneLimit {
         match (self.scope.unwrap_or_default(), self.share) {
             (Scope::Cluster, share) => Ok(limit.shared(share.unwrap_or_default())),
             (Scope::Node, None) => Ok(limit),
-            (Scope::Node, Some(_)) => Err(LimitArgumentsError::ShareOfNode),
+            (Scope::Node, Some(_)) => Err(SHARE_OF_NODE.to_owned()),
         }
     }
 }
@@ -181,22 +150,20 @@ impl FromStr for OneLimit {
 
 /// For whom a limit holds.
 fn scope(text: &str) -> Result<Scope, String> {
-    match text {
-        "node" => Ok(Scope::Node),
-        "cluster" => Ok(Scope::Cluster),
-        _ => Err(format!("`{text}` is no scope: write node or cluster")),
-    }
+    named("scope", text)
 }
 
 /// How nodes share a limit.
 fn share(text: &str) -> Result<Division, String> {
-    match text {
-        "equal" => Ok(Division::Equal),
-        "proportional" => Ok(Division::Proportional),
-        _ => Err(format!(
-            "`{text}` is no way to share a limit: write equal or proportional"
-        )),
-    }
+    named("way to share a limit", text)
+}
+
+fn named<T: Copy + Into<&'static str> + VariantArray>(what: &str, text: &str) -> Result<T, String> {
+    let known = T::VARIANTS.iter().find(|it| (**it).into() == text);
+    known.copied().ok_or_else(|| {
+        let names: Vec<&str> = T::VARIANTS.iter().map(|it| (*it).into()).collect();
+        format!("`{text}` is no {what}: write {}", names.join(" or "))
+    })
 }
 
 fn said<T>(read: Result<T, impl ToString>) -> Result<T, String> {
@@ -231,15 +198,12 @@ fn without_underscores(text: &str) -> String {
 }
 
 /// A burst is in the unit of its limit.
-fn read_burst(text: &str, unit: LimitUnit) -> Result<u64, LimitArgumentsError> {
+fn read_burst(text: &str, unit: LimitUnit) -> Result<u64, String> {
     let burst = match unit {
         LimitUnit::Packets => packets(text).map_err(|_| "write a number of packets".to_owned()),
         LimitUnit::Bytes => bytes(text),
     };
-    burst.map_err(|error| LimitArgumentsError::Burst {
-        burst: text.to_owned(),
-        error,
-    })
+    burst.map_err(|error| format!("burst `{text}`: {error}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use ratelimit_core::{
     api::ExportFormat,
     lists::{Action, Connected},
@@ -29,7 +29,7 @@ pub struct ImportArguments {
     pub list: Option<String>,
     /// What happens to the sources on the list
     #[arg(long, value_name = "ACTION", requires = "list", default_value = "ban")]
-    pub action: ListAction,
+    pub action: Action,
     /// Add all of it as manual bans
     #[arg(long, conflicts_with = "allow")]
     pub ban: bool,
@@ -67,24 +67,6 @@ impl ImportArguments {
     pub fn connected(&self) -> Option<Connected> {
         let exempt = self.exempt_connected.then_some(Connected::Exempt);
         exempt.or(self.include_connected.then_some(Connected::Include))
-    }
-}
-
-/// What is done with the sources on a list.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ListAction {
-    /// Their packets are dropped
-    Ban,
-    /// Their packets pass
-    Allow,
-}
-
-impl From<ListAction> for Action {
-    fn from(action: ListAction) -> Self {
-        match action {
-            ListAction::Ban => Self::Ban,
-            ListAction::Allow => Self::Allow,
-        }
     }
 }
 

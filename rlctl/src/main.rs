@@ -63,13 +63,14 @@ fn run(words: &[OsString]) -> ExitCode {
         &now,
         &output,
     );
-    if let Some(status) = client.pass_all() {
+    let announced = client.announced();
+    if let Some(status) = announced.pass_all {
         output.warning(&commands::pass_all::warning(&status, &now));
     }
-    for unenforced in client.unenforced() {
+    for unenforced in announced.unenforced {
         output.warning(&commands::status::not_enforced(&unenforced, &now));
     }
-    for error in client.unkept() {
+    for error in announced.unkept {
         output.warning(&format!(
             "what holds is not written down, and a restart of ratelimitd may undo it; it tries again each second: {error}"
         ));

@@ -35,11 +35,7 @@ pub fn printable_lines(text: &str) -> String {
 
 /// Prints a piece of a text that is for programs too, as it is; `false` when nobody reads any more.
 pub fn piece(piece: &[u8]) -> Result<bool, Failure> {
-    match anstream::stdout().lock().write_all(piece) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(unwritten(&error)),
-    }
+    read_on(anstream::stdout().lock().write_all(piece))
 }
 
 /// Prints in one of the two forms.
@@ -61,17 +57,13 @@ impl Output {
     /// Prints one of many lines; `false` when nobody reads any more.
     pub fn line(&self, json: &Value, text: impl FnOnce() -> String) -> Result<bool, Failure> {
         let line = if self.json { json.to_string() } else { text() };
-        match write_line(&mut anstream::stdout().lock(), &line) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(unwritten(&error)),
-        }
+        print(&line)
     }
 
     /// Tells people that something goes on.
     pub fn progress(&self, text: &str) {
         if !self.json {
-            complain(text);
+            say(text);
         }
     }
 
@@ -79,6 +71,7 @@ impl Output {
     pub fn report(&self, report: &Report) -> ExitCode {
         let printed = match &report.json {
             Some(json) if self.json => print(&pretty(json)),
+            _ if report.text.is_empty() => Ok(true),
             _ => print(&report.text),
         };
         if let Err(failure) = printed {
@@ -86,7 +79,7 @@ impl Output {
         }
         if !self.json {
             for note in &report.notes {
-                complain(&format!("{} {note}", styled(WARNING, "note:")));
+                say(&format!("{} {note}", styled(WARNING, "note:")));
             }
         }
         match &report.failure {
@@ -98,9 +91,9 @@ impl Output {
     /// Prints what everybody has to know, whatever they asked for.
     pub fn warning(&self, warning: &str) {
         if self.json {
-            complain(&serde_json::json!({ "warning": warning }).to_string());
+            say(&serde_json::json!({ "warning": warning }).to_string());
         } else {
-            complain(&format!(
+            say(&format!(
                 "{} {}",
                 styled(WARNING, "warning:"),
                 printable(warning)
@@ -112,13 +105,13 @@ impl Output {
     pub fn failure(&self, failure: &Failure) -> ExitCode {
         let refused = &failure.refused;
         if self.json {
-            complain(&pretty(refused));
+            say(&pretty(refused));
             return failure.code;
         }
         let error = printable_lines(&refused.error);
-        complain(&format!("{} {error}", styled(BAD, "error:")));
+        say(&format!("{} {error}", styled(BAD, "error:")));
         if let Some(hint) = refused.hint.as_deref().map(printable_lines) {
-            complain(&format!("{} {hint}", styled(GOOD, "hint:")));
+            say(&format!("{} {hint}", styled(GOOD, "hint:")));
         }
         failure.code
     }
@@ -129,30 +122,24 @@ fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("answers have string keys and finite numbers")
 }
 
-/// Writes a result. Whoever stopped reading has read enough: that is no failure.
-fn print(text: &str) -> Result<(), Failure> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    let mut stdout = anstream::stdout().lock();
-    let written = write_line(&mut stdout, text);
+/// Writes a line of a result; `false` when nobody reads any more.
+fn print(text: &str) -> Result<bool, Failure> {
+    read_on(write_line(&mut anstream::stdout().lock(), text))
+}
+
+/// Whether somebody reads on. Whoever stopped has read enough: that is no failure.
+fn read_on(written: io::Result<()>) -> Result<bool, Failure> {
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritten(&error)),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::refused(format!(
+            "the answer cannot be written to stdout: {error}"
+        ))),
     }
 }
 
-fn unwritten(error: &io::Error) -> Failure {
-    Failure::refused(format!("the answer cannot be written to stdout: {error}"))
-}
-
-/// Says something before a command is done.
+/// Says something on stderr; when that fails, there is nobody left to tell.
 pub fn say(text: &str) {
-    complain(text);
-}
-
-/// Writes to stderr; when that fails, there is nobody left to tell.
-fn complain(text: &str) {
     let _ = write_line(&mut anstream::stderr().lock(), text);
 }
 

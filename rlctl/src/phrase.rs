@@ -41,9 +41,14 @@ pub fn span(from: Timestamp, to: Timestamp) -> String {
     }
 }
 
+/// A text where it is so, and nothing elsewhere.
+pub fn when(is_so: bool, text: &str) -> &str {
+    if is_so { text } else { "" }
+}
+
 /// ` on all nodes`, where that is so.
 pub fn everywhere(cluster: bool) -> &'static str {
-    if cluster { " on all nodes" } else { "" }
+    when(cluster, " on all nodes")
 }
 
 /// Who made a ban.

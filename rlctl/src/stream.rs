@@ -2,8 +2,8 @@
 
 use std::{future::Future, io};
 
-use http_body_util::{BodyExt, Full};
-use hyper::{Method, Request, body::Bytes};
+use http_body_util::BodyExt;
+use hyper::Method;
 use serde::Serialize;
 use tokio::{
     runtime,
@@ -67,18 +67,28 @@ impl Client {
         })
     }
 
-    fn request(
+    /// Asks, and hands each piece of the answer to `take` until that says that it is enough.
+    pub fn follow(
         &self,
-        method: Method,
         path: &str,
-        body: Vec<u8>,
-    ) -> Result<Request<Full<Bytes>>, Failure> {
-        client::require_room(path, &body)?;
-        Ok(self.build(method, path, "application/json", body))
+        take: impl FnMut(&[u8]) -> Result<bool, Failure>,
+    ) -> Result<Ended, Failure> {
+        self.stream(Method::GET, path, None::<&()>, None, take)
+    }
+
+    /// Asks, and takes the whole answer as it is.
+    pub fn text(&self, path: &str) -> Result<String, Failure> {
+        let mut text = Vec::new();
+        self.follow(path, |piece| {
+            text.extend_from_slice(piece);
+            Ok(true)
+        })?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Does work that waits for the daemon.
+pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::refused(format!("starting the client: {error}")))?;

@@ -14,10 +14,10 @@ pub struct Table {
 const RIGHT: char = '>';
 
 impl Table {
-    /// A table without rows. Columns have words, or numbers: `>PACKETS`.
-    pub fn new(columns: impl Into<Vec<&'static str>>) -> Self {
+    /// A table without rows, with a head such as `SOURCE | >PACKETS`. Columns have words, or numbers behind a `>`.
+    pub fn new(head: &'static str) -> Self {
         Self {
-            columns: columns.into(),
+            columns: head.split(" | ").collect(),
             rows: Vec::new(),
         }
     }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn check(rows: &[[&str; 3]], expected: &str) {
-        let mut table = Table::new(["NAME", ">PACKETS", "ACTION"]);
+        let mut table = Table::new("NAME | >PACKETS | ACTION");
         for row in rows {
             table.row(row.map(str::to_owned));
         }

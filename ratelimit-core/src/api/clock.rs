@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::{config::ClockWish, limit::LimitSpec, quantity};
 
@@ -23,8 +24,9 @@ pub struct ClockStatus {
 }
 
 /// A clock of the kernel.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum KernelClock {
     /// To the nanosecond.
     Precise,
@@ -46,10 +48,7 @@ pub struct CoarseError {
 impl KernelClock {
     /// Its name.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Precise => "precise",
-            Self::Coarse => "coarse",
-        }
+        self.into()
     }
 }
 

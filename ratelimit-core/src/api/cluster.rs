@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// How the store is, and which nodes there are.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -109,8 +110,20 @@ pub struct NodeView {
 }
 
 /// How a node is, as another one sees it.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Deserialize,
+    Eq,
+    IntoStaticStr,
+    JsonSchema,
+    PartialEq,
+    Serialize,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum NodeState {
     /// It is the one that answers.
     Here,
@@ -126,23 +139,11 @@ pub enum NodeState {
 
 impl NodeState {
     /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Here,
-        Self::Alive,
-        Self::Behind,
-        Self::Silent,
-        Self::Revoked,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The label of a metric.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Here => "here",
-            Self::Alive => "alive",
-            Self::Behind => "behind",
-            Self::Silent => "silent",
-            Self::Revoked => "revoked",
-        }
+        self.into()
     }
 
     /// Whether it reports, and counts.

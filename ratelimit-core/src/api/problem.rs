@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::Refused;
 
@@ -9,8 +10,9 @@ use super::Refused;
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What kind of error it is, for programs.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Code {
     /// Path, query or body are not understood.
     BadRequest,
@@ -68,25 +70,8 @@ impl Code {
     ];
 
     /// As it is sent.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::BadRequest => "bad-request",
-            Self::Forbidden => "forbidden",
-            Self::NotFound => "not-found",
-            Self::MethodNotAllowed => "method-not-allowed",
-            Self::TooLarge => "too-large",
-            Self::UnsupportedMediaType => "unsupported-media-type",
-            Self::Refused => "refused",
-            Self::Protected => "protected",
-            Self::TooWide => "too-wide",
-            Self::ConnectedNetwork => "connected-network",
-            Self::BadList => "bad-list",
-            Self::BadConfiguration => "bad-configuration",
-            Self::MapFull => "map-full",
-            Self::Unavailable => "unavailable",
-            Self::Internal => "internal",
-            Self::Other => "other",
-        }
+    pub fn label(self) -> &'static str {
+        self.into()
     }
 
     /// What all errors of the kind have in common.

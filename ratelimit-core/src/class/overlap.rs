@@ -5,6 +5,8 @@ use ratelimit_common::{
     parse::transport::{Details, Kind, NO_PORT, has_ports},
 };
 
+use strum::VariantArray as _;
+
 use super::{
     Class, SourceShape,
     destination::{self, Common},
@@ -123,7 +125,7 @@ fn text(property: Property, value: u32) -> String {
         }
         Property::Vlan => format!("in VLAN {value}"),
         Property::Addresses => {
-            let shape = SourceShape::ALL.into_iter().find(|shape| shape.has(value));
+            let shape = SourceShape::VARIANTS.iter().find(|shape| shape.has(value));
             shape.map_or_else(String::new, |shape| shape.words().to_owned())
         }
         Property::Kind

@@ -6,9 +6,22 @@ use serde::{Deserialize, Serialize};
 
 /// Source addresses of packets that nobody sends.
 #[derive(
-    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Deserialize,
+    Eq,
+    Hash,
+    JsonSchema,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum SourceShape {
     /// It is the destination.
     Land,
@@ -17,12 +30,6 @@ pub enum SourceShape {
 }
 
 impl SourceShape {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Land, Self::Bogon];
-
-    /// What a configuration writes.
-    pub const WORDS: [(&str, Self); 2] = [("land", Self::Land), ("bogon", Self::Bogon)];
-
     /// Whether addresses with these [bits](Addresses::bits) have it.
     pub const fn has(self, bits: u32) -> bool {
         match self {

@@ -1,16 +1,11 @@
 //! A configuration without a file: `ratelimitd --interface eth0 --packets 1000 --per 1s`.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use super::{
-    AggregateConfig, ClockWish, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths,
-    PolicyConfig, Source, default_metrics,
-    detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
-    history, interface, limit, new_sources,
+    Config, ConfigError, Interface, Mode, PolicyConfig, compile::defaults, interface, limit,
 };
 use crate::{
-    class::Catalogue,
-    detection::Rules,
     diagnostic::{Diagnostic, Problem},
     limit::{Algorithm, LimitSpec, LimitUnit},
     quantity,
@@ -49,39 +44,13 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         return Err(ConfigError::new(problems));
     }
     Ok(Config {
-        files: vec![],
         interfaces,
-        new_sources: new_sources::of_store(&Source::default()),
-        challenge: None,
-        source: Source::default(),
-        classes: Catalogue::default(),
         default_policy: PolicyConfig {
-            sources: vec![],
             limits,
-            observe: false,
-            ban: None,
+            ..PolicyConfig::default()
         },
-        policies: BTreeMap::new(),
-        aggregate: AggregateConfig::default(),
-        destinations: BTreeMap::new(),
-        node: NodeConfig::default(),
-        bans_per_minute: PER_MINUTE_DEFAULT,
-        unverified_per_minute: UNVERIFIED_DEFAULT,
-        attacks: Rules::new(),
-        allow: vec![],
-        protected: vec![],
-        lists: BTreeMap::new(),
         observe: arguments.observe,
-        clock: ClockWish::default(),
-        on_stop: OnStop::default(),
-        paths: Paths::default(),
-        metrics: Some(default_metrics()),
-        dashboard: false,
-        dashboard_token: None,
-        history: Some(history::DEFAULT),
-        watched: vec![],
-        crowdsec: None,
-        cluster: None,
+        ..defaults()
     })
 }
 

@@ -8,35 +8,20 @@ use ratelimit_common::{
 };
 
 use super::{
-    limit::SCOPES,
-    report::{At, Report},
+    report::At,
     table::{Section, Value},
 };
 use crate::{
     challenge::{self, Challenge, DESTINATIONS_MAX, Way},
-    diagnostic::Problem,
     limit::Scope,
     prefix::Prefix,
-    quantity,
 };
 
-const WHEN_EXAMPLE: &str = "when = \"always\"";
-
 const LASTS: Duration = Duration::from_mins(10);
-const LASTS_EXAMPLE: &str = "for = \"10m\"";
 const LASTS_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
-
 const ANSWERS: u32 = 1_000_000;
-
 const BACK_OFF: Duration = Duration::from_mins(1);
-const BACK_OFF_EXAMPLE: &str = "back_off = \"1m\"";
-
-const WAY_EXAMPLE: &str = "way = \"rst\"";
-const WAY_HINT: &str = "write way = \"rst\" or \"syncookie\"";
-
 const DNS_PORT: u16 = 53;
-const DNS_PORTS_EXAMPLE: &str = "ports = [53]";
-const PORTS_EXAMPLE: &str = "ports = [443]";
 const CLASSES_EXAMPLE: &str = "classes = [\"web\"]";
 const DESTINATIONS_EXAMPLE: &str = "destinations = [\"198.51.100.7\"]";
 
@@ -64,29 +49,26 @@ const DEFAULT: Challenge = Challenge {
 };
 
 /// Reads `[challenge]`.
-pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Located> {
+pub(super) fn read(mut section: Section<'_>) -> At<Located> {
     let (tcp, dns) = (section.take("tcp"), section.take("dns"));
     if tcp.is_none() && dns.is_none() {
-        section.lacks("tcp", "write [challenge.tcp] or [challenge.dns]", report);
+        section.lacks("tcp", "write [challenge.tcp] or [challenge.dns]");
     }
-    let spot = section.spot.clone();
-    section.finish(report);
+    let spot = section.finish();
     let mut challenge = Some(DEFAULT);
     let mut classes = Vec::new();
     if let Some(tcp) = tcp {
-        let tcp = tcp.table("[challenge.tcp]".to_owned(), "[challenge.tcp]", report);
-        challenge = tcp.and_then(|tcp| read_tcp(tcp, &mut classes, report));
+        let tcp = tcp.table("[challenge.tcp]", "[challenge.tcp]");
+        challenge = tcp.and_then(|tcp| read_tcp(tcp, &mut classes));
     }
     if let Some(dns) = dns {
-        let dns = dns.table("[challenge.dns]".to_owned(), "[challenge.dns]", report);
-        let dns = dns.and_then(|dns| read_dns(dns, report));
-        challenge = challenge
-            .zip(dns)
-            .map(|(challenge, (queries, ports))| Challenge {
-                queries,
-                ports,
-                ..challenge
-            });
+        let dns = dns.table("[challenge.dns]", "[challenge.dns]");
+        let both = challenge.zip(dns.and_then(read_dns));
+        challenge = both.map(|(challenge, (queries, ports))| Challenge {
+            queries,
+            ports,
+            ..challenge
+        });
     }
     let challenge =
         challenge.filter(|it| it.connections != When::Never || it.queries != When::Never);
@@ -94,48 +76,85 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<Located>
     At { value, spot }
 }
 
-/// Reads when, of a section that has to tell.
-fn take_when(asked: Asked, section: &mut Section<'_>, report: &mut Report) -> Option<When> {
-    let Some(when) = section.take("when") else {
-        section.lacks("when", &when_hint(asked), report);
-        return None;
-    };
-    read_when(asked, when, report)
+/// Reads `[challenge.tcp]`, whose `classes` go there.
+fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<Challenge> {
+    let when = read_when(Asked::Connections, &mut section);
+    let lasts = section.duration("for", &LASTS_RANGE, LASTS);
+    let answers = section.integer("answers", 1..=COUNT_MAX, ANSWERS);
+    let destinations = section.take("destinations");
+    let destinations = destinations.map(|value| {
+        let read = |it: &Value<'_>| it.parsed::<Prefix>(DESTINATIONS_EXAMPLE).map(Some);
+        read_few("destinations", DESTINATIONS_EXAMPLE, value, read)
+    });
+    let ports = section.take("ports");
+    let ports = ports.map(|value| read_ports(value, "ports = [443]"));
+    let named = section.take("classes");
+    let named = named.map(read_classes);
+    let way = section.choice("way");
+    let scope = section.choice("scope");
+    let back_off = section.take("back_off");
+    let back_off = back_off.map(|value| match value.text("back_off = \"1m\"")? {
+        "never" => Some(None),
+        _ => value.duration_in(&LASTS_RANGE, "1m").map(Some),
+    });
+    section.finish();
+    *classes = named.unwrap_or_else(|| Some(Vec::new()))?;
+    Some(Challenge {
+        connections: when?,
+        destinations: destinations.unwrap_or(Some(DEFAULT.destinations))?,
+        connection_ports: ports.unwrap_or(Some(DEFAULT.connection_ports))?,
+        classes: classes.iter().map(|at| at.value.clone()).collect(),
+        lasts,
+        answers: NonZeroU32::new(answers)?,
+        way: way.unwrap_or(Way::Rst),
+        scope: scope.unwrap_or(DEFAULT.scope),
+        back_off: back_off.unwrap_or(Some(DEFAULT.back_off))?,
+        ..DEFAULT
+    })
 }
 
-fn when_hint(asked: Asked) -> String {
-    let unit = challenge::unit(asked);
-    format!("write when = \"over 5_000 {unit}\", \"always\" or \"never\"")
-}
-
-fn read_dns(mut section: Section<'_>, report: &mut Report) -> Option<(When, [u16; PORTS_MAX])> {
-    let when = take_when(Asked::Queries, &mut section, report);
+fn read_dns(mut section: Section<'_>) -> Option<(When, [u16; PORTS_MAX])> {
+    let when = read_when(Asked::Queries, &mut section);
     let ports = section.take("ports");
     let ports = ports.map_or(Some(first([DNS_PORT])), |value| {
-        read_ports(value, DNS_PORTS_EXAMPLE, report)
+        read_ports(value, "ports = [53]")
     });
-    section.finish(report);
+    section.finish();
     Some((when?, ports?))
 }
 
-fn read_ports(value: Value<'_>, example: &str, report: &mut Report) -> Option<[u16; PORTS_MAX]> {
-    let spot = value.spot.clone();
-    let values = value.list(example, report)?;
-    if values.is_empty() || values.len() > PORTS_MAX {
-        let message = format!("`ports` has {} ports", values.len());
-        let hint = format!("write from 1 to {PORTS_MAX} ports, as in {example}");
-        report.add(&spot, Problem::new(message, hint));
-        return None;
+fn read_ports(value: Value<'_>, example: &str) -> Option<[u16; PORTS_MAX]> {
+    let port = |it: &Value<'_>| {
+        let port = it.integer_in(1..=u16::MAX.into(), DNS_PORT.into())?;
+        u16::try_from(port).ok()
+    };
+    read_few("ports", example, value, port)
+}
+
+fn read_classes(value: Value<'_>) -> Option<Vec<At<String>>> {
+    if value.len() == Some(0) {
+        let hint = format!("write {CLASSES_EXAMPLE}, or remove it");
+        return value.refuse("`classes` names no class", hint);
     }
-    let ports = values.into_iter();
-    let ports: Vec<_> = ports
-        .map(|value| value.integer_in(1..=u16::MAX.into(), DNS_PORT.into(), report))
-        .collect();
-    let ports = ports.into_iter();
-    let ports: Option<Vec<u16>> = ports
-        .map(|port| port.and_then(|port| u16::try_from(port).ok()))
-        .collect();
-    ports.map(first)
+    let name = |it: &Value<'_>| Some(it.at(it.text(CLASSES_EXAMPLE)?.to_owned()));
+    let names: Vec<_> = value.list(CLASSES_EXAMPLE)?.iter().map(name).collect();
+    names.into_iter().collect()
+}
+
+/// Reads a list of a few.
+fn read_few<T: Copy + Default, const MOST: usize>(
+    key: &str,
+    example: &str,
+    value: Value<'_>,
+    read: impl FnMut(&Value<'_>) -> Option<T>,
+) -> Option<[T; MOST]> {
+    if let Some(count) = value.len().filter(|count| !(1..=MOST).contains(count)) {
+        let hint = format!("write from 1 to {MOST} {key}, as in {example}");
+        return value.refuse(format!("`{key}` has {count} {key}"), hint);
+    }
+    let items: Vec<_> = value.list(example)?.iter().map(read).collect();
+    let items: Option<Vec<T>> = items.into_iter().collect();
+    items.map(first)
 }
 
 /// The first of them, and behind them none.
@@ -147,164 +166,27 @@ fn first<T: Copy + Default, const COUNT: usize>(values: impl IntoIterator<Item =
     array
 }
 
-fn read_destinations(
-    value: Value<'_>,
-    report: &mut Report,
-) -> Option<[Option<Prefix>; DESTINATIONS_MAX]> {
-    let spot = value.spot.clone();
-    let values = value.list(DESTINATIONS_EXAMPLE, report)?;
-    if values.is_empty() || values.len() > DESTINATIONS_MAX {
-        let message = format!("`destinations` has {} destinations", values.len());
-        let hint =
-            format!("write from 1 to {DESTINATIONS_MAX} of them, as in {DESTINATIONS_EXAMPLE}");
-        report.add(&spot, Problem::new(message, hint));
-        return None;
-    }
-    let values = values.into_iter();
-    let prefixes: Vec<_> = values
-        .map(|value| read_destination(value, report))
-        .collect();
-    let prefixes: Option<Vec<Prefix>> = prefixes.into_iter().collect();
-    prefixes.map(|prefixes| first(prefixes.into_iter().map(Some)))
-}
-
-fn read_destination(value: Value<'_>, report: &mut Report) -> Option<Prefix> {
-    let At { value, spot } = value.text(DESTINATIONS_EXAMPLE, report)?;
-    let prefix = value.parse::<Prefix>();
-    prefix
-        .map_err(|error| report.add(&spot, Problem::from(error)))
-        .ok()
-}
-
-fn read_classes(value: Value<'_>, report: &mut Report) -> Option<Vec<At<String>>> {
-    let spot = value.spot.clone();
-    let values = value.list(CLASSES_EXAMPLE, report)?;
-    if values.is_empty() {
-        let hint = format!("write {CLASSES_EXAMPLE}, or remove it");
-        report.add(&spot, Problem::new("`classes` names no class", hint));
-        return None;
-    }
-    let names = values.into_iter();
-    let names: Vec<_> = names
-        .map(|value| value.text(CLASSES_EXAMPLE, report))
-        .collect();
-    names.into_iter().collect()
-}
-
-/// Reads `[challenge.tcp]`, whose `classes` go there.
-fn read_tcp(
-    mut section: Section<'_>,
-    classes: &mut Vec<At<String>>,
-    report: &mut Report,
-) -> Option<Challenge> {
-    let when = take_when(Asked::Connections, &mut section, report);
-    let lasts = section.take("for");
-    let lasts = lasts.map_or(Some(LASTS), |value| read_lasts(value, report));
-    let answers = section.take("answers");
-    let answers = answers.map_or(Some(ANSWERS), |value| {
-        value.integer_in(1..=COUNT_MAX, ANSWERS, report)
-    });
-    let destinations = section.take("destinations");
-    let destinations = destinations.map_or(Some(DEFAULT.destinations), |value| {
-        read_destinations(value, report)
-    });
-    let ports = section.take("ports");
-    let ports = ports.map_or(Some(DEFAULT.connection_ports), |value| {
-        read_ports(value, PORTS_EXAMPLE, report)
-    });
-    let named = section.take("classes");
-    let named = named.map_or(Some(Vec::new()), |value| read_classes(value, report));
-    let way = section.take("way");
-    let way = way.map_or(Some(Way::Rst), |value| read_way(value, report));
-    let scope = section.take("scope");
-    let scope = scope.map_or(Some(DEFAULT.scope), |value| {
-        value.choice(&SCOPES, report).map(|scope| scope.value)
-    });
-    let back_off = section.take("back_off");
-    let back_off = back_off.map_or(Some(BACK_OFF), |value| read_back_off(value, report));
-    section.finish(report);
-    *classes = named?;
-    Some(Challenge {
-        connections: when?,
-        destinations: destinations?,
-        connection_ports: ports?,
-        classes: classes.iter().map(|at| at.value.clone()).collect(),
-        lasts: lasts?,
-        answers: NonZeroU32::new(answers?)?,
-        way: way?,
-        scope: scope?,
-        back_off: Some(back_off?).filter(|time| !time.is_zero()),
-        ..DEFAULT
-    })
-}
-
-fn read_when(asked: Asked, value: Value<'_>, report: &mut Report) -> Option<When> {
-    let At { value, spot } = value.text(WHEN_EXAMPLE, report)?;
-    match value.as_str() {
+/// Reads when, of a section that has to tell.
+fn read_when(asked: Asked, section: &mut Section<'_>) -> Option<When> {
+    let unit = challenge::unit(asked);
+    let hint = format!("write when = \"over 5_000 {unit}\", \"always\" or \"never\"");
+    let value = section.require("when", &hint)?;
+    let text = value.text("when = \"always\"")?;
+    match text {
         "always" => return Some(When::Always),
         "never" => return Some(When::Never),
         _ => {}
     }
-    let rate = value
-        .strip_prefix("over ")
-        .and_then(|rate| rate.strip_suffix(challenge::unit(asked)))
-        .and_then(|rate| rate.strip_suffix(' '));
+    let rate = text.strip_prefix("over ");
+    let rate = rate.and_then(|rate| rate.strip_suffix(unit)?.strip_suffix(' '));
     let Some(digits) = rate.map(|rate| rate.replace('_', "")) else {
-        let message = format!("`when` is `{value}`, which says no time");
-        report.add(&spot, Problem::new(message, when_hint(asked)));
-        return None;
+        return value.refuse(format!("`when` is `{text}`, which says no time"), hint);
     };
     let over = digits.parse().ok().and_then(NonZeroU32::new);
-    let over = over.filter(|over| over.get() <= COUNT_MAX);
-    if over.is_none() {
-        let message = format!("`when` is `{value}`: {digits} is out of range");
+    let Some(over) = over.filter(|over| over.get() <= COUNT_MAX) else {
+        let message = format!("`when` is `{text}`: {digits} is out of range");
         let hint = format!("write a number from 1 to {COUNT_MAX}, or \"always\"");
-        report.add(&spot, Problem::new(message, hint));
-    }
-    over.map(When::Over)
-}
-
-fn read_way(value: Value<'_>, report: &mut Report) -> Option<Way> {
-    let At { value, spot } = value.text(WAY_EXAMPLE, report)?;
-    let way = Way::ALL.into_iter().find(|way| way.name() == value);
-    if way.is_none() {
-        let message = format!("`way` is `{value}`, which is none");
-        report.add(&spot, Problem::new(message, WAY_HINT));
-    }
-    way
-}
-
-/// Reads how long the challenge is suspended; no time where it never is.
-fn read_back_off(value: Value<'_>, report: &mut Report) -> Option<Duration> {
-    let At { value, spot } = value.text(BACK_OFF_EXAMPLE, report)?;
-    if value == "never" {
-        return Some(Duration::ZERO);
-    }
-    read_duration("back_off", At { value, spot }, BACK_OFF_EXAMPLE, report)
-}
-
-fn read_lasts(value: Value<'_>, report: &mut Report) -> Option<Duration> {
-    let text = value.text(LASTS_EXAMPLE, report)?;
-    read_duration("for", text, LASTS_EXAMPLE, report)
-}
-
-fn read_duration(
-    key: &str,
-    At { value, spot }: At<String>,
-    example: &str,
-    report: &mut Report,
-) -> Option<Duration> {
-    let lasts = match quantity::parse_duration(&value) {
-        Ok(lasts) => lasts,
-        Err(error) => {
-            report.add(&spot, error.into());
-            return None;
-        }
+        return value.refuse(message, hint);
     };
-    if LASTS_RANGE.contains(&lasts) {
-        return Some(lasts);
-    }
-    let message = format!("`{key}` is {value}, which is not between 1s and 24h");
-    report.add(&spot, Problem::new(message, format!("write {example}")));
-    None
+    Some(When::Over(over))
 }

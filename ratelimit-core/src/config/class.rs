@@ -1,24 +1,22 @@
 //! A class: `[class.dns-answers]`, or on the spot `match = { protocol = "udp", source_ports = [53] }`.
 
-use std::{collections::BTreeSet, ops::RangeInclusive};
+use std::collections::BTreeSet;
 
 use super::{
-    report::{At, Report, Spot},
+    report::{At, Spot},
     suggestion,
-    table::{Section, Value, is_name},
+    table::{Section, Value},
 };
 use crate::{
     class::{
         self, Action, BUILT_IN, Class, ClassError, ClassParts, Field, FlagsError, Fragments, Match,
-        NumberError, Numbers, SourceShape, TcpFlags, protocol,
+        NumberError, Numbers, TcpFlags, protocol,
     },
     diagnostic::Problem,
     prefix::Prefix,
 };
 
 const EXAMPLE: &str = "{ protocol = \"udp\", source_ports = [53] }";
-
-const ACTIONS: [(&str, Action); 2] = [("drop", Action::Drop), ("exempt", Action::Exempt)];
 
 /// A class with a name, and the place of its table.
 pub struct NamedClass {
@@ -33,51 +31,42 @@ pub struct NamedClass {
 }
 
 /// Reads the classes of a file.
-pub fn read_all(section: Section<'_>, report: &mut Report) -> Vec<NamedClass> {
-    let values = section.into_values().into_iter();
+pub fn read_all(section: Section<'_>) -> Vec<NamedClass> {
+    let values = section.into_named("class");
     values
-        .filter_map(|(name, value)| read_named(name, value, report))
+        .filter_map(|(name, value)| read_named(name, value))
         .collect()
 }
 
-fn read_named(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<NamedClass> {
+fn read_named(name: At<String>, value: Value<'_>) -> Option<NamedClass> {
     let At { value: name, spot } = name;
-    if !is_name(&name) {
-        let message = format!("`{name}` is no name for a class");
-        report.add(
-            &spot,
-            Problem::new(message, "write letters, digits, `-` and `_`"),
-        );
-    }
     let title = format!("[class.{name}]");
-    let name_spot = spot;
-    let mut section = value.table(title.clone(), "[class.dns-answers] above it", report)?;
-    let spot = section.spot.clone();
-    let action = section.take("action");
-    let action = action.and_then(|value| value.choice(&ACTIONS, report));
-    let action = action.map(|at| at.value);
-    if BUILT_IN.contains(&name.as_str()) {
-        return built_in(name, name_spot, title, &section, action, report);
+    let mut section = value.table(&title, "[class.dns-answers] above it")?;
+    let action = section.choice("action");
+    let is_built_in = BUILT_IN.contains(&name.as_str());
+    if is_built_in && let Some((message, hint)) = built_in_problem(&name, &section, action) {
+        section.report.add(&spot, Problem::new(message, hint));
+        return None;
     }
-    let class = read(section, report);
     Some(NamedClass {
+        spot: if is_built_in {
+            spot
+        } else {
+            section.spot.clone()
+        },
+        class: if is_built_in { None } else { read(section) },
         name,
         title,
-        spot,
-        class,
         action,
     })
 }
 
 /// Of a built-in class only the action can be said.
-fn built_in(
-    name: String,
-    spot: Spot,
-    title: String,
+fn built_in_problem(
+    name: &str,
     section: &Section<'_>,
     action: Option<Action>,
-    report: &mut Report,
-) -> Option<NamedClass> {
+) -> Option<(String, &'static str)> {
     let hint = match action {
         _ if !section.is_empty() => {
             "give the class another name; of this one only `action` can be set"
@@ -85,51 +74,28 @@ fn built_in(
         None => "write action = \"drop\" or action = \"exempt\", or give the class another name",
         Some(_) if name == "other" => {
             let message = "`other` is what the limits of a policy leave: it has no action";
-            report.add(&spot, Problem::new(message, "name a class"));
-            return None;
+            return Some((message.to_owned(), "name a class"));
         }
-        Some(_) => {
-            return Some(NamedClass {
-                name,
-                title,
-                spot,
-                class: None,
-                action,
-            });
-        }
+        Some(_) => return None,
     };
-    let message = format!("`{name}` is a built-in class");
-    report.add(&spot, Problem::new(message, hint));
-    None
+    Some((format!("`{name}` is a built-in class"), hint))
 }
 
 /// Reads which packets a limit counts. A name is added to `mentions`: whether a class has it is not known yet.
-pub fn read_match(
-    value: Value<'_>,
-    mentions: &mut Vec<At<String>>,
-    report: &mut Report,
-) -> Option<Match> {
+pub fn read_match(value: Value<'_>, mentions: &mut Vec<At<String>>) -> Option<Match> {
     if value.is_table() {
-        let section = value.table("`match`".to_owned(), EXAMPLE, report)?;
-        return read(section, report).map(Match::Inline);
+        return read(value.table("`match`", EXAMPLE)?).map(Match::Inline);
     }
-    let name = value.text(
-        &format!("match = \"tcp-syn\", or match = {EXAMPLE}"),
-        report,
-    )?;
-    mentions.push(name.clone());
-    Some(Match::Named(name.value))
+    let name = value.text(&format!("match = \"tcp-syn\", or match = {EXAMPLE}"))?;
+    mentions.push(value.at(name.to_owned()));
+    Some(Match::Named(name.to_owned()))
 }
 
 /// Reads what a class says of its packets.
-fn read(mut section: Section<'_>, report: &mut Report) -> Option<Class> {
-    let spot = section.spot.clone();
-    let protocols = section.take("protocol");
-    let protocols = protocols.map(|value| read_protocols(value, report));
-    let mut numbers = |field: Field| {
-        let value = section.take(field.key)?;
-        Some(read_numbers(value, field, report))
-    };
+fn read(mut section: Section<'_>) -> Option<Class> {
+    let report = section.report;
+    let protocols = section.take("protocol").map(read_protocols);
+    let mut numbers = |field: Field| Some(read_numbers(section.take(field.key)?, field));
     let (source_ports, destination_ports) = (
         numbers(class::SOURCE_PORTS),
         numbers(class::DESTINATION_PORTS),
@@ -137,15 +103,14 @@ fn read(mut section: Section<'_>, report: &mut Report) -> Option<Class> {
     let (icmp_type, icmp_code) = (numbers(class::ICMP_TYPE), numbers(class::ICMP_CODE));
     let (length, ttl) = (numbers(class::LENGTH), numbers(class::TTL));
     let (dscp, vlan) = (numbers(class::DSCP), numbers(class::VLAN));
-    let tcp = section.take("tcp");
-    let tcp = tcp.map(|value| read_flags(value, report));
-    let fragment = section.take("fragment");
-    let fragment = fragment.map(|value| read_fragments(value, report));
-    let source = section.take("source");
-    let source = source.map(|value| Some(value.choice(&SourceShape::WORDS, report)?.value));
-    let destination = section.take("destination");
-    let destination = destination.map(|value| read_prefixes(value, report));
-    section.finish(report);
+    let tcp = section.take("tcp").map(|value| read_flags(&value));
+    let fragment = section.take("fragment").map(|value| read_fragments(&value));
+    let source = section.take("source").map(|value| value.choice());
+    let destination = section.take("destination").map(|value| {
+        const PREFIXES: &str = "destination = [\"198.51.100.0/24\"]";
+        value.each(PREFIXES, |it| it.parsed::<Prefix>(PREFIXES))
+    });
+    let spot = section.finish();
     let parts = ClassParts {
         protocols: given(protocols)?,
         source_ports: given(source_ports)?,
@@ -161,16 +126,23 @@ fn read(mut section: Section<'_>, report: &mut Report) -> Option<Class> {
         source: given(source)?,
         destination: given(destination)?,
     };
-    let answer = Class::new(parts).map_err(|error| report.add(&spot, explain(&error)));
-    answer.ok()
+    report.accept(&spot, Class::new(parts).map_err(|error| explain(&error)))
 }
 
-fn read_flags(value: Value<'_>, report: &mut Report) -> Option<TcpFlags> {
-    let At { value: text, spot } = value.text("tcp = \"syn\"", report)?;
+/// What is given, or not; `None` when it is wrong.
+#[expect(clippy::option_option, reason = "wrong is not the same as not given")]
+fn given<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    match read {
+        None => Some(None),
+        Some(None) => None,
+        Some(value) => Some(value),
+    }
+}
+
+fn read_flags(value: &Value<'_>) -> Option<TcpFlags> {
+    let text = value.text("tcp = \"syn\"")?;
     let flags = text.parse();
-    flags
-        .map_err(|error| report.add(&spot, explain_flags(&text, &error)))
-        .ok()
+    value.accept(flags.map_err(|error| explain_flags(text, &error)))
 }
 
 fn explain_flags(text: &str, error: &FlagsError) -> Problem {
@@ -189,95 +161,45 @@ fn explain_flags(text: &str, error: &FlagsError) -> Problem {
     Problem::new(error.to_string(), hint)
 }
 
-fn read_fragments(value: Value<'_>, report: &mut Report) -> Option<Fragments> {
-    if value.is_text() {
-        let At { value: word, spot } = value.text("fragment = true", report)?;
-        let known = Fragments::WORDS.iter().find(|(text, _)| *text == word);
-        if known.is_none() {
-            let hint = "write true, false, \"first\", \"later\" or \"tiny\"";
-            report.add(
-                &spot,
-                Problem::new(format!("unknown fragment `{word}`"), hint),
-            );
-        }
-        return known.map(|(_, fragments)| *fragments);
+fn read_fragments(value: &Value<'_>) -> Option<Fragments> {
+    if !value.is_text() {
+        let is_any = value.boolean()?;
+        return Some(if is_any {
+            Fragments::Any
+        } else {
+            Fragments::None
+        });
     }
-    let is_fragment = value.boolean(report)?.value;
-    Some(if is_fragment {
-        Fragments::Any
-    } else {
-        Fragments::None
-    })
-}
-
-/// What is given, or not; `None` when it is wrong.
-#[expect(clippy::option_option, reason = "wrong is not the same as not given")]
-fn given<T>(read: Option<Option<T>>) -> Option<Option<T>> {
-    match read {
-        None => Some(None),
-        Some(None) => None,
-        Some(value) => Some(value),
-    }
-}
-
-fn read_prefixes(value: Value<'_>, report: &mut Report) -> Option<BTreeSet<Prefix>> {
-    const PREFIXES: &str = "destination = [\"198.51.100.0/24\"]";
-    let items = if value.is_list() {
-        value.list(PREFIXES, report)?
-    } else {
-        vec![value]
+    let word = value.text("fragment = true")?;
+    let known = Fragments::WORDS.iter().find(|(text, _)| *text == word);
+    let unknown = || {
+        let hint = "write true, false, \"first\", \"later\" or \"tiny\"";
+        Problem::new(format!("unknown fragment `{word}`"), hint)
     };
-    let count = items.len();
-    let prefixes = items.into_iter().filter_map(|item| {
-        let At { value: text, spot } = item.text(PREFIXES, report)?;
-        let prefix = text.parse::<Prefix>();
-        prefix.map_err(|error| report.add(&spot, error.into())).ok()
-    });
-    let prefixes: Vec<Prefix> = prefixes.collect();
-    (prefixes.len() == count).then(|| prefixes.into_iter().collect())
+    value.accept(known.map(|(_, fragments)| *fragments).ok_or_else(unknown))
 }
 
-fn read_protocols(value: Value<'_>, report: &mut Report) -> Option<BTreeSet<u8>> {
+fn read_protocols(value: Value<'_>) -> Option<BTreeSet<u8>> {
     const PROTOCOLS: &str = "protocol = \"udp\", or protocol = [\"tcp\", \"udp\", 47]";
-    let items = if value.is_list() {
-        value.list(PROTOCOLS, report)?
-    } else {
-        vec![value]
-    };
-    let count = items.len();
-    let read = items
-        .into_iter()
-        .filter_map(|item| read_protocol(item, PROTOCOLS, report));
-    let read: Vec<Vec<u8>> = read.collect();
-    (read.len() == count).then(|| read.into_iter().flatten().collect())
+    let read: Vec<Vec<u8>> = value.each(PROTOCOLS, |it| {
+        let text = read_word(it, PROTOCOLS)?;
+        let unknown = || {
+            let known: Vec<&str> = protocol::names().collect();
+            let mut suggested = suggestion::word(text, &known);
+            suggested.hint.push_str(", or a number from 0 to 255");
+            suggested.for_problem(&format!("there is no protocol `{text}`"))
+        };
+        it.accept(protocol::parse(text).ok_or_else(unknown))
+    })?;
+    Some(read.into_iter().flatten().collect())
 }
 
-fn read_protocol(value: Value<'_>, example: &str, report: &mut Report) -> Option<Vec<u8>> {
-    let At { value: text, spot } = read_word(value, example, report)?;
-    let protocols = protocol::parse(&text);
-    if protocols.is_none() {
-        let known: Vec<&str> = protocol::names().collect();
-        let mut suggested = suggestion::word(&text, &known);
-        suggested.hint.push_str(", or a number from 0 to 255");
-        let message = format!("there is no protocol `{text}`");
-        report.add(&spot, suggested.for_problem(&message));
-    }
-    protocols
-}
-
-fn read_numbers(value: Value<'_>, field: Field, report: &mut Report) -> Option<Numbers> {
+fn read_numbers(value: Value<'_>, field: Field) -> Option<Numbers> {
     let example = format!("{} = {}", field.key, example(field));
-    let items = if value.is_list() {
-        value.list(&example, report)?
-    } else {
-        vec![value]
-    };
-    let count = items.len();
-    let ranges = items
-        .into_iter()
-        .filter_map(|item| read_range(item, field, &example, report));
-    let ranges: Vec<RangeInclusive<u16>> = ranges.collect();
-    (ranges.len() == count).then(|| ranges.into_iter().collect())
+    value.each(&example, |it| {
+        let range = field.parse_range(read_word(it, &example)?);
+        it.accept(range.map_err(|error| explain_number(field, &error)))
+    })
 }
 
 /// What one would write for it.
@@ -293,28 +215,9 @@ fn example(field: Field) -> &'static str {
     }
 }
 
-fn read_range(
-    value: Value<'_>,
-    field: Field,
-    example: &str,
-    report: &mut Report,
-) -> Option<RangeInclusive<u16>> {
-    let At { value: text, spot } = read_word(value, example, report)?;
-    let range = field.parse_range(&text);
-    range
-        .map_err(|error| report.add(&spot, explain_number(field, &error)))
-        .ok()
-}
-
 /// A number or a text, as it is written.
-fn read_word(value: Value<'_>, example: &str, report: &mut Report) -> Option<At<String>> {
-    if let Some(digits) = value.digits() {
-        return Some(At {
-            value: digits.to_owned(),
-            spot: value.spot,
-        });
-    }
-    value.text(example, report)
+fn read_word<'v>(value: &'v Value<'_>, example: &str) -> Option<&'v str> {
+    value.digits().or_else(|| value.text(example))
 }
 
 fn explain_number(field: Field, error: &NumberError) -> Problem {

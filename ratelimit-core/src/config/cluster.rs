@@ -6,11 +6,10 @@ use std::{ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
 
 pub use self::store::{Store, StoreError};
 use super::{
-    crowdsec::{Key, Secret},
-    report::{At, Report, Spot},
+    crowdsec::{Key, Secret, read_key},
+    report::At,
     table::{Section, Value},
 };
-use crate::diagnostic::Problem;
 
 /// How long a period is unless the configuration says otherwise.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -28,7 +27,6 @@ const CA_EXAMPLE: &str = "ca_file = \"/etc/ratelimit/cluster-ca.pem\"";
 const CERT_EXAMPLE: &str = "cert_file = \"/etc/ratelimit/cluster-node.pem\"";
 const KEY_EXAMPLE: &str = "key_file = \"/etc/ratelimit/cluster-node.key\"";
 const NODE_EXAMPLE: &str = "node = \"edge-1\"";
-const SECRET_EXAMPLE: &str = "secret_file = \"/etc/ratelimit/cluster.secret\"";
 const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\", with the same text on all nodes: `openssl rand -hex 32` makes one";
 
 /// The cluster that this host is a node of.
@@ -60,136 +58,88 @@ pub struct Certificate {
 }
 
 /// Reads `[cluster]`; `None` in place of what is wrong, and reported.
-pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<Cluster>> {
-    let url = section.require("url", &format!("write {URL_EXAMPLE}"), report);
-    let store = url.and_then(|value| read_store(value, report));
+pub(super) fn read(mut section: Section<'_>) -> Option<At<Cluster>> {
+    let url = section.require("url", &format!("write {URL_EXAMPLE}"));
+    let store = url.and_then(|value| value.parsed::<Store>(URL_EXAMPLE));
     let is_tls = store.as_ref().is_none_or(Store::is_tls);
-    let ca_file = read_tls_file(&mut section, CA_EXAMPLE, is_tls, report);
-    let certificate = read_certificate(&mut section, is_tls, report);
+    let ca_file = read_tls_file(&mut section, "ca_file", CA_EXAMPLE, is_tls);
+    let certificate = read_certificate(&mut section, is_tls);
     let hint = format!("write {NODE_EXAMPLE}, a name that no other node has");
-    let node = section.require("node", &hint, report);
-    let node = node.and_then(|value| read_node(value, report));
-    let secret = read_secret(&mut section, report);
-    let period = section.take("period");
-    let period = period.map_or(Some(PERIOD), |value| {
-        let period = value.duration_in(&PERIOD_RANGE, "250ms", report)?;
-        Some(period.value)
-    });
+    let node = section.require("node", &hint);
+    let node = node.and_then(|value| read_node(&value));
+    let secret = read_key(
+        &mut section,
+        ["secret", "secret_file"],
+        SECRET_HINT,
+        |text| {
+            let long = Some(text).filter(|text| text.len() >= SECRET_MIN);
+            long.and_then(Secret::new).ok_or_else(|| {
+            format!(
+                "the `secret` of [cluster] is no secret: it is one word of at least {SECRET_MIN} characters"
+            )
+        })
+        },
+    );
+    let period = section.duration("period", &PERIOD_RANGE, PERIOD);
     let nodes = section.take("nodes");
-    let nodes = nodes.map_or(Some(0), |value| value.integer_in(1..=NODES_MAX, 3, report));
-    let spot = section.spot.clone();
-    section.finish(report);
+    let nodes = nodes.map_or(Some(0), |value| value.integer_in(1..=NODES_MAX, 3));
+    let spot = section.finish();
     let value = Cluster {
         store: store?,
-        ca_file: ca_file.ok()?,
-        certificate: certificate.ok()?,
+        ca_file,
+        certificate,
         node: node?,
         secret: secret?,
-        period: period?,
+        period,
         nodes: nodes?,
     };
     Some(At { value, spot })
 }
 
-fn read_store(value: Value<'_>, report: &mut Report) -> Option<Store> {
-    let At { value, spot } = value.text(URL_EXAMPLE, report)?;
-    let store = value.parse::<Store>();
-    store
-        .map_err(|error| report.add(&spot, Problem::new(error.to_string(), error.hint())))
-        .ok()
-}
-
-/// What is wrong is reported.
-struct Reported;
-
-/// Reads the path of a file for TLS, whose key the example begins with.
+/// Reads the path of a file for TLS.
 fn read_tls_file(
     section: &mut Section<'_>,
-    example: &'static str,
+    key: &'static str,
+    example: &str,
     is_tls: bool,
-    report: &mut Report,
-) -> Result<Option<PathBuf>, Reported> {
-    let key = example.split(' ').next().unwrap_or_default();
-    let Some(value) = section.take(key) else {
-        return Ok(None);
-    };
-    let path = value.absolute_path(example, report).ok_or(Reported)?;
+) -> Option<PathBuf> {
+    let value = section.take(key)?;
+    let path = value.absolute_path(example)?;
     if !is_tls {
         let message = format!("[cluster] has a `{key}`, and its `url` takes no TLS");
-        refuse(&path.spot, message, "url = \"rediss://HOST:6379\"", report);
-        return Err(Reported);
+        return value.refuse(message, "write url = \"rediss://HOST:6379\"");
     }
-    Ok(Some(path.value))
+    Some(path)
 }
 
-fn read_certificate(
-    section: &mut Section<'_>,
-    is_tls: bool,
-    report: &mut Report,
-) -> Result<Option<Certificate>, Reported> {
-    let cert_file = read_tls_file(section, CERT_EXAMPLE, is_tls, report);
-    let key_file = read_tls_file(section, KEY_EXAMPLE, is_tls, report);
-    let (there, lacking, example) = match (cert_file?, key_file?) {
-        (None, None) => return Ok(None),
-        (Some(cert_file), Some(key_file)) => {
-            return Ok(Some(Certificate {
-                cert_file,
-                key_file,
-            }));
-        }
-        (Some(_), None) => ("cert_file", "key_file", KEY_EXAMPLE),
-        (None, Some(_)) => ("key_file", "cert_file", CERT_EXAMPLE),
+fn read_certificate(section: &mut Section<'_>, is_tls: bool) -> Option<Certificate> {
+    let (cert_file, key_file) = (section.has("cert_file"), section.has("key_file"));
+    let lacking = match (cert_file, key_file) {
+        (true, false) => Some(("cert_file", "key_file", KEY_EXAMPLE)),
+        (false, true) => Some(("key_file", "cert_file", CERT_EXAMPLE)),
+        (true, true) | (false, false) => None,
     };
-    let message = format!("[cluster] has a `{there}` and no `{lacking}`");
-    refuse(&section.spot.clone(), message, example, report);
-    Err(Reported)
+    if let Some((there, lacking, example)) = lacking {
+        let message = format!("[cluster] has a `{there}` and no `{lacking}`");
+        section.complain(message, format!("write {example}"));
+    }
+    let cert_file = read_tls_file(section, "cert_file", CERT_EXAMPLE, is_tls);
+    let key_file = read_tls_file(section, "key_file", KEY_EXAMPLE, is_tls);
+    Some(Certificate {
+        cert_file: cert_file?,
+        key_file: key_file?,
+    })
 }
 
-fn read_node(value: Value<'_>, report: &mut Report) -> Option<Arc<str>> {
-    let At { value, spot } = value.text(NODE_EXAMPLE, report)?;
-    let fits = (1..=NODE_MAX).contains(&value.len());
+fn read_node(value: &Value<'_>) -> Option<Arc<str>> {
+    let text = value.text(NODE_EXAMPLE)?;
+    let fits = (1..=NODE_MAX).contains(&text.len());
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if fits && value.bytes().all(is_plain) {
-        return Some(value.into());
+    if fits && text.bytes().all(is_plain) {
+        return Some(text.into());
     }
     let message = format!(
-        "`{value}` is no name of a node: that is 1 to {NODE_MAX} letters, digits, `-`, `_` and `.`"
+        "`{text}` is no name of a node: that is 1 to {NODE_MAX} letters, digits, `-`, `_` and `.`"
     );
-    refuse(&spot, message, NODE_EXAMPLE, report);
-    None
-}
-
-fn read_secret(section: &mut Section<'_>, report: &mut Report) -> Option<Key> {
-    match (section.take("secret"), section.take("secret_file")) {
-        (Some(secret), None) => {
-            let text = secret.text("secret = \"...\"", report)?.value;
-            let long = Some(text).filter(|text| text.len() >= SECRET_MIN);
-            let secret = long.and_then(|text| Secret::new(&text)).map(Key::Given);
-            if secret.is_none() {
-                // Not at the secret itself: the line would be shown, and logged.
-                let message = format!(
-                    "the `secret` of [cluster] is no secret: it is one word of at least {SECRET_MIN} characters"
-                );
-                report.add(&section.spot, Problem::new(message, SECRET_HINT));
-            }
-            secret
-        }
-        (None, Some(file)) => {
-            let path = file.absolute_path(SECRET_EXAMPLE, report)?;
-            Some(Key::File(path.value))
-        }
-        (Some(_), Some(file)) => {
-            let message = "[cluster] has both `secret` and `secret_file`";
-            report.add(&file.spot, Problem::new(message, "remove one of them"));
-            None
-        }
-        (None, None) => {
-            section.lacks("secret_file", SECRET_HINT, report);
-            None
-        }
-    }
-}
-
-fn refuse(spot: &Spot, message: String, example: &str, report: &mut Report) {
-    report.add(spot, Problem::new(message, format!("write {example}")));
+    value.refuse(message, format!("write {NODE_EXAMPLE}"))
 }

@@ -3,7 +3,7 @@
 mod classes;
 mod shared;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::{
     AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban, destination,
@@ -15,12 +15,17 @@ use super::{
     new_sources,
     policy::{self, Policy},
     prefixes::{self, Places},
-    report::{At, Report, Spot},
+    report::{At, Report},
 };
 use crate::{detection::Rules, diagnostic::Problem, prefix::Prefix};
 
+/// What holds where nothing is said, but for interfaces and the default policy.
+pub fn defaults() -> Config {
+    compile(&[], &Document::default(), &Report::new(&[]))
+}
+
 /// The configuration that `document` is. It counts only when nothing was reported.
-pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Config {
+pub fn compile(files: &[File], document: &Document, report: &Report) -> Config {
     let mut places = Places::default();
     for policy in &document.policies {
         places.enter(&policy.title, &policy.sources, report);
@@ -94,42 +99,41 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     }
 }
 
-fn policies(located: &[Policy], report: &mut Report) -> BTreeMap<String, PolicyConfig> {
-    let mut policies = BTreeMap::new();
-    let mut places: HashMap<&str, &Spot> = HashMap::new();
-    for policy in located {
-        if let Some(first) = places.insert(&policy.name, &policy.spot) {
-            let what = format!("{} is defined twice", policy.title);
-            let hint = "make them one, or give one another name";
-            report.add_repeated(&policy.spot, first, &what, hint);
-        }
+fn policies(located: &[Policy], report: &Report) -> BTreeMap<String, PolicyConfig> {
+    report.find_repeated(
+        located
+            .iter()
+            .map(|policy| (policy.title.as_str(), &policy.spot)),
+        |title| format!("{title} is defined twice"),
+        "make them one, or give one another name",
+    );
+    let compiled = located.iter().map(|policy| {
         let compiled = PolicyConfig {
             sources: sorted(&policy.sources),
             limits: values(&policy.limits),
             observe: policy.observe,
             ban: policy.ban.as_ref().map(|ban| ban.value),
         };
-        policies.insert(policy.name.clone(), compiled);
-    }
-    policies
+        (policy.name.clone(), compiled)
+    });
+    compiled.collect()
 }
 
-fn lists(located: &[NamedList], report: &mut Report) -> BTreeMap<String, ListConfig> {
-    let mut lists = BTreeMap::new();
-    let mut places: HashMap<&str, &Spot> = HashMap::new();
-    for NamedList { name, list } in located {
-        if let Some(first) = places.insert(&name.value, &name.spot) {
-            let what = format!("[list.{}] is defined twice", name.value);
-            report.add_repeated(&name.spot, first, &what, "give one of them another name");
-        }
-        if let Some(list) = list {
-            lists.insert(name.value.clone(), list.clone());
-        }
-    }
-    lists
+fn lists(located: &[NamedList], report: &Report) -> BTreeMap<String, ListConfig> {
+    report.find_repeated(
+        located
+            .iter()
+            .map(|it| (it.name.value.as_str(), &it.name.spot)),
+        |name| format!("[list.{name}] is defined twice"),
+        "give one of them another name",
+    );
+    let named = located
+        .iter()
+        .map(|it| Some((it.name.value.clone(), it.list.clone()?)));
+    named.flatten().collect()
 }
 
-fn interfaces(located: &[Option<interface::Located>], report: &mut Report) -> Vec<Interface> {
+fn interfaces(located: &[Option<interface::Located>], report: &Report) -> Vec<Interface> {
     if located.is_empty() {
         report.add_absent(Problem::new(
             "no interface",
@@ -138,13 +142,11 @@ fn interfaces(located: &[Option<interface::Located>], report: &mut Report) -> Ve
     }
     let located = located.iter().flatten();
     let located: Vec<&At<Interface>> = located.map(|it| &it.interface).collect();
-    let mut places: HashMap<&str, &Spot> = HashMap::new();
-    for At { value, spot } in &located {
-        if let Some(first) = places.insert(&value.name, spot) {
-            let what = format!("the interface `{}` stands twice", value.name);
-            report.add_repeated(spot, first, &what, "remove one of them");
-        }
-    }
+    report.find_repeated(
+        located.iter().map(|at| (at.value.name.as_str(), &at.spot)),
+        |name| format!("the interface `{name}` stands twice"),
+        "remove one of them",
+    );
     if let (Err(problem), Some(last)) = (interface::check_count(located.len()), located.last()) {
         report.add(&last.spot, problem);
     }
@@ -157,7 +159,7 @@ fn sorted(prefixes: &[At<Prefix>]) -> Vec<Prefix> {
     prefixes
 }
 
-fn values<T: Clone>(located: &[At<T>]) -> Vec<T> {
+pub fn values<T: Clone>(located: &[At<T>]) -> Vec<T> {
     located.iter().map(|at| at.value.clone()).collect()
 }
 

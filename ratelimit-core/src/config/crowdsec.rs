@@ -9,12 +9,7 @@ pub use self::{
     address::{Address, AddressError},
     key::{Key, Secret},
 };
-use super::{
-    Crowdsec,
-    report::{At, Report},
-    table::{Section, Value},
-};
-use crate::diagnostic::Problem;
+use super::{Crowdsec, report::At, table::Section};
 
 /// How often it is asked unless the configuration says otherwise.
 const EVERY: Duration = Duration::from_secs(10);
@@ -25,57 +20,50 @@ const URL_EXAMPLE: &str = "url = \"http://127.0.0.1:8080\"";
 const KEY_HINT: &str = "write key_file = \"/etc/ratelimit/crowdsec.key\", or key = \"...\": `cscli bouncers add ratelimit` prints it";
 
 /// Reads `[crowdsec]`; `None` in place of what is wrong, and reported.
-pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<Crowdsec>> {
-    let url = section.require("url", &format!("write {URL_EXAMPLE}"), report);
-    let address = url.and_then(|value| read_address(value, report));
-    let key = read_key(&mut section, report);
-    let every = section.take("every");
-    let every = every.map_or(Some(EVERY), |value| {
-        let every = value.duration_in(&EVERY_RANGE, "10s", report)?;
-        Some(every.value)
+pub(super) fn read(mut section: Section<'_>) -> Option<At<Crowdsec>> {
+    let url = section.require("url", &format!("write {URL_EXAMPLE}"));
+    let address = url.and_then(|value| value.parsed::<Address>(URL_EXAMPLE));
+    let key = read_key(&mut section, ["key", "key_file"], KEY_HINT, |text| {
+        let wrong = "the `key` of [crowdsec] is no key: it is one word, without blanks";
+        Secret::new(text).ok_or_else(|| wrong.to_owned())
     });
-    let spot = section.spot.clone();
-    section.finish(report);
+    let every = section.duration("every", &EVERY_RANGE, EVERY);
+    let spot = section.finish();
     let value = Crowdsec {
         address: address?,
         key: key?,
-        every: every?,
+        every,
     };
     Some(At { value, spot })
 }
 
-fn read_address(value: Value<'_>, report: &mut Report) -> Option<Address> {
-    let At { value, spot } = value.text(URL_EXAMPLE, report)?;
-    let address = value.parse::<Address>();
-    address
-        .map_err(|error| report.add(&spot, Problem::new(error.to_string(), error.hint())))
-        .ok()
-}
-
-fn read_key(section: &mut Section<'_>, report: &mut Report) -> Option<Key> {
-    match (section.take("key"), section.take("key_file")) {
-        (Some(key), None) => {
-            let text = key.text("key = \"...\"", report)?;
-            let secret = Secret::new(&text.value).map(Key::Given);
-            if secret.is_none() {
-                // Not at the key itself: the line would be shown, and logged.
-                let message = "the `key` of [crowdsec] is no key: it is one word, without blanks";
-                report.add(&section.spot, Problem::new(message, KEY_HINT));
+/// Reads a secret that stands there under one key, or the path of its file under another.
+pub(super) fn read_key(
+    section: &mut Section<'_>,
+    [given, in_file]: [&'static str; 2],
+    hint: &str,
+    read: impl FnOnce(&str) -> Result<Secret, String>,
+) -> Option<Key> {
+    match (section.take(given), section.take(in_file)) {
+        (Some(value), None) => match read(value.text(&format!("{given} = \"...\""))?) {
+            Ok(secret) => Some(Key::Given(secret)),
+            Err(message) => {
+                // Not at the secret itself: the line would be shown, and logged.
+                section.complain(message, hint);
+                None
             }
-            secret
-        }
-        (None, Some(file)) => {
-            let example = "key_file = \"/etc/ratelimit/crowdsec.key\"";
-            let path = file.absolute_path(example, report)?;
-            Some(Key::File(path.value))
+        },
+        (None, Some(value)) => {
+            let title = section.title.trim_matches(['[', ']']);
+            let example = format!("{in_file} = \"/etc/ratelimit/{title}.{given}\"");
+            value.absolute_path(&example).map(Key::File)
         }
         (Some(_), Some(file)) => {
-            let message = "[crowdsec] has both `key` and `key_file`";
-            report.add(&file.spot, Problem::new(message, "remove one of them"));
-            None
+            let message = format!("{} has both `{given}` and `{in_file}`", section.title);
+            file.refuse(message, "remove one of them")
         }
         (None, None) => {
-            section.lacks("key_file", KEY_HINT, report);
+            section.lacks(in_file, hint);
             None
         }
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::{
     DestinationConfig,
-    group::Group,
+    compile::values,
+    document::Group,
     limit,
-    policy::check_count,
     report::{At, Report},
     table::{Section, Value},
 };
-use crate::{diagnostic::Problem, limit::LimitSpec, prefix::Prefix};
+use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// How the title of each destination begins.
 pub const TITLE: &str = "[destination.";
@@ -33,55 +33,42 @@ pub struct Destination {
 }
 
 /// Reads the destinations of a file.
-pub fn read_all(section: Section<'_>, report: &mut Report) -> Vec<Destination> {
-    let values = section.into_values().into_iter();
+pub fn read_all(section: Section<'_>) -> Vec<Destination> {
+    let values = section.into_values();
     values
-        .filter_map(|(name, value)| read(&name, value, report))
+        .filter_map(|(name, value)| read(name, value))
         .collect()
 }
 
-fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<Destination> {
+fn read(name: At<String>, value: Value<'_>) -> Option<Destination> {
     let title = format!("{TITLE}\"{}\"]", name.value);
-    let mut section = value.table(
-        title.clone(),
-        "[destination.\"198.51.100.7/32\"] above it",
-        report,
-    )?;
-    let prefix = match name.value.parse() {
-        Ok(prefix) => Some(prefix),
-        Err(error) => {
-            report.add(&name.spot, Problem::from(error));
-            None
-        }
-    };
+    let mut section = value.table(&title, "[destination.\"198.51.100.7/32\"] above it")?;
+    let report = section.report;
+    let prefix = name.value.parse::<Prefix>().map_err(Into::into);
+    let prefix = report.accept(&name.spot, prefix);
     let mut mentions = vec![];
-    let limits = read_limits("limits", LIMITS, &mut section, &mut mentions, report);
-    let source_limits = read_limits(
-        "source_limits",
-        SOURCE_LIMITS,
-        &mut section,
-        &mut mentions,
-        report,
-    );
+    let limits = read_limits("limits", LIMITS, &mut section, &mut mentions);
+    let source_limits = read_limits("source_limits", SOURCE_LIMITS, &mut section, &mut mentions);
     if limits.is_none() && source_limits.is_none() {
-        let hint = format!("write {LIMITS}, or {SOURCE_LIMITS}");
-        section.lacks("limits", &hint, report);
+        section.lacks("limits", &format!("write {LIMITS}, or {SOURCE_LIMITS}"));
     }
-    let observe = section.flag("observe", report);
-    section.finish(report);
-    let destination = Destination {
+    let observe = section.flag("observe");
+    section.finish();
+    let limits = limits.unwrap_or_default();
+    let source_limits = source_limits.unwrap_or_default();
+    limit::refuse_logs(&title, &limits, report);
+    limit::refuse_shared(&title, limits.iter().chain(&source_limits), report);
+    Some(Destination {
         prefix: At {
             value: prefix?,
-            spot: name.spot.clone(),
+            spot: name.spot,
         },
         title,
-        limits: limits.unwrap_or_default(),
-        source_limits: source_limits.unwrap_or_default(),
+        limits,
+        source_limits,
         observe,
         mentions,
-    };
-    destination.check(report);
-    Some(destination)
+    })
 }
 
 fn read_limits(
@@ -89,44 +76,17 @@ fn read_limits(
     example: &str,
     section: &mut Section<'_>,
     mentions: &mut Vec<At<String>>,
-    report: &mut Report,
 ) -> Option<Vec<At<LimitSpec>>> {
     let value = section.take(key)?;
-    if value.is_empty_list() {
+    if value.len() == Some(0) {
         let message = format!("the `{key}` of {} are none", section.title);
-        report.add(
-            &value.spot,
-            Problem::new(message, format!("write {example}, or remove it")),
-        );
-        return Some(vec![]);
+        value.complain(message, format!("write {example}, or remove it"));
     }
-    let items = value.list(example, report).unwrap_or_default();
-    check_count(&format!("`{key}` of {}", section.title), &items, report);
-    let read = |item| limit::read(item, mentions, report);
-    Some(items.into_iter().filter_map(read).collect())
+    let title = format!("`{key}` of {}", section.title);
+    Some(limit::read_list(value, &title, example, mentions))
 }
 
 impl Destination {
-    fn check(&self, report: &mut Report) {
-        for At { value, spot } in &self.limits {
-            if value.compile().is_log() {
-                let message = format!(
-                    "{} cannot have a limit by sliding-log: one log would be written by every CPU for every packet",
-                    self.title
-                );
-                let hint = "write algorithm = \"sliding-window\" or \"token-bucket\"";
-                report.add(spot, Problem::new(message, hint));
-            }
-        }
-        for At { value, spot } in self.limits.iter().chain(&self.source_limits) {
-            if value.division().is_some() {
-                let message = format!("nodes do not share limits of {}", self.title);
-                let hint = "remove `scope`, and write the part of each node: the limit divided by the nodes";
-                report.add(spot, Problem::new(message, hint));
-            }
-        }
-    }
-
     /// The limits that a packet is charged to together.
     pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         let both = [
@@ -140,30 +100,25 @@ impl Destination {
     }
 }
 
-/// What the files say of all destinations. A prefix that was said twice is reported.
+/// What the files say of all destinations.
 pub fn compile(
     destinations: &[Destination],
-    report: &mut Report,
+    report: &Report,
 ) -> BTreeMap<Prefix, DestinationConfig> {
-    let mut first: BTreeMap<Prefix, &Destination> = BTreeMap::new();
-    let mut compiled = BTreeMap::new();
-    for destination in destinations {
-        let At { value, spot } = &destination.prefix;
-        if let Some(before) = first.get(value) {
-            let what = format!("the destination {value} stands twice");
-            report.add_repeated(spot, &before.prefix.spot, &what, "keep one of them");
-            continue;
-        }
-        first.insert(*value, destination);
-        let specs = |limits: &[At<LimitSpec>]| limits.iter().map(|at| at.value.clone()).collect();
-        compiled.insert(
-            *value,
-            DestinationConfig {
-                limits: specs(&destination.limits),
-                source_limits: specs(&destination.source_limits),
-                observe: destination.observe,
-            },
-        );
-    }
-    compiled
+    report.find_repeated(
+        destinations
+            .iter()
+            .map(|it| (it.prefix.value, &it.prefix.spot)),
+        |prefix| format!("the destination {prefix} stands twice"),
+        "keep one of them",
+    );
+    let compiled = destinations.iter().map(|destination| {
+        let compiled = DestinationConfig {
+            limits: values(&destination.limits),
+            source_limits: values(&destination.source_limits),
+            observe: destination.observe,
+        };
+        (destination.prefix.value, compiled)
+    });
+    compiled.collect()
 }

@@ -5,15 +5,10 @@ use std::num::NonZeroU32;
 
 use ratelimit_common::strikes::AFTER_MAX;
 
-use super::{
-    limit,
-    report::{At, Report},
-    table::Section,
-};
+use super::{limit, report::At, table::Section};
 use crate::{
     ban::{LENGTH_MAX, LENGTH_MIN},
     detection::{ABOVE_MAX, Answer, Kind, Rule, Rules},
-    diagnostic::Problem,
     limit::LimitSpec,
 };
 
@@ -26,12 +21,6 @@ pub const PER_MINUTE_DEFAULT: NonZeroU32 = NonZeroU32::new(1000).expect("it is n
 
 /// As a message names it.
 pub const TITLE: &str = "[detection]";
-
-const ANSWERS: [(&str, Answer); 3] = [
-    ("observe", Answer::Observe),
-    ("limit", Answer::Limit),
-    ("ban", Answer::Ban),
-];
 
 /// `[detection]`.
 pub struct Detection {
@@ -48,30 +37,28 @@ pub struct Detection {
 }
 
 /// Reads `[detection]`.
-pub fn read(mut section: Section<'_>, report: &mut Report) -> At<Detection> {
-    let spot = section.spot.clone();
-    let bans = section.take("bans_per_minute");
-    let bans = bans.and_then(|value| value.integer_in(1..=AFTER_MAX, 1000, report));
-    let unverified = section.take("unverified_per_minute");
-    let unverified = unverified.and_then(|value| value.integer_in(1..=AFTER_MAX, 250, report));
+pub fn read(mut section: Section<'_>) -> At<Detection> {
+    let mut budget = |key, default: NonZeroU32| {
+        let number = section.integer(key, 1..=AFTER_MAX, default.get());
+        NonZeroU32::new(number).unwrap_or(default)
+    };
+    let bans_per_minute = budget("bans_per_minute", PER_MINUTE_DEFAULT);
+    let unverified_per_minute = budget("unverified_per_minute", UNVERIFIED_DEFAULT);
     let mut attacks = Rules::new();
     let (mut limits, mut mentions) = (vec![], vec![]);
     for kind in Kind::ALL {
         let title = format!("[detection.{}]", kind.key());
         let table = section.take(kind.key());
-        let table = table.and_then(|value| value.table(title.clone(), &title, report));
-        if let Some(table) = table {
-            let (rule, limit) = read_rule(kind, table, &mut mentions, report);
+        if let Some(table) = table.and_then(|value| value.table(&title, &title)) {
+            let (rule, limit) = read_rule(kind, table, &mut mentions);
             attacks.insert(kind, rule);
             limits.extend(limit);
         }
     }
-    section.finish(report);
-    let bans = bans.and_then(NonZeroU32::new);
-    let unverified = unverified.and_then(NonZeroU32::new);
+    let spot = section.finish();
     let value = Detection {
-        bans_per_minute: bans.unwrap_or(PER_MINUTE_DEFAULT),
-        unverified_per_minute: unverified.unwrap_or(UNVERIFIED_DEFAULT),
+        bans_per_minute,
+        unverified_per_minute,
         attacks,
         limits,
         mentions,
@@ -84,29 +71,22 @@ fn read_rule(
     kind: Kind,
     mut section: Section<'_>,
     mentions: &mut Vec<At<String>>,
-    report: &mut Report,
 ) -> (Rule, Option<At<LimitSpec>>) {
     let default = Rule::of(kind);
-    let above = section.take("above");
-    let above =
-        above.and_then(|value| value.integer_in(1..=ABOVE_MAX, default.above.get(), report));
-    let answer = section.choice("answer", &ANSWERS, report);
-    let range = LENGTH_MIN..=LENGTH_MAX;
-    let length = section.take("for");
-    let length = length.and_then(|value| value.duration_in(&range, "10m", report));
+    let above = section.integer("above", 1..=ABOVE_MAX, default.above.get());
+    let answer = section.choice("answer");
+    let length = section.duration("for", &(LENGTH_MIN..=LENGTH_MAX), default.length);
     let limit = section.take("limit");
-    let spot = limit.as_ref().map(|limit| limit.spot.clone());
-    let limit = limit.and_then(|value| limit::read(value, mentions, report));
-    section.finish(report);
-    if let Some(spot) = spot.filter(|_| answer != Some(Answer::Limit)) {
-        let message = "`limit` is for answer = \"limit\" alone";
+    if let Some(limit) = limit.as_ref().filter(|_| answer != Some(Answer::Limit)) {
         let hint = "write answer = \"limit\" beside it, or remove it";
-        report.add(&spot, Problem::new(message, hint));
+        limit.complain("`limit` is for answer = \"limit\" alone", hint);
     }
+    let limit = limit.and_then(|value| limit::read(value, mentions));
+    section.finish();
     let rule = Rule {
-        above: above.and_then(NonZeroU32::new).unwrap_or(default.above),
+        above: NonZeroU32::new(above).unwrap_or(default.above),
         answer: answer.unwrap_or(default.answer),
-        length: length.map_or(default.length, |at| at.value),
+        length,
         limit: limit.as_ref().map_or(default.limit, |at| at.value.clone()),
     };
     (rule, limit)

@@ -1,9 +1,6 @@
 //! What the files say, each value with its place, before it is known whether all of it fits together.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::{net::SocketAddr, path::PathBuf};
 
 use toml::de::DeTable;
 
@@ -14,7 +11,6 @@ use super::{
     crowdsec, default_metrics,
     destination::{self, Destination},
     detection::{self, Detection},
-    group::Group,
     history, inner, interface,
     list::{self, NamedList},
     new_sources,
@@ -24,7 +20,7 @@ use super::{
     table::{Section, Value},
     wide::{self, Aggregate, Node},
 };
-use crate::{diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
+use crate::{diagnostic::Problem, limit::LimitSpec, new_sources::NewSources, prefix::Prefix};
 
 /// The most sources of a family that can have state.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -32,19 +28,16 @@ const SOURCES_MAX: u32 = 1 << 27;
 /// The most sliding logs that there can be room for.
 const LOGS_MAX: u32 = 1 << 24;
 
-const CLOCKS: [(&str, ClockWish); 3] = [
-    ("auto", ClockWish::Auto),
-    ("precise", ClockWish::Precise),
-    ("coarse", ClockWish::Coarse),
-];
-
-const STORES: [(&str, StateStore); 2] =
-    [("lru", StateStore::Lru), ("compact", StateStore::Compact)];
-
 /// The bits of a tag are 64.
 const COMPACT_IPV6_PREFIX_MAX: u32 = 64;
 
-const ON_STOP: [(&str, OnStop); 2] = [("keep", OnStop::Keep), ("detach", OnStop::Detach)];
+/// Limits that a packet is charged to together: of a policy, of a prefix around its source, of its destination, or of the node.
+pub struct Group<'d> {
+    /// As a message names it: `[policy.default]`.
+    pub title: String,
+    /// The limits, in the order of the file.
+    pub limits: Vec<&'d At<LimitSpec>>,
+}
 
 /// The contents of a file, or of several that were merged.
 #[derive(Default)]
@@ -75,58 +68,45 @@ pub struct Document {
 
 impl Document {
     /// Reads the file with the index `file`.
-    pub fn read(file: usize, table: DeTable<'_>, report: &mut Report) -> Self {
-        let mut root = Section::root(file, table);
+    pub fn read<'f>(file: usize, table: DeTable<'f>, report: &'f Report<'f>) -> Self {
+        let mut root = Section::root(file, table, report);
         let observe = root.take("observe");
         let clock = root.take("clock");
         let on_stop = root.take("on_stop");
         let interfaces = root.take("interface");
-        let source = root.take_table("source", report);
-        let challenge = root.take_table("challenge", report);
-        let classes = root.take_table("class", report);
-        let policies = root.take_table("policy", report);
-        let aggregate = root.take_table("aggregate", report);
-        let destinations = root.take_table("destination", report);
-        let node = root.take_table("node", report);
-        let detection = root.take_table("detection", report);
-        let allow = root.take_table("allow", report);
-        let protected = root.take_table("protected", report);
-        let crowdsec = root.take_table("crowdsec", report);
-        let cluster = root.take_table("cluster", report);
-        let lists = root.take_table("list", report);
-        let metrics = root.take_table("metrics", report);
-        let history = root.take_table("history", report);
-        let paths = root.take_table("paths", report);
-        root.finish(report);
-        let (source, new_sources) = source.map(|section| read_source(section, report)).unzip();
-        Self {
-            observe: observe.and_then(|value| value.boolean(report)),
-            clock: clock.and_then(|value| value.choice(&CLOCKS, report)),
-            on_stop: on_stop.and_then(|value| value.choice(&ON_STOP, report)),
-            interfaces: interfaces.map_or(vec![], |value| interface::read_all(value, report)),
+        let source = root.take_table("source").map(read_source);
+        let (source, new_sources) = source.unzip();
+        let document = Self {
+            observe: observe.and_then(|value| value.located(Value::boolean)),
+            clock: clock.and_then(|value| value.located(Value::choice)),
+            on_stop: on_stop.and_then(|value| value.located(Value::choice)),
+            interfaces: interfaces.map_or(vec![], interface::read_all),
             source,
             new_sources: new_sources.flatten(),
-            challenge: challenge.map(|section| challenge::read(section, report)),
-            classes: classes.map_or(vec![], |section| class::read_all(section, report)),
-            policies: policies.map_or(vec![], |section| policy::read_all(section, report)),
-            aggregate: aggregate.map(|section| wide::read_aggregate(section, report)),
-            destinations: destinations
-                .map_or(vec![], |section| destination::read_all(section, report)),
-            node: node.map(|section| wide::read_node(section, report)),
-            detection: detection.map(|section| detection::read(section, report)),
-            allow: allow.map_or(vec![], |section| read_sources(section, report)),
-            protected: protected.map_or(vec![], |section| read_sources(section, report)),
-            lists: lists.map_or(vec![], |section| list::read_all(section, report)),
-            metrics: metrics.map(|section| read_metrics(section, report)),
-            history: history.map(|section| history::read(section, report)),
-            crowdsec: crowdsec.and_then(|section| crowdsec::read(section, report)),
-            cluster: cluster.and_then(|section| cluster::read(section, report)),
-            paths: paths.map(|section| read_paths(section, report)),
-        }
+            challenge: root.take_table("challenge").map(challenge::read),
+            classes: root.take_table("class").map_or(vec![], class::read_all),
+            policies: root.take_table("policy").map_or(vec![], policy::read_all),
+            aggregate: root.take_table("aggregate").map(wide::read_aggregate),
+            destinations: root
+                .take_table("destination")
+                .map_or(vec![], destination::read_all),
+            node: root.take_table("node").map(wide::read_node),
+            detection: root.take_table("detection").map(detection::read),
+            allow: root.take_table("allow").map_or(vec![], read_sources),
+            protected: root.take_table("protected").map_or(vec![], read_sources),
+            crowdsec: root.take_table("crowdsec").and_then(crowdsec::read),
+            cluster: root.take_table("cluster").and_then(cluster::read),
+            lists: root.take_table("list").map_or(vec![], list::read_all),
+            metrics: root.take_table("metrics").map(read_metrics),
+            history: root.take_table("history").map(history::read),
+            paths: root.take_table("paths").map(read_paths),
+        };
+        root.finish();
+        document
     }
 
     /// Adds what a file of `conf.d` says: lists grow, everything else can be said once.
-    pub fn merge(mut self, next: Self, report: &mut Report) -> Self {
+    pub fn merge(mut self, next: Self, report: &Report) -> Self {
         self.interfaces.extend(next.interfaces);
         self.classes.extend(next.classes);
         self.policies.extend(next.policies);
@@ -221,7 +201,7 @@ impl Default for Metrics {
     }
 }
 
-fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, report: &mut Report) {
+fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, report: &Report) {
     if let (Some(first), Some(next)) = (&*place, &next) {
         let what = format!("{what} is set twice");
         report.add_repeated(&next.spot, &first.spot, &what, "keep one of them");
@@ -232,26 +212,18 @@ fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, repor
 }
 
 /// Reads what a source is, and how many may come anew.
-fn read_source(
-    mut section: Section<'_>,
-    report: &mut Report,
-) -> (At<Source>, Option<At<Option<NewSources>>>) {
+fn read_source(mut section: Section<'_>) -> (At<Source>, Option<At<Option<NewSources>>>) {
     let default = Source::default();
-    let mut integer = |key, range, default| {
-        let value = section.take(key);
-        let value = value.and_then(|value: Value<'_>| value.integer_in(range, default, report));
-        value.unwrap_or(default)
-    };
-    let ipv4_prefix = integer("ipv4_prefix", 1..=32, default.ipv4_prefix.into());
-    let ipv6_prefix = integer("ipv6_prefix", 1..=128, default.ipv6_prefix.into());
-    let capacity = integer("capacity", 1..=SOURCES_MAX, default.capacity);
-    let logs = integer("logs", 1..=LOGS_MAX, default.logs);
+    let ipv4_prefix = section.integer("ipv4_prefix", 1..=32, default.ipv4_prefix.into());
+    let ipv6_prefix = section.integer("ipv6_prefix", 1..=128, default.ipv6_prefix.into());
+    let capacity = section.integer("capacity", 1..=SOURCES_MAX, default.capacity);
+    let logs = section.integer("logs", 1..=LOGS_MAX, default.logs);
     let inner = section.take("inner");
-    let inner = inner.map_or(default.inner, |value| inner::read(value, report));
+    let inner = inner.map_or(default.inner, inner::read);
     let store = section.take("store");
-    let store = store.and_then(|value| value.choice(&STORES, report));
-    if let Some(At { value, spot }) = &store
-        && *value == StateStore::Compact
+    let chosen = store.as_ref().and_then(Value::choice);
+    if let Some(store) = store
+        && chosen == Some(StateStore::Compact)
         && ipv6_prefix > COMPACT_IPV6_PREFIX_MAX
     {
         let message = format!(
@@ -259,108 +231,69 @@ fn read_source(
         );
         let hint =
             format!("write ipv6_prefix = {COMPACT_IPV6_PREFIX_MAX} or less, or store = \"lru\"");
-        report.add(spot, Problem::new(message, hint));
+        store.complain(message, hint);
     }
     let value = Source {
         ipv4_prefix: u8::try_from(ipv4_prefix).expect("at most 32"),
         ipv6_prefix: u8::try_from(ipv6_prefix).expect("at most 128"),
-        store: store.map_or(default.store, |at| at.value),
+        store: chosen.unwrap_or(default.store),
         capacity,
         logs,
         inner,
     };
     let new_sources = section.take("new_sources");
-    let new_sources = new_sources.and_then(|at| new_sources::read(at, &value, report));
-    let spot = section.spot.clone();
-    section.finish(report);
+    let new_sources = new_sources.and_then(|at| new_sources::read(at, &value));
+    let spot = section.finish();
     (At { value, spot }, new_sources)
 }
 
-fn read_sources(mut section: Section<'_>, report: &mut Report) -> Vec<At<Prefix>> {
+fn read_sources(mut section: Section<'_>) -> Vec<At<Prefix>> {
     let sources = section.take("sources");
-    section.finish(report);
-    sources.map_or(vec![], |value| prefixes::read(value, report))
+    section.finish();
+    sources.map_or(vec![], prefixes::read)
 }
 
-fn read_metrics(mut section: Section<'_>, report: &mut Report) -> At<Metrics> {
-    let listen = section.take("listen");
-    let dashboard = section.flag("dashboard", report);
+fn read_metrics(mut section: Section<'_>) -> At<Metrics> {
+    const HINT: &str = "write \"127.0.0.1:9798\", or false for none";
+    let listen = section.take("listen").and_then(|value| {
+        value.unless_false("it is not said where", HINT, |value| {
+            let text = value.text("\"127.0.0.1:9798\", or false for none")?;
+            let wrong = |_| Problem::new(format!("`{text}` is no address with a port"), HINT);
+            value.accept(text.parse::<SocketAddr>().map_err(wrong))
+        })
+    });
+    let dashboard = section.flag("dashboard");
     let token_file = section.take("token_file");
-    let token_file = token_file.and_then(|value| read_token_file(value, dashboard, report));
-    let listen = listen.and_then(|value| read_listen(value, report));
-    let spot = section.spot.clone();
-    section.finish(report);
+    let token_file = token_file.and_then(|value| {
+        let file = value.absolute_path("token_file = \"/etc/ratelimit/dashboard.token\"")?;
+        if dashboard {
+            return Some(file);
+        }
+        let message = "`token_file` is of the dashboard, which [metrics] does not serve";
+        value.refuse(message, "write dashboard = true beside it, or remove it")
+    });
     let value = Metrics {
-        listen: listen.map_or_else(|| Metrics::default().listen, |listen| listen.value),
+        listen: listen.unwrap_or(Metrics::default().listen),
         dashboard,
         token_file,
     };
+    let spot = section.finish();
     At { value, spot }
 }
 
-/// The file of the token that lets the dashboard change bans.
-fn read_token_file(value: Value<'_>, dashboard: bool, report: &mut Report) -> Option<PathBuf> {
-    const EXAMPLE: &str = "token_file = \"/etc/ratelimit/dashboard.token\"";
-    let At { value, spot } = value.absolute_path(EXAMPLE, report)?;
-    if dashboard {
-        return Some(value);
-    }
-    let message = "`token_file` is of the dashboard, which [metrics] does not serve";
-    let hint = "write dashboard = true beside it, or remove it";
-    report.add(&spot, Problem::new(message, hint));
-    None
-}
-
-/// An address with a port, or `false`.
-fn read_listen(value: Value<'_>, report: &mut Report) -> Option<At<Option<SocketAddr>>> {
-    const HINT: &str = "write \"127.0.0.1:9798\", or false for none";
-    let problem = if value.is_boolean() {
-        let flag = value.boolean(report)?;
-        if !flag.value {
-            return Some(flag.map(|_| None));
-        }
-        (
-            flag.spot,
-            "`listen` is true: it is not said where".to_owned(),
-        )
-    } else {
-        let text = value.text("\"127.0.0.1:9798\", or false for none", report)?;
-        if let Ok(address) = text.value.parse() {
-            return Some(text.map(|_| Some(address)));
-        }
-        let message = format!("`{}` is no address with a port", text.value);
-        (text.spot, message)
-    };
-    report.add(&problem.0, Problem::new(problem.1, HINT));
-    None
-}
-
-fn read_paths(mut section: Section<'_>, report: &mut Report) -> At<Paths> {
-    let default = Paths::default();
+fn read_paths(mut section: Section<'_>) -> At<Paths> {
     let mut path = |key, default: PathBuf| {
+        let example = format!("\"{}\"", default.display());
         let value = section.take(key);
-        let value = value.and_then(|value| read_path(value, &default, report));
+        let value = value.and_then(|value| value.absolute_path(&example));
         value.unwrap_or(default)
     };
+    let default = Paths::default();
     let value = Paths {
         pins: path("pins", default.pins),
         state: path("state", default.state),
         runtime: path("runtime", default.runtime),
     };
-    let spot = section.spot.clone();
-    section.finish(report);
+    let spot = section.finish();
     At { value, spot }
-}
-
-fn read_path(value: Value<'_>, example: &Path, report: &mut Report) -> Option<PathBuf> {
-    let example = format!("\"{}\"", example.display());
-    let text = value.text(&example, report)?;
-    let path = PathBuf::from(&text.value);
-    if path.is_absolute() {
-        return Some(path);
-    }
-    let message = format!("`{}` is not an absolute path", text.value);
-    let hint = format!("write one that begins with /, such as {example}");
-    report.add(&text.spot, Problem::new(message, hint));
-    None
 }

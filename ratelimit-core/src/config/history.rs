@@ -8,13 +8,11 @@ use super::{
     suggestion,
     table::{Section, Value},
 };
-use crate::{diagnostic::Problem, quantity, watched::Watched};
+use crate::watched::Watched;
 
 /// How long it is kept unless the configuration says otherwise.
 pub const DEFAULT: Duration = Duration::from_hours(30 * 24);
-const DAYS_MAX: u64 = 366;
-const RANGE: RangeInclusive<Duration> =
-    Duration::from_hours(1)..=Duration::from_hours(DAYS_MAX * 24);
+const RANGE: RangeInclusive<Duration> = Duration::from_hours(1)..=Duration::from_hours(366 * 24);
 const HINT: &str = "write keep = \"30d\", or false to keep nothing";
 /// The most that is watched: the levels of each are read every second, and kept as long as the history.
 const WATCHED_MAX: usize = 8;
@@ -39,20 +37,22 @@ impl Default for History {
 }
 
 /// Reads `[history]`.
-pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> At<History> {
+pub(super) fn read(mut section: Section<'_>) -> At<History> {
     let keep = section.take("keep");
-    let keep = keep.and_then(|value| read_keep(value, report));
-    let watch = section.take("watch");
-    let watch = watch.map_or(vec![], |value| read_watch(value, report));
-    let spot = section.spot.clone();
-    section.finish(report);
-    let keep = keep.map_or(Some(DEFAULT), |keep| keep.value);
+    let keep = keep.and_then(|value| {
+        value.unless_false("it is not said how long", HINT, |value| {
+            value.duration_in(&RANGE, "30d")
+        })
+    });
+    let watch = section.take("watch").map_or(vec![], read_watch);
+    let keep = keep.unwrap_or(Some(DEFAULT));
     let value = History { keep, watch };
+    let spot = section.finish();
     At { value, spot }
 }
 
 /// Whether there are the policies that are watched.
-pub(super) fn check_policies(history: &History, policies: &[Policy], report: &mut Report) {
+pub(super) fn check_policies(history: &History, policies: &[Policy], report: &Report) {
     let names: Vec<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
     for At { value, spot } in &history.watch {
         if let Watched::Policy(name) = value
@@ -68,61 +68,20 @@ pub(super) fn check_policies(history: &History, policies: &[Policy], report: &mu
     }
 }
 
-fn read_watch(value: Value<'_>, report: &mut Report) -> Vec<At<Watched>> {
+fn read_watch(value: Value<'_>) -> Vec<At<Watched>> {
     let mut watch: Vec<At<Watched>> = Vec::new();
-    for item in value.list(EXAMPLE, report).unwrap_or_default() {
-        let Some(At { value, spot }) = item.text(EXAMPLE, report) else {
-            continue;
-        };
-        let problem = match value.parse() {
-            Ok(it) if watch.iter().any(|known| known.value == it) => {
-                Problem::new(format!("`watch` names {it} twice"), "remove it")
+    for item in value.list(EXAMPLE).unwrap_or_default() {
+        match item.parsed(EXAMPLE) {
+            None => {}
+            Some(it) if watch.iter().any(|known| known.value == it) => {
+                item.complain(format!("`watch` names {it} twice"), "remove it");
             }
-            Ok(_) if watch.len() == WATCHED_MAX => {
+            Some(_) if watch.len() == WATCHED_MAX => {
                 let message = format!("`watch` has more than {WATCHED_MAX} entries");
-                Problem::new(message, "remove what you no longer look at")
+                item.complain(message, "remove what you no longer look at");
             }
-            Ok(value) => {
-                watch.push(At { value, spot });
-                continue;
-            }
-            Err(error) => Problem::from(error),
-        };
-        report.add(&spot, problem);
+            Some(it) => watch.push(item.at(it)),
+        }
     }
     watch
-}
-
-/// A duration, or `false`; `None` in place of what is wrong, and reported.
-fn read_keep(value: Value<'_>, report: &mut Report) -> Option<At<Option<Duration>>> {
-    let (spot, message) = if value.is_boolean() {
-        let flag = value.boolean(report)?;
-        if !flag.value {
-            return Some(flag.map(|_| None));
-        }
-        (
-            flag.spot,
-            "`keep` is true: it is not said how long".to_owned(),
-        )
-    } else {
-        let At { value, spot } = value.text("keep = \"30d\", or false to keep nothing", report)?;
-        match quantity::parse_duration(&value) {
-            Ok(keep) if RANGE.contains(&keep) => {
-                return Some(At {
-                    value: Some(keep),
-                    spot,
-                });
-            }
-            Ok(_) => (
-                spot,
-                format!("`keep` is {value}, which is not between 1h and {DAYS_MAX}d"),
-            ),
-            Err(error) => {
-                report.add(&spot, Problem::from(error));
-                return None;
-            }
-        }
-    };
-    report.add(&spot, Problem::new(message, HINT));
-    None
 }

@@ -2,50 +2,43 @@
 
 use ratelimit_common::parse::{Tunnels, tunnel::Tunnel};
 
-use super::{
-    report::{At, Report, Spot},
-    suggestion,
-    table::Value,
-};
+use super::{report::Spot, suggestion, table::Value};
 use crate::diagnostic::Problem;
 
 const EXAMPLE: &str = "inner = [\"gre\", \"vxlan:4789\"]";
 
 /// Reads the list.
-pub(super) fn read(value: Value<'_>, report: &mut Report) -> Tunnels {
+pub(super) fn read(value: Value<'_>) -> Tunnels {
+    let report = value.report;
     let mut tunnels = Tunnels::NONE;
     let mut seen: Vec<(Tunnel, u16, Spot)> = Vec::new();
-    for value in value.list(EXAMPLE, report).unwrap_or_default() {
-        let Some(word) = value.text("\"gre\"", report) else {
+    for value in value.list(EXAMPLE).unwrap_or_default() {
+        let Some((tunnel, port)) = read_word(&value) else {
             continue;
         };
-        let Some((tunnel, port)) = read_word(&word, report) else {
-            continue;
-        };
+        let is_taken = |(_, other, _): &&(_, u16, _)| tunnel.port().is_some() && *other == port;
         if let Some((_, _, first)) = seen.iter().find(|(other, ..)| *other == tunnel) {
             let what = format!("{} is there twice", tunnel.label());
-            report.add_repeated(&word.spot, first, &what, "keep one of them");
-            continue;
-        }
-        let is_taken = |(_, other, _): &&(_, u16, _)| tunnel.port().is_some() && *other == port;
-        if let Some((other, _, first)) = seen.iter().find(is_taken) {
+            report.add_repeated(&value.spot, first, &what, "keep one of them");
+        } else if let Some((other, _, first)) = seen.iter().find(is_taken) {
             let (label, other) = (tunnel.label(), other.label());
             let what = format!("{label} and {other} have the same UDP port {port}");
             let hint = format!("write the port of each, as in \"{label}:NUMBER\"");
-            report.add_repeated(&word.spot, first, &what, &hint);
-            continue;
+            report.add_repeated(&value.spot, first, &what, &hint);
+        } else {
+            tunnels = tunnels.with(tunnel, port);
+            seen.push((tunnel, port, value.spot));
         }
-        tunnels = tunnels.with(tunnel, port);
-        seen.push((tunnel, port, word.spot));
     }
     tunnels
 }
 
 /// `gre`, or `vxlan:4789`.
-fn read_word(At { value, spot }: &At<String>, report: &mut Report) -> Option<(Tunnel, u16)> {
-    let (name, port) = match value.split_once(':') {
+fn read_word(value: &Value<'_>) -> Option<(Tunnel, u16)> {
+    let text = value.text("\"gre\"")?;
+    let (name, port) = match text.split_once(':') {
         Some((name, port)) => (name, Some(port)),
-        None => (value.as_str(), None),
+        None => (text, None),
     };
     let Some(tunnel) = Tunnel::ALL.into_iter().find(|it| it.label() == name) else {
         let with_port = |tunnel: Tunnel| match (tunnel.port(), port) {
@@ -53,32 +46,26 @@ fn read_word(At { value, spot }: &At<String>, report: &mut Report) -> Option<(Tu
             _ => tunnel.label().to_owned(),
         };
         let known = Tunnel::ALL.map(with_port);
-        let suggested = suggestion::word(value, &known.each_ref().map(String::as_str));
-        report.add(
-            spot,
-            suggested.for_problem(&format!("unknown tunnel `{name}`")),
-        );
-        return None;
+        let suggested = suggestion::word(text, &known.each_ref().map(String::as_str));
+        return value.accept(Err(
+            suggested.for_problem(&format!("unknown tunnel `{name}`"))
+        ));
     };
     match (tunnel.port(), port) {
         (default, None) => Some((tunnel, default.unwrap_or(0))),
         (None, Some(_)) => {
-            let message = format!("{name} has no port");
-            let hint = format!("write \"{name}\"");
-            let problem = Problem::new(message, hint).replaced_by(format!("\"{name}\""));
-            report.add(spot, problem);
-            None
+            let problem = Problem::new(format!("{name} has no port"), format!("write \"{name}\""));
+            value.accept(Err(problem.replaced_by(format!("\"{name}\""))))
         }
         (Some(default), Some(port)) => {
             // Digits alone: `parse` takes a sign.
             let is_plain = port.bytes().all(|byte| byte.is_ascii_digit());
             let number = port.parse().ok().filter(|port| is_plain && *port != 0);
-            if number.is_none() {
-                let message = format!("`{port}` is no UDP port");
+            let wrong = || {
                 let hint = format!("write a number from 1 to 65535, as in \"{name}:{default}\"");
-                report.add(spot, Problem::new(message, hint));
-            }
-            Some((tunnel, number?))
+                Problem::new(format!("`{port}` is no UDP port"), hint)
+            };
+            Some((tunnel, value.accept(number.ok_or_else(wrong))?))
         }
     }
 }

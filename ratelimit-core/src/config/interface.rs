@@ -5,8 +5,8 @@ use std::path::{Component, PathBuf};
 use ratelimit_common::layout::INTERFACES_MAX;
 
 use super::{
-    Interface, Mode,
-    group::Group,
+    Interface,
+    document::Group,
     policy::{self, Policy},
     report::{At, Report},
     suggestion,
@@ -18,13 +18,6 @@ use crate::diagnostic::Problem;
 /// Bytes of an interface's name, without the NUL: `IFNAMSIZ` less 1.
 const NAME_BYTES_MAX: usize = 15;
 
-const MODES: [(&str, Mode); 4] = [
-    ("auto", Mode::Auto),
-    ("native", Mode::Native),
-    ("generic", Mode::Generic),
-    ("pinned", Mode::Pinned),
-];
-
 /// An interface, and where its policy is named and its limits are.
 pub struct Located {
     pub interface: At<Interface>,
@@ -33,48 +26,45 @@ pub struct Located {
 }
 
 /// Reads the interfaces of a file; `None` in place of what is wrong, and reported.
-pub fn read_all(value: Value<'_>, report: &mut Report) -> Vec<Option<Located>> {
-    match value.list("[[interface]], with two brackets", report) {
-        Some(items) => items.into_iter().map(|item| read(item, report)).collect(),
+pub fn read_all(value: Value<'_>) -> Vec<Option<Located>> {
+    match value.list("[[interface]], with two brackets") {
+        Some(items) => items.into_iter().map(read).collect(),
         None => vec![None],
     }
 }
 
-fn read(value: Value<'_>, report: &mut Report) -> Option<Located> {
-    let mut section = value.table("[[interface]]".to_owned(), "[[interface]]", report)?;
-    let hint = "write for example name = \"eth0\"";
-    let name = section.require("name", hint, report);
-    let name = name.and_then(|value| value.text("name = \"eth0\"", report));
-    let mode = section.choice("mode", &MODES, report);
-    let jumbo = section.flag("jumbo", report);
-    let next = section.take("next");
-    let next = next.and_then(|value| read_next(value, report));
+fn read(value: Value<'_>) -> Option<Located> {
+    let mut section = value.table("[[interface]]", "[[interface]]")?;
+    let name = section.require("name", "write for example name = \"eth0\"");
+    let name =
+        name.and_then(|value| value.located(|it| it.text("name = \"eth0\"").map(str::to_owned)));
+    let mode = section.choice("mode");
+    let jumbo = section.flag("jumbo");
+    let next = section.take("next").and_then(|value| read_next(&value));
     let policy = section.take("policy");
-    let policy = policy.and_then(|value| value.text("policy = \"lan\"", report));
-    let observe = section.flag("observe", report);
-    let node = section.take("node");
-    let node = node.and_then(|value| {
+    let policy =
+        policy.and_then(|value| value.located(|it| it.text("policy = \"lan\"").map(str::to_owned)));
+    let observe = section.flag("observe");
+    let node = section.take("node").and_then(|value| {
         let title = format!("`node` of {}", section.title);
-        let section = value.table(title, "[interface.node] under it", report)?;
-        Some(wide::read_node_of_interface(section, report))
+        let section = value.table(title, "[interface.node] under it")?;
+        Some(wide::read_node_of_interface(section))
     });
-    section.finish(report);
-    let At { value, spot } = name?;
-    if let Err(problem) = check_name(&value) {
-        report.add(&spot, problem);
-        return None;
-    }
-    let value = Interface {
-        name: value,
+    let report = section.report;
+    section.finish();
+    let name = name?;
+    report.accept(&name.spot, check_name(&name.value))?;
+    let interface = name.map(|name| Interface {
+        name,
         mode: mode.unwrap_or_default(),
         jumbo,
         next,
         policy: policy.as_ref().map(|policy| policy.value.clone()),
         node: node.as_ref().map(|node| node.compile(false)),
         observe,
-    };
+    });
     Some(Located {
-        interface: At { value, spot },
+        interface,
         policy,
         node,
     })
@@ -93,10 +83,10 @@ impl Located {
 }
 
 /// Where a program is pinned.
-fn read_next(value: Value<'_>, report: &mut Report) -> Option<PathBuf> {
+fn read_next(value: &Value<'_>) -> Option<PathBuf> {
     const EXAMPLE: &str = "next = \"/sys/fs/bpf/other\"";
-    let At { value, spot } = value.text(EXAMPLE, report)?;
-    let path = PathBuf::from(&value);
+    let text = value.text(EXAMPLE)?;
+    let path = PathBuf::from(text);
     let mut parts = path.components();
     let is_plain = parts.next() == Some(Component::RootDir)
         && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -104,10 +94,9 @@ fn read_next(value: Value<'_>, report: &mut Report) -> Option<PathBuf> {
     if is_plain {
         return Some(path);
     }
-    let message = format!("`{value}` is no path that a program can be pinned at");
+    let message = format!("`{text}` is no path that a program can be pinned at");
     let hint = format!("write an absolute path on a bpffs without `..`, such as {EXAMPLE}");
-    report.add(&spot, Problem::new(message, hint));
-    None
+    value.refuse(message, hint)
 }
 
 /// What Linux allows: `dev_valid_name` in `net/core/dev.c`.
@@ -128,7 +117,7 @@ pub fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 /// Reports policies of interfaces that there are not, and policies that are for nobody: neither for prefixes nor for an interface.
-pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], report: &mut Report) {
+pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], report: &Report) {
     let interfaces = interfaces.iter().flatten();
     let named: Vec<&At<String>> = interfaces.filter_map(|it| it.policy.as_ref()).collect();
     let names: Vec<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();

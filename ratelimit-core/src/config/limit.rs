@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
+use ratelimit_common::{algorithm::sliding_log::TIMES_MAX, limit::LIMITS_MAX};
 
 use super::{
     class,
@@ -18,43 +18,74 @@ use crate::{
     quantity,
 };
 
-pub(super) const SCOPES: [(&str, Scope); 2] = [("cluster", Scope::Cluster), ("node", Scope::Node)];
-const DIVISIONS: [(&str, Division); 2] = [
-    ("equal", Division::Equal),
-    ("proportional", Division::Proportional),
-];
-
 const EXAMPLE: &str = "{ packets = 1000, per = \"1s\" }";
 
-/// Reads a limit. The names of classes that it mentions are added to `mentions`.
-pub fn read(
+/// Reads the limits of what messages name `title`. The names of classes that they mention are added to `mentions`.
+pub fn read_list(
     value: Value<'_>,
+    title: &str,
+    example: &str,
     mentions: &mut Vec<At<String>>,
-    report: &mut Report,
-) -> Option<At<LimitSpec>> {
-    let section = value.table("a limit".to_owned(), EXAMPLE, report)?;
-    read_section(section, mentions, report)
+) -> Vec<At<LimitSpec>> {
+    let items = value.list(example).unwrap_or_default();
+    if let Some(ninth) = items.get(LIMITS_MAX) {
+        let message = format!("{title} has {} limits", items.len());
+        let hint = format!("keep {LIMITS_MAX}, the most that a policy can have");
+        ninth.complain(message, hint);
+    }
+    let read = |item| read(item, mentions);
+    items.into_iter().filter_map(read).collect()
+}
+
+/// Reports limits by sliding logs of what many CPUs charge.
+pub fn refuse_logs(title: &str, limits: &[At<LimitSpec>], report: &Report) {
+    for At { spot, .. } in limits.iter().filter(|at| at.value.compile().is_log()) {
+        let message = format!(
+            "{title} cannot have a limit by sliding-log: one log would be written by every CPU for every packet"
+        );
+        let hint = "write algorithm = \"sliding-window\" or \"token-bucket\"";
+        report.add(spot, Problem::new(message, hint));
+    }
+}
+
+/// Reports limits that nodes are to share where they share none.
+pub fn refuse_shared<'d>(
+    title: &str,
+    limits: impl IntoIterator<Item = &'d At<LimitSpec>>,
+    report: &Report,
+) {
+    let shared = limits
+        .into_iter()
+        .filter(|at| at.value.division().is_some());
+    for At { spot, .. } in shared {
+        let message = format!("nodes do not share limits of {title}");
+        let hint =
+            "remove `scope`, and write the part of each node: the limit divided by the nodes";
+        report.add(spot, Problem::new(message, hint));
+    }
+}
+
+/// Reads a limit. The names of classes that it mentions are added to `mentions`.
+pub fn read(value: Value<'_>, mentions: &mut Vec<At<String>>) -> Option<At<LimitSpec>> {
+    read_section(value.table("a limit", EXAMPLE)?, mentions)
 }
 
 /// Reads the rest of a table as a limit.
 pub fn read_section(
     mut section: Section<'_>,
     mentions: &mut Vec<At<String>>,
-    report: &mut Report,
 ) -> Option<At<LimitSpec>> {
-    let amount = read_amount(&mut section, report);
-    let window = read_window(&mut section, report);
+    let report = section.report;
+    let amount = read_amount(&mut section);
+    let window = read_window(&mut section);
     let algorithm = section.take("algorithm");
-    let algorithm = algorithm.map_or(Some(AlgorithmName::default()), |value| {
-        read_algorithm(value, report)
-    });
+    let algorithm = algorithm.map_or(Some(AlgorithmName::default()), |value| value.choice());
     let burst = section.take("burst");
-    let burst = burst.map(|value| read_burst(value, amount.as_ref(), report));
+    let burst = burst.map(|value| read_burst(&value, amount.as_ref()));
     let class = section.take("match");
-    let class = class.map(|value| class::read_match(value, mentions, report));
-    let shared = read_shared(&mut section, report);
-    let spot = section.spot.clone();
-    section.finish(report);
+    let class = class.map(|value| class::read_match(value, mentions));
+    let shared = read_shared(&mut section);
+    let spot = section.finish();
     let (amount, window, algorithm) = (amount?, window?, algorithm?);
     let (units, unit) = amount.value;
     let burst = match burst {
@@ -67,121 +98,90 @@ pub fn read_section(
     };
     let spec = algorithm
         .with(units, burst.as_ref().map(|burst| burst.value))
-        .and_then(|algorithm| LimitSpec::new(units, unit, window.value, algorithm));
-    match spec {
-        Ok(value) => {
-            let value = match class {
-                Some(class) => value.of_class(class),
-                None => value,
-            };
-            let value = match shared {
-                Some(division) => value.shared(division),
-                None => value,
-            };
-            Some(At { value, spot })
-        }
-        Err(error) => {
-            let problem = explain(&error, unit, window.value);
-            let blamed = burst.as_ref().filter(|_| is_about_burst(&error));
-            report.add(blamed.map_or(&amount.spot, |burst| &burst.spot), problem);
-            None
-        }
+        .and_then(|algorithm| LimitSpec::new(units, unit, window, algorithm));
+    let blamed = match &spec {
+        Err(error) if is_about_burst(error) => burst.as_ref().map(|burst| &burst.spot),
+        Ok(_) | Err(_) => None,
+    };
+    let spec = spec.map_err(|error| explain(&error, unit, window));
+    let mut value = report.accept(blamed.unwrap_or(&amount.spot), spec)?;
+    if let Some(class) = class {
+        value = value.of_class(class);
     }
+    if let Some(division) = shared {
+        value = value.shared(division);
+    }
+    Some(At { value, spot })
 }
 
 /// Reads how nodes share the limit; `None` where they do not.
-fn read_shared(section: &mut Section<'_>, report: &mut Report) -> Option<Division> {
-    let scope = section.take("scope");
-    let is_reported = scope.is_some();
-    let scope = scope.and_then(|value| value.choice(&SCOPES, report));
-    let scope = scope.map(|scope| scope.value);
-    let is_shared = scope == Some(Scope::Cluster);
-    let share = section.take("share");
-    let spot = share.as_ref().map(|share| share.spot.clone());
-    let share = share.and_then(|value| value.choice(&DIVISIONS, report));
-    if let Some(spot) = spot.filter(|_| !is_shared && (scope.is_some() || !is_reported)) {
-        let message = "`share` is for limits with scope = \"cluster\" alone";
-        let hint = "write scope = \"cluster\" beside it, or remove it";
-        report.add(&spot, Problem::new(message, hint));
+fn read_shared(section: &mut Section<'_>) -> Option<Division> {
+    let (scope, share) = (section.take("scope"), section.take("share"));
+    let said = scope.as_ref().and_then(Value::choice);
+    let division = share.as_ref().and_then(Value::choice);
+    if said == Some(Scope::Cluster) {
+        return Some(division.unwrap_or_default());
     }
-    is_shared.then(|| share.map(|share| share.value).unwrap_or_default())
+    if let Some(share) = share.filter(|_| said.is_some() || scope.is_none()) {
+        let message = "`share` is for limits with scope = \"cluster\" alone";
+        share.complain(message, "write scope = \"cluster\" beside it, or remove it");
+    }
+    None
 }
 
-fn read_amount(section: &mut Section<'_>, report: &mut Report) -> Option<At<(u64, LimitUnit)>> {
+fn read_amount(section: &mut Section<'_>) -> Option<At<(u64, LimitUnit)>> {
     match (section.take("packets"), section.take("bytes")) {
         (Some(packets), None) => {
-            let count = read_count(packets, "packets = 1000", report)?;
-            Some(count.map(|count| (count, LimitUnit::Packets)))
+            let count = read_count(&packets, "packets = 1000")?;
+            Some(packets.at((count, LimitUnit::Packets)))
         }
         (None, Some(bytes)) => {
-            let size = read_size(bytes, "bytes = \"50MB\"", report)?;
-            Some(size.map(|size| (size, LimitUnit::Bytes)))
+            let size = read_size(&bytes, "bytes = \"50MB\"")?;
+            Some(bytes.at((size, LimitUnit::Bytes)))
         }
         (Some(_), Some(bytes)) => {
             let message = "a limit counts either `packets` or `bytes`, not both";
-            report.add(&bytes.spot, Problem::new(message, "write two limits"));
-            None
+            bytes.refuse(message, "write two limits")
         }
         (None, None) => {
             let message = "a limit has neither `packets` nor `bytes`";
-            let hint = format!("write {EXAMPLE}");
-            report.add(&section.spot, Problem::new(message, hint));
+            section.complain(message, format!("write {EXAMPLE}"));
             None
         }
     }
 }
 
-fn read_count(value: Value<'_>, example: &str, report: &mut Report) -> Option<At<u64>> {
-    let count = value.integer(example, report)?;
-    if count.value < 1 {
-        report.add(&count.spot, nothing_passes(count.value));
-        return None;
+fn read_count(value: &Value<'_>, example: &str) -> Option<u64> {
+    let count = value.integer(example)?;
+    if count < 1 {
+        return value.accept(Err(nothing_passes(count)));
     }
     // What is larger fits into no window, and is refused with the largest amount that does.
-    Some(count.map(|count| u64::try_from(count).unwrap_or(u64::MAX)))
+    Some(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-fn read_size(value: Value<'_>, example: &str, report: &mut Report) -> Option<At<u64>> {
+fn read_size(value: &Value<'_>, example: &str) -> Option<u64> {
     if !value.is_text() {
-        return read_count(value, example, report);
+        return read_count(value, example);
     }
-    let text = value.text("", report)?;
-    match quantity::parse_bytes(&text.value) {
-        Ok(0) => {
-            report.add(&text.spot, nothing_passes(0));
-            None
-        }
-        Ok(size) => Some(text.map(|_| size)),
-        Err(error) => {
-            report.add(&text.spot, error.into());
-            None
-        }
+    match value.accept(quantity::parse_bytes(value.text("")?))? {
+        0 => value.accept(Err(nothing_passes(0))),
+        size => Some(size),
     }
 }
 
 /// Reads a burst, which is in the unit of the limit; where that is not known, as a size.
-fn read_burst(
-    value: Value<'_>,
-    amount: Option<&At<(u64, LimitUnit)>>,
-    report: &mut Report,
-) -> Option<At<u64>> {
-    match amount.map(|amount| amount.value.1) {
-        Some(LimitUnit::Packets) => read_count(value, "burst = 200", report),
-        Some(LimitUnit::Bytes) | None => read_size(value, "burst = \"100MB\"", report),
-    }
+fn read_burst(value: &Value<'_>, amount: Option<&At<(u64, LimitUnit)>>) -> Option<At<u64>> {
+    value.located(|value| match amount.map(|amount| amount.value.1) {
+        Some(LimitUnit::Packets) => read_count(value, "burst = 200"),
+        Some(LimitUnit::Bytes) | None => read_size(value, "burst = \"100MB\""),
+    })
 }
 
-fn read_window(section: &mut Section<'_>, report: &mut Report) -> Option<At<Duration>> {
-    let value = section.require("per", "write for example per = \"1s\"", report)?;
+fn read_window(section: &mut Section<'_>) -> Option<Duration> {
+    let value = section.require("per", "write for example per = \"1s\"")?;
     let example = format!("per = \"{}s\"", value.digits().unwrap_or("1"));
-    let text = value.text(&example, report)?;
-    match parse_window(&text.value) {
-        Ok(window) => Some(text.map(|_| window)),
-        Err(problem) => {
-            report.add(&text.spot, problem);
-            None
-        }
-    }
+    value.accept(parse_window(value.text(&example)?))
 }
 
 /// Reads the length of a window that can be kept.
@@ -199,17 +199,6 @@ pub fn parse_window(text: &str) -> Result<Duration, Problem> {
         return Err(Problem::new(message, hint));
     }
     Ok(window)
-}
-
-fn read_algorithm(value: Value<'_>, report: &mut Report) -> Option<AlgorithmName> {
-    let name = value.text("algorithm = \"fixed-window\"", report)?;
-    if let Ok(algorithm) = name.value.parse() {
-        return Some(algorithm);
-    }
-    let message = format!("this version has no algorithm `{}`", name.value);
-    let hint = "write \"fixed-window\", \"sliding-window\", \"token-bucket\" or \"sliding-log\"";
-    report.add(&name.spot, Problem::new(message, hint));
-    None
 }
 
 fn is_about_burst(error: &LimitError) -> bool {

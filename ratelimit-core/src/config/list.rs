@@ -3,11 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{
-    report::{At, Report},
-    table::{Section, Value, is_name},
+    report::At,
+    table::{Section, Value},
 };
 use crate::{
-    diagnostic::Problem,
     lists::{Action, Connected},
     quantity,
 };
@@ -16,12 +15,6 @@ use crate::{
 const EVERY_MIN: Duration = Duration::from_secs(1);
 /// The time between two readings of what is downloaded, where the file does not say it.
 const EVERY_OF_URL: Duration = Duration::from_mins(5);
-
-const CONNECTED: [(&str, Connected); 2] = [
-    ("exempt", Connected::Exempt),
-    ("include", Connected::Include),
-];
-const ACTIONS: [(&str, Action); 2] = [("ban", Action::Ban), ("allow", Action::Allow)];
 
 /// A list that is read from a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -51,37 +44,28 @@ pub struct NamedList {
 }
 
 /// Reads the lists of a file.
-pub fn read_all(section: Section<'_>, report: &mut Report) -> Vec<NamedList> {
-    let values = section.into_values().into_iter();
+pub fn read_all(section: Section<'_>) -> Vec<NamedList> {
     let read = |(name, value): (At<String>, Value<'_>)| NamedList {
-        list: read(&name, value, report),
+        list: read(&name.value, value),
         name,
     };
-    values.map(read).collect()
+    section.into_named("list").map(read).collect()
 }
 
-fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<ListConfig> {
-    if !is_name(&name.value) {
-        let message = format!("`{}` is no name for a list", name.value);
-        let hint = "write letters, digits, `-` and `_`";
-        report.add(&name.spot, Problem::new(message, hint));
-    }
-    let title = format!("[list.{}]", name.value);
-    let mut section = value.table(title, "[list.spamhaus] above it", report)?;
-    let hint = "write file = \"/var/lib/lists/drop.txt\"";
-    let file = section.require("file", hint, report);
-    let file = file.and_then(|value| read_file(value, report));
-    let url = section.take("url");
-    let url = url.and_then(|value| read_url(value, report));
-    let every = section.take("every");
-    let every = every.and_then(|value| read_every(value, report));
+fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
+    const FILE: &str = "file = \"/var/lib/lists/drop.txt\"";
+    let mut section = value.table(format!("[list.{name}]"), "[list.spamhaus] above it")?;
+    let file = section.require("file", &format!("write {FILE}"));
+    let file = file.and_then(|value| value.absolute_path(FILE));
+    let url = section.take("url").and_then(|value| read_url(&value));
+    let every = section.take("every").and_then(|value| read_every(&value));
     // A download that nobody reads would not be enforced.
     let every = every.or(url.is_some().then_some(EVERY_OF_URL));
-    let action = section.choice("action", &ACTIONS, report);
-    let mut flag = |key| section.flag(key, report);
+    let action = section.choice("action");
+    let mut flag = |key| section.flag(key);
     let (skip_bad, force, allow_empty) = (flag("skip_bad"), flag("force"), flag("allow_empty"));
-    let connected = section.choice("connected", &CONNECTED, report);
-    section.finish(report);
+    let connected = section.choice("connected");
+    section.finish();
     Some(ListConfig {
         file: file?,
         url,
@@ -94,43 +78,26 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<List
     })
 }
 
-fn read_file(value: Value<'_>, report: &mut Report) -> Option<PathBuf> {
-    let text = value.text("file = \"/var/lib/lists/drop.txt\"", report)?;
-    let path = PathBuf::from(&text.value);
-    if path.is_absolute() {
-        return Some(path);
-    }
-    let message = format!("`{}` is not an absolute path", text.value);
-    let hint = "write one that begins with /, such as \"/var/lib/lists/drop.txt\"";
-    report.add(&text.spot, Problem::new(message, hint));
-    None
-}
-
-fn read_url(value: Value<'_>, report: &mut Report) -> Option<String> {
-    let text = value.text("url = \"https://example.com/drop.txt\"", report)?;
+fn read_url(value: &Value<'_>) -> Option<String> {
+    let text = value.text("url = \"https://example.com/drop.txt\"")?;
     let has_host = ["https://", "http://"]
         .iter()
-        .filter_map(|scheme| text.value.strip_prefix(scheme))
+        .filter_map(|scheme| text.strip_prefix(scheme))
         .any(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    if has_host && !text.value.contains(char::is_whitespace) {
-        return Some(text.value);
+    if has_host && !text.contains(char::is_whitespace) {
+        return Some(text.to_owned());
     }
-    let message = format!("`{}` is no address of a list", text.value);
     let hint = "write one that begins with https:// or http://";
-    report.add(&text.spot, Problem::new(message, hint));
-    None
+    value.refuse(format!("`{text}` is no address of a list"), hint)
 }
 
-fn read_every(value: Value<'_>, report: &mut Report) -> Option<Duration> {
-    let text = value.text("every = \"1h\"", report)?;
-    let problem = match quantity::parse_duration(&text.value) {
-        Ok(every) if every >= EVERY_MIN => return Some(every),
-        Ok(_) => Problem::new(
-            "a list is read at most once a second",
-            "write for example \"1h\"",
-        ),
-        Err(error) => error.into(),
-    };
-    report.add(&text.spot, problem);
-    None
+fn read_every(value: &Value<'_>) -> Option<Duration> {
+    let every = value.accept(quantity::parse_duration(value.text("every = \"1h\"")?))?;
+    if every >= EVERY_MIN {
+        return Some(every);
+    }
+    value.refuse(
+        "a list is read at most once a second",
+        "write for example \"1h\"",
+    )
 }

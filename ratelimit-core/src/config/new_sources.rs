@@ -7,15 +7,8 @@ use ratelimit_common::{
     settings::OverBudget,
 };
 
-use super::{
-    Source, StateStore,
-    report::{At, Report},
-    table::Value,
-};
-use crate::{
-    diagnostic::Problem,
-    new_sources::{NewSources, OVER_BUDGET},
-};
+use super::{Source, StateStore, report::At, table::Value};
+use crate::new_sources::{NewSources, OVER_BUDGET};
 
 const EXAMPLE: &str = "new_sources = { count = 100_000, per = \"1s\", over_budget = \"drop\" }";
 
@@ -52,40 +45,34 @@ pub fn of_store(source: &Source) -> Option<NewSources> {
 }
 
 /// Reads the budget, or that there is none.
-pub fn read(
-    value: Value<'_>,
-    source: &Source,
-    report: &mut Report,
-) -> Option<At<Option<NewSources>>> {
+pub fn read(value: Value<'_>, source: &Source) -> Option<At<Option<NewSources>>> {
     if value.is_text() {
-        return value.choice(&[(UNLIMITED, None)], report);
+        return value.located(|value| value.one_of(&[(UNLIMITED, None)]));
     }
-    let mut section = value.table("new_sources".to_owned(), EXAMPLE, report)?;
-    let count = section.require("count", "write count = 100_000", report);
-    let count = count.and_then(|value| value.integer_in(1..=COUNT_MAX, COUNT_EXAMPLE, report));
-    let per = section.require("per", "write per = \"1s\"", report);
-    let per = per.and_then(|value| value.duration_in(&(PER_MIN..=PER_MAX), "1s", report));
+    let mut section = value.table("new_sources", EXAMPLE)?;
+    let count = section.require("count", "write count = 100_000");
+    let count = count.and_then(|value| value.integer_in(1..=COUNT_MAX, COUNT_EXAMPLE));
+    let per = section.require("per", "write per = \"1s\"");
+    let per = per.and_then(|value| value.duration_in(&(PER_MIN..=PER_MAX), "1s"));
     let hint = "write over_budget = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
-    let over_budget = section.require("over_budget", hint, report);
-    let over_budget = over_budget.and_then(|value| value.choice(&OVER_BUDGET, report));
-    let spot = section.spot.clone();
-    section.finish(report);
-    let over_budget = over_budget?;
-    check_width(&over_budget, source, report);
-    let value = NewSources {
+    let over_budget = section.require("over_budget", hint);
+    let over_budget = over_budget.and_then(|value| {
+        let over_budget = value.one_of(&OVER_BUDGET)?;
+        check_width(&value, over_budget, source);
+        Some(over_budget)
+    });
+    let spot = section.finish();
+    let value = Some(NewSources {
         count: NonZeroU32::new(count?)?,
-        per: per?.value,
-        over_budget: over_budget.value,
-    };
-    Some(At {
-        value: Some(value),
-        spot,
-    })
+        per: per?,
+        over_budget: over_budget?,
+    });
+    Some(At { value, spot })
 }
 
 /// A source that is as wide as what it would be charged with is charged with nobody.
-fn check_width(over_budget: &At<OverBudget>, source: &Source, report: &mut Report) {
-    if over_budget.value != OverBudget::Aggregate {
+fn check_width(value: &Value<'_>, over_budget: OverBudget, source: &Source) {
+    if over_budget != OverBudget::Aggregate {
         return;
     }
     let widths = [source.ipv4_prefix, source.ipv6_prefix];
@@ -98,7 +85,7 @@ fn check_width(over_budget: &At<OverBudget>, source: &Source, report: &mut Repor
                 "write over_budget = \"drop\" or \"pass\", or {key} = {} or more",
                 overflow_bucket + 1
             );
-            report.add(&over_budget.spot, Problem::new(message, hint));
+            value.complain(message, hint);
         }
     }
 }

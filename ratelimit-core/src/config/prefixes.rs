@@ -6,10 +6,7 @@ use super::{
     report::{At, Report, Spot},
     table::Value,
 };
-use crate::{
-    diagnostic::Problem,
-    prefix::{Prefix, PrefixError},
-};
+use crate::{diagnostic::Problem, prefix::Prefix};
 
 /// The most prefixes of `[protected]`: each ban is compared with all of them.
 const PROTECTED_MAX: usize = 256;
@@ -17,16 +14,14 @@ const PROTECTED_MAX: usize = 256;
 const EXAMPLE: &str = "sources = [\"192.0.2.0/24\", \"2001:db8::1\"]";
 
 /// Reads a list of prefixes.
-pub fn read(value: Value<'_>, report: &mut Report) -> Vec<At<Prefix>> {
-    let items = value.list(EXAMPLE, report).unwrap_or_default();
-    items
-        .into_iter()
-        .filter_map(|item| read_prefix(item, report))
-        .collect()
+pub fn read(value: Value<'_>) -> Vec<At<Prefix>> {
+    let items = value.list(EXAMPLE).unwrap_or_default();
+    let read = |item: &Value<'_>| item.located(|item| item.parsed(EXAMPLE));
+    items.iter().filter_map(read).collect()
 }
 
 /// Reports what `[protected]` cannot hold: everything, and more than are looked through for each ban.
-pub fn check_protected(list: &[At<Prefix>], report: &mut Report) {
+pub fn check_protected(list: &[At<Prefix>], report: &Report) {
     Places::default().enter("[protected]", list, report);
     if let Some(more) = list.get(PROTECTED_MAX) {
         let message = format!("[protected] has more than {PROTECTED_MAX} prefixes");
@@ -40,21 +35,6 @@ pub fn check_protected(list: &[At<Prefix>], report: &mut Report) {
     }
 }
 
-fn read_prefix(value: Value<'_>, report: &mut Report) -> Option<At<Prefix>> {
-    let text = value.text(EXAMPLE, report)?;
-    match text.value.parse() {
-        Ok(prefix) => Some(text.map(|_| prefix)),
-        Err(error) => {
-            let replacement = match &error {
-                PrefixError::HostBits { network, .. } => Some(format!("\"{network}\"")),
-                PrefixError::Syntax(_) | PrefixError::Length { .. } => None,
-            };
-            report.add(&text.spot, Problem::from(error).replaced_by(replacement));
-            None
-        }
-    }
-}
-
 /// Prefixes that may stand once, and where they do.
 #[derive(Default)]
 pub struct Places<'d> {
@@ -63,7 +43,7 @@ pub struct Places<'d> {
 
 impl<'d> Places<'d> {
     /// Enters the prefixes of the table `title`, and reports those that were entered before.
-    pub fn enter(&mut self, title: &'d str, list: &'d [At<Prefix>], report: &mut Report) {
+    pub fn enter(&mut self, title: &'d str, list: &'d [At<Prefix>], report: &Report) {
         for At { value, spot } in list {
             let Some((first_title, first)) = self.places.insert(*value, (title, spot)) else {
                 continue;

@@ -1,6 +1,6 @@
 //! The problems of a configuration, gathered while it is read.
 
-use std::ops::Range;
+use std::{cell::RefCell, collections::HashMap, hash::Hash, ops::Range};
 
 use super::file::File;
 use crate::diagnostic::{Diagnostic, Position, Problem};
@@ -46,36 +46,56 @@ impl<T> At<T> {
 /// The problems found so far.
 pub struct Report<'f> {
     files: &'f [File],
-    problems: Vec<(Spot, Problem)>,
-    absent: Vec<Problem>,
+    problems: RefCell<Vec<(Spot, Problem)>>,
+    absent: RefCell<Vec<Problem>>,
 }
 
 impl<'f> Report<'f> {
     pub fn new(files: &'f [File]) -> Self {
         Self {
             files,
-            problems: vec![],
-            absent: vec![],
+            problems: RefCell::default(),
+            absent: RefCell::default(),
         }
     }
 
     /// Notes a problem of what stands at `spot`.
-    pub fn add(&mut self, spot: &Spot, problem: Problem) {
+    pub fn add(&self, spot: &Spot, problem: Problem) {
         if self.has_room() {
-            self.problems.push((spot.clone(), problem));
+            self.problems.borrow_mut().push((spot.clone(), problem));
         }
     }
 
+    /// Notes what is wrong with what stands at `spot`, if anything is.
+    pub fn accept<T>(&self, spot: &Spot, answer: Result<T, Problem>) -> Option<T> {
+        answer.map_err(|problem| self.add(spot, problem)).ok()
+    }
+
     /// Notes that something is in none of the files.
-    pub fn add_absent(&mut self, problem: Problem) {
-        self.absent.push(problem);
+    pub fn add_absent(&self, problem: Problem) {
+        self.absent.borrow_mut().push(problem);
     }
 
     /// Notes that what stands at `spot` stood at `first` before.
-    pub fn add_repeated(&mut self, spot: &Spot, first: &Spot, what: &str, hint: &str) {
+    pub fn add_repeated(&self, spot: &Spot, first: &Spot, what: &str, hint: &str) {
         if self.has_room() {
             let message = format!("{what}, first at {}", self.name(first));
             self.add(spot, Problem::new(message, hint));
+        }
+    }
+
+    /// Notes which of `all` stood before.
+    pub fn find_repeated<'d, K: Copy + Eq + Hash>(
+        &self,
+        all: impl IntoIterator<Item = (K, &'d Spot)>,
+        what: impl Fn(K) -> String,
+        hint: &str,
+    ) {
+        let mut places: HashMap<K, &Spot> = HashMap::new();
+        for (it, spot) in all {
+            if let Some(first) = places.insert(it, spot) {
+                self.add_repeated(spot, first, &what(it), hint);
+            }
         }
     }
 
@@ -87,13 +107,14 @@ impl<'f> Report<'f> {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.problems.is_empty() && self.absent.is_empty()
+        self.problems.borrow().is_empty() && self.absent.borrow().is_empty()
     }
 
     /// The problems in the order of the files; what is absent, at the end.
-    pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
-        self.problems.sort_by(|a, b| a.0.cmp(&b.0));
-        let located = self.problems.into_iter().map(|(spot, problem)| {
+    pub fn into_diagnostics(self) -> Vec<Diagnostic> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by(|a, b| a.0.cmp(&b.0));
+        let located = problems.into_iter().map(|(spot, problem)| {
             let File { path, text } = &self.files[spot.file];
             Diagnostic {
                 position: Some(Position::new(text, &(spot.start..spot.end))),
@@ -101,14 +122,12 @@ impl<'f> Report<'f> {
             }
         });
         let main = &self.files[0].path;
-        let absent = self
-            .absent
-            .into_iter()
-            .map(|problem| Diagnostic::of_file(main, problem));
+        let absent = self.absent.into_inner().into_iter();
+        let absent = absent.map(|problem| Diagnostic::of_file(main, problem));
         located.chain(absent).collect()
     }
 
     fn has_room(&self) -> bool {
-        self.problems.len() < PROBLEMS_MAX
+        self.problems.borrow().len() < PROBLEMS_MAX
     }
 }

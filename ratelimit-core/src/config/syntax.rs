@@ -11,7 +11,7 @@ use super::{
 use crate::diagnostic::Problem;
 
 /// Parses the file with the index `index`; `None` when it is no TOML, and reported.
-pub fn parse<'f>(index: usize, file: &'f File, report: &mut Report) -> Option<DeTable<'f>> {
+pub fn parse<'f>(index: usize, file: &'f File, report: &Report) -> Option<DeTable<'f>> {
     let (table, errors) = DeTable::parse_recoverable(&file.text);
     let table = table.into_inner();
     // One slip gives several errors, of which the first in the file is the one to look at.

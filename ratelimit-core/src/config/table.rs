@@ -2,8 +2,9 @@
 //!
 //! serde would stop at the first problem, and name keys of its own accord; here all of them are found, each with its place.
 
-use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{ops::RangeInclusive, path::PathBuf, str::FromStr, time::Duration};
 
+use strum::VariantArray;
 use toml::de::{DeTable, DeValue};
 
 use super::{
@@ -18,20 +19,22 @@ pub struct Section<'a> {
     pub title: String,
     /// Its header, or the braces around it.
     pub spot: Spot,
+    pub report: &'a Report<'a>,
     entries: DeTable<'a>,
     known: Vec<&'static str>,
 }
 
 /// Whether a table may have this name: names become labels of metrics and arguments of `rlctl`.
-pub fn is_name(name: &str) -> bool {
+fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !name.is_empty() && name.chars().all(fits)
 }
 
-/// A value of a file.
+/// A value of a file. What is wrong with it is reported when it is read.
 pub struct Value<'a> {
     key: String,
     pub spot: Spot,
+    pub report: &'a Report<'a>,
     content: DeValue<'a>,
 }
 
@@ -42,10 +45,11 @@ impl<'a> Section<'a> {
     }
 
     /// The table that is the whole of a file.
-    pub fn root(file: usize, entries: DeTable<'a>) -> Self {
+    pub fn root(file: usize, entries: DeTable<'a>, report: &'a Report<'a>) -> Self {
         Self {
             title: "the top level".to_owned(),
             spot: Spot::new(file, &(0..0)),
+            report,
             entries,
             known: vec![],
         }
@@ -58,218 +62,294 @@ impl<'a> Section<'a> {
         Some(self.value(key, value))
     }
 
+    /// Whether there is a value of `key` that was not taken.
+    pub fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
     /// Takes the value of `key` out, and reports where there is none.
-    pub fn require(
-        &mut self,
-        key: &'static str,
-        hint: &str,
-        report: &mut Report,
-    ) -> Option<Value<'a>> {
+    pub fn require(&mut self, key: &'static str, hint: &str) -> Option<Value<'a>> {
         let value = self.take(key);
         if value.is_none() {
-            self.lacks(key, hint, report);
+            self.lacks(key, hint);
         }
         value
     }
 
     /// Takes `key` out: whether it is `true`.
-    pub fn flag(&mut self, key: &'static str, report: &mut Report) -> bool {
+    pub fn flag(&mut self, key: &'static str) -> bool {
         let value = self.take(key);
-        let value = value.and_then(|value| value.boolean(report));
-        value.is_some_and(|value| value.value)
+        value.is_some_and(|value| value.boolean() == Some(true))
     }
 
-    /// Takes `key` out as one of a few words.
-    pub fn choice<T: Copy>(
+    /// Takes `key` out as the name of a variant.
+    pub fn choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
+        self.take(key)?.choice()
+    }
+
+    /// Takes `key` out as an integer of `range`, or the default.
+    pub fn integer(&mut self, key: &'static str, range: RangeInclusive<u32>, default: u32) -> u32 {
+        let value = self.take(key);
+        let value = value.and_then(|value| value.integer_in(range, default));
+        value.unwrap_or(default)
+    }
+
+    /// Takes `key` out as a time of `range`, or the default.
+    pub fn duration(
         &mut self,
         key: &'static str,
-        choices: &[(&str, T)],
-        report: &mut Report,
-    ) -> Option<T> {
-        let choice = self.take(key)?.choice(choices, report)?;
-        Some(choice.value)
+        range: &RangeInclusive<Duration>,
+        default: Duration,
+    ) -> Duration {
+        let value = self.take(key);
+        let example = quantity::duration(default).to_string();
+        let value = value.and_then(|value| value.duration_in(range, &example));
+        value.unwrap_or(default)
     }
 
     /// Takes out every value, with its key.
-    pub fn into_values(mut self) -> Vec<(At<String>, Value<'a>)> {
+    pub fn into_values(mut self) -> impl Iterator<Item = (At<String>, Value<'a>)> {
         let entries = std::mem::take(&mut self.entries).into_iter();
-        let values = entries.map(|(key, value)| {
+        entries.map(move |(key, value)| {
             let spot = Spot::new(self.spot.file, &key.span());
             let name = key.into_inner().into_owned();
             let value = self.value(&name, value);
             (At { value: name, spot }, value)
-        });
-        values.collect()
+        })
+    }
+
+    /// Takes out every value under the name of a policy, a class or a list.
+    pub fn into_named(self, what: &str) -> impl Iterator<Item = (At<String>, Value<'a>)> {
+        let report = self.report;
+        self.into_values().inspect(move |(name, _)| {
+            if !is_name(&name.value) {
+                let message = format!("`{}` is no name for a {what}", name.value);
+                let hint = "write letters, digits, `-` and `_`";
+                report.add(&name.spot, Problem::new(message, hint));
+            }
+        })
     }
 
     /// Takes the table under `key` out.
-    pub fn take_table(&mut self, key: &'static str, report: &mut Report) -> Option<Self> {
+    pub fn take_table(&mut self, key: &'static str) -> Option<Self> {
         let example = format!("[{key}]");
-        self.take(key)?.table(example.clone(), &example, report)
+        self.take(key)?.table(&example, &example)
     }
 
-    /// Reports the keys that nobody asked for.
-    pub fn finish(self, report: &mut Report) {
+    /// Reports the keys that nobody asked for, and answers where the table is.
+    pub fn finish(self) -> Spot {
         for key in self.entries.keys() {
             let spot = Spot::new(self.spot.file, &key.span());
             let message = format!("unknown key `{}` in {}", key.get_ref(), self.title);
             let suggested = suggestion::key(key.get_ref(), &self.known);
-            report.add(&spot, suggested.for_problem(&message));
+            self.report.add(&spot, suggested.for_problem(&message));
         }
+        self.spot
     }
 
     /// Reports that the table lacks something, unless a key that nobody knows is a slip of the finger away: that one is reported.
-    pub fn lacks(&self, key: &str, hint: &str, report: &mut Report) {
+    pub fn lacks(&self, key: &str, hint: &str) {
         let mut unknown = self.entries.keys();
-        if unknown.any(|it| suggestion::is_close(it.get_ref(), key)) {
-            return;
+        if !unknown.any(|it| suggestion::is_close(it.get_ref(), key)) {
+            self.complain(format!("{} has no `{key}`", self.title), hint);
         }
-        let message = format!("{} has no `{key}`", self.title);
-        report.add(&self.spot, Problem::new(message, hint));
+    }
+
+    /// Reports what is wrong with the table.
+    pub fn complain(&self, message: impl AsRef<str>, hint: impl AsRef<str>) {
+        self.report.add(&self.spot, Problem::new(message, hint));
     }
 
     fn value(&self, key: &str, value: toml::Spanned<DeValue<'a>>) -> Value<'a> {
         Value {
             key: key.to_owned(),
             spot: Spot::new(self.spot.file, &value.span()),
+            report: self.report,
             content: value.into_inner(),
         }
     }
 }
 
+/// What is chosen by its name.
+pub trait Choice: Copy + Into<&'static str> + VariantArray {}
+
+impl<T: Copy + Into<&'static str> + VariantArray> Choice for T {}
+
 impl<'a> Value<'a> {
-    /// The value as `true` or `false`.
-    pub fn boolean(self, report: &mut Report) -> Option<At<bool>> {
-        let DeValue::Boolean(value) = self.content else {
-            let example = format!("{} = true", self.key);
-            return self.has_wrong_type("true or false", &example, report);
-        };
-        let spot = self.spot;
-        Some(At { value, spot })
+    /// Reports what is wrong with the value.
+    pub fn complain(&self, message: impl AsRef<str>, hint: impl AsRef<str>) {
+        self.report.add(&self.spot, Problem::new(message, hint));
     }
 
-    /// The value as an integer of any size.
-    pub fn integer(self, example: &str, report: &mut Report) -> Option<At<i128>> {
-        let DeValue::Integer(digits) = &self.content else {
-            return self.has_wrong_type("an integer", example, report);
-        };
-        // Only digits are there: what `i128` cannot hold is as wrong as its largest value.
-        let value = i128::from_str_radix(digits.as_str(), digits.radix()).unwrap_or(i128::MAX);
-        Some(At {
-            value,
-            spot: self.spot,
-        })
-    }
-
-    /// The value as an integer of `range`.
-    pub fn integer_in(
-        self,
-        range: RangeInclusive<u32>,
-        example: u32,
-        report: &mut Report,
-    ) -> Option<u32> {
-        let (first, last) = range.into_inner();
-        let key = self.key.clone();
-        let At { value, spot } = self.integer(&format!("{key} = {example}"), report)?;
-        let fitting = u32::try_from(value).ok();
-        if let Some(value) = fitting.filter(|value| (first..=last).contains(value)) {
-            return Some(value);
-        }
-        let message = format!("`{key}` is out of range");
-        let hint = format!("write a number from {first} to {last}");
-        let nearest = value.clamp(first.into(), last.into()).to_string();
-        let problem = Problem::new(message, hint).replaced_by(nearest);
-        report.add(&spot, problem);
+    /// The same, where the value is nothing then.
+    pub fn refuse<T>(&self, message: impl AsRef<str>, hint: impl AsRef<str>) -> Option<T> {
+        self.complain(message, hint);
         None
     }
 
-    /// The value as a text.
-    pub fn text(self, example: &str, report: &mut Report) -> Option<At<String>> {
-        let DeValue::String(text) = self.content else {
-            return self.has_wrong_type("a string", example, report);
+    /// What was read of the value, if anything is wrong with it.
+    pub fn accept<T>(&self, answer: Result<T, impl Into<Problem>>) -> Option<T> {
+        self.report.accept(&self.spot, answer.map_err(Into::into))
+    }
+
+    /// Something at the place of the value.
+    pub fn at<T>(&self, value: T) -> At<T> {
+        let spot = self.spot.clone();
+        At { value, spot }
+    }
+
+    /// What is read of the value, with its place.
+    pub fn located<T>(&self, read: impl FnOnce(&Self) -> Option<T>) -> Option<At<T>> {
+        read(self).map(|value| self.at(value))
+    }
+
+    /// The value as `true` or `false`.
+    pub fn boolean(&self) -> Option<bool> {
+        let DeValue::Boolean(value) = self.content else {
+            return self.has_wrong_type("true or false", &format!("{} = true", self.key));
         };
-        Some(At {
-            value: text.into_owned(),
-            spot: self.spot,
-        })
+        Some(value)
+    }
+
+    /// What is read of the value where it is not `false`. `true` does not say it.
+    #[expect(clippy::option_option, reason = "wrong is not the same as false")]
+    pub fn unless_false<T>(
+        &self,
+        unsaid: &str,
+        hint: &str,
+        read: impl FnOnce(&Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        let DeValue::Boolean(is_true) = self.content else {
+            return read(self).map(Some);
+        };
+        if is_true {
+            return self.refuse(format!("`{}` is true: {unsaid}", self.key), hint);
+        }
+        Some(None)
+    }
+
+    /// The value as an integer of any size.
+    pub fn integer(&self, example: &str) -> Option<i128> {
+        let DeValue::Integer(digits) = &self.content else {
+            return self.has_wrong_type("an integer", example);
+        };
+        // Only digits are there: what `i128` cannot hold is as wrong as its largest value.
+        let value = i128::from_str_radix(digits.as_str(), digits.radix());
+        Some(value.unwrap_or(i128::MAX))
+    }
+
+    /// The value as an integer of `range`.
+    pub fn integer_in(&self, range: RangeInclusive<u32>, example: u32) -> Option<u32> {
+        let key = &self.key;
+        let value = self.integer(&format!("{key} = {example}"))?;
+        let fitting = u32::try_from(value).ok();
+        if let Some(value) = fitting.filter(|value| range.contains(value)) {
+            return Some(value);
+        }
+        let (first, last) = range.into_inner();
+        let hint = format!("write a number from {first} to {last}");
+        let nearest = value.clamp(first.into(), last.into()).to_string();
+        let problem = Problem::new(format!("`{key}` is out of range"), hint);
+        self.accept(Err(problem.replaced_by(nearest)))
+    }
+
+    /// The value as a text.
+    pub fn text(&self, example: &str) -> Option<&str> {
+        let DeValue::String(text) = &self.content else {
+            return self.has_wrong_type("a string", example);
+        };
+        Some(text)
+    }
+
+    /// The value as what its text says.
+    pub fn parsed<T: FromStr<Err: Into<Problem>>>(&self, example: &str) -> Option<T> {
+        self.accept(self.text(example)?.parse())
     }
 
     /// The value as a time of `range`. A plain number may have been meant as seconds.
-    pub fn duration_in(
-        self,
-        range: &RangeInclusive<Duration>,
-        example: &str,
-        report: &mut Report,
-    ) -> Option<At<Duration>> {
-        let key = self.key.clone();
+    pub fn duration_in(&self, range: &RangeInclusive<Duration>, example: &str) -> Option<Duration> {
+        let key = &self.key;
         let example = match self.digits() {
             Some(digits) => format!("{key} = \"{digits}s\""),
             None => format!("{key} = \"{example}\""),
         };
-        let text = self.text(&example, report)?;
-        let problem = match quantity::parse_duration(&text.value) {
-            Ok(time) if range.contains(&time) => return Some(text.map(|_| time)),
-            Ok(_) => {
-                let [least, most] = [*range.start(), *range.end()].map(quantity::duration);
-                let hint = format!("write a time from {least} to {most}");
-                Problem::new(format!("`{key}` is out of range"), hint)
-            }
-            Err(error) => error.into(),
-        };
-        report.add(&text.spot, problem);
-        None
+        let time = self.accept(quantity::parse_duration(self.text(&example)?))?;
+        if range.contains(&time) {
+            return Some(time);
+        }
+        let [least, most] = [*range.start(), *range.end()].map(quantity::duration);
+        let hint = format!("write a time from {least} to {most}");
+        self.refuse(format!("`{key}` is out of range"), hint)
     }
 
     /// The value as a path that begins at the root.
-    pub fn absolute_path(self, example: &str, report: &mut Report) -> Option<At<PathBuf>> {
-        let At { value, spot } = self.text(example, report)?;
-        let path = PathBuf::from(&value);
-        if !path.is_absolute() {
-            let message = format!("`{value}` is not an absolute path");
-            report.add(&spot, Problem::new(message, format!("write {example}")));
-            return None;
+    pub fn absolute_path(&self, example: &str) -> Option<PathBuf> {
+        let text = self.text(example)?;
+        let path = PathBuf::from(text);
+        if path.is_absolute() {
+            return Some(path);
         }
-        Some(At { value: path, spot })
+        let hint = format!("write one that begins with /, such as {example}");
+        self.refuse(format!("`{text}` is not an absolute path"), hint)
+    }
+
+    /// The value as the name of a variant.
+    pub fn choice<T: Choice>(&self) -> Option<T> {
+        let choices = T::VARIANTS.iter().map(|it| ((*it).into(), *it));
+        self.one_of(&choices.collect::<Vec<_>>())
     }
 
     /// The value as one of a few words.
-    pub fn choice<T: Copy>(self, choices: &[(&str, T)], report: &mut Report) -> Option<At<T>> {
-        let key = self.key.clone();
-        let text = self.text(&format!("{key} = \"{}\"", choices[0].0), report)?;
-        if let Some(choice) = choices.iter().find(|choice| choice.0 == text.value) {
-            return Some(At {
-                value: choice.1,
-                spot: text.spot,
-            });
+    pub fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let key = &self.key;
+        let text = self.text(&format!("{key} = \"{}\"", choices[0].0))?;
+        if let Some(choice) = choices.iter().find(|choice| choice.0 == text) {
+            return Some(choice.1);
         }
         let words: Vec<&str> = choices.iter().map(|choice| choice.0).collect();
-        let message = format!("unknown {key} `{}`", text.value);
-        let suggested = suggestion::word(&text.value, &words);
-        report.add(&text.spot, suggested.for_problem(&message));
-        None
+        let message = format!("unknown {key} `{text}`");
+        self.accept(Err(suggestion::word(text, &words).for_problem(&message)))
     }
 
     /// The value as a list.
-    pub fn list(self, example: &str, report: &mut Report) -> Option<Vec<Self>> {
+    pub fn list(self, example: &str) -> Option<Vec<Self>> {
         let DeValue::Array(items) = self.content else {
-            return self.has_wrong_type("a list", example, report);
+            return self.has_wrong_type("a list", example);
         };
         let items = items.into_iter().map(|item| Self {
             key: self.key.clone(),
             spot: Spot::new(self.spot.file, &item.span()),
+            report: self.report,
             content: item.into_inner(),
         });
         Some(items.collect())
     }
 
+    /// What is read of each item of a list, or of the value alone; `None` where one of them is wrong.
+    pub fn each<T, C: FromIterator<T>>(
+        self,
+        example: &str,
+        read: impl FnMut(&Self) -> Option<T>,
+    ) -> Option<C> {
+        let is_list = matches!(self.content, DeValue::Array(_));
+        let items = if is_list {
+            self.list(example)?
+        } else {
+            vec![self]
+        };
+        let read: Vec<Option<T>> = items.iter().map(read).collect();
+        read.into_iter().collect()
+    }
+
     /// The value as a table, which messages name `title`.
-    pub fn table(self, title: String, example: &str, report: &mut Report) -> Option<Section<'a>> {
+    pub fn table(self, title: impl Into<String>, example: &str) -> Option<Section<'a>> {
         let DeValue::Table(entries) = self.content else {
-            return self.has_wrong_type("a table", example, report);
+            return self.has_wrong_type("a table", example);
         };
         Some(Section {
-            title,
+            title: title.into(),
             spot: self.spot,
+            report: self.report,
             entries,
             known: vec![],
         })
@@ -280,26 +360,14 @@ impl<'a> Value<'a> {
         self.content.is_str()
     }
 
-    /// Whether the value is a list.
-    pub fn is_list(&self) -> bool {
-        self.content.is_array()
-    }
-
     /// Whether the value is a table.
     pub fn is_table(&self) -> bool {
         self.content.is_table()
     }
 
-    /// Whether the value is `true` or `false`.
-    pub fn is_boolean(&self) -> bool {
-        self.content.is_bool()
-    }
-
-    /// Whether the value is `[]`.
-    pub fn is_empty_list(&self) -> bool {
-        self.content
-            .as_array()
-            .is_some_and(|items| items.is_empty())
+    /// How many items the value has, where it is a list.
+    pub fn len(&self) -> Option<usize> {
+        self.content.as_array().map(|items| items.len())
     }
 
     /// The digits of an integer.
@@ -307,7 +375,7 @@ impl<'a> Value<'a> {
         Some(self.content.as_integer()?.as_str())
     }
 
-    fn has_wrong_type<T>(self, wanted: &str, example: &str, report: &mut Report) -> Option<T> {
+    fn has_wrong_type<T>(&self, wanted: &str, example: &str) -> Option<T> {
         let found = match self.content {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -320,8 +388,7 @@ impl<'a> Value<'a> {
         let message = format!("`{}` is {found}, not {wanted}", self.key);
         let problem = Problem::new(message, format!("write {example}"));
         let replacement = self.as_wanted(wanted);
-        report.add(&self.spot, problem.replaced_by(replacement));
-        None
+        self.accept(Err(problem.replaced_by(replacement)))
     }
 
     /// The same value as one of the kind that is wanted, where it only lacks or has quotation marks or brackets.

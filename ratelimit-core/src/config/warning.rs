@@ -8,7 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use super::{
     destination, detection,
     document::Document,
-    group::Group,
+    document::Group,
     policy,
     report::{At, Report, Spot},
 };
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Reports what is suspicious in `document`, whose classes are `classes`.
-pub fn find(document: &Document, classes: &Catalogue, warnings: &mut Report) {
+pub fn find(document: &Document, classes: &Catalogue, warnings: &Report) {
     let allowed: HashMap<Prefix, &Spot> = document
         .allow
         .iter()
@@ -52,7 +52,7 @@ fn warn_of_allowed_source(
     source: &At<Prefix>,
     title: &str,
     allowed: &HashMap<Prefix, &Spot>,
-    warnings: &mut Report,
+    warnings: &Report,
 ) {
     let At { value, spot } = source;
     let entry = value
@@ -67,7 +67,7 @@ fn warn_of_allowed_source(
 }
 
 /// Warns of limits that never refuse a packet because another one refuses it first; of equal ones the first is kept.
-fn warn_of_idle_limits(group: &Group<'_>, classes: &Catalogue, warnings: &mut Report) {
+fn warn_of_idle_limits(group: &Group<'_>, classes: &Catalogue, warnings: &Report) {
     for (index, limit) in group.limits.iter().enumerate() {
         let stricter = group.limits.iter().enumerate().find(|(other, stricter)| {
             let counts = stricter.value != limit.value || *other < index;
@@ -122,7 +122,7 @@ fn is_idle_beside(limit: &LimitSpec, stricter: &LimitSpec, classes: &Catalogue) 
 }
 
 /// Warns of limits of many sources that one of them uses up.
-fn warn_of_narrow_aggregates(document: &Document, classes: &Catalogue, warnings: &mut Report) {
+fn warn_of_narrow_aggregates(document: &Document, classes: &Catalogue, warnings: &Report) {
     let default = document
         .policies
         .iter()
@@ -159,7 +159,7 @@ fn windows_within(outer: Duration, inner: Duration) -> u128 {
 }
 
 /// Warns of limits into which a full frame never fits.
-fn warn_of_tiny_limits(group: &Group<'_>, warnings: &mut Report) {
+fn warn_of_tiny_limits(group: &Group<'_>, warnings: &Report) {
     for At { value, spot } in group.limits.iter().copied() {
         if value.unit() == LimitUnit::Bytes && value.capacity() < FRAME_BYTES {
             let amount = quantity::bytes(value.capacity());

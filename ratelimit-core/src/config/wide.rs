@@ -1,14 +1,12 @@
 //! The limits of wider prefixes, of the node and of an interface in its place: `[aggregate]`, `[node]` and `[interface.node]`.
 
-use std::collections::BTreeMap;
-
 use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 
 use super::{
     AggregateConfig, LevelConfig, NodeConfig, Source,
-    group::Group,
+    compile::values,
+    document::Group,
     limit,
-    policy::check_count,
     report::{At, Report},
     table::{Section, Value},
 };
@@ -35,11 +33,9 @@ pub struct Node {
 const PREFERRED: [(&str, ()); 1] = [("verified", ())];
 
 /// Reads `[aggregate]`.
-pub fn read_aggregate(mut section: Section<'_>, report: &mut Report) -> At<Aggregate> {
-    let observe = section.flag("observe", report);
-    let spot = section.spot.clone();
+pub fn read_aggregate(mut section: Section<'_>) -> At<Aggregate> {
     let mut aggregate = Aggregate {
-        observe,
+        observe: section.flag("observe"),
         limits: vec![],
         mentions: vec![],
     };
@@ -47,15 +43,14 @@ pub fn read_aggregate(mut section: Section<'_>, report: &mut Report) -> At<Aggre
     if ipv4.is_none() && ipv6.is_none() {
         let hint =
             "write ipv4 = [{ prefix = 24, packets = 10_000, per = \"1s\" }], or `ipv6` likewise";
-        let message = "[aggregate] has neither `ipv4` nor `ipv6`";
-        report.add(&section.spot, Problem::new(message, hint));
+        section.complain("[aggregate] has neither `ipv4` nor `ipv6`", hint);
     }
-    section.finish(report);
     for (family, value) in [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)] {
         if let Some(value) = value {
-            aggregate.read_family(family, value, report);
+            aggregate.read_family(family, value);
         }
     }
+    let spot = section.finish();
     At {
         value: aggregate,
         spot,
@@ -63,92 +58,62 @@ pub fn read_aggregate(mut section: Section<'_>, report: &mut Report) -> At<Aggre
 }
 
 /// Reads `[node]`.
-pub fn read_node(mut section: Section<'_>, report: &mut Report) -> At<Node> {
+pub fn read_node(mut section: Section<'_>) -> At<Node> {
     let prefer = section.take("prefer");
     let spot = section.spot.clone();
-    let prefer = prefer.and_then(|value| value.choice(&PREFERRED, report));
-    let node = read_limits(section, prefer, report);
-    At { value: node, spot }
+    let prefer = prefer.and_then(|value| value.located(|it| it.one_of(&PREFERRED)));
+    let value = read_limits(section, prefer);
+    At { value, spot }
 }
 
 /// Reads `node` of an interface.
-pub fn read_node_of_interface(mut section: Section<'_>, report: &mut Report) -> Node {
+pub fn read_node_of_interface(mut section: Section<'_>) -> Node {
     if let Some(value) = section.take("prefer") {
-        let message = "`prefer` is said for all interfaces together";
         let hint = "write it in [node], and remove it here: it holds for these limits, too";
-        report.add(&value.spot, Problem::new(message, hint));
+        value.complain("`prefer` is said for all interfaces together", hint);
     }
-    let title = section.title.clone();
-    let node = read_limits(section, None, report);
-    for At { value, spot } in &node.limits {
-        if value.division().is_some() {
-            let message = format!("nodes do not share limits of {title}");
-            let hint =
-                "remove `scope`, and write the part of each node: the limit divided by the nodes";
-            report.add(spot, Problem::new(message, hint));
-        }
-    }
+    let (title, report) = (section.title.clone(), section.report);
+    let node = read_limits(section, None);
+    limit::refuse_shared(&title, &node.limits, report);
     node
 }
 
-fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>, report: &mut Report) -> Node {
+fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>) -> Node {
     const EXAMPLE: &str = "limits = [{ packets = 2_000_000, per = \"1s\" }]";
     let title = section.title.clone();
-    let observe = section.flag("observe", report);
-    let mut node = Node {
+    let hint = format!("write {EXAMPLE}, or remove {title}");
+    let observe = section.flag("observe");
+    let mut mentions = vec![];
+    let limits = section.require("limits", &hint);
+    let limits = limits.map_or(vec![], |value| {
+        if value.len() == Some(0) {
+            value.complain(format!("the `limits` of {title} are none"), hint);
+        }
+        limit::read_list(value, &title, EXAMPLE, &mut mentions)
+    });
+    limit::refuse_logs(&title, &limits, section.report);
+    section.finish();
+    Node {
         observe,
         prefer,
-        limits: vec![],
-        mentions: vec![],
-    };
-    match section.take("limits") {
-        None => section.lacks(
-            "limits",
-            &format!("write {EXAMPLE}, or remove {title}"),
-            report,
-        ),
-        Some(value) if value.is_empty_list() => {
-            let message = format!("the `limits` of {title} are none");
-            let hint = format!("write {EXAMPLE}, or remove {title}");
-            report.add(&value.spot, Problem::new(message, hint));
-        }
-        Some(value) => {
-            let items = value.list(EXAMPLE, report).unwrap_or_default();
-            check_count(&title, &items, report);
-            let read = |item| limit::read(item, &mut node.mentions, report);
-            node.limits = items.into_iter().filter_map(read).collect();
-        }
+        limits,
+        mentions,
     }
-    section.finish(report);
-    for At { value, spot } in &node.limits {
-        if value.compile().is_log() {
-            let message = format!(
-                "{title} cannot have a limit by sliding-log: one log would be written by every CPU for every packet"
-            );
-            let hint = "write algorithm = \"sliding-window\" or \"token-bucket\"";
-            report.add(spot, Problem::new(message, hint));
-        }
-    }
-    node
 }
 
 impl Aggregate {
-    fn read_family(&mut self, family: IpFamily, value: Value<'_>, report: &mut Report) {
+    fn read_family(&mut self, family: IpFamily, value: Value<'_>) {
         let example = example(family);
-        if value.is_empty_list() {
+        if value.len() == Some(0) {
             let message = format!("the `{}` of [aggregate] is empty", key(family));
-            let hint = format!("write {example}, or remove it");
-            report.add(&value.spot, Problem::new(message, hint));
-            return;
+            value.complain(message, format!("write {example}, or remove it"));
         }
-        for item in value.list(example, report).unwrap_or_default() {
-            let Some(mut section) =
-                item.table("a limit of [aggregate]".to_owned(), example, report)
-            else {
+        for item in value.list(example).unwrap_or_default() {
+            let Some(mut section) = item.table("a limit of [aggregate]", example) else {
                 continue;
             };
-            let prefix = read_prefix(family, &mut section, report);
-            let limit = limit::read_section(section, &mut self.mentions, report);
+            let prefix = read_prefix(family, &mut section);
+            let limit = limit::read_section(section, &mut self.mentions);
             if let (Some(prefix), Some(limit)) = (prefix, limit) {
                 self.limits.push((family, prefix, limit));
             }
@@ -172,7 +137,7 @@ impl Aggregate {
     }
 
     /// What it says, from the narrowest prefix of a family to the widest. It counts only when nothing was reported.
-    pub fn compile(&self, source: &Source, report: &mut Report) -> AggregateConfig {
+    pub fn compile(&self, source: &Source, report: &Report) -> AggregateConfig {
         let mut config = AggregateConfig {
             observe: self.observe,
             ..AggregateConfig::default()
@@ -180,15 +145,31 @@ impl Aggregate {
         for (family, prefix, limit) in &self.limits {
             check_prefix(*family, prefix, source, report);
             let levels = config.levels_mut(*family);
-            match levels.iter_mut().find(|level| level.prefix == prefix.value) {
-                Some(level) => level.limits.push(limit.value.clone()),
-                None => levels.push(LevelConfig {
+            let known = levels.iter().position(|level| level.prefix == prefix.value);
+            let place = known.unwrap_or(levels.len());
+            if known.is_none() {
+                levels.push(LevelConfig {
                     prefix: prefix.value,
-                    limits: vec![limit.value.clone()],
-                }),
+                    limits: vec![],
+                });
+                if levels.len() == LEVELS_MAX + 1 {
+                    let key = key(*family);
+                    let message =
+                        format!("`{key}` of [aggregate] has more than {LEVELS_MAX} prefixes");
+                    let hint =
+                        format!("keep {LEVELS_MAX} lengths; several limits may have the same");
+                    report.add(&prefix.spot, Problem::new(message, hint));
+                }
+            }
+            let LevelConfig { limits, prefix } = &mut levels[place];
+            limits.push(limit.value.clone());
+            if limits.len() == LIMITS_MAX + 1 {
+                let message =
+                    format!("the /{prefix} of [aggregate] has more than {LIMITS_MAX} limits");
+                let hint = format!("keep {LIMITS_MAX}, the most that a prefix can have");
+                report.add(&limit.spot, Problem::new(message, hint));
             }
         }
-        self.check_counts(report);
         for family in IpFamily::ALL {
             let levels = config.levels_mut(family);
             levels.sort_by_key(|level| std::cmp::Reverse(level.prefix));
@@ -197,35 +178,9 @@ impl Aggregate {
     }
 }
 
-impl Aggregate {
-    /// Reports prefixes and limits that are too many.
-    fn check_counts(&self, report: &mut Report) {
-        let mut seen: BTreeMap<(IpFamily, u8), usize> = BTreeMap::new();
-        for (family, prefix, limit) in &self.limits {
-            let limits = seen.entry((*family, prefix.value)).or_default();
-            *limits += 1;
-            let (is_new, is_ninth) = (*limits == 1, *limits == LIMITS_MAX + 1);
-            let prefixes = seen.keys().filter(|(of, _)| of == family).count();
-            if is_new && prefixes == LEVELS_MAX + 1 {
-                let key = key(*family);
-                let message = format!("`{key}` of [aggregate] has more than {LEVELS_MAX} prefixes");
-                let hint = format!("keep {LEVELS_MAX} lengths; several limits may have the same");
-                report.add(&prefix.spot, Problem::new(message, hint));
-            }
-            if is_ninth {
-                let length = prefix.value;
-                let message =
-                    format!("the /{length} of [aggregate] has more than {LIMITS_MAX} limits");
-                let hint = format!("keep {LIMITS_MAX}, the most that a prefix can have");
-                report.add(&limit.spot, Problem::new(message, hint));
-            }
-        }
-    }
-}
-
 impl Node {
     /// What it says, beside what `[challenge]` says, if it is there. It counts only when nothing was reported.
-    pub fn compile_beside<T>(&self, challenge: Option<&T>, report: &mut Report) -> NodeConfig {
+    pub fn compile_beside<T>(&self, challenge: Option<&T>, report: &Report) -> NodeConfig {
         if let (Some(prefer), None) = (&self.prefer, challenge) {
             let message = "`prefer` of [node] is \"verified\", and no source is ever verified";
             let hint = "write [challenge.tcp], and under it when = \"always\", or remove `prefer`";
@@ -238,24 +193,21 @@ impl Node {
     pub fn compile(&self, prefers_verified: bool) -> NodeConfig {
         NodeConfig {
             prefers_verified,
-            limits: self.limits.iter().map(|at| at.value.clone()).collect(),
+            limits: values(&self.limits),
             observe: self.observe,
         }
     }
 }
 
 /// Reads the length of a prefix; whether it is wider than a source is not known yet.
-fn read_prefix(family: IpFamily, section: &mut Section<'_>, report: &mut Report) -> Option<At<u8>> {
-    let hint = format!("write for example prefix = {}", usual_prefix(family));
-    let value = section.require("prefix", &hint, report)?;
-    let spot = value.spot.clone();
+fn read_prefix(family: IpFamily, section: &mut Section<'_>) -> Option<At<u8>> {
+    let usual = usual_prefix(family);
+    let value = section.require("prefix", &format!("write for example prefix = {usual}"))?;
     let last = if family == IpFamily::V4 { 32 } else { 128 };
-    let value = value.integer_in(1..=last, usual_prefix(family), report)?;
-    let value = u8::try_from(value).expect("at most 128");
-    Some(At { value, spot })
+    value.located(|value| value.integer_in(1..=last, usual)?.try_into().ok())
 }
 
-fn check_prefix(family: IpFamily, prefix: &At<u8>, source: &Source, report: &mut Report) {
+fn check_prefix(family: IpFamily, prefix: &At<u8>, source: &Source, report: &Report) {
     let (key, length) = match family {
         IpFamily::V4 => ("ipv4_prefix", source.ipv4_prefix),
         IpFamily::V6 => ("ipv6_prefix", source.ipv6_prefix),

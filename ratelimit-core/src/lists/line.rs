@@ -20,23 +20,25 @@ use serde::{Deserialize, Serialize};
     PartialEq,
     PartialOrd,
     Serialize,
+    clap::ValueEnum,
+    strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Action {
     /// Their packets are dropped.
     #[default]
     Ban,
     /// Their packets pass, whatever else is said.
+    #[value(help = "Their packets pass")]
     Allow,
 }
 
 impl Action {
     /// Its name.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Ban => "ban",
-            Self::Allow => "allow",
-        }
+        self.into()
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use ratelimit_common::{
     Instant,
-    challenge::{Asked, Key, On, Rules, Shared},
+    challenge::{Key, On, Rules, Shared},
     node::Share,
 };
 
@@ -13,11 +13,11 @@ use super::family::MemoryWord;
 /// The rules, and what they share.
 #[derive(Debug, Default)]
 pub struct MemoryChallenge {
-    rules: Rules,
-    key: Key,
+    pub(super) rules: Rules,
+    pub(super) key: Key,
     words: [Cell<u64>; 3],
     shares: [Cell<Share>; 3],
-    on: [Cell<On>; 2],
+    pub(super) on: [Cell<On>; 2],
 }
 
 impl MemoryChallenge {
@@ -29,14 +29,6 @@ impl MemoryChallenge {
         }
     }
 
-    pub(super) const fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    pub(super) const fn key(&self) -> Key {
-        self.key
-    }
-
     pub(super) fn takes(&self, which: Shared, now: Instant, keeps_shares: bool) -> bool {
         let budget = self.rules.shared(which);
         let word = MemoryWord(&self.words[which as usize]);
@@ -46,9 +38,5 @@ impl MemoryChallenge {
         let share = &self.shares[which as usize];
         let next = budget.take(&word, share.get(), now);
         next.map(|next| share.set(next)).is_some()
-    }
-
-    pub(super) const fn on(&self, asked: Asked) -> &Cell<On> {
-        &self.on[asked as usize]
     }
 }

@@ -39,12 +39,15 @@ type Cells = [Cell<u64>; LIMITS_MAX];
 /// The lists of one address family, and what is known of its sources.
 #[derive(Debug)]
 pub struct MemoryFamily<A: Address + Hash + Default> {
-    source_mask: A,
+    /// The bits of an address that make it a source.
+    pub(super) source_mask: A,
     prefix_filter: Vec<u64>,
     lists: HashMap<PrefixKey<A>, ListEntry>,
-    aggregates: Aggregates,
+    /// The wider prefixes that have limits.
+    pub(super) aggregates: Aggregates,
     sources: RefCell<Recent<SourceKey<A>, Cells>>,
-    compact: Option<MemoryCompact>,
+    /// The table, where the state of sources is in one.
+    pub(super) compact: Option<MemoryCompact>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
     refused: RefCell<Vec<[Refused<A>; WAYS]>>,
     strikes: RefCell<HashMap<A, Cell<u64>>>,
@@ -146,19 +149,6 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
         }
     }
 
-    pub(super) fn set_compact(&mut self, table: MemoryCompact) {
-        self.compact = Some(table);
-    }
-
-    pub(super) fn set_aggregates(&mut self, aggregates: Aggregates) {
-        self.aggregates = aggregates;
-    }
-
-    /// The wider prefixes that have limits.
-    pub(super) const fn aggregates(&self) -> Aggregates {
-        self.aggregates
-    }
-
     pub(super) fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) {
         let widths = A::LEVELS.all_of_width(FILTER_WIDTH);
         self.prefix_filter[WIDTHS as usize] = widths.to_word();
@@ -166,11 +156,6 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
             self.prefix_filter[index as usize] |= mark;
         });
         self.lists.insert(PrefixKey::new(address, length), entry);
-    }
-
-    /// The bits of an address that make it a source.
-    pub(super) const fn source_mask(&self) -> A {
-        self.source_mask
     }
 
     /// The entry of the longest prefix that matches.

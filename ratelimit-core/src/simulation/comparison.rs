@@ -45,8 +45,8 @@ impl Comparison {
             old.tally.dropped > 0 && new.tally.dropped == 0
         };
         let both = || {
-            let sources = new.sources().iter();
-            sources.map(|(source, entry)| (*source, (old.sources().get(source), *entry)))
+            let sources = new.sources.iter();
+            sources.map(|(source, entry)| (*source, (old.sources.get(source), *entry)))
         };
         let changed = both().filter(|(_, (old, new))| old.tally != new.tally);
         let changed = largest(changed, top, |(old, new)| distance(old.tally, new.tally));

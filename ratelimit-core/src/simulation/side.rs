@@ -6,10 +6,7 @@ use ratelimit_common::{Cursor, DropReason, Family, Instant, Verdict, charge::Ref
 
 use super::{
     Configured,
-    answer::{
-        AttackRow, Challenged as ChallengedAnswer, Refused, RefusedSource,
-        Timeline as TimelineAnswer, VerdictRow,
-    },
+    answer::{Refused, RefusedSource, Timeline as TimelineAnswer, VerdictRow},
     attacks::Attacks,
     bans::Bans,
     challenged::Challenged,
@@ -20,22 +17,21 @@ use super::{
 };
 use crate::{
     compile::{CompileError, Compiled},
-    config::Config,
     memory_tables::MemoryTables,
     policies::Named,
 };
 
 /// A configuration, its tables, and what it did.
 pub struct Side {
-    compiled: Compiled,
-    tables: MemoryTables,
+    pub compiled: Compiled,
+    pub tables: MemoryTables,
     timeline: Timeline,
-    sources: Sources,
-    bans: Bans,
-    attacks: Option<Attacks>,
-    challenged: Option<Challenged>,
+    pub sources: Sources,
+    pub bans: Bans,
+    pub attacks: Option<Attacks>,
+    pub challenged: Option<Challenged>,
     /// How far the clock goes at a time, where it is the coarse one.
-    tick: Option<Duration>,
+    pub tick: Option<Duration>,
     tick_ns: u64,
 }
 
@@ -99,51 +95,6 @@ impl Side {
         }
         self.timeline.count(moment.since_first_ns, verdict)?;
         Ok(verdict)
-    }
-
-    /// No packet comes any more.
-    pub fn finish(&mut self) {
-        if let Some(attacks) = &mut self.attacks {
-            attacks.finish(&self.compiled);
-        }
-    }
-
-    /// What would have been named an attack; `None` where nothing is looked for.
-    pub fn attacks(&self) -> Option<Vec<AttackRow>> {
-        self.attacks.as_ref().map(Attacks::rows)
-    }
-
-    /// Who would have been challenged; `None` where nobody is.
-    pub fn challenged(&self) -> Option<ChallengedAnswer> {
-        self.challenged.as_ref().map(Challenged::answer)
-    }
-
-    pub fn config(&self) -> &Config {
-        self.compiled.config()
-    }
-
-    /// How often a source lost its state to another.
-    pub fn evicted(&self) -> u64 {
-        self.tables.evicted()
-    }
-
-    /// Whether a policy bans sources with connections alone.
-    pub fn bans_connected(&self) -> bool {
-        self.compiled.bans_connected()
-    }
-
-    /// How many sources policies would have banned, where everything is a dry run.
-    pub fn would_be_banned(&self) -> usize {
-        self.bans.would_be()
-    }
-
-    /// How far the clock goes at a time, where it is the coarse one.
-    pub fn tick(&self) -> Option<Duration> {
-        self.tick
-    }
-
-    pub fn sources(&self) -> &Sources {
-        &self.sources
     }
 
     /// The verdicts that were given, with their packets and bytes.

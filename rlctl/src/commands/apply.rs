@@ -10,7 +10,7 @@ use std::{
 use jiff::Zoned;
 use ratelimit_core::api::{Applied, ApplyRequest, Attempt, Outcome, Status};
 
-use super::confirm;
+use super::{confirm, reload};
 use crate::{
     client::{Answer, Client},
     failure::Failure,
@@ -67,11 +67,8 @@ fn sentences(applied: &Applied, now: &Zoned) -> String {
         return format!("{file} holds until {until}: nothing is different");
     }
     let changes = phrase::count(applied.changes.len(), "change", "changes");
-    let lines: Vec<String> = applied.changes.iter().map(|line| printable(line)).collect();
-    format!(
-        "{file} holds until {until}: {changes}\n  {}",
-        lines.join("\n  ")
-    )
+    let lines = reload::lines(&applied.changes);
+    format!("{file} holds until {until}: {changes}{lines}")
 }
 
 /// Waits for Enter, for somebody who says something elsewhere, and for the end.

@@ -79,7 +79,7 @@ pub fn run(
 fn request(arguments: &CaptureArguments) -> Result<CaptureRequest, Failure> {
     let source = arguments.source.as_deref().map(prefixes::read_one);
     Ok(CaptureRequest {
-        every: arguments.sample.every,
+        every: arguments.sample,
         snap: arguments.snap,
         count: arguments.count,
         seconds: arguments.time.map(|time| time.as_secs_f64()),

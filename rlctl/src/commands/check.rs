@@ -119,11 +119,10 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
             Some(_) => ", and neither are its queries of DNS",
             None => "",
         };
-        let by = if challenge.verified_by_peer {
-            " by another node of the cluster"
-        } else {
-            ""
-        };
+        let by = phrase::when(
+            challenge.verified_by_peer,
+            " by another node of the cluster",
+        );
         return format!("verified{by}: its SYNs are not challenged until {until}{queries}");
     }
     let queries = match &challenge.dns {
@@ -144,11 +143,10 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     let since = challenge.since.map_or_else(String::new, |since| {
         format!(" since {}", phrase::moment(since, now))
     });
-    let kept = if challenge.prefers_verified {
-        "; of the limits of the node a half is kept from it"
-    } else {
-        ""
-    };
+    let kept = phrase::when(
+        challenge.prefers_verified,
+        "; of the limits of the node a half is kept from it",
+    );
     format!("not verified: its SYNs{narrowed} are challenged{since}{queries}{kept}")
 }
 
@@ -176,11 +174,7 @@ fn verdict(check: &Check) -> String {
     };
     let reason = printable(reason);
     let full = check.refused_by.as_ref().map(full).unwrap_or_default();
-    let except = if check.classes.is_empty() {
-        ""
-    } else {
-        ", except for"
-    };
+    let except = phrase::when(!check.classes.is_empty(), ", except for");
     match check.action.as_str() {
         "drop" => format!(
             "{packets} are {} ({reason}{full}){except}",
@@ -207,11 +201,7 @@ fn verdict(check: &Check) -> String {
                 styled(WARNING, "pass")
             };
             // What a limit has room for, it may have none for a moment later.
-            let when = if check.reason == "conforming" {
-                " at this moment"
-            } else {
-                ""
-            };
+            let when = phrase::when(check.reason == "conforming", " at this moment");
             format!("{packets} {passes}{when} ({reason}){except}")
         }
     }
@@ -393,40 +383,30 @@ fn list(listed: &Listed, now: &Zoned) -> String {
 
 /// The limits that a source shares with others.
 fn wider<'a>(limits: &'a WiderLimits, now: &'a Zoned) -> impl Iterator<Item = String> + 'a {
-    let whose = match (limits.destination, limits.prefix) {
-        (Some(destination), Some(source)) => format!("what {source} sends to {destination}"),
-        (Some(destination), None) => {
-            format!("all that goes to {destination}, with what CPUs have drawn ahead")
-        }
-        (None, Some(prefix)) => format!("all of {prefix}"),
-        (None, None) => format!("{}, with what CPUs have drawn ahead", node(limits)),
-    };
-    let dry_run = if limits.observe { " (dry run)" } else { "" };
+    let is_total = limits.prefix.is_none();
+    let ahead = phrase::when(is_total, ", with what CPUs have drawn ahead");
+    let dry_run = phrase::when(limits.observe, " (dry run)");
+    let whose = format!("limit of {}{ahead}{dry_run}", whose(limits));
     let states = limits.limits.iter();
-    states.flat_map(move |state| with_share(&format!("limit of {whose}{dry_run}"), state, now))
+    states.flat_map(move |state| with_share(&whose, state, now))
 }
 
-/// Whose limits of everything these are: of the node, or of an interface in its place.
-fn node(limits: &WiderLimits) -> String {
-    match &limits.interface {
-        Some(interface) => format!("the interface {}", printable(interface)),
-        None => "the node".to_owned(),
+/// Whose limits these are: of a prefix, of a destination, of the node, or of an interface in its place.
+fn whose(limits: &WiderLimits) -> String {
+    match (limits.destination, limits.prefix, &limits.interface) {
+        (Some(destination), Some(source), _) => format!("what {source} sends to {destination}"),
+        (Some(destination), None, _) => format!("all that goes to {destination}"),
+        (None, Some(prefix), _) => format!("all of {prefix}"),
+        (None, None, Some(interface)) => format!("the interface {}", printable(interface)),
+        (None, None, None) => "the node".to_owned(),
     }
 }
 
 /// `limits of the node: 12 packets refused`
 fn refused_of_wider(limits: &WiderLimits) -> Option<String> {
     let packets = limits.refused_packets.filter(|packets| *packets > 0)?;
-    let whose = match (limits.destination, limits.prefix) {
-        (Some(destination), Some(source)) => format!("what {source} sends to {destination}"),
-        (Some(destination), None) => format!("all that goes to {destination}"),
-        (None, Some(prefix)) => format!("all of {prefix}"),
-        (None, None) => node(limits),
-    };
-    Some(format!(
-        "refused by limits of {whose}: {}",
-        phrase::packets(packets)
-    ))
+    let packets = phrase::packets(packets);
+    Some(format!("refused by limits of {}: {packets}", whose(limits)))
 }
 
 /// How full a limit is, and what this node has of it: `  this node admits 334 packets of it since 14:22:07, all others 666 packets`

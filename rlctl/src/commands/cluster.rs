@@ -156,7 +156,7 @@ pub fn line(status: &ClusterStatus, now: &Zoned) -> String {
 
 fn nodes(client: &Client) -> Result<Report, Failure> {
     let answer: Answer<ClusterStatus> = client.get("/v1/cluster")?;
-    let mut table = Table::new(["NODE", "STATE", ">STATED", ">BANS HERE"]);
+    let mut table = Table::new("NODE | STATE | >STATED | >BANS HERE");
     for node in &answer.value.nodes {
         table.row([
             printable(&node.name),

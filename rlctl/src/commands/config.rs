@@ -50,7 +50,7 @@ pub fn show(origin: bool, client: &Client) -> Result<Report, Failure> {
         let lines: Vec<String> = answer.value.iter().map(setting).collect();
         return Ok(Report::new(answer, lines.join("\n")));
     }
-    let mut table = Table::new(["SET BY", "SETTING"]);
+    let mut table = Table::new("SET BY | SETTING");
     for it in &answer.value {
         table.row([printable(&it.origin.to_string()), setting(it)]);
     }
@@ -63,11 +63,7 @@ pub fn wrong(error: &str) -> Failure {
 }
 
 fn sentence(file: &Path, config: &Config) -> String {
-    let dry_run = if config.observe {
-        ", all as a dry run"
-    } else {
-        ""
-    };
+    let dry_run = phrase::when(config.observe, ", all as a dry run");
     format!(
         "{} is a configuration: {}, {}, {}{dry_run}",
         file.display(),

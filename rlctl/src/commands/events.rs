@@ -4,7 +4,6 @@ mod cursor;
 mod hook;
 pub mod text;
 
-use hyper::Method;
 use jiff::{SignedDuration, Zoned};
 use ratelimit_core::api::{Event, EventRequest, SeenDrops};
 use serde_json::Value;
@@ -39,7 +38,7 @@ pub fn run(
     // Who follows, and who keeps a cursor, gets each event at once.
     let folds = output.is_for_people() && !arguments.follow && cursor.is_none();
     let mut alike = folds.then(Vec::new);
-    let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
+    let ended = client.follow(&path, |piece| {
         lines.push(piece);
         while let Some(line) = lines.next() {
             if !show(&line, alike.as_mut(), output)? {

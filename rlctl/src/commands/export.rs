@@ -1,8 +1,6 @@
 //! `rlctl export`: bans, allows and lists as lines of text, which are printed as they come.
 
-use hyper::Method;
 use ratelimit_core::api::{ExportFormat, ExportRequest, Exported};
-use serde_json::Value;
 
 use crate::{
     client::{self, Client},
@@ -38,7 +36,7 @@ pub fn run(
     };
     let path = client::with_query("/v1/export", &request);
     let mut is_empty = true;
-    let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
+    let ended = client.follow(&path, |piece| {
         is_empty = false;
         output::piece(piece)
     })?;

@@ -47,14 +47,8 @@ pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result
 }
 
 fn text(history: &History, now: &Zoned) -> String {
-    let mut table = Table::new([
-        "FROM",
-        ">PASSED/S",
-        ">DROPPED/S",
-        ">OBSERVED/S",
-        ">BYTES/S",
-        "DROPPED FOR",
-    ]);
+    let mut table =
+        Table::new("FROM | >PASSED/S | >DROPPED/S | >OBSERVED/S | >BYTES/S | DROPPED FOR");
     for (point, observed) in history.observed_seconds.iter().enumerate() {
         let at = phrase::moment(begin(history, point), now);
         if *observed == 0 {
@@ -107,7 +101,7 @@ fn levels(history: &History, source: &Watched, now: &Zoned) -> Result<String, Fa
 }
 
 fn level(history: &History, level: &LevelHistory, now: &Zoned) -> String {
-    let mut table = Table::new(["FROM", ">LEFT"]);
+    let mut table = Table::new("FROM | >LEFT");
     for (point, least) in level.left.iter().enumerate() {
         let reported = least.map(|least| level.limit.unit().amount(least));
         let at = phrase::moment(begin(history, point), now);

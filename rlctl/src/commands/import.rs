@@ -78,7 +78,7 @@ fn request(arguments: &ImportArguments, name: &str) -> ImportRequest {
     ImportRequest {
         into,
         list: arguments.list.clone(),
-        action: arguments.action.into(),
+        action: arguments.action,
         seconds: arguments.lifetime.seconds(),
         reason: arguments.reason.clone(),
         name: Some(name.to_owned()),
@@ -109,7 +109,7 @@ fn read(file: &mut Input) -> Result<Vec<u8>, Failure> {
 /// `list:spamhaus: +1402 -3 =12`
 fn sentences(imported: &Imported) -> String {
     let lines = imported.targets.iter().map(|target| {
-        let dry_run = if imported.dry_run { "dry run: " } else { "" };
+        let dry_run = phrase::when(imported.dry_run, "dry run: ");
         format!("{dry_run}{}", difference(target))
     });
     lines.collect::<Vec<_>>().join("\n")

@@ -18,16 +18,14 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     let answer: Answer<Changed> = client.post(path(arguments.cluster), &request)?;
     let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
     let novelty = ban::novelty(1, &answer.value);
-    let anew = if answer.value.starts_anew {
-        "; what its sources have used starts anew"
-    } else {
-        ""
-    };
-    let at_end = if answer.value.ends_anew {
-        "; when they end, what was used under them does not count any more"
-    } else {
-        ""
-    };
+    let anew = phrase::when(
+        answer.value.starts_anew,
+        "; what its sources have used starts anew",
+    );
+    let at_end = phrase::when(
+        answer.value.ends_anew,
+        "; when they end, what was used under them does not count any more",
+    );
     let whereabouts = phrase::everywhere(arguments.cluster);
     let text = format!(
         "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}",
@@ -52,11 +50,10 @@ pub fn rm(
     let whose = phrase::target(target.prefix, target.destination);
     let whereabouts = phrase::everywhere(cluster);
     if answer.value.removed > 0 {
-        let anew = if answer.value.starts_anew {
-            "; what its sources have used under them does not count for it"
-        } else {
-            ""
-        };
+        let anew = phrase::when(
+            answer.value.starts_anew,
+            "; what its sources have used under them does not count for it",
+        );
         let text = format!(
             "took the limits of {whose} away{whereabouts}: the configuration holds again{anew}"
         );
@@ -83,7 +80,7 @@ fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {
     Ok(LimitRequest {
         prefix: prefix.transpose()?,
         destination: destination.transpose()?,
-        limits: limits.map_err(|error| Failure::usage(error.to_string()))?,
+        limits: limits.map_err(Failure::usage)?,
         observe: arguments.observe,
         seconds: arguments.lifetime.seconds(),
         reason: arguments.reason.clone(),

@@ -27,9 +27,8 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
         };
         return Ok(Report::new(answer, "").note(none));
     }
-    let mut table = Table::new([
-        "PREFIX", ">PACKETS", ">BYTES", "UNTIL", "LEFT", "SINCE", "ORIGIN", "BY", "REASON",
-    ]);
+    let mut table =
+        Table::new("PREFIX | >PACKETS | >BYTES | UNTIL | LEFT | SINCE | ORIGIN | BY | REASON");
     for ban in &answer.value {
         table.row([
             ban.prefix.to_string(),
@@ -52,9 +51,7 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("nobody is on the allow list"));
     }
-    let mut table = Table::new([
-        "PREFIX", ">PACKETS", ">BYTES", "UNTIL", "LEFT", "SINCE", "BY", "REASON",
-    ]);
+    let mut table = Table::new("PREFIX | >PACKETS | >BYTES | UNTIL | LEFT | SINCE | BY | REASON");
     for allow in &answer.value {
         let since = allow.since.map(|since| phrase::moment(since, now));
         table.row([
@@ -75,10 +72,9 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
 /// when, and why.
 pub fn limits(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Vec<PolicyView>> = client.get("/v1/limits")?;
-    let mut table = Table::new([
-        "POLICY", "PREFIX", "LIMIT", "MODE", ">PACKETS", ">BYTES", "UNTIL", "LEFT", "SINCE", "BY",
-        "REASON",
-    ]);
+    let mut table = Table::new(
+        "POLICY | PREFIX | LIMIT | MODE | >PACKETS | >BYTES | UNTIL | LEFT | SINCE | BY | REASON",
+    );
     for policy in &answer.value {
         policy_rows(policy, &mut table, now);
     }
@@ -133,11 +129,7 @@ fn default_for(policy: &PolicyView) -> &'static str {
 }
 
 fn no_limit(policy: &PolicyView) -> &'static str {
-    if policy.limits.is_empty() {
-        "unlimited"
-    } else {
-        ""
-    }
+    phrase::when(policy.limits.is_empty(), "unlimited")
 }
 
 fn remaining(until: Option<Timestamp>, now: &Zoned) -> String {

@@ -23,9 +23,8 @@ pub fn show(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("there are no lists"));
     }
-    let mut table = Table::new([
-        "LIST", "ACTION", ">ENTRIES", ">PACKETS", ">BYTES", "CHANGED", "READ", "EVERY", "FILE",
-    ]);
+    let mut table =
+        Table::new("LIST | ACTION | >ENTRIES | >PACKETS | >BYTES | CHANGED | READ | EVERY | FILE");
     for list in &answer.value {
         table.row(row(list, now));
     }

@@ -13,7 +13,6 @@ use ratelimit_core::{
 };
 use rustix::time::ClockId;
 
-use self::answer::{CaptureJson, ConfigJson, SimulateJson};
 use crate::{
     clock,
     commands::config::wrong,
@@ -48,14 +47,9 @@ pub fn run(arguments: &SimulateArguments) -> Result<Report, Failure> {
         Err(Stopped::Capture(error)) => Some(error),
     };
     drop(capture);
-    let json = SimulateJson {
-        capture: CaptureJson::new(&name, format, &answer, broken.as_ref()),
-        config: ConfigJson::new(&arguments.config, answer.observe),
-        compared_with: arguments.compare.as_deref().map(Path::to_path_buf),
-        answer: &answer,
-    };
+    let json = answer::json(arguments, &name, format, &answer, broken.as_ref());
     notes.extend(text::notes(&answer));
-    let mut report = Report::from_json(json.into_value(), text::render(&name, arguments, &answer));
+    let mut report = Report::from_json(json, text::render(&name, arguments, &answer));
     report.notes = notes;
     report.failure = broken.map(|error| half_read(&name, &error, &answer));
     Ok(report)

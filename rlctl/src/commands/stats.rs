@@ -11,6 +11,7 @@ use crate::{
     client::{Answer, Client},
     failure::Failure,
     output::Output,
+    phrase,
     report::Report,
     table::Table,
 };
@@ -25,11 +26,7 @@ pub fn run(
         return watch(arguments, every, client, output);
     }
     let answer: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
-    let shown: Vec<&StatsRow> = answer
-        .value
-        .iter()
-        .filter(|row| arguments.all || row.packets > 0)
-        .collect();
+    let shown = shown(&answer.value, arguments);
     if shown.is_empty() {
         return Ok(Report::new(answer, "").note("no packet was counted"));
     }
@@ -50,10 +47,7 @@ fn watch(
         thread::sleep(every);
         let after: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
         let came = since(&before.value, &after.value);
-        let shown: Vec<&StatsRow> = came
-            .iter()
-            .filter(|row| arguments.all || row.packets > 0)
-            .collect();
+        let shown = shown(&came, arguments);
         let json = serde_json::to_value(&shown).unwrap_or(Value::Null);
         let text = || match &shown[..] {
             [] => "no packet came".to_owned(),
@@ -66,6 +60,11 @@ fn watch(
         times += 1;
     }
     Ok(Report::printed())
+}
+
+fn shown<'a>(rows: &'a [StatsRow], arguments: &StatsArguments) -> Vec<&'a StatsRow> {
+    let is_shown = |row: &&StatsRow| arguments.all || row.packets > 0;
+    rows.iter().filter(is_shown).collect()
 }
 
 /// What was counted between two answers. A counter that is less was begun anew.
@@ -143,15 +142,22 @@ pub fn per_second(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds
 }
 
+/// A line for each verdict.
+pub fn rate_table(rates: &[VerdictRate]) -> Table {
+    let mut table = Table::new("ACTION | REASON | >PACKETS/S | >BYTES/S");
+    for rate in rates {
+        table.row([
+            rate.action.clone(),
+            rate.reason.clone(),
+            phrase::rate(rate.packets_per_second),
+            phrase::rate(rate.bytes_per_second),
+        ]);
+    }
+    table
+}
+
 fn table(rows: &[&StatsRow]) -> Table {
-    let mut table = Table::new([
-        "INTERFACE",
-        "FAMILY",
-        "ACTION",
-        "REASON",
-        ">PACKETS",
-        ">BYTES",
-    ]);
+    let mut table = Table::new("INTERFACE | FAMILY | ACTION | REASON | >PACKETS | >BYTES");
     for row in rows {
         table.row([
             row.interface.clone(),

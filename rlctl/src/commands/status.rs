@@ -61,16 +61,7 @@ fn traffic(client: &Client) -> Result<String, Failure> {
     if rates.is_empty() {
         return Ok("no packet came in half a second".to_owned());
     }
-    let mut table = Table::new(["ACTION", "REASON", ">PACKETS/S", ">BYTES/S"]);
-    for rate in &rates {
-        table.row([
-            rate.action.clone(),
-            rate.reason.clone(),
-            phrase::rate(rate.packets_per_second),
-            phrase::rate(rate.bytes_per_second),
-        ]);
-    }
-    Ok(table.to_string())
+    Ok(stats::rate_table(&rates).to_string())
 }
 
 /// `nothing is enforced on eth0 since 14:22:07: there is no such interface`, for people who may not know.
@@ -346,7 +337,7 @@ fn source(files: &[String]) -> String {
 }
 
 fn interfaces(interfaces: &[InterfaceStatus]) -> String {
-    let mut table = Table::new(["INTERFACE", "STATE", "MODE"]);
+    let mut table = Table::new("INTERFACE | STATE | MODE");
     let mut remarks = Vec::new();
     for interface in interfaces {
         let state = match (interface.attached, &interface.renamed_to) {
@@ -399,7 +390,7 @@ fn mode(interface: &InterfaceStatus) -> String {
 }
 
 fn maps(maps: &[MapStatus]) -> Table {
-    let mut table = Table::new(["MAP", ">ENTRIES", ">CAPACITY", ">FULL", ">MEMORY"]);
+    let mut table = Table::new("MAP | >ENTRIES | >CAPACITY | >FULL | >MEMORY");
     for map in maps {
         let entries = map.entries.map(|entries| entries.to_string());
         table.row([

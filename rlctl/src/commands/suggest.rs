@@ -53,9 +53,8 @@ pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result
 }
 
 fn table(suggested: &Suggested) -> String {
-    let mut table = Table::new([
-        "POLICY", "LIMIT", ">SOURCES", ">WINDOWS", ">P50", ">AT", ">MAX", "PROPOSED",
-    ]);
+    let mut table =
+        Table::new("POLICY | LIMIT | >SOURCES | >WINDOWS | >P50 | >AT | >MAX | PROPOSED");
     for it in &suggested.limits {
         let amount = |amount| it.limit.unit().amount(amount);
         table.row([

@@ -23,6 +23,7 @@ use crate::{
     arguments::TopArguments,
     client::{self, Answer, Client},
     clock,
+    commands::stats,
     failure::Failure,
     output::Output,
     phrase,
@@ -51,7 +52,7 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("no source is busy"));
     }
-    let mut table = Table::new(["SOURCE", "POLICY", "LIMIT", ">USED", ">%", ">REFUSED"]);
+    let mut table = Table::new("SOURCE | POLICY | LIMIT | >USED | >% | >REFUSED");
     for source in &answer.value {
         let limit = source.limit.as_ref();
         table.row([
@@ -75,7 +76,7 @@ fn destinations(count: u32, client: &Client) -> Result<Report, Failure> {
             Report::new(answer, "").note("no destination has limits of all that it receives")
         );
     }
-    let mut table = Table::new(["DESTINATION", "LIMIT", ">USED", ">ROOM", ">%"]);
+    let mut table = Table::new("DESTINATION | LIMIT | >USED | >ROOM | >%");
     for it in &answer.value {
         let destination = it.destination.map(|it| it.to_string());
         for state in &it.limits {
@@ -138,25 +139,9 @@ fn sample(count: u32, with: &[Prefix], client: &Client) -> Result<Sample, Failur
 }
 
 fn text(picture: &Picture, now: &Zoned) -> String {
-    let mut verdicts = Table::new(["ACTION", "REASON", ">PACKETS/S", ">BYTES/S"]);
-    for verdict in &picture.verdicts {
-        verdicts.row([
-            verdict.action.clone(),
-            verdict.reason.clone(),
-            phrase::rate(verdict.packets_per_second),
-            phrase::rate(verdict.bytes_per_second),
-        ]);
-    }
-    let mut sources = Table::new([
-        "SOURCE",
-        "POLICY",
-        ">ADMITTED/S",
-        ">LEVEL",
-        ">REFUSED/S",
-        ">REFUSED",
-        "BAN",
-        "LIMIT",
-    ]);
+    let verdicts = stats::rate_table(&picture.verdicts);
+    let mut sources =
+        Table::new("SOURCE | POLICY | >ADMITTED/S | >LEVEL | >REFUSED/S | >REFUSED | BAN | LIMIT");
     for row in &picture.sources {
         sources.row(cells(row, now));
     }

@@ -9,14 +9,14 @@ use crate::{
     config::{
         class::NamedClass,
         document::Document,
-        report::{At, Report, Spot},
+        report::{At, Report},
         suggestion,
     },
     diagnostic::Problem,
 };
 
 /// The classes that have names.
-pub fn compile(document: &Document, report: &mut Report) -> Catalogue {
+pub fn compile(document: &Document, report: &Report) -> Catalogue {
     let catalogue = named(&document.classes, report);
     check_mentions(document, &catalogue, report);
     check_challenged(document, &catalogue, report);
@@ -24,20 +24,17 @@ pub fn compile(document: &Document, report: &mut Report) -> Catalogue {
     catalogue
 }
 
-fn named(located: &[NamedClass], report: &mut Report) -> Catalogue {
+fn named(located: &[NamedClass], report: &Report) -> Catalogue {
     let mut catalogue = Catalogue::default();
-    let mut names: HashMap<&str, &Spot> = HashMap::new();
+    report.find_repeated(
+        located
+            .iter()
+            .map(|named| (named.title.as_str(), &named.spot)),
+        |title| format!("{title} is defined twice"),
+        "make them one, or give one another name",
+    );
     let mut classes: HashMap<&Class, &NamedClass> = HashMap::new();
     for named in located {
-        if let Some(first) = names.insert(&named.name, &named.spot) {
-            let what = format!("{} is defined twice", named.title);
-            report.add_repeated(
-                &named.spot,
-                first,
-                &what,
-                "make them one, or give one another name",
-            );
-        }
         if let Some(action) = named.action {
             catalogue.set_action(named.name.clone(), action);
         }
@@ -70,7 +67,7 @@ fn built_in(class: &Class) -> Option<&'static str> {
     names.find(|name| catalogue.select(&Match::Named((*name).to_owned())) == selected)
 }
 
-fn check_mentions(document: &Document, catalogue: &Catalogue, report: &mut Report) {
+fn check_mentions(document: &Document, catalogue: &Catalogue, report: &Report) {
     // A class that is wrong was reported; that it is used is no problem of its own.
     let defined: Vec<&str> = document
         .classes
@@ -90,7 +87,7 @@ fn check_mentions(document: &Document, catalogue: &Catalogue, report: &mut Repor
 }
 
 /// Refuses classes that no SYN belongs to: nobody would be challenged because of them.
-fn check_challenged(document: &Document, catalogue: &Catalogue, report: &mut Report) {
+fn check_challenged(document: &Document, catalogue: &Catalogue, report: &Report) {
     for At { value, spot } in document.challenged_classes() {
         let problem = match catalogue.select(&Match::Named(value.clone())) {
             Ok(Selected::Class(class)) if !class.may_be_syn() => Problem::new(
@@ -116,7 +113,7 @@ fn check_challenged(document: &Document, catalogue: &Catalogue, report: &mut Rep
     }
 }
 
-fn check_count(document: &Document, catalogue: &Catalogue, report: &mut Report) {
+fn check_count(document: &Document, catalogue: &Catalogue, report: &Report) {
     let acted_on = document
         .classes
         .iter()

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Reports limits with `scope = "cluster"` that nodes cannot share.
-pub fn check(document: &Document, report: &mut Report) {
+pub fn check(document: &Document, report: &Report) {
     let detection = document.detection.as_ref();
     let of_attacks = detection.map_or(&[][..], |at| &at.value.limits);
     for At { spot, .. } in of_attacks.iter().filter(|at| is_shared(at)) {

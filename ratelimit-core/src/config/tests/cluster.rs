@@ -59,7 +59,7 @@ fn a_store_that_cannot_be_asked_is_refused() {
         "[cluster]\nurl = \"rediss://store\"\nca_file = \"ca.pem\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
         r#"config.toml:10:11: `ca.pem` is not an absolute path
 10 | ca_file = "ca.pem"
-   |           ^^^^^^^^ write ca_file = "/etc/ratelimit/cluster-ca.pem""#,
+   |           ^^^^^^^^ write one that begins with /, such as ca_file = "/etc/ratelimit/cluster-ca.pem""#,
     );
     check_behind_minimal(
         "[cluster]\nurl = \"http://store\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
@@ -99,7 +99,7 @@ fn a_secret_stands_in_one_place_is_long_and_is_not_shown() {
         "[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret_file = \"s\"\n",
         r#"config.toml:11:15: `s` is not an absolute path
 11 | secret_file = "s"
-   |               ^^^ write secret_file = "/etc/ratelimit/cluster.secret""#,
+   |               ^^^ write one that begins with /, such as secret_file = "/etc/ratelimit/cluster.secret""#,
     );
 }
 

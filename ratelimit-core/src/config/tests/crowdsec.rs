@@ -68,7 +68,7 @@ fn a_key_stands_in_one_place_is_a_word_and_is_not_shown() {
         "[crowdsec]\nurl = \"/run/c\"\nkey_file = \"key\"\n",
         r#"config.toml:10:12: `key` is not an absolute path
 10 | key_file = "key"
-   |            ^^^^^ write key_file = "/etc/ratelimit/crowdsec.key""#,
+   |            ^^^^^ write one that begins with /, such as key_file = "/etc/ratelimit/crowdsec.key""#,
     );
 }
 

@@ -148,9 +148,9 @@ fn an_algorithm_of_another_version_is_refused() {
     check_limits(
         r#"  { packets = 1, per = "1s", algorithm = "leaky-bucket" },
   { packets = 1, per = "1s", algorithm = 1 },"#,
-        r#"config.toml:11:42: this version has no algorithm `leaky-bucket`
+        r#"config.toml:11:42: unknown algorithm `leaky-bucket`
 11 |   { packets = 1, per = "1s", algorithm = "leaky-bucket" },
-   |                                          ^^^^^^^^^^^^^^ write "fixed-window", "sliding-window", "token-bucket" or "sliding-log"
+   |                                          ^^^^^^^^^^^^^^ write "fixed-window" or "sliding-window" or "token-bucket" or "sliding-log"
 config.toml:12:42: `algorithm` is an integer, not a string
 12 |   { packets = 1, per = "1s", algorithm = 1 },
    |                                          ^ write algorithm = "fixed-window""#,

@@ -26,7 +26,7 @@ fn what_is_wrong_about_a_list_is_told() {
         "[list.drop]\nfile = \"drop.txt\"\nevery = \"soon\"\naction = \"block\"\n",
         "config.toml:9:8: `drop.txt` is not an absolute path
 9 | file = \"drop.txt\"
-  |        ^^^^^^^^^^ write one that begins with /, such as \"/var/lib/lists/drop.txt\"
+  |        ^^^^^^^^^^ write one that begins with /, such as file = \"/var/lib/lists/drop.txt\"
 config.toml:10:9: `soon` is not a duration
 10 | every = \"soon\"
    |         ^^^^^^ write for example `10ms`, `90s`, `10m`, `1h30m` or `31d`

@@ -121,9 +121,9 @@ fn a_history_without_a_sensible_length_is_refused() {
         "[history]
 keep = \"5m\"
 ",
-        "config.toml:9:8: `keep` is 5m, which is not between 1h and 366d
+        "config.toml:9:8: `keep` is out of range
 9 | keep = \"5m\"
-  |        ^^^^ write keep = \"30d\", or false to keep nothing",
+  |        ^^^^ write a time from 1h to 366d",
     );
     check_behind_minimal(
         "[history]

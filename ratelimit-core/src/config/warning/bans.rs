@@ -4,7 +4,7 @@ use super::Problem;
 use crate::config::{document::Document, report::Report};
 
 /// Reports bans of policies that refuse nothing.
-pub fn find(document: &Document, warnings: &mut Report) {
+pub fn find(document: &Document, warnings: &Report) {
     for policy in &document.policies {
         let Some(ban) = &policy.ban else {
             continue;

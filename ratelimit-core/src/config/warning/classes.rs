@@ -2,13 +2,16 @@
 
 use crate::{
     class::{Catalogue, Match, Selected},
-    config::{document::Document, group::Group, report::Report},
+    config::{
+        document::{Document, Group},
+        report::Report,
+    },
     diagnostic::Problem,
     limit::LimitSpec,
 };
 
 /// Reports what is suspicious about the classes of `document`.
-pub fn find(document: &Document, classes: &Catalogue, warnings: &mut Report) {
+pub fn find(document: &Document, classes: &Catalogue, warnings: &Report) {
     for named in &document.classes {
         let is_counted = document
             .mentions()
@@ -28,7 +31,7 @@ pub fn find(document: &Document, classes: &Catalogue, warnings: &mut Report) {
 }
 
 /// Warns of limits side by side of whose classes neither is a part of the other, and that have packets in common.
-fn warn_of_overlaps(group: &Group<'_>, classes: &Catalogue, warnings: &mut Report) {
+fn warn_of_overlaps(group: &Group<'_>, classes: &Catalogue, warnings: &Report) {
     let mut seen: Vec<(&Match, &LimitSpec)> = vec![];
     for limit in &group.limits {
         let Some(class) = limit.value.class() else {

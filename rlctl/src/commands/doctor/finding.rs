@@ -20,8 +20,9 @@ pub struct Finding {
 }
 
 /// How a thing is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum State {
     /// As it should be.
     Ok,
@@ -35,13 +36,8 @@ pub enum State {
 
 impl State {
     /// As in the JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Unknown => "unknown",
-        }
+    pub fn word(self) -> &'static str {
+        self.into()
     }
 }
 

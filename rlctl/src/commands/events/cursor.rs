@@ -6,11 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hyper::Method;
 use ratelimit_core::api::EventRequest;
 use serde_json::Value;
 
-use super::Lines;
 use crate::{
     client::{self, Client},
     failure::Failure,
@@ -76,15 +74,11 @@ fn last(client: &Client) -> Result<u64, Failure> {
         ..EventRequest::default()
     };
     let path = client::with_query("/v1/events", &request);
-    let (mut lines, mut number) = (Lines::default(), 0);
-    client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
-        lines.push(piece);
-        while let Some(line) = lines.next() {
-            number = number_of(&line).unwrap_or(number);
-        }
-        Ok(true)
-    })?;
-    Ok(number)
+    let text = client.text(&path)?;
+    let last = text.lines().last();
+    Ok(last
+        .and_then(|line| number_of(line.as_bytes()))
+        .unwrap_or(0))
 }
 
 fn number_of(line: &[u8]) -> Option<u64> {

@@ -1,10 +1,8 @@
 //! Events for people.
 
+use anstyle::Style;
 use jiff::Zoned;
-use ratelimit_core::{
-    api::{BanChange, Dropped, Event, SeenDrops, What},
-    limit::LimitSpec,
-};
+use ratelimit_core::api::{Allow, BanChange, Dropped, Event, SeenDrops, What};
 
 use crate::{
     output::{BAD, GOOD, HEAD, WARNING, printable, styled},
@@ -14,7 +12,8 @@ use crate::{
 /// When it happened, and what.
 pub fn line(event: &Event, now: &Zoned) -> String {
     let at = phrase::moment(event.at, now);
-    format!("{at} {}", what(&event.what, now))
+    let (style, verb, rest) = what(&event.what, now);
+    format!("{at} {}{rest}", styled(style, verb))
 }
 
 /// Drops that are alike: `14:22:07 dropped 192.0.2.1 on eth0: limited, the last of 9 since 14:21:58`.
@@ -27,321 +26,266 @@ pub fn drops(drops: &SeenDrops, now: &Zoned) -> String {
     format!("{last}, the last of {} since {since}", drops.count)
 }
 
+/// What happened, and how that is marked; then the rest of the line.
 #[expect(clippy::too_many_lines, reason = "an arm for each event")]
-fn what(what: &What, now: &Zoned) -> String {
+fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
+    let until = |until| phrase::until(until, now);
     match what {
-        What::BanAdded(ban) => format!(
-            "{} {} by {} {}{}",
-            styled(BAD, "banned"),
-            ban.prefix,
-            phrase::author(ban),
-            phrase::until(ban.until, now),
-            reason(ban.reason.as_deref())
-        ),
-        What::BanEnded(ban) => format!(
-            "{} the ban of {} by {}",
-            styled(GOOD, "ended"),
-            ban.prefix,
-            phrase::author(ban)
-        ),
-        What::BanRemoved { ban, by: Some(by) } => format!(
-            "{} {} by {}",
-            styled(GOOD, "unbanned"),
-            ban.prefix,
-            printable(by)
-        ),
-        What::BanRemoved { ban, by: None } => format!(
-            "{} {}: no more a ban by {}",
-            styled(GOOD, "unbanned"),
-            ban.prefix,
-            phrase::author(ban)
-        ),
+        What::BanAdded(ban) => {
+            let (author, why) = (phrase::author(ban), reason(ban.reason.as_deref()));
+            let until = until(ban.until);
+            (
+                BAD,
+                "banned",
+                format!(" {} by {author} {until}{why}", ban.prefix),
+            )
+        }
+        What::BanEnded(ban) => {
+            let (prefix, author) = (ban.prefix, phrase::author(ban));
+            (GOOD, "ended", format!(" the ban of {prefix} by {author}"))
+        }
+        What::BanRemoved { ban, by } => {
+            let prefix = ban.prefix;
+            let by = match by {
+                Some(by) => format!(" by {}", printable(by)),
+                None => format!(": no more a ban by {}", phrase::author(ban)),
+            };
+            (GOOD, "unbanned", format!(" {prefix}{by}"))
+        }
         What::Bans {
             change,
             count,
             origin,
             by,
         } => {
-            let by = by.as_deref().map(|by| format!(" by {}", printable(by)));
-            let (style, verb) = match change {
-                BanChange::Added => (BAD, "banned"),
-                BanChange::Ended => (GOOD, "ended"),
-                BanChange::Removed => (GOOD, "unbanned"),
-            };
-            let what = match change {
-                BanChange::Ended => "bans of",
-                BanChange::Added | BanChange::Removed => "prefixes, of",
+            let (style, verb, what) = match change {
+                BanChange::Added => (BAD, "banned", "prefixes, of"),
+                BanChange::Ended => (GOOD, "ended", "bans of"),
+                BanChange::Removed => (GOOD, "unbanned", "prefixes, of"),
             };
             let origin = printable(&origin.to_string());
-            format!(
-                "{} {count} {what} origin {origin}{}",
-                styled(style, verb),
-                by.unwrap_or_default()
-            )
+            let by = by_whom(by.as_deref());
+            (style, verb, format!(" {count} {what} origin {origin}{by}"))
         }
-        What::ListReplaced {
-            list,
-            entries: 0,
-            by,
-            ..
-        } => format!(
-            "{} away the list {}{}",
-            styled(WARNING, "took"),
-            printable(list),
-            by_whom(by.as_deref())
-        ),
         What::ListReplaced {
             list,
             entries,
             different,
             by,
-        } => format!(
-            "{} the list {}{}: {}, {different} different",
-            styled(WARNING, "replaced"),
-            printable(list),
-            by_whom(by.as_deref()),
-            phrase::count(*entries, "entry", "entries")
-        ),
-        What::AllowAdded(allow) => format!(
-            "{} {} by {} {}{}",
-            styled(GOOD, "allowed"),
-            allow.prefix,
-            printable(allow.author.as_deref().unwrap_or("somebody")),
-            phrase::until(allow.until, now),
-            reason(allow.reason.as_deref())
-        ),
-        What::AllowEnded(allow) => format!(
-            "{} the allow of {} by {}",
-            styled(WARNING, "ended"),
-            allow.prefix,
-            printable(allow.author.as_deref().unwrap_or("somebody"))
-        ),
-        What::AllowRemoved { allow, by } => format!(
-            "{} {} off the allow list{}",
-            styled(WARNING, "took"),
-            allow.prefix,
-            by_whom(by.as_deref())
-        ),
+        } => {
+            let (list, by) = (printable(list), by_whom(by.as_deref()));
+            if *entries == 0 {
+                return (WARNING, "took", format!(" away the list {list}{by}"));
+            }
+            let entries = phrase::count(*entries, "entry", "entries");
+            let rest = format!(" the list {list}{by}: {entries}, {different} different");
+            (WARNING, "replaced", rest)
+        }
+        What::AllowAdded(allow) => {
+            let (author, why) = (author(allow), reason(allow.reason.as_deref()));
+            let until = until(allow.until);
+            let rest = format!(" {} by {author} {until}{why}", allow.prefix);
+            (GOOD, "allowed", rest)
+        }
+        What::AllowEnded(allow) => {
+            let (prefix, author) = (allow.prefix, author(allow));
+            let rest = format!(" the allow of {prefix} by {author}");
+            (WARNING, "ended", rest)
+        }
+        What::AllowRemoved { allow, by } => {
+            let (prefix, by) = (allow.prefix, by_whom(by.as_deref()));
+            (WARNING, "took", format!(" {prefix} off the allow list{by}"))
+        }
         What::LimitsSet {
             prefix,
             destination,
             limits,
             observe,
-            until,
+            until: end,
             reason: why,
             by,
-        } => format!(
-            "{} {} to {}{} by {} {}{}",
-            styled(WARNING, "limited"),
-            phrase::target(*prefix, *destination),
-            phrase::and(limits),
-            if *observe { " (dry run)" } else { "" },
-            printable(by),
-            phrase::until(*until, now),
-            reason(why.as_deref())
-        ),
+        } => {
+            let target = phrase::target(*prefix, *destination);
+            let limits = phrase::and(limits);
+            let dry_run = phrase::when(*observe, " (dry run)");
+            let (by, until, why) = (printable(by), until(*end), reason(why.as_deref()));
+            let rest = format!(" {target} to {limits}{dry_run} by {by} {until}{why}");
+            (WARNING, "limited", rest)
+        }
         What::LimitsEnded {
             prefix,
             destination,
             starts_anew,
-        } => format!(
-            "{} the runtime limits of {}: the configuration holds again{}",
-            styled(WARNING, "ended"),
-            phrase::target(*prefix, *destination),
-            if *starts_anew {
-                "; what was used under them does not count any more"
-            } else {
-                ""
-            }
-        ),
+        } => {
+            let target = phrase::target(*prefix, *destination);
+            let anew = "; what was used under them does not count any more";
+            let anew = phrase::when(*starts_anew, anew);
+            let rest =
+                format!(" the runtime limits of {target}: the configuration holds again{anew}");
+            (WARNING, "ended", rest)
+        }
         What::LimitsRemoved {
             prefix,
             destination,
             by,
-        } => format!(
-            "{} away the runtime limits of {}{}",
-            styled(WARNING, "took"),
-            phrase::target(*prefix, *destination),
-            by_whom(by.as_deref())
-        ),
-        What::ChallengeBegan { when, is_of_dns } => format!(
-            "{} is on, {}: {} sources that are not verified are challenged",
-            styled(BAD, "challenge"),
-            printable(when),
-            if *is_of_dns { "DNS" } else { "TCP" }
-        ),
-        What::ChallengeSuspended { until } => format!(
-            "{} is suspended until {}: nobody who was challenged proved itself",
-            styled(BAD, "challenge"),
-            phrase::moment(*until, now)
-        ),
-        What::ChallengeEnded { is_of_dns } => format!(
-            "{} is off: {} is challenged any more",
-            styled(GOOD, "challenge"),
-            if *is_of_dns {
+        } => {
+            let target = phrase::target(*prefix, *destination);
+            let by = by_whom(by.as_deref());
+            let rest = format!(" away the runtime limits of {target}{by}");
+            (WARNING, "took", rest)
+        }
+        What::ChallengeBegan { when, is_of_dns } => {
+            let (when, whose) = (printable(when), if *is_of_dns { "DNS" } else { "TCP" });
+            let rest =
+                format!(" is on, {when}: {whose} sources that are not verified are challenged");
+            (BAD, "challenge", rest)
+        }
+        What::ChallengeSuspended { until } => {
+            let until = phrase::moment(*until, now);
+            let rest =
+                format!(" is suspended until {until}: nobody who was challenged proved itself");
+            (BAD, "challenge", rest)
+        }
+        What::ChallengeEnded { is_of_dns } => {
+            let nobody = if *is_of_dns {
                 "no DNS source"
             } else {
                 "nobody"
-            }
-        ),
-        What::Drop(dropped) => drop(dropped),
-        What::Reloaded { changes } if changes.is_empty() => {
-            format!(
-                "{} the configuration: nothing is different",
-                styled(HEAD, "reloaded")
-            )
+            };
+            let rest = format!(" is off: {nobody} is challenged any more");
+            (GOOD, "challenge", rest)
         }
-        What::Reloaded { changes } => format!(
-            "{} the configuration: {}",
-            styled(HEAD, "reloaded"),
-            printable(&changes.join("; "))
-        ),
-        What::ReloadRefused { error } => format!(
-            "{} the configuration, the one before stays in force: {}",
-            styled(BAD, "refused"),
-            printable(&error.replace('\n', "; "))
-        ),
+        What::Drop(dropped) => drop(dropped),
+        What::Reloaded { changes } => {
+            let rest = format!(" the configuration: {}", different(changes));
+            (HEAD, "reloaded", rest)
+        }
+        What::ReloadRefused { error } => {
+            let error = printable(&error.replace('\n', "; "));
+            let rest = format!(" the configuration, the one before stays in force: {error}");
+            (BAD, "refused", rest)
+        }
         What::TrialBegan {
             file,
-            until,
+            until: end,
             changes,
             by,
-        } => format!(
-            "{} {} {} by {}: {}",
-            styled(WARNING, "trying"),
-            printable(file),
-            phrase::until(Some(*until), now),
-            printable(by),
-            if changes.is_empty() {
-                "nothing is different".to_owned()
-            } else {
-                printable(&changes.join("; "))
-            }
-        ),
-        What::TrialConfirmed { file, by } => format!(
-            "{} {}, which was on trial, by {}",
-            styled(GOOD, "kept"),
-            printable(file),
-            printable(by)
-        ),
-        What::TrialRolledBack { file, by } => format!(
-            "{} {} back{}: the configuration before holds again",
-            styled(WARNING, "took"),
-            printable(file),
-            by.as_deref().map_or_else(
-                || ", which nobody confirmed".to_owned(),
-                |by| by_whom(Some(by))
+        } => {
+            let (file, until, by) = (printable(file), until(Some(*end)), printable(by));
+            let rest = format!(" {file} {until} by {by}: {}", different(changes));
+            (WARNING, "trying", rest)
+        }
+        What::TrialConfirmed { file, by } => {
+            let (file, by) = (printable(file), printable(by));
+            (
+                GOOD,
+                "kept",
+                format!(" {file}, which was on trial, by {by}"),
             )
-        ),
-        What::Detached { interfaces, by } => format!(
-            "{} from {} by {}: nothing is dropped any more",
-            styled(BAD, "detached"),
-            printable(&phrase::and(interfaces)),
-            printable(by)
-        ),
-        What::PassAllOn { until, by } => format!(
-            "{} is on {} by {}: nothing is limited or banned",
-            styled(BAD, "pass-all"),
-            phrase::until(*until, now),
-            printable(by)
-        ),
-        What::PassAllOff { by } => format!(
-            "{} is off{}: packets are judged again",
-            styled(GOOD, "pass-all"),
-            by_whom(by.as_deref())
-        ),
+        }
+        What::TrialRolledBack { file, by } => {
+            let file = printable(file);
+            let by = match by {
+                Some(by) => by_whom(Some(by)),
+                None => ", which nobody confirmed".to_owned(),
+            };
+            let rest = format!(" {file} back{by}: the configuration before holds again");
+            (WARNING, "took", rest)
+        }
+        What::Detached { interfaces, by } => {
+            let (from, by) = (printable(&phrase::and(interfaces)), printable(by));
+            let rest = format!(" from {from} by {by}: nothing is dropped any more");
+            (BAD, "detached", rest)
+        }
+        What::PassAllOn { until: end, by } => {
+            let (until, by) = (until(*end), printable(by));
+            let rest = format!(" is on {until} by {by}: nothing is limited or banned");
+            (BAD, "pass-all", rest)
+        }
+        What::PassAllOff { by } => {
+            let by = by_whom(by.as_deref());
+            let rest = format!(" is off{by}: packets are judged again");
+            (GOOD, "pass-all", rest)
+        }
         What::InterfaceAttached {
             interface,
             mode,
             remark,
         } => {
-            let remark = remark
-                .as_deref()
-                .map(|remark| format!("; {}", printable(remark)));
-            format!(
-                "{} to {} in {} mode{}",
-                styled(GOOD, "attached"),
-                printable(interface),
-                printable(mode),
-                remark.unwrap_or_default()
-            )
+            let (interface, mode) = (printable(interface), printable(mode));
+            let remark = remark.iter().map(|it| format!("; {}", printable(it)));
+            let remark: String = remark.collect();
+            let rest = format!(" to {interface} in {mode} mode{remark}");
+            (GOOD, "attached", rest)
         }
-        What::InterfaceLost { interface, why } => format!(
-            "{} on {}: {}",
-            styled(BAD, "not enforced"),
-            printable(interface),
-            printable(why)
-        ),
-        What::AttackBegan(attack) => format!(
-            "{}: {}",
-            styled(BAD, "an attack has begun"),
-            phrase::attack(attack, now)
-        ),
-        What::AttackEnded(attack) => format!(
-            "{}: {}",
-            styled(GOOD, "an attack has ended"),
-            phrase::attack(attack, now)
-        ),
-        What::TroubleBegan { what, error } => format!(
-            "{} {}: {}",
-            styled(BAD, "trouble with"),
-            printable(what),
-            printable(error)
-        ),
-        What::TroubleEnded { what } => format!(
-            "{} {}: it works again",
-            styled(GOOD, "no more trouble with"),
-            printable(what)
-        ),
-        What::Lost { count } => format!(
-            "{} {count} events, which came faster than they were read",
-            styled(WARNING, "lost")
-        ),
+        What::InterfaceLost { interface, why } => {
+            let rest = format!(" on {}: {}", printable(interface), printable(why));
+            (BAD, "not enforced", rest)
+        }
+        What::AttackBegan(attack) => {
+            let attack = phrase::attack(attack, now);
+            (BAD, "an attack has begun", format!(": {attack}"))
+        }
+        What::AttackEnded(attack) => {
+            let attack = phrase::attack(attack, now);
+            (GOOD, "an attack has ended", format!(": {attack}"))
+        }
+        What::TroubleBegan { what, error } => {
+            let rest = format!(" {}: {}", printable(what), printable(error));
+            (BAD, "trouble with", rest)
+        }
+        What::TroubleEnded { what } => {
+            let rest = format!(" {}: it works again", printable(what));
+            (GOOD, "no more trouble with", rest)
+        }
+        What::Lost { count } => {
+            let rest = format!(" {count} events, which came faster than they were read");
+            (WARNING, "lost", rest)
+        }
     }
 }
 
 /// `dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: limited, 1000 packets per 1s of policy default`
-fn drop(dropped: &Dropped) -> String {
+fn drop(dropped: &Dropped) -> (Style, &'static str, String) {
     let source = dropped.from.unwrap_or(dropped.source);
     let packet = match printable(&dropped.packet.to_string()).as_str() {
         "" => String::new(),
         packet => format!(" ({packet})"),
     };
-    let Dropped {
-        interface,
-        reason,
-        observed,
-        ..
-    } = dropped;
-    let limit = dropped.limit.as_ref().map(limit).unwrap_or_default();
-    let policy = dropped.policy.as_deref();
+    let (interface, why) = (printable(&dropped.interface), printable(&dropped.reason));
+    let limit = dropped.limit.iter().map(|limit| format!(", {limit}"));
+    let policy = dropped.policy.iter();
     let policy = policy.map(|policy| format!(" of policy {}", printable(policy)));
-    let verb = if *observed {
-        styled(WARNING, "would drop")
+    let by: String = limit.chain(policy).collect();
+    let (style, verb) = if dropped.observed {
+        (WARNING, "would drop")
     } else {
-        styled(BAD, "dropped")
+        (BAD, "dropped")
     };
-    format!(
-        "{verb} {source}{packet} on {}: {}{limit}{}",
-        printable(interface),
-        printable(reason),
-        policy.unwrap_or_default()
+    (
+        style,
+        verb,
+        format!(" {source}{packet} on {interface}: {why}{by}"),
     )
 }
 
-fn limit(limit: &LimitSpec) -> String {
-    format!(", {limit}")
+fn author(allow: &Allow) -> String {
+    printable(allow.author.as_deref().unwrap_or("somebody"))
+}
+
+fn different(changes: &[String]) -> String {
+    if changes.is_empty() {
+        return "nothing is different".to_owned();
+    }
+    printable(&changes.join("; "))
 }
 
 fn reason(reason: Option<&str>) -> String {
-    reason
-        .map(|reason| format!(": {}", printable(reason)))
-        .unwrap_or_default()
+    reason.map_or_else(String::new, |reason| format!(": {}", printable(reason)))
 }
 
 fn by_whom(by: Option<&str>) -> String {
-    by.map(|by| format!(" by {}", printable(by)))
-        .unwrap_or_default()
+    by.map_or_else(String::new, |by| format!(" by {}", printable(by)))
 }
 
 #[cfg(test)]

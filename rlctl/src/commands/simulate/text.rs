@@ -55,7 +55,7 @@ fn headline(file: &str, answer: &Answer) -> String {
 }
 
 fn verdicts(answer: &Answer) -> Table {
-    let mut table = Table::new(["ACTION", "REASON", ">PACKETS", ">BYTES", ">SHARE"]);
+    let mut table = Table::new("ACTION | REASON | >PACKETS | >BYTES | >SHARE");
     for row in &answer.verdicts {
         table.row([
             row.action.to_owned(),
@@ -69,15 +69,8 @@ fn verdicts(answer: &Answer) -> Table {
 }
 
 fn sources(answer: &Answer) -> String {
-    let mut table = Table::new([
-        "SOURCE",
-        ">PASSED",
-        ">DROPPED",
-        ">OBSERVED",
-        "FIRST REASON",
-        "POLICY",
-        "LIMIT",
-    ]);
+    let mut table =
+        Table::new("SOURCE | >PASSED | >DROPPED | >OBSERVED | FIRST REASON | POLICY | LIMIT");
     for RefusedSource {
         source,
         tally,
@@ -106,14 +99,7 @@ fn sources(answer: &Answer) -> String {
 }
 
 fn timeline(answer: &Answer) -> String {
-    let mut table = Table::new([
-        ">FROM",
-        ">PACKETS",
-        ">PASSED",
-        ">DROPPED",
-        ">OBSERVED",
-        "REFUSED",
-    ]);
+    let mut table = Table::new(">FROM | >PACKETS | >PASSED | >DROPPED | >OBSERVED | REFUSED");
     for Interval {
         start_seconds,
         tally,

@@ -6,7 +6,6 @@ use std::{
     process::Command,
 };
 
-use hyper::Method;
 use ratelimit_core::{api::Status, config};
 use serde_json::Value;
 
@@ -77,8 +76,9 @@ pub fn collect(arguments: &SupportArguments, client: &Client, redactor: &mut Red
         let text = answer.map(|answer| pretty(&answer.json));
         parts.add(name, text.map_err(|it| it.refused.error));
     }
-    parts.add("events.jsonl", text(client, "/v1/events"));
-    parts.add("metrics.txt", text(client, "/metrics"));
+    for (name, path) in [("events.jsonl", "/v1/events"), ("metrics.txt", "/metrics")] {
+        parts.add(name, client.text(path).map_err(|it| it.refused.error));
+    }
     parts.add("log.txt", log(arguments.log.as_deref()));
     parts
 }
@@ -111,17 +111,6 @@ fn configuration_of(files: &[PathBuf], redactor: &mut Redactor) -> Result<String
         ]);
     }
     Ok(whole)
-}
-
-/// What the daemon answers in words.
-fn text(client: &Client, path: &str) -> Result<String, String> {
-    let mut text = Vec::new();
-    let streamed = client.stream(Method::GET, path, None::<&Value>, None, |piece| {
-        text.extend_from_slice(piece);
-        Ok(true)
-    });
-    streamed.map_err(|failure| failure.refused.error)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The file that is named, or the last hour of the journal without the name of this host.

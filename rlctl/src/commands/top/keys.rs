@@ -7,7 +7,8 @@ use ratelimit_core::prefix::Prefix;
 use super::picture::Row;
 
 /// By what sources are sorted.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Sort {
     /// How full their limits are.
     #[default]
@@ -73,13 +74,8 @@ impl Sort {
     }
 
     /// Its name.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Level => "level",
-            Self::Refused => "refused",
-            Self::Admitted => "admitted",
-            Self::Source => "source",
-        }
+    pub fn label(self) -> &'static str {
+        self.into()
     }
 }
 

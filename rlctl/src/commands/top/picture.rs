@@ -112,11 +112,7 @@ impl Row {
     /// What is admitted of it a second, with the unit.
     pub fn admitted(&self) -> String {
         let of_bytes = |state: &LimitState| state.limit.unit() == LimitUnit::Bytes;
-        let unit = if self.limit.as_ref().is_some_and(of_bytes) {
-            "B"
-        } else {
-            ""
-        };
+        let unit = phrase::when(self.limit.as_ref().is_some_and(of_bytes), "B");
         let rate = self.admitted_per_second;
         rate.map_or_else(String::new, |rate| format!("{}{unit}", phrase::rate(rate)))
     }

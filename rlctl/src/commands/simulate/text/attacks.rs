@@ -12,15 +12,7 @@ pub fn found(attacks: &[AttackRow]) -> String {
     if attacks.is_empty() {
         return "No attack would have been named.".to_owned();
     }
-    let mut table = Table::new([
-        "ATTACK",
-        "SUBJECT",
-        ">FROM",
-        ">TO",
-        ">PACKETS/S",
-        ">SOURCES",
-        "ANSWER",
-    ]);
+    let mut table = Table::new("ATTACK | SUBJECT | >FROM | >TO | >PACKETS/S | >SOURCES | ANSWER");
     for attack in attacks {
         table.row([
             attack.kind.to_owned(),

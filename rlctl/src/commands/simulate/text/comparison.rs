@@ -7,7 +7,7 @@ use crate::{phrase, table::Table};
 
 /// What both configurations said of the packets.
 pub fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> String {
-    let mut table = Table::new(["BEFORE", "AFTER", ">PACKETS", ">BYTES", ">SHARE"]);
+    let mut table = Table::new("BEFORE | AFTER | >PACKETS | >BYTES | >SHARE");
     for pair in &comparison.verdicts {
         table.row([
             verdict(pair.old),
@@ -22,16 +22,9 @@ pub fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> St
 
 /// The sources to which the difference matters the most.
 pub fn changed_sources(comparison: &ComparisonAnswer) -> String {
-    let mut table = Table::new([
-        "SOURCE",
-        ">DROPPED BEFORE",
-        ">AFTER",
-        ">OBSERVED BEFORE",
-        ">AFTER",
-        "FIRST REASON",
-        "POLICY",
-        "LIMIT",
-    ]);
+    let mut table = Table::new(
+        "SOURCE | >DROPPED BEFORE | >AFTER | >OBSERVED BEFORE | >AFTER | FIRST REASON | POLICY | LIMIT",
+    );
     for ChangedSource {
         source,
         old,
