@@ -15,13 +15,11 @@
 mod answer;
 mod client;
 mod decisions;
-mod key;
 
 pub use self::{
     answer::{Decision, Ignored},
-    client::{Client, PullError},
+    client::Client,
     decisions::{Decisions, Update, Wanted},
-    key::KeyError,
 };
 
 /// The first characters of what others wrote.

@@ -94,12 +94,12 @@ pub trait Loader: Send {
     /// When the program stays.
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool>;
 
-    /// Takes the program off all interfaces, and removes the pins of the maps.
+    /// Takes the program off all interfaces, which it answers, and removes the pins of the maps.
     ///
     /// # Errors
     ///
     /// The first interface that the program stays on.
-    fn detach_all(&mut self) -> anyhow::Result<Detachment>;
+    fn detach_all(&mut self) -> anyhow::Result<Vec<String>>;
 }
 
 /// Maps by their names.
@@ -199,11 +199,4 @@ pub struct Attachment {
     pub program: u32,
     /// Why it does not run as it was wanted.
     pub remark: Option<String>,
-}
-
-/// What was taken off.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Detachment {
-    /// The interfaces.
-    pub interfaces: Vec<String>,
 }

@@ -17,7 +17,7 @@ use std::{
 use ratelimit_core::prefix::Prefix;
 use tracing::warn;
 
-pub use self::vetting::{Refusal, Requester, widest_by_detection};
+pub use self::vetting::{Requester, widest_by_detection};
 
 /// Why an address is protected.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_core::{
-    api::{ExemptEntries, ProtectedView},
+    api::{ExemptEntries, ProtectedView, Refused},
     intent::{Edit, list::List},
     lists::{Action, Entry},
     prefix::Prefix,
@@ -18,7 +18,7 @@ use tracing::warn;
 use super::{connected_networks, exempt};
 use crate::{
     clock,
-    protected::{Protected, Refusal, Requester, Why},
+    protected::{Protected, Requester, Why},
 };
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
@@ -51,7 +51,7 @@ impl Protection {
     }
 
     /// See [`Protected::vet`].
-    pub fn vet(&self, prefix: Prefix, requester: Requester) -> Result<(), Refusal> {
+    pub fn vet(&self, prefix: Prefix, requester: Requester) -> Result<(), Refused> {
         self.all.vet(prefix, requester)
     }
 

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::{Context, anyhow, bail};
 use http_body_util::{BodyExt, Collected, Empty, LengthLimitError, Limited};
 use hyper::{
     Request, StatusCode,
@@ -13,7 +14,7 @@ use hyper::{
     header::{ACCEPT, CONNECTION, HOST, HeaderValue, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
-use ratelimit_core::config::crowdsec::{Address, Key};
+use ratelimit_core::config::crowdsec::{Address, Key, Secret};
 use serde::Deserialize;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -22,10 +23,7 @@ use tokio::{
     time::timeout_at,
 };
 
-use super::{
-    cut,
-    key::{self, KeyError},
-};
+use super::cut;
 use crate::clock;
 
 /// How this bouncer calls itself: `cscli bouncers list` shows the two parts as type and version.
@@ -39,6 +37,9 @@ const ERROR_BYTES_MAX: usize = 64 << 10;
 /// The characters of a reason that are reported.
 const MESSAGE_MAX: usize = 200;
 
+/// The body of an answer, and the connection that it comes by.
+type Exchange = (Incoming, JoinSet<hyper::Result<()>>);
+
 /// Asks the local API.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -46,39 +47,7 @@ pub struct Client {
     key: Key,
 }
 
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum PullError {
-    /// There is no key to ask with.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// Nobody listens.
-    #[error("connecting: {0}")]
-    Unconnected(io::Error),
-    /// The connection broke.
-    #[error("the connection broke: {0}")]
-    Broken(#[from] hyper::Error),
-    /// It took too long.
-    #[error("no answer within a minute")]
-    Silence,
-    /// It is more than can be meant.
-    #[error("the answer is longer than 256 MiB")]
-    TooLong,
-    /// The key is wrong, or was taken back.
-    #[error("the key is refused ({0}): `cscli bouncers list` shows the ones that are known")]
-    Forbidden(String),
-    /// Another status.
-    #[error("it answers {status} ({message})")]
-    Status {
-        /// What the status is.
-        status: StatusCode,
-        /// What it says.
-        message: String,
-    },
-    /// Something else answers there.
-    #[error("the answer is no list of decisions: {0}")]
-    Garbled(#[from] serde_json::Error),
-}
+const SILENCE: &str = "no answer within a minute";
 
 impl Client {
     /// A client of the API at `address`.
@@ -87,10 +56,10 @@ impl Client {
     }
 
     /// The answer: with all decisions where `whole`, else with what changed since the one before.
-    pub async fn pull(&self, whole: bool) -> Result<Answer, PullError> {
+    pub async fn pull(&self, whole: bool) -> anyhow::Result<Answer> {
         let deadline = clock::monotonic() + TIMEOUT;
         let exchange = timeout_at(deadline.into(), self.exchange(whole));
-        let (body, connection) = exchange.await.map_err(|_| PullError::Silence)??;
+        let (body, connection) = exchange.await.map_err(|_| anyhow!(SILENCE))??;
         Ok(Answer {
             body: Limited::new(body, ANSWER_BYTES_MAX),
             deadline,
@@ -98,11 +67,8 @@ impl Client {
         })
     }
 
-    async fn exchange(
-        &self,
-        whole: bool,
-    ) -> Result<(Incoming, JoinSet<hyper::Result<()>>), PullError> {
-        let key = key::read(&self.key).await?;
+    async fn exchange(&self, whole: bool) -> anyhow::Result<Exchange> {
+        let key = read(&self.key).await?;
         let mut key = HeaderValue::from_str(key.expose()).expect("a key is a word of ASCII");
         key.set_sensitive(true);
         let (host, path) = match &self.address {
@@ -125,12 +91,9 @@ impl Client {
         match &self.address {
             Address::Tcp { host, port, .. } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
-                ask(stream.map_err(PullError::Unconnected)?, request).await
+                ask(stream, request).await
             }
-            Address::Unix(socket) => {
-                let stream = UnixStream::connect(socket).await;
-                ask(stream.map_err(PullError::Unconnected)?, request).await
-            }
+            Address::Unix(socket) => ask(UnixStream::connect(socket).await, request).await,
         }
     }
 }
@@ -149,10 +112,10 @@ impl Answer {
     /// # Errors
     ///
     /// Why there are no more.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, PullError> {
+    pub async fn next(&mut self) -> anyhow::Result<Option<Bytes>> {
         loop {
             let frame = timeout_at(self.deadline.into(), self.body.frame()).await;
-            let Some(frame) = frame.map_err(|_| PullError::Silence)? else {
+            let Some(frame) = frame.map_err(|_| anyhow!(SILENCE))? else {
                 return Ok(None);
             };
             // Behind the bytes there may be headers.
@@ -164,39 +127,59 @@ impl Answer {
 }
 
 async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    stream: S,
+    stream: io::Result<S>,
     request: Request<Empty<Bytes>>,
-) -> Result<(Incoming, JoinSet<hyper::Result<()>>), PullError> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+) -> anyhow::Result<Exchange> {
+    let stream = stream.map_err(|error| anyhow!("connecting: {error}"))?;
+    let connected = http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = connected.map_err(broken)?;
     // What fails on the connection fails in `sender` and in the body too. It ends with this answer, read or not.
     let mut task = JoinSet::new();
     task.spawn(connection);
-    let (head, body) = sender.send_request(request).await?.into_parts();
+    let answer = sender.send_request(request).await.map_err(broken)?;
+    let (head, body) = answer.into_parts();
     if head.status == StatusCode::OK {
         return Ok((body, task));
     }
     // Whatever it says of a failure: the status is reported.
     let body = Limited::new(body, ERROR_BYTES_MAX).collect().await;
     let body = body.map(Collected::to_bytes).unwrap_or_default();
+    let message = message(&body);
     match head.status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Err(PullError::Forbidden(message(&body)))
-        }
-        status => Err(PullError::Status {
-            status,
-            message: message(&body),
-        }),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => bail!(
+            "the key is refused ({message}): `cscli bouncers list` shows the ones that are known"
+        ),
+        status => bail!("it answers {status} ({message})"),
     }
 }
 
-fn of_body(error: Box<dyn std::error::Error + Send + Sync>) -> PullError {
+fn broken(error: hyper::Error) -> anyhow::Error {
+    anyhow!("the connection broke: {error}")
+}
+
+fn of_body(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error {
     match error.downcast::<hyper::Error>() {
-        Ok(error) => PullError::Broken(*error),
+        Ok(error) => broken(*error),
         Err(error) => {
             debug_assert!(error.is::<LengthLimitError>());
-            PullError::TooLong
+            anyhow!("the answer is longer than 256 MiB")
         }
     }
+}
+
+/// The key by which the local API knows this bouncer.
+async fn read(key: &Key) -> anyhow::Result<Secret> {
+    let path = match key {
+        Key::Given(secret) => return Ok(secret.clone()),
+        Key::File(path) => path,
+    };
+    let file = path.display();
+    let text = tokio::fs::read_to_string(path).await;
+    let text = text.map_err(|error| anyhow!("reading the key from {file}: {error}"))?;
+    let secret = Secret::new(text.trim());
+    secret.with_context(|| {
+        format!("{file} has no key: it is one word, as `cscli bouncers add` prints it")
+    })
 }
 
 /// What the API says beside a status.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ratelimit_core::config::Interface;
 
-use crate::{links::Sight, loader::Detachment};
+use crate::links::Sight;
 
 /// Programs on their interfaces.
 pub trait Attachments {
@@ -51,6 +51,6 @@ pub trait Attachments {
     /// When they cannot be made.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
-    /// Takes the programs off their interfaces, and lets the tables go.
-    fn detach(&mut self) -> anyhow::Result<Detachment>;
+    /// Takes the programs off their interfaces, which it answers, and lets the tables go.
+    fn detach(&mut self) -> anyhow::Result<Vec<String>>;
 }

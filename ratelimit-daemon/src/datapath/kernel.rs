@@ -58,7 +58,7 @@ use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
 use crate::{
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
-    loader::{Attachment, Detachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, Sizes},
+    loader::{Attachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, Sizes},
     recording::CaptureMaps,
     ring::{Events, Ring},
 };
@@ -733,13 +733,13 @@ impl Attachments for Kernel {
         self.loader()?.keep_pinned()
     }
 
-    fn detach(&mut self) -> anyhow::Result<Detachment> {
-        let detachment = self.loader()?.detach_all()?;
+    fn detach(&mut self) -> anyhow::Result<Vec<String>> {
+        let interfaces = self.loader()?.detach_all()?;
         for port in self.ports.values_mut() {
             port.is_pinned = false;
             port.program = None;
         }
-        Ok(detachment)
+        Ok(interfaces)
     }
 }
 

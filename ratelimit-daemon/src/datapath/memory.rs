@@ -40,7 +40,7 @@ use ratelimit_interface::{InterfaceState, XdpMode};
 
 use crate::{
     links::{Running, Sight},
-    loader::{Detachment, MapPlan},
+    loader::MapPlan,
 };
 
 /// The tables, open to look into.
@@ -648,8 +648,8 @@ impl Attachments for Shared {
         Ok(BTreeMap::new())
     }
 
-    fn detach(&mut self) -> anyhow::Result<Detachment> {
-        Ok(Detachment::default())
+    fn detach(&mut self) -> anyhow::Result<Vec<String>> {
+        Ok(Vec::new())
     }
 }
 

@@ -8,7 +8,7 @@ use axum::{
     },
     http::{
         HeaderMap, HeaderName, HeaderValue, StatusCode,
-        header::{CONTENT_LENGTH, CONTENT_TYPE},
+        header::{CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE},
         request::Parts,
     },
     response::{IntoResponse, Response},
@@ -27,11 +27,54 @@ use crate::control::{
 /// The most that is taken from an error in other words.
 const SAID_BYTES: usize = 4096;
 
+/// Why a request is not carried out, as a handler answers it.
+#[derive(Debug)]
+pub struct Failure(pub StatusCode, pub Refused);
+
+impl Failure {
+    /// There is no room for it at the moment, or nobody who carries it out.
+    pub fn unavailable(error: impl Into<String>) -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, Refused::because(error))
+    }
+
+    /// It makes no sense.
+    pub fn bad_request(error: impl Into<String>) -> Self {
+        Self(StatusCode::BAD_REQUEST, Refused::because(error))
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Self(StatusCode::CONFLICT, refused)
+    }
+}
+
+impl From<Unanswered> for Failure {
+    fn from(unanswered: Unanswered) -> Self {
+        Self::unavailable(unanswered.to_string())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let Self(status, refused) = self;
+        let problem = Problem::new(status.as_u16(), refused);
+        let code = Extension(problem.code);
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if status == StatusCode::UNAUTHORIZED {
+            // RFC 9110 wants it beside this status.
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        (code, headers, (status, Json(problem))).into_response()
+    }
+}
+
 /// Asks the controller, and turns its answer into JSON.
 pub async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
     question: impl FnOnce(&Controller) -> Result<T, Refused> + Send + 'static,
-) -> Response {
+) -> Result<Response, Failure> {
     change(controller, Asked(question)).await
 }
 
@@ -39,27 +82,14 @@ pub async fn read<T: Serialize + Send + 'static>(
 pub async fn change<T: Serialize + Send + 'static>(
     controller: &Handle,
     command: impl Command<Answer = Result<T, Refused>>,
-) -> Response {
-    written(controller.call(Noticed(command)).await).await
+) -> Result<Response, Failure> {
+    Ok(written(controller.call(Noticed(command)).await?).await)
 }
 
-pub async fn written<T: Serialize + Send + 'static>(
-    answer: Result<Answered<T>, Unanswered>,
-) -> Response {
+pub async fn written<T: Serialize + Send + 'static>(answer: Answered<T>) -> Response {
     // A million bans take a second: others are served meanwhile.
     let written = tokio::task::spawn_blocking(|| answered(answer)).await;
     written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
-
-/// Turns what was found beside the controller into JSON. The controller is asked for what every answer has.
-pub async fn report<T: Serialize + Send + 'static>(
-    controller: &Handle,
-    found: Result<Result<T, Refused>, Unanswered>,
-) -> Response {
-    match found {
-        Ok(found) => read(controller, |_| found).await,
-        Err(unanswered) => answered::<T>(Err(unanswered)),
-    }
 }
 
 /// What the controller answers, and what every answer has beside it.
@@ -93,17 +123,9 @@ impl<C: Command> Command for Noticed<C> {
     }
 }
 
-pub fn answered<T: Serialize>(answered: Result<Answered<T>, Unanswered>) -> Response {
-    match answered {
-        Ok((Ok(value), notices)) => (notices.headers(), Json(value)).into_response(),
-        Ok((Err(refused), notices)) => {
-            (notices.headers(), answer(StatusCode::CONFLICT, refused)).into_response()
-        }
-        Err(unanswered) => answer(
-            StatusCode::SERVICE_UNAVAILABLE,
-            Refused::because(unanswered.to_string()),
-        ),
-    }
+pub fn answered<T: Serialize>((answer, notices): Answered<T>) -> Response {
+    let answer = answer.map(Json).map_err(Failure::from);
+    (notices.headers(), answer).into_response()
 }
 
 impl Notices {
@@ -131,12 +153,12 @@ fn in_header(value: &impl Serialize) -> Option<HeaderValue> {
 pub struct Parameters<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
-    type Rejection = Response;
+    type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let query: Result<Query<T>, QueryRejection> = Query::from_request_parts(parts, state).await;
         query.map(|Query(query)| Self(query)).map_err(|rejection| {
-            answer(rejection.status(), Refused::because(rejection.body_text()))
+            Failure(rejection.status(), Refused::because(rejection.body_text()))
         })
     }
 }
@@ -145,9 +167,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
 pub struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Response;
+    type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         let body: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
         body.map(|Json(body)| Self(body)).map_err(|rejection| {
             let status = rejection.status();
@@ -159,20 +181,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             } else {
                 Refused::because(rejection.body_text())
             };
-            answer(status, refused)
+            Failure(status, refused)
         })
     }
-}
-
-pub fn bad_request(error: String) -> Response {
-    answer(StatusCode::BAD_REQUEST, Refused::because(error))
-}
-
-pub fn answer(status: StatusCode, refused: Refused) -> Response {
-    let problem = Problem::new(status.as_u16(), refused);
-    let code = Extension(problem.code);
-    let kind = [(CONTENT_TYPE, PROBLEM_JSON)];
-    (code, kind, (status, Json(problem))).into_response()
 }
 
 /// An error as all others are, also where the router or an extractor said it in its own way.
@@ -190,7 +201,7 @@ pub async fn as_problem(response: Response, request: &str) -> Response {
         "" => format!("{request}: {status}"),
         said => said.to_owned(),
     };
-    let problem = answer(status, Refused::because(detail));
+    let problem = Failure(status, Refused::because(detail)).into_response();
     head.headers.remove(CONTENT_LENGTH);
     let (own, body) = problem.into_parts();
     head.headers.extend(own.headers);

@@ -9,7 +9,8 @@ use axum::{
 use ratelimit_core::api::{CaptureRequest, Refused};
 
 use super::{
-    answers::{Body, answer},
+    answers::{Body, Failure},
+    event_api::TOO_MANY,
     peer::Peer,
 };
 use crate::{
@@ -24,13 +25,10 @@ pub async fn begin(
     Extension(streams): Extension<Streams>,
     Extension(peer): Extension<Peer>,
     Body(request): Body<CaptureRequest>,
-) -> Response {
-    let interfaces = match controller.ask(questions::interface_names).await {
-        Ok(interfaces) => interfaces,
-        Err(stopped) => return unavailable(stopped.to_string()),
-    };
+) -> Result<Response, Failure> {
+    let interfaces = controller.ask(questions::interface_names).await?;
     let Ok((writer, body)) = streams.begin() else {
-        return unavailable("too many events and captures are being followed already");
+        return Err(Failure::unavailable(TOO_MANY));
     };
     let wanted = Wanted {
         request,
@@ -38,19 +36,13 @@ pub async fn begin(
         interfaces,
         writer,
     };
-    match recorder.begin(wanted).await {
-        Ok(()) => ([(CONTENT_TYPE, "application/vnd.tcpdump.pcap")], body).into_response(),
-        Err(refused) => answer(StatusCode::CONFLICT, refused),
-    }
+    recorder.begin(wanted).await?;
+    Ok(([(CONTENT_TYPE, "application/vnd.tcpdump.pcap")], body).into_response())
 }
 
-pub async fn end(Extension(recorder): Extension<Recorder>) -> Response {
+pub async fn end(Extension(recorder): Extension<Recorder>) -> Result<StatusCode, Failure> {
     if recorder.end().await {
-        return StatusCode::NO_CONTENT.into_response();
+        return Ok(StatusCode::NO_CONTENT);
     }
-    answer(StatusCode::CONFLICT, Refused::because("no capture runs"))
-}
-
-fn unavailable(error: impl Into<String>) -> Response {
-    answer(StatusCode::SERVICE_UNAVAILABLE, Refused::because(error))
+    Err(Refused::because("no capture runs").into())
 }

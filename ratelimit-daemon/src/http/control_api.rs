@@ -9,16 +9,16 @@ use axum::{
     body::{Bytes, HttpBody},
     extract::{DefaultBodyLimit, Path, Request, State},
     http::{self, HeaderMap, Method, StatusCode},
-    response::Response,
+    response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
 };
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use ratelimit_core::{
     api::{
-        self, APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, Code, DiffRequest,
-        PacketRequest, REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest,
-        TopDestinationsRequest, TopRequest,
+        self, APPLY_BYTES_MAX, ApplyRequest, BanFilter, Code, DiffRequest, PacketRequest,
+        REQUEST_BYTES_MAX, Refused, SSH_PEER, SUDO_USER, SuggestRequest, TopDestinationsRequest,
+        TopRequest,
     },
     lists,
     prefix::Prefix,
@@ -46,8 +46,7 @@ use crate::{
 
 use super::{
     answers::{
-        Body, Noticed, Notices, Parameters, answer, answered, as_problem, bad_request, change,
-        read, report, written,
+        Body, Failure, Noticed, Notices, Parameters, answered, as_problem, change, read, written,
     },
     capture_api,
     dashboard::{self, Audience},
@@ -63,6 +62,9 @@ const TOP_MAX: usize = 10_000;
 
 /// How long `status` waits for the controller, until it tells what that is busy with.
 const STATUS_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a handler answers.
+type Answer = Result<Response, Failure>;
 
 /// The control API.
 #[derive(Clone)]
@@ -101,10 +103,10 @@ impl ControlApi {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         if !peer.is_permitted() {
-            return forbidden(peer);
+            return forbidden(peer).into_response();
         }
-        if let Err(refused) = web_page::check(request.headers()) {
-            return answer(StatusCode::FORBIDDEN, refused);
+        if let Err(failure) = web_page::check(request.headers()) {
+            return failure.into_response();
         }
         let noted = self.note_ssh_peer(request.headers());
         let is_command = request.method() != Method::GET;
@@ -142,10 +144,10 @@ impl ControlApi {
     }
 }
 
-fn forbidden(peer: &Peer) -> Response {
+fn forbidden(peer: &Peer) -> Failure {
     let refused = Refused::because(format!("{} may not command ratelimitd", peer.author))
         .hint("ask as root, or as a member of the group of the socket");
-    answer(StatusCode::FORBIDDEN, refused)
+    Failure(StatusCode::FORBIDDEN, refused)
 }
 
 /// The answer to a user who has as many requests under way as connections.
@@ -153,7 +155,7 @@ pub(super) fn too_many_connections() -> Response {
     let refused =
         Refused::because("too many connections of this user, each with a request under way")
             .hint("wait for one of them to be answered");
-    answer(StatusCode::SERVICE_UNAVAILABLE, refused)
+    Failure(StatusCode::SERVICE_UNAVAILABLE, refused).into_response()
 }
 
 fn cluster_routes() -> Router<Handle> {
@@ -259,105 +261,83 @@ async fn openapi() -> Json<serde_json::Value> {
     Json(api::openapi::document())
 }
 
-async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
     let author = peer.author;
     change(&controller, Confirm { author }).await
 }
 
-async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
-    match control::read_before(&controller).await {
-        Ok(lists) => {
-            let author = peer.author;
-            change(&controller, RollBack { lists, author }).await
-        }
-        Err(stopped) => answered::<Attempt>(Err(stopped)),
-    }
+async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
+    let (lists, author) = (control::read_before(&controller).await?, peer.author);
+    change(&controller, RollBack { lists, author }).await
 }
 
-async fn status(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+async fn status(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
     let reported = async {
-        let status = control::status(&controller, peer.is_root()).await;
-        report(&controller, status.map(Ok)).await
+        let status = control::status(&controller, peer.is_root()).await?;
+        read(&controller, |_| Ok(status)).await
     };
     let reported = timeout(STATUS_PATIENCE, reported).await;
-    reported.unwrap_or_else(|_| busy(&controller))
+    reported.unwrap_or_else(|_| Err(busy(&controller)))
 }
 
 /// The answer of a daemon that has no time to answer.
-fn busy(controller: &Handle) -> Response {
+fn busy(controller: &Handle) -> Failure {
     let with = controller.busy().map(|with| with.to_string());
     let with = with.as_deref().unwrap_or("busy with many requests");
     let refused = Refused::because(format!("ratelimitd does not answer: it is {with}"))
         .hint("the kernel goes on enforcing meanwhile; where it does not end, look at the log, then restart ratelimitd");
-    answer(StatusCode::SERVICE_UNAVAILABLE, refused)
+    Failure(StatusCode::SERVICE_UNAVAILABLE, refused)
 }
 
 async fn bans(
     State(controller): State<Handle>,
     Parameters(filter): Parameters<BanFilter>,
-) -> Response {
-    let bans = control::bans_in_parts(&controller).await;
+) -> Answer {
+    let mut bans = control::bans_in_parts(&controller).await?;
     let now = clock::wall();
-    let bans = bans.map(|mut bans| {
-        bans.retain(|ban| filter.has(ban, now));
-        bans
-    });
-    report(&controller, bans.map(Ok)).await
+    bans.retain(|ban| filter.has(ban, now));
+    read(&controller, |_| Ok(bans)).await
 }
 
 async fn check(
     State(controller): State<Handle>,
     Path(address): Path<String>,
     Parameters(packet): Parameters<PacketRequest>,
-) -> Response {
-    match address.parse::<IpAddr>() {
-        Ok(address) => {
-            let packet = Packet { address, packet };
-            read(&controller, |it| questions::check(it, packet)).await
-        }
-        Err(_) => bad_request(format!("`{address}` is not an IPv4 or IPv6 address")),
-    }
+) -> Answer {
+    let Ok(address) = address.parse::<IpAddr>() else {
+        let error = format!("`{address}` is not an IPv4 or IPv6 address");
+        return Err(Failure::bad_request(error));
+    };
+    let packet = Packet { address, packet };
+    read(&controller, |it| questions::check(it, packet)).await
 }
 
 async fn top(
     State(controller): State<Handle>,
     Parameters(query): Parameters<TopRequest>,
-) -> Response {
-    let count = match top_count(query.count) {
-        Ok(count) => count,
-        Err(error) => return bad_request(error),
-    };
-    let with: Result<Vec<Prefix>, _> = query
-        .with
-        .split(',')
-        .filter(|text| !text.is_empty())
-        .map(str::parse)
-        .collect();
-    let with = match with {
-        Ok(with) => with,
-        Err(error) => return bad_request(error.to_string()),
-    };
-    let top = control::top(&controller, count, with).await;
-    report(&controller, top).await
+) -> Answer {
+    let count = top_count(query.count)?;
+    let with = query.with.split(',').filter(|text| !text.is_empty());
+    let with: Result<Vec<Prefix>, _> = with.map(str::parse).collect();
+    let with = with.map_err(|error| Failure::bad_request(error.to_string()))?;
+    let top = control::top(&controller, count, with).await?;
+    read(&controller, |_| top).await
 }
 
 async fn top_destinations(
     State(controller): State<Handle>,
     Parameters(query): Parameters<TopDestinationsRequest>,
-) -> Response {
-    match top_count(query.count) {
-        Ok(count) => {
-            let fullest = move |it: &Controller| questions::fullest_destinations(it, count);
-            read(&controller, fullest).await
-        }
-        Err(error) => bad_request(error),
-    }
+) -> Answer {
+    let count = top_count(query.count)?;
+    let fullest = move |it: &Controller| questions::fullest_destinations(it, count);
+    read(&controller, fullest).await
 }
 
-fn top_count(asked: Option<usize>) -> Result<usize, String> {
+fn top_count(asked: Option<usize>) -> Result<usize, Failure> {
     let count = asked.unwrap_or(TOP_DEFAULT);
     if count == 0 || count > TOP_MAX {
-        return Err(format!("the count {count} is not between 1 and {TOP_MAX}"));
+        let error = format!("the count {count} is not between 1 and {TOP_MAX}");
+        return Err(Failure::bad_request(error));
     }
     Ok(count)
 }
@@ -365,7 +345,7 @@ fn top_count(asked: Option<usize>) -> Result<usize, String> {
 async fn suggest(
     State(controller): State<Handle>,
     Parameters(request): Parameters<SuggestRequest>,
-) -> Response {
+) -> Answer {
     read(&controller, move |it| questions::suggest(it, &request)).await
 }
 
@@ -415,87 +395,72 @@ async fn run<Q, C, T>(
     request: Q,
     transaction: Transaction,
     command: Asked<Q, C>,
-) -> Response
+) -> Answer
 where
     Q: Send + 'static,
     C: Command<Answer = Result<T, Refused>>,
     T: Serialize + Send + 'static,
 {
     let command = Noticed(command(request, peer.author));
-    answered(match transaction {
-        Transaction::Own => controller.call(command).await,
+    Ok(answered(match transaction {
+        Transaction::Own => controller.call(command).await?,
         Transaction::Shared => {
-            let answer = controller.call_grouped(command).await;
+            let ((answer, notices), unkept) = controller.call_grouped(command).await?;
             // What is known after all commands of the group.
-            answer.map(|((answer, notices), unkept)| (answer, Notices { unkept, ..notices }))
+            (answer, Notices { unkept, ..notices })
         }
-    })
+    }))
 }
 
-async fn reload(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
-    let shown = move |refused: Refused| {
-        if peer.is_root() {
-            refused.for_root()
-        } else {
-            refused
-        }
-    };
-    match control::read_again(&controller).await {
-        Ok(candidate) => {
-            let answer = controller.call(Noticed(Reload { candidate })).await;
-            written(answer.map(|(answer, notices)| (answer.map_err(shown), notices))).await
-        }
-        Err(stopped) => answered::<Reloaded>(Err(stopped)),
+/// A refusal with what root may read of it.
+fn shown(refused: Refused, peer: &Peer) -> Refused {
+    if peer.is_root() {
+        refused.for_root()
+    } else {
+        refused
     }
+}
+
+async fn reload(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
+    let candidate = control::read_again(&controller).await?;
+    let (answer, notices) = controller.call(Noticed(Reload { candidate })).await?;
+    let answer = answer.map_err(|refused| shown(refused, &peer));
+    Ok(written((answer, notices)).await)
 }
 
 async fn apply(
     State(controller): State<Handle>,
     Extension(peer): Extension<Peer>,
     Body(request): Body<ApplyRequest>,
-) -> Response {
-    match control::read_request(&controller, request, peer.is_root()).await {
-        Ok(attempted) => {
-            let author = peer.author;
-            change(&controller, Apply { attempted, author }).await
-        }
-        Err(stopped) => answered::<Applied>(Err(stopped)),
-    }
+) -> Answer {
+    let attempted = control::read_request(&controller, request, peer.is_root()).await?;
+    let author = peer.author;
+    change(&controller, Apply { attempted, author }).await
 }
 
 async fn diff(
     State(controller): State<Handle>,
     Extension(peer): Extension<Peer>,
     Body(request): Body<DiffRequest>,
-) -> Response {
+) -> Answer {
     let candidate = match request.tried {
-        None => control::read_again(&controller).await,
+        None => control::read_again(&controller).await?,
         Some(tried) => {
-            let attempted = control::read_request(&controller, tried, peer.is_root()).await;
-            attempted.map(|read| read.map(|attempted| attempted.candidate))
+            let attempted = control::read_request(&controller, tried, peer.is_root()).await?;
+            attempted.map(|attempted| attempted.candidate)
         }
     };
-    match candidate {
-        Ok(Ok(candidate)) => read(&controller, |it| questions::diff(it, candidate)).await,
-        Ok(Err(refused)) => {
-            let refused = if peer.is_root() {
-                refused.for_root()
-            } else {
-                refused
-            };
-            read(&controller, |_| Err::<Reloaded, _>(refused)).await
-        }
-        Err(stopped) => answered::<Reloaded>(Err(stopped)),
-    }
+    let candidate = candidate.map_err(|refused| shown(refused, &peer));
+    read(&controller, |it| questions::diff(it, candidate?)).await
 }
 
-async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
     let author = peer.author;
     change(&controller, Detach { author }).await
 }
 
-async fn unknown(request: Request) -> Response {
+async fn unknown(request: Request) -> Failure {
     let refused = Refused::because(format!("there is no {} {}", request.method(), request.uri().path()))
         .hint("rlctl and ratelimitd may be of different versions: compare `rlctl --version` and `ratelimitd --version`");
-    answer(StatusCode::NOT_FOUND, refused)
+    Failure(StatusCode::NOT_FOUND, refused)
 }

@@ -30,7 +30,7 @@ use tokio::{
 
 use self::found::Found;
 use super::{
-    answers::{Parameters, answer},
+    answers::{Failure, Parameters},
     history_api, web_page,
 };
 use crate::{
@@ -134,30 +134,32 @@ fn file(kind: &'static str, text: &'static str) -> Response {
 }
 
 /// Answers who may look.
-async fn admit(State(dashboard): State<Dashboard>, request: Request, next: Next) -> Response {
-    if let Err(refused) = web_page::check(request.headers()) {
-        return answer(StatusCode::FORBIDDEN, refused);
-    }
+async fn admit(
+    State(dashboard): State<Dashboard>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    web_page::check(request.headers())?;
     if dashboard.audience == Audience::Network {
         let is_open = dashboard.controller.ask(questions::is_dashboard_open);
         if !matches!(is_open.await, Ok(true)) {
             let refused = Refused::because("the dashboard is not served here")
                 .hint("write dashboard = true in [metrics], or use ssh -L 9800:/run/ratelimit/control.sock");
-            return answer(StatusCode::NOT_FOUND, refused);
+            return Err(Failure(StatusCode::NOT_FOUND, refused));
         }
     }
-    next.run(request).await
+    Ok(next.run(request).await)
 }
 
 async fn live(
     State(dashboard): State<Dashboard>,
     Extension(streams): Extension<Streams>,
     Parameters(request): Parameters<LiveRequest>,
-) -> Response {
+) -> Result<Response, Failure> {
     let Ok((writer, body)) = streams.begin() else {
-        let refused =
-            Refused::because("too many dashboards, events and captures are being followed already");
-        return answer(StatusCode::SERVICE_UNAVAILABLE, refused);
+        return Err(Failure::unavailable(
+            "too many dashboards, events and captures are being followed already",
+        ));
     };
     tokio::spawn(async move {
         let _ = tokio::time::timeout(STREAM_LASTS, follow(&dashboard, &writer, request)).await;
@@ -166,7 +168,7 @@ async fn live(
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
     ];
-    (headers, body).into_response()
+    Ok((headers, body).into_response())
 }
 
 /// Writes what is new, until the client or the daemon has enough.
@@ -236,19 +238,13 @@ impl Dashboard {
         }
         Ok(all)
     }
-}
 
-impl Dashboard {
     async fn access(&self) -> Result<Access, Unanswered> {
         if self.audience == Audience::Socket {
             return Ok(Access::Command);
         }
         let token = self.controller.ask(questions::dashboard_token).await?;
-        Ok(if token.is_some() {
-            Access::Token
-        } else {
-            Access::Read
-        })
+        Ok(token.map_or(Access::Read, |_| Access::Token))
     }
 }
 

@@ -6,16 +6,16 @@ use axum::{
     Extension,
     body::Bytes,
     extract::State,
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::header::CONTENT_TYPE,
     response::{IntoResponse, Response},
 };
-use ratelimit_core::api::{Event, EventFilter, EventRequest, Refused, What};
+use ratelimit_core::api::{Event, EventFilter, EventRequest, What};
 use tokio::sync::broadcast::{
     Receiver,
     error::{RecvError, TryRecvError},
 };
 
-use super::answers::{Parameters, answer};
+use super::answers::{Failure, Parameters};
 use crate::{
     clock,
     control::{Handle, questions},
@@ -24,19 +24,15 @@ use crate::{
 
 /// How much is written at a time.
 const PIECE_BYTES: usize = 1 << 16;
+/// What is said where there are as many streams as there may be.
+pub const TOO_MANY: &str = "too many events and captures are being followed already";
 
 pub async fn events(
     State(controller): State<Handle>,
     Extension(streams): Extension<Streams>,
     Parameters(query): Parameters<EventRequest>,
-) -> Response {
-    let (kept, coming) = match controller.ask(questions::events).await {
-        Ok(asked) => asked,
-        Err(stopped) => {
-            let refused = Refused::because(stopped.to_string());
-            return answer(StatusCode::SERVICE_UNAVAILABLE, refused);
-        }
-    };
+) -> Result<Response, Failure> {
+    let (kept, coming) = controller.ask(questions::events).await?;
     let filter = query.filter();
     let last = kept.last().map_or(0, |event| event.number);
     let after = query.after.filter(|after| *after <= last).unwrap_or(0);
@@ -47,14 +43,13 @@ pub async fn events(
     let kept: Vec<u8> = kept[first..].iter().flat_map(|event| line(event)).collect();
     let lines = [(CONTENT_TYPE, "application/x-ndjson")];
     if !query.follow {
-        return (lines, kept).into_response();
+        return Ok((lines, kept).into_response());
     }
     let Ok((writer, body)) = streams.begin() else {
-        let refused = Refused::because("too many events and captures are being followed already");
-        return answer(StatusCode::SERVICE_UNAVAILABLE, refused);
+        return Err(Failure::unavailable(TOO_MANY));
     };
     tokio::spawn(async move { follow(&writer, kept.into(), coming, filter).await });
-    (lines, body).into_response()
+    Ok((lines, body).into_response())
 }
 
 /// Writes what was kept, and what comes, until the client or the daemon has enough.

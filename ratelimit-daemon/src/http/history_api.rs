@@ -1,15 +1,9 @@
 //! `GET /v1/history`: what packets came in the last days.
 
-use axum::{
-    Json, Router,
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-    routing::get,
-};
-use ratelimit_core::api::HistoryRequest;
+use axum::{Json, Router, extract::State, routing::get};
+use ratelimit_core::api::{History, HistoryRequest};
 
-use super::answers::{Parameters, answer};
+use super::answers::{Failure, Parameters};
 use crate::traffic_log::TrafficLog;
 
 /// The route.
@@ -23,9 +17,6 @@ pub fn router(log: TrafficLog) -> Router {
 async fn history(
     State(log): State<TrafficLog>,
     Parameters(request): Parameters<HistoryRequest>,
-) -> Response {
-    match log.ask(request).await {
-        Ok(history) => Json(history).into_response(),
-        Err(refused) => answer(StatusCode::CONFLICT, refused),
-    }
+) -> Result<Json<History>, Failure> {
+    Ok(Json(log.ask(request).await?))
 }

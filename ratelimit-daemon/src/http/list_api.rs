@@ -15,7 +15,7 @@ use ratelimit_core::{
 };
 
 use super::{
-    answers::{Parameters, answer, change},
+    answers::{Failure, Parameters, change},
     peer::Peer,
     pieces::{self, Pieces},
 };
@@ -30,23 +30,17 @@ pub async fn import(
     Extension(peer): Extension<Peer>,
     Parameters(request): Parameters<ImportRequest>,
     body: Bytes,
-) -> Response {
+) -> Result<Response, Failure> {
     let request = Arc::new(request);
     let its = Arc::clone(&request);
     let read = tokio::task::spawn_blocking(move || parse(&its, &body)).await;
-    let reading = match read {
-        Ok(Ok(reading)) => reading,
-        Ok(Err(refused)) => return answer(StatusCode::CONFLICT, refused),
-        Err(error) => {
-            return answer(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                Refused::because(format!("reading the list: {error}")),
-            );
-        }
-    };
+    let read = read.map_err(|error| {
+        let refused = Refused::because(format!("reading the list: {error}"));
+        Failure(StatusCode::INTERNAL_SERVER_ERROR, refused)
+    })?;
     let import = Import {
         request,
-        reading,
+        reading: read?,
         author: peer.author,
     };
     change(&controller, import).await
@@ -88,20 +82,12 @@ fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
 pub async fn export(
     State(controller): State<Handle>,
     Parameters(request): Parameters<ExportRequest>,
-) -> Response {
+) -> Result<Response, Failure> {
     let export = controller.ask(move |it| questions::export(it, &request));
-    match export.await {
-        Ok(Ok(export)) => {
-            let (pieces, body) = pieces::channel();
-            tokio::spawn(write(controller, export, pieces));
-            ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response()
-        }
-        Ok(Err(refused)) => answer(StatusCode::CONFLICT, refused),
-        Err(unanswered) => answer(
-            StatusCode::SERVICE_UNAVAILABLE,
-            Refused::because(unanswered.to_string()),
-        ),
-    }
+    let export = export.await??;
+    let (pieces, body) = pieces::channel();
+    tokio::spawn(write(controller, export, pieces));
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response())
 }
 
 /// Writes all of an export, unless the client or the controller goes away before its end.

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use ratelimit_core::api::Refused;
+
+use super::answers::Failure;
 
 /// Refuses what a page of somebody else may have a browser send.
 ///
@@ -13,7 +15,11 @@ use ratelimit_core::api::Refused;
 /// # Errors
 ///
 /// When the request may be one of them.
-pub fn check(headers: &HeaderMap) -> Result<(), Refused> {
+pub fn check(headers: &HeaderMap) -> Result<(), Failure> {
+    require(headers).map_err(|refused| Failure(StatusCode::FORBIDDEN, refused))
+}
+
+fn require(headers: &HeaderMap) -> Result<(), Refused> {
     let text = |name| headers.get(name).map(|it| it.to_str().unwrap_or("?"));
     let host = text(header::HOST).unwrap_or_default();
     if !is_ours(host) {

@@ -15,7 +15,7 @@ use aya::{
 use ratelimit_core::config::Mode;
 
 use super::{
-    Attachment, Descriptors, Detachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, compact,
+    Attachment, Descriptors, Held, HeldLink, InterfacePlan, Loader, MapPlan, compact,
     entry::{self, Entry},
     link,
     load::{self, Loaded, Seeds},
@@ -229,7 +229,7 @@ impl Loader for Local {
         Ok(is_pinned)
     }
 
-    fn detach_all(&mut self) -> anyhow::Result<Detachment> {
+    fn detach_all(&mut self) -> anyhow::Result<Vec<String>> {
         self.links.clear();
         self.entries.clear();
         let pins = self.pins()?;
@@ -244,7 +244,7 @@ impl Loader for Local {
         }
         pins.remove_all()?;
         // Programs that are attached again need the maps: they are pinned then.
-        Ok(Detachment { interfaces })
+        Ok(interfaces)
     }
 }
 

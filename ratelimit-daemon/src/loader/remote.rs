@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, ensure};
+use serde::de::DeserializeOwned;
 
 use super::{
-    Attachment, Descriptors, Detachment, Held, HeldTable, InterfacePlan, Loader, MapPlan,
+    Attachment, Descriptors, Held, HeldTable, InterfacePlan, Loader, MapPlan,
     request::{Answer, Request},
     socket::Socket,
 };
@@ -37,7 +38,8 @@ impl Remote {
         Ok(Self { socket })
     }
 
-    fn ask(&mut self, request: &Request) -> anyhow::Result<(Answer, Vec<OwnedFd>)> {
+    /// What the loader answers to a request, with the descriptors beside.
+    fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> anyhow::Result<(T, Vec<OwnedFd>)> {
         let gone = "the loader is gone: start ratelimitd again, which takes over without a gap";
         let mut held = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = held.take().context(gone)?;
@@ -45,34 +47,30 @@ impl Remote {
         socket.send(&bytes, &[]).context(gone)?;
         let answer = socket.receive().context("waiting for the loader")?;
         let (bytes, descriptors) = answer.context(gone)?;
-        let answer = serde_json::from_slice(&bytes).context("reading the answer of the loader")?;
+        let reading = "reading the answer of the loader";
+        let answer: Answer = serde_json::from_slice(&bytes).context(reading)?;
         *held = Some(socket);
-        if let Answer::Refused(why) = answer {
-            return Err(anyhow!(why));
-        }
-        Ok((answer, descriptors))
+        let answer = answer.map_err(anyhow::Error::msg)?;
+        Ok((
+            serde_json::from_value(answer).context(reading)?,
+            descriptors,
+        ))
     }
 }
 
 impl Loader for Remote {
     fn open(&mut self, pins: &Path) -> anyhow::Result<Held> {
-        let (answer, mut descriptors) = self.ask(&Request::Open(pins.to_owned()))?;
-        let Answer::Held { links, logs, sets } = answer else {
-            bail!(unexpected(&answer));
-        };
-        let table = |sets| {
+        let ((links, logs, sets), mut descriptors) = self.ask(&Request::Open(pins.to_owned()))?;
+        let table = |sets: u32| {
             let policies = descriptors.pop().context("the loader gave no policies")?;
             anyhow::Ok(HeldTable { sets, policies })
         };
-        let table = sets.map(table).transpose()?;
+        let table = Option::map(sets, table).transpose()?;
         Ok(Held { links, logs, table })
     }
 
     fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors> {
-        let (answer, descriptors) = self.ask(&Request::OpenMaps(*plan))?;
-        let Answer::Maps(names) = answer else {
-            bail!(unexpected(&answer));
-        };
+        let (names, descriptors): (Vec<String>, _) = self.ask(&Request::OpenMaps(*plan))?;
         ensure!(
             names.len() == descriptors.len(),
             "the loader gave {} of {} maps",
@@ -83,41 +81,22 @@ impl Loader for Remote {
     }
 
     fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()> {
-        match self.ask(&Request::Rename(names.clone()))? {
-            (Answer::Renamed, _) => Ok(()),
-            (answer, _) => bail!(unexpected(&answer)),
-        }
+        Ok(self.ask(&Request::Rename(names.clone()))?.0)
     }
 
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {
-        match self.ask(&Request::Attach(plan.clone()))? {
-            (Answer::Attached(attachment), _) => Ok(attachment),
-            (answer, _) => bail!(unexpected(&answer)),
-        }
+        Ok(self.ask(&Request::Attach(plan.clone()))?.0)
     }
 
     fn keep_pinned(&mut self) -> anyhow::Result<bool> {
-        match self.ask(&Request::KeepPinned)? {
-            (Answer::KeptPinned(were_gone), _) => Ok(were_gone),
-            (answer, _) => bail!(unexpected(&answer)),
-        }
+        Ok(self.ask(&Request::KeepPinned)?.0)
     }
 
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool> {
-        match self.ask(&Request::Detach(interface.to_owned()))? {
-            (Answer::Detached(was_attached), _) => Ok(was_attached),
-            (answer, _) => bail!(unexpected(&answer)),
-        }
+        Ok(self.ask(&Request::Detach(interface.to_owned()))?.0)
     }
 
-    fn detach_all(&mut self) -> anyhow::Result<Detachment> {
-        match self.ask(&Request::DetachAll)? {
-            (Answer::DetachedAll(interfaces), _) => Ok(Detachment { interfaces }),
-            (answer, _) => bail!(unexpected(&answer)),
-        }
+    fn detach_all(&mut self) -> anyhow::Result<Vec<String>> {
+        Ok(self.ask(&Request::DetachAll)?.0)
     }
-}
-
-fn unexpected(answer: &Answer) -> String {
-    format!("the loader answered something else: {answer:?}")
 }

@@ -10,10 +10,9 @@ use std::{
 
 use anyhow::{Context, ensure};
 use ratelimit_common::layout::INTERFACES_MAX;
-use ratelimit_core::log_size::LogSize;
 use serde::{Deserialize, Serialize};
 
-use super::{Attachment, HeldLink, InterfacePlan, MapPlan};
+use super::{InterfacePlan, MapPlan};
 
 /// Bytes of the longest path of pins.
 const PATH_MAX: usize = 512;
@@ -44,34 +43,8 @@ pub enum Request {
     DetachAll,
 }
 
-/// What comes of it. Descriptors come beside, in the order that is said here.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Answer {
-    /// What is pinned, and the sets of a table whose policies come beside.
-    Held {
-        /// The links.
-        links: Vec<HeldLink>,
-        /// What the sliding logs can hold.
-        logs: Option<LogSize>,
-        /// The sets.
-        sets: Option<u32>,
-    },
-    /// The names of the maps that come beside.
-    Maps(Vec<String>),
-    /// The pins count for other interfaces.
-    Renamed,
-    /// What runs.
-    Attached(Attachment),
-    /// Whether there were pins to be made again.
-    KeptPinned(bool),
-    /// Whether there was a program of ours.
-    Detached(bool),
-    /// The interfaces that the program was taken off.
-    DetachedAll(Vec<String>),
-    /// Why it was not done.
-    Refused(String),
-}
+/// What the method of the loader answers, with descriptors beside; or why it was not done.
+pub type Answer = Result<serde_json::Value, String>;
 
 impl Request {
     /// The request that `bytes` are.

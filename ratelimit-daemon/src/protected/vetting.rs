@@ -44,55 +44,37 @@ impl Requester {
     }
 }
 
-/// Why a prefix is not banned.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refusal {
-    /// It is all addresses.
-    #[error("a ban of {0} would cut this host off")]
-    Everything(Prefix),
-    /// It is wider than anybody means.
-    #[error("{prefix} is wider than a /{widest}, the widest that is banned without --force")]
-    Wide {
-        /// What was to be banned.
-        prefix: Prefix,
-        /// The length that needs no force.
-        widest: u8,
-    },
-    /// It is wider than what may be found by itself.
-    #[error("{prefix} is wider than a /{widest}, the widest that detection bans")]
-    WideForDetection {
-        /// What was to be banned.
-        prefix: Prefix,
-        /// The length of the widest.
-        widest: u8,
-    },
-    /// It meets what this host needs.
-    #[error("{}", meeting(*.prefix, *.protected, .why))]
-    Protected {
-        /// What was to be banned.
-        prefix: Prefix,
-        /// What it meets.
-        protected: Prefix,
-        /// Why that is protected.
-        why: Why,
-    },
-}
-
 impl Protected {
     /// Whether a ban of `prefix` may be. A list or the cluster may ban what meets a protected address; the ban then stops
     /// at it.
-    pub fn vet(&self, prefix: Prefix, requester: Requester) -> Result<(), Refusal> {
+    pub fn vet(&self, prefix: Prefix, requester: Requester) -> Result<(), Refused> {
         if prefix.is_empty() {
-            return Err(Refusal::Everything(prefix));
+            return Err(
+                Refused::because(format!("a ban of {prefix} would cut this host off"))
+                    .hint("ban the prefixes that do harm")
+                    .code(Code::TooWide),
+            );
         }
         let family = IpFamily::of(prefix.address());
+        let wide = |widest: u8, whose: &str, hint: &str| {
+            Refused::because(format!(
+                "{prefix} is wider than a /{widest}, the widest that {whose}"
+            ))
+            .hint(hint)
+            .code(Code::TooWide)
+        };
         let widest = widest_by_detection(family);
         if requester == Requester::Detection && prefix.len() < widest {
-            return Err(Refusal::WideForDetection { prefix, widest });
+            return Err(wide(
+                widest,
+                "detection bans",
+                "ban it yourself: `rlctl ban`",
+            ));
         }
         let widest = widest_unforced(family);
         if prefix.len() < widest && !requester.is_forced() {
-            return Err(Refusal::Wide { prefix, widest });
+            let hint = "ban narrower prefixes, or add --force if you mean it";
+            return Err(wide(widest, "is banned without --force", hint));
         }
         let stops_there = matches!(requester, Requester::List { .. } | Requester::Other);
         if stops_there || requester.is_forced() {
@@ -100,11 +82,7 @@ impl Protected {
         }
         match self.met_by(prefix) {
             None => Ok(()),
-            Some((protected, why)) => Err(Refusal::Protected {
-                prefix,
-                protected,
-                why: why.clone(),
-            }),
+            Some((protected, why)) => Err(met(prefix, protected, why)),
         }
     }
 }
@@ -125,38 +103,26 @@ pub const fn widest_by_detection(family: IpFamily) -> u8 {
     }
 }
 
-fn meeting(prefix: Prefix, protected: Prefix, why: &Why) -> String {
-    if prefix == protected {
+/// The refusal of a ban that meets what this host needs.
+fn met(prefix: Prefix, protected: Prefix, why: &Why) -> Refused {
+    let error = if prefix == protected {
         format!("{prefix} is {why}")
     } else if prefix.covers(protected) {
         format!("{prefix} covers {protected}, {why}")
     } else {
         format!("{prefix} lies in {protected}, {why}")
-    }
-}
-
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
-        let hint = match &refusal {
-            Refusal::Everything(_) => "ban the prefixes that do harm",
-            Refusal::Wide { .. } => "ban narrower prefixes, or add --force if you mean it",
-            Refusal::WideForDetection { .. } => "ban it yourself: `rlctl ban`",
-            Refusal::Protected {
-                why: Why::Configured,
-                ..
-            } => "ban prefixes without it, or add --force if you mean it",
-            Refusal::Protected { .. } => {
-                "ban prefixes without it, or add --force if you mean it: this host may be cut off"
-            }
-        };
-        let code = match &refusal {
-            Refusal::Protected { .. } => Code::Protected,
-            Refusal::Everything(_) | Refusal::Wide { .. } | Refusal::WideForDetection { .. } => {
-                Code::TooWide
-            }
-        };
-        Self::because(refusal.to_string()).hint(hint).code(code)
-    }
+    };
+    let hint = "ban prefixes without it, or add --force if you mean it";
+    let hint = match why {
+        Why::Configured => hint.to_owned(),
+        Why::Loopback
+        | Why::Own(_)
+        | Why::Gateway(_)
+        | Why::Resolver(_)
+        | Why::SshPeer
+        | Why::Service(_) => format!("{hint}: this host may be cut off"),
+    };
+    Refused::because(error).hint(hint).code(Code::Protected)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::anyhow;
 use hyper::body::Bytes;
 use ratelimit_core::config::Crowdsec;
 use tokio::{sync::mpsc, task::spawn_blocking, time::sleep};
@@ -19,7 +20,7 @@ use crate::{
         commands::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
         questions::crowdsec_wishes,
     },
-    crowdsec::{Client, Decisions, PullError, Update},
+    crowdsec::{Client, Decisions, Update},
 };
 
 use super::connection::{self, pause, reported};
@@ -76,11 +77,7 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unan
 }
 
 /// Asks, and takes the answer in while it comes: beside the runtime, a million decisions take seconds.
-async fn pull(
-    client: &Client,
-    decisions: &mut Decisions,
-    whole: bool,
-) -> Result<Update, PullError> {
+async fn pull(client: &Client, decisions: &mut Decisions, whole: bool) -> anyhow::Result<Update> {
     let mut answer = client.pull(whole).await?;
     let (sender, bytes) = mpsc::channel(PIECES);
     let mut held = std::mem::take(decisions);
@@ -102,13 +99,13 @@ async fn pull(
         }
         Ok(())
     };
-    let passed_on: Result<(), PullError> = passed_on.await;
+    let passed_on: anyhow::Result<()> = passed_on.await;
     drop(sender);
     let (held, update) = taken.await.expect("reading an answer does not panic");
     *decisions = held;
     // One that breaks off is cut for who reads it.
     passed_on?;
-    Ok(update?)
+    update.map_err(|error| anyhow!("the answer is no list of decisions: {error}"))
 }
 
 /// Pieces of an answer that wait to be read.

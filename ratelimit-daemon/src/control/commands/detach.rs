@@ -21,17 +21,15 @@ impl Command for Detach {
         let Self { author } = self;
         let author = &*author;
         controller.interfaces.links.detach(author);
-        let detachment = controller.state.enforcer.attachments().detach();
+        let detached = controller.state.enforcer.attachments().detach();
         controller.interfaces.tend_all(&mut controller.state);
-        let detachment = detachment?;
-        info!(interfaces = ?detachment.interfaces, author, "detached");
+        let interfaces = detached?;
+        info!(?interfaces, author, "detached");
         let detached = What::Detached {
-            interfaces: detachment.interfaces.clone(),
+            interfaces: interfaces.clone(),
             by: author.into(),
         };
         controller.state.journal.record(clock::wall(), detached);
-        Ok(Detached {
-            interfaces: detachment.interfaces,
-        })
+        Ok(Detached { interfaces })
     }
 }

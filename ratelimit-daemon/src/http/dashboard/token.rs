@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use ratelimit_core::{
     api::{Code, Refused},
@@ -20,7 +20,7 @@ use crate::{
     cluster::read_file,
     control::{self, Handle, questions::dashboard_token},
     http::{
-        answers::{answer, as_problem},
+        answers::{Failure, as_problem},
         control_api,
         peer::Peer,
         web_page,
@@ -42,7 +42,7 @@ async fn admit(State(controller): State<Handle>, mut request: Request, next: Nex
             request.extensions_mut().insert(peer);
             control::asked_as(what, next.run(request)).await
         }
-        Err(refusal) => refusal.response(),
+        Err(failure) => failure.into_response(),
     };
     let response = as_problem(response, &asked).await;
     if let Some(code) = response.extensions().get::<Code>() {
@@ -51,69 +51,43 @@ async fn admit(State(controller): State<Handle>, mut request: Request, next: Nex
     response
 }
 
-/// Why a request is not carried out. The answer to all that do not show the token is the same.
-enum Refusal {
-    /// The page of somebody else asks.
-    Page(Refused),
-    /// There is no token.
-    Off,
-    Missing,
-    Unreadable,
-    Wrong,
-}
-
-impl Refusal {
-    fn response(self) -> Response {
-        let (status, error, hint) = match self {
-            Self::Page(refused) => return answer(StatusCode::FORBIDDEN, refused),
-            Self::Off => (
-                StatusCode::NOT_FOUND,
-                "no commands are taken here",
-                "ask through the control socket, or write token_file in [metrics]",
-            ),
-            Self::Missing => (
-                StatusCode::UNAUTHORIZED,
-                "the token is missing",
-                "send `Authorization: Bearer TOKEN`",
-            ),
-            Self::Unreadable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the token of ratelimitd cannot be read",
-                "the log of ratelimitd says why",
-            ),
-            Self::Wrong => (
-                StatusCode::UNAUTHORIZED,
-                "the token is wrong",
-                "the file of token_file in [metrics] has the right one",
-            ),
-        };
-        let mut response = answer(status, Refused::because(error).hint(hint));
-        if status == StatusCode::UNAUTHORIZED {
-            // RFC 9110 wants it beside this status.
-            let scheme = HeaderValue::from_static("Bearer");
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, scheme);
-        }
-        response
-    }
-}
-
 /// Whether a request shows the token.
-async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Refusal> {
-    web_page::check(headers).map_err(Refusal::Page)?;
+async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Failure> {
+    web_page::check(headers)?;
+    let failure = |status, error: &'static str, hint: &'static str| {
+        Failure(status, Refused::because(error).hint(hint))
+    };
     let file = controller.ask(dashboard_token);
     let Ok(Some(file)) = file.await else {
-        return Err(Refusal::Off);
+        return Err(failure(
+            StatusCode::NOT_FOUND,
+            "no commands are taken here",
+            "ask through the control socket, or write token_file in [metrics]",
+        ));
     };
-    let shown = shown(headers).ok_or(Refusal::Missing)?;
-    let token = read(file).await.ok_or(Refusal::Unreadable)?;
+    let Some(shown) = shown(headers) else {
+        return Err(failure(
+            StatusCode::UNAUTHORIZED,
+            "the token is missing",
+            "send `Authorization: Bearer TOKEN`",
+        ));
+    };
+    let Some(token) = read(file).await else {
+        return Err(failure(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the token of ratelimitd cannot be read",
+            "the log of ratelimitd says why",
+        ));
+    };
     // How long it takes says nothing about where they differ.
     if bool::from(shown.ct_eq(&token)) {
-        Ok(())
-    } else {
-        Err(Refusal::Wrong)
+        return Ok(());
     }
+    Err(failure(
+        StatusCode::UNAUTHORIZED,
+        "the token is wrong",
+        "the file of token_file in [metrics] has the right one",
+    ))
 }
 
 fn shown(headers: &HeaderMap) -> Option<&[u8]> {
@@ -147,6 +121,8 @@ async fn read(file: PathBuf) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use axum::http::HeaderValue;
 
     use super::*;
 

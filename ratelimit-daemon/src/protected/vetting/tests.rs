@@ -86,8 +86,7 @@ fn check(prefix: &str, requester: Requester, expected: Result<(), &str>) {
     let found = protected.vet(prefix.parse().unwrap(), requester);
     match (found, expected) {
         (Ok(()), Ok(())) => {}
-        (Err(refusal), Err(words)) => {
-            let refused = Refused::from(refusal);
+        (Err(refused), Err(words)) => {
             assert!(refused.error.contains(words), "{refused:?}");
             assert!(refused.hint.is_some());
         }
