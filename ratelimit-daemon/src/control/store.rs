@@ -1,7 +1,6 @@
 //! What is intended beside the configuration, in SQLite: bans of every origin, and what was set at runtime. The kernel's maps are
 //! what is enforced.
 
-mod checksum;
 mod commits;
 mod damage;
 mod flush;
@@ -15,6 +14,7 @@ mod patience;
 mod rescue;
 mod restore;
 mod schema;
+mod table;
 mod text;
 mod witness;
 mod writer;
@@ -32,31 +32,26 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 use tracing::warn;
 
 #[cfg(test)]
 pub use self::damage::finding;
+pub use self::{commits::Commits, damage::Damage, writer::Writer};
 use self::{
-    checksum::Checksum,
     flush::Flusher,
     group::Group,
     patience::Patience,
+    schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
+    table::Table,
     text::Texts,
     witness::Witness,
-    writer::{allow_sum, ban_sum, changes_sum, limits_sum, note_sum},
 };
-pub use self::{commits::Commits, damage::Damage, writer::Writer};
 use super::{
     progress::Progress,
     timekeeper::{Moment, Note, Reading, Timekeeper},
 };
 use crate::{clock, private};
-
-const BANS: &str = "SELECT prefix, since_ns, reason, author, origin, until_ns, checksum FROM ban ORDER BY prefix, origin";
-const ALLOWS: &str = "SELECT prefix, since_ns, reason, author, until_ns, checksum FROM allow";
-const LIMITS: &str =
-    "SELECT target, since_ns, limits, author, observe, reason, until_ns, checksum FROM limits";
 
 /// The pages in the log, of 4 KiB, from which on whoever commits brings them over into the database.
 const LOG_PAGES: i64 = 16_384;
@@ -223,11 +218,11 @@ impl Store {
         let mut texts = Texts::default();
         let mut before = Vec::new();
         let mut key = Vec::new();
-        self.all(BANS, |row| {
+        BAN.read(&self.connection, |row| {
             // As SQLite orders them.
             key.clear();
             key.extend_from_slice(row.get_ref(0)?.as_blob()?);
-            key.extend_from_slice(row.get_ref(4)?.as_bytes()?);
+            key.extend_from_slice(row.get_ref(1)?.as_bytes()?);
             ensure!(before < key, "it is out of order");
             std::mem::swap(&mut before, &mut key);
             read_ban(row, &self.timekeeper, &mut texts)
@@ -236,12 +231,12 @@ impl Store {
 
     /// All allows.
     pub fn allows(&self) -> anyhow::Result<Vec<(Prefix, AllowRow)>> {
-        self.all(ALLOWS, |row| read_allow(row, &self.timekeeper))
+        ALLOW.read(&self.connection, |row| read_allow(row, &self.timekeeper))
     }
 
     /// All limits that were set at run time.
     pub fn limits(&self) -> anyhow::Result<Vec<(Target, LimitRow)>> {
-        self.all(LIMITS, |row| read_limits(row, &self.timekeeper))
+        LIMITS.read(&self.connection, |row| read_limits(row, &self.timekeeper))
     }
 
     /// Fails where a row is not sound.
@@ -255,137 +250,76 @@ impl Store {
         self.limited()?;
         self.history(0).map(drop)
     }
-
-    fn all<T>(
-        &self,
-        query: &str,
-        mut read: impl FnMut(&Row<'_>) -> anyhow::Result<T>,
-    ) -> anyhow::Result<Vec<T>> {
-        let mut statement = self.connection.prepare(query)?;
-        let mut rows = statement.query([])?;
-        let mut all = Vec::new();
-        while let Some(row) = rows.next()? {
-            all.push(read(row).with_context(|| format!("reading a row of `{query}`"))?);
-        }
-        Ok(all)
-    }
 }
 
-/// A row of [`BANS`], when its checksum is right.
+/// A row of [`BAN`].
 fn read_ban(
     row: &Row<'_>,
     timekeeper: &Timekeeper,
     texts: &mut Texts,
 ) -> anyhow::Result<(Prefix, Origin, BanRow)> {
-    let (key, since) = (row.get_ref(0)?.as_blob()?, row.get::<_, i64>(1)?);
-    let reason = row.get_ref(2)?.as_str_or_null()?;
-    let author = row.get_ref(3)?.as_str()?;
-    let origin = row.get_ref(4)?.as_str()?;
-    let until: Option<i64> = row.get(5)?;
-    let sum = ban_sum(key, origin, until, since, reason, author);
-    ensure!(sum == row.get::<_, u32>(6)?, "its checksum is wrong");
+    let reason = row.get_ref(4)?.as_str_or_null()?;
     let ban = BanRow {
-        until: instant(until, timekeeper),
-        since: Timestamp::from_nanosecond(since.into())?,
+        until: instant(row.get(2)?, timekeeper),
+        since: time(row, 3)?,
         reason: reason.map(|reason| texts.keep(reason)),
-        author: texts.keep(author),
+        author: texts.keep(row.get_ref(5)?.as_str()?),
     };
-    Ok((prefix(key)?, origin.parse()?, ban))
+    Ok((prefix(row, 0)?, row.get_ref(1)?.as_str()?.parse()?, ban))
 }
 
-/// A row of [`ALLOWS`], when its checksum is right.
+/// A row of [`ALLOW`].
 fn read_allow(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Prefix, AllowRow)> {
-    let key = row.get_ref(0)?.as_blob()?;
-    let (since, until) = (row.get(1)?, row.get(4)?);
-    let (reason, author): (Option<String>, String) = (row.get(2)?, row.get(3)?);
-    let sum = allow_sum(key, until, since, reason.as_deref(), &author);
-    ensure!(sum == row.get::<_, u32>(5)?, "its checksum is wrong");
     let allow = AllowRow {
-        until: instant(until, timekeeper),
-        since: time(row, 1)?,
-        reason,
-        author,
+        until: instant(row.get(1)?, timekeeper),
+        since: time(row, 2)?,
+        reason: row.get(3)?,
+        author: row.get(4)?,
     };
-    Ok((prefix(key)?, allow))
+    Ok((prefix(row, 0)?, allow))
 }
 
-/// A row of [`LIMITS`], when its checksum is right.
+/// A row of [`LIMITS`].
 fn read_limits(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Target, LimitRow)> {
-    let target = row.get_ref(0)?.as_blob()?;
-    let text = row.get_ref(2)?.as_str()?;
-    let (observe, author) = (row.get(4)?, row.get::<_, String>(3)?);
-    let (reason, until): (Option<String>, _) = (row.get(5)?, row.get(6)?);
-    let since = row.get(1)?;
-    let sum = limits_sum(
-        target,
-        text,
-        observe,
-        until,
-        since,
-        reason.as_deref(),
-        &author,
-    );
-    ensure!(sum == row.get::<_, u32>(7)?, "its checksum is wrong");
     let limits = LimitRow {
-        limits: serde_json::from_str(text)?,
-        observe,
-        until: instant(until, timekeeper),
-        since: time(row, 1)?,
-        reason,
-        author,
+        limits: serde_json::from_str(row.get_ref(1)?.as_str()?)?,
+        observe: row.get(2)?,
+        until: instant(row.get(3)?, timekeeper),
+        since: time(row, 4)?,
+        reason: row.get(5)?,
+        author: row.get(6)?,
     };
-    Ok((read_target(target)?, limits))
+    Ok((read_target(row)?, limits))
 }
 
 /// How many changes the database knows.
 fn read_changes(connection: &Connection) -> anyhow::Result<u64> {
-    let query = "SELECT number, checksum FROM change";
-    let row = connection
-        .query_row(query, [], |row| Ok((row.get(0)?, row.get::<_, u32>(1)?)))
-        .optional()
-        .context("reading the row of `change`")?;
-    let (number, sum) = row.unwrap_or((0, changes_sum(0)));
-    ensure!(
-        sum == changes_sum(number),
-        "the checksum of the row of `change` is wrong"
-    );
-    Ok(number.cast_unsigned())
+    let found = CHANGE.read(connection, |row| Ok(row.get::<_, i64>(0)?))?;
+    Ok(found.first().map_or(0, |number| number.cast_unsigned()))
 }
 
 fn read_clock(connection: &Connection) -> anyhow::Result<Option<Note>> {
-    let query = "SELECT boot, ahead_ns, asleep_ns, time_ns, wall_ns, unsettled_time_ns, unsettled_wall_ns, checksum FROM clock";
-    let found = connection
-        .query_row(query, [], |row| {
-            let unsettled = row.get::<_, Option<i64>>(5)?.zip(row.get(6)?);
-            let note = Note {
-                boot: row.get(0)?,
-                ahead_ns: row.get(1)?,
-                asleep_ns: row.get(2)?,
-                moment: Moment {
-                    time: row.get(3)?,
-                    wall: row.get(4)?,
-                },
-                unsettled: unsettled.map(|(time, wall)| Moment { time, wall }),
-            };
-            Ok((note, row.get::<_, u32>(7)?))
+    let mut found = CLOCK.read(connection, |row| {
+        let unsettled = row.get::<_, Option<i64>>(5)?.zip(row.get(6)?);
+        Ok(Note {
+            boot: row.get(0)?,
+            ahead_ns: row.get(1)?,
+            asleep_ns: row.get(2)?,
+            moment: Moment {
+                time: row.get(3)?,
+                wall: row.get(4)?,
+            },
+            unsettled: unsettled.map(|(time, wall)| Moment { time, wall }),
         })
-        .optional()
-        .context("reading the row of `clock`")?;
-    let Some((note, sum)) = found else {
-        return Ok(None);
-    };
-    ensure!(
-        sum == note_sum(&note),
-        "the checksum of the row of `clock` is wrong"
-    );
-    Ok(Some(note))
+    })?;
+    Ok(found.pop())
 }
 
-fn read_target(bytes: &[u8]) -> anyhow::Result<Target> {
-    Ok(match bytes {
+fn read_target(row: &Row<'_>) -> anyhow::Result<Target> {
+    Ok(match row.get_ref(0)?.as_blob()? {
         [] => Target::Default,
-        [writer::DESTINATION, bytes @ ..] => Target::Destination(prefix(bytes)?),
-        bytes => Target::Sources(prefix(bytes)?),
+        [writer::DESTINATION, bytes @ ..] => Target::Destination(prefix_of(bytes)?),
+        bytes => Target::Sources(prefix_of(bytes)?),
     })
 }
 
@@ -394,7 +328,11 @@ fn instant(until: Option<i64>, timekeeper: &Timekeeper) -> Instant {
     until.map_or(FOREVER, |until| timekeeper.instant(until))
 }
 
-fn prefix(bytes: &[u8]) -> anyhow::Result<Prefix> {
+fn prefix(row: &Row<'_>, column: usize) -> anyhow::Result<Prefix> {
+    prefix_of(row.get_ref(column)?.as_blob()?)
+}
+
+fn prefix_of(bytes: &[u8]) -> anyhow::Result<Prefix> {
     Prefix::from_bytes(bytes).with_context(|| format!("{bytes:?} are no prefix"))
 }
 

@@ -15,10 +15,10 @@ use super::{
     Store,
     history::{HISTORY, read_history},
     limited::{LIMITED, read_limited},
-    lists::{LISTS, read_list},
+    lists::{LIST, read_list},
     offences::{OFFENCES, read_offence},
     read_allow, read_ban, read_clock, read_limits,
-    schema::OtherVersion,
+    schema::{ALLOW, BAN, LIMITS, OtherVersion},
     text::Texts,
 };
 use crate::{
@@ -200,74 +200,45 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
     let mut texts = Texts::default();
     // Without the clock the ends of bans mean nothing: the kernel may know them.
     if let Some(timekeeper) = &timekeeper {
-        sound(&connection, super::BANS, |row| {
+        edits.extend(BAN.read_sound(&connection, |row| {
             let (prefix, origin, ban) = read_ban(row, timekeeper, &mut texts)?;
-            edits.push(Edit::Ban(prefix, origin, Some(ban)));
-            Ok(())
-        });
-        sound(&connection, OFFENCES, |row| {
+            Ok(Edit::Ban(prefix, origin, Some(ban)))
+        }));
+        edits.extend(OFFENCES.read_sound(&connection, |row| {
             let (source, offence) = read_offence(row, timekeeper)?;
-            edits.push(Edit::Offence(source, Some(offence)));
-            Ok(())
-        });
-        sound(&connection, LIMITED, |row| {
+            Ok(Edit::Offence(source, Some(offence)))
+        }));
+        edits.extend(LIMITED.read_sound(&connection, |row| {
             let (prefix, limited) = read_limited(row, timekeeper)?;
-            edits.push(Edit::Limited(prefix, Some(limited)));
-            Ok(())
-        });
-        sound(&connection, LISTS, |row| {
+            Ok(Edit::Limited(prefix, Some(limited)))
+        }));
+        edits.extend(LIST.read_sound(&connection, |row| {
             let (name, list) = read_list(&connection, row, timekeeper)?;
-            edits.push(Edit::List(name, Some(list.into()), [].into()));
-            Ok(())
-        });
+            Ok(Edit::List(name, Some(list.into()), [].into()))
+        }));
     }
     edits.extend(set_at_runtime(&connection, timekeeper.as_ref()));
-    let mut history = Vec::new();
-    sound(&connection, HISTORY, |row| {
-        history.push(read_history(row)?);
-        Ok(())
-    });
     Ok(SoundRows {
         timekeeper,
         edits,
-        history,
+        history: HISTORY.read_sound(&connection, read_history),
     })
 }
 
 /// The allows and limits that are sound. Without the clock only those that do not end: the kernel may know the other allows.
 fn set_at_runtime(connection: &Connection, timekeeper: Option<&Timekeeper>) -> Vec<Edit> {
-    let mut edits = Vec::new();
     let lost = Timekeeper::resume(None, "", Reading::now());
     let read_by = timekeeper.unwrap_or(&lost);
-    sound(connection, super::ALLOWS, |row| {
+    let mut edits = ALLOW.read_sound(connection, |row| {
         let (prefix, allow) = read_allow(row, read_by)?;
-        edits.push(Edit::Allow(prefix, Some(allow)));
-        Ok(())
+        Ok(Edit::Allow(prefix, Some(allow)))
     });
-    sound(connection, super::LIMITS, |row| {
+    edits.extend(LIMITS.read_sound(connection, |row| {
         let (target, limits) = read_limits(row, read_by)?;
-        edits.push(Edit::Limits(target, Some(limits)));
-        Ok(())
-    });
+        Ok(Edit::Limits(target, Some(limits)))
+    }));
     edits.retain(|edit| timekeeper.is_some() || edit.ending().is_none());
     edits
-}
-
-/// Reads rows until SQLite fails, and skips those that are not sound.
-fn sound(
-    connection: &Connection,
-    query: &str,
-    mut read: impl FnMut(&rusqlite::Row<'_>) -> anyhow::Result<()>,
-) {
-    let Ok(mut statement) = connection.prepare(query) else {
-        return;
-    };
-    let Ok(mut rows) = statement.query([]) else {
-        return;
-    };
-    while let Ok(Some(row)) = rows.next() {
-        let _ = read(row);
-    }
 }
 
 pub fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {

@@ -3,11 +3,11 @@
 use hdrhistogram::Histogram;
 use rusqlite::{Row, params};
 
-use super::{Checksum, Store, Writer};
+use super::{Store, Table, Writer};
 use crate::control::history::seen::{Measured, Seen};
 
 /// The hours are counted since 1970. What windows held is JSON: pairs of how much, and how many windows held it.
-pub const TABLE: &str = "
+pub const DEFINITION: &str = "
     CREATE TABLE IF NOT EXISTS history (
         hour INTEGER NOT NULL,
         policy TEXT NOT NULL,
@@ -20,14 +20,17 @@ pub const TABLE: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// All rows.
-pub const HISTORY: &str =
-    "SELECT hour, policy, measure, held, full, sources, checksum FROM history";
+pub const HISTORY: Table = Table {
+    name: "history",
+    rows: "SELECT hour, policy, measure, held, full, sources, checksum FROM history",
+    put: "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?, ?, ?, ?)",
+    nullable: &[],
+};
 
 impl Store {
     /// What was seen from an hour on.
     pub fn history(&self, since: i64) -> anyhow::Result<Vec<(i64, Measured, Seen)>> {
-        let mut history = self.all(HISTORY, read_history)?;
+        let mut history = HISTORY.read(&self.connection, read_history)?;
         history.retain(|(hour, ..)| *hour >= since);
         Ok(history)
     }
@@ -35,21 +38,17 @@ impl Store {
 
 /// A row of [`HISTORY`].
 pub fn read_history(row: &Row<'_>) -> anyhow::Result<(i64, Measured, Seen)> {
-    let (hour, full, sources) = (row.get(0)?, row.get(4)?, row.get(5)?);
-    let text = |column| anyhow::Ok(row.get_ref(column)?.as_str()?);
-    let (policy, measure, held) = (text(1)?, text(2)?, text(3)?);
-    let sum = sum(hour, [policy, measure, held], full, sources);
-    anyhow::ensure!(sum == row.get::<_, u32>(6)?, "its checksum is wrong");
     let mut seen = Seen::new();
-    for (value, count) in serde_json::from_str::<Vec<(u64, u64)>>(held)? {
+    for (value, count) in serde_json::from_str::<Vec<(u64, u64)>>(row.get_ref(3)?.as_str()?)? {
         seen.held.record_n(value, count)?;
     }
-    (seen.full, seen.sources) = (full.cast_unsigned(), sources.cast_unsigned());
+    seen.full = row.get::<_, i64>(4)?.cast_unsigned();
+    seen.sources = row.get::<_, i64>(5)?.cast_unsigned();
     let measured = Measured {
-        policy: policy.to_owned(),
-        measure: measure.to_owned(),
+        policy: row.get(1)?,
+        measure: row.get(2)?,
     };
-    Ok((hour, measured, seen))
+    Ok((row.get(0)?, measured, seen))
 }
 
 impl Writer<'_> {
@@ -58,10 +57,9 @@ impl Writer<'_> {
         let held = serde_json::to_string(&pairs(&seen.held))?;
         let Measured { policy, measure } = measured;
         let (full, sources) = (seen.full.cast_signed(), seen.sources.cast_signed());
-        let sum = sum(hour, [policy, measure, &held], full, sources);
-        self.run(
-            "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![hour, policy, measure, held, full, sources, sum],
+        self.put(
+            &HISTORY,
+            params![hour, policy, measure, held, full, sources],
         )
     }
 
@@ -76,12 +74,4 @@ fn pairs(held: &Histogram<u64>) -> Vec<(u64, u64)> {
     recorded
         .map(|step| (step.value_iterated_to(), step.count_at_value()))
         .collect()
-}
-
-fn sum(hour: i64, texts: [&str; 3], full: i64, sources: i64) -> u32 {
-    let sum = Checksum::of("history").integer(hour);
-    let sum = texts
-        .into_iter()
-        .fold(sum, |sum, text| sum.bytes(text.as_bytes()));
-    sum.integer(full).integer(sources).sum()
 }

@@ -3,15 +3,18 @@
 use ratelimit_core::{intent::LimitedRow, prefix::Prefix};
 use rusqlite::{Row, params};
 
-use super::{Checksum, Store, Writer, prefix, time};
+use super::{Store, Table, Writer, prefix, time};
 use crate::control::timekeeper::{Timekeeper, nanos};
 
-/// All rows.
-pub const LIMITED: &str =
-    "SELECT prefix, until_ns, since_ns, kind, limit_text, checksum FROM limited";
+pub const LIMITED: Table = Table {
+    name: "limited",
+    rows: "SELECT prefix, until_ns, since_ns, kind, limit_text, checksum FROM limited",
+    put: "INSERT OR REPLACE INTO limited VALUES (?, ?, ?, ?, ?, ?)",
+    nullable: &[],
+};
 
 /// The end is on the daemon's clock, in nanoseconds, `since_ns` on the wall clock.
-pub const TABLE: &str = "
+pub const DEFINITION: &str = "
     CREATE TABLE IF NOT EXISTS limited (
         prefix BLOB PRIMARY KEY NOT NULL,
         until_ns INTEGER NOT NULL,
@@ -25,7 +28,7 @@ pub const TABLE: &str = "
 impl Store {
     /// All further limits.
     pub fn limited(&self) -> anyhow::Result<Vec<(Prefix, LimitedRow)>> {
-        self.all(LIMITED, |row| read_limited(row, &self.timekeeper))
+        LIMITED.read(&self.connection, |row| read_limited(row, &self.timekeeper))
     }
 }
 
@@ -34,18 +37,13 @@ pub fn read_limited(
     row: &Row<'_>,
     timekeeper: &Timekeeper,
 ) -> anyhow::Result<(Prefix, LimitedRow)> {
-    let key = row.get_ref(0)?.as_blob()?;
-    let (until, since) = (row.get(1)?, row.get(2)?);
-    let (kind, limit) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
-    let sum = sum(key, until, since, kind, limit);
-    anyhow::ensure!(sum == row.get::<_, u32>(5)?, "its checksum is wrong");
     let limited = LimitedRow {
-        until: timekeeper.instant(until),
+        until: timekeeper.instant(row.get(1)?),
         since: time(row, 2)?,
-        kind: serde_json::from_str(kind)?,
-        limit: serde_json::from_str(limit)?,
+        kind: serde_json::from_str(row.get_ref(3)?.as_str()?)?,
+        limit: serde_json::from_str(row.get_ref(4)?.as_str()?)?,
     };
-    Ok((prefix(key)?, limited))
+    Ok((prefix(row, 0)?, limited))
 }
 
 impl Writer<'_> {
@@ -54,25 +52,11 @@ impl Writer<'_> {
         let until = self.timekeeper.time(row.until);
         let kind = serde_json::to_string(&row.kind)?;
         let limit = serde_json::to_string(&row.limit)?;
-        let sum = sum(&key, until, since, &kind, &limit);
-        self.run(
-            "INSERT OR REPLACE INTO limited VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![key, until, since, kind, limit, sum],
-        )
+        self.put(&LIMITED, params![key, until, since, kind, limit])
     }
 
     pub(super) fn remove_limited(&self, prefix: Prefix) -> anyhow::Result<()> {
         let key = prefix.to_bytes();
         self.run("DELETE FROM limited WHERE prefix = ?1", params![key])
     }
-}
-
-fn sum(prefix: &[u8], until: i64, since: i64, kind: &str, limit: &str) -> u32 {
-    Checksum::of("limited")
-        .bytes(prefix)
-        .integer(until)
-        .integer(since)
-        .bytes(kind.as_bytes())
-        .bytes(limit.as_bytes())
-        .sum()
 }

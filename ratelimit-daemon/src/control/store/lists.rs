@@ -14,7 +14,7 @@ use ratelimit_core::{
 };
 use rusqlite::{Connection, Row, params};
 
-use super::{Checksum, Store, Writer, time};
+use super::{Store, Table, Writer, time};
 use crate::control::timekeeper::{Timekeeper, nanos};
 
 /// The tables.
@@ -39,8 +39,20 @@ pub const TABLES: &str = "
 ";
 
 /// The lists, without their entries.
-pub const LISTS: &str =
-    "SELECT name, action, file, since_ns, author, reasons, parts, checksum FROM list ORDER BY name";
+pub const LIST: Table = Table {
+    name: "list",
+    rows: "SELECT name, action, file, since_ns, author, reasons, parts, checksum FROM list ORDER BY name",
+    put: "INSERT OR REPLACE INTO list VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    nullable: &[2],
+};
+
+/// The entries of a list.
+const ENTRY: Table = Table {
+    name: "list_entry",
+    rows: "SELECT list, part, entries, checksum FROM list_entry WHERE list = ? ORDER BY part",
+    put: "INSERT OR REPLACE INTO list_entry VALUES (?, ?, ?, ?)",
+    nullable: &[],
+};
 
 /// Entries of a blob.
 const PART: usize = 4096;
@@ -53,13 +65,13 @@ const HAS_REASON: u8 = 4;
 impl Store {
     /// All lists, by name.
     pub fn lists(&self) -> anyhow::Result<Vec<(Arc<str>, List)>> {
-        self.all(LISTS, |row| {
+        LIST.read(&self.connection, |row| {
             read_list(&self.connection, row, &self.timekeeper)
         })
     }
 }
 
-/// A row of [`LISTS`], with the entries.
+/// A row of [`LIST`], with the entries.
 pub fn read_list(
     connection: &Connection,
     row: &Row<'_>,
@@ -68,8 +80,6 @@ pub fn read_list(
     let (name, action) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
     let (file, author) = (row.get_ref(2)?.as_str_or_null()?, row.get_ref(4)?.as_str()?);
     let (reasons, parts) = (row.get_ref(5)?.as_str()?, row.get(6)?);
-    let sum = list_sum(name, action, file, row.get(3)?, author, reasons, parts);
-    ensure!(sum == row.get::<_, u32>(7)?, "its checksum is wrong");
     let (action, file) = (read_action(action)?, file.map(Into::into));
     let list = List::new(action, file, time(row, 3)?, author.into());
     let entries = read_entries(connection, name, parts, timekeeper)?;
@@ -86,20 +96,17 @@ fn read_entries(
     parts: i64,
     timekeeper: &Timekeeper,
 ) -> anyhow::Result<Vec<ListEntry>> {
-    let query = "SELECT part, entries, checksum FROM list_entry WHERE list = ?1 ORDER BY part";
-    let mut statement = connection.prepare_cached(query)?;
+    let mut statement = connection.prepare_cached(ENTRY.rows)?;
     let mut rows = statement.query([name])?;
     let mut entries = Vec::new();
     let mut next = 0;
     while let Some(row) = rows.next()? {
-        let (part, blob): (i64, _) = (row.get(0)?, row.get_ref(1)?.as_blob()?);
-        let sum = entries_sum(name, part, blob);
-        ensure!(
-            part == next && sum == row.get::<_, u32>(2)?,
-            "part {part} of the list {name} is damaged"
-        );
-        decode(blob, timekeeper, &mut entries)
-            .with_context(|| format!("part {part} of the list {name} is damaged"))?;
+        let read = || -> anyhow::Result<()> {
+            ENTRY.check(row)?;
+            ensure!(row.get::<_, i64>(1)? == next, "it is not the next");
+            decode(row.get_ref(2)?.as_blob()?, timekeeper, &mut entries)
+        };
+        read().with_context(|| format!("part {next} of the list {name} is damaged"))?;
         next += 1;
     }
     ensure!(next == parts, "the list {name} has {next} parts of {parts}");
@@ -123,24 +130,12 @@ impl Writer<'_> {
             for entry in entries {
                 encode(entry, self.timekeeper, &mut blob);
             }
-            self.run(
-                "INSERT INTO list_entry VALUES (?1, ?2, ?3, ?4)",
-                params![name, parts, blob, entries_sum(name, parts, &blob)],
-            )?;
+            self.put(&ENTRY, params![name, parts, blob])?;
             parts += 1;
         }
-        let sum = list_sum(
-            name,
-            action,
-            file.as_deref(),
-            since,
-            &list.author,
-            &reasons,
-            parts,
-        );
-        self.run(
-            "INSERT INTO list VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![name, action, file, since, list.author, reasons, parts, sum],
+        self.put(
+            &LIST,
+            params![name, action, file, since, list.author, reasons, parts],
         )
     }
 }
@@ -214,29 +209,4 @@ fn read_action(text: &str) -> anyhow::Result<Action> {
     found
         .next()
         .with_context(|| format!("`{text}` is no action of a list"))
-}
-
-fn list_sum(
-    name: &str,
-    action: &str,
-    file: Option<&str>,
-    since: i64,
-    author: &str,
-    reasons: &str,
-    parts: i64,
-) -> u32 {
-    Checksum::of("list")
-        .bytes(name.as_bytes())
-        .bytes(action.as_bytes())
-        .optional(file)
-        .integer(since)
-        .bytes(author.as_bytes())
-        .bytes(reasons.as_bytes())
-        .integer(parts)
-        .sum()
-}
-
-fn entries_sum(name: &str, part: i64, entries: &[u8]) -> u32 {
-    let sum = Checksum::of("list_entry").bytes(name.as_bytes());
-    sum.integer(part).bytes(entries).sum()
 }

@@ -3,13 +3,13 @@
 use anyhow::ensure;
 use rusqlite::Connection;
 
-use super::{history, limited, lists, offences};
+use super::{history, limited, lists, offences, table::Table};
 
 /// The version of the tables, in SQLite's `user_version`.
 pub const VERSION: u32 = 3;
 
 /// A prefix is its bytes ([`ratelimit_core::prefix::Prefix::to_bytes`]). An end is on the daemon's clock (`timekeeper.rs`), whose last note is in `clock`; NULL is
-/// forever. `since` is on the wall clock. Both are in nanoseconds. Each row carries the [`super::Checksum`] of its other values.
+/// forever. `since` is on the wall clock. Both are in nanoseconds. Each row carries the checksum ([`Table`]) of its other values.
 const TABLES: &str = "
     CREATE TABLE ban (
         prefix BLOB NOT NULL,
@@ -61,6 +61,41 @@ const RUNTIME_TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+pub const BAN: Table = Table {
+    name: "ban",
+    rows: "SELECT prefix, origin, until_ns, since_ns, reason, author, checksum FROM ban ORDER BY prefix, origin",
+    put: "INSERT OR REPLACE INTO ban VALUES (?, ?, ?, ?, ?, ?, ?)",
+    nullable: &[2, 4],
+};
+
+pub const CLOCK: Table = Table {
+    name: "clock",
+    rows: "SELECT boot, ahead_ns, asleep_ns, time_ns, wall_ns, unsettled_time_ns, unsettled_wall_ns, checksum FROM clock",
+    put: "INSERT OR REPLACE INTO clock VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
+    nullable: &[5, 6],
+};
+
+pub const CHANGE: Table = Table {
+    name: "change",
+    rows: "SELECT number, checksum FROM change",
+    put: "INSERT OR REPLACE INTO change VALUES (1, ?, ?)",
+    nullable: &[],
+};
+
+pub const ALLOW: Table = Table {
+    name: "allow",
+    rows: "SELECT prefix, until_ns, since_ns, reason, author, checksum FROM allow",
+    put: "INSERT OR REPLACE INTO allow VALUES (?, ?, ?, ?, ?, ?)",
+    nullable: &[1, 3],
+};
+
+pub const LIMITS: Table = Table {
+    name: "limits",
+    rows: "SELECT target, limits, observe, until_ns, since_ns, reason, author, checksum FROM limits",
+    put: "INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    nullable: &[3, 5],
+};
+
 /// The file was made by a newer version, or before the first release.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("it is of version {0}, made by another ratelimitd; this one knows {VERSION}")]
@@ -100,7 +135,11 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
         transaction.pragma_update(None, "user_version", VERSION)?;
         transaction.pragma_update(None, "application_id", application_of(VERSION))?;
     }
-    for table in [offences::TABLE, limited::TABLE, history::TABLE] {
+    for table in [
+        offences::DEFINITION,
+        limited::DEFINITION,
+        history::DEFINITION,
+    ] {
         transaction.execute_batch(table)?;
     }
     Ok(transaction.commit()?)

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     super::timekeeper::{Note, Timekeeper, nanos},
-    checksum::Checksum,
+    schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
 };
 
 /// A transaction.
@@ -50,8 +50,8 @@ impl Writer<'_> {
 
     /// Notes what the daemon's clock shows.
     pub fn write_clock(&self, note: &Note) -> anyhow::Result<()> {
-        self.run(
-            "INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        self.put(
+            &CLOCK,
             params![
                 note.boot,
                 note.ahead_ns,
@@ -60,52 +60,47 @@ impl Writer<'_> {
                 note.moment.wall,
                 note.unsettled.map(|moment| moment.time),
                 note.unsettled.map(|moment| moment.wall),
-                note_sum(note)
             ],
         )
     }
 
     /// Counts a change: the one that this transaction is.
     pub fn write_changes(&self, number: u64) -> anyhow::Result<()> {
-        let number = number.cast_signed();
-        self.run(
-            "INSERT OR REPLACE INTO change VALUES (1, ?1, ?2)",
-            params![number, changes_sum(number)],
-        )
+        self.put(&CHANGE, params![number.cast_signed()])
     }
 
     fn put_ban(&self, prefix: Prefix, origin: &Origin, ban: &BanRow) -> anyhow::Result<()> {
-        let until = self.end(ban.until);
-        let (origin, since) = (origin.to_string(), nanos(ban.since));
-        let (reason, author) = (ban.reason.as_deref(), &*ban.author);
-        let prefix = prefix.to_bytes();
-        let sum = ban_sum(&prefix, &origin, until, since, reason, author);
-        self.run(
-            "INSERT OR REPLACE INTO ban VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![prefix, origin, until, since, reason, author, sum],
+        let (until, since) = (self.end(ban.until), nanos(ban.since));
+        let (key, origin) = (prefix.to_bytes(), origin.to_string());
+        self.put(
+            &BAN,
+            params![key, origin, until, since, ban.reason, ban.author],
         )
     }
 
     fn put_allow(&self, prefix: Prefix, allow: &AllowRow) -> anyhow::Result<()> {
         let (until, since) = (self.end(allow.until), nanos(allow.since));
-        let (reason, author) = (allow.reason.as_deref(), &*allow.author);
-        let prefix = prefix.to_bytes();
-        let sum = allow_sum(&prefix, until, since, reason, author);
-        self.run(
-            "INSERT OR REPLACE INTO allow VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![prefix, until, since, reason, author, sum],
+        let key = prefix.to_bytes();
+        self.put(
+            &ALLOW,
+            params![key, until, since, allow.reason, allow.author],
         )
     }
 
     fn put_limits(&self, target: Target, row: &LimitRow) -> anyhow::Result<()> {
-        let limits = serde_json::to_string(&row.limits)?;
+        let (key, limits) = (target_bytes(target), serde_json::to_string(&row.limits)?);
         let (until, since) = (self.end(row.until), nanos(row.since));
-        let (observe, reason, author) = (row.observe, row.reason.as_deref(), &*row.author);
-        let target = target_bytes(target);
-        let sum = limits_sum(&target, &limits, observe, until, since, reason, author);
-        self.run(
-            "INSERT OR REPLACE INTO limits VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![target, limits, observe, until, since, reason, author, sum],
+        self.put(
+            &LIMITS,
+            params![
+                key,
+                limits,
+                row.observe,
+                until,
+                since,
+                row.reason,
+                row.author
+            ],
         )
     }
 
@@ -118,81 +113,6 @@ impl Writer<'_> {
         self.connection.prepare_cached(statement)?.execute(values)?;
         Ok(())
     }
-}
-
-/// The checksum of a row of `ban`.
-pub fn ban_sum(
-    prefix: &[u8],
-    origin: &str,
-    until: Option<i64>,
-    since: i64,
-    reason: Option<&str>,
-    author: &str,
-) -> u32 {
-    Checksum::of("ban")
-        .bytes(prefix)
-        .bytes(origin.as_bytes())
-        .optional_integer(until)
-        .integer(since)
-        .optional(reason)
-        .bytes(author.as_bytes())
-        .sum()
-}
-
-/// The checksum of a row of `allow`.
-pub fn allow_sum(
-    prefix: &[u8],
-    until: Option<i64>,
-    since: i64,
-    reason: Option<&str>,
-    author: &str,
-) -> u32 {
-    Checksum::of("allow")
-        .bytes(prefix)
-        .optional_integer(until)
-        .integer(since)
-        .optional(reason)
-        .bytes(author.as_bytes())
-        .sum()
-}
-
-/// The checksum of a row of `limits`.
-pub fn limits_sum(
-    target: &[u8],
-    limits: &str,
-    observe: bool,
-    until: Option<i64>,
-    since: i64,
-    reason: Option<&str>,
-    author: &str,
-) -> u32 {
-    Checksum::of("limits")
-        .bytes(target)
-        .bytes(limits.as_bytes())
-        .integer(i64::from(observe))
-        .optional_integer(until)
-        .integer(since)
-        .optional(reason)
-        .bytes(author.as_bytes())
-        .sum()
-}
-
-/// The checksum of the row of `clock`.
-pub fn note_sum(note: &Note) -> u32 {
-    Checksum::of("clock")
-        .bytes(note.boot.as_bytes())
-        .integer(note.ahead_ns)
-        .integer(note.asleep_ns)
-        .integer(note.moment.time)
-        .integer(note.moment.wall)
-        .optional_integer(note.unsettled.map(|moment| moment.time))
-        .optional_integer(note.unsettled.map(|moment| moment.wall))
-        .sum()
-}
-
-/// The checksum of the row of `change`.
-pub fn changes_sum(number: i64) -> u32 {
-    Checksum::of("change").integer(number).sum()
 }
 
 /// What the key of a destination begins with. That of a prefix of sources begins with its family, 4 or 6.
