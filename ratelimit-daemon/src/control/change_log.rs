@@ -108,100 +108,86 @@ impl Line {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "an arm for each edit")]
 fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
     let by = match cause {
         Cause::User(user) => Some(user.to_owned()),
         Cause::Origin | Cause::Rollback | Cause::Time => None,
     };
-    let gone = |removed, ended| match cause {
+    let what = |is_set, set, removed, ended| match cause {
+        _ if is_set => set,
         Cause::Time => ended,
         Cause::Origin | Cause::Rollback | Cause::User(_) => removed,
-    };
-    let none = Line {
-        what: "",
-        prefix: None,
-        origin: None,
-        limits: None,
-        reason: None,
-        until: None,
-        author: by,
     };
     let text = |limits: &LimitRow| {
         let limits = limits.limits.iter().map(ToString::to_string);
         limits.collect::<Vec<_>>().join(", ")
     };
     Some(match (edit, before) {
-        (Edit::Ban(prefix, origin, Some(row)), _) => Line {
-            what: "banned",
+        (Edit::Ban(prefix, origin, set), Edit::Ban(_, _, gone)) => Line {
+            what: what(set.is_some(), "banned", "unbanned", "ban ended"),
             prefix: Some(*prefix),
             origin: Some(origin.clone()),
-            reason: row.reason.as_deref().map(str::to_owned),
-            until: Some(row.until),
-            author: Some(row.author.to_string()),
-            ..none
+            limits: None,
+            reason: set
+                .as_ref()
+                .or(gone.as_ref())?
+                .reason
+                .as_deref()
+                .map(str::to_owned),
+            until: set.as_ref().map(|row| row.until),
+            author: set.as_ref().map(|row| row.author.to_string()).or(by),
         },
-        (Edit::Ban(prefix, origin, None), Edit::Ban(_, _, Some(row))) => Line {
-            what: gone("unbanned", "ban ended"),
+        (Edit::Allow(prefix, set), Edit::Allow(_, gone)) => Line {
+            what: what(
+                set.is_some(),
+                "allowed",
+                "taken off the allow list",
+                "allow ended",
+            ),
             prefix: Some(*prefix),
-            origin: Some(origin.clone()),
-            reason: row.reason.as_deref().map(str::to_owned),
-            ..none
+            origin: None,
+            limits: None,
+            reason: set.as_ref().or(gone.as_ref())?.reason.clone(),
+            until: set.as_ref().map(|row| row.until),
+            author: set.as_ref().map(|row| row.author.clone()).or(by),
         },
-        (Edit::Allow(prefix, Some(row)), _) => Line {
-            what: "allowed",
-            prefix: Some(*prefix),
-            reason: row.reason.clone(),
-            until: Some(row.until),
-            author: Some(row.author.clone()),
-            ..none
-        },
-        (Edit::Allow(prefix, None), Edit::Allow(_, Some(row))) => Line {
-            what: gone("taken off the allow list", "allow ended"),
-            prefix: Some(*prefix),
-            reason: row.reason.clone(),
-            ..none
-        },
-        (Edit::Limits(target, Some(row)), _) => Line {
-            what: match target {
-                Target::Destination(_) => "limits of a destination set",
-                Target::Default | Target::Sources(_) => "limits set",
-            },
-            prefix: target.prefix(),
-            limits: Some(text(row)),
-            reason: row.reason.clone(),
-            until: Some(row.until),
-            author: Some(row.author.clone()),
-            ..none
-        },
-        (Edit::Limits(target, None), Edit::Limits(_, Some(row))) => Line {
-            what: match target {
-                Target::Destination(_) => gone(
-                    "limits of a destination taken away",
-                    "limits of a destination ended",
-                ),
-                Target::Default | Target::Sources(_) => gone("limits taken away", "limits ended"),
-            },
-            prefix: target.prefix(),
-            limits: Some(text(row)),
-            reason: row.reason.clone(),
-            ..none
-        },
-        (Edit::Limited(prefix, Some(row)), _) => Line {
-            what: "limited",
-            prefix: Some(*prefix),
-            origin: Some(Origin::Detected),
-            limits: Some(row.limit.to_string()),
-            reason: Some(row.kind.label().to_owned()),
-            until: Some(row.until),
-            ..none
-        },
-        (Edit::Limited(prefix, None), Edit::Limited(_, Some(_))) => Line {
-            what: gone("limited no more", "limit ended"),
-            prefix: Some(*prefix),
-            origin: Some(Origin::Detected),
-            ..none
-        },
+        (Edit::Limits(target, set), Edit::Limits(_, gone)) => {
+            let row = set.as_ref().or(gone.as_ref())?;
+            Line {
+                what: match target {
+                    Target::Destination(_) => what(
+                        set.is_some(),
+                        "limits of a destination set",
+                        "limits of a destination taken away",
+                        "limits of a destination ended",
+                    ),
+                    Target::Default | Target::Sources(_) => what(
+                        set.is_some(),
+                        "limits set",
+                        "limits taken away",
+                        "limits ended",
+                    ),
+                },
+                prefix: target.prefix(),
+                origin: None,
+                limits: Some(text(row)),
+                reason: row.reason.clone(),
+                until: set.as_ref().map(|row| row.until),
+                author: set.as_ref().map(|row| row.author.clone()).or(by),
+            }
+        }
+        (Edit::Limited(prefix, set), Edit::Limited(_, gone)) => {
+            set.as_ref().or(gone.as_ref())?;
+            Line {
+                what: what(set.is_some(), "limited", "limited no more", "limit ended"),
+                prefix: Some(*prefix),
+                origin: Some(Origin::Detected),
+                limits: set.as_ref().map(|row| row.limit.to_string()),
+                reason: set.as_ref().map(|row| row.kind.label().to_owned()),
+                until: set.as_ref().map(|row| row.until),
+                author: by,
+            }
+        }
         (
             Edit::Ban(..)
             | Edit::Allow(..)

@@ -1,18 +1,20 @@
 //! What a new configuration changes, and what of it waits for a restart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    path::PathBuf,
+};
 
 use ratelimit_common::parse::Tunnels;
 use ratelimit_core::{
     api::Refused,
-    ban::BanSpec,
     challenge::Challenge,
     class::{Action, Catalogue, Class},
     compile::keeps_state,
     config::{Config, DestinationConfig, Interface, PolicyConfig, Source, inner},
     ip_family::IpFamily,
     limit::LimitSpec,
-    new_sources::NewSources,
     prefix::Prefix,
     quantity,
 };
@@ -32,22 +34,39 @@ pub fn require_no_restart(before: &Config, after: &Config) -> Result<(), Refused
 fn interface_changes(before: &[Interface], after: &[Interface]) -> Vec<String> {
     let find = |all: &[Interface], name: &str| all.iter().find(|it| it.name == name).cloned();
     let gone = before.iter().filter(|it| find(after, &it.name).is_none());
-    let gone = gone.map(|it| format!("interface {}: removed", it.name));
-    let other = after.iter().filter_map(|it| match find(before, &it.name) {
-        None => Some(format!("interface {}: added", it.name)),
-        Some(old) if old != *it => Some(format!("interface {}: changed", it.name)),
-        Some(_) => None,
-    });
-    gone.chain(other).collect()
+    let names = gone.chain(after).map(|it| &*it.name);
+    names
+        .filter_map(|name| {
+            let (before, after) = (find(before, name), find(after, name));
+            coming_or_going(
+                &format!("interface {name}"),
+                before.as_ref(),
+                after.as_ref(),
+            )
+        })
+        .collect()
+}
+
+/// `what before -> after`, where a setting is different.
+fn change<'a, C, T: PartialEq, D: Display>(
+    what: &str,
+    [before, after]: [&'a C; 2],
+    setting: impl Fn(&'a C) -> T,
+    text: impl Fn(T) -> D,
+) -> Option<String> {
+    let (before, after) = (setting(before), setting(after));
+    (before != after).then(|| format!("{what} {} -> {}", text(before), text(after)))
+}
+
+fn text_or<T: Display>(value: Option<T>, none: &str) -> String {
+    value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
 
 /// What is different about where and by what sources are limited.
 fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     let mut lines = interface_changes(&before.interfaces, &after.interfaces);
-    if before.source.inner != after.source.inner {
-        let text = |config: &Config| inner::text(config.source.inner);
-        lines.push(format!("inner: {} -> {}", text(before), text(after)));
-    }
+    let both = [before, after];
+    lines.extend(change("inner:", both, |it| it.source.inner, inner::text));
     let apart_from_inner = |config: &Config| Source {
         inner: Tunnels::NONE,
         ..config.source.clone()
@@ -55,37 +74,15 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     if apart_from_inner(before) != apart_from_inner(after) {
         lines.push("source: changed, and what sources have used starts anew".to_owned());
     }
-    if before.metrics != after.metrics {
-        let address = |config: &Config| {
-            let address = config.metrics.map(|address| address.to_string());
-            address.unwrap_or_else(|| "off".to_owned())
-        };
-        lines.push(format!(
-            "metrics: {} -> {}",
-            address(before),
-            address(after)
-        ));
-    }
-    if before.dashboard != after.dashboard {
-        let word = |config: &Config| if config.dashboard { "on" } else { "off" };
-        let (before, after) = (word(before), word(after));
-        lines.push(format!("dashboard: {before} -> {after}"));
-    }
-    if before.dashboard_token != after.dashboard_token {
-        let word = |config: &Config| match &config.dashboard_token {
-            Some(path) => path.display().to_string(),
-            None => "none".to_owned(),
-        };
-        let (before, after) = (word(before), word(after));
-        lines.push(format!("dashboard's token: {before} -> {after}"));
-    }
-    if before.history != after.history {
-        let word = |config: &Config| match config.history {
-            Some(keep) => quantity::duration(keep).to_string(),
-            None => "off".to_owned(),
-        };
-        lines.push(format!("history: {} -> {}", word(before), word(after)));
-    }
+    let off = |address| text_or(address, "off");
+    lines.extend(change("metrics:", both, |it| it.metrics, off));
+    let word = |is_on| if is_on { "on" } else { "off" };
+    lines.extend(change("dashboard:", both, |it| it.dashboard, word));
+    let token = |it: &'_ Config| it.dashboard_token.clone();
+    let path = |path: Option<PathBuf>| text_or(path.as_ref().map(|path| path.display()), "none");
+    lines.extend(change("dashboard's token:", both, token, path));
+    let keep = |keep: Option<_>| text_or(keep.map(quantity::duration), "off");
+    lines.extend(change("history:", both, |it| it.history, keep));
     if before.watched != after.watched {
         let names = |config: &Config| {
             let names: Vec<String> = config.watched.iter().map(ToString::to_string).collect();
@@ -154,23 +151,23 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         };
         lines.push(format!("detection of {}: {what}", kind.label()));
     }
-    if before.new_sources != after.new_sources {
-        let budget = |new_sources: Option<NewSources>| {
-            new_sources.map_or_else(|| "any number".to_owned(), |budget| budget.to_string())
-        };
-        lines.push(format!(
-            "new sources: {} -> {}",
-            budget(before.new_sources),
-            budget(after.new_sources)
-        ));
-    }
-    lines.extend(challenge_change(before, after));
-    if before.node.prefers_verified != after.node.prefers_verified {
-        lines.push(format!(
-            "node: prefers verified sources {} -> {}",
-            before.node.prefers_verified, after.node.prefers_verified
-        ));
-    }
+    let both = [before, after];
+    let budget = |budget| text_or(budget, "any number");
+    lines.extend(change("new sources:", both, |it| it.new_sources, budget));
+    // `challenge: never -> always, for 10m, at most 1000000 answers a second`
+    let never = |challenge: Option<&Challenge>| text_or(challenge, "never");
+    lines.extend(change(
+        "challenge:",
+        both,
+        |it| it.challenge.as_ref(),
+        never,
+    ));
+    lines.extend(change(
+        "node: prefers verified sources",
+        both,
+        |it| it.node.prefers_verified,
+        |prefers| prefers,
+    ));
     lines.extend(prefix_changes("allow list", &before.allow, &after.allow));
     lines.extend(prefix_changes(
         "protected",
@@ -184,27 +181,24 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             Some(_) => {}
         }
     }
-    if before.observe != after.observe {
-        lines.push(format!("observe: {} -> {}", before.observe, after.observe));
-    }
-    lines.extend(connection_change(
+    lines.extend(change("observe:", both, |it| it.observe, |observe| observe));
+    lines.extend(coming_or_going(
         "crowdsec",
         before.crowdsec.as_ref(),
         after.crowdsec.as_ref(),
     ));
-    lines.extend(connection_change(
+    lines.extend(coming_or_going(
         "cluster",
         before.cluster.as_ref(),
         after.cluster.as_ref(),
     ));
-    if before.on_stop != after.on_stop {
-        lines.push(format!("on_stop: {:?} -> {:?}", before.on_stop, after.on_stop).to_lowercase());
-    }
+    let label = |on_stop| format!("{on_stop:?}").to_lowercase();
+    lines.extend(change("on_stop:", both, |it| it.on_stop, label));
     lines
 }
 
-/// What is different about a table of which there is one or none.
-fn connection_change<T: PartialEq>(
+/// What is different about what there is once or not at all.
+fn coming_or_going<T: PartialEq>(
     name: &str,
     before: Option<&T>,
     after: Option<&T>,
@@ -231,14 +225,10 @@ fn policy_change(
             after.sources.len()
         ));
     }
-    if before.observe != after.observe {
-        parts.push(format!("observe {} -> {}", before.observe, after.observe));
-    }
-    if before.ban != after.ban {
-        let ban =
-            |ban: Option<BanSpec>| ban.map_or_else(|| "none".to_owned(), |ban| ban.to_string());
-        parts.push(format!("ban {} -> {}", ban(before.ban), ban(after.ban)));
-    }
+    let both = [before, after];
+    parts.extend(change("observe", both, |it| it.observe, |observe| observe));
+    let none = |ban| text_or(ban, "none");
+    parts.extend(change("ban", both, |it| it.ban, none));
     format!("policy {name}: {}", parts.join("; "))
 }
 
@@ -389,16 +379,6 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
 fn destination_of(config: &Config, prefix: &Prefix) -> DestinationConfig {
     let destination = config.destinations.get(prefix);
     destination.cloned().unwrap_or_default()
-}
-
-/// `challenge: never -> always, for 10m, at most 1000000 answers a second`
-fn challenge_change(before: &Config, after: &Config) -> Option<String> {
-    let reported = |config: &Config| {
-        let challenge = config.challenge.as_ref();
-        challenge.map_or_else(|| "never".to_owned(), Challenge::to_string)
-    };
-    let is_changed = before.challenge != after.challenge;
-    is_changed.then(|| format!("challenge: {} -> {}", reported(before), reported(after)))
 }
 
 fn limits(limits: &[LimitSpec]) -> String {
