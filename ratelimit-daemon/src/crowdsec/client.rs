@@ -132,11 +132,12 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) -> anyhow::Result<Exchange> {
     let stream = stream.map_err(|error| anyhow!("connecting: {error}"))?;
     let connected = http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = connected.map_err(broken)?;
+    let (mut sender, connection) = connected.map_err(|error| broken(&error))?;
     // What fails on the connection fails in `sender` and in the body too. It ends with this answer, read or not.
     let mut task = JoinSet::new();
     task.spawn(connection);
-    let answer = sender.send_request(request).await.map_err(broken)?;
+    let answer = sender.send_request(request).await;
+    let answer = answer.map_err(|error| broken(&error))?;
     let (head, body) = answer.into_parts();
     if head.status == StatusCode::OK {
         return Ok((body, task));
@@ -153,13 +154,13 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
-fn broken(error: hyper::Error) -> anyhow::Error {
+fn broken(error: &hyper::Error) -> anyhow::Error {
     anyhow!("the connection broke: {error}")
 }
 
 fn of_body(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error {
     match error.downcast::<hyper::Error>() {
-        Ok(error) => broken(*error),
+        Ok(error) => broken(&error),
         Err(error) => {
             debug_assert!(error.is::<LengthLimitError>());
             anyhow!("the answer is longer than 256 MiB")

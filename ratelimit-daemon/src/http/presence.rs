@@ -1,7 +1,6 @@
 //! What a connection is doing, as others see it: whether it may give way, and whether it has been quiet for too long.
 
 use std::{
-    io::{self, IoSlice},
     pin::Pin,
     sync::{
         Arc,
@@ -12,16 +11,20 @@ use std::{
 };
 
 use axum::{
-    body::{Body, Bytes, HttpBody},
+    body::{Body, HttpBody},
     http::Request,
     response::Response,
 };
+use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     time::sleep_until,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{
+    io::{InspectReader, InspectWriter},
+    sync::CancellationToken,
+};
 
 use crate::{clock, stream::Streams};
 
@@ -138,11 +141,13 @@ impl Presence {
     }
 
     /// The connection, with a note of each byte.
-    pub fn watch<S>(&self, stream: S) -> Watched<S> {
-        Watched {
-            stream,
-            presence: self.clone(),
-        }
+    pub fn watch<S: AsyncRead + AsyncWrite>(
+        &self,
+        stream: S,
+    ) -> impl AsyncRead + AsyncWrite + use<S> {
+        let (read, written) = (self.clone(), self.clone());
+        let stream = InspectWriter::new(stream, move |_: &[u8]| written.move_on());
+        InspectReader::new(stream, move |_: &[u8]| read.move_on())
     }
 
     fn is_in(&self, phase: Phase) -> bool {
@@ -172,12 +177,11 @@ impl UnderWay {
     /// The answer, which ends the request with its last byte.
     pub fn answer(self, response: Response) -> Response {
         self.0.enter(Phase::Telling);
-        response.map(|body| {
-            Body::new(Reported {
-                body,
-                _under_way: self,
-            })
-        })
+        // The closure ends with the body, and this with the closure.
+        let kept = move |_: &_| {
+            let _held = &self;
+        };
+        response.map(|body| Body::new(body.inspect_err(kept)))
     }
 }
 
@@ -217,92 +221,10 @@ impl<B: HttpBody> HttpBody for Asked<B> {
     }
 }
 
-/// The body of an answer.
-struct Reported {
-    body: Body,
-    _under_way: UnderWay,
-}
-
-impl HttpBody for Reported {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// A connection of which each byte is noted.
-pub struct Watched<S> {
-    stream: S,
-    presence: Presence,
-}
-
-impl<S> Watched<S> {
-    fn note<T>(&self, polled: Poll<T>) -> Poll<T> {
-        if polled.is_ready() {
-            self.presence.move_on();
-        }
-        polled
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.note(read)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.note(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::body::Bytes;
+
     use super::*;
 
     const QUIET: Duration = Duration::from_millis(400);

@@ -81,7 +81,8 @@ impl Loader for Remote {
     }
 
     fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()> {
-        Ok(self.ask(&Request::Rename(names.clone()))?.0)
+        let ((), _) = self.ask(&Request::Rename(names.clone()))?;
+        Ok(())
     }
 
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {
