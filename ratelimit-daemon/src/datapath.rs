@@ -76,29 +76,13 @@ pub enum DatapathError {
     },
     /// The kernel refused.
     #[error("{action} the map {map}")]
-    Map {
+    Failed {
         /// What was tried.
         action: &'static str,
         /// The name of the map.
         map: &'static str,
         /// Why it failed.
-        source: aya::maps::MapError,
-    },
-    /// The kernel did not take many entries at once.
-    #[error("writing the map {map}")]
-    Write {
-        /// The name of the map.
-        map: &'static str,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-    /// The kernel did not let the whole map be read.
-    #[error("reading the map {map}")]
-    Read {
-        /// The name of the map.
-        map: &'static str,
-        /// Why it failed.
-        source: std::io::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 

@@ -5,21 +5,20 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use aya::maps::{Array, MapData};
 use ratelimit_common::ClassSet;
 use ratelimit_core::class_tables::ClassTables;
 
 use super::{
     DatapathError, batch,
-    family_maps::{failed, unreadable},
-    maps::Maps,
+    family_maps::unreadable,
+    maps::{Elements, Maps},
 };
 
 const NAME: &str = "EXCLUDED_CLASSES";
 
 /// An entry for each value of each property.
 pub struct ClassMap {
-    map: Array<MapData, ClassSet>,
+    map: Elements<ClassSet>,
     descriptor: OwnedFd,
 }
 
@@ -27,7 +26,7 @@ impl ClassMap {
     pub fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
             descriptor: maps.descriptor(NAME)?,
-            map: maps.open(NAME)?,
+            map: maps.elements(NAME)?,
         })
     }
 
@@ -37,9 +36,7 @@ impl ClassMap {
         let entries = (0..).zip(classes.entries().iter().zip(held.entries()));
         for (index, (wanted, held)) in entries {
             if wanted != held {
-                self.map
-                    .set(index, *wanted, 0)
-                    .map_err(failed("writing", NAME, 0))?;
+                self.map.set(index, *wanted)?;
             }
         }
         Ok(())

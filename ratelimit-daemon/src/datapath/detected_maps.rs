@@ -11,22 +11,22 @@ use std::{
 
 use aya::{
     Pod,
-    maps::{Array, HashMap, MapData, PerCpuArray},
+    maps::{MapData, PerCpuArray},
 };
 use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
     BanBudgets, Detected, Instant, Ipv4, Ipv6, Standing,
     ban_budget::SLOTS,
     detected::{Filter, Tally},
-    layout::{DETECTED_MAX, FILTERS_MAX},
+    layout::DETECTED_MAX,
 };
 use ratelimit_core::{atomic_ring::AtomicRing, ip_family::IpAddress};
 
 use super::{
-    DatapathError, batch,
-    family_maps::{failed, is_present, present, unreadable},
+    DatapathError,
+    family_maps::{failed, is_present, unreadable, unwritable},
     mapped::Mapped,
-    maps::Maps,
+    maps::{Elements, Keyed, Maps},
 };
 use crate::syscall;
 
@@ -40,8 +40,8 @@ const RING: &str = "DETECTION_RING";
 pub(super) struct DetectedMaps {
     v4: Bans<Ipv4>,
     v6: Bans<Ipv6>,
-    filter: Array<MapData, Filter>,
-    limit: Array<MapData, BanBudgets>,
+    filter: Elements<Filter>,
+    limit: Elements<BanBudgets>,
     ring: OwnedFd,
     tally: PerCpuArray<MapData, Tally>,
 }
@@ -49,23 +49,21 @@ pub(super) struct DetectedMaps {
 impl DetectedMaps {
     pub fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
-            v4: Bans::new(maps, V4)?,
-            v6: Bans::new(maps, V6)?,
-            filter: maps.open("FILTERS")?,
-            limit: maps.open("DETECTION_LIMIT")?,
+            v4: Bans(maps.keyed(V4)?),
+            v6: Bans(maps.keyed(V6)?),
+            filter: maps.elements("FILTERS")?,
+            limit: maps.elements("DETECTION_LIMIT")?,
             ring: maps.descriptor(RING)?,
             tally: maps.open("DETECTIONS")?,
         })
     }
 
     pub fn set_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
-        let answer = self.limit.set(0, limit, 0);
-        answer.map_err(failed("writing", "DETECTION_LIMIT", 1))
+        self.limit.set(0, limit)
     }
 
     pub fn limit(&self) -> Result<BanBudgets, DatapathError> {
-        let answer = self.limit.get(&0, 0);
-        answer.map_err(failed("reading", "DETECTION_LIMIT", 1))
+        self.limit.get(0)
     }
 
     /// Takes a ban as the program does, in the same memory.
@@ -84,16 +82,18 @@ impl DetectedMaps {
 
     pub fn get(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
         match source {
-            IpAddr::V4(address) => self.v4.get(address.into()),
-            IpAddr::V6(address) => self.v6.get(address.into()),
+            IpAddr::V4(address) => self.v4.0.get(address.into()),
+            IpAddr::V6(address) => self.v6.0.get(address.into()),
         }
     }
 
     pub fn all(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
         let mut all = Vec::new();
         self.v4
+            .0
             .for_each(|source, ban| all.push((source.to_std(), ban)))?;
         self.v6
+            .0
             .for_each(|source, ban| all.push((source.to_std(), ban)))?;
         Ok(all)
     }
@@ -129,38 +129,14 @@ impl DetectedMaps {
 }
 
 /// The bans of a family.
-struct Bans<A: IpAddress + Pod> {
-    name: &'static str,
-    map: HashMap<MapData, A, Detected>,
-    descriptor: OwnedFd,
-}
+struct Bans<A: IpAddress + Pod>(Keyed<A, Detected>);
 
 impl<A: IpAddress + Pod> Bans<A> {
-    fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
-        Ok(Self {
-            name,
-            descriptor: maps.descriptor(name)?,
-            map: maps.open(name)?,
-        })
-    }
-
-    fn get(&self, source: A) -> Result<Option<Detected>, DatapathError> {
-        present(self.map.get(&source, 0)).map_err(failed("reading", self.name, 0))
-    }
-
-    fn for_each(&self, visit: impl FnMut(A, Detected)) -> Result<(), DatapathError> {
-        batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
-    }
-
     /// Takes a ban out that was adopted. Where its end came before that, the program may have put another in its place, which
     /// nobody knows of yet. It is found as it is taken out, and put back.
     fn forget(&mut self, source: A, taken: &Detected) -> Result<(), DatapathError> {
-        let found = syscall::take::<A, Detected>(self.descriptor.as_fd(), &source);
-        let found = found.map_err(|source| DatapathError::Write {
-            map: self.name,
-            source,
-        })?;
-        match found {
+        let found = syscall::take::<A, Detected>(self.0.descriptor.as_fd(), &source);
+        match found.map_err(unwritable(self.0.name))? {
             Some(found) if found.follows(taken) => self.put_back(source, found),
             _ => Ok(()),
         }
@@ -168,9 +144,9 @@ impl<A: IpAddress + Pod> Bans<A> {
 
     /// Puts a ban in, unless the program has made one more meanwhile.
     fn put_back(&mut self, source: A, ban: Detected) -> Result<(), DatapathError> {
-        match self.map.insert(source, ban, BPF_NOEXIST.into()) {
+        match self.0.map.insert(source, ban, BPF_NOEXIST.into()) {
             Err(error) if !is_present(&error) => {
-                Err(failed("writing", self.name, DETECTED_MAX)(error))
+                Err(failed("writing", self.0.name, DETECTED_MAX)(error))
             }
             _ => Ok(()),
         }
@@ -179,21 +155,21 @@ impl<A: IpAddress + Pod> Bans<A> {
     /// The filter of the bans that are there.
     fn filter(&self) -> Result<Filter, DatapathError> {
         let mut filter = Filter::CLEAR;
-        self.for_each(|source, _| filter.insert(source.filter_bit()))?;
+        self.0
+            .for_each(|source, _| filter.insert(source.filter_bit()))?;
         Ok(filter)
     }
 }
 
 /// Clears the bits of bans that are gone.
 fn clear_bits<A: IpAddress + Pod>(
-    filters: &mut Array<MapData, Filter>,
+    filters: &mut Elements<Filter>,
     bans: &Bans<A>,
 ) -> Result<(), DatapathError> {
     let family = A::IP_FAMILY as u32;
     let mut written = bans.filter()?;
     loop {
-        let answer = filters.set(family, written, 0);
-        answer.map_err(failed("writing", "FILTERS", FILTERS_MAX))?;
+        filters.set(family, written)?;
         let there = bans.filter()?;
         if written.covers(&there) {
             return Ok(());

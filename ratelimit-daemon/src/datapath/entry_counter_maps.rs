@@ -12,7 +12,7 @@ use ratelimit_common::layout::{Counter, SLOTS_MAX};
 use super::{
     DatapathError, batch,
     cpu_counters::CpuCounters,
-    family_maps::{failed, unreadable},
+    family_maps::{failed, unreadable, unwritable},
     maps::Maps,
 };
 
@@ -48,10 +48,7 @@ impl EntryCounterMaps {
 
     pub fn set_owner(&self, slot: u16, owner: u64) -> Result<(), DatapathError> {
         let answer = batch::update(self.owners.as_fd(), &[u32::from(slot)], &[owner]);
-        answer.map_err(|source| DatapathError::Write {
-            map: OWNERS,
-            source,
-        })
+        answer.map_err(unwritable(OWNERS))
     }
 
     /// The counts of slots that stand side by side.
@@ -76,10 +73,7 @@ impl EntryCounterMaps {
         let mut counts = self.counters.get(&index, 0).map_err(error())?.to_vec();
         counts.fill(Counter::default());
         counts[0] = count;
-        let counts = PerCpuValues::try_from(counts).map_err(|source| DatapathError::Write {
-            map: ENTRY_COUNTERS,
-            source,
-        })?;
+        let counts = PerCpuValues::try_from(counts).map_err(unwritable(ENTRY_COUNTERS))?;
         self.counters.set(index, counts, 0).map_err(error())
     }
 }

@@ -104,7 +104,7 @@ where
                 map: self.names.lists,
                 capacity: LISTED_MAX,
             },
-            _ => self.unwritten(source),
+            _ => unwritable(self.names.lists)(source),
         })
     }
 
@@ -113,7 +113,7 @@ where
         let own = prefixes.iter().filter_map(|prefix| key(*prefix));
         let keys: Vec<PrefixKey<A>> = own.collect();
         let answer = self.change(&keys, || batch::delete(self.lists_fd.as_fd(), &keys));
-        answer.map_err(|source| self.unwritten(source))
+        answer.map_err(unwritable(self.names.lists))
     }
 
     /// Changes the entries of `keys`, while no CPU caches what the lists say, and lets all forget what they said before.
@@ -132,13 +132,6 @@ where
         fence(SeqCst);
         forget_answers(&self.prefix_filter);
         answer
-    }
-
-    fn unwritten(&self, source: io::Error) -> DatapathError {
-        DatapathError::Write {
-            map: self.names.lists,
-            source,
-        }
     }
 
     /// The entry of a prefix; `None` also where it is none of the family.
@@ -222,16 +215,28 @@ pub(super) fn failed(
 ) -> impl Fn(MapError) -> DatapathError {
     move |source| match errno(&source) {
         Some(libc::E2BIG) => DatapathError::Full { map, capacity },
-        _ => DatapathError::Map {
+        _ => DatapathError::Failed {
             action,
             map,
-            source,
+            source: source.into(),
         },
     }
 }
 
 pub(super) fn unreadable(map: &'static str) -> impl Fn(io::Error) -> DatapathError {
-    move |source| DatapathError::Read { map, source }
+    io_failed("reading", map)
+}
+
+pub(super) fn unwritable(map: &'static str) -> impl Fn(io::Error) -> DatapathError {
+    io_failed("writing", map)
+}
+
+fn io_failed(action: &'static str, map: &'static str) -> impl Fn(io::Error) -> DatapathError {
+    move |source| DatapathError::Failed {
+        action,
+        map,
+        source: source.into(),
+    }
 }
 
 pub(super) fn present<T>(answer: Result<T, MapError>) -> Result<Option<T>, MapError> {

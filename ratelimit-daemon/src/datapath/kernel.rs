@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use aya::maps::{Array, MapData, PerCpuArray};
+use aya::maps::{MapData, PerCpuArray};
 use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Limit, Policy, Record, Settings,
     Standing, Verdict,
@@ -21,10 +21,7 @@ use ratelimit_common::{
     event::Sampler,
     generation::ByGeneration,
     interface::InterfaceRule,
-    layout::{
-        COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, POLICIES_MAX, TOTALS_MAX, counter_index,
-        suspended,
-    },
+    layout::{COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, counter_index, suspended},
     lease::{Demand, Lease},
     new_sources::Budget,
     source::LogKey,
@@ -48,7 +45,7 @@ use super::{
     family_maps::{self, FamilyMaps, failed, unreadable},
     grace,
     lease_maps::LeaseMaps,
-    maps::Maps,
+    maps::{Elements, Maps},
     prefix_filter::PrefixFilter,
     slots,
     source_maps::SourceMaps,
@@ -71,24 +68,24 @@ pub struct Kernel {
     loader: Option<Box<dyn Loader>>,
     /// What interfaces have of their own, also those that have no slot yet.
     rules: InterfaceRules,
-    interface_rules: Array<MapData, ByGeneration<InterfaceRule>>,
+    interface_rules: Elements<ByGeneration<InterfaceRule>>,
     /// The interfaces that have a slot in the counters, by their names.
     ports: BTreeMap<String, Port>,
-    settings: Array<MapData, Settings>,
-    suspended_until: Array<MapData, u64>,
+    settings: Elements<Settings>,
+    suspended_until: Elements<u64>,
     classes: ClassMap,
-    aggregates: Array<MapData, ByGeneration<Aggregates>>,
-    node: Array<MapData, Record>,
+    aggregates: Elements<ByGeneration<Aggregates>>,
+    node: Elements<Record>,
     compact: Option<CompactTable>,
     sources: Arc<SourceMaps>,
     detected: DetectedMaps,
-    new_sources: Array<MapData, ByGeneration<Budget>>,
-    challenge: Array<MapData, ByGeneration<challenge::Rules>>,
-    challenge_taken: Array<MapData, challenge::Taken>,
+    new_sources: Elements<ByGeneration<Budget>>,
+    challenge: Elements<ByGeneration<challenge::Rules>>,
+    challenge_taken: Elements<challenge::Taken>,
     challenge_of_cpus: PerCpuArray<MapData, challenge::OfCpu>,
     verified: VerifiedMaps,
     leases: LeaseMaps,
-    policies: Array<MapData, Policy>,
+    policies: Elements<Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
     v6: FamilyMaps<Ipv6>,
@@ -181,17 +178,17 @@ impl Kernel {
         Ok(Self {
             loader: None,
             rules: InterfaceRules::new(),
-            interface_rules: maps.open("INTERFACES")?,
+            interface_rules: maps.elements("INTERFACES")?,
             ports: BTreeMap::new(),
-            settings: maps.open("SETTINGS")?,
-            suspended_until: maps.open("SUSPENDED_UNTIL")?,
+            settings: maps.elements("SETTINGS")?,
+            suspended_until: maps.elements("SUSPENDED_UNTIL")?,
             classes: ClassMap::new(maps)?,
-            aggregates: maps.open("AGGREGATES")?,
-            node: maps.open("NODE")?,
+            aggregates: maps.elements("AGGREGATES")?,
+            node: maps.elements("NODE")?,
             detected: DetectedMaps::new(maps)?,
-            new_sources: maps.open("NEW_SOURCES")?,
-            challenge: maps.open("CHALLENGE")?,
-            challenge_taken: maps.open("CHALLENGE_TAKEN")?,
+            new_sources: maps.elements("NEW_SOURCES")?,
+            challenge: maps.elements("CHALLENGE")?,
+            challenge_taken: maps.elements("CHALLENGE_TAKEN")?,
             challenge_of_cpus: maps.open("CHALLENGE_SHARES")?,
             verified: VerifiedMaps::new(maps)?,
             leases: LeaseMaps::new(maps)?,
@@ -201,7 +198,7 @@ impl Kernel {
                 .transpose()?,
             sources: Arc::new(SourceMaps::new(maps, sizes)?),
             policies_fd: maps.descriptor("POLICIES")?,
-            policies: maps.open("POLICIES")?,
+            policies: maps.elements("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
             v6: FamilyMaps::new(maps, &family_maps::V6)?,
             verdicts: CpuCounters::new(maps, VERDICTS_MAP)?,
@@ -240,14 +237,11 @@ impl Kernel {
     }
 
     fn suspend(&mut self, index: u32, until: Instant) -> Result<(), DatapathError> {
-        let answer = self.suspended_until.set(index, until.as_nanos(), 0);
-        answer.map_err(failed("writing", "SUSPENDED_UNTIL", 1))
+        self.suspended_until.set(index, until.as_nanos())
     }
 
     fn suspended(&self, index: u32) -> Result<Instant, DatapathError> {
-        let answer = self.suspended_until.get(&index, 0);
-        let answer = answer.map(Instant::from_nanos);
-        answer.map_err(failed("reading", "SUSPENDED_UNTIL", 1))
+        self.suspended_until.get(index).map(Instant::from_nanos)
     }
 }
 
@@ -318,21 +312,15 @@ impl ListTables for Kernel {
 
 impl PolicyTables for Kernel {
     fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
-        self.policies
-            .set(index, policy, 0)
-            .map_err(failed("writing", "POLICIES", POLICIES_MAX))
+        self.policies.set(index, *policy)
     }
 
     fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
-        self.settings
-            .set(0, settings, 0)
-            .map_err(failed("writing", "SETTINGS", 1))
+        self.settings.set(0, settings)
     }
 
     fn settings(&self) -> Result<Settings, DatapathError> {
-        self.settings
-            .get(&0, 0)
-            .map_err(failed("reading", "SETTINGS", 1))
+        self.settings.get(0)
     }
 
     fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
@@ -352,15 +340,11 @@ impl PolicyTables for Kernel {
         family: IpFamily,
         aggregates: ByGeneration<Aggregates>,
     ) -> Result<(), DatapathError> {
-        self.aggregates
-            .set(family as u32, aggregates, 0)
-            .map_err(failed("writing", "AGGREGATES", 2))
+        self.aggregates.set(family as u32, aggregates)
     }
 
     fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>, DatapathError> {
-        self.aggregates
-            .get(&(family as u32), 0)
-            .map_err(failed("reading", "AGGREGATES", 2))
+        self.aggregates.get(family as u32)
     }
 
     fn wait_for_packets(&self) {
@@ -368,9 +352,7 @@ impl PolicyTables for Kernel {
     }
 
     fn clear_total(&mut self, slot: u32) -> Result<(), DatapathError> {
-        self.node
-            .set(slot, Record::default(), 0)
-            .map_err(failed("writing", "NODE", TOTALS_MAX))
+        self.node.set(slot, Record::default())
     }
 
     fn log_size(&self) -> LogSize {
@@ -392,9 +374,7 @@ impl PolicyTables for Kernel {
     }
 
     fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
-        self.policies
-            .get(&index, 0)
-            .map_err(failed("reading", "POLICIES", POLICIES_MAX))
+        self.policies.get(index)
     }
 
     fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError> {
@@ -418,20 +398,18 @@ impl PolicyTables for Kernel {
     }
 
     fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
-        let answer = self.new_sources.set(0, window, 0);
-        answer.map_err(failed("writing", "NEW_SOURCES", 1))
+        self.new_sources.set(0, window)
     }
 
     fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
-        let answer = self.new_sources.get(&0, 0);
-        answer.map_err(failed("reading", "NEW_SOURCES", 1))
+        self.new_sources.get(0)
     }
 
     fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError> {
         self.rules = rules;
         for (name, port) in &self.ports {
             let rule = self.rules.get(name).copied().unwrap_or_default();
-            set_rule(&mut self.interface_rules, port.slot, rule)?;
+            self.interface_rules.set(port.slot, rule)?;
         }
         Ok(())
     }
@@ -439,9 +417,7 @@ impl PolicyTables for Kernel {
     fn interface_rules(&self) -> Result<InterfaceRules, DatapathError> {
         let mut rules = self.rules.clone();
         for (name, port) in &self.ports {
-            let rule = self.interface_rules.get(&port.slot, 0);
-            let rule = rule.map_err(failed("reading", "INTERFACES", INTERFACES_MAX))?;
-            rules.insert(name.clone(), rule);
+            rules.insert(name.clone(), self.interface_rules.get(port.slot)?);
         }
         Ok(rules)
     }
@@ -474,18 +450,15 @@ impl ChallengeTables for Kernel {
         &mut self,
         rules: ByGeneration<challenge::Rules>,
     ) -> Result<(), DatapathError> {
-        let answer = self.challenge.set(0, rules, 0);
-        answer.map_err(failed("writing", "CHALLENGE", 1))
+        self.challenge.set(0, rules)
     }
 
     fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
-        let answer = self.challenge.get(&0, 0);
-        answer.map_err(failed("reading", "CHALLENGE", 1))
+        self.challenge.get(0)
     }
 
     fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
-        let answer = self.challenge_taken.get(&0, 0);
-        answer.map_err(failed("reading", "CHALLENGE_TAKEN", 1))
+        self.challenge_taken.get(0)
     }
 
     fn suspend_challenge(&mut self, until: Instant) -> Result<(), DatapathError> {
@@ -683,7 +656,7 @@ impl Attachments for Kernel {
             next: interface.next.clone(),
         };
         let rule = self.rules.get(name).copied().unwrap_or_default();
-        set_rule(&mut self.interface_rules, plan.slot, rule)?;
+        self.interface_rules.set(plan.slot, rule)?;
         let attachment = self.loader()?.attach(&plan)?;
         let port = Port {
             slot: plan.slot,
@@ -874,16 +847,6 @@ impl Kernel {
         let counts = self.verdicts.sums(indices);
         counts.map_err(unreadable(VERDICTS_MAP))
     }
-}
-
-fn set_rule(
-    rules: &mut Array<MapData, ByGeneration<InterfaceRule>>,
-    slot: u32,
-    rule: ByGeneration<InterfaceRule>,
-) -> Result<(), DatapathError> {
-    rules
-        .set(slot, rule, 0)
-        .map_err(failed("writing", "INTERFACES", INTERFACES_MAX))
 }
 
 /// The counters of an interface.

@@ -6,11 +6,17 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use aya::maps::{Map, MapData, MapError};
+use aya::{
+    Pod,
+    maps::{Array, HashMap, Map, MapData, MapError},
+};
 use ratelimit_common::{compact::SLOTS, refused::WAYS};
 use ratelimit_core::api::MapStatus;
 
-use super::count;
+use super::{
+    DatapathError, batch, count,
+    family_maps::{failed, present, unreadable},
+};
 use crate::loader::{self, REFUSED_MAPS, TABLES};
 
 /// The maps by their names, to be opened by name and type.
@@ -27,6 +33,21 @@ impl Maps {
         let map = MapData::from_fd(self.descriptor(name)?).and_then(Map::from_map_data);
         map.and_then(T::try_from)
             .with_context(|| format!("opening the map {name}"))
+    }
+
+    /// An array.
+    pub fn elements<T: Pod>(&self, name: &'static str) -> anyhow::Result<Elements<T>> {
+        let array = self.open(name)?;
+        Ok(Elements { name, array })
+    }
+
+    /// A hash map.
+    pub fn keyed<K: Pod, V: Pod>(&self, name: &'static str) -> anyhow::Result<Keyed<K, V>> {
+        Ok(Keyed {
+            name,
+            map: self.open(name)?,
+            descriptor: self.descriptor(name)?,
+        })
     }
 
     /// A descriptor of a map.
@@ -54,6 +75,51 @@ impl Maps {
         tables
             .map(|(name, map)| status(name, map.as_fd()))
             .collect()
+    }
+}
+
+/// An array, which names itself where it fails.
+pub struct Elements<T: Pod> {
+    name: &'static str,
+    array: Array<MapData, T>,
+}
+
+impl<T: Pod> Elements<T> {
+    pub fn get(&self, index: u32) -> Result<T, DatapathError> {
+        let answer = self.array.get(&index, 0);
+        answer.map_err(failed("reading", self.name, self.array.len()))
+    }
+
+    pub fn set(&mut self, index: u32, value: T) -> Result<(), DatapathError> {
+        let answer = self.array.set(index, value, 0);
+        answer.map_err(failed("writing", self.name, self.array.len()))
+    }
+
+    pub fn len(&self) -> u32 {
+        self.array.len()
+    }
+}
+
+/// A hash map, which names itself where it fails.
+pub struct Keyed<K: Pod, V: Pod> {
+    pub name: &'static str,
+    pub map: HashMap<MapData, K, V>,
+    pub descriptor: OwnedFd,
+}
+
+impl<K: Pod, V: Pod> Keyed<K, V> {
+    pub fn get(&self, key: K) -> Result<Option<V>, DatapathError> {
+        present(self.map.get(&key, 0)).map_err(failed("reading", self.name, 0))
+    }
+
+    pub fn for_each(&self, visit: impl FnMut(K, V)) -> Result<(), DatapathError> {
+        batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
+    }
+
+    pub fn all(&self) -> Result<Vec<(K, V)>, DatapathError> {
+        let mut all = Vec::new();
+        self.for_each(|key, value| all.push((key, value)))?;
+        Ok(all)
     }
 }
 
