@@ -1,7 +1,7 @@
 //! The life of `ratelimitd`: build, run until it is told to stop, drain.
 
 use std::{
-    fs, io,
+    fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     thread,
@@ -31,7 +31,7 @@ use crate::{
     http::{self, ControlApi},
     loader::{self, Remote},
     lock::Lock,
-    privileges,
+    private, privileges,
     protected::Protected,
     recording::{self, CaptureMaps, Recorder},
     ring,
@@ -458,12 +458,9 @@ fn bind_control(path: &Path, user: &User) -> anyhow::Result<UnixSocket> {
 }
 
 fn remove_socket(path: &Path) -> anyhow::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("removing {}", path.display()))
-        }
-        _ => Ok(()),
-    }
+    let removed = private::if_there(fs::remove_file(path));
+    let removed = removed.with_context(|| format!("removing {}", path.display()));
+    removed.map(drop)
 }
 
 /// Tells systemd, where it asked for that.

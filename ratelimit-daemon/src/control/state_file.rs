@@ -6,7 +6,7 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::Write,
     marker::PhantomData,
     path::{Path, PathBuf},
 };
@@ -45,12 +45,10 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     ///
     /// When it cannot be read, or is not understood.
     pub fn read(&self) -> anyhow::Result<Option<T>> {
-        let text = match fs::read_to_string(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text.with_context(|| self.context("reading"))?,
-        };
-        let document = serde_json::from_str(&text).with_context(|| self.context("reading"))?;
-        Ok(Some(document))
+        let text = private::if_there(fs::read_to_string(&self.path));
+        let text = text.with_context(|| self.context("reading"))?;
+        let document = text.map(|text| serde_json::from_str(&text)).transpose();
+        document.with_context(|| self.context("reading"))
     }
 
     /// Replaces it. Whoever reads finds the one before or this one, also after a crash.
@@ -66,11 +64,12 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
 
     /// Removes it, if it is there.
     pub fn remove(&self) -> anyhow::Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            removed => removed.with_context(|| self.context("removing"))?,
-        }
-        private::sync_directory_of(&self.path).with_context(|| self.context("removing"))
+        let removed = private::if_there(fs::remove_file(&self.path));
+        let synced = removed.and_then(|removed| match removed {
+            Some(()) => private::sync_directory_of(&self.path),
+            None => Ok(()),
+        });
+        synced.with_context(|| self.context("removing"))
     }
 
     /// Replaces it, or removes it where there is none to be.

@@ -180,12 +180,9 @@ fn remove(directory: &Path) -> anyhow::Result<()> {
             clear(&mut ProgramArray::try_from(Map::ProgramArray(map))?)?;
         }
     }
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("removing {}", directory.display()))
-        }
-        _ => Ok(()),
-    }
+    let removed = crate::private::if_there(fs::remove_dir_all(directory));
+    let removed = removed.with_context(|| format!("removing {}", directory.display()));
+    removed.map(drop)
 }
 
 fn clear<T: std::borrow::BorrowMut<aya::maps::MapData>>(

@@ -189,12 +189,8 @@ impl Pins {
     /// The first that cannot be removed.
     pub fn remove_maps(&self, names: &[&str]) -> anyhow::Result<()> {
         for path in names.iter().map(|name| self.map(name)) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("removing {}", path.display()));
-                }
-                _ => {}
-            }
+            let removed = private::if_there(fs::remove_file(&path));
+            removed.with_context(|| format!("removing {}", path.display()))?;
         }
         Ok(())
     }
@@ -211,11 +207,7 @@ impl Pins {
     /// The first file that cannot be removed.
     pub fn remove_all(&self) -> anyhow::Result<()> {
         let layout = self.layout();
-        fs::remove_dir_all(&layout)
-            .or_else(|error| {
-                let is_gone = error.kind() == io::ErrorKind::NotFound;
-                if is_gone { Ok(()) } else { Err(error) }
-            })
+        private::if_there(fs::remove_dir_all(&layout))
             .with_context(|| format!("removing {}", layout.display()))?;
         let _ = fs::remove_dir(self.root.join("entries"));
         // Another layout may still have its directory there, or the one above be somebody else's.
@@ -314,15 +306,13 @@ fn is_bpffs(path: &Path) -> io::Result<bool> {
 
 /// The entries of a directory; none when it does not exist.
 fn directory(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
-    };
+    let reading = || format!("reading {}", path.display());
+    let entries = private::if_there(fs::read_dir(path)).with_context(reading)?;
+    let entries = entries.into_iter().flatten();
     entries
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<Result<_, _>>()
-        .with_context(|| format!("reading {}", path.display()))
+        .with_context(reading)
 }
 
 /// The directories of all layouts. Beside them stand the entries, by the names of their interfaces.

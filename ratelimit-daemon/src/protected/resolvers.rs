@@ -1,10 +1,11 @@
 //! The resolvers of this host: what `resolv.conf` names, and what stands behind a local stub.
 
-use std::{fs, io, net::IpAddr};
+use std::{fs, net::IpAddr};
 
 use anyhow::Context;
 
 use super::Why;
+use crate::private;
 
 /// The file of everybody, and those in which stubs on 127.0.0.53 and the like name the resolvers that they ask.
 const FILES: [&str; 3] = [
@@ -21,11 +22,10 @@ const FILES: [&str; 3] = [
 pub fn find() -> anyhow::Result<Vec<(IpAddr, Why)>> {
     let mut found = Vec::new();
     for file in FILES {
-        match fs::read_to_string(file) {
-            Ok(text) => found.extend(name_servers(&text).map(|it| (it, Why::Resolver(file)))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(|| format!("reading {file}")),
-        }
+        let text = private::if_there(fs::read_to_string(file));
+        let text = text.with_context(|| format!("reading {file}"))?;
+        let servers = text.iter().flat_map(|text| name_servers(text));
+        found.extend(servers.map(|it| (it, Why::Resolver(file))));
     }
     Ok(found)
 }

@@ -3,11 +3,12 @@
 //! A connection to sshd proves nothing: whoever guesses passwords has one too, and must not be protected by it. A session
 //! comes after the password.
 
-use std::{ffi::CStr, fs, io, net::IpAddr, path::Path};
+use std::{ffi::CStr, fs, net::IpAddr, path::Path};
 
 use anyhow::Context;
 
 use super::Why;
+use crate::private;
 
 const LOGIND: &str = "/run/systemd/sessions";
 const UTMP: &str = "/var/run/utmp";
@@ -31,12 +32,10 @@ pub fn find() -> anyhow::Result<Vec<(IpAddr, Why)>> {
 }
 
 fn of_logind(directory: &Path) -> anyhow::Result<Vec<IpAddr>> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.with_context(|| format!("listing {}", directory.display()))?,
-    };
+    let entries = private::if_there(fs::read_dir(directory));
+    let entries = entries.with_context(|| format!("listing {}", directory.display()))?;
     let mut peers = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let path = entry
             .with_context(|| format!("listing {}", directory.display()))?
             .path();

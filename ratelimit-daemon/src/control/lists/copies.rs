@@ -192,10 +192,7 @@ fn run(directory: &Path, wishes: &mpsc::Receiver<Wanted>) {
 fn replace(directory: &Path, name: &Arc<str>, list: Option<&Arc<List>>) -> io::Result<()> {
     let path = file(directory, name);
     let Some(list) = list else {
-        return match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
+        return private::if_there(fs::remove_file(path)).map(drop);
     };
     private::make_directory(directory)?;
     private::replace(&path, |file| {

@@ -101,7 +101,7 @@ fn read_entries(
     let mut entries = Vec::new();
     let mut next = 0;
     while let Some(row) = rows.next()? {
-        let read = || -> anyhow::Result<()> {
+        let mut read = || -> anyhow::Result<()> {
             ENTRY.check(row)?;
             ensure!(row.get::<_, i64>(1)? == next, "it is not the next");
             decode(row.get_ref(2)?.as_blob()?, timekeeper, &mut entries)

@@ -3,7 +3,7 @@
 //! What is under way stands in a document. A daemon that ends in between, or before it has looked at what the kernel holds, leaves
 //! to the next one what is left to do. That would take the new database for all that was ever intended.
 
-use std::{fs, fs::File, io, path::Path};
+use std::{fs, fs::File, path::Path};
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,10 @@ use super::{
     Found, Store,
     damage::{self, Damage, with_suffix},
 };
-use crate::control::{state_file::StateFile, timekeeper::Reading};
+use crate::{
+    control::{state_file::StateFile, timekeeper::Reading},
+    private,
+};
 
 /// What is under way.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -123,12 +126,8 @@ impl Rescue {
 fn remove(path: &Path, suffixes: &[&str]) -> anyhow::Result<()> {
     for suffix in suffixes {
         let file = with_suffix(path, suffix);
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("removing {}", file.display()));
-            }
-            _ => {}
-        }
+        let removed = private::if_there(fs::remove_file(&file));
+        removed.with_context(|| format!("removing {}", file.display()))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_cluster::{
     NodeName, Now,
-    statements::{Guard, LIMITS_MAX, Subject},
+    statements::{Guard, InForce, LIMITS_MAX, Subject},
 };
 use ratelimit_common::Instant;
 use ratelimit_core::{
@@ -43,12 +43,6 @@ struct SharedLimits {
     observe: bool,
     #[serde(default)]
     reason: Option<String>,
-}
-
-/// What a statement wants to be here.
-enum Wanted {
-    Allow(Prefix, AllowRow),
-    Limits(Option<Prefix>, LimitRow),
 }
 
 /// Permits all that peers state.
@@ -108,7 +102,7 @@ impl Membership {
             row.is_none_or(|row| row.author != author)
         });
         require_room(
-            counts(state).allows(&author) + new.count(),
+            counts(state).allows.of(&author) + new.count(),
             ALLOWS_MAX,
             "allows",
         )
@@ -132,7 +126,7 @@ impl Membership {
                     .hint("write a shorter reason, or fewer limits"),
             );
         }
-        let known = counts(state).limits(&author);
+        let known = counts(state).limits.of(&author);
         require_room(known + 1, TARGETS_MAX, "prefixes with limits")
     }
 
@@ -249,8 +243,7 @@ impl Membership {
             Here(state, &self.budgets).permits(subject)
         };
         let wanted = wanted.map_err(str::to_owned);
-        let wanted = wanted.and_then(|()| wanted_row(subject, &stated, now));
-        let wanted = wanted.and_then(|wanted| check(state, wanted, now, counts));
+        let wanted = wanted.and_then(|()| wanted_edit(state, subject, &stated, now, counts));
         match wanted {
             Ok(edit) => edit.map(|edit| (stated.by, edit)),
             Err(why) => {
@@ -323,22 +316,26 @@ fn state_again(
     !is_stated
 }
 
-/// Whether this host has a row of a subject by the statement of a node.
-fn is_row_of(state: &State, subject: &Subject<ClusterKey>, by: &NodeName) -> bool {
-    let author = match subject {
+/// The author of the row that this host has of a subject, and what takes it away.
+fn row_of<'s>(state: &'s State, subject: &Subject<ClusterKey>) -> Option<(&'s str, Edit)> {
+    match subject {
         Subject::Allow(ClusterKey::Prefix(prefix)) => {
-            let row = state.intent.allows().get(prefix);
-            row.map(|row| &row.author)
+            let row = state.intent.allows().get(prefix)?;
+            Some((&row.author, Edit::Allow(*prefix, None)))
         }
         Subject::Limits(key) => {
-            let row = target(key)
-                .ok()
-                .and_then(|it| state.intent.limits().get(&it.into()));
-            row.map(|row| &row.author)
+            let target = target(key).ok()?;
+            let row = state.intent.limits().get(&target.into())?;
+            Some((&row.author, Edit::Limits(target.into(), None)))
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => None,
-    };
-    author.is_some_and(|author| *author == Origin::cluster(by.as_str()).to_string())
+    }
+}
+
+/// Whether this host has a row of a subject by the statement of a node.
+fn is_row_of(state: &State, subject: &Subject<ClusterKey>, by: &NodeName) -> bool {
+    let its = Origin::cluster(by.as_str()).to_string();
+    row_of(state, subject).is_some_and(|(author, _)| author == its)
 }
 
 /// The removal of what a node stated here and states no more.
@@ -347,18 +344,7 @@ fn removal(
     state: &State,
     subject: &Subject<ClusterKey>,
 ) -> Option<(NodeName, Edit)> {
-    let (author, edit) = match subject {
-        Subject::Allow(ClusterKey::Prefix(prefix)) => {
-            let row = state.intent.allows().get(prefix)?;
-            (&row.author, Edit::Allow(*prefix, None))
-        }
-        Subject::Limits(key) => {
-            let target = target(key).ok()?;
-            let row = state.intent.limits().get(&target.into())?;
-            (&row.author, Edit::Limits(target.into(), None))
-        }
-        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => return None,
-    };
+    let (author, edit) = row_of(state, subject)?;
     let Origin::Cluster(by) = Origin::of_author(author) else {
         return None;
     };
@@ -368,32 +354,63 @@ fn removal(
     is_known.then_some((by, edit))
 }
 
-fn wanted_row(
+/// What brings this host to a statement; an error where it cannot have it.
+fn wanted_edit(
+    state: &State,
     subject: &Subject<ClusterKey>,
-    stated: &ratelimit_cluster::statements::InForce,
+    stated: &InForce,
     now: Now,
-) -> Result<Wanted, String> {
+    counts: &mut Counts,
+) -> Result<Option<Edit>, String> {
     let (until, since) = (to_instant(stated.until, now), clock::wall());
     let author = Origin::cluster(stated.by.as_str()).to_string();
+    let ends_then =
+        |end: Instant| is_same_end(Some(to_millis(end, now)), Some(to_millis(until, now)));
     match subject {
         Subject::Allow(ClusterKey::Prefix(prefix)) => {
             let reason = Some(stated.note.to_string()).filter(|note| !note.is_empty());
+            let is_there = state.intent.allows().get(prefix).is_some_and(|it| {
+                // This host's own allow is as good.
+                !is_of_cluster(&it.author)
+                    || (&it.author, &it.reason) == (&author, &reason) && ends_then(it.until)
+            });
+            if is_there {
+                return Ok(None);
+            }
+            counts.allows.take(&author, ALLOWS_MAX, "allows")?;
             let row = AllowRow {
                 until,
                 since,
                 reason,
                 author,
             };
-            Ok(Wanted::Allow(*prefix, row))
+            Ok(Some(Edit::Allow(*prefix, Some(row))))
         }
         Subject::Limits(key) => {
-            let target = target(key)?;
+            let target = target(key)?.into();
             let SharedLimits {
                 limits,
                 observe,
                 reason,
             } = serde_json::from_str(&stated.note)
                 .map_err(|error| format!("this release does not understand it: {error}"))?;
+            if let Some(it) = state.intent.limits().get(&target) {
+                if !is_of_cluster(&it.author) {
+                    return Err(format!(
+                        "this node has runtime limits of its own for it, set by {}; `rlctl limit rm` ends them",
+                        it.author
+                    ));
+                }
+                let is_same_row = (&it.limits, it.observe, &it.reason, &it.author)
+                    == (&limits, observe, &reason, &author);
+                if is_same_row && ends_then(it.until) {
+                    return Ok(None);
+                }
+            }
+            fitting::check(state, &limits).map_err(|refused| refused.error)?;
+            counts
+                .limits
+                .take(&author, TARGETS_MAX, "prefixes with limits")?;
             let row = LimitRow {
                 limits,
                 observe,
@@ -402,110 +419,48 @@ fn wanted_row(
                 reason,
                 author,
             };
-            Ok(Wanted::Limits(target, row))
+            Ok(Some(Edit::Limits(target, Some(row))))
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => Err("it is no prefix".to_owned()),
-    }
-}
-
-/// What has to be different; an error where this host cannot have it.
-fn check(
-    state: &State,
-    wanted: Wanted,
-    now: Now,
-    counts: &mut Counts,
-) -> Result<Option<Edit>, String> {
-    let is_same = |one: Instant, other: Instant| {
-        is_same_end(Some(to_millis(one, now)), Some(to_millis(other, now)))
-    };
-    match wanted {
-        Wanted::Allow(prefix, row) => {
-            let is_there = state.intent.allows().get(&prefix).is_some_and(|it| {
-                // This host's own allow is as good.
-                !is_of_cluster(&it.author)
-                    || (&it.author, &it.reason) == (&row.author, &row.reason)
-                        && is_same(it.until, row.until)
-            });
-            if is_there {
-                return Ok(None);
-            }
-            counts.take_allow(&row.author)?;
-            Ok(Some(Edit::Allow(prefix, Some(row))))
-        }
-        Wanted::Limits(target, row) => {
-            if let Some(it) = state.intent.limits().get(&target.into()) {
-                if !is_of_cluster(&it.author) {
-                    return Err(format!(
-                        "this node has runtime limits of its own for it, set by {}; `rlctl limit rm` ends them",
-                        it.author
-                    ));
-                }
-                let is_same_row = (&it.limits, it.observe, &it.reason, &it.author)
-                    == (&row.limits, row.observe, &row.reason, &row.author);
-                if is_same_row && is_same(it.until, row.until) {
-                    return Ok(None);
-                }
-            }
-            fitting::check(state, &row.limits).map_err(|refused| refused.error)?;
-            counts.take_limits(&row.author)?;
-            Ok(Some(Edit::Limits(target.into(), Some(row))))
-        }
     }
 }
 
 /// How much each node has here.
 #[derive(Default)]
 pub(super) struct Counts {
-    allows: BTreeMap<String, usize>,
-    limits: BTreeMap<String, usize>,
+    allows: ByAuthor,
+    limits: ByAuthor,
 }
 
 fn counts(state: &State) -> Counts {
-    let mut counts = Counts::default();
-    for row in state.intent.allows().values() {
-        *counts.allows.entry(row.author.clone()).or_default() += 1;
-    }
-    for row in state.intent.limits().values() {
-        *counts.limits.entry(row.author.clone()).or_default() += 1;
-    }
-    counts
-}
-
-impl Counts {
-    fn allows(&self, author: &str) -> usize {
-        self.allows.get(author).copied().unwrap_or_default()
-    }
-
-    fn limits(&self, author: &str) -> usize {
-        self.limits.get(author).copied().unwrap_or_default()
-    }
-
-    fn take_allow(&mut self, author: &str) -> Result<(), String> {
-        take(&mut self.allows, author, ALLOWS_MAX, "allows")
-    }
-
-    fn take_limits(&mut self, author: &str) -> Result<(), String> {
-        take(
-            &mut self.limits,
-            author,
-            TARGETS_MAX,
-            "prefixes with limits",
-        )
+    let count = |mut counts: ByAuthor, author: &String| {
+        *counts.0.entry(author.clone()).or_default() += 1;
+        counts
+    };
+    let allows = state.intent.allows().values().map(|row| &row.author);
+    let limits = state.intent.limits().values().map(|row| &row.author);
+    Counts {
+        allows: allows.fold(ByAuthor::default(), count),
+        limits: limits.fold(ByAuthor::default(), count),
     }
 }
 
-fn take(
-    counts: &mut BTreeMap<String, usize>,
-    author: &str,
-    most: usize,
-    what: &str,
-) -> Result<(), String> {
-    let count = counts.entry(author.to_owned()).or_default();
-    if *count >= most {
-        return Err(format!("{most} {what} of one node are the most"));
+#[derive(Default)]
+struct ByAuthor(BTreeMap<String, usize>);
+
+impl ByAuthor {
+    fn of(&self, author: &str) -> usize {
+        self.0.get(author).copied().unwrap_or_default()
     }
-    *count += 1;
-    Ok(())
+
+    fn take(&mut self, author: &str, most: usize, what: &str) -> Result<(), String> {
+        let count = self.0.entry(author.to_owned()).or_default();
+        if *count >= most {
+            return Err(format!("{most} {what} of one node are the most"));
+        }
+        *count += 1;
+        Ok(())
+    }
 }
 
 fn require_room(count: usize, most: usize, what: &str) -> Result<(), Refused> {
@@ -568,13 +523,8 @@ pub(super) fn subjects_of_rows(state: &State) -> impl Iterator<Item = Subject<Cl
 
 /// The ends of all of them, for a host that is no node any more.
 pub(super) fn ends(state: &State) -> Vec<Edit> {
-    let ends = subjects_of_rows(state).filter_map(|subject| match subject {
-        Subject::Allow(ClusterKey::Prefix(prefix)) => Some(Edit::Allow(prefix, None)),
-        Subject::Limits(key) => {
-            let target = target(&key).ok()?;
-            Some(Edit::Limits(target.into(), None))
-        }
-        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => None,
-    });
-    ends.collect()
+    let subjects = subjects_of_rows(state);
+    subjects
+        .filter_map(|subject| Some(row_of(state, &subject)?.1))
+        .collect()
 }
