@@ -93,7 +93,7 @@ impl Installation {
     /// Takes the program off its interface, and with it all that the kernel holds.
     pub fn detach(&mut self) -> Result<()> {
         let author = AUTHOR.into();
-        let detached = self.controller().run(Detach { author });
+        let detached = self.controller().run(Detach(author));
         detached.map_err(refused).map(drop)
     }
 
@@ -164,7 +164,7 @@ impl Installation {
     pub fn reload(&mut self) -> Result<()> {
         let path = self.directory.path().join(CONFIG);
         let candidate = Candidate::of_files(&path);
-        let reloaded = self.controller().run(Reload { candidate });
+        let reloaded = self.controller().run(Reload(candidate));
         reloaded.map_err(refused).map(drop)
     }
 

@@ -321,9 +321,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         }
         OnStop::Detach => {
             controller
-                .run(Detach {
-                    author: "on_stop".into(),
-                })
+                .run(Detach("on_stop".into()))
                 .map_err(|refused| anyhow!(refused.error))?;
             info!("stopped and detached");
         }
@@ -408,7 +406,7 @@ async fn end_trials(controller: Handle, stop: CancellationToken) -> anyhow::Resu
             && let Ok(lists) = control::read_before(&controller).await?
         {
             // The controller logs how it went.
-            controller.call(EndTrial { lists }).await?;
+            controller.call(EndTrial(lists)).await?;
         }
     }
 }
@@ -422,7 +420,7 @@ async fn reload_on_hangup(controller: Handle, stop: CancellationToken) -> anyhow
                 report_systemd(&[sd_notify::NotifyState::Reloading]);
                 let candidate = control::read_again(&controller).await?;
                 // The controller logs how it went.
-                let _ = controller.call(Reload { candidate }).await?;
+                let _ = controller.call(Reload(candidate)).await?;
                 report_systemd(&[sd_notify::NotifyState::Ready]);
             }
         }

@@ -446,7 +446,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         // What fails here is pins left behind; the test has said all that it had to.
         let author = "test".into();
-        let _ = self.controller.run(Detach { author });
+        let _ = self.controller.run(Detach(author));
         let _ = fs::remove_dir_all(&self.pins);
     }
 }

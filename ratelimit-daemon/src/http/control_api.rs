@@ -139,7 +139,7 @@ impl ControlApi {
         let peer = peer.and_then(|peer| peer.to_str().ok()?.parse::<IpAddr>().ok());
         if let Some(peer) = peer {
             // A controller that has stopped says so to the request itself.
-            let _ = self.controller.post(ProtectSshPeer { peer }).await;
+            let _ = self.controller.post(ProtectSshPeer(peer)).await;
         }
     }
 }
@@ -263,7 +263,7 @@ async fn openapi() -> Json<serde_json::Value> {
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
     let author = peer.author;
-    change(&controller, Confirm { author }).await
+    change(&controller, Confirm(author)).await
 }
 
 async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
@@ -423,7 +423,7 @@ fn shown(refused: Refused, peer: &Peer) -> Refused {
 
 async fn reload(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
     let candidate = control::read_again(&controller).await?;
-    let (answer, notices) = controller.call(Noticed(Reload { candidate })).await?;
+    let (answer, notices) = controller.call(Noticed(Reload(candidate))).await?;
     let answer = answer.map_err(|refused| shown(refused, &peer));
     Ok(written((answer, notices)).await)
 }
@@ -456,7 +456,7 @@ async fn diff(
 
 async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
     let author = peer.author;
-    change(&controller, Detach { author }).await
+    change(&controller, Detach(author)).await
 }
 
 async fn unknown(request: Request) -> Failure {

@@ -85,14 +85,14 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
 }
 
 async fn lose(controller: &Handle, error: String) -> Result<(), Unanswered> {
-    controller.call(LoseCluster { error }).await
+    controller.call(LoseCluster(error)).await
 }
 
 /// Waits, while periods pass without a store: what is to be sent is not kept, and asked for again by those who miss it.
 async fn idle(controller: &Handle, pause: Duration) -> Result<(), Unanswered> {
     let end = clock::monotonic() + pause;
     while clock::monotonic() < end {
-        controller.call(StepCluster { heard: Vec::new() }).await?;
+        controller.call(StepCluster(Vec::new())).await?;
         sleep(STEP).await;
     }
     Ok(())
@@ -123,7 +123,7 @@ async fn carry(
         if let Some(Arrival::Stream { stored }) = heard.last().map(|it| it.arrival) {
             link.saw(stored);
         }
-        let due = controller.call(StepCluster { heard }).await?;
+        let due = controller.call(StepCluster(heard)).await?;
         // A store that is read-only, or full, answers questions and takes nothing.
         let is_taken = |outgoing: &Outgoing| match outgoing {
             Outgoing::Publish(_) | Outgoing::Store { .. } => true,
@@ -179,7 +179,7 @@ async fn send(
                     Ok(fetched) => fetched,
                     Err(error) => break Err(error),
                 };
-                controller.call(HearStored { heard }).await?;
+                controller.call(HearStored(heard)).await?;
                 match next {
                     Some(next) => from = next,
                     None => break Ok(()),

@@ -55,10 +55,10 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unan
     loop {
         let is_due = whole.is_none_or(|at| clock::elapsed(at) >= WHOLE);
         let is_kept = match pull(&client, &mut decisions, is_due).await {
-            Ok(update) => controller.call(TakeDecisions { update }).await?,
+            Ok(update) => controller.call(TakeDecisions(update)).await?,
             Err(error) => {
                 let error = reported(&error);
-                controller.call(LoseCrowdsec { error }).await?;
+                controller.call(LoseCrowdsec(error)).await?;
                 false
             }
         };

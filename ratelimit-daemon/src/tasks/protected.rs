@@ -53,7 +53,7 @@ pub async fn keep_current(
             changed = changed(&changes) => changed?,
         }
         let found = tokio::task::spawn_blocking(Protected::find).await?;
-        controller.call(Protect { found }).await?;
+        controller.call(Protect(found)).await?;
     }
 }
 

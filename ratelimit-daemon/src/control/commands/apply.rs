@@ -62,16 +62,13 @@ impl Command for Apply {
 }
 
 /// Keeps the configuration that is on trial.
-pub struct Confirm {
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct Confirm(pub Arc<str>);
 
 impl Command for Confirm {
     type Answer = Result<Attempt, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { author } = self;
+        let Self(author) = self;
         let attempt = controller.trials.confirm()?;
         controller.keep_last_good();
         info!(
@@ -103,17 +100,14 @@ impl Command for RollBack {
     }
 }
 
-/// Takes a configuration back whose time is over. How it went is logged.
-pub struct EndTrial {
-    /// The lists that come back, as they were read.
-    pub lists: ConfiguredLists,
-}
+/// Takes a configuration back whose time is over, with lists as they were read. How it went is logged.
+pub struct EndTrial(pub ConfiguredLists);
 
 impl Command for EndTrial {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { lists } = self;
+        let Self(lists) = self;
         if let Err(refused) = take_back(controller, lists, None) {
             warn!(
                 error = refused.error,

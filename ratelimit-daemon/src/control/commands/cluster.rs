@@ -92,11 +92,8 @@ impl Command for FindCluster {
     }
 }
 
-/// Notes that the store does not answer.
-pub struct LoseCluster {
-    /// Why.
-    pub error: String,
-}
+/// Notes that the store does not answer, and why.
+pub struct LoseCluster(pub String);
 
 impl Command for LoseCluster {
     type Answer = ();
@@ -105,15 +102,12 @@ impl Command for LoseCluster {
         let journal = &mut controller.state.journal;
         controller
             .cluster
-            .lose(journal, &mut controller.troubles, self.error);
+            .lose(journal, &mut controller.troubles, self.0);
     }
 }
 
 /// Takes in what the others told, and answers what is to be sent.
-pub struct StepCluster {
-    /// What the store told.
-    pub heard: Vec<Heard>,
-}
+pub struct StepCluster(pub Vec<Heard>);
 
 impl Command for StepCluster {
     type Answer = Vec<Outgoing>;
@@ -127,7 +121,7 @@ impl Command for StepCluster {
             ..
         } = controller;
         let own_bans = state.unshared.take();
-        cluster.step(state, &own_bans, self.heard);
+        cluster.step(state, &own_bans, self.0);
         put_in_force(cluster, state);
         let told = cluster.take_verified();
         if !told.is_empty() {
@@ -145,17 +139,14 @@ impl Command for StepCluster {
 }
 
 /// Takes in what was reported before.
-pub struct HearStored {
-    /// What the store told.
-    pub heard: Vec<Heard>,
-}
+pub struct HearStored(pub Vec<Heard>);
 
 impl Command for HearStored {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Controller { cluster, state, .. } = controller;
-        cluster.hear_stored(state, self.heard);
+        cluster.hear_stored(state, self.0);
         put_in_force(cluster, state);
     }
 }

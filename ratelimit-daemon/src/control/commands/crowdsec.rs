@@ -4,32 +4,26 @@ use super::Command;
 use crate::{control::controller::Controller, crowdsec::Update};
 
 /// Puts what the API answered in force, and tells whether that worked: all of it, or nothing.
-pub struct TakeDecisions {
-    /// What it answered.
-    pub update: Update,
-}
+pub struct TakeDecisions(pub Update);
 
 impl Command for TakeDecisions {
     type Answer = bool;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { update } = self;
+        let Self(update) = self;
         controller.crowdsec.answered(update);
         controller.state.take(&mut controller.crowdsec).is_ok()
     }
 }
 
-/// Notes that the API does not answer. Its bans stay.
-pub struct LoseCrowdsec {
-    /// Why it does not.
-    pub error: String,
-}
+/// Notes that the API does not answer, and why. Its bans stay.
+pub struct LoseCrowdsec(pub String);
 
 impl Command for LoseCrowdsec {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { error } = self;
+        let Self(error) = self;
         controller.crowdsec.lost(&controller.state, error);
     }
 }

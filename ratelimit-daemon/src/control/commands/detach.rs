@@ -9,16 +9,13 @@ use super::Command;
 use crate::{clock, control::controller::Controller};
 
 /// Takes the programs off their interfaces. What was set at runtime stays in the database.
-pub struct Detach {
-    /// Who asks.
-    pub author: Arc<str>,
-}
+pub struct Detach(pub Arc<str>);
 
 impl Command for Detach {
     type Answer = Result<Detached, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { author } = self;
+        let Self(author) = self;
         let author = &*author;
         controller.interfaces.links.detach(author);
         let detached = controller.state.enforcer.attachments().detach();

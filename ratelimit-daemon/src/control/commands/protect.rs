@@ -6,16 +6,13 @@ use super::Command;
 use crate::{control::controller::Controller, protected::Protected};
 
 /// Protects what was found, in place of what was found before.
-pub struct Protect {
-    /// What is to be protected, and why.
-    pub found: Protected,
-}
+pub struct Protect(pub Protected);
 
 impl Command for Protect {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { found } = self;
+        let Self(found) = self;
         let before = controller.state.protection.networks();
         controller
             .state
@@ -28,16 +25,13 @@ impl Command for Protect {
 }
 
 /// Protects the other end of the SSH session that a command was typed in.
-pub struct ProtectSshPeer {
-    /// Its address.
-    pub peer: IpAddr,
-}
+pub struct ProtectSshPeer(pub IpAddr);
 
 impl Command for ProtectSshPeer {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { peer } = self;
+        let Self(peer) = self;
         controller
             .state
             .protect(|protection| protection.note_ssh_peer(peer));

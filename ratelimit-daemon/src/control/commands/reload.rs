@@ -14,16 +14,13 @@ use crate::{
 };
 
 /// Applies what was read again, whole or not at all.
-pub struct Reload {
-    /// What was read.
-    pub candidate: Result<Candidate, Refused>,
-}
+pub struct Reload(pub Result<Candidate, Refused>);
 
 impl Command for Reload {
     type Answer = Result<Reloaded, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self { candidate } = self;
+        let Self(candidate) = self;
         let answer = candidate.and_then(|candidate| reload(controller, candidate));
         match &answer {
             Ok(reloaded) => {

@@ -255,7 +255,7 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
 fn where_a_command_comes_from_is_protected_before_it_is_carried_out() {
     let mut lab = Lab::new(config());
     let peer: IpAddr = "192.0.2.50".parse().unwrap();
-    lab.controller.run(ProtectSshPeer { peer });
+    lab.controller.run(ProtectSshPeer(peer));
     let refused = lab.ban(&["192.0.2.50"], None).unwrap_err();
     assert!(refused.error.contains("SSH session"), "{}", refused.error);
     // What is found on the host comes and goes beside it.

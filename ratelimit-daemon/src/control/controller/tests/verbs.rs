@@ -71,7 +71,7 @@ impl Controller {
             && let Ok(files) = self.trials.returning_lists(&self.state.intent.config)
         {
             let lists = ConfiguredLists::read_some(files);
-            self.run(EndTrial { lists });
+            self.run(EndTrial(lists));
         }
         while self.run(CompareOn) {}
     }
@@ -85,7 +85,7 @@ impl Controller {
     pub(super) fn reload(&mut self) -> Result<Reloaded, Refused> {
         let main = self.trials.reloaded_file();
         let candidate = main.and_then(|main| Candidate::of_files(&main));
-        self.run(Reload { candidate })
+        self.run(Reload(candidate))
     }
 
     pub(super) fn take_missed(&mut self) {
@@ -106,7 +106,7 @@ impl Controller {
     }
 
     pub(super) fn protect(&mut self, found: Protected) {
-        self.run(Protect { found });
+        self.run(Protect(found));
     }
 
     pub(super) fn protected(&self) -> Vec<ProtectedView> {
@@ -174,7 +174,7 @@ impl Controller {
 
     pub(super) fn confirm(&mut self, author: &str) -> Result<Attempt, Refused> {
         let author = author.into();
-        self.run(Confirm { author })
+        self.run(Confirm(author))
     }
 
     pub(super) fn roll_back(&mut self, author: &str) -> Result<Attempt, Refused> {
@@ -191,11 +191,11 @@ impl Controller {
     }
 
     pub(super) fn take_decisions(&mut self, update: Update) -> bool {
-        self.run(TakeDecisions { update })
+        self.run(TakeDecisions(update))
     }
 
     pub(super) fn lose_crowdsec(&mut self, error: String) {
-        self.run(LoseCrowdsec { error });
+        self.run(LoseCrowdsec(error));
     }
 
     pub(super) fn end_crowdsec_bans(&mut self) {
