@@ -4,6 +4,7 @@
 
 mod attachments;
 mod batch;
+mod challenge_maps;
 mod challenge_tables;
 mod class_map;
 mod compact;
@@ -30,7 +31,6 @@ mod refused_map;
 mod slots;
 mod source_maps;
 mod source_tables;
-mod verified_maps;
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -179,6 +179,15 @@ pub fn standing(sight: &Sight) -> Standing {
 }
 
 impl Standing {
+    /// The same, with what is to be known about how it runs, where it does.
+    pub fn remarked(mut self, what: Option<String>) -> Self {
+        match &mut self {
+            Self::Attached { remark, .. } | Self::Pinned { remark, .. } => *remark = what,
+            Self::Renamed { .. } | Self::Missing | Self::Failed { .. } | Self::Detached { .. } => {}
+        }
+        self
+    }
+
     /// What is to be known about how it runs.
     pub fn remark(&self) -> Option<String> {
         match self {

@@ -139,32 +139,22 @@ impl Interfaces {
             step @ (Step::Stay | Step::Attach | Step::Move | Step::TakeOff) => step,
         };
         let reported = match Self::take_step(state, interface, step) {
-            Ok(remark) => match (
-                state
-                    .enforcer
-                    .attachments()
-                    .look(name)
-                    .as_ref()
-                    .map(standing),
-                remark,
-            ) {
-                (Ok(Standing::Attached { mode, .. }), Some(remark)) if step != Step::Stay => {
-                    Standing::Attached {
-                        mode,
-                        remark: Some(remark),
-                    }
+            Ok(remark) => match state
+                .enforcer
+                .attachments()
+                .look(name)
+                .as_ref()
+                .map(standing)
+            {
+                Ok(standing @ Standing::Attached { .. }) if step == Step::Stay => {
+                    standing.remarked(self.remark_of(name))
                 }
-                (Ok(Standing::Attached { mode, .. }), _) => Standing::Attached {
-                    mode,
-                    remark: self.remark_of(name).filter(|_| step == Step::Stay),
-                },
-                (Ok(Standing::Failed { .. }), _)
-                    if step == Step::Stay && !self.links.are_detached() =>
-                {
+                Ok(standing @ Standing::Attached { .. }) => standing.remarked(remark),
+                Ok(Standing::Failed { .. }) if step == Step::Stay && !self.links.are_detached() => {
                     return;
                 }
-                (Ok(standing), _) => standing,
-                (Err(error), _) => failed(error),
+                Ok(standing) => standing,
+                Err(error) => failed(error),
             },
             Err(error) => {
                 let seen = state.enforcer.attachments().look(name).unwrap_or_default();
@@ -173,20 +163,11 @@ impl Interfaces {
                 // It may have gone while it was tried, and what ran before may run on.
                 match still {
                     Standing::Failed { .. } => failed(&error),
-                    Standing::Attached { mode, .. } => Standing::Attached {
-                        mode,
-                        remark: Some(format!("{error:#}")),
-                    },
-                    Standing::Pinned {
-                        entry, has_caller, ..
-                    } => Standing::Pinned {
-                        entry,
-                        has_caller,
-                        remark: Some(format!("{error:#}")),
-                    },
-                    still @ (Standing::Renamed { .. }
+                    still @ (Standing::Attached { .. }
+                    | Standing::Pinned { .. }
+                    | Standing::Renamed { .. }
                     | Standing::Missing
-                    | Standing::Detached { .. }) => still,
+                    | Standing::Detached { .. }) => still.remarked(Some(format!("{error:#}"))),
                 }
             }
         };

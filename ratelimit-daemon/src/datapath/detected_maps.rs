@@ -23,7 +23,7 @@ use ratelimit_common::{
 use ratelimit_core::{atomic_ring::AtomicRing, ip_family::IpAddress};
 
 use super::{
-    DatapathError,
+    DatapathError, DetectionTables, Kernel,
     family_maps::{failed, is_present, unreadable, unwritable},
     mapped::Mapped,
     maps::{Elements, Keyed, Maps},
@@ -57,65 +57,77 @@ impl DetectedMaps {
             tally: maps.open("DETECTIONS")?,
         })
     }
+}
 
-    pub fn set_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
-        self.limit.set(0, limit)
+impl DetectionTables for Kernel {
+    fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError> {
+        match source {
+            IpAddr::V4(address) => self.v4.strikes(address.into()),
+            IpAddr::V6(address) => self.v6.strikes(address.into()),
+        }
     }
 
-    pub fn limit(&self) -> Result<BanBudgets, DatapathError> {
-        self.limit.get(0)
+    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
+        self.detected.limit.set(0, limit)
     }
 
-    /// Takes a ban as the program does, in the same memory.
-    pub fn take(
+    fn detection_limit(&self) -> Result<BanBudgets, DatapathError> {
+        self.detected.limit.get(0)
+    }
+
+    /// As the program does, in the same memory.
+    fn take_ban(
         &self,
         budgets: BanBudgets,
         standing: Standing,
         now: Instant,
     ) -> Result<bool, DatapathError> {
         let words = SLOTS as usize * Standing::COUNT;
-        let mapped = Mapped::new(self.ring.as_fd(), words).map_err(unreadable(RING))?;
+        let mapped = Mapped::new(self.detected.ring.as_fd(), words).map_err(unreadable(RING))?;
         let mut rings = mapped.words().chunks_exact(SLOTS as usize);
         let ring = rings.nth(standing as usize);
         Ok(ring.is_some_and(|ring| budgets.of(standing).take(&AtomicRing(ring), now)))
     }
 
-    pub fn get(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
         match source {
-            IpAddr::V4(address) => self.v4.0.get(address.into()),
-            IpAddr::V6(address) => self.v6.0.get(address.into()),
+            IpAddr::V4(address) => self.detected.v4.0.get(address.into()),
+            IpAddr::V6(address) => self.detected.v6.0.get(address.into()),
         }
     }
 
-    pub fn all(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
         let mut all = Vec::new();
-        self.v4
+        self.detected
+            .v4
             .0
             .for_each(|source, ban| all.push((source.to_std(), ban)))?;
-        self.v6
+        self.detected
+            .v6
             .0
             .for_each(|source, ban| all.push((source.to_std(), ban)))?;
         Ok(all)
     }
 
-    pub fn forget(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError> {
+    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError> {
+        let maps = &mut self.detected;
         for (source, ban) in taken {
             match *source {
-                IpAddr::V4(address) => self.v4.forget(address.into(), ban)?,
-                IpAddr::V6(address) => self.v6.forget(address.into(), ban)?,
+                IpAddr::V4(address) => maps.v4.forget(address.into(), ban)?,
+                IpAddr::V6(address) => maps.v6.forget(address.into(), ban)?,
             }
         }
         if taken.iter().any(|(source, _)| source.is_ipv4()) {
-            clear_bits(&mut self.filter, &self.v4)?;
+            clear_bits(&mut maps.filter, &maps.v4)?;
         }
         if taken.iter().any(|(source, _)| source.is_ipv6()) {
-            clear_bits(&mut self.filter, &self.v6)?;
+            clear_bits(&mut maps.filter, &maps.v6)?;
         }
         Ok(())
     }
 
-    pub fn tally(&self) -> Result<Tally, DatapathError> {
-        let cpus = self.tally.get(&0, 0);
+    fn tally(&self) -> Result<Tally, DatapathError> {
+        let cpus = self.detected.tally.get(&0, 0);
         let cpus = cpus.map_err(failed("reading", "DETECTIONS", 1))?;
         let mut sum = Tally::default();
         for cpu in cpus.iter() {

@@ -7,12 +7,17 @@ use std::{
 };
 
 use aya::maps::{MapData, PerCpuArray, PerCpuValues};
-use ratelimit_common::layout::{Counter, SLOTS_MAX};
+use ratelimit_common::{
+    Family,
+    layout::{COUNTERS, Counter, INTERFACES_MAX, SLOTS_MAX, counter_index},
+};
 
 use super::{
-    DatapathError, batch,
+    DatapathError, EntryCounterTables, Kernel, batch,
     cpu_counters::CpuCounters,
+    entry_counter_tables::verdicts_of_limits,
     family_maps::{failed, unreadable, unwritable},
+    kernel::at,
     maps::Maps,
 };
 
@@ -34,31 +39,36 @@ impl EntryCounterMaps {
             owners: maps.descriptor(OWNERS)?,
         })
     }
+}
 
-    pub fn owners(&self) -> Result<BTreeMap<u16, u64>, DatapathError> {
+impl EntryCounterTables for Kernel {
+    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>, DatapathError> {
         let mut owners = BTreeMap::new();
-        let answer = batch::for_each(self.owners.as_fd(), |slot: u32, owner: u64| {
-            if let Some(slot) = u16::try_from(slot).ok().filter(|_| owner != 0) {
-                owners.insert(slot, owner);
-            }
-        });
+        let answer = batch::for_each(
+            self.entry_counters.owners.as_fd(),
+            |slot: u32, owner: u64| {
+                if let Some(slot) = u16::try_from(slot).ok().filter(|_| owner != 0) {
+                    owners.insert(slot, owner);
+                }
+            },
+        );
         answer.map_err(unreadable(OWNERS))?;
         Ok(owners)
     }
 
-    pub fn set_owner(&self, slot: u16, owner: u64) -> Result<(), DatapathError> {
-        let answer = batch::update(self.owners.as_fd(), &[u32::from(slot)], &[owner]);
+    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<(), DatapathError> {
+        let owners = self.entry_counters.owners.as_fd();
+        let answer = batch::update(owners, &[u32::from(slot)], &[owner]);
         answer.map_err(unwritable(OWNERS))
     }
 
-    /// The counts of slots that stand side by side.
-    pub fn range(&self, slots: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
-        let sums = self.sums.sums(slots);
+    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
+        let sums = self.entry_counters.sums.sums(slots);
         sums.map_err(unreadable(ENTRY_COUNTERS))
     }
 
-    pub fn get(&self, slot: u16) -> Result<Counter, DatapathError> {
-        let counts = self.counters.get(&slot.into(), 0);
+    fn entry_counter(&self, slot: u16) -> Result<Counter, DatapathError> {
+        let counts = self.entry_counters.counters.get(&slot.into(), 0);
         let counts = counts.map_err(failed("reading", ENTRY_COUNTERS, SLOTS_MAX))?;
         Ok(counts
             .iter()
@@ -66,14 +76,28 @@ impl EntryCounterMaps {
             .fold(Counter::default(), Counter::plus))
     }
 
+    fn judged(&self) -> Result<Counter, DatapathError> {
+        let counts = self.verdicts_in(0..COUNTERS)?;
+        let mut sum = Counter::default();
+        for slot in 0..INTERFACES_MAX {
+            for family in [Family::Ipv4, Family::Ipv6] {
+                for verdict in verdicts_of_limits() {
+                    sum = sum.plus(at(&counts, counter_index(slot, family, verdict)));
+                }
+            }
+        }
+        Ok(sum)
+    }
+
     /// Makes it the count of the first CPU, and that of the others nothing.
-    pub fn set(&mut self, slot: u16, count: Counter) -> Result<(), DatapathError> {
+    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<(), DatapathError> {
+        let map = &mut self.entry_counters.counters;
         let error = || failed("writing", ENTRY_COUNTERS, SLOTS_MAX);
         let index = u32::from(slot);
-        let mut counts = self.counters.get(&index, 0).map_err(error())?.to_vec();
+        let mut counts = map.get(&index, 0).map_err(error())?.to_vec();
         counts.fill(Counter::default());
         counts[0] = count;
         let counts = PerCpuValues::try_from(counts).map_err(unwritable(ENTRY_COUNTERS))?;
-        self.counters.set(index, counts, 0).map_err(error())
+        map.set(index, counts, 0).map_err(error())
     }
 }

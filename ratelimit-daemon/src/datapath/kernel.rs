@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    net::IpAddr,
     ops::Range,
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
@@ -12,19 +11,14 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{MapData, PerCpuArray};
 use ratelimit_common::{
-    BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Limit, Policy, Record, Settings,
-    Standing, Verdict,
+    ClassSet, Family, Instant, Ipv4, Ipv6, Limit, Policy, Record, Settings, Verdict,
     aggregate::Aggregates,
-    challenge::{self, Verified},
     compact::Region,
-    detected::{Filter, Tally},
     event::Sampler,
     generation::ByGeneration,
     interface::InterfaceRule,
     layout::{COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, counter_index, suspended},
-    lease::{Demand, Lease},
     new_sources::Budget,
-    source::LogKey,
 };
 use ratelimit_core::{
     api::MapStatus, class_tables::ClassTables, config::Interface, ip_family::IpFamily,
@@ -32,16 +26,15 @@ use ratelimit_core::{
 };
 
 use super::{
-    Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables, Entry,
-    EntryCounterTables, InterfaceRules, LeaseTables, ListTables, Place, PolicyTables, SourceTables,
-    Totals, batch,
+    Attachments, CounterRow, Datapath, DatapathError, Entry, InterfaceRules, ListTables, Place,
+    PolicyTables, SourceTables, Totals, batch,
+    challenge_maps::ChallengeMaps,
     class_map::ClassMap,
     compact::CompactTable,
     count,
     cpu_counters::CpuCounters,
     detected_maps::{self, DetectedMaps},
     entry_counter_maps::EntryCounterMaps,
-    entry_counter_tables::verdicts_of_limits,
     family_maps::{self, FamilyMaps, failed, unreadable},
     grace,
     lease_maps::LeaseMaps,
@@ -49,7 +42,6 @@ use super::{
     prefix_filter::PrefixFilter,
     slots,
     source_maps::SourceMaps,
-    verified_maps::VerifiedMaps,
 };
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
@@ -78,19 +70,16 @@ pub struct Kernel {
     node: Elements<Record>,
     compact: Option<CompactTable>,
     sources: Arc<SourceMaps>,
-    detected: DetectedMaps,
+    pub(super) detected: DetectedMaps,
     new_sources: Elements<ByGeneration<Budget>>,
-    challenge: Elements<ByGeneration<challenge::Rules>>,
-    challenge_taken: Elements<challenge::Taken>,
-    challenge_of_cpus: PerCpuArray<MapData, challenge::OfCpu>,
-    verified: VerifiedMaps,
-    leases: LeaseMaps,
+    pub(super) challenge: ChallengeMaps,
+    pub(super) leases: LeaseMaps,
     policies: Elements<Policy>,
     policies_fd: OwnedFd,
-    v4: FamilyMaps<Ipv4>,
-    v6: FamilyMaps<Ipv6>,
+    pub(super) v4: FamilyMaps<Ipv4>,
+    pub(super) v6: FamilyMaps<Ipv6>,
     verdicts: CpuCounters,
-    entry_counters: EntryCounterMaps,
+    pub(super) entry_counters: EntryCounterMaps,
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
     samples: Option<Ring>,
@@ -187,10 +176,7 @@ impl Kernel {
             node: maps.elements("NODE")?,
             detected: DetectedMaps::new(maps)?,
             new_sources: maps.elements("NEW_SOURCES")?,
-            challenge: maps.elements("CHALLENGE")?,
-            challenge_taken: maps.elements("CHALLENGE_TAKEN")?,
-            challenge_of_cpus: maps.open("CHALLENGE_SHARES")?,
-            verified: VerifiedMaps::new(maps)?,
+            challenge: ChallengeMaps::new(maps)?,
             leases: LeaseMaps::new(maps)?,
             compact: sizes
                 .sets
@@ -236,11 +222,11 @@ impl Kernel {
         self.samples.take()
     }
 
-    fn suspend(&mut self, index: u32, until: Instant) -> Result<(), DatapathError> {
+    pub(super) fn suspend(&mut self, index: u32, until: Instant) -> Result<(), DatapathError> {
         self.suspended_until.set(index, until.as_nanos())
     }
 
-    fn suspended(&self, index: u32) -> Result<Instant, DatapathError> {
+    pub(super) fn suspended(&self, index: u32) -> Result<Instant, DatapathError> {
         self.suspended_until.get(index).map(Instant::from_nanos)
     }
 }
@@ -420,152 +406,6 @@ impl PolicyTables for Kernel {
             rules.insert(name.clone(), self.interface_rules.get(port.slot)?);
         }
         Ok(rules)
-    }
-}
-
-impl LeaseTables for Kernel {
-    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
-        self.leases.set_filters(filters)
-    }
-
-    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
-        self.leases.set(leases)
-    }
-
-    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError> {
-        self.leases.remove(keys)
-    }
-
-    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
-        self.leases.all()
-    }
-
-    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
-        self.leases.demands()
-    }
-}
-
-impl ChallengeTables for Kernel {
-    fn set_challenge(
-        &mut self,
-        rules: ByGeneration<challenge::Rules>,
-    ) -> Result<(), DatapathError> {
-        self.challenge.set(0, rules)
-    }
-
-    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
-        self.challenge.get(0)
-    }
-
-    fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
-        self.challenge_taken.get(0)
-    }
-
-    fn suspend_challenge(&mut self, until: Instant) -> Result<(), DatapathError> {
-        self.suspend(suspended::CHALLENGE, until)
-    }
-
-    fn challenge_suspended(&self) -> Result<Instant, DatapathError> {
-        self.suspended(suspended::CHALLENGE)
-    }
-
-    fn challenge_unanswered(&self) -> Result<u64, DatapathError> {
-        let answer = self.challenge_of_cpus.get(&0, 0);
-        let of_cpus = answer.map_err(failed("reading", "CHALLENGE_SHARES", 1))?;
-        Ok(of_cpus.iter().map(|own| own.unanswered).sum())
-    }
-
-    fn verified(&self, source: IpAddr) -> Result<Option<Verified>, DatapathError> {
-        self.verified.get(source)
-    }
-
-    fn for_each_verified(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Verified),
-    ) -> Result<(), DatapathError> {
-        self.verified.for_each(visit)
-    }
-
-    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<(), DatapathError> {
-        let mut sources = sources.iter();
-        sources.try_for_each(|(source, verified)| self.verified.insert(*source, *verified))
-    }
-}
-
-impl DetectionTables for Kernel {
-    fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError> {
-        match source {
-            IpAddr::V4(address) => self.v4.strikes(address.into()),
-            IpAddr::V6(address) => self.v6.strikes(address.into()),
-        }
-    }
-
-    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
-        self.detected.set_limit(limit)
-    }
-
-    fn detection_limit(&self) -> Result<BanBudgets, DatapathError> {
-        self.detected.limit()
-    }
-
-    fn take_ban(
-        &self,
-        budgets: BanBudgets,
-        standing: Standing,
-        now: Instant,
-    ) -> Result<bool, DatapathError> {
-        self.detected.take(budgets, standing, now)
-    }
-
-    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
-        self.detected.get(source)
-    }
-
-    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
-        self.detected.all()
-    }
-
-    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError> {
-        self.detected.forget(taken)
-    }
-
-    fn tally(&self) -> Result<Tally, DatapathError> {
-        self.detected.tally()
-    }
-}
-
-impl EntryCounterTables for Kernel {
-    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>, DatapathError> {
-        self.entry_counters.owners()
-    }
-
-    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<(), DatapathError> {
-        self.entry_counters.set_owner(slot, owner)
-    }
-
-    fn entry_counter(&self, slot: u16) -> Result<Counter, DatapathError> {
-        self.entry_counters.get(slot)
-    }
-
-    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
-        self.entry_counters.range(slots)
-    }
-
-    fn judged(&self) -> Result<Counter, DatapathError> {
-        let counts = self.verdicts_in(0..COUNTERS)?;
-        let mut sum = Counter::default();
-        for slot in 0..INTERFACES_MAX {
-            for family in [Family::Ipv4, Family::Ipv6] {
-                for verdict in verdicts_of_limits() {
-                    sum = sum.plus(at(&counts, counter_index(slot, family, verdict)));
-                }
-            }
-        }
-        Ok(sum)
-    }
-
-    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<(), DatapathError> {
-        self.entry_counters.set(slot, count)
     }
 }
 
@@ -843,7 +683,7 @@ impl Kernel {
         }
     }
 
-    fn verdicts_in(&self, indices: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
+    pub(super) fn verdicts_in(&self, indices: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
         let counts = self.verdicts.sums(indices);
         counts.map_err(unreadable(VERDICTS_MAP))
     }
@@ -856,6 +696,6 @@ const fn counter_index_range(slot: u32) -> Range<u32> {
     first..first + ROWS
 }
 
-fn at(counts: &[Counter], index: u32) -> Counter {
+pub(super) fn at(counts: &[Counter], index: u32) -> Counter {
     counts.get(index as usize).copied().unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    DatapathError, batch,
+    DatapathError, Kernel, LeaseTables, batch,
     family_maps::unwritable,
     maps::{Elements, Keyed, Maps},
 };
@@ -30,30 +30,32 @@ impl LeaseMaps {
             demands: maps.keyed("DEMANDS")?,
         })
     }
+}
 
-    pub fn set_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
+impl LeaseTables for Kernel {
+    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
         for (family, filter) in [Family::Ipv4, Family::Ipv6].into_iter().zip(filters) {
-            self.filters.set(filter_of(family), *filter)?;
+            self.leases.filters.set(filter_of(family), *filter)?;
         }
         Ok(())
     }
 
-    pub fn set(&self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
+    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
+        let map = &self.leases.leases;
         let (keys, values): (Vec<_>, Vec<_>) = leases.iter().copied().unzip();
-        let answer = batch::update(self.leases.descriptor.as_fd(), &keys, &values);
-        answer.map_err(unwritable(self.leases.name))
+        batch::update(map.descriptor.as_fd(), &keys, &values).map_err(unwritable(map.name))
     }
 
-    pub fn remove(&self, keys: &[LogKey]) -> Result<(), DatapathError> {
-        let answer = batch::delete(self.leases.descriptor.as_fd(), keys);
-        answer.map_err(unwritable(self.leases.name))
+    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError> {
+        let map = &self.leases.leases;
+        batch::delete(map.descriptor.as_fd(), keys).map_err(unwritable(map.name))
     }
 
-    pub fn all(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
-        self.leases.all()
+    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
+        self.leases.leases.all()
     }
 
-    pub fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
-        self.demands.all()
+    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
+        self.leases.demands.all()
     }
 }

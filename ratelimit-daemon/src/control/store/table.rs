@@ -100,7 +100,7 @@ fn add(sum: &mut crc32fast::Hasher, value: ValueRef<'_>) {
 impl Writer<'_> {
     /// Puts a row, all values but an `id`, in place of the one that has its key.
     pub(super) fn put(&self, table: &Table, values: &[&dyn ToSql]) -> anyhow::Result<()> {
-        let values: Result<Vec<_>, _> = values.iter().map(|value| value.to_sql()).collect();
+        let values: Result<Vec<_>, _> = values.iter().map(ToSql::to_sql).collect();
         let mut values = values?;
         let sum = table.sum(values.iter().map(|value| match value {
             ToSqlOutput::Borrowed(value) => *value,
