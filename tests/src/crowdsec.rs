@@ -4,13 +4,11 @@ use std::{
     fs,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{PATIENCE, debian, service::Service};
+use crate::{debian, service::Service, waiting};
 
 /// Where it listens.
 pub const URL: &str = "http://127.0.0.1:8080";
@@ -58,12 +56,10 @@ impl Crowdsec {
         server.arg("-no-cs").stdin(Stdio::null());
         server.stdout(log.try_clone()?).stderr(log);
         self.child = Some(server.spawn().context("running crowdsec")?);
-        let deadline = Instant::now() + PATIENCE;
-        while self.cscli(&["decisions", "list"]).is_err() {
-            let log = fs::read_to_string(self.at("log")).unwrap_or_default();
-            ensure!(Instant::now() < deadline, "the API does not answer: {log}");
-            thread::sleep(Duration::from_millis(100));
-        }
+        waiting::until(
+            || self.cscli(&["decisions", "list"]).is_ok(),
+            || fs::read_to_string(self.at("log")).unwrap_or_default(),
+        );
         Ok(())
     }
 

@@ -5,14 +5,12 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::{PATIENCE, debian, lab::Namespace};
+use crate::{debian, lab::Namespace, waiting};
 
 /// A server that is killed when this is dropped.
 pub struct Redis {
@@ -46,14 +44,10 @@ impl Redis {
         };
         let copy = Self::started_at(Some((namespace.clone(), other)))?;
         copy.cli(&["REPLICAOF", "127.0.0.1", &port.to_string()])?;
-        let deadline = Instant::now() + PATIENCE;
-        while !copy
-            .cli(&["INFO", "replication"])?
-            .contains("master_link_status:up")
-        {
-            ensure!(Instant::now() < deadline, "redis-server does not copy");
-            thread::sleep(Duration::from_millis(20));
-        }
+        waiting::wait_until("a copy of redis-server", || {
+            let said = copy.cli(&["INFO", "replication"]).unwrap_or_default();
+            said.contains("master_link_status:up")
+        });
         copy.cli(&["REPLICAOF", "NO", "ONE"])?;
         Ok(copy)
     }
@@ -90,11 +84,7 @@ impl Redis {
         server.arg("--dir").arg(self.directory.path());
         server.stdin(Stdio::null()).stdout(Stdio::null());
         self.child = Some(server.spawn().context("running redis-server")?);
-        let deadline = Instant::now() + PATIENCE;
-        while self.cli(&["PING"]).is_err() {
-            ensure!(Instant::now() < deadline, "redis-server does not answer");
-            thread::sleep(Duration::from_millis(20));
-        }
+        waiting::wait_until("redis-server", || self.cli(&["PING"]).is_ok());
         Ok(())
     }
 

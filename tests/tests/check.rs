@@ -3,13 +3,11 @@
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, Ipv6Addr},
-    thread,
-    time::{Duration, Instant},
 };
 
 use ratelimit_core::api::{Check, TopSource};
 use ratelimit_tests::{
-    Frame, Lab, PATIENCE, attached::Attached, lab::INTERFACE, require_root, service::Service,
+    Frame, Lab, attached::Attached, lab::INTERFACE, require_root, service::Service,
 };
 
 const CONFIG: &str = r#"
@@ -77,30 +75,23 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
     }
     assert_eq!(said.code, 3);
     // Drops are told with what they were, and with the whole address of who sent them.
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let said = service.rlctl(&["check", &source_v6]).unwrap();
-        let counts = [
-            " (tcp to 2001:db8:ffff::1 port 443 from port 12345 with syn) on rl0: limited, ",
-            " (icmpv6 to 2001:db8:ffff::1) on rl0: node-limited, ",
-        ]
-        .map(|drop| {
-            said.stdout
-                .matches(&format!("dropped {source_v6}{drop}"))
-                .count()
-        });
-        if counts == [1; 2] {
-            break;
+    let refusals = [
+        " (tcp to 2001:db8:ffff::1 port 443 from port 12345 with syn) on rl0: limited, ",
+        " (icmpv6 to 2001:db8:ffff::1) on rl0: node-limited, ",
+    ];
+    // A sample of the drops becomes events, and an event takes a moment to the daemon.
+    let seen = service.wait_for("both drops", || {
+        let said = service.rlctl(&["check", &source_v6]).unwrap().stdout;
+        let counts =
+            refusals.map(|drop| said.matches(&format!("dropped {source_v6}{drop}")).count());
+        if counts.contains(&0) {
+            let (_, refused, _) = &packets[5];
+            assert_eq!(program.passed(refused, 1).unwrap(), 0);
+            return None;
         }
-        // A sample of the drops becomes events, and an event takes a moment to the daemon.
-        assert!(
-            counts.iter().all(|count| *count <= 1) && Instant::now() < deadline,
-            "{counts:?}: {said:?}"
-        );
-        thread::sleep(Duration::from_millis(20));
-        let (_, refused, _) = &packets[5];
-        assert_eq!(program.passed(refused, 1).unwrap(), 0);
-    }
+        Some(counts)
+    });
+    assert_eq!(seen, [1; 2]);
 }
 
 const SHARED: &str = r#"

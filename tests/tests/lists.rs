@@ -87,9 +87,7 @@ fn an_import_leaves_the_network_of_this_host_alone_until_it_is_told_what_to_do()
         .ip(&["address", "add", "10.0.4.1/24", "dev", "rl0"])
         .unwrap();
     let protects = || service.rlctl_ok(&["protected"]).unwrap();
-    while !protects().contains("10.0.4.1") {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    service.wait_until("a new address", || protects().contains("10.0.4.1"));
     let file = service.path("wide.txt");
     fs::write(&file, "10.0.0.0/8\n192.0.2.1\n").unwrap();
     let import = ["import", file.to_str().unwrap(), "--list", "wide"];
