@@ -47,6 +47,7 @@ use crate::{
         cause::Cause,
         connection::Connection,
         journal::Journal,
+        reminder::Reminder,
         state::State,
         state_file::StateFile,
         troubles::{Loudness, Troubles},
@@ -62,14 +63,11 @@ const SWEEP: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_secs(15);
 /// How often what this node states is written down, where it changed.
 const WRITE: Duration = Duration::from_secs(2);
-/// How often a kind of refused messages is logged.
-const LOGGED: Duration = Duration::from_mins(1);
-
 /// How often messages of one kind were refused.
 #[derive(Clone, Debug, Default)]
 struct Rejected {
     count: u64,
-    logged: Option<std::time::Instant>,
+    reminder: Reminder,
 }
 
 /// Something to put in force.
@@ -176,8 +174,7 @@ impl Membership {
         let refused = self.refused.entry(refusal.label()).or_default();
         refused.count += 1;
         let text = refusal.to_string();
-        if refused.logged.is_none_or(|at| clock::elapsed(at) >= LOGGED) {
-            refused.logged = Some(clock::monotonic());
+        if refused.reminder.is_due() {
             warn!(
                 refusal = text,
                 count = refused.count,
@@ -195,12 +192,7 @@ impl Membership {
         self.denied.count += denied.len() as u64;
         let subject = changes::name(&last.subject);
         let text = format!("{subject}, which `{}` states: {}", last.node, last.why);
-        if self
-            .denied
-            .logged
-            .is_none_or(|at| clock::elapsed(at) >= LOGGED)
-        {
-            self.denied.logged = Some(clock::monotonic());
+        if self.denied.reminder.is_due() {
             warn!(
                 last = text,
                 count = self.denied.count,

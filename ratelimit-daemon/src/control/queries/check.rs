@@ -86,15 +86,12 @@ pub fn check(
     let shares = Shares::at(state, cluster, now)?;
     let leased = &shares.leased;
     let (verdict, refusal) = preview(state, leased, way, asked, now);
-    let matched = state.compiled.rules.longest_match(address);
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
     let ban = ban.filter(|_| verdict_is_ban(verdict));
     let covering = covering::covering(state, (address, interface), verdict);
-    let index = matched.and_then(|(_, entry)| entry.policy());
-    let named = index.and_then(|index| state.compiled.policies.at(index));
+    let named = levels::policy_of(state, interface, address);
     let default = state.intent.config.policy_on(interface);
-    let named = named.or_else(|| Some((default, state.compiled.policies.get(default)?)));
     let datapath = state.enforcer.datapath();
     let refusals = datapath.sources().refusals(source.address());
     let refusals = refusals?;

@@ -137,20 +137,8 @@ fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
             state.counter(Owner::Allow(prefix)),
         ));
     }
-    state
-        .intent
-        .config
-        .allow
-        .contains(&prefix)
-        .then_some(Allow {
-            prefix,
-            until: None,
-            since: None,
-            reason: None,
-            author: None,
-            origin: Origin::Config,
-            counter: state.counter(Owner::Allow(prefix)),
-        })
+    let is_configured = state.intent.config.allow.contains(&prefix);
+    is_configured.then(|| views::configured_allow(state, prefix))
 }
 
 /// Whether a verdict comes from entries like this one. What prefixes around a source and the node share is in no table.

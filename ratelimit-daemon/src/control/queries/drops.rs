@@ -10,6 +10,7 @@ use ratelimit_core::{
     policies::Named,
 };
 
+use super::levels;
 use crate::control::state::State;
 
 /// What is reported of a packet that the kernel says it dropped. By which limit is not reported where that may have been one of policies that hold
@@ -48,11 +49,7 @@ pub fn refuser<'a>(
 ) -> Option<(&'a str, &'a Named)> {
     match reason {
         DropReason::Limited | DropReason::Contended | DropReason::NoState | DropReason::Class => {
-            let matched = state.compiled.rules.longest_match(source);
-            let index = matched.and_then(|(_, entry)| entry.policy());
-            let own = index.and_then(|index| state.compiled.policies.at(index));
-            let default = state.intent.config.policy_on(interface);
-            own.or_else(|| Some((default, state.compiled.policies.get(default)?)))
+            levels::policy_of(state, interface, source)
         }
         DropReason::AggregateLimited => {
             match state.compiled.policies.of_prefixes(IpFamily::of(source))[..] {

@@ -11,7 +11,7 @@ use ratelimit_common::{Instant, Policy, layout::Counter, lease::node_key, source
 use ratelimit_core::{
     api::{LimitState, Refused, WiderLimits},
     ip_family::IpFamily,
-    policies::{DEFAULT, NODE, Named, Part, Role},
+    policies::{NODE, Named, Part, Role},
     prefix::Prefix,
     watched::Watched,
 };
@@ -71,7 +71,7 @@ fn levels(
     let mut levels = Vec::new();
     let source = views::source_of(state, prefix.address());
     if source.covers(prefix) {
-        if let Some((_, named)) = policy_of(state, source) {
+        if let Some((_, named)) = policy_of(state, None, source.address()) {
             levels.extend(limit_states(state, shares, source, named, now)?);
         }
     } else {
@@ -109,13 +109,17 @@ pub(super) fn is_of_many(state: &State, watched: &Watched) -> bool {
     !has_own && !views::source_of(state, prefix.address()).covers(prefix)
 }
 
-/// The policy that judges a source, by name.
-pub(super) fn policy_of(state: &State, source: Prefix) -> Option<(&str, &Named)> {
-    let matched = state.compiled.rules.longest_match(source.address());
+/// The policy that judges packets of a source, which come by an interface where one is named.
+pub(super) fn policy_of<'a>(
+    state: &'a State,
+    interface: Option<&str>,
+    source: IpAddr,
+) -> Option<(&'a str, &'a Named)> {
+    let matched = state.compiled.rules.longest_match(source);
     let index = matched.and_then(|(_, entry)| entry.policy());
     let named = index.and_then(|index| state.compiled.policies.at(index));
-    let default = || Some((DEFAULT, state.compiled.policies.get(DEFAULT)?));
-    named.or_else(default)
+    let default = state.intent.config.policy_on(interface);
+    named.or_else(|| Some((default, state.compiled.policies.get(default)?)))
 }
 
 /// The limits that `source` shares with others, of packets that come by an interface, where one is named.

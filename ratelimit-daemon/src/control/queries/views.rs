@@ -81,18 +81,23 @@ pub fn allows(state: &State) -> Vec<Allow> {
         .map(|(prefix, row)| rows::allow(*prefix, row, state.counter(Owner::Allow(*prefix))));
     let configured = state.intent.config.allow.iter();
     let configured = configured.filter(|prefix| !lasts(prefix));
-    let configured = configured.map(|prefix| Allow {
-        prefix: *prefix,
+    let configured = configured.map(|prefix| configured_allow(state, *prefix));
+    let mut allows: Vec<Allow> = runtime.chain(configured).collect();
+    allows.sort_by_key(|allow| allow.prefix);
+    allows
+}
+
+/// What the configuration allows.
+pub(super) fn configured_allow(state: &State, prefix: Prefix) -> Allow {
+    Allow {
+        prefix,
         until: None,
         since: None,
         reason: None,
         author: None,
         origin: Origin::Config,
-        counter: state.counter(Owner::Allow(*prefix)),
-    });
-    let mut allows: Vec<Allow> = runtime.chain(configured).collect();
-    allows.sort_by_key(|allow| allow.prefix);
-    allows
+        counter: state.counter(Owner::Allow(prefix)),
+    }
 }
 
 /// The policies, the default one first, those of wider prefixes and of the node last.

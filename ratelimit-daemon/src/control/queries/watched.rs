@@ -79,7 +79,7 @@ fn group(state: &State, watched: &Watched) -> Option<Group> {
         Watched::Policy(name) => name,
         Watched::Prefix(prefix) => {
             let source = views::source_of(state, prefix.address());
-            levels::policy_of(state, source)?.0
+            levels::policy_of(state, None, source.address())?.0
         }
         Watched::Node => return None,
     };

@@ -36,7 +36,7 @@ impl Table {
         let mut all = Vec::new();
         while let Some(row) = rows.next()? {
             let row = self.check(row).and_then(|()| read(row));
-            all.push(row.with_context(|| format!("reading a row of `{}`", self.name))?);
+            all.push(row.with_context(|| format!("reading a row of `{}`", self.rows))?);
         }
         Ok(all)
     }
