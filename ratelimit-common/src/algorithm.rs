@@ -17,14 +17,35 @@ mod token_bucket;
 
 use crate::Instant;
 
-pub use fixed_window::{FixedWindow, FixedWindowError, TICKS_MIN};
-pub use sliding_log::{SlidingLog, SlidingLogError};
-pub use sliding_window::{SlidingWindow, SlidingWindowError};
-pub use token_bucket::{TokenBucket, TokenBucketError};
+pub use fixed_window::{FixedWindow, TICKS_MIN};
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::TokenBucket;
 
 /// A packet that does not fit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Denied;
+
+/// Why an algorithm cannot be had with its parameters.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ParameterError {
+    /// Nothing could ever pass.
+    ZeroAmount,
+    /// The amount leaves too few bits for the time: at most `amount_max` fits into one word with this window.
+    Unrepresentable {
+        /// The largest amount for this window.
+        amount_max: u64,
+    },
+    /// No packet would ever fit into the bucket.
+    ZeroBurst,
+    /// The bucket holds more than fits into one word.
+    BurstTooLarge {
+        /// The largest burst.
+        burst_max: u64,
+    },
+    /// More than [`sliding_log::TIMES_MAX`] times would have to be kept.
+    TooLong,
+}
 
 /// An algorithm with its parameters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

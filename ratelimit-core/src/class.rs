@@ -6,7 +6,7 @@
 mod builtin;
 mod catalogue;
 mod destination;
-mod flags;
+pub mod flags;
 mod fragment;
 mod numbers;
 mod overlap;

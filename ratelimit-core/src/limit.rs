@@ -7,13 +7,12 @@ use std::{fmt, str::FromStr, time::Duration};
 use ratelimit_common::{
     Limit, Unit,
     algorithm::{
-        self, FixedWindow, FixedWindowError, SlidingLog, SlidingLogError, SlidingWindow,
-        SlidingWindowError, TokenBucket, TokenBucketError, sliding_log::TIMES_MAX,
+        self, FixedWindow, ParameterError, SlidingLog, SlidingWindow, TokenBucket,
+        sliding_log::TIMES_MAX,
     },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
 use strum::VariantArray as _;
 
 use crate::{class::Match, quantity};
@@ -240,10 +239,6 @@ pub struct UnknownAlgorithm;
 impl LimitSpec {
     /// A limit of `amount` units in each `window`.
     ///
-    /// # Errors
-    ///
-    /// See [`LimitError`].
-    ///
     /// # Examples
     ///
     /// ```
@@ -404,46 +399,14 @@ fn compile(
     })
 }
 
-impl From<FixedWindowError> for LimitError {
-    fn from(error: FixedWindowError) -> Self {
+impl From<ParameterError> for LimitError {
+    fn from(error: ParameterError) -> Self {
         match error {
-            FixedWindowError::ZeroAmount => Self::ZeroAmount,
-            FixedWindowError::Unrepresentable { amount_max } => {
-                Self::Unrepresentable { amount_max }
-            }
-        }
-    }
-}
-
-impl From<SlidingWindowError> for LimitError {
-    fn from(error: SlidingWindowError) -> Self {
-        match error {
-            SlidingWindowError::ZeroAmount => Self::ZeroAmount,
-            SlidingWindowError::Unrepresentable { amount_max } => {
-                Self::Unrepresentable { amount_max }
-            }
-        }
-    }
-}
-
-impl From<TokenBucketError> for LimitError {
-    fn from(error: TokenBucketError) -> Self {
-        match error {
-            TokenBucketError::ZeroAmount => Self::ZeroAmount,
-            TokenBucketError::ZeroBurst => Self::ZeroBurst,
-            TokenBucketError::Unrepresentable { amount_max } => {
-                Self::Unrepresentable { amount_max }
-            }
-            TokenBucketError::BurstTooLarge { burst_max } => Self::BurstTooLarge { burst_max },
-        }
-    }
-}
-
-impl From<SlidingLogError> for LimitError {
-    fn from(error: SlidingLogError) -> Self {
-        match error {
-            SlidingLogError::ZeroAmount => Self::ZeroAmount,
-            SlidingLogError::TooLong => Self::LogTooLong,
+            ParameterError::ZeroAmount => Self::ZeroAmount,
+            ParameterError::Unrepresentable { amount_max } => Self::Unrepresentable { amount_max },
+            ParameterError::ZeroBurst => Self::ZeroBurst,
+            ParameterError::BurstTooLarge { burst_max } => Self::BurstTooLarge { burst_max },
+            ParameterError::TooLong => Self::LogTooLong,
         }
     }
 }

@@ -25,10 +25,6 @@ pub fn read(config: &ListConfig, now: Timestamp) -> Result<Reading, Refused> {
 }
 
 /// Takes what was [read](read_file) of the list that a configuration names, at `now`.
-///
-/// # Errors
-///
-/// As [`read`].
 pub fn take(
     config: &ListConfig,
     read: io::Result<FileRead>,

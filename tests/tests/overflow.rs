@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use fastrand::Rng;
 use ratelimit_common::{
     Instant, Limit, Record, SourceKey, Unit,
-    algorithm::{FixedWindow, FixedWindowError, SlidingWindow, TokenBucket},
+    algorithm::{FixedWindow, ParameterError, SlidingWindow, TokenBucket},
 };
 use ratelimit_tests::{
     Frame, Program, Scene,
@@ -140,7 +140,7 @@ fn packets(amount: u64) -> Limit {
 
 fn largest(window: Duration) -> u64 {
     match FixedWindow::new(u64::MAX, window) {
-        Err(FixedWindowError::Unrepresentable { amount_max }) => amount_max,
+        Err(ParameterError::Unrepresentable { amount_max }) => amount_max,
         other => panic!("no window holds 2^64: {other:?}"),
     }
 }

@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{Denied, token_bucket::EARLY_NS};
+use super::{Denied, ParameterError, token_bucket::EARLY_NS};
 use crate::Instant;
 
 /// Ticks of long windows, and of those whose words have the same layout whatever the window, wrap after this time.
@@ -45,25 +45,13 @@ pub struct FixedWindow {
     count_bits: u32,
 }
 
-/// Why a fixed window cannot be had.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum FixedWindowError {
-    /// Nothing could ever pass.
-    ZeroAmount,
-    /// The amount leaves too few bits for the time: at most `amount_max` fits into one word with this window.
-    Unrepresentable {
-        /// The largest amount for this window.
-        amount_max: u64,
-    },
-}
-
 impl FixedWindow {
     /// A window of the length `window` that admits `amount`.
     ///
     /// # Errors
     ///
-    /// See [`FixedWindowError`].
-    pub fn new(amount: u64, window: Duration) -> Result<Self, FixedWindowError> {
+    /// See [`ParameterError`].
+    pub fn new(amount: u64, window: Duration) -> Result<Self, ParameterError> {
         let window_ns = nanos(window);
         let count_bits = count_bits(window_ns);
         let horizon_bits = window_ns
@@ -79,12 +67,12 @@ impl FixedWindow {
     ///
     /// # Errors
     ///
-    /// See [`FixedWindowError`].
+    /// See [`ParameterError`].
     pub(crate) fn with_count_bits(
         count_bits: u32,
         amount: u64,
         window: Duration,
-    ) -> Result<Self, FixedWindowError> {
+    ) -> Result<Self, ParameterError> {
         Self::with_layout(count_bits, HORIZON_BITS, amount, nanos(window))
     }
 
@@ -93,16 +81,16 @@ impl FixedWindow {
         horizon_bits: u32,
         amount: u64,
         window_ns: u64,
-    ) -> Result<Self, FixedWindowError> {
+    ) -> Result<Self, ParameterError> {
         if amount == 0 {
-            return Err(FixedWindowError::ZeroAmount);
+            return Err(ParameterError::ZeroAmount);
         }
         let tick_bits = u64::BITS.saturating_sub(count_bits);
         let tick_shift = horizon_bits.saturating_sub(tick_bits);
         let amount_max = u64::MAX.checked_shr(tick_bits).unwrap_or(0);
         let ticks = window_ns.checked_shr(tick_shift).unwrap_or(0);
         if amount > amount_max || ticks < TICKS_MIN || window_ns > WINDOW_MAX_NS {
-            return Err(FixedWindowError::Unrepresentable { amount_max });
+            return Err(ParameterError::Unrepresentable { amount_max });
         }
         Ok(Self {
             amount,
@@ -443,11 +431,8 @@ mod tests {
     #[test]
     fn what_the_word_cannot_hold_is_refused_with_the_largest_that_fits() {
         let second = Duration::from_secs(1);
-        assert_eq!(
-            FixedWindow::new(0, second),
-            Err(FixedWindowError::ZeroAmount)
-        );
-        let Err(FixedWindowError::Unrepresentable { amount_max }) =
+        assert_eq!(FixedWindow::new(0, second), Err(ParameterError::ZeroAmount));
+        let Err(ParameterError::Unrepresentable { amount_max }) =
             FixedWindow::new(1_000_000_000_000, second)
         else {
             panic!("10^12 fits into a second");

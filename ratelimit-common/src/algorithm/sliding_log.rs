@@ -19,6 +19,7 @@ use core::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::ParameterError;
 use crate::{Instant, compare_and_swap::ATTEMPTS};
 
 /// The largest amount.
@@ -40,15 +41,6 @@ pub struct SlidingLog {
     reserved: u32,
     window_ns: u64,
     reserved_2: u64,
-}
-
-/// Why a sliding log cannot be had.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SlidingLogError {
-    /// Nothing could ever pass.
-    ZeroAmount,
-    /// More than [`TIMES_MAX`] times would have to be kept.
-    TooLong,
 }
 
 /// Why a log refuses a packet.
@@ -84,14 +76,14 @@ impl SlidingLog {
     ///
     /// # Errors
     ///
-    /// See [`SlidingLogError`].
-    pub fn new(amount: u64, window: Duration) -> Result<Self, SlidingLogError> {
+    /// See [`ParameterError`].
+    pub fn new(amount: u64, window: Duration) -> Result<Self, ParameterError> {
         let amount = u32::try_from(amount).unwrap_or(u32::MAX);
         if amount == 0 {
-            return Err(SlidingLogError::ZeroAmount);
+            return Err(ParameterError::ZeroAmount);
         }
         if amount > TIMES_MAX {
-            return Err(SlidingLogError::TooLong);
+            return Err(ParameterError::TooLong);
         }
         Ok(Self {
             amount,
@@ -361,11 +353,11 @@ mod tests {
     #[test]
     fn amounts_that_no_ring_can_hold_are_refused() {
         let window = Duration::from_secs(1);
-        assert_eq!(SlidingLog::new(0, window), Err(SlidingLogError::ZeroAmount));
+        assert_eq!(SlidingLog::new(0, window), Err(ParameterError::ZeroAmount));
         for amount in [1025, u64::from(u32::MAX) + 1, u64::MAX] {
             assert_eq!(
                 SlidingLog::new(amount, window),
-                Err(SlidingLogError::TooLong)
+                Err(ParameterError::TooLong)
             );
         }
         assert!(SlidingLog::new(1024, window).is_ok());

@@ -36,7 +36,7 @@ use core::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{Denied, token_bucket::EARLY_NS};
+use super::{Denied, ParameterError, token_bucket::EARLY_NS};
 use crate::Instant;
 
 /// The number of a window wraps after this time, or later.
@@ -73,18 +73,6 @@ pub struct SlidingWindow {
     weight_bits: u16,
 }
 
-/// Why a sliding window cannot be had.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SlidingWindowError {
-    /// Nothing could ever pass.
-    ZeroAmount,
-    /// The amount leaves too few bits for the time: at most `amount_max` fits into one word with this window.
-    Unrepresentable {
-        /// The largest amount for this window.
-        amount_max: u64,
-    },
-}
-
 /// What a word says of the time of a packet.
 struct Sight {
     /// The number of the window that the packet is counted in.
@@ -102,10 +90,10 @@ impl SlidingWindow {
     ///
     /// # Errors
     ///
-    /// See [`SlidingWindowError`].
-    pub fn new(amount: u64, window: Duration) -> Result<Self, SlidingWindowError> {
+    /// See [`ParameterError`].
+    pub fn new(amount: u64, window: Duration) -> Result<Self, ParameterError> {
         if amount == 0 {
-            return Err(SlidingWindowError::ZeroAmount);
+            return Err(ParameterError::ZeroAmount);
         }
         let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
         let window_bits = window_ns.checked_ilog2().unwrap_or(0);
@@ -116,7 +104,7 @@ impl SlidingWindow {
         let unused = u64::BITS.saturating_sub(count_bits);
         let amount_max = u64::MAX.checked_shr(unused).unwrap_or(0).min(PREVIOUS_MAX);
         if amount > amount_max || window_bits > WINDOW_BITS_MAX {
-            return Err(SlidingWindowError::Unrepresentable { amount_max });
+            return Err(ParameterError::Unrepresentable { amount_max });
         }
         let phase_bits = u64::BITS.saturating_sub(index_bits);
         // Half of the bits of a phase are ticks, and half are what a tick is worth: both round equally little.
@@ -503,7 +491,7 @@ mod tests {
     fn what_the_word_cannot_hold_is_refused_with_the_largest_that_fits() {
         assert_eq!(
             SlidingWindow::new(0, Duration::from_secs(1)),
-            Err(SlidingWindowError::ZeroAmount)
+            Err(ParameterError::ZeroAmount)
         );
         for (window, expected) in [
             (Duration::from_millis(10), (1 << 21) - 1),
@@ -511,7 +499,7 @@ mod tests {
             (Duration::from_mins(1), (1 << 33) - 1),
             (Duration::from_hours(744), (1 << 41) - (1 << 30)),
         ] {
-            let Err(SlidingWindowError::Unrepresentable { amount_max }) =
+            let Err(ParameterError::Unrepresentable { amount_max }) =
                 SlidingWindow::new(u64::MAX, window)
             else {
                 panic!("2^64 fit into {window:?}");

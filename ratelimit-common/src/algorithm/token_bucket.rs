@@ -29,7 +29,7 @@ use core::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::Denied;
+use super::{Denied, ParameterError};
 use crate::Instant;
 
 /// Units of a packet, as a power of two.
@@ -76,32 +76,13 @@ pub struct TokenBucket {
     ahead_bits: u8,
 }
 
-/// Why a token bucket cannot be had.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum TokenBucketError {
-    /// No token would ever flow in.
-    ZeroAmount,
-    /// No packet would ever fit.
-    ZeroBurst,
-    /// The amount flows in too fast for a clock that fits into one word.
-    Unrepresentable {
-        /// The largest amount for this window.
-        amount_max: u64,
-    },
-    /// The bucket holds more than fits into one word.
-    BurstTooLarge {
-        /// The largest burst.
-        burst_max: u64,
-    },
-}
-
 impl TokenBucket {
     /// A bucket of `burst` packets into which `amount` flow in each `window`.
     ///
     /// # Errors
     ///
-    /// See [`TokenBucketError`].
-    pub fn new(amount: u64, window: Duration, burst: u64) -> Result<Self, TokenBucketError> {
+    /// See [`ParameterError`].
+    pub fn new(amount: u64, window: Duration, burst: u64) -> Result<Self, ParameterError> {
         Self::with_units(PACKET_BITS, amount, window, burst)
     }
 
@@ -109,8 +90,8 @@ impl TokenBucket {
     ///
     /// # Errors
     ///
-    /// See [`TokenBucketError`].
-    pub fn of_bytes(amount: u64, window: Duration, burst: u64) -> Result<Self, TokenBucketError> {
+    /// See [`ParameterError`].
+    pub fn of_bytes(amount: u64, window: Duration, burst: u64) -> Result<Self, ParameterError> {
         Self::with_units(BYTE_BITS, amount, window, burst)
     }
 
@@ -119,12 +100,12 @@ impl TokenBucket {
         amount: u64,
         window: Duration,
         burst: u64,
-    ) -> Result<Self, TokenBucketError> {
+    ) -> Result<Self, ParameterError> {
         if amount == 0 {
-            return Err(TokenBucketError::ZeroAmount);
+            return Err(ParameterError::ZeroAmount);
         }
         if burst == 0 {
-            return Err(TokenBucketError::ZeroBurst);
+            return Err(ParameterError::ZeroBurst);
         }
         let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
         let fastest = FASTEST_BITS.saturating_sub(unit_bits.into());
@@ -132,10 +113,10 @@ impl TokenBucket {
         let burst_max = 1u64.wrapping_shl(CAPACITY_BITS.saturating_sub(unit_bits.into()));
         let rate = Rate::new(amount, window_ns, unit_bits.into());
         let Some(rate) = rate.filter(|_| amount <= amount_max) else {
-            return Err(TokenBucketError::Unrepresentable { amount_max });
+            return Err(ParameterError::Unrepresentable { amount_max });
         };
         if burst > burst_max {
-            return Err(TokenBucketError::BurstTooLarge { burst_max });
+            return Err(ParameterError::BurstTooLarge { burst_max });
         }
         let bucket = Self {
             burst,
@@ -599,21 +580,21 @@ mod tests {
     fn what_the_word_cannot_hold_is_refused_with_what_fits() {
         let (second, month) = (Duration::from_secs(1), Duration::from_hours(744));
         let refused = |amount, window, burst| TokenBucket::new(amount, window, burst).unwrap_err();
-        assert_eq!(refused(0, second, 1), TokenBucketError::ZeroAmount);
-        assert_eq!(refused(1, second, 0), TokenBucketError::ZeroBurst);
+        assert_eq!(refused(0, second, 1), ParameterError::ZeroAmount);
+        assert_eq!(refused(1, second, 0), ParameterError::ZeroBurst);
         assert_eq!(
             refused(1_000_000_001, second, 1),
-            TokenBucketError::Unrepresentable {
+            ParameterError::Unrepresentable {
                 amount_max: 1_000_000_000
             }
         );
         assert_eq!(
             TokenBucket::of_bytes(u64::MAX, second, 1).unwrap_err(),
-            TokenBucketError::Unrepresentable {
+            ParameterError::Unrepresentable {
                 amount_max: 4_096_000_000_000
             }
         );
-        let TokenBucketError::BurstTooLarge { burst_max } = refused(1, month, u64::MAX) else {
+        let ParameterError::BurstTooLarge { burst_max } = refused(1, month, u64::MAX) else {
             panic!("it does not fit into a word");
         };
         assert!(TokenBucket::new(1, month, burst_max).is_ok());

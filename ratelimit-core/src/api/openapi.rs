@@ -20,141 +20,105 @@ const TEXT: &str = "text/plain";
 #[allow(clippy::too_many_lines, reason = "a few for each request")]
 pub fn document() -> Value {
     let mut api = Api::default();
-    api.get("/v1/status", "What is enforced, and where")
-        .answers::<Status>();
-    api.get("/v1/bans", "The bans in force")
-        .queries::<BanFilter>()
-        .answers::<Vec<Ban>>();
-    api.post("/v1/bans", "Ban prefixes, all or none")
-        .takes::<BanRequest>()
-        .answers::<Changed>();
-    api.delete("/v1/bans", "Lift the bans of prefixes")
-        .takes::<PrefixesRequest>()
-        .answers::<Changed>();
-    api.delete("/v1/bans/matching", "Lift all bans that a filter has")
-        .takes::<UnbanMatchingRequest>()
-        .answers::<Changed>();
-    api.post("/v1/bans/program", "Ban for a program, such as fail2ban")
-        .takes::<ProgramBanRequest>()
-        .answers::<Changed>();
-    api.delete("/v1/bans/program", "Lift bans of a program")
-        .takes::<ProgramUnbanRequest>()
-        .answers::<Changed>();
-    api.get("/v1/allows", "The allow list")
-        .answers::<Vec<Allow>>();
-    api.post("/v1/allows", "Allow prefixes, all or none")
-        .takes::<AllowRequest>()
-        .answers::<Changed>();
-    api.delete("/v1/allows", "Take prefixes off the allow list")
-        .takes::<PrefixesRequest>()
-        .answers::<Changed>();
-    api.get("/v1/limits", "The policies and their limits")
-        .answers::<Vec<PolicyView>>();
-    api.post("/v1/limits", "Set runtime limits of a prefix, or of all")
-        .takes::<LimitRequest>()
-        .answers::<Changed>();
-    api.delete("/v1/limits", "Remove runtime limits")
-        .takes::<LimitTarget>()
-        .answers::<Changed>();
-    api.get(
+    api.get::<(), Status>("/v1/status", "What is enforced, and where");
+    api.get::<BanFilter, Vec<Ban>>("/v1/bans", "The bans in force");
+    api.post::<BanRequest, Changed>("/v1/bans", "Ban prefixes, all or none");
+    api.delete::<PrefixesRequest, Changed>("/v1/bans", "Lift the bans of prefixes");
+    api.delete::<UnbanMatchingRequest, Changed>(
+        "/v1/bans/matching",
+        "Lift all bans that a filter has",
+    );
+    api.post::<ProgramBanRequest, Changed>(
+        "/v1/bans/program",
+        "Ban for a program, such as fail2ban",
+    );
+    api.delete::<ProgramUnbanRequest, Changed>("/v1/bans/program", "Lift bans of a program");
+    api.get::<(), Vec<Allow>>("/v1/allows", "The allow list");
+    api.post::<AllowRequest, Changed>("/v1/allows", "Allow prefixes, all or none");
+    api.delete::<PrefixesRequest, Changed>("/v1/allows", "Take prefixes off the allow list");
+    api.get::<(), Vec<PolicyView>>("/v1/limits", "The policies and their limits");
+    api.post::<LimitRequest, Changed>("/v1/limits", "Set runtime limits of a prefix, or of all");
+    api.delete::<LimitTarget, Changed>("/v1/limits", "Remove runtime limits");
+    api.get::<PacketRequest, Check>(
         "/v1/check/{address}",
         "What happens to packets of an address",
-    )
-    .queries::<PacketRequest>()
-    .answers::<Check>();
-    api.get("/v1/top", "The sources that send most")
-        .queries::<TopRequest>()
-        .answers::<Vec<TopSource>>();
-    api.get(
+    );
+    api.get::<TopRequest, Vec<TopSource>>("/v1/top", "The sources that send most");
+    api.get::<TopDestinationsRequest, Vec<WiderLimits>>(
         "/v1/top/destinations",
         "The destinations whose limits are fullest",
-    )
-    .queries::<TopDestinationsRequest>()
-    .answers::<Vec<WiderLimits>>();
-    api.get(
+    );
+    api.get::<SuggestRequest, Suggested>(
         "/v1/suggest",
         "Limits that fit what was seen in the last days",
-    )
-    .queries::<SuggestRequest>()
-    .answers::<Suggested>();
-    api.get(
+    );
+    api.get::<(), Vec<StatsRow>>(
         "/v1/stats",
         "Packets by interface, family, verdict and reason",
-    )
-    .answers::<Vec<StatsRow>>();
-    api.get("/v1/events", "Events, one JSON document a line")
+    );
+    api.operation("get", "/v1/events", "Events, one JSON document a line")
         .queries::<EventRequest>()
         .answers_as::<Event>("application/x-ndjson");
-    api.post(
+    api.operation(
+        "post",
         "/v1/capture",
         "Capture dropped packets, until the client goes",
     )
     .takes::<CaptureRequest>()
     .answers_as::<String>("application/vnd.tcpdump.pcap");
-    api.delete("/v1/capture", "End the capture")
+    api.operation("delete", "/v1/capture", "End the capture")
         .answers_nothing();
-    api.get("/v1/lists", "The lists").answers::<Vec<ListView>>();
-    api.delete("/v1/lists", "Remove an imported list")
-        .takes::<ListTarget>()
-        .answers::<Changed>();
-    api.post("/v1/import", "Import a list, in any format")
+    api.get::<(), Vec<ListView>>("/v1/lists", "The lists");
+    api.delete::<ListTarget, Changed>("/v1/lists", "Remove an imported list");
+    api.operation("post", "/v1/import", "Import a list, in any format")
         .queries::<ImportRequest>()
         .takes_as::<String>("application/octet-stream")
         .answers::<Imported>();
-    api.get("/v1/progress", "How far the import is")
-        .answers::<Progress>();
-    api.get("/v1/export", "Entries, as lines of text")
+    api.get::<(), Progress>("/v1/progress", "How far the import is");
+    api.operation("get", "/v1/export", "Entries, as lines of text")
         .queries::<ExportRequest>()
         .answers_as::<String>(TEXT);
-    api.post("/v1/reload", "Read the configuration again")
+    api.operation("post", "/v1/reload", "Read the configuration again")
         .answers::<Reloaded>();
-    api.post("/v1/diff", "What a reload would change, or a configuration")
-        .takes::<DiffRequest>()
-        .answers::<Reloaded>();
-    api.post("/v1/detach", "Take the program off all interfaces")
+    api.post::<DiffRequest, Reloaded>("/v1/diff", "What a reload would change, or a configuration");
+    api.operation("post", "/v1/detach", "Take the program off all interfaces")
         .answers::<Detached>();
-    api.get("/v1/protected", "What cannot be banned without force")
-        .answers::<Vec<ProtectedView>>();
-    api.get("/v1/config", "The settings in force, and what set each")
-        .answers::<Vec<Setting>>();
-    api.get("/v1/cluster", "The store and the nodes of the cluster")
-        .answers::<ClusterStatus>();
-    api.post("/v1/cluster/allows", "Allow prefixes on all nodes")
-        .takes::<AllowRequest>()
-        .answers::<Changed>();
-    api.delete(
+    api.get::<(), Vec<ProtectedView>>("/v1/protected", "What cannot be banned without force");
+    api.get::<(), Vec<Setting>>("/v1/config", "The settings in force, and what set each");
+    api.get::<(), ClusterStatus>("/v1/cluster", "The store and the nodes of the cluster");
+    api.post::<AllowRequest, Changed>("/v1/cluster/allows", "Allow prefixes on all nodes");
+    api.delete::<PrefixesRequest, Changed>(
         "/v1/cluster/allows",
         "Take prefixes off the allow lists of all nodes",
+    );
+    api.post::<LimitRequest, Changed>("/v1/cluster/limits", "Set runtime limits on all nodes");
+    api.delete::<LimitTarget, Changed>("/v1/cluster/limits", "Remove runtime limits on all nodes");
+    api.post::<RevokeRequest, Revoked>(
+        "/v1/cluster/revoke",
+        "Count a node for nothing, everywhere",
+    );
+    api.post::<ApplyRequest, Applied>("/v1/apply", "Try a configuration for a time");
+    api.operation("post", "/v1/confirm", "Keep the configuration on trial")
+        .answers::<Attempt>();
+    api.operation(
+        "post",
+        "/v1/rollback",
+        "Take the configuration on trial back",
     )
-    .takes::<PrefixesRequest>()
-    .answers::<Changed>();
-    api.post("/v1/cluster/limits", "Set runtime limits on all nodes")
-        .takes::<LimitRequest>()
-        .answers::<Changed>();
-    api.delete("/v1/cluster/limits", "Remove runtime limits on all nodes")
-        .takes::<LimitTarget>()
-        .answers::<Changed>();
-    api.post("/v1/cluster/revoke", "Count a node for nothing, everywhere")
-        .takes::<RevokeRequest>()
-        .answers::<Revoked>();
-    api.post("/v1/apply", "Try a configuration for a time")
-        .takes::<ApplyRequest>()
-        .answers::<Applied>();
-    api.post("/v1/confirm", "Keep the configuration on trial")
-        .answers::<Attempt>();
-    api.post("/v1/rollback", "Take the configuration on trial back")
-        .answers::<Attempt>();
-    api.post("/v1/pass-all", "Let everything pass, or end that")
-        .takes::<PassAllRequest>()
-        .answers::<Option<PassAllStatus>>();
-    api.get("/v1/live", "What a dashboard shows, as server-sent events")
-        .queries::<LiveRequest>()
-        .answers_as::<String>("text/event-stream");
-    api.get("/v1/history", "What packets came in the last days")
-        .queries::<HistoryRequest>()
-        .answers::<History>();
-    api.get("/v1/openapi.json", "This description")
-        .answers::<Map<String, Value>>();
+    .answers::<Attempt>();
+    api.post::<PassAllRequest, Option<PassAllStatus>>(
+        "/v1/pass-all",
+        "Let everything pass, or end that",
+    );
+    api.operation(
+        "get",
+        "/v1/live",
+        "What a dashboard shows, as server-sent events",
+    )
+    .queries::<LiveRequest>()
+    .answers_as::<String>("text/event-stream");
+    api.get::<HistoryRequest, History>("/v1/history", "What packets came in the last days");
+    api.get::<(), Map<String, Value>>("/v1/openapi.json", "This description");
     api.finish()
 }
 
@@ -196,16 +160,19 @@ struct Operation<'a> {
 }
 
 impl Api {
-    fn get(&mut self, path: &str, summary: &str) -> Operation<'_> {
-        self.operation("get", path, summary)
+    fn get<Query: JsonSchema, Answer: JsonSchema>(&mut self, path: &str, summary: &str) {
+        let operation = self.operation("get", path, summary);
+        operation.queries::<Query>().answers::<Answer>();
     }
 
-    fn post(&mut self, path: &str, summary: &str) -> Operation<'_> {
-        self.operation("post", path, summary)
+    fn post<Body: JsonSchema, Answer: JsonSchema>(&mut self, path: &str, summary: &str) {
+        let operation = self.operation("post", path, summary);
+        operation.takes::<Body>().answers::<Answer>();
     }
 
-    fn delete(&mut self, path: &str, summary: &str) -> Operation<'_> {
-        self.operation("delete", path, summary)
+    fn delete<Body: JsonSchema, Answer: JsonSchema>(&mut self, path: &str, summary: &str) {
+        let operation = self.operation("delete", path, summary);
+        operation.takes::<Body>().answers::<Answer>();
     }
 
     fn operation(&mut self, method: &str, path: &str, summary: &str) -> Operation<'_> {

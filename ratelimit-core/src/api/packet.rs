@@ -13,20 +13,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Refused;
-use crate::{class::protocol, detection::headers, ip_family::IpFamily};
-
-/// The flags of TCP, each with its bit.
-const FLAGS: [(&str, u8); 6] = [
-    ("fin", 1 << 0),
-    ("syn", 1 << 1),
-    ("rst", 1 << 2),
-    ("psh", 1 << 3),
-    ("ack", 1 << 4),
-    ("urg", 1 << 5),
-];
-
-/// A TCP segment within a connection.
-const ACK: u8 = 1 << 4;
+use crate::{
+    class::{flags, protocol},
+    detection::headers,
+    ip_family::IpFamily,
+};
 
 /// What is said of a packet. With nothing said, the packet is of no class.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -116,7 +107,8 @@ impl PacketRequest {
             protocol,
             source_port: self.source_port,
             destination_port: self.destination_port,
-            flags: self.flags.as_deref().map_or(Ok(ACK), flags)?,
+            // Without a word, it is a segment within a connection.
+            flags: self.flags.as_deref().map_or(Ok(flags::ACK), read_flags)?,
         }))
     }
 }
@@ -137,28 +129,26 @@ fn number(name: &str, family: IpFamily) -> Result<u8, Refused> {
     })
 }
 
-fn flags(text: &str) -> Result<u8, Refused> {
+fn read_flags(text: &str) -> Result<u8, Refused> {
     if text == "none" {
         return Ok(0);
     }
-    let mut bits = text.split(',').map(|word| {
-        let flag = FLAGS.iter().find(|(name, _)| *name == word.to_lowercase());
-        flag.map(|(_, bit)| *bit).ok_or_else(|| {
-            Refused::because(format!("`{word}` is not a TCP flag"))
-                .hint("the flags are fin, syn, rst, psh, ack and urg, with commas between them; none is none")
-        })
-    });
-    bits.try_fold(0, |sum, bit| Ok(sum | bit?))
+    let wrong = match flags::parse(&text.to_lowercase()) {
+        Ok(0) => format!("`{text}` names no TCP flag"),
+        Ok(set) => return Ok(set),
+        Err(error) => error.to_string(),
+    };
+    Err(Refused::because(wrong).hint(
+        "the flags are fin, syn, rst, psh, ack, urg, ece and cwr, with commas between them; none is none",
+    ))
 }
 
 /// The flags of a TCP segment, as they are asked for.
 fn spell(flags: u8) -> String {
-    let set = FLAGS.iter().filter(|(_, bit)| flags & bit != 0);
-    let set: Vec<&str> = set.map(|(name, _)| *name).collect();
-    if set.is_empty() {
+    if flags == 0 {
         return "none".to_owned();
     }
-    set.join(",")
+    flags::names(flags).collect::<Vec<_>>().join(",")
 }
 
 /// `tcp to 192.0.2.1 port 443 from port 53 with syn,ack on eth0`
@@ -260,7 +250,7 @@ mod tests {
                 "packets of udp have no TCP flags",
             ),
             (text("tpc"), None, None, "`tpc` is not a protocol"),
-            (None, None, text("syn,akc"), "`akc` is not a TCP flag"),
+            (None, None, text("syn,akc"), "there is no TCP flag `akc`"),
         ] {
             let request = PacketRequest {
                 protocol,

@@ -46,7 +46,8 @@ const FIN: u8 = 1 << 0;
 const SYN: u8 = 1 << 1;
 const RST: u8 = 1 << 2;
 const PSH: u8 = 1 << 3;
-const ACK: u8 = 1 << 4;
+/// The segment says what was received.
+pub const ACK: u8 = 1 << 4;
 const URG: u8 = 1 << 5;
 
 /// Shapes that have a name.
@@ -133,7 +134,7 @@ impl FromStr for TcpFlags {
 }
 
 /// Reads `syn,ack`, or nothing.
-fn parse(text: &str) -> Result<u8, FlagsError> {
+pub fn parse(text: &str) -> Result<u8, FlagsError> {
     let words = text.split(',').map(str::trim);
     let words = words.filter(|word| !word.is_empty());
     words.into_iter().try_fold(0, |flags, word| {
@@ -143,7 +144,8 @@ fn parse(text: &str) -> Result<u8, FlagsError> {
     })
 }
 
-fn names(flags: u8) -> impl Iterator<Item = &'static str> {
+/// The names of the flags that are set.
+pub fn names(flags: u8) -> impl Iterator<Item = &'static str> {
     let named = NAMES.into_iter().enumerate();
     named.filter_map(move |(bit, name)| (flags & 1 << bit != 0).then_some(name))
 }

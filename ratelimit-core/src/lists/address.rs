@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::reader::problem;
 use crate::{
     diagnostic::Problem,
     prefix::{Prefix, PrefixError},
@@ -53,11 +52,11 @@ fn read_range(first: &str, last: &str) -> Result<Written, Problem> {
     }
     if from.is_ipv4() != to.is_ipv4() {
         let message = format!("{from} and {to} are of two families");
-        return Err(problem(message, "write two addresses of one family"));
+        return Err(Problem::new(message, "write two addresses of one family"));
     }
     if from > to {
         let message = format!("{from} comes after {to}");
-        return Err(problem(message, format!("write {to}-{from}")));
+        return Err(Problem::new(message, format!("write {to}-{from}")));
     }
     Ok(Written::Range(from, to))
 }
@@ -69,26 +68,26 @@ fn not_an_address(text: &str) -> Problem {
     let shown: String = text.chars().take(60).collect();
     if let Some(plain) = without_zeros(text) {
         let message = format!("`{shown}` has zeros in front, which some take for octal");
-        return problem(message, format!("write {plain}"));
+        return Problem::new(message, format!("write {plain}"));
     }
     if let Some((address, port)) = text.rsplit_once(':') {
         let address = address.trim_matches(['[', ']']);
         if address.parse::<IpAddr>().is_ok() && port.parse::<u16>().is_ok() {
             let message = format!("`{shown}` has a port");
-            return problem(message, format!("write {address}"));
+            return Problem::new(message, format!("write {address}"));
         }
     }
     if text.is_empty() {
-        return problem("the address is missing", EXAMPLES);
+        return Problem::new("the address is missing", EXAMPLES);
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if text.contains('.')
         && text.ends_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(is_name)
     {
-        return problem(format!("`{shown}` is a name"), "write its addresses");
+        return Problem::new(format!("`{shown}` is a name"), "write its addresses");
     }
-    problem(
+    Problem::new(
         format!("`{shown}` is no address, prefix or range"),
         EXAMPLES,
     )

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     json,
-    reader::{Reader, Said, problem},
+    reader::{Reader, Said},
 };
 use crate::quantity;
 
@@ -100,12 +100,11 @@ pub fn take(part: &str, decision: &Decision<'_>, reader: &mut Reader<'_>) {
         let duration = quantity::parse_duration(text).ok();
         let Some(duration) = duration.and_then(|duration| SignedDuration::try_from(duration).ok())
         else {
-            return reader.bad(part, || {
-                problem(
-                    format!("the duration `{}` is no time", short(text)),
-                    "write for example 4h or 1h30m",
-                )
-            });
+            return reader.bad(
+                part,
+                format!("the duration `{}` is no time", short(text)),
+                "write for example 4h or 1h30m",
+            );
         };
         said.until = Some(reader.after(duration));
     }

@@ -7,7 +7,7 @@ use csv::{ReaderBuilder, StringRecord};
 
 use super::{
     crowdsec::{self, Decision},
-    reader::{Reader, problem},
+    reader::Reader,
 };
 
 /// Reads all rows.
@@ -26,7 +26,7 @@ pub fn read(reader: &mut Reader<'_>) {
         match csv.read_record(&mut row) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => return reader.bad(text, || problem(error.to_string(), "write CSV")),
+            Err(error) => return reader.bad(text, error.to_string(), "write CSV"),
         }
         let start = row.position().map_or(0, csv::Position::byte);
         let start = usize::try_from(start).unwrap_or_default();
@@ -49,14 +49,12 @@ fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Re
             .filter(|text| !text.is_empty())
     };
     if row.len() != head.len() {
-        return reader.bad(line, || {
-            let message = format!(
-                "the row has {} fields, and the head {}",
-                row.len(),
-                head.len()
-            );
-            problem(message, "write as many as the head has")
-        });
+        let message = format!(
+            "the row has {} fields, and the head {}",
+            row.len(),
+            head.len()
+        );
+        return reader.bad(line, message, "write as many as the head has");
     }
     // An address may have colons, and no scope before it.
     let is_address = |text: &&str| text.parse::<IpAddr>().is_ok();
@@ -64,12 +62,11 @@ fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Re
     let scoped = scoped.and_then(|text| text.split_once(':'));
     let value = column("value").or(scoped.map(|(_, value)| value));
     let Some(value) = value.or(column("ip")) else {
-        return reader.bad(line, || {
-            problem(
-                "the address is missing",
-                "write it under `value`, or as Ip:192.0.2.1 under `ip`",
-            )
-        });
+        return reader.bad(
+            line,
+            "the address is missing",
+            "write it under `value`, or as Ip:192.0.2.1 under `ip`",
+        );
     };
     let text = |name: &str| column(name).map(Into::into);
     let scope = column("scope").or(scoped.map(|(scope, _)| scope));

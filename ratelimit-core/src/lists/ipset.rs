@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use jiff::SignedDuration;
 
-use super::reader::{Reader, Said, problem};
+use super::reader::{Reader, Said};
 use crate::prefix::Prefix;
 
 const COMMAND: &str = "ipset save";
@@ -39,12 +39,11 @@ pub fn read(reader: &mut Reader<'_>) {
                 }
             }
             ["add" | "-A", rest @ ..] => add(line, rest, &sets, reader),
-            [other, ..] => reader.bad(other, || {
-                problem(
-                    format!("`{other}` adds nothing to a set"),
-                    "keep what `ipset save` writes: create and add",
-                )
-            }),
+            [other, ..] => reader.bad(
+                other,
+                format!("`{other}` adds nothing to a set"),
+                "keep what `ipset save` writes: create and add",
+            ),
         }
     }
 }
@@ -54,13 +53,12 @@ fn create(kind: &str, options: &[&str], reader: &mut Reader<'_>) -> Option<Set> 
         kind,
         "hash:ip" | "hash:net" | "bitmap:ip" | "iphash" | "nethash"
     ) {
-        reader.bad(kind, || {
-            let message = format!("a set of the type {kind} is not one of addresses or prefixes");
-            problem(
-                message,
-                "save sets of the types hash:ip and hash:net only: ipset save NAME",
-            )
-        });
+        let message = format!("a set of the type {kind} is not one of addresses or prefixes");
+        reader.bad(
+            kind,
+            message,
+            "save sets of the types hash:ip and hash:net only: ipset save NAME",
+        );
         return None;
     }
     let number = |name: &str| {
@@ -78,9 +76,7 @@ fn add(line: &str, words: &[&str], sets: &HashMap<&str, Set>, reader: &mut Reade
         .iter()
         .filter(|word| !matches!(**word, "-exist" | "-!"));
     let (Some(name), Some(entry)) = (words.next(), words.next()) else {
-        return reader.bad(line, || {
-            problem("the entry is missing", "write add NAME 192.0.2.1")
-        });
+        return reader.bad(line, "the entry is missing", "write add NAME 192.0.2.1");
     };
     let options: Vec<&str> = words.copied().collect();
     let set = sets.get(name).copied().unwrap_or_default();
@@ -123,12 +119,11 @@ fn read_options<'t>(
                 options.timeout = value.parse().ok();
                 if options.timeout.is_none() {
                     let part = if value.is_empty() { word } else { value };
-                    reader.bad(part, || {
-                        problem(
-                            "the timeout is no number",
-                            "write it in seconds: timeout 600",
-                        )
-                    });
+                    reader.bad(
+                        part,
+                        "the timeout is no number",
+                        "write it in seconds: timeout 600",
+                    );
                     return None;
                 }
             }
@@ -136,21 +131,22 @@ fn read_options<'t>(
                 options.comment = words.next().copied().unwrap_or_default().trim_matches('"');
             }
             "nomatch" => {
-                reader.bad(entry, || {
-                    let message = format!("{entry} is an exception from the set (nomatch)");
-                    problem(message, "take it out, and let it through: rlctl allow add")
-                });
+                let message = format!("{entry} is an exception from the set (nomatch)");
+                reader.bad(
+                    entry,
+                    message,
+                    "take it out, and let it through: rlctl allow add",
+                );
                 return None;
             }
             option if WITH_VALUE.contains(&option) => drop(words.next()),
             option if FLAGS.contains(&option) => {}
             other => {
-                reader.bad(other, || {
-                    problem(
-                        format!("unknown option `{other}`"),
-                        "write timeout SECONDS or comment \"TEXT\"",
-                    )
-                });
+                reader.bad(
+                    other,
+                    format!("unknown option `{other}`"),
+                    "write timeout SECONDS or comment \"TEXT\"",
+                );
                 return None;
             }
         }

@@ -3,14 +3,20 @@
 use serde::Deserialize;
 use serde_json::{Error, value::RawValue};
 
-use super::reader::{Reader, problem};
+use super::reader::Reader;
+use crate::diagnostic::Problem;
 
 /// Parses `part`, a part of the text; what is wrong is reported where it is.
 pub fn parse<'t, T: Deserialize<'t>>(part: &'t str, reader: &mut Reader<'_>) -> Option<T> {
     match serde_json::from_str(part) {
         Ok(value) => Some(value),
         Err(error) => {
-            report(part, &error, reader);
+            report(
+                part,
+                &error,
+                "write it as the tool does that this is from",
+                reader,
+            );
             None
         }
     }
@@ -21,8 +27,8 @@ pub fn items<'t>(part: &'t str, reader: &mut Reader<'_>) -> Vec<&'t RawValue> {
     parse(part, reader).unwrap_or_default()
 }
 
-/// Reports a part of the text that is not what it should be.
-pub fn report(part: &str, error: &Error, reader: &mut Reader<'_>) {
+/// Reports a part of the text that is not what it should be. `data` is what to write where it is JSON all the same.
+pub fn report(part: &str, error: &Error, data: &str, reader: &mut Reader<'_>) {
     let message = error.to_string();
     // The place is reported beside it.
     let message = message.split(" at line ").next().unwrap_or_default();
@@ -36,8 +42,8 @@ pub fn report(part: &str, error: &Error, reader: &mut Reader<'_>) {
         serde_json::error::Category::Eof => {
             "the text ends too early: see whether all of it was saved"
         }
-        serde_json::error::Category::Data => "write it as the tool does that this is from",
+        serde_json::error::Category::Data => data,
         serde_json::error::Category::Io | serde_json::error::Category::Syntax => "write JSON here",
     };
-    reader.bad_at(at..at + 1, || problem(message, hint));
+    reader.report_at(at..at + 1, Problem::new(message, hint));
 }

@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 
 use super::{
     nft_tokens::Tokens,
-    reader::{Reader, Said, problem},
+    reader::{Reader, Said},
 };
 use crate::quantity;
 
@@ -78,12 +78,11 @@ fn elements<'t>(
     words.next_if_eq(&"=");
     while words.next_if_eq(&"\n").is_some() {}
     if words.next_if_eq(&"{").is_none() {
-        return reader.bad(from, || {
-            problem(
-                format!("there are no elements of `{set}` here"),
-                "write them in braces: { 192.0.2.1, 192.0.2.0/24 }",
-            )
-        });
+        return reader.bad(
+            from,
+            format!("there are no elements of `{set}` here"),
+            "write them in braces: { 192.0.2.1, 192.0.2.0/24 }",
+        );
     }
     let mut element: Vec<&'t str> = Vec::new();
     loop {
@@ -102,12 +101,11 @@ fn elements<'t>(
             Some("\n") => {}
             Some(word) => element.push(word),
             None => {
-                return reader.bad(from, || {
-                    problem(
-                        format!("the elements of `{set}` have no end"),
-                        "see whether all of the text was saved: a } is missing",
-                    )
-                });
+                return reader.bad(
+                    from,
+                    format!("the elements of `{set}` have no end"),
+                    "see whether all of the text was saved: a } is missing",
+                );
             }
         }
     }
@@ -136,12 +134,11 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
                 let value = options.next().copied().unwrap_or_default();
                 let Ok(duration) = quantity::parse_duration(value) else {
                     let part = if value.is_empty() { word } else { value };
-                    return reader.bad(part, || {
-                        problem(
-                            format!("the {word} is no time"),
-                            "write for example 1d2h30m",
-                        )
-                    });
+                    return reader.bad(
+                        part,
+                        format!("the {word} is no time"),
+                        "write for example 1d2h30m",
+                    );
                 };
                 timeout = SignedDuration::try_from(duration).ok();
             }
@@ -165,10 +162,8 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
                 }
             }
             other => {
-                return reader.bad(other, || {
-                    let message = format!("`{other}` stands behind the address");
-                    problem(message, "keep sets of the type ipv4_addr or ipv6_addr, with timeout, expires and comment")
-                });
+                let message = format!("`{other}` stands behind the address");
+                return reader.bad(other, message, "keep sets of the type ipv4_addr or ipv6_addr, with timeout, expires and comment");
             }
         }
     }

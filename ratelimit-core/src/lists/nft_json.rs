@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     json,
-    reader::{Reader, Said, problem},
+    reader::{Reader, Said},
 };
 
 const COMMAND: &str = "nft -j list set FAMILY TABLE";
@@ -153,11 +153,10 @@ fn take(part: &str, said: Said<'_>, reader: &mut Reader<'_>) {
             };
             take(detailed.val.get(), said, reader);
         }
-        _ => reader.bad(part, || {
-            problem(
-                "this element is no address, prefix or range",
-                "keep sets of the type ipv4_addr or ipv6_addr",
-            )
-        }),
+        _ => reader.bad(
+            part,
+            "this element is no address, prefix or range",
+            "keep sets of the type ipv4_addr or ipv6_addr",
+        ),
     }
 }

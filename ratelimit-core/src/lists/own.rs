@@ -11,9 +11,13 @@ use std::borrow::Cow;
 use super::{
     json,
     line::{Facts, Line},
-    reader::{Reader, Said, problem},
+    reader::{Reader, Said},
     spamhaus::part,
 };
+
+/// What a line that is JSON should have.
+const FIELDS: &str =
+    "write prefix, and where they are known action, until, reason, author, since, origin";
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
@@ -23,17 +27,13 @@ pub fn read(reader: &mut Reader<'_>) {
         }
         let line: Line<'_> = match serde_json::from_str(text) {
             Ok(line) => line,
-            Err(error) if error.is_data() => {
-                wrong(text, &error, reader);
-                continue;
-            }
             Err(error) => {
-                json::report(text, &error, reader);
+                json::report(text, &error, FIELDS, reader);
                 continue;
             }
         };
         if let Err(problem) = reader.vetting().vet_action(line.action) {
-            reader.bad(text, || problem);
+            reader.report(text, problem);
             continue;
         }
         let facts = reader.facts(Facts {
@@ -50,21 +50,4 @@ pub fn read(reader: &mut Reader<'_>) {
         };
         reader.take(part(text, &line.prefix), &line.prefix, said);
     }
-}
-
-/// JSON, but not such a line.
-fn wrong(text: &str, error: &serde_json::Error, reader: &mut Reader<'_>) {
-    let message = error.to_string();
-    let message = message
-        .split(" at line ")
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    let start = reader.span(text).start + error.column().saturating_sub(1);
-    reader.bad_at(start..start + 1, || {
-        problem(
-            message,
-            "write prefix, and where they are known action, until, reason, author, since, origin",
-        )
-    });
 }

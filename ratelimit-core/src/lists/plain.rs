@@ -1,6 +1,6 @@
 //! An address, a prefix or a range a line. What stands behind `#` or `;` is a comment, and the reason of its entry.
 
-use super::reader::{Reader, Said, problem};
+use super::reader::{Reader, Said};
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
@@ -14,13 +14,12 @@ pub fn read(reader: &mut Reader<'_>) {
             continue;
         }
         if let Some(rest) = behind(written) {
-            reader.bad(rest, || {
-                let shown: String = rest.chars().take(60).collect();
-                problem(
-                    format!("`{shown}` stands behind the address"),
-                    "write one address, prefix or range a line, and comments behind #",
-                )
-            });
+            let shown: String = rest.chars().take(60).collect();
+            reader.bad(
+                rest,
+                format!("`{shown}` stands behind the address"),
+                "write one address, prefix or range a line, and comments behind #",
+            );
             continue;
         }
         let said = Said {

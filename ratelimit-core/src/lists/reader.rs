@@ -86,36 +86,37 @@ impl<'t> Reader<'t> {
 
     /// Takes what `written` names: an address, a prefix or a range. Problems are told of `part`, a part of the text.
     pub fn take(&mut self, part: &str, written: &str, said: Said<'_>) {
-        if said.until.is_some_and(|until| until <= self.now) {
+        if self.has_ended(said) {
             return self.skip("ended already");
         }
         let written = match address::read(written, said.sloppy) {
             Ok(written) => written,
-            Err(problem) => return self.bad(part, || problem),
+            Err(problem) => return self.report(part, problem),
         };
-        let reason = self.reading.reasons.add(said.reason);
         for prefix in written.prefixes() {
             if let Err(problem) = self.vetting.vet(prefix) {
-                return self.bad(part, || problem);
+                return self.report(part, problem);
             }
-            self.sets.enter(prefix);
-            self.reading.entries.push(Entry {
-                prefix,
-                until: said.until,
-                reason,
-                facts: said.facts,
-            });
+            self.enter(prefix, said);
         }
     }
 
     /// Takes a prefix as [`Reader::take`] does.
     pub fn take_prefix(&mut self, part: &str, prefix: Prefix, said: Said<'_>) {
         if let Err(problem) = self.vetting.vet(prefix) {
-            return self.bad(part, || problem);
+            return self.report(part, problem);
         }
-        if said.until.is_some_and(|until| until <= self.now) {
+        if self.has_ended(said) {
             return self.skip("ended already");
         }
+        self.enter(prefix, said);
+    }
+
+    fn has_ended(&self, said: Said<'_>) -> bool {
+        said.until.is_some_and(|until| until <= self.now)
+    }
+
+    fn enter(&mut self, prefix: Prefix, said: Said<'_>) {
         let reason = self.reading.reasons.add(said.reason);
         self.sets.enter(prefix);
         self.reading.entries.push(Entry {
@@ -144,19 +145,24 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reports what is wrong with `part`, a part of the text.
-    pub fn bad(&mut self, part: &str, problem: impl FnOnce() -> Problem) {
-        self.bad_at(self.span(part), problem);
+    /// Reports what is wrong with `part`, a part of the text, and what to write instead.
+    pub fn bad(&mut self, part: &str, message: impl AsRef<str>, hint: impl AsRef<str>) {
+        self.report(part, Problem::new(message, hint));
     }
 
-    /// Reports what is wrong at a place in the text, in bytes.
-    pub fn bad_at(&mut self, span: Range<usize>, problem: impl FnOnce() -> Problem) {
+    /// Reports a problem with `part`, a part of the text.
+    pub fn report(&mut self, part: &str, problem: Problem) {
+        self.report_at(self.span(part), problem);
+    }
+
+    /// Reports a problem at a place in the text, in bytes.
+    pub fn report_at(&mut self, span: Range<usize>, problem: Problem) {
         let bad = &mut self.reading.bad;
         bad.count += 1;
         if bad.shown.len() < SHOWN {
             bad.shown.push(Diagnostic {
                 position: Some(Position::new(self.text, &span)),
-                ..Diagnostic::of_file(Path::new(self.name), problem())
+                ..Diagnostic::of_file(Path::new(self.name), problem)
             });
         }
     }
@@ -173,13 +179,8 @@ impl<'t> Reader<'t> {
     /// Everything that was read.
     pub fn finish(mut self) -> Reading {
         if let Some((span, problem)) = self.sets.conflict() {
-            self.bad_at(span, || problem);
+            self.report_at(span, problem);
         }
         self.reading
     }
-}
-
-/// A reader's word for something wrong, and what to write instead.
-pub fn problem(message: impl AsRef<str>, hint: impl AsRef<str>) -> Problem {
-    Problem::new(message, hint)
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{
     json,
-    reader::{Reader, Said, problem},
+    reader::{Reader, Said},
 };
 
 #[derive(Deserialize)]
@@ -34,20 +34,20 @@ pub fn read(reader: &mut Reader<'_>) {
         };
         if line.kind.as_deref() == Some("metadata") {
             if let Some(records) = line.records.filter(|records| *records != lines) {
-                reader.bad(text, || {
-                    let message = format!(
-                        "the list has {records} entries by its own account, and here are {lines}"
-                    );
-                    problem(message, "fetch it again: a part of it is missing")
-                });
+                let message = format!(
+                    "the list has {records} entries by its own account, and here are {lines}"
+                );
+                reader.bad(text, message, "fetch it again: a part of it is missing");
             }
             continue;
         }
         lines += 1;
         let Some(cidr) = line.cidr else {
-            reader.bad(text, || {
-                problem("there is no `cidr`", "write {\"cidr\":\"192.0.2.0/24\"}")
-            });
+            reader.bad(
+                text,
+                "there is no `cidr`",
+                "write {\"cidr\":\"192.0.2.0/24\"}",
+            );
             continue;
         };
         let reason = line.sblid.as_deref().unwrap_or_default();
