@@ -35,7 +35,7 @@ pub fn fits(policy: &Policy, arrival: &Arrival) -> Outcome {
 #[inline(always)]
 pub fn check(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
     for index in 0..LIMITS_MAX {
-        let Some(limit) = policy.limit(index) else {
+        let Some(limit) = words::limit_at(policy, words, index) else {
             break;
         };
         if let Some(cost) = limit.cost(arrival) {
@@ -61,7 +61,7 @@ pub fn charge(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome
         }
     }
     for index in 0..LIMITS_MAX {
-        let Some(limit) = policy.limit(index) else {
+        let Some(limit) = words::limit_at(policy, words, index) else {
             break;
         };
         if let Some(cost) = limit.cost(arrival) {

@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-use ratelimit_common::Instant;
+use ratelimit_common::{Instant, limit::LIMITS_MAX};
 
 pub use self::{
     ends::Ending,
@@ -263,6 +263,34 @@ impl Intent {
             times,
             logs: self.config.source.logs,
         }
+    }
+
+    /// The words that a record of a source must have: one for each limit of the largest policy of sources or prefixes, as a power of two.
+    /// Limits that are suspended count, as they may come back, and the one that a source of an attack may get.
+    pub fn record_words(&self) -> u32 {
+        let config = &self.config;
+        let policies = [&config.default_policy]
+            .into_iter()
+            .chain(config.policies.values());
+        let of_sources = policies.map(|policy| policy.limits.len());
+        let levels = IpFamily::ALL
+            .into_iter()
+            .flat_map(|family| config.aggregate.levels(family));
+        let of_prefixes = levels.map(|level| level.limits.len());
+        let destinations = config.destinations.values();
+        let to_destinations = destinations.map(|destination| destination.source_limits.len());
+        let runtime = self.limits.iter();
+        let runtime = runtime.filter(|(target, _)| target.destination().is_none());
+        let runtime = runtime.map(|(_, row)| row.limits.len());
+        let limited = self.limited.keys();
+        let of_attacks = limited.map(|prefix| self.limited_policy(*prefix).further.len());
+        let others = of_prefixes
+            .chain(to_destinations)
+            .chain(runtime)
+            .chain(of_attacks);
+        let limits = of_sources.chain(others).max().unwrap_or_default();
+        let words = limits.clamp(1, LIMITS_MAX).next_power_of_two();
+        u32::try_from(words).unwrap_or(u32::MAX)
     }
 
     /// Makes a change, and answers the one that takes it back.

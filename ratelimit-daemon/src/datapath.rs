@@ -27,6 +27,7 @@ mod maps;
 mod memory;
 mod policy_tables;
 mod prefix_filter;
+mod records;
 mod refused_map;
 mod slots;
 mod source_maps;
@@ -185,4 +186,11 @@ pub trait Datapath:
     ///
     /// When there is not enough memory, or the kernel refuses; then the tables are those from before.
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()>;
+
+    /// Takes over what programs have charged to records of another size until they were replaced, and lets those go.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read, or stay.
+    fn settle(&mut self) -> anyhow::Result<()>;
 }

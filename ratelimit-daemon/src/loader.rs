@@ -15,6 +15,7 @@ mod pins;
 mod process;
 mod program_log;
 mod realtime;
+mod records;
 mod remote;
 mod request;
 mod room;
@@ -29,12 +30,13 @@ use std::{
 };
 
 pub use compact::TABLES;
-pub use load::{REFUSED_MAPS, samples};
+pub use load::{REFUSED_MAPS, SOURCE_MAPS, samples};
 pub use local::Local;
 pub use object::{ENTRY, OBJECT};
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};
 use ratelimit_core::{config::Mode, log_size::LogSize};
+pub use records::replaced_names;
 pub use remote::Remote;
 use serde::{Deserialize, Serialize};
 pub use serve::serve;
@@ -81,6 +83,13 @@ pub trait Loader: Send {
     ///
     /// When they cannot be made.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
+
+    /// Lets go of the maps whose records were carried over to larger or smaller ones.
+    ///
+    /// # Errors
+    ///
+    /// When a pin cannot be removed.
+    fn forget_replaced(&mut self) -> anyhow::Result<()>;
 
     /// Waits until somebody asks for something on this socket, and tells meanwhile what programs log.
     fn wait(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
@@ -147,6 +156,8 @@ pub struct Sizes {
     pub logs: LogSize,
     /// The sets of a `compact` table; `None` where the store is `lru`.
     pub sets: Option<u32>,
+    /// The words of a record of the store `lru`, a power of two.
+    pub words: u32,
 }
 
 /// What the maps are to be.

@@ -25,6 +25,16 @@ use crate::{
 #[unsafe(no_mangle)]
 static LOG_WORDS: Constant<u32> = Constant::new(LOG_TIMES + 1);
 
+/// The words of a record of a source in the maps that user space has made: a power of two.
+#[unsafe(no_mangle)]
+static RECORD_WORDS: Constant<u32> = Constant::new(LIMITS_MAX as u32);
+
+/// The words of a record, as many as the limits of the largest policy.
+#[inline(always)]
+pub fn record_words() -> usize {
+    RECORD_WORDS.get() as usize
+}
+
 /// The words of a source, in an element of its map.
 ///
 /// The element may be evicted and given to another source while it is charged. That source is then charged for one packet
@@ -44,7 +54,14 @@ impl<A: FamilyCode> MapWords<A> {
     /// Where the first word lies.
     #[inline(always)]
     pub fn first(&self) -> *mut u64 {
-        word(self.record, 0)
+        self.record.cast()
+    }
+
+    /// Where the word at `index` lies.
+    #[inline(always)]
+    fn word(&self, index: usize) -> *mut u64 {
+        // SAFETY: the record is a live map value, and the mask keeps the index within it.
+        unsafe { self.first().add(index & record_words().wrapping_sub(1)) }
     }
 
     /// The first word.
@@ -64,12 +81,17 @@ impl<A: FamilyCode> Words for MapWords<A> {
 
     #[inline(always)]
     fn load(&self, index: usize) -> u64 {
-        MapWord(word(self.record, index)).load(0)
+        MapWord(self.word(index)).load(0)
     }
 
     #[inline(always)]
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        MapWord(word(self.record, index)).compare_exchange(0, current, new)
+        MapWord(self.word(index)).compare_exchange(0, current, new)
+    }
+
+    #[inline(always)]
+    fn has(&self, index: usize) -> bool {
+        index < record_words()
     }
 
     #[inline(always)]
@@ -93,7 +115,7 @@ impl<A: FamilyCode> Words for MapWords<A> {
                 at,
             );
         }
-        subprograms::check_word(limit, word(self.record, index), at, cost)
+        subprograms::check_word(limit, self.word(index), at, cost)
     }
 
     #[inline(always)]
@@ -107,7 +129,7 @@ impl<A: FamilyCode> Words for MapWords<A> {
                 at,
             );
         }
-        subprograms::charge_word(limit, word(self.record, index), at, cost)
+        subprograms::charge_word(limit, self.word(index), at, cost)
     }
 }
 
@@ -135,33 +157,46 @@ impl<A: FamilyCode> SourceWords for MapWords<A> {
 }
 
 /// The words of a policy without logs, in a map value.
-pub struct RecordWords(pub *mut Record);
+pub struct RecordWords<const WORDS: usize>(pub *mut [u64; WORDS]);
 
-impl Places for RecordWords {
+impl<const WORDS: usize> RecordWords<WORDS> {
+    #[inline(always)]
+    fn word(&self, index: usize) -> *mut u64 {
+        // SAFETY: the record is a live map value of so many words, a power of two.
+        unsafe { self.0.cast::<u64>().add(index & (WORDS - 1)) }
+    }
+}
+
+impl<const WORDS: usize> Places for RecordWords<WORDS> {
     type Place = MapWord;
 
     #[inline(always)]
     fn find(&self, index: usize, _: &Limit) -> Option<MapWord> {
-        Some(MapWord(word(self.0, index)))
+        self.has(index).then(|| MapWord(self.word(index)))
     }
 }
 
-impl Words for RecordWords {
+impl<const WORDS: usize> Words for RecordWords<WORDS> {
     type Ring = MapRing;
 
     #[inline(always)]
     fn load(&self, index: usize) -> u64 {
-        MapWord(word(self.0, index)).load(0)
+        MapWord(self.word(index)).load(0)
     }
 
     #[inline(always)]
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        MapWord(word(self.0, index)).compare_exchange(0, current, new)
+        MapWord(self.word(index)).compare_exchange(0, current, new)
+    }
+
+    #[inline(always)]
+    fn has(&self, index: usize) -> bool {
+        index < WORDS
     }
 
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
-        subprograms::charge_word(limit, word(self.0, index), at, cost)
+        subprograms::charge_word(limit, self.word(index), at, cost)
     }
 }
 

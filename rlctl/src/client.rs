@@ -36,7 +36,7 @@ pub const SOCKET: &str = "/run/ratelimit/control.sock";
 /// How long connecting, asking and reading the answer may take together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same, for lists of a million entries, and for what reads the files of lists.
+/// The same, for lists of a million entries, for what reads the files of lists, and for what may have programs loaded anew.
 const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Knows where the daemon listens.
@@ -145,7 +145,7 @@ impl Client {
     ) -> Result<Answer<T>, Failure> {
         let request = self.request(method, path, body)?;
         let patience = match path {
-            "/v1/reload" | "/v1/apply" | "/v1/rollback" => LIST_TIMEOUT,
+            "/v1/reload" | "/v1/apply" | "/v1/rollback" | "/v1/limits" => LIST_TIMEOUT,
             _ => Duration::ZERO,
         };
         understand(&self.ask(request, patience)?)

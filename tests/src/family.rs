@@ -53,7 +53,8 @@ where
 {
     prefix_filter: Mapped,
     lists: HashMap<MapData, PrefixKey<A>, ByGeneration<ListEntry>>,
-    sources: HashMap<MapData, SourceKey<A>, Record>,
+    /// `None` where records have another size.
+    sources: Option<HashMap<MapData, SourceKey<A>, Record>>,
     compact: Array<MapData, Set>,
     refused: Mapped,
     strikes: HashMap<MapData, A, u64>,
@@ -72,7 +73,7 @@ where
         Ok(Self {
             prefix_filter: mapped(&map("FILTER")?, A::LEVELS.words())?,
             lists: map("LISTS")?.try_into()?,
-            sources: map("SOURCES")?.try_into()?,
+            sources: map("SOURCES")?.try_into().ok(),
             compact: map("COMPACT")?.try_into()?,
             refused: mapped(
                 &map("REFUSED")?,
@@ -123,9 +124,14 @@ where
         self.prefix_filter.store(STATE, generation);
     }
 
+    fn whole_sources(&self) -> Result<&HashMap<MapData, SourceKey<A>, Record>> {
+        let sources = self.sources.as_ref();
+        sources.context("the records have another size")
+    }
+
     /// The state of every source.
     pub fn records(&self) -> Result<Vec<(SourceKey<A>, Record)>> {
-        Ok(self.sources.iter().collect::<Result<_, _>>()?)
+        Ok(self.whole_sources()?.iter().collect::<Result<_, _>>()?)
     }
 
     /// The sets of the `compact` table.
@@ -135,7 +141,7 @@ where
 
     /// The state of a source.
     pub fn record(&self, key: &SourceKey<A>) -> Result<Record> {
-        Ok(self.sources.get(key, 0)?)
+        Ok(self.whole_sources()?.get(key, 0)?)
     }
 
     /// How often a source was refused, and when last.
@@ -148,7 +154,9 @@ where
 
     /// Overwrites the state of a source.
     pub fn set_record(&mut self, key: &SourceKey<A>, record: &Record) -> Result<()> {
-        Ok(self.sources.insert(key, record, 0)?)
+        let sources = self.sources.as_mut();
+        let sources = sources.context("the records have another size")?;
+        Ok(sources.insert(key, record, 0)?)
     }
 
     /// Every source that was refused, and how often.
@@ -188,7 +196,9 @@ where
         }
         clear(&mut self.lists)?;
         self.set_generation(generation.wrapping_add(2));
-        clear(&mut self.sources)?;
+        if let Some(sources) = &mut self.sources {
+            clear(sources)?;
+        }
         clear(&mut self.detected)?;
         clear(&mut self.verified)?;
         for word in self.refused.words() {

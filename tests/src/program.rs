@@ -3,6 +3,7 @@
 use std::{
     env,
     net::IpAddr,
+    path::PathBuf,
     sync::{Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
 
@@ -12,6 +13,7 @@ use aya::{
     maps::{Array, HashMap, MapData, PerCpuArray, PerCpuValues, RingBuf},
     programs::{TestRun, TestRunOptions, Xdp},
 };
+use aya_obj::{Map, generated::bpf_map_type::BPF_MAP_TYPE_LRU_HASH};
 use ratelimit_common::{
     BanBudgets, ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy,
     Record, Settings, Standing, Verdict,
@@ -27,10 +29,14 @@ use ratelimit_common::{
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
     parse::{LinkLayer, Tunnels},
-    source::LogKey,
+    source::{LogKey, SourceKey},
 };
 use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix::Prefix};
-use ratelimit_daemon::{datapath::Mapped, loader::OBJECT};
+use ratelimit_daemon::{
+    datapath::Mapped,
+    loader::{OBJECT, SOURCE_MAPS},
+};
+use tempfile::TempDir;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
@@ -52,6 +58,8 @@ pub struct Constants {
     pub masks: (Ipv4, Ipv6),
     /// Sources of each family that have room.
     pub sources: u32,
+    /// Words of a record of a source: a power of two.
+    pub words: u32,
     /// Bytes of the ring of events.
     pub events_bytes: u32,
     /// Bans of policies that have room, of each family.
@@ -95,6 +103,7 @@ impl Default for Constants {
             interface: 0,
             masks: source_masks(32, 64),
             sources: 1 << 16,
+            words: LIMITS_EACH,
             events_bytes: 1 << 16,
             detected: 1 << 10,
             logs: 1,
@@ -191,6 +200,35 @@ pub type LogWords = [u64; LOG_TIMES as usize + 1];
 /// What a test run has in its first buffer: a page less the headroom and `skb_shared_info`.
 pub const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
 
+/// Maps of sources whose records are shorter than the object says, pinned for as long as it is loaded: aya finds them there.
+struct Records(TempDir);
+
+impl Records {
+    fn make(constants: &Constants) -> Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("rltest-records-")
+            .tempdir_in("/sys/fs/bpf")
+            .context("making a directory on the bpffs")?;
+        let records = Self(directory);
+        let keys = [size_of::<SourceKey<Ipv4>>(), size_of::<SourceKey<Ipv6>>()];
+        for (name, key) in SOURCE_MAPS.into_iter().zip(keys) {
+            let map = Map::new_from_params(
+                BPF_MAP_TYPE_LRU_HASH as u32,
+                u32::try_from(key)?,
+                constants.words * u64::BITS / u8::BITS,
+                constants.sources,
+                0,
+            );
+            MapData::create(map, name, None)?.pin(records.path(name))?;
+        }
+        Ok(records)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
 /// A loaded program with its maps.
 pub struct Program {
     ebpf: Ebpf,
@@ -241,7 +279,16 @@ impl Program {
         };
         let frags = u32::from(constants.frags);
         let has_next = u32::from(constants.has_next);
-        let mut ebpf = EbpfLoader::new()
+        let records = (constants.words != LIMITS_EACH).then(|| Records::make(constants));
+        let records = records.transpose()?;
+        let mut loader = EbpfLoader::new();
+        if let Some(records) = &records {
+            for name in SOURCE_MAPS {
+                loader.map_pin_path(name, records.path(name));
+            }
+        }
+        let mut ebpf = loader
+            .override_global("RECORD_WORDS", &constants.words, true)
             .override_global("CLOCK", &clock, true)
             .override_global("INTERFACE", &constants.interface, true)
             .override_global("LINK_LAYER", &link_layer, true)

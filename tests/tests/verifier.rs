@@ -27,13 +27,14 @@ fn the_program_loads_with_every_combination_of_constants() {
             (31, true, LinkLayer::Ethernet, packet::tunnels()),
             (u32::MAX, false, LinkLayer::None, packet::tunnels()),
         ] {
-            for (ipv4, ipv6) in [(32, 64), (24, 48), (1, 128)] {
+            for (ipv4, ipv6, words) in [(32, 64, 8), (24, 48, 1), (1, 128, 2)] {
                 for store in [store::LRU, store::COMPACT] {
                     let constants = Constants {
                         clock,
                         interface,
                         masks: source_masks(ipv4, ipv6),
                         sources: 1_024,
+                        words,
                         store,
                         sets: 1_024,
                         frags,

@@ -4,7 +4,10 @@ use core::hint;
 
 use crate::{
     Arrival, Limit, Policy,
-    charge::{outcome::Outcome, words::Words},
+    charge::{
+        outcome::Outcome,
+        words::{Words, limit_at},
+    },
     limit::LIMITS_MAX,
 };
 
@@ -63,7 +66,7 @@ pub fn charge_words(
     // A compiler that knew where to begin would write the loops out, with a stack for each of their turns.
     let first = hint::black_box(0);
     for index in first..LIMITS_MAX {
-        let Some(limit) = policy.limit(index) else {
+        let Some(limit) = limit_at(policy, words, index) else {
             break;
         };
         let Some(cost) = limit.cost(arrival) else {
@@ -75,7 +78,7 @@ pub fn charge_words(
         steps.keep(index, step);
     }
     for index in first..LIMITS_MAX {
-        let Some(limit) = policy.limit(index) else {
+        let Some(limit) = limit_at(policy, words, index) else {
             break;
         };
         let Some(cost) = limit.cost(arrival) else {

@@ -1,7 +1,7 @@
 //! The state of one source, and what a limit makes of it.
 
 use crate::{
-    DropReason, Instant, Limit,
+    DropReason, Instant, Limit, Policy,
     algorithm::{
         Algorithm, Denied,
         sliding_log::{Refused, Ring},
@@ -24,6 +24,13 @@ pub trait Words {
     ///
     /// The word that stands there in truth.
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64>;
+
+    /// Whether there is a word at `index`. Limits behind the last one are not judged: while records are made larger, the program that
+    /// still runs has the smaller ones.
+    #[inline(always)]
+    fn has(&self, _: usize) -> bool {
+        true
+    }
 
     /// The ring of the limit at an index; `None` before its first packet, and where there are no sliding logs.
     #[inline(always)]
@@ -60,6 +67,12 @@ pub trait Words {
     fn counts_for_ns(&self, limit: &Limit, index: usize, at: Instant) -> u64 {
         limit.algorithm().counts_for_ns(self.load(index), at)
     }
+}
+
+/// The limit at `index`, where that has a word; `None` past the last.
+#[inline(always)]
+pub fn limit_at<'a>(policy: &'a Policy, words: &impl Words, index: usize) -> Option<&'a Limit> {
+    policy.limit(index).filter(|_| words.has(index))
 }
 
 /// Whether the limit at `index` has room for `cost`, which is not charged. The outcome does not name the limit.

@@ -22,7 +22,7 @@ pub struct LimitedPolicy {
     /// The policy that it would be under.
     base: String,
     /// The further limits: those of the prefixes around it too, the widest first.
-    further: Vec<LimitSpec>,
+    pub(super) further: Vec<LimitSpec>,
 }
 
 impl LimitedPolicy {

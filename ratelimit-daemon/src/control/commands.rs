@@ -76,9 +76,11 @@ where
 }
 
 impl Controller {
-    /// Runs a command.
+    /// Runs a command. Where that makes tables anew, it has not ended before the programs run on them.
     pub fn run<C: Command>(&mut self, command: C) -> C::Answer {
-        command.run(self)
+        let answer = command.run(self);
+        self.follow_tables();
+        answer
     }
 }
 

@@ -9,6 +9,7 @@ use ratelimit_core::{
     config::Config,
 };
 use tokio::sync::mpsc;
+use tracing::warn;
 
 use super::{
     challenge::Challenge,
@@ -24,7 +25,7 @@ use super::{
     metrics_port::{Listeners, MetricsPort},
     progress::Progress,
     reconcile::Comparisons,
-    scanner,
+    scanner::{self, Scanner},
     state::State,
     store::Store,
     troubles::{Loudness, Troubles},
@@ -65,6 +66,8 @@ pub struct Controller {
     pub(super) metrics_port: MetricsPort,
     /// What stands in for a state directory that cannot be written.
     pub(super) fallback: Option<FallbackDirectory>,
+    /// How often tables were made anew that programs run on.
+    followed: u64,
     /// The thread that scans the tables of sources.
     pub(super) scans: Option<mpsc::Sender<scanner::Job>>,
 }
@@ -138,6 +141,7 @@ impl Controller {
             metrics_port: MetricsPort::default(),
             fallback: None,
             scans: None,
+            followed: state.renewals,
             state,
         })
     }
@@ -201,6 +205,32 @@ impl Controller {
     /// Puts the programs on their interfaces, as far as they are there: the tables are filled.
     pub fn attach(&mut self) {
         self.interfaces.attach(&mut self.state);
+        self.settle();
+    }
+
+    /// Has those who scan, and the programs, look at other tables than before, where there are others.
+    pub(super) fn follow_tables(&mut self) {
+        if self.followed == self.state.renewals {
+            return;
+        }
+        self.followed = self.state.renewals;
+        let tables = self.state.enforcer.datapath().sources();
+        if let Some(scans) = &self.scans {
+            // Without that thread nobody looks at the tables.
+            let _ = scans.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
+        }
+        self.interfaces.attach_wanted(&mut self.state, true);
+        self.settle();
+    }
+
+    /// Takes over what was charged to records of another size until the programs were replaced.
+    fn settle(&mut self) {
+        if let Err(error) = self.state.enforcer.datapath_mut().settle() {
+            warn!(
+                error = format!("{error:#}"),
+                "what sources have used by records of another size is not all carried over"
+            );
+        }
     }
 
     /// Opens the port of the configuration, and answers who gets the listeners.

@@ -105,7 +105,7 @@ impl Handle {
         let waiting = self.workload.wait();
         let job = Job::Alone(Box::new(move |controller| {
             drop(waiting);
-            let value = busy.during(what, || command.run(controller));
+            let value = busy.during(what, || controller.run(command));
             controller.state.keep_journal();
             // Nobody may wait any more: the client hung up.
             let _ = sender.send(value);
@@ -119,7 +119,7 @@ impl Handle {
         let waiting = self.workload.wait();
         let job = Job::Alone(Box::new(|controller| {
             drop(waiting);
-            command.run(controller);
+            controller.run(command);
         }));
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)
     }
@@ -135,7 +135,7 @@ impl Handle {
         let waiting = self.workload.wait();
         let job = Job::Grouped(Box::new(move |controller| {
             drop(waiting);
-            let value = busy.during(what, || command.run(controller));
+            let value = busy.during(what, || controller.run(command));
             Box::new(move |unkept: Unkept, others| {
                 let _ = sender.send((value, unkept, others));
             })

@@ -75,16 +75,19 @@ pub(super) fn sizes(
     // Shorter logs would begin empty. Where no limit is one, they go.
     let held_logs = held_logs.filter(|held| held.logs == config.source.logs && times > 0);
     let times = held_logs.map_or(times, |held| times.max(held.times));
+    let before = before.map(Intent::new);
+    let words = before.as_ref().map_or(1, Intent::record_words);
+    let words = words.max(intent.record_words());
     let sets = match config.source.store {
         StateStore::Lru => None,
         StateStore::Compact => {
-            let before = before.map(Intent::new);
             let before = before.as_ref().map_or(0, regions::table_sets);
             let wanted = regions::table_sets(&intent).max(before);
             Some(held.map_or(wanted, |held| compile::sets_beside(&intent, wanted, held)))
         }
     };
     Ok(Sizes {
+        words,
         logs: if times > logs.times {
             LogSize {
                 times,

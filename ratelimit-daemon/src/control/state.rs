@@ -209,6 +209,7 @@ impl State {
         });
         let renews = before.as_ref().is_some_and(|before| before.renews);
         self.intent.edit_all(&mut edits);
+        let renews = renews || clock.is_some() && self.needs_longer_records();
         let mut reverse = edits;
         let datapath = self.enforcer.datapath_mut();
         self.entry_counters
@@ -312,6 +313,12 @@ impl State {
             || times > self.enforcer.datapath().log_size().times
     }
 
+    /// Whether a policy has more limits than a record of a source has words.
+    fn needs_longer_records(&self) -> bool {
+        let datapath = self.enforcer.datapath();
+        datapath.table_sets().is_none() && self.intent.record_words() > datapath.record_words()
+    }
+
     /// Makes tables for the configuration, which are filled while the programs that run keep the old ones.
     fn renew_tables(&mut self) -> anyhow::Result<()> {
         let mut policies = self.enforcer.held().policies.clone();
@@ -320,7 +327,10 @@ impl State {
         let logs = self.enforcer.datapath().log_size();
         let held = sets.map(|sets| HeldTable { sets, policies });
         let config = &self.intent.config;
-        let sizes = map_plan::sizes(config, &self.store, held.as_ref(), Some(logs))?;
+        let mut sizes = map_plan::sizes(config, &self.store, held.as_ref(), Some(logs))?;
+        // They become shorter at a start alone. The database does not know yet what is changed.
+        let held = self.enforcer.datapath().record_words();
+        sizes.words = held.max(sizes.words).max(self.intent.record_words());
         let plan = map_plan::plan(config, sizes)?;
         self.renewals += 1;
         self.enforcer.datapath_mut().renew(&plan)?;

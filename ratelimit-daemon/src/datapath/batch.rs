@@ -171,6 +171,23 @@ fn update_part<K: Pod, V: Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[V]) ->
     error.map_or(Ok(()), Err)
 }
 
+/// The same where a value is as many words as there are for each key.
+///
+/// # Errors
+///
+/// The same.
+pub fn update_words<K: Pod>(map: BorrowedFd<'_>, keys: &[K], words: &[u64]) -> io::Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let (_, error) = call(bpf_cmd::BPF_MAP_UPDATE_BATCH, map, |batch| {
+        batch.keys = keys.as_ptr() as u64;
+        batch.values = words.as_ptr() as u64;
+        batch.count = count(keys.len());
+    });
+    error.map_or(Ok(()), Err)
+}
+
 /// Takes elements out of a hash map. Those that are not there are passed over.
 ///
 /// # Errors

@@ -24,6 +24,7 @@ use ratelimit_core::{
     api::MapStatus, class_tables::ClassTables, config::Interface, ip_family::IpFamily,
     log_size::LogSize, prefix::Prefix,
 };
+use tracing::warn;
 
 use super::{
     Attachments, CounterRow, Datapath, DatapathError, Entry, InterfaceRules, ListTables, Place,
@@ -40,6 +41,7 @@ use super::{
     lease_maps::LeaseMaps,
     maps::{Elements, Maps},
     prefix_filter::PrefixFilter,
+    records::Replaced,
     slots,
     source_maps::SourceMaps,
 };
@@ -70,6 +72,8 @@ pub struct Kernel {
     node: Elements<Record>,
     compact: Option<CompactTable>,
     sources: Arc<SourceMaps>,
+    /// Records of another size, which programs are charging until they are replaced.
+    replaced: Option<Replaced>,
     pub(super) detected: DetectedMaps,
     new_sources: Elements<ByGeneration<Budget>>,
     pub(super) challenge: ChallengeMaps,
@@ -150,6 +154,13 @@ impl Kernel {
             ..self
         };
         kernel.rules = kernel.interface_rules()?;
+        if let Err(error) = kernel.carry() {
+            let error = format!("{error:#}");
+            warn!(
+                error,
+                "what sources have used by records of another size is not carried over"
+            );
+        }
         Ok(kernel)
     }
 
@@ -183,6 +194,7 @@ impl Kernel {
                 .map(|sets| CompactTable::new(maps, sets))
                 .transpose()?,
             sources: Arc::new(SourceMaps::new(maps, sizes)?),
+            replaced: Replaced::of(maps)?,
             policies_fd: maps.descriptor("POLICIES")?,
             policies: maps.elements("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
@@ -343,6 +355,10 @@ impl PolicyTables for Kernel {
 
     fn log_size(&self) -> LogSize {
         self.sources.log_size()
+    }
+
+    fn record_words(&self) -> u32 {
+        self.sources.record_words()
     }
 
     fn table_sets(&self) -> Option<u32> {
@@ -616,6 +632,15 @@ impl Datapath for Kernel {
         *self = renewed.with_ports(loader, ports)?;
         Ok(())
     }
+
+    fn settle(&mut self) -> anyhow::Result<()> {
+        if self.replaced.is_none() {
+            return Ok(());
+        }
+        self.carry()?;
+        self.replaced = None;
+        self.loader()?.forget_replaced()
+    }
 }
 
 /// What is to be known about how a program runs.
@@ -636,6 +661,12 @@ fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
 }
 
 impl Kernel {
+    /// Takes over what sources have used by records of another size.
+    fn carry(&self) -> Result<(), DatapathError> {
+        let replaced = self.replaced.as_ref();
+        replaced.map_or(Ok(()), |replaced| self.sources.take_over(replaced))
+    }
+
     fn loader(&mut self) -> anyhow::Result<&mut Box<dyn Loader>> {
         self.loader.as_mut().context("there is no loader")
     }

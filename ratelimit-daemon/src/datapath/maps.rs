@@ -63,6 +63,13 @@ impl Maps {
             .ok_or_else(|| anyhow!("the loader gave no map {name}"))
     }
 
+    /// The maps that another one replaces.
+    pub fn replaced(&self, name: &str) -> anyhow::Result<Vec<OwnedFd>> {
+        let names = loader::replaced_names(name);
+        let given = names.iter().filter(|name| self.0.contains_key(*name));
+        given.map(|name| self.descriptor(name)).collect()
+    }
+
     /// Two empty maps like this one, with room for one element and two.
     pub fn samples(&self, name: &str) -> anyhow::Result<[OwnedFd; 2]> {
         let [one, two] = loader::samples(name);

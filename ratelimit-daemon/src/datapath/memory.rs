@@ -23,6 +23,7 @@ use ratelimit_common::{
     generation::ByGeneration,
     layout::Counter,
     lease::{Demand, Lease},
+    limit::LIMITS_MAX,
     new_sources::Budget,
     source::LogKey,
 };
@@ -70,6 +71,8 @@ pub struct Memory {
     pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
     /// What the sliding logs can hold; `None` stands for no end.
     pub log_size: Option<LogSize>,
+    /// The words of a record; `None` stands for as many as a policy can have limits.
+    pub record_words: Option<u32>,
     /// The sets of a `compact` table; `None` stands for another store.
     pub table_sets: Option<u32>,
     /// The words of the prefix-length filters that are not 0.
@@ -370,6 +373,12 @@ impl PolicyTables for Shared {
             times: TIMES_MAX,
             logs: u32::MAX,
         })
+    }
+
+    fn record_words(&self) -> u32 {
+        self.memory()
+            .record_words
+            .unwrap_or(u32::try_from(LIMITS_MAX).unwrap_or(u32::MAX))
     }
 
     fn table_sets(&self) -> Option<u32> {
@@ -684,7 +693,14 @@ impl Datapath for Shared {
         if memory.log_size.is_some() {
             memory.log_size = Some(plan.sizes.logs);
         }
+        if memory.record_words.is_some() {
+            memory.record_words = Some(plan.sizes.words);
+        }
         memory.table_sets = plan.sizes.sets;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
 }

@@ -52,6 +52,9 @@ pub trait PolicyTables {
     /// What the sliding logs can hold.
     fn log_size(&self) -> LogSize;
 
+    /// The words of a record of a source, where the store is `lru`.
+    fn record_words(&self) -> u32;
+
     /// The sets of the table in which the state of sources is, where the store is `compact`.
     fn table_sets(&self) -> Option<u32>;
 

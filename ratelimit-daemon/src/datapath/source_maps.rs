@@ -10,7 +10,7 @@ use std::{
 
 use aya::{
     Pod,
-    maps::{Array, HashMap, MapData, PerCpuArray},
+    maps::{Array, MapData, PerCpuArray},
 };
 use ratelimit_common::{
     Address, Family, Instant, Ipv4, Ipv6, Policy, Record, Refusals, SourceKey,
@@ -28,9 +28,10 @@ use ratelimit_core::{
 use super::{
     DatapathError, LogRow, Place, SlotRow, SourceRow, batch,
     compact::CompactTable,
-    family_maps::{failed, present, unreadable},
+    family_maps::{failed, unreadable},
     logs::{Logs, address_of},
     maps::Maps,
+    records::{Records, Replaced},
     refused_map::RefusedMap,
     source_tables::SourceTables,
 };
@@ -39,6 +40,9 @@ use crate::loader::{REFUSED_MAPS, Sizes};
 const STRIKES: [&str; 2] = ["STRIKES_V4", "STRIKES_V6"];
 const DEMANDS: &str = "DEMANDS";
 const LOGS: &str = "LOGS";
+
+/// Sources that are read in one call.
+const SOURCES_AT_ONCE: usize = 4096;
 
 /// The maps of both stores.
 pub(super) struct SourceMaps {
@@ -73,6 +77,16 @@ impl SourceMaps {
     /// The size of the sliding logs.
     pub const fn log_size(&self) -> LogSize {
         self.logs.size()
+    }
+
+    /// The words of a record.
+    pub fn record_words(&self) -> u32 {
+        u32::try_from(self.v4.records.words()).unwrap_or(u32::MAX)
+    }
+
+    /// Takes over what sources have used by records of another size.
+    pub fn take_over(&self, replaced: &Replaced) -> Result<(), DatapathError> {
+        replaced.carry_to(&self.v4.records, &self.v6.records)
     }
 
     /// The sources of a family that ever got state.
@@ -268,9 +282,7 @@ where
     SourceKey<A>: Pod,
     Refused<A>: Pod,
 {
-    name: &'static str,
-    records: HashMap<MapData, SourceKey<A>, Record>,
-    descriptor: OwnedFd,
+    records: Records<A>,
     refused: RefusedMap<A>,
 }
 
@@ -282,21 +294,23 @@ where
 {
     fn new(maps: &Maps, name: &'static str, refused: &'static str) -> anyhow::Result<Self> {
         Ok(Self {
-            name,
-            descriptor: maps.descriptor(name)?,
-            records: maps.open(name)?,
+            records: Records::new(name, maps.descriptor(name)?)?,
             refused: RefusedMap::new(maps, refused)?,
         })
     }
 
     fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
-        let answer = self.records.get(&SourceKey::new(source, scope), 0);
-        present(answer).map_err(failed("reading", self.name, 0))
+        self.records.get(&SourceKey::new(source, scope))
     }
 
     fn for_each(&self, mut visit: impl FnMut(SourceRow)) -> Result<(), DatapathError> {
-        let visit = |key, record| visit(row::<A>(key, record));
-        batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
+        let mut place = Place::default();
+        loop {
+            place = self.for_some(&place, SOURCES_AT_ONCE, &mut visit)?;
+            if place.is_front() {
+                return Ok(());
+            }
+        }
     }
 
     /// Shows some sources from a place on.
@@ -307,7 +321,7 @@ where
         visit: &mut dyn FnMut(SourceRow),
     ) -> Result<Place, DatapathError> {
         let visit = |key, record| visit(row::<A>(key, record));
-        batch::for_some(self.descriptor.as_fd(), place, count, visit).map_err(unreadable(self.name))
+        self.records.for_some(place, count, visit)
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     Descriptors, InterfacePlan, MapPlan, OBJECT, compact, logs,
     pins::{self, LinkPin, Pins},
     program_log::ProgramLog,
-    realtime,
+    realtime, records,
 };
 use ratelimit_interface::{self as interface, InterfaceState};
 
@@ -109,6 +109,7 @@ pub fn object(plan: &MapPlan) -> anyhow::Result<Object> {
         map.set_max_entries(entries);
     }
     logs::resize(&mut object, plan.sizes.logs)?;
+    records::resize(&mut object, plan.sizes.words)?;
     Ok(object)
 }
 
@@ -129,6 +130,7 @@ pub fn maps(
             descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))?;
         descriptors.insert(name.to_owned(), descriptor);
     }
+    descriptors.extend(records::replaced(pins)?);
     for name in SAMPLED {
         let map = object.maps.get(name).ok_or_else(|| missing(name))?;
         for (sample, entries) in samples(name).into_iter().zip(1..) {
@@ -246,6 +248,7 @@ fn load(
         .override_global("TUNNELS", &plan.tunnels, true)
         .override_global("CLOCK", &clock, true)
         .override_global("LOG_WORDS", &log_words, true)
+        .override_global("RECORD_WORDS", &plan.sizes.words, true)
         .override_global("STORE", &store, true)
         .override_global("REFUSED_SETS", &refused_sets, true)
         .override_global("COMPACT_SEED_0", &seeds[0], true)

@@ -21,7 +21,7 @@ use super::{
     load::{self, Loaded, Seeds},
     logs, next,
     pins::{LinkPin, Pins, is_shared},
-    program_log, room,
+    program_log, records, room,
 };
 use ratelimit_interface::{self as interface, InterfaceState};
 
@@ -81,6 +81,7 @@ impl Loader for Local {
         logs::require_memory(&object, plan, pins)?;
         room::require(&object, plan, pins)?;
         compact::remove_mismatched(&object, pins)?;
+        records::make(&object, pins)?;
         pins.remove_mismatched(&object)?;
         logs::make(&object, pins)?;
         let seeds = compact::seeds(pins)?;
@@ -199,6 +200,10 @@ impl Loader for Local {
             self.links.insert(plan.name.clone(), (path, link));
         }
         attached
+    }
+
+    fn forget_replaced(&mut self) -> anyhow::Result<()> {
+        records::forget(self.pins()?)
     }
 
     fn wait(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {

@@ -93,6 +93,11 @@ impl Loader for Remote {
         Ok(self.ask(&Request::KeepPinned)?.0)
     }
 
+    fn forget_replaced(&mut self) -> anyhow::Result<()> {
+        let ((), _) = self.ask(&Request::ForgetReplaced)?;
+        Ok(())
+    }
+
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool> {
         Ok(self.ask(&Request::Detach(interface.to_owned()))?.0)
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use ratelimit_common::layout::INTERFACES_MAX;
+use ratelimit_common::{layout::INTERFACES_MAX, limit::LIMITS_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::{InterfacePlan, MapPlan};
@@ -37,6 +37,8 @@ pub enum Request {
     Attach(InterfacePlan),
     /// [`Loader::keep_pinned`](super::Loader::keep_pinned).
     KeepPinned,
+    /// [`Loader::forget_replaced`](super::Loader::forget_replaced).
+    ForgetReplaced,
     /// [`Loader::detach`](super::Loader::detach).
     Detach(String),
     /// [`Loader::detach_all`](super::Loader::detach_all).
@@ -71,7 +73,7 @@ impl Request {
                 .iter()
                 .try_for_each(|(from, to)| check_name(from).and_then(|()| check_name(to))),
             Self::Detach(name) => check_name(name),
-            Self::KeepPinned | Self::DetachAll => Ok(()),
+            Self::KeepPinned | Self::ForgetReplaced | Self::DetachAll => Ok(()),
         }
     }
 }
@@ -113,10 +115,16 @@ fn check_maps(plan: &MapPlan) -> anyhow::Result<()> {
         ((1..=CPUS_MAX).contains(&plan.cpus), "cpus"),
         (logs.logs > 0 && logs.times <= LOG_TIMES_MAX, "logs"),
         (plan.sizes.sets != Some(0), "sets"),
+        (is_of_records(plan.sizes.words), "words"),
     ] {
         ensure!(is_right, "{what} is out of range");
     }
     Ok(())
+}
+
+/// The words of a record, one for each limit of the largest policy, as a power of two.
+const fn is_of_records(words: u32) -> bool {
+    words.is_power_of_two() && words as usize <= LIMITS_MAX
 }
 
 #[cfg(test)]
@@ -181,7 +189,7 @@ mod tests {
 
     #[test]
     fn sizes_out_of_range_are_refused() {
-        let right = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null},"cpus":2,"available_bytes":1}}"#;
+        let right = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null,"words":1},"cpus":2,"available_bytes":1}}"#;
         check(right, Ok(()));
         for (from, to, what) in [
             (r#""ipv4_prefix":32"#, r#""ipv4_prefix":33"#, "ipv4_prefix"),
@@ -192,6 +200,9 @@ mod tests {
             (r#""cpus":2"#, r#""cpus":4294967295"#, "cpus"),
             (r#""times":0"#, r#""times":4294967295"#, "logs"),
             (r#""sets":null"#, r#""sets":0"#, "sets"),
+            (r#""words":1"#, r#""words":0"#, "words"),
+            (r#""words":1"#, r#""words":3"#, "words"),
+            (r#""words":1"#, r#""words":16"#, "words"),
         ] {
             check(&right.replace(from, to), Err(what));
         }
@@ -205,7 +216,7 @@ mod tests {
 
         #[test]
         fn a_damaged_request_is_refused_or_a_right_one(place in 0usize..200, byte in any::<u8>()) {
-            let plan = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null},"cpus":2,"available_bytes":1}}"#;
+            let plan = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null,"words":1},"cpus":2,"available_bytes":1}}"#;
             let mut bytes = plan.as_bytes().to_vec();
             let place = place % bytes.len();
             bytes[place] = byte;

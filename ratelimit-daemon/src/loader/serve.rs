@@ -81,6 +81,7 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Value
         Request::Rename(names) => json!(loader.rename(&names)?),
         Request::Attach(plan) => json!(loader.attach(&plan)?),
         Request::KeepPinned => json!(loader.keep_pinned()?),
+        Request::ForgetReplaced => json!(loader.forget_replaced()?),
         Request::Detach(name) => json!(loader.detach(&name)?),
         Request::DetachAll => json!(loader.detach_all()?),
     };
@@ -170,6 +171,9 @@ mod tests {
             }
             fn keep_pinned(&mut self) -> anyhow::Result<bool> {
                 Ok(false)
+            }
+            fn forget_replaced(&mut self) -> anyhow::Result<()> {
+                Ok(())
             }
             fn detach(&mut self, _: &str) -> anyhow::Result<bool> {
                 Ok(true)

@@ -10,41 +10,60 @@ use ratelimit_common::{
 
 use super::{NOTHING, decode, encode, pack, unpack};
 use crate::{
-    state::{MapWord, RecordWords},
+    state::{MapWord, RecordWords, record_words},
     steps::MapSteps,
 };
 
 /// [`charge::charge_words`]. Only where another CPU was faster it takes a further call.
 #[inline(always)]
 pub fn charge_words(policy: &Policy, record: *mut Record, arrival: &Arrival) -> Outcome {
-    let at_ns = arrival.at.as_nanos();
-    decode(charge_limit_words(policy, record, at_ns, pack(arrival)))
+    let (at_ns, packet) = (arrival.at.as_nanos(), pack(arrival));
+    // The verifier knows which one it is.
+    decode(match record_words() {
+        1 => charge_limit_word(policy, record.cast(), at_ns, packet),
+        2 => charge_2_limit_words(policy, record.cast(), at_ns, packet),
+        4 => charge_4_limit_words(policy, record.cast(), at_ns, packet),
+        _ => charge_8_limit_words(policy, record.cast(), at_ns, packet),
+    })
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn charge_limit_words(
-    policy: *const Policy,
-    record: *mut Record,
-    at_ns: u64,
-    packet: u64,
-) -> u64 {
-    // SAFETY: the verifier holds callers to memory of these types, or null.
-    let Some(policy) = (unsafe { policy.as_ref() }) else {
-        return NOTHING;
-    };
-    if record.is_null() {
-        return NOTHING;
-    }
-    let (words, arrival) = (RecordWords(record), unpack(at_ns, packet));
-    if let Some(outcome) = charge::charge_two(policy, &words, &arrival) {
-        return encode(outcome);
-    }
-    let Some(mut steps) = MapSteps::of_this_cpu() else {
-        return encode(Outcome::refused(DropReason::Contended, 0));
-    };
-    encode(charge::charge_words(policy, &words, &mut steps, &arrival))
+/// The subprogram for records of so many words: its argument says how long they are. The verifier of kernel 6.1 looks at all of them, and sees
+/// at once which are not called.
+macro_rules! of_words {
+    ($($function:ident = $words:literal),+) => {$(
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $function(
+            policy: *const Policy,
+            record: *mut [u64; $words],
+            at_ns: u64,
+            packet: u64,
+        ) -> u64 {
+            // SAFETY: the verifier holds callers to memory of these types, or null.
+            let Some(policy) = (unsafe { policy.as_ref() }) else {
+                return NOTHING;
+            };
+            if record.is_null() || record_words() != $words {
+                return NOTHING;
+            }
+            let (words, arrival) = (RecordWords(record), unpack(at_ns, packet));
+            if let Some(outcome) = charge::charge_two(policy, &words, &arrival) {
+                return encode(outcome);
+            }
+            let Some(mut steps) = MapSteps::of_this_cpu() else {
+                return encode(Outcome::refused(DropReason::Contended, 0));
+            };
+            encode(charge::charge_words(policy, &words, &mut steps, &arrival))
+        }
+    )+};
 }
+
+of_words!(
+    charge_limit_word = 1,
+    charge_2_limit_words = 2,
+    charge_4_limit_words = 4,
+    charge_8_limit_words = 8
+);
 
 /// [`charge::check_limit`] for a limit whose state is a word.
 #[inline(always)]

@@ -7,7 +7,7 @@ use ratelimit_core::{
 
 use crate::{
     clock,
-    control::{controller::Controller, reload, scanner::Scanner},
+    control::{controller::Controller, reload},
 };
 
 /// Puts the configuration in force that is next, and answers what is different, a line each.
@@ -22,15 +22,10 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
         controller.state.intent.config.clone(),
         controller.state.clock(),
     );
-    let (scopes, renewals) = (
-        controller.state.scopes(Target::Default),
-        controller.state.renewals,
-    );
+    let scopes = controller.state.scopes(Target::Default);
     let replaced = controller.state.take(&mut controller.trials);
     controller.follow_config();
-    if controller.state.renewals != renewals {
-        follow_tables(controller);
-    }
+    controller.follow_tables();
     replaced?;
     controller.reloads.applied = clock::wall();
     let mut changes = reload::changes(&before, &controller.state.intent.config);
@@ -49,18 +44,6 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
     changes.extend(after.map(|after| after.to_string()));
     changes.extend(note_lists(controller));
     Ok(changes)
-}
-
-/// Has those who scan, and the programs, look at other tables than before.
-fn follow_tables(controller: &mut Controller) {
-    let tables = controller.state.enforcer.datapath().sources();
-    if let Some(scans) = &controller.scans {
-        // Without that thread nobody looks at the tables.
-        let _ = scans.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
-    }
-    controller
-        .interfaces
-        .attach_wanted(&mut controller.state, true);
 }
 
 /// Takes notice of lists that were put in force, and answers what is different, a line each.

@@ -20,6 +20,7 @@ mod origins;
 mod pass_all;
 mod programs;
 mod reconciliation;
+mod records;
 mod retired;
 mod room;
 mod scans;

@@ -1,0 +1,88 @@
+//! Records of sources, which have as many words as the largest policy has limits.
+
+use super::*;
+use crate::control::map_plan::sizes;
+
+#[test]
+fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {
+    let mut lab = Lab::new(config());
+    lab.memory.lock().unwrap().record_words = Some(1);
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    lab.limit(Some("192.0.2.0/24"), 9).unwrap();
+    assert_eq!(
+        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (1, 0)
+    );
+    set(&mut lab, 3).unwrap();
+    assert_eq!(
+        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (4, 1)
+    );
+    set(&mut lab, 4).unwrap();
+    lab.limit(Some("192.0.2.0/24"), 9).unwrap();
+    assert_eq!(
+        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (4, 1)
+    );
+    // What is refused changes nothing.
+    let refused = set(&mut lab, 9).unwrap_err();
+    assert!(refused.error.contains("at most 8"), "{}", refused.error);
+    assert_eq!(
+        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (4, 1)
+    );
+    // What all packets to a destination have together is no record of a source.
+    set_of(&mut lab, 8, |request| {
+        request.prefix = None;
+        request.destination = Some(prefix("198.51.100.7/32"));
+    })
+    .unwrap();
+    assert_eq!(
+        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (4, 1)
+    );
+}
+
+#[test]
+fn a_start_makes_words_for_the_configuration_and_what_was_set_at_runtime() {
+    let mut lab = Lab::new(config());
+    assert_eq!(planned(&lab), 1);
+    set(&mut lab, 5).unwrap();
+    assert_eq!(planned(&lab), 8);
+    lab.limit(Some("192.0.2.0/24"), 9).unwrap();
+    assert_eq!(planned(&lab), 1);
+    let mut config = config();
+    config.default_policy.limits = vec![limit(3), limit(4)];
+    config.node.limits = vec![limit(1), limit(2), limit(3)];
+    assert_eq!(planned(&Lab::new(config.clone())), 2);
+    config.default_policy.limits = Vec::new();
+    config.policies = BTreeMap::default();
+    assert_eq!(planned(&Lab::new(config)), 1);
+}
+
+fn words(lab: &Lab) -> Option<u32> {
+    lab.memory.lock().unwrap().record_words
+}
+
+fn planned(lab: &Lab) -> u32 {
+    let store = Store::open(lab.state.path()).unwrap();
+    sizes(&lab.config, &store, None, None).unwrap().words
+}
+
+fn set(lab: &mut Lab, limits: u64) -> Result<Changed, Refused> {
+    set_of(lab, limits, |_| {})
+}
+
+fn set_of(
+    lab: &mut Lab,
+    limits: u64,
+    other: impl FnOnce(&mut LimitRequest),
+) -> Result<Changed, Refused> {
+    let mut request = LimitRequest {
+        prefix: Some(prefix("192.0.2.0/24")),
+        limits: (1..=limits).map(limit).collect(),
+        ..LimitRequest::default()
+    };
+    other(&mut request);
+    lab.controller.set_limits(request, "root")
+}

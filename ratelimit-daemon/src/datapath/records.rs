@@ -1,0 +1,209 @@
+//! The maps of the store `lru`. A record has as many words as the largest policy has limits, which the loader knows when it makes
+//! them.
+
+use std::{
+    marker::PhantomData,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use anyhow::{Context, ensure};
+use aya::{Pod, maps::MapData};
+use aya_obj::generated::bpf_cmd;
+use ratelimit_common::{Ipv4, Ipv6, Record, SourceKey, limit::LIMITS_MAX};
+use ratelimit_core::ip_family::IpAddress;
+
+use super::{
+    DatapathError,
+    batch::{self, Place},
+    family_maps::{unreadable, unwritable},
+    maps::Maps,
+};
+use crate::{loader::SOURCE_MAPS, syscall};
+
+/// Records that are carried over at once.
+const AT_ONCE: usize = 4096;
+
+/// The map of a family.
+pub struct Records<A> {
+    name: &'static str,
+    map: OwnedFd,
+    words: usize,
+    family: PhantomData<A>,
+}
+
+impl<A> Records<A>
+where
+    A: IpAddress,
+    SourceKey<A>: Pod,
+{
+    /// The records in `map`.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not tell their size, or they are no records.
+    pub fn new(name: &'static str, map: OwnedFd) -> anyhow::Result<Self> {
+        let asking = || format!("asking for the size of {name}");
+        let data = map.try_clone().with_context(asking)?;
+        let info = MapData::from_fd(data).and_then(|data| data.info());
+        let bytes = info.with_context(asking)?.value_size() as usize;
+        let words = bytes / size_of::<u64>();
+        ensure!(
+            bytes.is_multiple_of(size_of::<u64>()) && (1..=LIMITS_MAX).contains(&words),
+            "{name} has values of {bytes} bytes, which are no records"
+        );
+        Ok(Self {
+            name,
+            map,
+            words,
+            family: PhantomData,
+        })
+    }
+
+    /// The words of a record.
+    pub const fn words(&self) -> usize {
+        self.words
+    }
+
+    /// The record of a source; `None` when it has none.
+    pub fn get(&self, key: &SourceKey<A>) -> Result<Option<Record>, DatapathError> {
+        let mut record = Record::default();
+        let command = bpf_cmd::BPF_MAP_LOOKUP_ELEM;
+        // SAFETY: the map has such keys, and its values have no more words than a record.
+        let is_there =
+            unsafe { syscall::read(command, self.map.as_fd(), key, record.words.as_mut_ptr()) };
+        let is_there = is_there.map_err(unreadable(self.name))?;
+        Ok(is_there.then_some(record))
+    }
+
+    /// Shows some records from a place on, and answers where to go on: at the front after the last one.
+    pub fn for_some(
+        &self,
+        place: &Place,
+        count: usize,
+        mut visit: impl FnMut(SourceKey<A>, Record),
+    ) -> Result<Place, DatapathError> {
+        let visit = |key, words: &[u64]| {
+            let mut record = Record::default();
+            for (to, from) in record.words.iter_mut().zip(words) {
+                *to = *from;
+            }
+            visit(key, record);
+        };
+        batch::for_some_words(self.map.as_fd(), place, count, self.words, visit)
+            .map_err(unreadable(self.name))
+    }
+
+    /// Takes over what sources have used by another map. Where a source has a record here too, each word becomes the one by which more
+    /// is used. So it may be done again.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be read or written.
+    pub fn take_over(&self, other: &Self) -> Result<(), DatapathError> {
+        let mut place = Place::default();
+        loop {
+            let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));
+            place = other.for_some(&place, AT_ONCE, |key, before| match self.get(&key) {
+                Ok(own) => {
+                    let own = own.unwrap_or_default();
+                    let merged = merge(own, before, self.words);
+                    if merged != own {
+                        keys.push(key);
+                        words.extend_from_slice(merged.words.get(..self.words).unwrap_or_default());
+                    }
+                }
+                Err(error) => answer = Err(error),
+            })?;
+            answer?;
+            let written = batch::update_words(self.map.as_fd(), &keys, &words);
+            written.map_err(unwritable(self.name))?;
+            if place.is_front() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Of two records under the same policy, by which more is used of each limit, as far as there are words for it. Of every algorithm that is the
+/// greater word, as words wrap. Where one is 0 nothing was used.
+fn merge(one: Record, other: Record, words: usize) -> Record {
+    let mut merged = one;
+    let pairs = merged.words.iter_mut().zip(other.words);
+    for (word, other) in pairs.take(words) {
+        let is_less = word.wrapping_sub(other).cast_signed() < 0;
+        if *word == 0 || (is_less && other != 0) {
+            *word = other;
+        }
+    }
+    merged
+}
+
+/// The maps of both families that others replace.
+pub struct Replaced {
+    v4: Vec<Records<Ipv4>>,
+    v6: Vec<Records<Ipv6>>,
+}
+
+impl Replaced {
+    /// Those of what the loader gave; `None` where nothing was replaced.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not tell their size.
+    pub fn of(maps: &Maps) -> anyhow::Result<Option<Self>> {
+        let [v4, v6] = SOURCE_MAPS;
+        let of_v4 = maps.replaced(v4)?.into_iter();
+        let of_v6 = maps.replaced(v6)?.into_iter();
+        let replaced = Self {
+            v4: of_v4
+                .map(|map| Records::new(v4, map))
+                .collect::<Result<_, _>>()?,
+            v6: of_v6
+                .map(|map| Records::new(v6, map))
+                .collect::<Result<_, _>>()?,
+        };
+        let is_any = !replaced.v4.is_empty() || !replaced.v6.is_empty();
+        Ok(is_any.then_some(replaced))
+    }
+
+    /// Has these records take over what was used by those.
+    ///
+    /// # Errors
+    ///
+    /// When a map cannot be read or written.
+    pub fn carry_to(&self, v4: &Records<Ipv4>, v6: &Records<Ipv6>) -> Result<(), DatapathError> {
+        self.v4
+            .iter()
+            .try_for_each(|replaced| v4.take_over(replaced))?;
+        self.v6
+            .iter()
+            .try_for_each(|replaced| v6.take_over(replaced))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_records_the_one_counts_by_which_more_is_used() {
+        let record = |words: [u64; 3]| {
+            let mut record = Record::default();
+            record.words[..3].copy_from_slice(&words);
+            record
+        };
+        let one = record([5, 0, u64::MAX - 3]);
+        let other = record([7, 9, 2]);
+        // The last has wrapped.
+        let both = record([7, 9, 2]);
+        assert_eq!(merge(one, other, 4), both);
+        assert_eq!(merge(other, one, 4), both);
+        assert_eq!(merge(both, other, 4), both);
+        // Nothing was used by a word that is 0, however far another is.
+        let far = record([1 << 63 | 1, 0, 0]);
+        assert_eq!(merge(far, record([0; 3]), 4), far);
+        assert_eq!(merge(record([0; 3]), far, 4), far);
+        // Words for which there is no room are left.
+        assert_eq!(merge(record([0; 3]), other, 1), record([7, 0, 0]));
+    }
+}

@@ -1,0 +1,147 @@
+//! The maps of the store `lru`. Their records have as many words as the largest policy has limits.
+//!
+//! Maps that differ from what is wanted in that alone are replaced. They stay pinned beside until the daemon has carried over what
+//! sources have used, and no program runs on them. So a daemon that dies in between leaves them to the next one.
+
+use std::{
+    fs, io,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, anyhow};
+use aya::maps::{MapData, MapInfo};
+use aya_obj::{Map, Object};
+use tracing::info;
+
+use super::{load::SOURCE_MAPS, pins::Pins};
+
+const WORD_BYTES: u32 = u64::BITS / u8::BITS;
+
+/// Maps that are kept beside of each of [`SOURCE_MAPS`]: more than one where daemons were killed before they had carried them over.
+pub const REPLACED_MAX: usize = 4;
+
+/// The names by which the daemon is given the maps that one of [`SOURCE_MAPS`] replaces.
+pub fn replaced_names(name: &str) -> [String; REPLACED_MAX] {
+    std::array::from_fn(|number| format!(".{name}.replaced.{number}"))
+}
+
+/// Where those are pinned.
+fn asides(pins: &Pins, name: &str) -> [PathBuf; REPLACED_MAX] {
+    std::array::from_fn(|number| pins.map(&format!("{name}_REPLACED_{number}")))
+}
+
+/// Gives the maps of the object records of so many words.
+///
+/// # Errors
+///
+/// When the object does not have them.
+pub fn resize(object: &mut Object, words: u32) -> anyhow::Result<()> {
+    for name in SOURCE_MAPS {
+        let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
+        map.set_value_size(words * WORD_BYTES);
+    }
+    Ok(())
+}
+
+/// Makes the maps that are not pinned as they are to be.
+///
+/// # Errors
+///
+/// When the kernel refuses, usually for want of memory: then all is as before.
+pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
+    let mut made = Vec::new();
+    for name in SOURCE_MAPS {
+        let wanted = object.maps.get(name).ok_or_else(|| missing(name))?;
+        if !pins.has(name, wanted) {
+            // The BTF of the object would fix the words.
+            let map = Map::new_from_params(
+                wanted.map_type(),
+                wanted.key_size(),
+                wanted.value_size(),
+                wanted.max_entries(),
+                wanted.map_flags(),
+            );
+            let map = MapData::create(map, name, None)
+                .with_context(|| format!("making the map {name}"))?;
+            made.push((name, map, has_other_words(pins, name, wanted)));
+        }
+    }
+    for (name, map, is_kept) in made {
+        let (path, asides) = (pins.map(name), asides(pins, name));
+        if is_kept {
+            info!(
+                map = name,
+                "records get another size, and what sources have used is carried over"
+            );
+            let free = asides.iter().find(|aside| !aside.exists());
+            let [.., last] = &asides;
+            let aside = free.unwrap_or(last);
+            fs::rename(&path, aside)
+                .with_context(|| format!("renaming {} to {}", path.display(), aside.display()))?;
+        } else if path.exists() {
+            info!(map = name, "a pinned map does not fit and is made anew");
+            remove(&path)?;
+            asides.iter().try_for_each(|aside| remove(aside))?;
+        }
+        map.pin(&path)
+            .with_context(|| format!("pinning {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Whether a map is pinned that differs in its words alone.
+fn has_other_words(pins: &Pins, name: &str, wanted: &Map) -> bool {
+    let Ok(found) = MapInfo::from_pin(pins.map(name)) else {
+        return false;
+    };
+    let mut other = wanted.clone();
+    other.set_value_size(found.value_size());
+    pins.has(name, &other)
+}
+
+/// The maps that were replaced, by their names.
+///
+/// # Errors
+///
+/// When one cannot be opened.
+pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
+    let mut found = Vec::new();
+    for name in SOURCE_MAPS {
+        let kept = replaced_names(name).into_iter().zip(asides(pins, name));
+        for (name, path) in kept.filter(|(_, path)| path.exists()) {
+            let opening = || format!("opening {}", path.display());
+            let map = MapData::from_pin(&path).with_context(opening)?;
+            let map = map
+                .fd()
+                .as_fd()
+                .try_clone_to_owned()
+                .with_context(opening)?;
+            found.push((name, map));
+        }
+    }
+    Ok(found)
+}
+
+/// Lets them go.
+///
+/// # Errors
+///
+/// The first whose pin stays.
+pub fn forget(pins: &Pins) -> anyhow::Result<()> {
+    let mut kept = SOURCE_MAPS.into_iter().flat_map(|name| asides(pins, name));
+    kept.try_for_each(|path| remove(&path))
+}
+
+fn remove(path: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", path.display()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn missing(name: &str) -> anyhow::Error {
+    anyhow!("the BPF object has no map {name}")
+}
