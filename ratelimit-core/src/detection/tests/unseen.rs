@@ -439,9 +439,10 @@ impl Packet {
     fn frame(&self, target: IpAddr) -> Vec<u8> {
         let IpAddr::V4(target) = target else { panic!() };
         let source = (0x6000_0000 | self.source & 0x0fff_ffff).to_be_bytes();
-        let (source, target) = match self.is_back {
-            true => (target.octets(), source),
-            false => (source, target.octets()),
+        let (source, target) = if self.is_back {
+            (target.octets(), source)
+        } else {
+            (source, target.octets())
         };
         let mut frame = vec![0; 128];
         frame[12] = 8;
