@@ -374,7 +374,7 @@ mod tests {
             let texts: Vec<String> = limits.iter().map(ToString::to_string).collect();
             texts.join(", ")
         });
-        let limits = limits.map_err(|error| error.to_string());
+        let limits = limits.map_err(|error| error.clone());
         assert_eq!(
             limits,
             expected.map(str::to_owned).map_err(str::to_owned),
