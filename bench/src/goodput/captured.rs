@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_captured_request_goes_to_the_web_server_and_is_as_it_was_else() {
         let frame = Frame::ethernet().ipv4(Ipv4Addr::new(192, 0, 2, 7));
-        let frame = frame.tcp(25_565, SYN).pad_to(60).build();
+        let frame = frame.tcp(25_565, SYN).build();
         let turned = at_the_web_server(&frame).unwrap();
         assert_eq!(turned.len(), frame.len());
         assert_eq!(turned[26..34], [192, 0, 2, 7, 10, 77, 0, 1]);
