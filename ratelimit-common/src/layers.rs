@@ -90,9 +90,22 @@ pub fn charge<A: Address>(
         let index = tables.settings().node_policy();
         index.and_then(|index| tables.policy(index))
     };
-    let has_further = policy.is_some_and(Policy::has_further);
-    let is_none = |layer| layer == FURTHER && !has_further;
+    let has_further = || policy.is_some_and(Policy::has_further);
+    let is_none = |layer| layer == FURTHER && !has_further();
     let destination = tables.policy(destination);
+    if !has_further()
+        && tables
+            .node()
+            .are_drawn([node_policy(), destination], arrival)
+    {
+        let outcome = tables.charge_layer(0, source, policy, arrival);
+        if outcome.is_enforced() {
+            return outcome;
+        }
+        return tables
+            .node()
+            .spend(outcome, [node_policy(), destination], arrival);
+    }
     let mut walk = Walk::new();
     let _ = (0..LAYERS).all(|layer| {
         is_none(layer) || walk.check(layer, tables.check_layer(layer, source, policy, arrival))

@@ -96,6 +96,20 @@ pub trait Node: Sized {
         charge(policy, self, arrival)
     }
 
+    /// [`are_drawn`], wherever its code is kept.
+    #[inline(always)]
+    fn are_drawn(&self, both: [Option<&Policy>; 2], arrival: &Arrival) -> bool {
+        are_drawn(both, self, arrival)
+    }
+
+    /// [`charge`] of both policies, of which [all is drawn](Self::are_drawn), behind what limits of the source said, wherever its code is kept.
+    #[inline(always)]
+    fn spend(&self, said: Outcome, both: [Option<&Policy>; 2], arrival: &Arrival) -> Outcome {
+        both.into_iter().fold(said, |said, policy| {
+            said.or_more(charge(policy, self, arrival))
+        })
+    }
+
     /// [`draw`], wherever its code is kept.
     #[inline(always)]
     fn draw(&self, policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
@@ -222,6 +236,42 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
         }
     }
     Outcome::PASSED
+}
+
+/// Whether no limits but those of its source can refuse a packet: it meets none of prefixes, and of those of the node and of its destination
+/// this CPU has drawn what it costs. Then [`charge`] spends what was drawn.
+#[inline(always)]
+pub fn are_drawn(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) -> bool {
+    let is_drawn = |policy: Option<&Policy>| is_drawn(policy, node, arrival);
+    !arrival.settings.has_aggregates() && both.into_iter().all(is_drawn)
+}
+
+/// Whether this CPU has drawn what a packet costs, of each limit of the node, or of a destination, that counts it.
+#[inline(always)]
+fn is_drawn(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> bool {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return true;
+    };
+    // Who leaves the reserve asks the words; what is leased is another policy, and so is what each source may send there.
+    if policy.is_of_cluster()
+        || policy.has_further()
+        || arrival.settings.leaves_reserve() && !policy.is_of_destination()
+    {
+        return false;
+    }
+    for index in 0..LIMITS_MAX {
+        let Some(limit) = policy.limit(index) else {
+            break;
+        };
+        let Some(cost) = limit.cost(arrival) else {
+            continue;
+        };
+        let share = node.share(policy, index);
+        if share.left(policy.scope(), arrival.at) < cost {
+            return false;
+        }
+    }
+    true
 }
 
 /// Charges a packet to all limits of the node, or of a destination, that count it, and had room.

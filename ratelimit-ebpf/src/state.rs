@@ -404,6 +404,16 @@ impl Node for MapNode {
     }
 
     #[inline(always)]
+    fn are_drawn(&self, both: [Option<&Policy>; 2], arrival: &Arrival) -> bool {
+        subprograms::are_drawn(both, arrival)
+    }
+
+    #[inline(always)]
+    fn spend(&self, said: Outcome, both: [Option<&Policy>; 2], arrival: &Arrival) -> Outcome {
+        subprograms::spend_shares(said, both, arrival)
+    }
+
+    #[inline(always)]
     fn draw(&self, policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
         subprograms::draw_share(policy, index, at, cost)
     }

@@ -41,6 +41,62 @@ extern "C" fn charge_node_limits(policy: *const Policy, at_ns: u64, packet: u64)
     encode(node::charge(policy, &MapNode, &unpack(at_ns, packet)))
 }
 
+/// [`node::are_drawn`].
+#[inline(always)]
+pub fn are_drawn([of_node, destination]: [Option<&Policy>; 2], arrival: &Arrival) -> bool {
+    let (of_node, destination) = (nullable(of_node), nullable(destination));
+    are_shares_drawn(of_node, destination, arrival.at.as_nanos(), pack(arrival)) != 0
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn are_shares_drawn(
+    of_node: *const Policy,
+    destination: *const Policy,
+    at_ns: u64,
+    packet: u64,
+) -> u64 {
+    let arrival = unpack(at_ns, packet);
+    // SAFETY: the verifier holds callers to memory of these types, or null.
+    let both = unsafe { [of_node.as_ref(), destination.as_ref()] };
+    u64::from(node::are_drawn(both, &MapNode, &arrival))
+}
+
+/// [`node::charge`] of both policies.
+#[inline(always)]
+pub fn spend_shares(
+    said: Outcome,
+    [of_node, destination]: [Option<&Policy>; 2],
+    arrival: &Arrival,
+) -> Outcome {
+    let (of_node, destination) = (nullable(of_node), nullable(destination));
+    let (at_ns, packet) = (arrival.at.as_nanos(), pack(arrival));
+    decode(spend_drawn_shares(
+        of_node,
+        destination,
+        at_ns,
+        packet,
+        encode(said),
+    ))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn spend_drawn_shares(
+    of_node: *const Policy,
+    destination: *const Policy,
+    at_ns: u64,
+    packet: u64,
+    said: u64,
+) -> u64 {
+    let arrival = unpack(at_ns, packet);
+    // SAFETY: as above.
+    let both = unsafe { [of_node.as_ref(), destination.as_ref()] };
+    let spent = both.map(|policy| node::charge(policy, &MapNode, &arrival));
+    let [of_node, destination] = spent;
+    encode(decode(said).or_more(of_node).or_more(destination))
+}
+
 /// [`node::draw`].
 #[inline(always)]
 pub fn draw_share(policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
