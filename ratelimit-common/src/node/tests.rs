@@ -247,7 +247,13 @@ impl Machine {
             settings,
         };
         let policy = Some(&self.policy);
-        !node.check(policy, &arrival).is_refused() && !node.charge(policy, &arrival).is_refused()
+        let has_room = !node.check(policy, &arrival).is_refused();
+        let both = [policy, None];
+        if node.are_drawn(both, &arrival) {
+            assert!(has_room, "what is drawn is not refused");
+            return node.spend(Outcome::UNCOUNTED, both, &arrival) == Outcome::PASSED;
+        }
+        has_room && !node.charge(policy, &arrival).is_refused()
     }
 
     fn admitted(&self, cpu: usize, cost: u64, packets: u64, at_ns: u64) -> u64 {
