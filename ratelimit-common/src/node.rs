@@ -238,8 +238,8 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     Outcome::PASSED
 }
 
-/// Whether no limits but those of its source can refuse a packet: it meets none of prefixes, and of those of the node and of its destination
-/// this CPU has drawn what it costs. Then [`charge`] spends what was drawn.
+/// Whether no limits but those of its source can refuse a packet. It meets none of prefixes then, and this CPU has drawn what it costs of those of
+/// the node and of its destination. [`charge`] spends that.
 #[inline(always)]
 pub fn are_drawn(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) -> bool {
     let is_drawn = |policy: Option<&Policy>| is_drawn(policy, node, arrival);
