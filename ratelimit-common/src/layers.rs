@@ -90,13 +90,12 @@ pub fn charge<A: Address>(
         let index = tables.settings().node_policy();
         index.and_then(|index| tables.policy(index))
     };
-    let has_further = || policy.is_some_and(Policy::has_further);
-    let is_none = |layer| layer == FURTHER && !has_further();
+    let has_further = policy.is_some_and(Policy::has_further);
+    let is_none = |layer| layer == FURTHER && !has_further;
     let destination = tables.policy(destination);
-    if !has_further()
-        && tables
-            .node()
-            .are_drawn([node_policy(), destination], arrival)
+    if tables
+        .node()
+        .are_drawn(policy, [node_policy(), destination], arrival)
     {
         let outcome = tables.charge_layer(0, source, policy, arrival);
         if outcome.is_enforced() {

@@ -98,8 +98,13 @@ pub trait Node: Sized {
 
     /// [`are_drawn`], wherever its code is kept.
     #[inline(always)]
-    fn are_drawn(&self, both: [Option<&Policy>; 2], arrival: &Arrival) -> bool {
-        are_drawn(both, self, arrival)
+    fn are_drawn(
+        &self,
+        own: Option<&Policy>,
+        both: [Option<&Policy>; 2],
+        arrival: &Arrival,
+    ) -> bool {
+        are_drawn(own, both, self, arrival)
     }
 
     /// [`charge`] of both policies, of which [all is drawn](Self::are_drawn), behind what limits of the source said, wherever its code is kept.
@@ -238,12 +243,22 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     Outcome::PASSED
 }
 
-/// Whether no limits but those of its source can refuse a packet. It meets none of prefixes then, and this CPU has drawn what it costs of those of
-/// the node and of its destination. [`charge`] spends that.
+/// Whether no limits but those of its source, whose policy is `own`, can refuse a packet. It meets none of prefixes then, and this CPU has drawn
+/// what it costs of those of the node and of its destination. [`charge`] spends that.
+///
+/// A source with further limits, or with some that the nodes of a cluster share, has more to be asked and counted before it is charged.
 #[inline(always)]
-pub fn are_drawn(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) -> bool {
+pub fn are_drawn(
+    own: Option<&Policy>,
+    both: [Option<&Policy>; 2],
+    node: &impl Node,
+    arrival: &Arrival,
+) -> bool {
+    let is_more = |own: &Policy| own.has_further() || own.is_of_cluster();
     let is_drawn = |policy: Option<&Policy>| is_drawn(policy, node, arrival);
-    !arrival.settings.has_aggregates() && both.into_iter().all(is_drawn)
+    !own.is_some_and(is_more)
+        && !arrival.settings.has_aggregates()
+        && both.into_iter().all(is_drawn)
 }
 
 /// Whether this CPU has drawn what a packet costs, of each limit of the node, or of a destination, that counts it.

@@ -404,8 +404,13 @@ impl Node for MapNode {
     }
 
     #[inline(always)]
-    fn are_drawn(&self, both: [Option<&Policy>; 2], arrival: &Arrival) -> bool {
-        subprograms::are_drawn(both, arrival)
+    fn are_drawn(
+        &self,
+        own: Option<&Policy>,
+        both: [Option<&Policy>; 2],
+        arrival: &Arrival,
+    ) -> bool {
+        subprograms::are_drawn(own, both, arrival)
     }
 
     #[inline(always)]

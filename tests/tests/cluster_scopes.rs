@@ -101,6 +101,22 @@ fn the_node_and_a_class_of_a_source_are_limited_together() {
     assert!(both.by_source[&1] < 215.0, "{both:?}");
 }
 
+/// Each node has drawn ahead of its own limit, which never refuses. The limit of a source still follows what the nodes are asked.
+#[test]
+fn a_source_is_limited_together_on_nodes_that_have_a_limit_each() {
+    require_root!();
+    require_package!("redis-server");
+    let limits = r#"
+        [node]
+        limits = [{ packets = 1_000_000, per = "1s" }]
+        [policy.default]
+        limits = [{ packets = 400, per = "1s", scope = "cluster" }]
+    "#;
+    let of_one = [Bounded(400.0, |it| it == 1)];
+    let rates = admitted(limits, &[Sent(1, Class::Udp, 1)], [4_000, 40], &of_one);
+    check("one source", rates.by_source[&1], &about(400.0));
+}
+
 #[test]
 fn a_prefix_and_its_sources_are_limited_together() {
     require_root!();

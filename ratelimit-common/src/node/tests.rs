@@ -122,6 +122,46 @@ fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all()
 }
 
 #[test]
+fn a_source_with_more_to_be_asked_does_not_take_the_short_way() {
+    let machine = Machine::new(window(100_000), 1);
+    let cpu = Cpu {
+        machine: &machine,
+        cpu: 0,
+    };
+    let at = 77 * SECOND;
+    assert!(machine.admits(0, 1, at));
+    let arrival = |settings| Arrival {
+        at: Instant::from_nanos(at),
+        bytes: 1,
+        classes: ClassSet::NONE,
+        settings,
+    };
+    let plain = arrival(Settings::default());
+    let own = machine.policy;
+    let is_drawn = |own: &Policy, both: [Option<&Policy>; 2], arrival: &Arrival| {
+        cpu.are_drawn(Some(own), both, arrival)
+    };
+    let drawn = [Some(&machine.policy), None];
+    assert!(is_drawn(&own, drawn, &plain));
+    assert!(!is_drawn(&own.with_further(3), drawn, &plain));
+    assert!(!is_drawn(&own.on_terms(1), drawn, &plain));
+    assert!(!is_drawn(
+        &own,
+        drawn,
+        &arrival(Settings::default().leaving_reserve())
+    ));
+    assert!(!is_drawn(
+        &own,
+        drawn,
+        &arrival(Settings::default().with_aggregates())
+    ));
+    // Of those who share a limit, or have one for each source there.
+    for policy in [own.on_terms(1), own.with_further(3)] {
+        assert!(!is_drawn(&own, [Some(&policy), None], &plain));
+    }
+}
+
+#[test]
 fn of_the_limits_of_a_destination_nothing_is_kept() {
     let mut node = Machine::new(window(1_000), 1);
     node.policy = node.policy.for_destination();
@@ -249,7 +289,7 @@ impl Machine {
         let policy = Some(&self.policy);
         let has_room = !node.check(policy, &arrival).is_refused();
         let both = [policy, None];
-        if node.are_drawn(both, &arrival) {
+        if node.are_drawn(None, both, &arrival) {
             assert!(has_room, "what is drawn is not refused");
             return node.spend(Outcome::UNCOUNTED, both, &arrival) == Outcome::PASSED;
         }

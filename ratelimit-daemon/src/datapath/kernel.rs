@@ -138,29 +138,14 @@ impl Kernel {
             };
             anyhow::Ok((link.interface.clone(), port))
         };
-        let ports = held.links.iter().map(port).collect::<Result<_, _>>()?;
-        Self::from_maps(&maps, plan.sizes)?.with_ports(Some(loader), ports)
-    }
-
-    /// The same with these interfaces, which keep the rules that packets there are judged by.
-    fn with_ports(
-        self,
-        loader: Option<Box<dyn Loader>>,
-        ports: BTreeMap<String, Port>,
-    ) -> anyhow::Result<Self> {
         let mut kernel = Self {
-            loader,
-            ports,
-            ..self
+            loader: Some(loader),
+            ports: held.links.iter().map(port).collect::<Result<_, _>>()?,
+            ..Self::from_maps(&maps, plan.sizes)?
         };
+        // Packets are judged by them until others are set.
         kernel.rules = kernel.interface_rules()?;
-        if let Err(error) = kernel.carry() {
-            let error = format!("{error:#}");
-            warn!(
-                error,
-                "what sources have used by records of another size is not carried over"
-            );
-        }
+        kernel.begin_to_carry();
         Ok(kernel)
     }
 
@@ -628,8 +613,13 @@ impl Datapath for Kernel {
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
         let maps = Maps::new(self.loader()?.open_maps(plan)?);
         let renewed = Self::from_maps(&maps, plan.sizes)?;
-        let (loader, ports) = (self.loader.take(), std::mem::take(&mut self.ports));
-        *self = renewed.with_ports(loader, ports)?;
+        *self = Self {
+            loader: self.loader.take(),
+            ports: std::mem::take(&mut self.ports),
+            rules: std::mem::take(&mut self.rules),
+            ..renewed
+        };
+        self.begin_to_carry();
         Ok(())
     }
 
@@ -662,6 +652,17 @@ fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
 
 impl Kernel {
     /// Takes over what sources have used by records of another size.
+    /// Takes over what sources have used by records of another size. What fails is tried again when the programs are replaced.
+    fn begin_to_carry(&self) {
+        if let Err(error) = self.carry() {
+            let error = format!("{error:#}");
+            warn!(
+                error,
+                "what sources have used by records of another size is not carried over"
+            );
+        }
+    }
+
     fn carry(&self) -> Result<(), DatapathError> {
         let replaced = self.replaced.as_ref();
         replaced.map_or(Ok(()), |replaced| self.sources.take_over(replaced))

@@ -43,14 +43,20 @@ extern "C" fn charge_node_limits(policy: *const Policy, at_ns: u64, packet: u64)
 
 /// [`node::are_drawn`].
 #[inline(always)]
-pub fn are_drawn([of_node, destination]: [Option<&Policy>; 2], arrival: &Arrival) -> bool {
+pub fn are_drawn(
+    own: Option<&Policy>,
+    [of_node, destination]: [Option<&Policy>; 2],
+    arrival: &Arrival,
+) -> bool {
     let (of_node, destination) = (nullable(of_node), nullable(destination));
-    are_shares_drawn(of_node, destination, arrival.at.as_nanos(), pack(arrival)) != 0
+    let (at_ns, packet) = (arrival.at.as_nanos(), pack(arrival));
+    are_shares_drawn(nullable(own), of_node, destination, at_ns, packet) != 0
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn are_shares_drawn(
+    own: *const Policy,
     of_node: *const Policy,
     destination: *const Policy,
     at_ns: u64,
@@ -58,8 +64,8 @@ extern "C" fn are_shares_drawn(
 ) -> u64 {
     let arrival = unpack(at_ns, packet);
     // SAFETY: the verifier holds callers to memory of these types, or null.
-    let both = unsafe { [of_node.as_ref(), destination.as_ref()] };
-    u64::from(node::are_drawn(both, &MapNode, &arrival))
+    let (own, both) = unsafe { (own.as_ref(), [of_node.as_ref(), destination.as_ref()]) };
+    u64::from(node::are_drawn(own, both, &MapNode, &arrival))
 }
 
 /// [`node::charge`] of both policies.
