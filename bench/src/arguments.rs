@@ -1,6 +1,9 @@
 //! The arguments.
 
-use std::{fmt::Write, path::PathBuf};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+};
 
 use clap::Parser;
 
@@ -12,6 +15,9 @@ const PACKETS_QUICK: u32 = 500_000;
 /// Runs of each case.
 const ROUNDS: usize = 7;
 const ROUNDS_QUICK: usize = 5;
+
+/// Where a checkout of XDP-Firewall has its program.
+pub const XDP_FIREWALL_PROGRAM: &str = "src/xdp/prog.c";
 
 /// Measures what a packet costs, as a ratio to an empty program
 #[derive(Parser)]
@@ -44,6 +50,10 @@ pub struct Arguments {
     /// Measure what users of servers get during floods, and nothing else
     #[arg(long)]
     pub goodput: bool,
+
+    /// Measure XDP-Firewall too, of this checkout: the live rows need clang for it
+    #[arg(long, value_name = "DIR", value_parser = parse_checkout)]
+    pub xdp_firewall: Option<PathBuf>,
 
     /// Packets in a run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -108,6 +118,9 @@ impl Arguments {
         for text in &self.filter {
             let _ = write!(command, " --filter {text}");
         }
+        if self.xdp_firewall.is_some() {
+            command += " --xdp-firewall DIR";
+        }
         for (option, value) in [
             ("packets", self.packets.map(u64::from)),
             ("rounds", self.rounds.map(|n| n as u64)),
@@ -120,10 +133,33 @@ impl Arguments {
     }
 }
 
+/// Refused before anything is measured.
+fn parse_checkout(text: &str) -> Result<PathBuf, String> {
+    let program = Path::new(text).join(XDP_FIREWALL_PROGRAM);
+    if program.is_file() {
+        return Ok(text.into());
+    }
+    let said = format!("there is no {}", program.display());
+    Err(format!(
+        "{said}: name a checkout of https://github.com/gamemann/XDP-Firewall"
+    ))
+}
+
 fn parse_rounds(text: &str) -> Result<usize, String> {
     let rounds = text.parse().map_err(|error| format!("{error}"))?;
     if rounds == 0 {
         return Err("no round gives no figure: write at least 1".to_owned());
     }
     Ok(rounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_checkout_is_refused_with_what_to_name() {
+        let error = parse_checkout("/nowhere").unwrap_err();
+        assert!(error.contains("/nowhere/src/xdp/prog.c: name a checkout of https"));
+    }
 }

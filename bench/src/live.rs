@@ -5,8 +5,9 @@
 
 mod contender;
 mod sender;
+mod xdp_firewall;
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
@@ -55,6 +56,7 @@ pub fn measure(
     object: &[u8],
     effort: Effort,
     is_wanted: impl Fn(&str) -> bool,
+    xdp_firewall: Option<&Path>,
     report: &mut Report,
 ) -> Result<()> {
     let cases = CASES.into_iter();
@@ -64,13 +66,18 @@ pub fn measure(
     if wanted.is_empty() {
         return Ok(());
     }
+    if xdp_firewall.is_none() {
+        report.skip("live XDP-Firewall: name a checkout of it with --xdp-firewall".to_owned());
+    }
     let mut sender = Sender::new(object)?;
     for (sources, limit) in wanted {
         let name = name(sources, limit);
         // State of other sources would be in the way of these.
         let mut contenders = vec![];
-        for kind in Kind::all(limit, sources) {
-            match Contender::new(kind, limit, sources, object) {
+        let mut kinds = Kind::all(limit, sources);
+        kinds.retain(|kind| xdp_firewall.is_some() || !kind.is_xdp_firewall());
+        for kind in kinds {
+            match Contender::new(kind, limit, sources, object, xdp_firewall) {
                 Ok(contender) => contenders.push(contender),
                 Err(why) if kind.is_optional() => {
                     report.skip(format!("{name} {}: {why:#}", kind.label()));
@@ -93,14 +100,14 @@ pub fn measure(
 }
 
 /// What the others say of themselves, as far as they are installed.
-pub fn versions() -> Vec<String> {
-    contender::PROGRAMS
-        .into_iter()
-        .filter_map(|program| {
-            let output = Command::new(program).arg("--version").output().ok()?;
-            let text = String::from_utf8(output.stdout).ok()?;
-            text.lines().next().map(str::to_owned)
-        })
+pub fn versions(xdp_firewall: Option<&Path>) -> Vec<String> {
+    let installed = contender::PROGRAMS.into_iter().filter_map(|program| {
+        let output = Command::new(program).arg("--version").output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.lines().next().map(str::to_owned)
+    });
+    installed
+        .chain(xdp_firewall.map(xdp_firewall::version))
         .collect()
 }
 
@@ -176,23 +183,26 @@ fn rows(name: &str, running: &[Running<'_>]) -> Result<Vec<LiveRow>> {
     Ok(rows)
 }
 
-/// This limiter is to reach a part of an empty drop, and a multiple of the others.
+/// This limiter is to reach a part of an empty drop, and a multiple of those in the stack. It is to be ahead of the one in XDP.
 fn set_goals(sources: Sources, rows: &mut [LiveRow]) {
-    let others = [Kind::Nftables, Kind::Hashlimit].map(Kind::label);
-    let best = rows
-        .iter()
-        .filter(|row| others.contains(&row.contender.as_str()));
-    let best = best.map(|row| row.of_first.median).reduce(f64::max);
+    let best_of = |kinds: [Kind; 2]| {
+        let labels = kinds.map(Kind::label);
+        let rows = rows
+            .iter()
+            .filter(|row| labels.contains(&row.contender.as_str()));
+        rows.map(|row| row.of_first.median).reduce(f64::max)
+    };
+    let in_the_stack = best_of([Kind::Nftables, Kind::Hashlimit]);
+    let in_xdp = best_of([Kind::XdpFirewall, Kind::XdpFirewallUnblocked]);
     for store in Store::ALL {
         let label = Kind::Ratelimit(store).label();
         let Some(row) = rows.iter_mut().find(|row| row.contender == label) else {
             continue;
         };
         let (of_empty, of_others) = goals(store, sources);
-        row.goal = match (of_empty, best.map(|best| best * of_others)) {
-            (Some(left), Some(right)) => Some(left.max(right)),
-            (left, right) => left.or(right),
-        };
+        let of_others = in_the_stack.map(|best| best * of_others);
+        let goals = [of_empty, of_others, in_xdp].into_iter().flatten();
+        row.goal = goals.reduce(f64::max);
     }
 }
 

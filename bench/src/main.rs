@@ -108,9 +108,10 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         .into_iter()
         .flat_map(catalog::scenarios)
         .collect();
+    let xdp_firewall = arguments.xdp_firewall.as_deref();
     let mut report = Report {
         machine: Machine::this()?,
-        others: live::versions(),
+        others: live::versions(xdp_firewall),
         date: Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
         command: arguments.command(),
         packets: bench.effort.packets,
@@ -125,7 +126,13 @@ fn measure(arguments: &Arguments) -> Result<Report> {
     }
     let is_wanted = |name: &str| arguments.wants(false, name);
     bare::measure(&bench, is_wanted, &mut report)?;
-    live::measure(&object, arguments.live_effort(), is_wanted, &mut report)?;
+    live::measure(
+        &object,
+        arguments.live_effort(),
+        is_wanted,
+        xdp_firewall,
+        &mut report,
+    )?;
     ensure!(
         !(report.rows.is_empty() && report.live.is_empty() && report.skipped.is_empty()),
         "no case has such a name: leave --filter out to see all names"

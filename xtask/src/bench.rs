@@ -13,6 +13,9 @@ const TARGET: &str = "bpfel-unknown-none";
 /// The profile of BPF objects.
 const PROFILE: &str = "bpf";
 
+/// The option of the benchmark that names a checkout.
+const XDP_FIREWALL: &str = "--xdp-firewall";
+
 /// Measures what a packet costs, as a ratio to an empty program
 ///
 /// Everything that follows is passed on to the benchmark: `cargo xtask bench --help` is the help of it.
@@ -32,6 +35,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// The same with these arguments of the benchmark.
 pub fn run_with(passed_on: &[OsString]) -> Result<ExitCode> {
     setup::bench()?;
+    let mut words = passed_on.iter().map(|word| word.to_string_lossy());
+    if words.any(|word| word.starts_with(XDP_FIREWALL)) {
+        setup::xdp_firewall()?;
+    }
     let harness = build_harness()?;
     let mut build = process::cargo();
     build.args(["build", "--release", "--package", "ratelimit-bench"]);

@@ -45,6 +45,11 @@ pub fn bench() -> Result<()> {
     packages::install(packages::FOR_BENCH)
 }
 
+/// What measuring a checkout of XDP-Firewall needs besides.
+pub fn xdp_firewall() -> Result<()> {
+    packages::install(packages::FOR_XDP_FIREWALL)
+}
+
 /// What measuring floods at servers needs besides.
 pub fn servers() -> Result<()> {
     unpacked::fetch_servers()

@@ -3,11 +3,17 @@
 //! The limit is the same for all, and so is the number of sources that they have room for. A packet that passes finds no route,
 //! whoever let it.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
-use aya::{Ebpf, EbpfLoader, programs::xdp::XdpMode};
+use aya::{
+    Ebpf, EbpfLoader,
+    programs::{Xdp, xdp::XdpMode},
+};
 use ratelimit_common::layout::SOURCES_DEFAULT;
 use ratelimit_tests::{Lab, lab::INTERFACE};
 
+use super::xdp_firewall::{self, Rule};
 use crate::{
     catalog::ROOMY,
     harness,
@@ -51,6 +57,10 @@ pub enum Kind {
     Nftables,
     /// The match `hashlimit` of iptables in the table `raw`, the earliest of its hooks.
     Hashlimit,
+    /// XDP-Firewall with a limit of packets in a second. It has no longer time, so it blocks who is over the limit for an hour.
+    XdpFirewall,
+    /// The same without blocking: each source has its packet in every second.
+    XdpFirewallUnblocked,
 }
 
 /// A contender on its veth pair.
@@ -63,6 +73,7 @@ pub struct Contender {
 /// What a contender holds, beside what goes with its namespace.
 enum Loaded {
     Drop { _program: Ebpf },
+    XdpFirewall { _program: Ebpf },
     Ratelimit(Box<Installation>),
     Rules,
 }
@@ -79,18 +90,29 @@ impl Kind {
             _ => &[],
         };
         let stores = Store::ALL.map(Self::Ratelimit);
+        // Of a flood it blocks nobody.
+        let unblocked = match (limit, sources) {
+            (Limit::Wide, _) | (_, Sources::Flood) => &[][..],
+            _ => &[Self::XdpFirewallUnblocked],
+        };
         [
             firsts,
             &stores,
             budgeted,
-            &[Self::Nftables, Self::Hashlimit],
+            &[Self::Nftables, Self::Hashlimit, Self::XdpFirewall],
+            unblocked,
         ]
         .concat()
     }
 
     /// Whether the machine may lack it.
     pub const fn is_optional(self) -> bool {
-        matches!(self, Self::Nftables | Self::Hashlimit)
+        matches!(self, Self::Nftables | Self::Hashlimit) || self.is_xdp_firewall()
+    }
+
+    /// Whether it needs a checkout of XDP-Firewall.
+    pub const fn is_xdp_firewall(self) -> bool {
+        matches!(self, Self::XdpFirewall | Self::XdpFirewallUnblocked)
     }
 
     /// Its name.
@@ -104,13 +126,21 @@ impl Kind {
             Self::NoLimiter => "no limiter",
             Self::Nftables => "nftables",
             Self::Hashlimit => "iptables hashlimit",
+            Self::XdpFirewall => "XDP-Firewall",
+            Self::XdpFirewallUnblocked => "XDP-Firewall, no blocks",
         }
     }
 }
 
 impl Contender {
     /// Sets it up.
-    pub fn new(kind: Kind, limit: Limit, sources: Sources, object: &[u8]) -> Result<Self> {
+    pub fn new(
+        kind: Kind,
+        limit: Limit,
+        sources: Sources,
+        object: &[u8],
+        checkout: Option<&Path>,
+    ) -> Result<Self> {
         let capacity = capacity(sources);
         let lab = Lab::new()?;
         lab.near
@@ -132,6 +162,8 @@ impl Contender {
             }
             Kind::Nftables => nftables(&lab, limit, capacity),
             Kind::Hashlimit => hashlimit(&lab, limit, capacity),
+            Kind::XdpFirewall => xdp_firewall(&lab, checkout, limit, HOUR, capacity),
+            Kind::XdpFirewallUnblocked => xdp_firewall(&lab, checkout, limit, 0, capacity),
         };
         loaded.map(|loaded| Self { kind, loaded, lab })
     }
@@ -154,7 +186,7 @@ impl Contender {
             (_, Loaded::Ratelimit(installation)) => return installation.dropped().map(Some),
             // Its hook is behind that counter. Of a flood IP drops some after it, whose sources are no address of a sender.
             (Kind::Hashlimit, Loaded::Rules) => WITHOUT_ROUTE,
-            (_, Loaded::Rules) => RECEIVED_BY_IP,
+            (_, Loaded::Rules | Loaded::XdpFirewall { .. }) => RECEIVED_BY_IP,
         };
         let statistics = self.lab.near.run("cat", &["/proc/net/snmp"])?;
         let received = self.lab.near.received()?.packets;
@@ -163,6 +195,9 @@ impl Contender {
         ))
     }
 }
+
+/// How long XDP-Firewall blocks who is over the limit, in seconds.
+const HOUR: u16 = 3600;
 
 const TABLE: &str = "bench";
 const CHAIN: &str = "ingress";
@@ -199,10 +234,36 @@ fn drop_all(lab: &Lab, object: &[u8], name: &str) -> Result<Loaded> {
     program
         .load()
         .with_context(|| format!("loading `{name}`"))?;
-    lab.near
-        .enter(|| program.attach(INTERFACE, XdpMode::Driver))
-        .with_context(|| format!("attaching `{name}`"))?;
+    attach(lab, program).with_context(|| format!("attaching `{name}`"))?;
     Ok(Loaded::Drop { _program: ebpf })
+}
+
+fn xdp_firewall(
+    lab: &Lab,
+    checkout: Option<&Path>,
+    limit: Limit,
+    block_seconds: u16,
+    capacity: u32,
+) -> Result<Loaded> {
+    let checkout = checkout.context("no checkout is named")?;
+    let packets = match limit {
+        Limit::Narrow => 2,
+        Limit::Wide => 1_000_001,
+    };
+    let rule = Rule {
+        packets,
+        block_seconds,
+    };
+    let mut ebpf = xdp_firewall::load(checkout, rule, capacity)?;
+    attach(lab, xdp_firewall::program(&mut ebpf)?).context("attaching XDP-Firewall")?;
+    Ok(Loaded::XdpFirewall { _program: ebpf })
+}
+
+/// To the near interface, in native mode.
+fn attach(lab: &Lab, program: &mut Xdp) -> Result<()> {
+    lab.near
+        .enter(|| program.attach(INTERFACE, XdpMode::Driver))?;
+    Ok(())
 }
 
 fn nftables(lab: &Lab, limit: Limit, capacity: u32) -> Result<Loaded> {

@@ -27,6 +27,13 @@ pub const FOR_BENCH: &[Program] = &[
     Program::new("nft", "nftables"),
 ];
 
+/// What compiles XDP-Firewall for the benchmark: a compiler, and headers.
+pub const FOR_XDP_FIREWALL: &[Program] = &[
+    Program::new("clang", "clang"),
+    Program::new("/usr/include/bpf/bpf_helpers.h", "libbpf-dev"),
+    Program::new("/usr/include/xdp/prog_dispatcher.h", "libxdp-dev"),
+];
+
 /// What compiles libFuzzer, which is C++.
 pub const FOR_FUZZ: &[Program] = &[Program::new("c++", "g++")];
 
