@@ -24,6 +24,9 @@ use crate::{
     waiting,
 };
 
+/// What a daemon logs that finds something to repair in the kernel's tables.
+const REPAIR: &str = "the kernel's tables were not as intended";
+
 /// A daemon with paths of its own, on the near end of a lab.
 pub struct Service {
     directory: TempDir,
@@ -36,6 +39,8 @@ pub struct Service {
     pub ssh_connection: String,
     /// Who would have typed `sudo rlctl`.
     pub sudo_user: String,
+    /// Whether the test changes the kernel's tables itself. Where it does not, a daemon that repairs something has made a mistake before.
+    pub is_tampered_with: bool,
 }
 
 /// What `rlctl` said.
@@ -66,6 +71,7 @@ impl Service {
             user: "",
             ssh_connection: String::new(),
             sudo_user: String::new(),
+            is_tampered_with: false,
         };
         // The daemon reads its files with the rights of its own user.
         fs::set_permissions(service.directory.path(), fs::Permissions::from_mode(0o755))?;
@@ -361,6 +367,16 @@ impl Drop for Service {
             let _ = self.stop("-KILL");
         }
         let _ = fs::remove_dir_all(&self.pins);
+        if self.is_tampered_with || thread::panicking() {
+            return;
+        }
+        let log = self.log();
+        let mut repairs = log.lines().filter(|line| line.contains(REPAIR));
+        assert_eq!(
+            repairs.next(),
+            None,
+            "the daemon wrote other tables than it intended: {log}"
+        );
     }
 }
 

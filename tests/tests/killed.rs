@@ -69,7 +69,8 @@ fn after_each_kill_the_bans_are_those_that_were_acknowledged() {
 fn a_ban_that_somebody_takes_out_of_the_kernel_is_back_within_a_second() {
     require_root!();
     require_command!("bpftool");
-    let (_lab, service) = Service::in_lab(TOML).unwrap();
+    let (_lab, mut service) = Service::in_lab(TOML).unwrap();
+    service.is_tampered_with = true;
     service
         .rlctl_ok(&["ban", "192.0.2.1", "192.0.2.2"])
         .unwrap();

@@ -13,7 +13,8 @@ const ENTRIES: u32 = 20_000;
 #[test]
 fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {
     require_root!();
-    let (_lab, service) = Service::in_lab(CONFIG).unwrap();
+    let (_lab, mut service) = Service::in_lab(CONFIG).unwrap();
+    service.is_tampered_with = true;
     let mut addresses = String::new();
     for number in 0..ENTRIES {
         writeln!(addresses, "198.18.{}.{}", number / 256, number % 256).unwrap();
