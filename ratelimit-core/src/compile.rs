@@ -207,7 +207,10 @@ pub fn compile_policies(
     share_words(&mut compiled);
     destination_slots::give(&mut compiled, &used)?;
     let mut unsettled = match held.sets {
-        None => without_table(held, &compiled),
+        None => Unsettled {
+            small: BTreeSet::new(),
+            retired: still_retired(held, &compiled),
+        },
         Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
     };
     for named in &mut compiled {
@@ -241,16 +244,13 @@ fn share_words(compiled: &mut [Named]) {
     }
 }
 
-/// What stays of the policies that have retired where there is no table: those whose limits did not come back.
-fn without_table(held: &Held<'_>, compiled: &[Named]) -> Unsettled {
+/// The policies that have retired and whose limits did not come back.
+fn still_retired(held: &Held<'_>, compiled: &[Named]) -> BTreeMap<u32, Policy> {
     let parts = compiled.iter().flat_map(Named::parts);
     let scopes: BTreeSet<u32> = parts.map(|part| part.policy.scope()).collect();
     let retired = held.retired.iter();
     let retired = retired.filter(|(_, policy)| !scopes.contains(&policy.scope()));
-    Unsettled {
-        small: BTreeSet::new(),
-        retired: retired.map(|(index, policy)| (*index, *policy)).collect(),
-    }
+    retired.map(|(index, policy)| (*index, *policy)).collect()
 }
 
 /// The names of the policies whose state each of `wanted` has: its own, that of its base, or, of runtime limits, that of the policy
@@ -273,7 +273,8 @@ fn states<'a>(wanted: &'a [WantedPolicy<'_>], classes: &Catalogue) -> Vec<&'a st
     states.collect()
 }
 
-/// Adds the policies that retire with this change: those with regions in a table, and those whose words go by a clock of their own.
+/// Adds the policies that retire with this change: those with regions in a table, those whose words go by a clock of their own, and those
+/// of destinations and interfaces, whose words have a slot.
 fn retire(held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Policy>) {
     let live = policies.by_index();
     let mut scopes: BTreeSet<u32> = live
@@ -282,6 +283,7 @@ fn retire(held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Poli
         .map(Policy::scope)
         .collect();
     let is_kept = |policy: &Policy| match held.sets {
+        _ if policy.has_given_slot() => true,
         Some(sets) => policy.limits().any(|limit| !limit.is_log()) && is_placed(policy, sets),
         None => policy.has_clock(),
     };
@@ -291,7 +293,11 @@ fn retire(held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Poli
         }
     }
     while retired.len() > RETIRED_MAX {
-        retired.pop_first();
+        let slot = retired.iter().find(|(_, policy)| policy.has_given_slot());
+        match slot.map(|(index, _)| *index) {
+            Some(index) => retired.remove(&index),
+            None => retired.pop_first().map(|(_, policy)| policy),
+        };
     }
 }
 
@@ -306,7 +312,7 @@ fn place(
     let parts = compiled.iter().flat_map(Named::parts);
     let scopes = parts.map(|part| part.policy.scope()).collect();
     let mut regions = Regions::held(sets, held.policies.values(), held.retired, &scopes);
-    for (policy, named) in wanted.iter().zip(compiled) {
+    for (policy, named) in wanted.iter().zip(compiled.iter_mut()) {
         let sources = sources_of(policy, intent);
         let parts = [
             (!policy.role.is_total()).then_some((&mut named.policy, sources)),
@@ -316,7 +322,9 @@ fn place(
             *part = regions.place(&policy.name, part, sources, &held.moving)?;
         }
     }
-    let (small, retired) = regions.into_parts();
+    let (small, mut retired) = regions.into_parts();
+    let totals = still_retired(held, compiled).into_iter();
+    retired.extend(totals.filter(|(_, policy)| policy.has_given_slot()));
     Ok(Unsettled { small, retired })
 }
 

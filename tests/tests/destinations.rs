@@ -291,6 +291,38 @@ fn of_two_addresses_one_is_limited_also_over_reload_and_kill() {
     assert_eq!((fifth.passed, fifth.of_destination), (124, 5));
 }
 
+/// Meanwhile another address has limits, which take no room of theirs, and the daemon is killed.
+#[test]
+fn limits_of_an_address_that_come_back_find_what_it_received() {
+    require_root!();
+    for (store, algorithm) in [("lru", "fixed-window"), ("compact", "token-bucket")] {
+        let base = format!("[policy.default]\nlimits = []\n[source]\nstore = \"{store}\"\n");
+        let limits = |address: Ipv4Addr| {
+            format!(
+                "[destination.\"{address}/32\"]\nlimits = [{{ packets = 5, per = \"1h\", algorithm = \"{algorithm}\" }}]\n"
+            )
+        };
+        let first = format!("{base}{}", limits(VICTIM));
+        let (lab, mut service) = Service::in_lab(&first).unwrap();
+        send(&lab, source(1), VICTIM, 4);
+        assert_eq!(counted_of(&service, 4).passed, 4);
+        let second = format!("{base}{}", limits(OTHER));
+        service.reload(&second).unwrap();
+        send(&lab, source(1), OTHER, 2);
+        service.stop("-KILL").unwrap();
+        service.start().unwrap();
+        service
+            .reload(&format!("{second}{}", limits(VICTIM)))
+            .unwrap();
+        send(&lab, source(2), VICTIM, 6);
+        let third = counted_of(&service, 12);
+        assert_eq!(third.passed, 7, "{store}, {algorithm}");
+        send(&lab, source(2), OTHER, 6);
+        let fourth = counted_of(&service, 18);
+        assert_eq!(fourth.passed, 10, "{store}, {algorithm}");
+    }
+}
+
 /// Packets so far, by what became of them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Counted {

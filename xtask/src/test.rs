@@ -19,11 +19,12 @@ use crate::{process, setup, workspace};
 const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
 
 /// The tests that run once more where the state of sources is in a `compact` table, which `RATELIMIT_STORE` asks for.
-const ON_BOTH_STORES: [&str; 13] = [
+const ON_BOTH_STORES: [&str; 14] = [
     "captures",
     "clock",
     "customers",
     "exactness",
+    "interface_rules",
     "layers",
     "live",
     "new_sources",
