@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
 };
 
-use ratelimit_common::{Instant, Limit, Policy, layout::POLICIES_MAX};
+use ratelimit_common::{Instant, Limit, Policy, algorithm::Algorithm, layout::POLICIES_MAX};
 
 use crate::{ban::BanSpec, class::Selected, ip_family::IpFamily, limit::LimitSpec, prefix::Prefix};
 
@@ -79,6 +79,15 @@ pub struct Part<'a> {
     pub policy: &'a Policy,
     /// The limits as people say them.
     pub limits: &'a [LimitSpec],
+}
+
+impl Part<'_> {
+    /// How the words of the limit at `index` are read with the amount of `spec`: a token bucket goes by the clock that it has in the datapath.
+    pub fn algorithm(&self, index: usize, spec: &LimitSpec, now: Instant) -> Algorithm {
+        let algorithm = spec.compile().algorithm();
+        let held = self.policy.limit(index).map(Limit::algorithm);
+        held.map_or(algorithm, |held| algorithm.after(&held, now))
+    }
 }
 
 impl Named {

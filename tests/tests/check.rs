@@ -22,8 +22,38 @@ limits = [{ packets = 3, per = "1h", match = "icmp" }]
 "#;
 const SOURCE: &str = "203.0.113.9";
 const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 1, 2, 3, 4);
+/// What is in the buckets of a source and of the node.
+const BUCKETS: &str = r#"
+[policy.default]
+limits = [{ packets = 10, per = "1h", algorithm = "token-bucket" }]
+[node]
+limits = [{ packets = 20, per = "1h", algorithm = "token-bucket" }]
+"#;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
+
+/// A bucket goes by a clock from when its limit came on, and by another one with each other rate.
+#[test]
+fn what_was_taken_out_of_a_bucket_is_told_also_after_a_change_of_its_rate_and_a_kill() {
+    require_root!();
+    let (_lab, mut service) = Service::in_lab(BUCKETS).unwrap();
+    let program = Attached::of(&service).unwrap();
+    let frame = Frame::ethernet().ipv4(Ipv4Addr::new(203, 0, 113, 9));
+    assert_eq!(program.passed(&frame.udp(53).build(), 6).unwrap(), 6);
+    let check = |service: &Service, step: &str| {
+        let said = service.rlctl(&["check", SOURCE]).unwrap().stdout;
+        assert_eq!(said.matches(": 6 used").count(), 2, "{step}: {said}");
+    };
+    check(&service, "as it is");
+    let other = BUCKETS.replace("packets = 10", "packets = 15");
+    service
+        .reload(&other.replace("packets = 20", "packets = 25"))
+        .unwrap();
+    check(&service, "another rate");
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    check(&service, "the next daemon");
+}
 
 #[test]
 fn what_is_said_of_a_packet_is_what_happens_to_it() {

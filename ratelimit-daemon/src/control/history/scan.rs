@@ -128,14 +128,17 @@ fn count_node(
     let of_node = |role| matches!(role, Role::Node | Role::Interface);
     for (name, node) in policies.iter().filter(|it| of_node(it.1.role)) {
         let record = tables.total(node.policy.slot())?;
-        for (limit, word) in node.limits.iter().zip(record.words) {
-            if let Some(used) = counted(&limit.compile().algorithm(), word, now) {
-                found.push(Windows {
-                    measured: Measured::new(name, limit),
-                    used: vec![used],
-                    capacity: limit.capacity(),
-                    sources: 1,
-                });
+        for part in node.parts() {
+            for (index, limit) in part.limits.iter().enumerate() {
+                let algorithm = part.algorithm(index, limit, now);
+                if let Some(used) = counted(&algorithm, record.words[index], now) {
+                    found.push(Windows {
+                        measured: Measured::new(name, limit),
+                        used: vec![used],
+                        capacity: limit.capacity(),
+                        sources: 1,
+                    });
+                }
             }
         }
     }

@@ -55,7 +55,7 @@ impl SourceState<'_> {
             LimitUnit::Packets => 1,
             LimitUnit::Bytes => FRAME_BYTES.min(counted.capacity()),
         };
-        let (used, room_in_ns, clears_in_ns) = match counted.compile().algorithm() {
+        let (used, room_in_ns, clears_in_ns) = match self.part.algorithm(index, counted, now) {
             Algorithm::SlidingLog(log) => {
                 let ring = self.ring(index)?;
                 let in_ns = (log.room_in_ns(&ring, now), log.clears_in_ns(&ring, now));
