@@ -84,6 +84,13 @@ pub trait Loader: Send {
     /// When they cannot be made.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
+    /// The interfaces whose program calls another one than the one that is pinned where their `next` says, or where none is pinned there.
+    ///
+    /// # Errors
+    ///
+    /// When the loader does not answer.
+    fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
+
     /// Lets go of the maps whose records were carried over to larger or smaller ones.
     ///
     /// # Errors

@@ -197,15 +197,64 @@ fn what_is_called_goes_on_where_its_pin_is_renamed_or_removed() {
     );
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(!status.contains(&gone), "{status}");
-    // Another program at the same path, and nothing else is new.
-    let anew = Pin::answering(Answer::Return, false).unwrap();
-    std::fs::rename(anew.path(), other.path()).unwrap();
-    assert_eq!(fate(&lab, FREE), Fate::Passed);
-    service.reload(&with_next(&other, "")).unwrap();
-    assert_eq!(fate(&lab, FREE), Fate::Passed);
+}
+
+/// As an operator does with another version of that program.
+#[test]
+fn what_is_pinned_anew_is_called_from_then_on() {
+    require_root!();
+    let next = Pin::answering(Answer::Pass, false).unwrap();
+    let lab = lab();
+    let mut service = Service::started(&lab, &with_next(&next, "")).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let pin_anew = |other: Pin| std::fs::rename(other.path(), next.path()).unwrap();
+    let answering = |answer, frags| Pin::answering(answer, frags).unwrap();
+    let expect = |step: &str, free: Fate| {
+        let fates = [BANNED, FREE].map(|it| fate(&lab, it));
+        assert_eq!(fates, [Fate::Dropped, free], "{step}");
+    };
+    let taken = format!("the program that was pinned anew at {}", next.text());
+    let told = |service: &Service| service.log().matches(&taken).count();
+    expect("as it is", Fate::Passed);
+    pin_anew(answering(Answer::Return, false));
+    service.wait_until("taken", || told(&service) == 1);
+    expect("by itself", Fate::Returned);
+    let events = service.rlctl_ok(&["events"]).unwrap();
+    assert_eq!(events.matches(&taken).count(), 1, "{events}");
+    // What cannot be called is told, and so is that there is none.
+    let gone = format!("there is no program at {}", next.text());
+    let remark = |part: &str| {
+        service.wait_until(part, || {
+            service.rlctl_ok(&["status"]).unwrap().contains(part)
+        });
+        expect(part, Fate::Returned);
+    };
+    std::fs::remove_file(next.path()).unwrap();
+    remark(&gone);
+    remark("the program of before is called on");
+    pin_anew(answering(Answer::Pass, true));
+    remark("takes frames of several buffers");
+    pin_anew(Pin::socket_filter().unwrap());
+    remark("is no XDP program");
+    std::fs::remove_file(next.path()).unwrap();
+    let said = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(said.contains(&gone), "{said}");
+    expect("reloaded without it", Fate::Returned);
+    assert_eq!(told(&service), 1, "{}", service.log());
+    pin_anew(answering(Answer::Pass, false));
+    let said = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(said.contains(&taken), "{said}");
+    expect("reloaded", Fate::Passed);
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(!status.contains(next.text()), "{status}");
+    // Nothing is left to be told, and the next daemon finds it.
+    let since = told(&service);
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(told(&service), since, "{}", service.log());
     service.stop("-KILL").unwrap();
+    pin_anew(answering(Answer::Return, false));
     service.start().unwrap();
-    goes_on("loaded anew");
+    expect("the next daemon", Fate::Returned);
 }
 
 /// A veth interface takes what its peer returns only where it has a program of its own.

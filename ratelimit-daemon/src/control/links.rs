@@ -89,6 +89,46 @@ impl Interfaces {
         }
     }
 
+    /// Takes the programs that were pinned anew at the paths of `next`. Where one cannot be called, or is gone, the program of before is
+    /// called on, and that is told of the interface. It answers both, a line each.
+    pub fn follow_next(&mut self, state: &mut State) -> Vec<String> {
+        let Some(stale) = stale_next(state).filter(|stale| !stale.is_empty()) else {
+            return Vec::new();
+        };
+        let wanted: Vec<Interface> = self.links.wanted().cloned().collect();
+        let tried: Vec<_> = wanted
+            .iter()
+            .filter(|it| stale.contains(&it.name))
+            .collect();
+        for interface in &tried {
+            self.tend(state, interface, true);
+        }
+        let stale = stale_next(state).unwrap_or(stale);
+        let told = tried.into_iter().filter_map(|it| {
+            let interface = it.name.clone();
+            if stale.contains(&interface) {
+                let remark = self.remark_of(&interface)?;
+                return Some(format!("interface {interface}: {remark}"));
+            }
+            let next = it.next.as_ref()?;
+            let what = format!(
+                "the program that was pinned anew at {} gets what passes",
+                next.display()
+            );
+            info!(interface, "{what}");
+            let line = format!("interface {interface}: {what}");
+            let mode = self.links.standing(&interface).and_then(Standing::mode);
+            let event = What::InterfaceAttached {
+                mode: mode.unwrap_or_default().to_owned(),
+                interface,
+                remark: Some(what),
+            };
+            state.journal.record(clock::wall(), event);
+            Some(line)
+        });
+        told.collect()
+    }
+
     /// Takes the interfaces of the configuration in place of those `before`, and answers what came of it, a line each.
     pub fn reattach(&mut self, state: &mut State, before: &[Interface]) -> Vec<String> {
         if !self.links.are_tended() {
@@ -103,6 +143,7 @@ impl Interfaces {
             self.tend(state, interface, true);
         }
         self.attach_wanted(state, false);
+        let followed = self.follow_next(state);
         // What was to be known may have been about an interface that is not configured any more.
         for interface in &wanted {
             if before.contains(interface) && self.remark_of(&interface.name).is_some() {
@@ -124,7 +165,13 @@ impl Interfaces {
                 .filter(|now| Some(now) != before.as_ref())?;
             Some(format!("interface {}: {now}", it.name))
         });
-        again.chain(anew).chain(remarks).collect()
+        let others = again.chain(anew).chain(remarks);
+        let others = others.filter(|line| !followed.contains(line));
+        others
+            .collect::<Vec<_>>()
+            .into_iter()
+            .chain(followed)
+            .collect()
     }
 
     fn tend(&mut self, state: &mut State, interface: &Interface, anew: bool) {
@@ -234,6 +281,15 @@ pub fn tend_pins(state: &mut State, troubles: &mut Troubles) {
         )),
     };
     troubles.report(&mut state.journal, PINS, Loudness::Error, trouble);
+}
+
+fn stale_next(state: &mut State) -> Option<Vec<String>> {
+    let stale = state.enforcer.attachments().stale_next();
+    let told = |error| {
+        let error = format!("{error:#}");
+        warn!(error, "whether `next` was pinned anew cannot be told");
+    };
+    stale.map_err(told).ok()
 }
 
 fn failed(error: &anyhow::Error) -> Standing {

@@ -51,6 +51,13 @@ pub trait Attachments {
     /// When they cannot be made.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
+    /// The interfaces whose program calls another one than the one that is pinned where their `next` says, or where none is pinned there.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be told.
+    fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
+
     /// Takes the programs off their interfaces, which it answers, and lets the tables go.
     fn detach(&mut self) -> anyhow::Result<Vec<String>>;
 }

@@ -547,6 +547,14 @@ impl Attachments for Kernel {
         self.loader()?.keep_pinned()
     }
 
+    fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
+        let mut programs = self.ports.values().filter_map(|port| port.program.as_ref());
+        if programs.all(|program| program.next.is_none()) {
+            return Ok(Vec::new());
+        }
+        self.loader()?.stale_next()
+    }
+
     fn detach(&mut self) -> anyhow::Result<Vec<String>> {
         let interfaces = self.loader()?.detach_all()?;
         for port in self.ports.values_mut() {
@@ -651,7 +659,6 @@ fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
 }
 
 impl Kernel {
-    /// Takes over what sources have used by records of another size.
     /// Takes over what sources have used by records of another size. What fails is tried again when the programs are replaced.
     fn begin_to_carry(&self) {
         if let Err(error) = self.carry() {

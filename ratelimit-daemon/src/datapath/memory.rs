@@ -653,6 +653,10 @@ impl Attachments for Shared {
         Ok(false)
     }
 
+    fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     fn follow(&mut self, _: &[Interface]) -> anyhow::Result<BTreeMap<String, String>> {
         Ok(BTreeMap::new())
     }

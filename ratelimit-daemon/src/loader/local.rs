@@ -19,7 +19,8 @@ use super::{
     entry::{self, Entry},
     link,
     load::{self, Loaded, Seeds},
-    logs, next,
+    logs,
+    next::{self, Next},
     pins::{LinkPin, Pins, is_shared},
     program_log, records, room,
 };
@@ -38,6 +39,8 @@ pub struct Local {
     links: BTreeMap<String, (PathBuf, FdLink)>,
     /// What others call, the same.
     entries: BTreeMap<String, Entry>,
+    /// The programs that get what passes, the same.
+    next: BTreeMap<String, Next>,
 }
 
 impl Local {
@@ -179,13 +182,24 @@ impl Loader for Local {
         let next = plan.next.as_deref();
         // What runs there keeps its next program until it is replaced.
         let attached = next
-            .map_or(Ok(()), |path| next::set(pins, plan.slot, frags, path))
-            .and_then(|()| place(program.xdp()?, (plan, &on), frags, pins, pin))
-            .and_then(|attached| {
-                next::release(pins, plan.slot, next.map(|_| frags)).map(|()| attached)
+            .map(|path| next::set(pins, plan.slot, frags, path))
+            .transpose()
+            .map_err(|error| {
+                if self.next.contains_key(&plan.name) {
+                    error.context("the program of before is called on")
+                } else {
+                    error
+                }
+            })
+            .and_then(|next| Ok((place(program.xdp()?, (plan, &on), frags, pins, pin)?, next)))
+            .and_then(|(attached, called)| {
+                next::release(pins, plan.slot, next.map(|_| frags)).map(|()| (attached, called))
             });
-        let attached = attached.map(|(attached, entry)| {
+        let attached = attached.map(|((attached, entry), next)| {
             self.entries.remove(&plan.name);
+            self.next.remove(&plan.name);
+            let next = next.map(|next| (plan.name.clone(), next));
+            self.next.extend(next);
             let entry = entry.map(|entry| (plan.name.clone(), entry));
             self.entries.extend(entry);
             attached
@@ -200,6 +214,11 @@ impl Loader for Local {
             self.links.insert(plan.name.clone(), (path, link));
         }
         attached
+    }
+
+    fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
+        let stale = self.next.iter().filter(|(_, next)| next.is_stale());
+        Ok(stale.map(|(name, _)| name.clone()).collect())
     }
 
     fn forget_replaced(&mut self) -> anyhow::Result<()> {
@@ -221,6 +240,7 @@ impl Loader for Local {
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool> {
         self.links.remove(interface);
         self.entries.remove(interface);
+        self.next.remove(interface);
         let pins = self.pins()?;
         let mut is_pinned = entry::take_away(pins, interface)?;
         for pin in pins.all_links()? {
@@ -237,6 +257,7 @@ impl Loader for Local {
     fn detach_all(&mut self) -> anyhow::Result<Vec<String>> {
         self.links.clear();
         self.entries.clear();
+        self.next.clear();
         let pins = self.pins()?;
         let mut interfaces = Vec::new();
         for pin in pins.all_links()? {

@@ -1,6 +1,9 @@
 //! The program of somebody else that gets what passes on an interface: a tail call, from a slot of a map that is pinned.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, anyhow, bail};
 use aya::{
@@ -22,15 +25,32 @@ const fn map(frags: bool) -> &'static str {
 /// What the kernel calls our programs. It would tell their maps only to those who may ask for any program.
 const OURS: [&str; 4] = [PROGRAM, PROGRAM_FRAGS, ENTRIES[0], ENTRIES_FRAGS[0]];
 
+/// A program that is called, and where it was pinned.
+pub struct Next {
+    path: PathBuf,
+    number: u32,
+}
+
+impl Next {
+    /// Whether another one is pinned there, or none.
+    pub fn is_stale(&self) -> bool {
+        !ProgramInfo::from_pin(&self.path).is_ok_and(|pinned| pinned.id() == self.number)
+    }
+}
+
 /// Has the program of a slot, which was loaded, leave what passes to the one that is pinned at `path`.
 ///
 /// # Errors
 ///
 /// When there is no such program, or ours cannot call it: what to do is in the message. Then what runs goes on as it did.
-pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<()> {
+pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<Next> {
     let next = program(path)?;
     let answer = open(pins, map(frags))?.set(slot, next.fd()?, 0);
-    answer.map_err(|error| refused(path, frags, error))
+    answer.map_err(|error| refused(path, frags, error))?;
+    Ok(Next {
+        path: path.to_owned(),
+        number: next.info()?.id(),
+    })
 }
 
 /// Lets go of the next programs of a slot, but for that of the program that runs there now, if it has one.

@@ -93,6 +93,10 @@ impl Loader for Remote {
         Ok(self.ask(&Request::KeepPinned)?.0)
     }
 
+    fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
+        Ok(self.ask(&Request::StaleNext)?.0)
+    }
+
     fn forget_replaced(&mut self) -> anyhow::Result<()> {
         let ((), _) = self.ask(&Request::ForgetReplaced)?;
         Ok(())

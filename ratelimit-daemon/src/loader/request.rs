@@ -37,6 +37,8 @@ pub enum Request {
     Attach(InterfacePlan),
     /// [`Loader::keep_pinned`](super::Loader::keep_pinned).
     KeepPinned,
+    /// [`Loader::stale_next`](super::Loader::stale_next).
+    StaleNext,
     /// [`Loader::forget_replaced`](super::Loader::forget_replaced).
     ForgetReplaced,
     /// [`Loader::detach`](super::Loader::detach).
@@ -73,7 +75,7 @@ impl Request {
                 .iter()
                 .try_for_each(|(from, to)| check_name(from).and_then(|()| check_name(to))),
             Self::Detach(name) => check_name(name),
-            Self::KeepPinned | Self::ForgetReplaced | Self::DetachAll => Ok(()),
+            Self::KeepPinned | Self::StaleNext | Self::ForgetReplaced | Self::DetachAll => Ok(()),
         }
     }
 }

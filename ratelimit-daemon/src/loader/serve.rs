@@ -81,6 +81,7 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Value
         Request::Rename(names) => json!(loader.rename(&names)?),
         Request::Attach(plan) => json!(loader.attach(&plan)?),
         Request::KeepPinned => json!(loader.keep_pinned()?),
+        Request::StaleNext => json!(loader.stale_next()?),
         Request::ForgetReplaced => json!(loader.forget_replaced()?),
         Request::Detach(name) => json!(loader.detach(&name)?),
         Request::DetachAll => json!(loader.detach_all()?),
@@ -171,6 +172,9 @@ mod tests {
             }
             fn keep_pinned(&mut self) -> anyhow::Result<bool> {
                 Ok(false)
+            }
+            fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
+                Ok(Vec::new())
             }
             fn forget_replaced(&mut self) -> anyhow::Result<()> {
                 Ok(())

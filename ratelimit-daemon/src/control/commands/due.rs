@@ -32,6 +32,7 @@ impl Command for Tick {
         // Without pins nothing goes on when the daemon ends.
         controller.interfaces.tend_all(state);
         links::tend_pins(state, &mut controller.troubles);
+        let _ = controller.interfaces.follow_next(state);
         FallbackDirectory::tick(&mut controller.fallback, state, &mut controller.troubles);
         let proved = controller.verified.look(state);
         controller.cluster.tell_verified(state, &proved);
