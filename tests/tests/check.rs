@@ -42,7 +42,7 @@ fn what_was_taken_out_of_a_bucket_is_told_also_after_a_change_of_its_rate_and_a_
     assert_eq!(program.passed(&frame.udp(53).build(), 6).unwrap(), 6);
     let check = |service: &Service, step: &str| {
         let said = service.rlctl(&["check", SOURCE]).unwrap().stdout;
-        assert_eq!(said.matches(": 6 used").count(), 2, "{step}: {said}");
+        assert_eq!(said.matches(": 6 of ").count(), 2, "{step}: {said}");
     };
     check(&service, "as it is");
     let other = BUCKETS.replace("packets = 10", "packets = 15");
