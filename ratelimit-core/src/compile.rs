@@ -273,8 +273,8 @@ fn states<'a>(wanted: &'a [WantedPolicy<'_>], classes: &Catalogue) -> Vec<&'a st
     states.collect()
 }
 
-/// Adds the policies that retire with this change: those with regions in a table, those whose words go by a clock of their own, and those
-/// of destinations and interfaces, whose words have a slot.
+/// Adds the policies that retire with this change: those with regions in a table, and those whose words go by a clock of their own. Those of
+/// destinations and interfaces do as well, whose words have a slot.
 fn retire(held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Policy>) {
     let live = policies.by_index();
     let mut scopes: BTreeSet<u32> = live
