@@ -53,6 +53,15 @@ pub fn drop_after_a_look(context: XdpContext) -> u32 {
     }
 }
 
+/// Passes what comes from 10.77.0.0/16, and drops all else.
+#[xdp]
+pub fn only_users(context: XdpContext) -> u32 {
+    match source::read(&context).map(u32::to_ne_bytes) {
+        Some([10, 77, ..]) => XDP_PASS,
+        Some(_) | None => XDP_DROP,
+    }
+}
+
 /// Counts the packets of each source, and does nothing else.
 #[xdp]
 pub fn bare(context: XdpContext) -> u32 {

@@ -4,16 +4,16 @@
 //! parts of that, so what else the machine does meanwhile is in all of them.
 
 mod captured;
-mod client;
 mod contender;
 mod flood;
 mod plot;
 mod servers;
+mod users;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -22,24 +22,25 @@ use jiff::Timestamp;
 use crate::{
     arguments::Arguments,
     document::{self, Markers},
-    harness,
-    machine::Machine,
+    machine::{self, Machine},
     statistics::Spread,
     table,
 };
 use captured::Captured;
-use client::Served;
 use contender::{Contender, Kind};
-use flood::{Flood, Sender, Sent};
+use flood::{Flood, Sender};
+use users::Served;
 
 /// How long users ask.
 const TURN: Duration = Duration::from_secs(2);
 /// How long a flood comes before.
 const BEFORE: Duration = Duration::from_millis(500);
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 
 /// Of what users get without a flood, so much they are to get in one.
 pub const GOAL: f64 = 0.9;
+/// What two turns differ by for no reason.
+const CLOSE: f64 = 0.03;
 
 const MARKERS: Markers = [
     "<!-- goodput: written by `cargo xtask goodput --write` -->\n",
@@ -47,15 +48,16 @@ const MARKERS: Markers = [
 ];
 
 /// A contender in a flood.
-#[derive(Default)]
 pub struct Row {
-    flood: &'static str,
-    contender: &'static str,
+    flood: Flood,
+    kind: Kind,
     /// For each round: what users got of the web, as a part of what they got without a flood and limiter, and the same of DNS.
     parts: [Vec<f64>; 2],
-    /// For each round and quantile: how long users of the web waited, in milliseconds.
+    /// For each round: how long users of the web waited that were served, a half of them and 99 %, in milliseconds.
     waits: [Vec<f64>; 2],
-    cpu: Vec<f64>,
+    /// For each round: how many CPUs were busy, with servers, users and flood.
+    cpus: Vec<f64>,
+    /// For each round: packets of the flood in a second.
     per_second: Vec<f64>,
 }
 
@@ -71,41 +73,31 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
     };
     floods.retain(|flood| *flood != Flood::Captured || captured.is_some());
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
-    // Servers and users too, which are made by this thread: what else this machine does is no part of a figure.
-    harness::come_first()?;
     let mut sender = Sender::new(object, captured)?;
     let contenders = Kind::ALL.map(|kind| {
         Contender::new(kind, object).with_context(|| format!("setting {} up", kind.label()))
     });
     let contenders = contenders.into_iter().collect::<Result<Vec<_>>>()?;
     for contender in &contenders {
-        client::ask(&contender.lab.far, TURN)?;
+        contender.users.ask(&contender.lab.far, TURN)?;
     }
     let mut rows = vec![];
     for flood in floods {
-        let new = |contender: &Contender| Row {
-            flood: flood.label(),
-            contender: contender.kind.label(),
-            ..Row::default()
-        };
-        let mut of_flood: Vec<_> = contenders.iter().map(new).collect();
+        let of_flood = contenders.iter();
+        let mut of_flood: Vec<_> = of_flood.map(|it| Row::new(flood, it.kind)).collect();
         for _ in 0..rounds {
-            let (base, _) = turn(
-                &mut sender,
-                contenders.first().context("nobody")?,
-                Flood::None,
-            )?;
+            let first = contenders.first().context("nobody")?;
+            let base = turn(&mut sender, first, Flood::None)?.served;
             ensure!(
-                base.iter().all(|served| served.part > 0.0),
+                base.per_second.iter().all(|count| *count > 0.0),
                 "nobody is served without a flood"
             );
             for (row, contender) in of_flood.iter_mut().zip(&contenders) {
-                let (served, sent) = turn(&mut sender, contender, flood)?;
-                row.add(&base, &served, sent);
+                row.add(&base, &turn(&mut sender, contender, flood)?);
             }
         }
         for row in &of_flood {
-            eprintln!("{}", row.line().unwrap_or_default().join(" "));
+            eprintln!("{}", row.line(&of_flood).unwrap_or_default().join(" "));
         }
         rows.extend(of_flood);
     }
@@ -126,53 +118,93 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// What happened in one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    served: Served,
+    cpus: f64,
+    per_second: f64,
+}
+
 /// Users ask, while a flood comes.
-fn turn(sender: &mut Sender, contender: &Contender, flood: Flood) -> Result<([Served; 2], Sent)> {
+fn turn(sender: &mut Sender, contender: &Contender, flood: Flood) -> Result<Turn> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let flooding = scope.spawn(|| sender.flood(&contender.lab, flood, &is_over));
         thread::sleep(BEFORE);
-        let served = client::ask(&contender.lab.far, TURN);
+        let (start, busy) = (Instant::now(), machine::busy()?);
+        let served = contender.users.ask(&contender.lab.far, TURN);
+        let cpus = machine::busy()?.saturating_sub(busy);
+        let cpus = cpus.as_secs_f64() / start.elapsed().as_secs_f64();
         is_over.store(true, Relaxed);
-        let sent = flooding
-            .join()
-            .map_err(|_| anyhow!("the flood has panicked"))??;
-        Ok((served?, sent))
+        let flooded = flooding.join();
+        Ok(Turn {
+            served: served?,
+            cpus,
+            per_second: flooded.map_err(|_| anyhow!("the flood has panicked"))??,
+        })
     })
 }
 
 impl Row {
-    fn add(&mut self, base: &[Served; 2], served: &[Served; 2], sent: Sent) {
-        for ((parts, served), base) in self.parts.iter_mut().zip(served).zip(base) {
-            parts.push(served.part / base.part);
+    fn new(flood: Flood, kind: Kind) -> Self {
+        Self {
+            flood,
+            kind,
+            parts: Default::default(),
+            waits: Default::default(),
+            cpus: vec![],
+            per_second: vec![],
         }
-        for (waits, part) in self.waits.iter_mut().zip([0.5, 0.99]) {
-            waits.extend(served[0].quantile(part));
-        }
-        self.cpu.push(sent.cpu);
-        self.per_second.push(sent.per_second);
     }
 
-    /// What users got, of the web and of DNS: the medians.
-    fn medians(&self) -> Option<[f64; 2]> {
+    fn add(&mut self, base: &Served, turn: &Turn) {
+        let served = turn.served;
+        for (kind, parts) in self.parts.iter_mut().enumerate() {
+            parts.push(served.per_second[kind] / base.per_second[kind]);
+        }
+        if served.per_second[0] > 0.0 {
+            for (waits, wait) in self.waits.iter_mut().zip(served.waits) {
+                waits.push(wait);
+            }
+        }
+        self.cpus.push(turn.cpus);
+        self.per_second.push(turn.per_second);
+    }
+
+    /// What users got, of the web and of DNS.
+    fn spreads(&self) -> Option<[Spread; 2]> {
         let [web, queries] = &self.parts;
-        Some([Spread::of(web)?.median, Spread::of(queries)?.median])
+        Some([Spread::of(web)?, Spread::of(queries)?])
     }
 
-    fn line(&self) -> Option<Vec<String>> {
-        let mut line = vec![self.flood.to_owned(), self.contender.to_owned()];
-        for parts in &self.parts {
-            let spread = Spread::of(parts)?;
-            line.push(format!("{:.2}", spread.median));
-            line.push(format!("{:.2}-{:.2}", spread.min, spread.max));
+    /// Whether users get most of what they get without a flood, and no other limiter gives them more in all rounds.
+    fn is_reached(&self, of_flood: &[Self]) -> Option<bool> {
+        let ours = self.spreads()?;
+        let is_behind = |row: &Self| {
+            let theirs = row.spreads()?;
+            Some((0..2).any(|kind| theirs[kind].min > ours[kind].max + CLOSE))
+        };
+        let mut rivals = of_flood.iter().filter(|row| row.kind.is_rival());
+        Some(
+            ours.iter().all(|part| part.median >= GOAL)
+                && !rivals.any(|row| is_behind(row) == Some(true)),
+        )
+    }
+
+    fn line(&self, of_flood: &[Self]) -> Option<Vec<String>> {
+        let mut line = vec![self.flood.label().to_owned(), self.kind.label().to_owned()];
+        for part in self.spreads()? {
+            line.push(format!("{:.2}", part.median));
+            line.push(format!("{:.2}-{:.2}", part.min, part.max));
         }
-        for waits in &self.waits {
-            line.push(Spread::of(waits).map_or_else(String::new, |it| format!("{:.1}", it.median)));
+        let [median, most] = &self.waits;
+        for figures in [median, most, &self.cpus] {
+            let spread = Spread::of(figures);
+            line.push(spread.map_or_else(String::new, |it| format!("{:.1}", it.median)));
         }
-        line.push(format!("{:.2}", Spread::of(&self.cpu)?.median));
         line.push(format!("{:.0}", Spread::of(&self.per_second)?.median / 1e3));
-        let is_ours = self.contender.starts_with("ratelimit");
-        let is_reached = is_ours.then(|| self.medians().map(|it| it.iter().all(|it| *it >= GOAL)));
+        let is_reached = self.kind.is_ours().then(|| self.is_reached(of_flood));
         line.push(table::mark(is_reached.flatten()));
         Some(line)
     }
@@ -180,10 +212,13 @@ impl Row {
 
 fn render(rows: &[Row]) -> Result<String> {
     let heads = [
-        "flood", "through", "web", "spread", "DNS", "spread", "50 % ms", "99 % ms", "CPU", "kpps",
+        "flood", "through", "web", "spread", "DNS", "spread", "50 % ms", "99 % ms", "CPUs", "kpps",
         "goal",
     ];
-    let lines: Option<Vec<_>> = rows.iter().map(Row::line).collect();
+    let of_one = |one: &Row, other: &Row| one.flood == other.flood;
+    let lines = rows.chunk_by(of_one);
+    let lines = lines.flat_map(|of_flood| of_flood.iter().map(|row| row.line(of_flood)));
+    let lines: Option<Vec<_>> = lines.collect();
     Ok(table::table(
         &heads,
         &lines.context("no round was measured")?,
@@ -196,21 +231,40 @@ mod tests {
 
     #[test]
     fn figures_are_parts_of_what_users_get_without_a_flood() {
-        let served = |part| {
-            [0; 2].map(|_| Served {
-                part,
-                ..Served::default()
-            })
+        let row = row(Kind::Challenge, [0.4, 0.2, 0.8]);
+        let [web, _] = row.spreads().unwrap();
+        assert_eq!((web.min, web.median, web.max), (0.4, 0.8, 1.6));
+    }
+
+    #[test]
+    fn the_goal_is_reached_by_who_serves_most_and_is_not_behind() {
+        let ours = |parts| row(Kind::Challenge, parts);
+        let rival = || row(Kind::Nftables, [0.49, 0.5, 0.5]);
+        check(&ours([0.45; 3]), &[], true);
+        check(&ours([0.44; 3]), &[], false);
+        check(&ours([0.45; 3]), &[rival()], false);
+        check(&ours([0.45, 0.45, 0.49]), &[rival()], true);
+        check(&ours([0.45; 3]), &[row(Kind::Control, [0.5; 3])], true);
+    }
+
+    fn check(ours: &Row, others: &[Row], expected: bool) {
+        assert_eq!(ours.is_reached(others), Some(expected));
+    }
+
+    /// What is a half is all, without a flood.
+    fn row(kind: Kind, parts: [f64; 3]) -> Row {
+        let served = |part| Served {
+            per_second: [part; 2],
+            ..Served::default()
         };
-        let mut row = Row {
-            contender: Kind::Challenge.label(),
-            ..Row::default()
-        };
-        for part in [0.4, 0.2, 0.8] {
-            row.add(&served(0.5), &served(part), Sent::default());
+        let mut row = Row::new(Flood::Syn, kind);
+        for part in parts {
+            let turn = Turn {
+                served: served(part),
+                ..Turn::default()
+            };
+            row.add(&served(0.5), &turn);
         }
-        assert_eq!(row.medians(), Some([0.8, 0.8]));
-        let line = row.line().unwrap();
-        assert_eq!([&line[3], &line[6], &line[10]], ["0.40-1.60", "", "missed"]);
+        row
     }
 }

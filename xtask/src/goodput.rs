@@ -9,7 +9,7 @@ use crate::{bench, setup};
 
 /// Measures what users of servers get during floods, without a limiter and with several
 ///
-/// nginx and NSD serve users at a steady pace, beside floods. Nothing leaves the network namespaces of the measurement.
+/// nginx and NSD serve what wrk and dnsperf ask at a steady pace, beside floods. Nothing leaves the network namespaces of the measurement.
 #[derive(Args)]
 pub struct Arguments {
     /// Measure the floods whose names contain one of these
@@ -17,7 +17,7 @@ pub struct Arguments {
     filter: Vec<OsString>,
 
     /// Rounds, in each of which all take turns
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", default_value = "3")]
     rounds: OsString,
 
     /// Write the figures into docs/performance.md, with a plot
@@ -27,7 +27,7 @@ pub struct Arguments {
 
 /// Builds the benchmark and measures. The exit code is the benchmark's.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    setup::servers()?;
+    setup::goodput()?;
     let mut passed_on: Vec<OsString> = vec!["--goodput".into()];
     for filter in &arguments.filter {
         passed_on.extend(["--filter".into(), filter.clone()]);

@@ -51,7 +51,8 @@ pub fn xdp_firewall() -> Result<()> {
 }
 
 /// What measuring floods at servers needs besides.
-pub fn servers() -> Result<()> {
+pub fn goodput() -> Result<()> {
+    packages::install(packages::FOR_GOODPUT)?;
     unpacked::fetch_servers()
 }
 

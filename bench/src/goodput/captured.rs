@@ -16,8 +16,8 @@ const CAPTURE: &str = "../shared/captures/pkt.TCP.synflood.spoofed.pcap";
 /// The root of the repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The addresses of the link, as the contenders have them, and the type of IPv4.
-const ETHERNET: [u8; ETHERNET_BYTES] = *b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x08\0";
+/// The address of the interface, that of a router to the forged sources, and the type of IPv4.
+pub const ETHERNET: [u8; ETHERNET_BYTES] = *b"\x02\0\0\0\0\x02\x02\0\0\0\0\x03\x08\0";
 /// A header of IPv4 without options.
 const PLAIN: u8 = 0x45;
 const TCP: u8 = 6;

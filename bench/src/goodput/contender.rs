@@ -11,17 +11,26 @@ use ratelimit_tests::{
     service::Service,
 };
 
-use super::{client, servers::Servers};
+use super::{
+    servers::Servers,
+    users::{self, Users},
+};
 use crate::{harness, store::Store};
 
-/// Packets a second that each source may send, and at once. Users send 9.
+/// Packets a second that each source may send, and at once. Users send 10.
 const LIMIT: [u32; 2] = [25, 50];
+
+/// Users are verified for less than it takes until it is their turn again, so in each turn they are new.
+const CHALLENGE: &str = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\nfor = \"10s\"\n\
+                         [challenge.dns]\nwhen = \"over 5_000 packets/s\"\n";
 
 /// Who it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// No limiter at all: the kernel has its SYN cookies.
     NoLimiter,
+    /// Who knows the users, and drops all else: none can be ahead of it on this machine.
+    Control,
     /// A dynamic set of nftables at ingress.
     Nftables,
     /// The same, and the SYN proxy of nftables for the web server.
@@ -36,8 +45,9 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NoLimiter,
+        Self::Control,
         Self::Nftables,
         Self::Synproxy,
         Self::Hashlimit,
@@ -46,10 +56,21 @@ impl Kind {
         Self::Challenge,
     ];
 
+    /// Whether it is this limiter.
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Ratelimit(_) | Self::Challenge)
+    }
+
+    /// Whether this limiter is to be behind it nowhere.
+    pub fn is_rival(self) -> bool {
+        !self.is_ours() && self != Self::Control
+    }
+
     /// Its name.
     pub const fn label(self) -> &'static str {
         match self {
             Self::NoLimiter => "no limiter",
+            Self::Control => "users alone (control)",
             Self::Nftables => "nftables",
             Self::Synproxy => "nftables, synproxy",
             Self::Hashlimit => "iptables hashlimit",
@@ -66,46 +87,45 @@ pub struct Contender {
     pub kind: Kind,
     /// The floods come from the far end, and the users.
     pub lab: Lab,
+    /// Who asks from the far end.
+    pub users: Users,
     _servers: Servers,
     _service: Option<Service>,
-    _far: Ebpf,
+    _programs: [Option<Ebpf>; 2],
 }
 
 impl Contender {
     /// Sets it up.
     pub fn new(kind: Kind, object: &[u8]) -> Result<Self> {
         let lab = lab()?;
-        let far = receive_what_xdp_sends(&lab, object)?;
+        // A veth interface takes what a program at its other end sends back only with a program of its own.
+        let far = attach(&lab.far, object, "pass")?;
         let servers = Servers::new(&lab.near)?;
-        let service = match kind {
-            Kind::NoLimiter => None,
-            Kind::Nftables => {
-                meter(&lab.near)?;
-                None
-            }
+        let users = Users::new(&lab.far)?;
+        let mut near = None;
+        let mut service = None;
+        match kind {
+            Kind::NoLimiter => {}
+            Kind::Control => near = Some(attach(&lab.near, object, "only_users")?),
+            Kind::Nftables => meter(&lab.near)?,
             Kind::Synproxy => {
                 meter(&lab.near)?;
                 synproxy(&lab.near)?;
-                None
             }
-            Kind::Hashlimit => {
-                hashlimit(&lab.near)?;
-                None
-            }
-            Kind::Ratelimit(store) => Some(Service::started(&lab, &policy(store))?),
+            Kind::Hashlimit => hashlimit(&lab.near)?,
+            Kind::Ratelimit(store) => service = Some(Service::started(&lab, &policy(store))?),
             Kind::Challenge => {
-                let challenge = "[challenge.tcp]\nwhen = \"over 5_000 syn/s\"\n\
-                                 [challenge.dns]\nwhen = \"over 5_000 packets/s\"\n";
-                let toml = format!("{}{challenge}", policy(Store::Lru));
-                Some(Service::started(&lab, &toml)?)
+                let toml = policy(Store::Lru) + CHALLENGE;
+                service = Some(Service::started(&lab, &toml)?);
             }
-        };
+        }
         Ok(Self {
             kind,
             lab,
+            users,
             _servers: servers,
             _service: service,
-            _far: far,
+            _programs: [Some(far), near],
         })
     }
 }
@@ -129,39 +149,30 @@ fn lab() -> Result<Lab> {
             namespace.run("ethtool", &["-L", INTERFACE, direction, "2"])?;
         }
     }
-    for [address, mac] in [
-        ["10.77.0.2", "02:00:00:00:00:01"],
-        ["10.77.0.3", "02:00:00:00:00:03"],
+    for (namespace, address, mac) in [
+        (&lab.near, "10.77.0.2", "02:00:00:00:00:01"),
+        (&lab.near, "10.77.0.3", "02:00:00:00:00:03"),
+        (&lab.far, "10.77.0.1", "02:00:00:00:00:02"),
     ] {
-        lab.near.ip(&[
-            "neighbour",
-            "replace",
-            address,
-            "lladdr",
-            mac,
-            "dev",
-            INTERFACE,
-        ])?;
+        let neighbour = ["neighbour", "replace", address, "lladdr", mac];
+        namespace.ip(&[&neighbour[..], &["dev", INTERFACE]].concat())?;
     }
-    lab.near
-        .ip(&["route", "add", client::NETWORK, "via", "10.77.0.2"])?;
-    lab.near
-        .ip(&["route", "add", "default", "via", "10.77.0.3"])?;
-    lab.far
-        .ip(&["route", "add", "local", client::NETWORK, "dev", "lo"])?;
+    for [network, router] in [[users::NETWORK, "10.77.0.2"], ["default", "10.77.0.3"]] {
+        lab.near.ip(&["route", "add", network, "via", router])?;
+    }
     Ok(lab)
 }
 
-/// A veth interface takes what a program at its other end sends back only with a program of its own.
-fn receive_what_xdp_sends(lab: &Lab, object: &[u8]) -> Result<Ebpf> {
+/// Attaches a program of the harness to the interface of a namespace.
+fn attach(namespace: &Namespace, object: &[u8], program: &str) -> Result<Ebpf> {
     let mut ebpf = EbpfLoader::new()
         .load(object)
         .context("reading the harness")?;
-    let pass = harness::xdp(&mut ebpf, "pass")?;
-    pass.load().context("loading `pass`")?;
-    lab.far
-        .enter(|| pass.attach(INTERFACE, XdpMode::Driver))
-        .context("attaching `pass`")?;
+    let xdp = harness::xdp(&mut ebpf, program)?;
+    xdp.load().with_context(|| format!("loading `{program}`"))?;
+    namespace
+        .enter(|| xdp.attach(INTERFACE, XdpMode::Driver))
+        .with_context(|| format!("attaching `{program}`"))?;
     Ok(ebpf)
 }
 

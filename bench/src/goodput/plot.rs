@@ -1,4 +1,5 @@
-//! The plot: a group of bars for each flood, a bar for each contender, as high as the part of the web's users that is served.
+//! The plot: a group of bars for each flood, a bar for each contender, as high as the part that is served of web
+//! requests or of queries, whichever is less.
 
 use std::path::Path;
 
@@ -21,7 +22,7 @@ pub fn draw(rows: &[Row], path: &Path) -> Result<()> {
 
 #[expect(clippy::cast_precision_loss, reason = "dozens")]
 fn try_draw(rows: &[Row], path: &Path) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let mut floods: Vec<_> = rows.iter().map(|row| row.flood).collect();
+    let mut floods: Vec<_> = rows.iter().map(|row| row.flood.label()).collect();
     floods.dedup();
     let bars = rows.len() / floods.len().max(1);
     let group = bars + BETWEEN;
@@ -38,7 +39,7 @@ fn try_draw(rows: &[Row], path: &Path) -> Result<(), Box<dyn std::error::Error +
         .configure_mesh()
         .disable_x_mesh()
         .disable_x_axis()
-        .y_desc("web requests served, of those without a flood")
+        .y_desc("requests or queries served, the lesser part")
         .label_style(TEXT)
         .light_line_style(WHITE)
         .draw()
@@ -51,10 +52,12 @@ fn try_draw(rows: &[Row], path: &Path) -> Result<(), Box<dyn std::error::Error +
         let of_one = rows.iter().skip(number).step_by(bars).enumerate();
         let bar = |(flood, row): (usize, &Row)| {
             let left = (flood * group + number) as f64 + 1.0;
-            let part = row.medians().map_or(0.0, |[web, _]| web);
+            let part = row
+                .spreads()
+                .map_or(0.0, |[web, queries]| web.median.min(queries.median));
             Rectangle::new([(left, 0.0), (left + 0.9, part)], colour.filled())
         };
-        let name = rows.get(number).map_or("", |row| row.contender);
+        let name = rows.get(number).map_or("", |row| row.kind.label());
         let key = move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled());
         chart
             .draw_series(of_one.map(bar))

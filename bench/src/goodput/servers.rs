@@ -21,9 +21,9 @@ pub const QUERY: [u8; 26] = *b"\x12\x34\0\0\0\x01\0\0\0\0\0\0\x03www\x04test\0\0
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAGE_BYTES: usize = 1_000;
 
-/// Both servers. They end when this is dropped.
+/// Both servers.
 pub struct Servers {
-    children: Vec<Child>,
+    _servers: [Server; 2],
     _directory: TempDir,
 }
 
@@ -36,55 +36,53 @@ impl Servers {
         write(path, "index.html", &"x".repeat(PAGE_BYTES))?;
         let nsd = write(path, "nsd.conf", &nsd(path))?;
         write(path, "zone", ZONE)?;
-        let mut servers = Self {
-            children: vec![],
+        let servers = Self {
+            _servers: [
+                Server::start(near, "nginx", &["-c", &nginx])?,
+                Server::start(near, "nsd", &["-dc", &nsd])?,
+            ],
             _directory: directory,
         };
-        for (package, arguments) in [("nginx", ["-c", &nginx]), ("nsd", ["-dc", &nsd])] {
-            let child = program(near, package).args(arguments).spawn();
-            servers
-                .children
-                .push(child.with_context(|| format!("running {package}"))?);
-        }
-        wait_for(
-            || {
-                near.run("curl", &["--silent", "--fail", "http://10.77.0.1"])
-                    .is_ok()
-            },
-            "nginx",
-        )?;
+        let get = ["--silent", "--fail", "http://10.77.0.1"];
+        wait_for(|| near.run("curl", &get).is_ok(), "nginx")?;
         wait_for(|| near.enter(is_dns_there).is_ok(), "nsd")?;
         Ok(servers)
     }
 }
 
-impl Drop for Servers {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            if let Ok(id) = child.id().try_into() {
-                // SAFETY: takes no pointers; the child was not waited for, so the number is its.
-                unsafe { libc::kill(id, libc::SIGTERM) };
-            }
-            // What fails here is a server that is gone.
-            let _ = child.wait();
-        }
+/// A server of a Debian package. It ends when this is dropped.
+pub struct Server(Child);
+
+impl Server {
+    /// Starts it.
+    pub fn start(namespace: &Namespace, package: &str, arguments: &[&str]) -> Result<Self> {
+        let unpacked = debian::directory(package);
+        let child = Command::new("ip")
+            .args(["netns", "exec", namespace.name()])
+            .arg(unpacked.join("usr/sbin").join(package))
+            .args(arguments)
+            .env("LD_LIBRARY_PATH", unpacked.join("usr/lib/x86_64-linux-gnu"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Ok(Self(child.with_context(|| format!("running {package}"))?))
     }
 }
 
-fn program(near: &Namespace, package: &str) -> Command {
-    let unpacked = debian::directory(package);
-    let mut command = Command::new("ip");
-    command
-        .args(["netns", "exec", near.name()])
-        .arg(unpacked.join("usr/sbin").join(package))
-        .env("LD_LIBRARY_PATH", unpacked.join("usr/lib/x86_64-linux-gnu"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(id) = self.0.id().try_into() {
+            // SAFETY: takes no pointers; the child was not waited for, so the number is its.
+            unsafe { libc::kill(id, libc::SIGTERM) };
+        }
+        // What fails here is a server that is gone.
+        let _ = self.0.wait();
+    }
 }
 
-fn write(directory: &Path, name: &str, text: &str) -> Result<String> {
+/// Writes a file, and answers its path.
+pub fn write(directory: &Path, name: &str, text: &str) -> Result<String> {
     let path = directory.join(name);
     fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     Ok(path.display().to_string())
@@ -115,7 +113,8 @@ fn nsd(directory: &Path) -> String {
     )
 }
 
-const ZONE: &str = "$ORIGIN test.\n$TTL 60\n@ SOA ns admin 1 60 60 60 60\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n";
+const ZONE: &str =
+    "$ORIGIN test.\n$TTL 0\n@ SOA ns admin 1 60 60 60 0\n@ NS ns\nns A 10.77.0.1\n* A 192.0.2.2\n";
 
 fn is_dns_there() -> Result<()> {
     let socket = UdpSocket::bind((SERVER, 0))?;
@@ -126,7 +125,8 @@ fn is_dns_there() -> Result<()> {
     Ok(())
 }
 
-fn wait_for(is_there: impl Fn() -> bool, what: &str) -> Result<()> {
+/// Waits until it is there.
+pub fn wait_for(is_there: impl Fn() -> bool, what: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_there() {
         ensure!(Instant::now() < deadline, "{what} does not answer");

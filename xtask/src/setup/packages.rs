@@ -34,6 +34,12 @@ pub const FOR_XDP_FIREWALL: &[Program] = &[
     Program::new("/usr/include/xdp/prog_dispatcher.h", "libxdp-dev"),
 ];
 
+/// The users of servers that floods are sent at.
+pub const FOR_GOODPUT: &[Program] = &[
+    Program::new("dnsperf", "dnsperf"),
+    Program::new("wrk", "wrk"),
+];
+
 /// What compiles libFuzzer, which is C++.
 pub const FOR_FUZZ: &[Program] = &[Program::new("c++", "g++")];
 

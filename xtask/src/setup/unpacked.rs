@@ -22,10 +22,16 @@ const REDIS: &[&str] = &[
     "liblzf1",
 ];
 
-/// The servers that floods are sent at, with the libraries that come with nothing else.
-const SERVERS: [&[&str]; 2] = [
+/// The servers that floods are sent at, and the resolver of their users, with the libraries that come with nothing else.
+const SERVERS: [&[&str]; 3] = [
     &["nginx", "libpcre2-8-0"],
     &["nsd", "libevent-2.1-7", "libfstrm0", "libprotobuf-c1"],
+    &[
+        "unbound",
+        "libevent-2.1-7",
+        "libprotobuf-c1",
+        "libpython3.11",
+    ],
 ];
 
 /// Downloads and unpacks the packages that an earlier run did not. The tests of one that cannot be had are skipped, and say so.
