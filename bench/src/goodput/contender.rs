@@ -58,7 +58,12 @@ impl Kind {
 
     /// Whether it is this limiter.
     pub const fn is_ours(self) -> bool {
-        matches!(self, Self::Ratelimit(_) | Self::Challenge)
+        match self {
+            Self::Ratelimit(_) | Self::Challenge => true,
+            Self::NoLimiter | Self::Control | Self::Nftables | Self::Synproxy | Self::Hashlimit => {
+                false
+            }
+        }
     }
 
     /// Whether this limiter is to be behind it nowhere.

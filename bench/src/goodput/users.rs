@@ -59,8 +59,11 @@ impl Users {
         let directory = tempfile::tempdir()?;
         let path = directory.path();
         servers::write(path, "users.lua", SCRIPT)?;
-        let queries = (0..QUERIES * 60).map(|number| format!("w{number}.test A\n"));
-        servers::write(path, "queries", &queries.collect::<String>())?;
+        let names = (0..QUERIES * 60).fold(String::new(), |mut names, number| {
+            let _ = writeln!(names, "w{number}.test A");
+            names
+        });
+        servers::write(path, "queries", &names)?;
         let resolver = servers::write(path, "unbound.conf", &resolver(&directory))?;
         let resolver = Server::start(far, "unbound", &["-dc", &resolver])?;
         let users = Self {
@@ -77,21 +80,15 @@ impl Users {
     /// They ask both servers for so long.
     pub fn ask(&self, far: &Namespace, duration: Duration) -> Result<Served> {
         let seconds = duration.as_secs();
-        let [web, queries] = thread::scope(|scope| {
-            let asking = [
-                scope.spawn(|| self.web(far, seconds)),
-                scope.spawn(|| Ok([self.queries(far, &seconds.to_string())?, 0.0, 0.0])),
-            ];
-            asking.map(|asking| {
-                asking
-                    .join()
-                    .map_err(|_| anyhow!("a thread has panicked"))?
+        thread::scope(|scope| {
+            let web = scope.spawn(|| self.web(far, seconds));
+            let queries = self.queries(far, &seconds.to_string())?;
+            let web = web.join().map_err(|_| anyhow!("a thread has panicked"))?;
+            let [web, median, most] = web?;
+            Ok(Served {
+                per_second: [web, queries].map(|count| count / duration.as_secs_f64()),
+                waits: [median, most].map(|micros| micros / 1e3),
             })
-        });
-        let ([web, median, most], [queries, ..]) = (web?, queries?);
-        Ok(Served {
-            per_second: [web, queries].map(|count| count / duration.as_secs_f64()),
-            waits: [median, most].map(|micros| micros / 1e3),
         })
     }
 
