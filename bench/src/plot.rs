@@ -11,7 +11,7 @@ const SIZE: (u32, u32) = (900, 540);
 /// The text of axes.
 pub const TEXT: (&str, u32) = ("sans-serif", 16);
 /// Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
-pub const COLOURS: [RGBColor; 7] = [
+pub const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -19,6 +19,7 @@ pub const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
     RGBColor(80, 80, 80),
+    RGBColor(160, 130, 0),
 ];
 
 /// Number of sources (its power of two) and ratio, by the name of the line.
