@@ -37,11 +37,10 @@ const LAYERS: [&str; 8] = [
 const CLUSTER: &str = "[cluster]\nurl = \"/run/no-store.sock\"\nnode = \"bench\"\nnodes = 1\n\
                        secret = \"0123456789abcdef\"\n";
 
-/// When nobody is challenged. A CPU alone sends more than may be written here, so what is sent is not counted either.
+/// When nobody is challenged: more than one CPU sends.
 const OVER: &str = "[challenge.tcp]\nwhen = \"over 16_000_000 syn/s\"\n";
-/// What of packets is looked at for it.
-const ELSEWHERE: &str = "destinations = [\"203.0.113.7\"]\n\
-                         [challenge.dns]\nwhen = \"over 16_000_000 packets/s\"\nports = [5353]\n";
+const OF_QUERIES: &str = "[challenge.dns]\nwhen = \"over 16_000_000 packets/s\"\nports = [5353]\n";
+const ELSEWHERE: &str = "destinations = [\"203.0.113.7\"]\n";
 const OF_CLASS: &str = "classes = [\"long\"]\n\
                         [class.long]\nprotocol = \"tcp\"\nlength = \"1000-1400\"\n";
 
@@ -63,7 +62,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     scenarios.extend(["sliding-window", "token-bucket"].map(|name| algorithm(store, name)));
     scenarios.extend([banning(store), banning_the_limited(store)]);
     scenarios.extend([in_cluster(store), shared(store)]);
-    scenarios.extend([idle(store), of_classes(store)]);
+    scenarios.extend([idle(store), elsewhere(store), of_classes(store)]);
     scenarios.extend([challenging(store), verified(store)]);
     scenarios.extend(listed::scenarios(store));
     scenarios.extend(destinations::scenarios(store));
@@ -82,12 +81,18 @@ fn in_cluster(store: Store) -> Scenario {
 
 /// One source, while others may be challenged.
 fn idle(store: Store) -> Scenario {
-    let toml = format!("{}\n{OVER}{ELSEWHERE}", policy(WIDE));
+    let toml = format!("{}\n{OVER}{OF_QUERIES}", policy(WIDE));
     let scenario = Scenario::new(store, "challenge-idle", toml);
     let contents = [Content::Datagrams, Content::Acknowledgements, Content::Syns];
     contents.into_iter().fold(scenario, |scenario, content| {
         scenario.case(unchallenged(store, content))
     })
+}
+
+/// The same where SYNs to another destination alone are challenged.
+fn elsewhere(store: Store) -> Scenario {
+    let toml = format!("{}\n{OVER}{ELSEWHERE}", policy(WIDE));
+    Scenario::new(store, "challenge-elsewhere", toml).case(unchallenged(store, Content::Syns))
 }
 
 /// The same where SYNs of a class alone are challenged: each is classified for it, by its headers.

@@ -35,7 +35,10 @@ pub use self::{
 };
 use crate::{
     Address, ClassSet, Cursor, Instant,
-    parse::{LinkLayer, transport::UpperLayer},
+    parse::{
+        LinkLayer,
+        transport::{ACK, FIN, Fragment, RST, SYN, UpperLayer},
+    },
 };
 
 /// How long it stays on after the last second in which there were too many connections asked for.
@@ -71,6 +74,44 @@ impl Outcome {
             _ => Self::Unverified,
         }
     }
+}
+
+/// What becomes of the packet in `frame`, a cursor at its front, where it takes little to know: `Unasked`. `None` where it has to be judged. So
+/// most packets pay little while nobody is challenged.
+#[inline(always)]
+pub fn judge_quickly<A: Address>(
+    frame: Cursor<'_>,
+    upper: UpperLayer,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> Option<Outcome> {
+    let Some(rules) = state.rules() else {
+        return Some(Outcome::Unasked);
+    };
+    let is_wanted = |asked| is_wanted(asked, rules, now, state);
+    let is_any_on = || is_wanted(Asked::Connections) || is_wanted(Asked::Queries);
+    let is_judged = if rules.prefers_verified() && is_wanted(Asked::Connections) {
+        true
+    } else if upper.fragment != Fragment::Whole {
+        false
+    } else if upper.is_udp() {
+        query::port(frame, upper).is_none_or(|port| rules.asks_queries_to(port))
+    } else if upper.is_tcp() {
+        match upper.tcp_flags(frame) {
+            // It asks for a connection, and is one of those that this CPU has drawn.
+            Some(flags) if flags & (SYN | ACK | RST | FIN) == SYN => {
+                !rules.includes_all() || is_any_on() || !state.spends(Shared::Unverified, now)
+            }
+            Some(flags) => {
+                let may_prove = flags & RST != 0 || flags & ACK != 0 && rules.asks_listeners();
+                may_prove && is_any_on()
+            }
+            None => true,
+        }
+    } else {
+        false
+    };
+    (!is_judged).then_some(Outcome::Unasked)
 }
 
 /// Challenges a segment of `source`, or takes its proof; else what its source is. `classes` answers the [classes](Rules::include_classes)
@@ -291,8 +332,18 @@ fn is_on<A: Address>(
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> bool {
-    let is_wanted = rules.is_always(asked) || rules.is_over(asked) && now < state.until(asked);
-    is_wanted && now >= state.suspended_until()
+    is_wanted(asked, rules, now, state) && now >= state.suspended_until()
+}
+
+/// Whether it is on, if it is not suspended.
+#[inline(always)]
+fn is_wanted<A: Address>(
+    asked: Asked,
+    rules: &Rules,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> bool {
+    rules.is_always(asked) || rules.is_over(asked) && now < state.until(asked)
 }
 
 #[inline(always)]

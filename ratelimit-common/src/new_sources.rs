@@ -88,15 +88,24 @@ impl Budget {
     /// The share of a CPU after it took one of it; `None` when the budget is spent. `taken` says what was taken of all CPUs.
     #[inline(always)]
     pub fn take(&self, taken: &impl Words, share: Share, at: Instant) -> Option<Share> {
-        let left = share.left(SCOPE, at);
-        if left > 0 {
-            return Some(share.with_left(left.saturating_sub(1)));
+        let spent = Self::spend(share, at);
+        if spent.is_some() {
+            return spent;
         }
         let source = OfBudget {
             window: &self.window,
             taken,
         };
         draw_from(&source, SCOPE, at, 1, self.share).ok()
+    }
+
+    /// What is left of a share after it took one of it; `None` where nothing was left.
+    #[inline(always)]
+    pub const fn spend(share: Share, at: Instant) -> Option<Share> {
+        match share.left(SCOPE, at) {
+            0 => None,
+            left => Some(share.with_left(left.wrapping_sub(1))),
+        }
     }
 
     /// Takes one without a share, where CPUs keep none; `false` when the budget is spent.

@@ -327,11 +327,10 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
     };
     let held = node.share(policy, index);
     let left = held.left(policy.scope(), at);
-    // What another destination has drawn is not lost: this one draws what each packet costs.
-    let keeps_share = node.keeps_shares() && !held.is_of_another(policy.scope(), at);
     let needed = cost.saturating_sub(left);
-    let share = if keeps_share {
-        limit.capacity().wrapping_shr(policy.share_shift().into())
+    // What another destination has drawn is not lost: this one draws what each packet costs, and keeps nothing.
+    let share = if node.keeps_shares() && !held.is_of_another(policy.scope(), at) {
+        (limit.capacity().wrapping_shr(policy.share_shift().into())).max(1)
     } else {
         0
     };
@@ -341,9 +340,9 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
         index,
     };
     match draw_from(&source, policy.scope(), at, needed, share) {
-        Ok(share) => {
-            if keeps_share {
-                node.set_share(policy, index, share);
+        Ok(drawn) => {
+            if share != 0 {
+                node.set_share(policy, index, drawn);
             }
             Outcome::PASSED
         }

@@ -19,6 +19,8 @@ use ratelimit_common::{
     compact::Mix,
     generation::Generation,
     layout,
+    new_sources::Budget,
+    node::Share,
 };
 
 use crate::{
@@ -53,6 +55,25 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn takes(&self, which: Shared, now: Instant) -> bool {
         subprograms::take_of_challenge(which, self.0, now)
+    }
+
+    #[inline(always)]
+    fn spends(&self, which: Shared, now: Instant) -> bool {
+        if interruption::is_possible() {
+            return false;
+        }
+        let Some(own) = CHALLENGE_SHARES.get_ptr_mut(0) else {
+            return false;
+        };
+        // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
+        let share = share(unsafe { &mut (*own).shares }, which);
+        match Budget::spend(*share, now) {
+            Some(spent) => {
+                *share = spent;
+                true
+            }
+            None => false,
+        }
     }
 
     #[inline(always)]
@@ -170,18 +191,23 @@ pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
         return budget.take_one(&MapWord(word), now);
     }
     // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
-    let [unverified, answers, queries] = unsafe { &mut (*own).shares };
-    let share = match which {
-        Shared::Unverified => unverified,
-        Shared::Answers => answers,
-        Shared::Queries => queries,
-    };
+    let share = share(unsafe { &mut (*own).shares }, which);
     match budget.take(&MapWord(word), *share, now) {
         Some(next) => {
             *share = next;
             true
         }
         None => false,
+    }
+}
+
+#[inline(always)]
+const fn share(shares: &mut [Share; 3], which: Shared) -> &mut Share {
+    let [unverified, answers, queries] = shares;
+    match which {
+        Shared::Unverified => unverified,
+        Shared::Answers => answers,
+        Shared::Queries => queries,
     }
 }
 

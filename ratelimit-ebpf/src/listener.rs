@@ -3,7 +3,7 @@
 //! What helpers read is copied to the stack. They want a TCP header of its true length as one piece, which a bound in a variable does
 //! not give for the packet itself.
 
-use core::mem;
+use core::mem::MaybeUninit;
 
 use aya_ebpf::{
     bindings::{bpf_sock, bpf_sock_tuple, tcphdr, xdp_md},
@@ -25,10 +25,11 @@ const IPV6_BYTES: usize = 40;
 /// A TCP header without options, and with all that it can have.
 const TCP_BYTES: usize = 20;
 const TCP_BYTES_MAX: usize = 60;
+/// Where a TCP header says how many words of 4 bytes it has.
+const WORDS: usize = 12;
 
 /// A network header without options, and the transport header right behind it: so both addresses and both ports are one piece.
-#[repr(C, align(8))]
-struct Headers([u8; IPV6_BYTES + TCP_BYTES_MAX]);
+type Headers = [u64; (IPV6_BYTES + TCP_BYTES_MAX).div_ceil(8)];
 
 /// What a listener is asked.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -56,10 +57,14 @@ fn ask_behind<const IP: usize, const ENDS: usize>(
     place: Place,
     question: Question,
 ) -> u64 {
-    let mut headers = Headers([0; IPV6_BYTES + TCP_BYTES_MAX]);
-    let start = headers.0.as_mut_ptr().cast::<c_void>();
+    let mut headers = MaybeUninit::<Headers>::uninit();
+    let start = headers.as_mut_ptr().cast::<c_void>();
     // SAFETY: the pieces lie within the headers, and the lengths are those of the pieces.
     unsafe {
+        // Volatile: else it is a call, which takes stack.
+        for index in 0..size_of::<Headers>() / size_of::<u64>() {
+            start.cast::<u64>().add(index).write_volatile(0);
+        }
         let segment = start.add(IP);
         if bpf_xdp_load_bytes(context, place.packet.into(), start, IP as u32) != 0
             || bpf_xdp_load_bytes(context, place.segment.into(), segment, TCP_BYTES as u32) != 0
@@ -68,7 +73,7 @@ fn ask_behind<const IP: usize, const ENDS: usize>(
         }
         let mut bytes = TCP_BYTES as u64;
         if question == Question::Cookie {
-            bytes = unknown(u64::from(headers.0[IP + 12] >> 4).wrapping_mul(4));
+            bytes = unknown(u64::from(segment.cast::<u8>().add(WORDS).read() >> 4).wrapping_mul(4));
             if bytes < TCP_BYTES as u64 || bytes > TCP_BYTES_MAX as u64 {
                 return 0;
             }
@@ -116,5 +121,3 @@ pub const fn cookie(answer: u64) -> Option<ListenerCookie> {
         segment_bytes: (answer >> 32) as u16,
     })
 }
-
-const _: () = assert!(mem::size_of::<Headers>() == 104);

@@ -102,7 +102,7 @@ fn decode(answer: u64) -> Outcome {
 
 /// A source on the stack of the subprogram: kernel 6.1 takes no key of a map from the memory of an argument.
 #[inline(always)]
-fn on_stack<A: Address>(source: &A) -> A {
+pub fn on_stack<A: Address>(source: &A) -> A {
     // SAFETY: the reference is valid. Volatile, as the compiler would take the memory that was copied instead of the copy.
     unsafe { ptr::from_ref(source).read_volatile() }
 }

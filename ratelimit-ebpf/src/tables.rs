@@ -2,7 +2,7 @@
 
 use core::{cell::Cell, ptr};
 
-use aya_ebpf::bindings::xdp_md;
+use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Policy, Settings,
     Standing, Tables, Verdict,
@@ -25,10 +25,11 @@ use ratelimit_common::{
 
 use crate::{
     capture,
+    challenge::MapChallenge,
     compact::{self, SlotStore},
     detected, events,
     family::FamilyCode,
-    interface, interruption, leases, lists,
+    frame, interface, interruption, leases, lists,
     maps::{AGGREGATES, EXCLUDED_CLASSES, POLICIES, VERDICTS},
     records::Records,
     refused,
@@ -233,7 +234,9 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn ban(&self, source: &A, ban: Detected) -> bool {
-        detected::ban(source, &ban, interface::slot())
+        // Here and not before the socket was looked up: that takes the stack.
+        let source = subprograms::on_stack(source);
+        detected::ban(&source, &ban, interface::slot())
     }
 
     #[inline(always)]
@@ -267,6 +270,15 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         now: Instant,
     ) -> challenge::Outcome {
         let generation = self.settings.get().generation();
+        if listed.is_protected() {
+            return challenge::Outcome::Unasked;
+        }
+        let state = MapChallenge(generation, self.context);
+        let packet = XdpContext::new(self.context);
+        let frame = frame::whole(&packet);
+        if let Some(outcome) = challenge::judge_quickly::<A>(frame, upper, now, &state) {
+            return outcome;
+        }
         subprograms::challenge(self.context, source, upper, listed, generation, now)
     }
 

@@ -166,6 +166,14 @@ impl Rules {
         self.classes == ClassSet::ALL || self.classes.counts(classes(self.asks_headers != 0))
     }
 
+    /// Whether all SYNs count among those that come in a second, wherever they go and whatever their classes are.
+    #[inline(always)]
+    pub const fn includes_all(&self) -> bool {
+        self.is_over(Asked::Connections)
+            && self.targets.is_empty()
+            && self.classes.bits() == ClassSet::ALL.bits()
+    }
+
     /// What connections are challenged to.
     #[inline(always)]
     pub const fn targets(&self) -> &Targets {

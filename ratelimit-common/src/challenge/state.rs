@@ -30,6 +30,12 @@ pub trait ChallengeState<A: Address> {
         false
     }
 
+    /// Takes one of what this CPU has drawn of what all share; `false` where it has nothing left, or that is not known.
+    #[inline(always)]
+    fn spends(&self, _: Shared, _now: Instant) -> bool {
+        false
+    }
+
     /// Takes one of the answers to a source; `false` when it had enough of them.
     #[inline(always)]
     fn may_answer(&self, _source: &A, _now: Instant) -> bool {

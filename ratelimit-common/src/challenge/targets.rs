@@ -65,6 +65,12 @@ impl Targets {
         Some(self)
     }
 
+    /// Whether none is named.
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.has_prefixes == 0 && self.has_ports == 0
+    }
+
     /// Whether a connection to this end is challenged.
     #[inline(always)]
     pub fn include<A: Address>(&self, destination: A, port: u16) -> bool {

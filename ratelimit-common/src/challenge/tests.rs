@@ -1,12 +1,15 @@
 use core::{cell::Cell, num::NonZeroU32, time::Duration};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, vec::Vec};
+
+use proptest::prelude::*;
 
 use super::*;
 use crate::{
     Cursor, Ipv4,
     absent::Absent,
     charge::words::Words,
+    new_sources::Budget,
     node::Share,
     parse::transport::{ACK, FIN, RST, SYN},
     parse::{LinkLayer, ipv4, payload},
@@ -296,6 +299,55 @@ fn while_it_is_suspended_nobody_is_challenged() {
     }
 }
 
+proptest! {
+    /// What is known quickly is what would be answered at length, and takes as much of what all share.
+    #[test]
+    fn a_packet_is_judged_quickly_as_it_would_be_at_length(
+        when in prop::array::uniform2(prop_oneof![
+            Just(When::Never), Just(When::Always), prop_oneof![1u32..9, 300u32..400].prop_map(|over| When::Over(NonZeroU32::new(over).unwrap())),
+        ]),
+        [has_ports, asks_listeners, prefers_verified]: [bool; 3],
+        steps in prop::collection::vec((0..PACKETS.len(), 0u8..4, 0u64..2), 1..60),
+    ) {
+        let worlds = [0; 2].map(|_| {
+            let world = querying(when[0], when[1]);
+            let rules = world.rules.unwrap().asking_listeners(asks_listeners).preferring_verified(prefers_verified);
+            let ports = Targets::default().at_ports([80, 0, 0, 0, 0, 0, 0, 0]);
+            World {
+                rules: Some(if has_ports { rules.of_targets(ports) } else { rules }),
+                ..querying(when[0], when[1])
+            }
+        });
+        let mut at_ns = START;
+        for (kind, source, gap) in steps {
+            at_ns += gap * SECOND / 2;
+            let source = Ipv4::new([192, 0, 2, source]);
+            let (protocol, header) = PACKETS[kind];
+            let packet = packet(source, protocol, &header());
+            let frame = Cursor::new(&packet);
+            let now = Instant::from_nanos(at_ns);
+            let [quick, whole] = &worlds;
+            let answer = judge_quickly(frame, upper(frame), now, quick);
+            let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
+            prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
+            prop_assert_eq!(quick.left(), whole.left());
+        }
+    }
+}
+
+/// A protocol, and what stands behind the addresses.
+const PACKETS: [(u8, fn() -> Vec<u8>); 9] = [
+    (6, || tcp(SYN, 7)),
+    (6, || tcp(ACK, TAKEN)),
+    (6, || tcp(RST, 7)),
+    (6, || tcp(SYN | ACK, 7)),
+    (6, || tcp(FIN | ACK, TAKEN)),
+    (6, || std::vec![0xc0, 1, 0, 80, 0, 0, 0, 0]),
+    (17, || std::vec![0xc0, 1, 0, 53, 0, 8, 0, 0]),
+    (17, || std::vec![0xc0, 1, 0, 80, 0, 8, 0, 0]),
+    (1, || std::vec![8, 0, 0, 0]),
+];
+
 /// A challenge of connections and of datagrams to ports 53 and 5353.
 fn querying(connections: When, queries: When) -> World {
     let answers = NonZeroU32::new(1_000).unwrap();
@@ -365,6 +417,23 @@ impl World {
         judge_datagram(&SOURCE, port, || is_query, now, self)
     }
 
+    fn judge_at_length(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Outcome {
+        let upper = upper(frame);
+        if let Some(segment) = Ipv4::segment(frame, LinkLayer::None, upper) {
+            return judge(&source, &segment, |_| ClassSet::NONE, now, self);
+        }
+        match query::port(frame, upper) {
+            Some(port) => judge_datagram(&source, port, || true, now, self),
+            None => standing(&source, now, self),
+        }
+    }
+
+    /// What may still be taken of each that all share.
+    fn left(&self) -> ([u64; 3], [Share; 3]) {
+        let words = self.words.each_ref().map(|word| word.0.get());
+        (words, self.shares.each_ref().map(Cell::get))
+    }
+
     fn cookie_of(&self, source: Ipv4, at_ns: u64) -> u32 {
         let connection = segment(source, SYN, 7).connection;
         self.cookie(&cookie::message(&connection, Instant::from_nanos(at_ns)))
@@ -372,16 +441,30 @@ impl World {
 }
 
 fn segment(source: Ipv4, flags: u8, sequence: u32) -> Segment<Ipv4> {
-    let mut packet = std::vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0];
-    packet.extend(&source.octets()[12..]);
-    packet.extend([198, 51, 100, 7, 0xc0, 1, 0, 80]);
-    packet.extend(sequence.to_be_bytes());
-    packet.extend([0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+    let packet = packet(source, 6, &tcp(flags, sequence));
     let frame = Cursor::new(&packet);
+    Ipv4::segment(frame, LinkLayer::None, upper(frame)).unwrap()
+}
+
+fn packet(source: Ipv4, protocol: u8, upper: &[u8]) -> Vec<u8> {
+    let mut packet = std::vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0];
+    packet.extend(&source.octets()[12..]);
+    packet.extend([198, 51, 100, 7]);
+    packet.extend(upper);
+    packet
+}
+
+fn tcp(flags: u8, sequence: u32) -> Vec<u8> {
+    let mut header = std::vec![0xc0, 1, 0, 80];
+    header.extend(sequence.to_be_bytes());
+    header.extend([0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
+    header
+}
+
+fn upper(frame: Cursor<'_>) -> UpperLayer {
     let mut cursor = frame;
     payload(&mut cursor, LinkLayer::None).unwrap();
-    let upper = ipv4::flow(&mut cursor).unwrap().upper;
-    Ipv4::segment(frame, LinkLayer::None, upper).unwrap()
+    ipv4::flow(&mut cursor).unwrap().upper
 }
 
 impl ChallengeState<Ipv4> for World {
@@ -401,6 +484,12 @@ impl ChallengeState<Ipv4> for World {
         let budget = self.rules.as_ref().unwrap().shared(which);
         let share = &self.shares[which as usize];
         let next = budget.take(&self.words[which as usize], share.get(), now);
+        next.map(|next| share.set(next)).is_some()
+    }
+
+    fn spends(&self, which: Shared, now: Instant) -> bool {
+        let share = &self.shares[which as usize];
+        let next = Budget::spend(share.get(), now);
         next.map(|next| share.set(next)).is_some()
     }
 

@@ -267,6 +267,15 @@ impl UpperLayer {
         Some([header.source, header.destination])
     }
 
+    /// The flags of TCP in `frame`, a cursor at its front. The protocol is that. `None` where they are cut off.
+    #[inline(always)]
+    pub fn tcp_flags(&self, frame: Cursor<'_>) -> Option<u8> {
+        let mut cursor = frame;
+        cursor.skip((self.offset & OFFSET_MAX).wrapping_add(PORTS_BYTES));
+        let header: &TcpHeader = cursor.take()?;
+        Some(header.flags)
+    }
+
     /// What the header in `frame`, a cursor at its front, says besides ports.
     #[inline(always)]
     pub fn details(&self, frame: Cursor<'_>) -> Details {

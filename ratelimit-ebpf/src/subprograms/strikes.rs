@@ -87,9 +87,9 @@ macro_rules! of_family {
             let (Some(source), policy) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
                 return 0;
             };
-            let (source, strike) = (on_stack(source), unpack_strike(at_ns, packet));
+            let strike = unpack_strike(at_ns, packet);
             let tables = KernelTables::without_settings(context, strike.at);
-            detection::detect(&source, policy, &strike, &tables);
+            detection::detect(source, policy, &strike, &tables);
             0
         }
 
