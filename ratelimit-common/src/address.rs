@@ -541,6 +541,14 @@ impl From<Ipv6> for Ipv6Addr {
     }
 }
 
+/// The bits of an address.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+pub fn words<A: Address>(address: A) -> [u64; 2] {
+    let bits = u128::from_ne_bytes(address.octets());
+    [bits as u64, (bits >> 64) as u64]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

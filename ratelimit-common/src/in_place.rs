@@ -8,6 +8,7 @@ use crate::{
     detection,
     layers::{self, NO_DESTINATION},
     list::Listed,
+    node,
     parse::{
         Inner,
         ipv6::{self, Walk},
@@ -42,6 +43,14 @@ impl<T: InPlace> Placement for T {
 
     fn classify(&self, frame: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
         classify::classify(frame, upper, Wanted::by(self.settings()), policy, self)
+    }
+
+    fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
+        node::spend(layers::of_all(destination, self), &self.node(), arrival)
+    }
+
+    fn give_back(&self, destination: u32, arrival: &Arrival) {
+        node::give_back(layers::of_all(destination, self), &self.node(), arrival);
     }
 }
 

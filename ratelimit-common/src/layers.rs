@@ -10,8 +10,8 @@ use crate::{
     aggregate::LEVELS_MAX,
     charge::Outcome,
     lease::{self, Demanded},
-    node::Node,
-    placement::FamilyPlacement,
+    node::{NOT_DRAWN, Node},
+    placement::{FamilyPlacement, Placement},
     state,
     tables::FamilyTables,
 };
@@ -75,6 +75,50 @@ pub fn charge_leased<A: Address>(
     state::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables)
 }
 
+/// Spends what this CPU has drawn of the wider limits that a packet meets, where they are those of the node and of its destination alone, before the
+/// packet is charged to its source, whose policy is `own`. [`NOT_DRAWN`] where they are more, or it has not drawn what the packet costs.
+///
+/// A source with further limits, or with some that the nodes of a cluster share, has more to be asked and counted before it is charged.
+#[inline(always)]
+pub fn spend(
+    own: Option<&Policy>,
+    destination: u32,
+    arrival: &Arrival,
+    tables: &impl Placement,
+) -> Outcome {
+    let is_more = |own: &Policy| own.has_further() || own.is_of_cluster();
+    if tables.settings().has_aggregates() || own.is_some_and(is_more) {
+        return NOT_DRAWN;
+    }
+    tables.spend(destination, arrival)
+}
+
+/// What comes of a packet of which the limits of its source say `outcome`, and for which was [`spent`](spend) before. Where they refuse it, that is
+/// given back.
+#[inline(always)]
+pub fn spent(
+    spent: Outcome,
+    outcome: Outcome,
+    destination: u32,
+    arrival: &Arrival,
+    tables: &impl Placement,
+) -> Outcome {
+    if outcome.is_enforced() && spent.is_counted() {
+        tables.give_back(destination, arrival);
+    }
+    outcome.or_more(spent)
+}
+
+/// The policies of the node, and of a destination.
+#[inline(always)]
+pub fn of_all(destination: u32, tables: &impl Tables) -> [Option<&Policy>; 2] {
+    let of_node = tables.settings().node_policy();
+    [
+        of_node.and_then(|index| tables.policy(index)),
+        tables.policy(destination),
+    ]
+}
+
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its
 /// destination is at the index `destination`, where there is one.
 #[inline(always)]
@@ -93,18 +137,6 @@ pub fn charge<A: Address>(
     let has_further = policy.is_some_and(Policy::has_further);
     let is_none = |layer| layer == FURTHER && !has_further;
     let destination = tables.policy(destination);
-    if tables
-        .node()
-        .are_drawn(policy, [node_policy(), destination], arrival)
-    {
-        let outcome = tables.charge_layer(0, source, policy, arrival);
-        if outcome.is_enforced() {
-            return outcome;
-        }
-        return tables
-            .node()
-            .spend(outcome, [node_policy(), destination], arrival);
-    }
     let mut walk = Walk::new();
     let _ = (0..LAYERS).all(|layer| {
         is_none(layer) || walk.check(layer, tables.check_layer(layer, source, policy, arrival))

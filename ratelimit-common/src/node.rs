@@ -71,6 +71,15 @@ pub trait Node: Sized {
     /// The share that this CPU has of the limit at `index` of a policy, or of one whose share has the same place.
     fn share(&self, policy: &Policy, index: usize) -> Share;
 
+    /// Takes what a packet at `at` costs of the share of the first limit of a policy; `false`, and nothing is taken, where there is less.
+    #[inline(always)]
+    fn take(&self, policy: &Policy, cost: u64, at: Instant) -> bool {
+        let mut share = self.share(policy, 0);
+        let is_taken = share.take(policy.scope(), cost, at);
+        self.set_share(policy, 0, share);
+        is_taken
+    }
+
     /// Puts another share in its place.
     fn set_share(&self, policy: &Policy, index: usize, share: Share);
 
@@ -96,25 +105,6 @@ pub trait Node: Sized {
         charge(policy, self, arrival)
     }
 
-    /// [`are_drawn`], wherever its code is kept.
-    #[inline(always)]
-    fn are_drawn(
-        &self,
-        own: Option<&Policy>,
-        both: [Option<&Policy>; 2],
-        arrival: &Arrival,
-    ) -> bool {
-        are_drawn(own, both, self, arrival)
-    }
-
-    /// [`charge`] of both policies, of which [all is drawn](Self::are_drawn), behind what limits of the source said, wherever its code is kept.
-    #[inline(always)]
-    fn spend(&self, said: Outcome, both: [Option<&Policy>; 2], arrival: &Arrival) -> Outcome {
-        both.into_iter().fold(said, |said, policy| {
-            said.or_more(charge(policy, self, arrival))
-        })
-    }
-
     /// [`draw`], wherever its code is kept.
     #[inline(always)]
     fn draw(&self, policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
@@ -137,6 +127,17 @@ impl Share {
     #[inline(always)]
     pub const fn is_of_another(&self, scope: u32, at: Instant) -> bool {
         self.left != 0 && self.scope != scope as u64 && at.as_nanos() < self.until_ns
+    }
+
+    /// Takes so much of it under `scope` at `at`; `false`, and nothing is taken, where there is less.
+    #[inline(always)]
+    pub const fn take(&mut self, scope: u32, cost: u64, at: Instant) -> bool {
+        let left = self.left(scope, at);
+        if left < cost {
+            return false;
+        }
+        self.left = left.wrapping_sub(cost);
+        true
     }
 
     /// The same share with so much of it left.
@@ -243,35 +244,77 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     Outcome::PASSED
 }
 
-/// Whether no limits but those of its source, whose policy is `own`, can refuse a packet. It meets none of prefixes then, and this CPU has drawn
-/// what it costs of those of the node and of its destination. [`charge`] spends that.
-///
-/// A source with further limits, or with some that the nodes of a cluster share, has more to be asked and counted before it is charged.
+/// That this CPU has not drawn what a packet costs.
+pub const NOT_DRAWN: Outcome = Outcome::LIMITED;
+
+/// Spends what a packet costs of what this CPU has drawn of all limits of both policies, those of the node and of its destination. [`NOT_DRAWN`] where
+/// it has not drawn all of it: then nothing is spent.
 #[inline(always)]
-pub fn are_drawn(
-    own: Option<&Policy>,
-    both: [Option<&Policy>; 2],
-    node: &impl Node,
-    arrival: &Arrival,
-) -> bool {
-    let is_more = |own: &Policy| own.has_further() || own.is_of_cluster();
+pub fn spend(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) -> Outcome {
     let is_drawn = |policy: Option<&Policy>| is_drawn(policy, node, arrival);
-    !own.is_some_and(is_more)
-        && !arrival.settings.has_aggregates()
-        && both.into_iter().all(is_drawn)
+    if !both.into_iter().all(is_drawn) {
+        return NOT_DRAWN;
+    }
+    both.into_iter().fold(Outcome::UNCOUNTED, |said, policy| {
+        said.or_more(change_shares(policy, node, arrival, u64::saturating_sub))
+    })
 }
 
-/// Whether this CPU has drawn what a packet costs, of each limit of the node, or of a destination, that counts it.
+/// The same of a policy that has one limit, where it takes little; [`NOT_DRAWN`] of others too.
+#[inline(always)]
+pub fn spend_one(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    let Some(limit) = policy.limit(0).filter(|_| policy.len() == 1) else {
+        return NOT_DRAWN;
+    };
+    let cost = limit.cost_of_counted(arrival);
+    if may_spend(policy, arrival) && node.take(policy, cost, arrival.at) {
+        Outcome::PASSED
+    } else {
+        NOT_DRAWN
+    }
+}
+
+/// Gives back what was [spent](spend) for a packet that other limits refuse.
+#[inline(always)]
+pub fn give_back(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) {
+    for policy in both {
+        change_shares(policy, node, arrival, u64::saturating_add);
+    }
+}
+
+/// Changes what this CPU has drawn of each limit of a policy that counts a packet, by what that costs.
+#[inline(always)]
+fn change_shares(
+    policy: Option<&Policy>,
+    node: &impl Node,
+    arrival: &Arrival,
+    change: impl Fn(u64, u64) -> u64,
+) -> Outcome {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    for index in 0..LIMITS_MAX {
+        let Some(limit) = policy.limit(index) else {
+            break;
+        };
+        if let Some(cost) = limit.cost(arrival) {
+            let share = node.share(policy, index);
+            node.set_share(policy, index, share.with_left(change(share.left, cost)));
+        }
+    }
+    Outcome::PASSED
+}
+
+/// Whether this CPU has drawn what a packet costs, of each limit of a policy that counts it.
 #[inline(always)]
 fn is_drawn(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> bool {
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return true;
     };
-    // Who leaves the reserve asks the words; what is leased is another policy, and so is what each source may send there.
-    if policy.is_of_cluster()
-        || policy.has_further()
-        || arrival.settings.leaves_reserve() && !policy.is_of_destination()
-    {
+    if !may_spend(policy, arrival) {
         return false;
     }
     for index in 0..LIMITS_MAX {
@@ -287,6 +330,15 @@ fn is_drawn(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> boo
         }
     }
     true
+}
+
+/// Whether a packet that a policy counts may spend what was drawn. Who leaves the reserve asks the words; what is leased is another policy, and so is what
+/// each source may send there.
+#[inline(always)]
+const fn may_spend(policy: &Policy, arrival: &Arrival) -> bool {
+    !policy.is_of_cluster()
+        && !policy.has_further()
+        && (policy.is_of_destination() || !arrival.settings.leaves_reserve())
 }
 
 /// Charges a packet to all limits of the node, or of a destination, that count it, and had room.

@@ -18,6 +18,12 @@ pub trait Placement: Tables + FamilyPlacement<Ipv4> + FamilyPlacement<Ipv6> {
 
     /// [`classify`](crate::classify::classify).
     fn classify(&self, frame: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified;
+
+    /// [`node::spend`](crate::node::spend) of the policies of [the node and a destination](crate::layers::of_all).
+    fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome;
+
+    /// [`node::give_back`](crate::node::give_back) of them.
+    fn give_back(&self, destination: u32, arrival: &Arrival);
 }
 
 /// Steps of one address family.

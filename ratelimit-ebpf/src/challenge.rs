@@ -9,7 +9,7 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use ratelimit_common::{
-    Instant,
+    Instant, address,
     challenge::{
         ANSWER_BUCKETS, Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken,
         Verified,
@@ -168,7 +168,7 @@ pub fn key() -> Key {
 /// The bits of a source, which it is counted by.
 #[inline(always)]
 fn words<A: FamilyCode>(source: &A) -> [u64; 2] {
-    cookie::words(*source)
+    address::words(*source)
 }
 
 /// Takes one of what all CPUs share; `false` when it is spent.

@@ -3,9 +3,10 @@
 use ratelimit_common::{
     Instant, Ipv4, Ipv6, ListEntry, Settings,
     generation::{ByGeneration, Generation},
+    layers::NO_DESTINATION,
     list::{
         Answer, Listed, PrefixKey,
-        lookup_cache::{self, CachedAnswer, Question, STATE},
+        lookup_cache::{self, CachedAnswer, CachedDestination, Question, STATE},
     },
     prefix_filter::{self, InLevel, Level},
 };
@@ -110,6 +111,44 @@ fn cached<A: FamilyMaps>(
     slot(&question)?.answer(&question, Instant::from_nanos(at_ns))
 }
 
+/// The index of the policy of packets to `address` in a generation, as this CPU caches it.
+#[inline(always)]
+pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> Option<u32> {
+    if interruption::is_possible() {
+        return None;
+    }
+    // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
+    let state = unsafe { atomic::load(A::filter_word(STATE)?) };
+    if !lookup_cache::is_settled(state) {
+        return None;
+    }
+    destination_slot(address)?.policy(address, state, generation)
+}
+
+/// [`in_place::destination`](ratelimit_common::in_place::destination), which is cached.
+#[inline(always)]
+pub fn destination<A: Subprograms>(address: A, now: Instant, settings: Settings) -> u32 {
+    let state = state_to_cache::<A>(now);
+    let policy = listed(address, now, settings).destination();
+    let policy = policy.unwrap_or(NO_DESTINATION);
+    if lookup_cache::is_settled(state)
+        && let Some(slot) = destination_slot(address)
+    {
+        *slot = CachedDestination::new(address, state, settings.generation(), policy);
+    }
+    policy
+}
+
+/// The number of the lists' state, before the lists are asked: what is found is then as new, or newer. [`lookup_cache::CHANGING`] where the answer is not kept.
+#[inline(always)]
+fn state_to_cache<A: FamilyMaps>(now: Instant) -> u64 {
+    if lookup_cache::is_kept(now) && !interruption::is_possible() {
+        state_first::<A>()
+    } else {
+        lookup_cache::CHANGING
+    }
+}
+
 #[inline(always)]
 fn state_first<A: FamilyMaps>() -> u64 {
     // SAFETY: as above.
@@ -120,9 +159,23 @@ fn state_first<A: FamilyMaps>() -> u64 {
 
 #[inline(always)]
 fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnswer> {
-    let slots = A::LOOKUP_CACHE.get_ptr_mut(0)?.cast::<CachedAnswer>();
+    let cached = A::LOOKUP_CACHE.get_ptr_mut(0)?;
     // SAFETY: the index is below the number of slots, which belong to this CPU: where programs interrupt each other, none comes here.
-    Some(unsafe { &mut *slots.add(question.slot()) })
+    Some(unsafe {
+        &mut *(&raw mut (*cached).answers)
+            .cast::<CachedAnswer>()
+            .add(question.slot())
+    })
+}
+
+#[inline(always)]
+fn destination_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedDestination> {
+    let cached = A::LOOKUP_CACHE.get_ptr_mut(0)?;
+    // SAFETY: as above.
+    unsafe {
+        let slots = (&raw mut (*cached).destinations).cast::<CachedDestination>();
+        Some(&mut *slots.add(CachedDestination::slot(address)))
+    }
 }
 
 macro_rules! of_family {
@@ -145,12 +198,7 @@ macro_rules! of_family {
                 0 => Generation::First,
                 _ => Generation::Second,
             };
-            // The number of the state comes first: what is found is then as new, or newer.
-            let state = if lookup_cache::is_kept(now) && !interruption::is_possible() {
-                state_first::<$address>()
-            } else {
-                lookup_cache::CHANGING
-            };
+            let state = state_to_cache::<$address>(now);
             let entry = longest_match(*address, word, level);
             let answer = entry.map_or(Answer::NONE, |entry| Answer::of(*entry.of(generation)));
             if lookup_cache::is_settled(state) {

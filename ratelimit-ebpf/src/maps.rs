@@ -32,10 +32,7 @@ use ratelimit_common::{
     },
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
-    list::{
-        PrefixKey,
-        lookup_cache::{self, CachedAnswer},
-    },
+    list::{PrefixKey, lookup_cache::Cached},
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
     parse::ipv6::EXTENSION_HEADERS_MAX,
@@ -60,7 +57,7 @@ type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DE
 type RefusedSources<A> = Array<[Refused<A>; WAYS], { SETS as usize }, MAPPED>;
 type StrikesBySource<A> = LruHashMap<A, u64, { STRIKES_MAX as usize }>;
 type VerifiedSources<A> = LruHashMap<A, u64, { VERIFIED_MAX as usize }>;
-type Answers = PerCpuArray<[CachedAnswer; lookup_cache::SLOTS], 1>;
+type LookupCache = PerCpuArray<Cached, 1>;
 
 /// A timer interrupt of the kernel, and the time at which a CPU noticed it.
 #[derive(Clone, Copy, Default)]
@@ -143,11 +140,11 @@ static LISTS_V4: Lists<Ipv4> = HashMap::new();
 #[btf_map]
 static LISTS_V6: Lists<Ipv6> = HashMap::new();
 
-/// Index 0 → what the lists said, as this CPU caches it.
+/// Index 0 → what the lists said, and the policies of destinations, as this CPU caches them.
 #[btf_map]
-static LOOKUP_CACHE_V4: Answers = PerCpuArray::new();
+static LOOKUP_CACHE_V4: LookupCache = PerCpuArray::new();
 #[btf_map]
-static LOOKUP_CACHE_V6: Answers = PerCpuArray::new();
+static LOOKUP_CACHE_V6: LookupCache = PerCpuArray::new();
 
 /// Source and scope → the state of its limits.
 #[btf_map]
@@ -352,7 +349,7 @@ pub trait FamilyMaps: Address {
     const REFUSED: &'static RefusedSources<Self>;
     const STRIKES: &'static StrikesBySource<Self>;
     const DETECTED: &'static DetectedBySource<Self>;
-    const LOOKUP_CACHE: &'static Answers;
+    const LOOKUP_CACHE: &'static LookupCache;
     const VERIFIED: &'static VerifiedSources<Self>;
     /// A word of the prefix-length filter in front of the lists.
     fn filter_word(index: u32) -> Option<&'static u64>;
@@ -367,7 +364,7 @@ impl FamilyMaps for Ipv4 {
     const REFUSED: &'static RefusedSources<Self> = &REFUSED_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
-    const LOOKUP_CACHE: &'static Answers = &LOOKUP_CACHE_V4;
+    const LOOKUP_CACHE: &'static LookupCache = &LOOKUP_CACHE_V4;
     const VERIFIED: &'static VerifiedSources<Self> = &VERIFIED_V4;
 
     #[inline(always)]
@@ -388,7 +385,7 @@ impl FamilyMaps for Ipv6 {
     const REFUSED: &'static RefusedSources<Self> = &REFUSED_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
-    const LOOKUP_CACHE: &'static Answers = &LOOKUP_CACHE_V6;
+    const LOOKUP_CACHE: &'static LookupCache = &LOOKUP_CACHE_V6;
     const VERIFIED: &'static VerifiedSources<Self> = &VERIFIED_V6;
 
     #[inline(always)]

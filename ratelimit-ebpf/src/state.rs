@@ -378,6 +378,19 @@ impl Node for MapNode {
     }
 
     #[inline(always)]
+    fn take(&self, policy: &Policy, cost: u64, at: Instant) -> bool {
+        if interruption::is_possible() {
+            return false;
+        }
+        let Some(shares) = NODE_SHARES.get_ptr_mut(share_place(policy)) else {
+            return false;
+        };
+        // SAFETY: as above.
+        let [first, ..] = unsafe { &mut *shares };
+        first.take(policy.scope(), cost, at)
+    }
+
+    #[inline(always)]
     fn leased<'a>(&'a self, policy: &'a Policy, arrival: &Arrival, is_charged: bool) -> &'a Policy {
         if !policy.is_of_cluster() {
             return policy;
@@ -401,21 +414,6 @@ impl Node for MapNode {
     #[inline(always)]
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         subprograms::charge_node(policy, arrival)
-    }
-
-    #[inline(always)]
-    fn are_drawn(
-        &self,
-        own: Option<&Policy>,
-        both: [Option<&Policy>; 2],
-        arrival: &Arrival,
-    ) -> bool {
-        subprograms::are_drawn(own, both, arrival)
-    }
-
-    #[inline(always)]
-    fn spend(&self, said: Outcome, both: [Option<&Policy>; 2], arrival: &Arrival) -> Outcome {
-        subprograms::spend_shares(said, both, arrival)
     }
 
     #[inline(always)]

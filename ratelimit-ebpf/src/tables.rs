@@ -13,9 +13,11 @@ use ratelimit_common::{
     classify::{Classified, Wanted},
     detected::Detection,
     detection,
+    layers::NO_DESTINATION,
     layout::{self, Counter, counter_index},
     lease::Demanded,
     list::Listed,
+    node::{self, NOT_DRAWN},
     parse::{Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
     placement::{FamilyPlacement, Placement},
     state,
@@ -73,6 +75,14 @@ impl KernelTables {
     #[inline(always)]
     pub const fn without_settings(context: *mut xdp_md, now: Instant) -> Self {
         Self::new(context, now, Settings::new(0, false))
+    }
+}
+
+impl KernelTables {
+    /// The index of the policy of the node; none where it has none.
+    #[inline(always)]
+    fn node_policy(&self) -> u32 {
+        self.settings.get().node_policy().unwrap_or(NO_DESTINATION)
     }
 }
 
@@ -257,6 +267,32 @@ impl Placement for KernelTables {
     fn classify(&self, _: Cursor<'_>, upper: UpperLayer, policy: u32) -> Classified {
         subprograms::classify(self.context, upper, Wanted::by(self.settings.get()), policy)
     }
+
+    /// Policies of one limit each cost no call.
+    #[inline(always)]
+    fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
+        let of_node = self.node_policy();
+        let spent = node::spend_one(POLICIES.get(of_node), &MapNode, arrival);
+        let spent = if spent == NOT_DRAWN {
+            subprograms::spend_shares([of_node, destination], arrival)
+        } else {
+            let there = node::spend_one(POLICIES.get(destination), &MapNode, arrival);
+            if there == NOT_DRAWN {
+                if spent.is_counted() {
+                    subprograms::give_shares_back([of_node, NO_DESTINATION], arrival);
+                }
+                subprograms::spend_shares([of_node, destination], arrival)
+            } else {
+                spent.or_more(there)
+            }
+        };
+        subprograms::forgotten(spent, arrival.at)
+    }
+
+    #[inline(always)]
+    fn give_back(&self, destination: u32, arrival: &Arrival) {
+        subprograms::give_shares_back([self.node_policy(), destination], arrival);
+    }
 }
 
 impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
@@ -283,8 +319,10 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn destination(&self, _: &Flow<A>, now: Instant) -> u32 {
-        subprograms::destination::<A>(self.context, now, self.settings.get())
+    fn destination(&self, flow: &Flow<A>, now: Instant) -> u32 {
+        let settings = self.settings.get();
+        lists::cached_destination(flow.destination, settings.generation())
+            .unwrap_or_else(|| subprograms::destination::<A>(self.context, now, settings))
     }
 
     #[inline(always)]

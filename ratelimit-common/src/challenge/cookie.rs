@@ -4,7 +4,7 @@
 //! part of it in slots. The cookies of the slot that runs and of the one before are taken, so one is good for 69 s at least.
 //! A forged reset hits one with a probability of 2^-31.
 
-use crate::{Address, Instant, parse::Connection};
+use crate::{Address, Instant, address::words, parse::Connection};
 
 use super::siphash;
 
@@ -58,14 +58,6 @@ fn of_slot<A: Address>(connection: &Connection<A>, slot: u64) -> Message {
     let ports = u64::from(from) | u64::from(to).wrapping_shl(16);
     let last = ports | slot.wrapping_shl(32);
     Message([source[0], source[1], destination[0], destination[1], last])
-}
-
-/// The bits of an address.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
-pub fn words<A: Address>(address: A) -> [u64; 2] {
-    let bits = u128::from_ne_bytes(address.octets());
-    [bits as u64, (bits >> 64) as u64]
 }
 
 #[cfg(test)]

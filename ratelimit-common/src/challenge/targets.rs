@@ -2,8 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{cookie::words, rules::PORTS_MAX};
-use crate::{Address, Family};
+use super::rules::PORTS_MAX;
+use crate::{Address, Family, address::words};
 
 /// The most prefixes of a family.
 pub const TARGETS_MAX: usize = 8;

@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::{Answer, Listed};
 use crate::{
     Address, Instant,
+    address::words,
     generation::Generation,
     prefix_filter::{Level, WIDTHS},
 };
@@ -50,6 +51,36 @@ pub struct CachedAnswer {
     answer: Answer,
 }
 
+/// The slots of a CPU and address family for the policies of destinations.
+pub const DESTINATIONS: usize = 512;
+
+/// A slot: an address, and the policy of packets that go there. Lists that name few destinations are asked about each packet, so the answer is
+/// found by the address alone, without a call.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct CachedDestination {
+    address: [u64; 2],
+    about: u64,
+    /// The index of the policy, as [`in_place::destination`](crate::in_place::destination) answers it.
+    policy: u64,
+}
+
+/// What a CPU keeps.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Cached {
+    /// Answers of the lists.
+    pub answers: [CachedAnswer; SLOTS],
+    /// Policies of destinations.
+    pub destinations: [CachedDestination; DESTINATIONS],
+}
+
+/// The most that the kernel keeps in an element for each CPU (`PCPU_MIN_UNIT_SIZE`).
+const ELEMENT_BYTES_MAX: usize = 32 << 10;
+const _: () = assert!(size_of::<Cached>() <= ELEMENT_BYTES_MAX);
+
 const IS_USED: u64 = 1 << 24;
 const OF_SECOND: u64 = 1 << 25;
 
@@ -70,15 +101,11 @@ impl<A: Address> Question<A> {
     /// the lists in this state, by packets of this generation.
     #[inline(always)]
     pub fn new(state: u64, generation: Generation, level: u64, word: u64, address: A) -> Self {
-        let generation = match generation {
-            Generation::First => 0,
-            Generation::Second => OF_SECOND,
-        };
         Self {
             front: Level::of_lengths(level).front(word, address),
             word,
-            // 24 bits for the level, and one that tells the slot from a free one.
-            about: state.wrapping_shl(STATE_SHIFT) | generation | level | IS_USED,
+            // 24 bits for the level.
+            about: about(state, generation) | level,
         }
     }
 
@@ -88,6 +115,47 @@ impl<A: Address> Question<A> {
         // The word as well, or the networks that a prefix spans would have one slot for all their words.
         let word = self.word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49;
         (self.front.filter_bit() ^ word as u32) as usize & (SLOTS - 1)
+    }
+}
+
+/// The number of the lists' state and the generation, with a bit that tells a slot from a free one.
+#[inline(always)]
+const fn about(state: u64, generation: Generation) -> u64 {
+    let generation = match generation {
+        Generation::First => 0,
+        Generation::Second => OF_SECOND,
+    };
+    state.wrapping_shl(STATE_SHIFT) | generation | IS_USED
+}
+
+impl CachedDestination {
+    /// The policy that was found for an address.
+    #[inline(always)]
+    pub fn new<A: Address>(address: A, state: u64, generation: Generation, policy: u32) -> Self {
+        Self {
+            address: words(address),
+            about: about(state, generation),
+            policy: policy.into(),
+        }
+    }
+
+    /// The index of the policy of packets to `address`; `None` where it is not cached.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "it was an index")]
+    pub fn policy<A: Address>(
+        &self,
+        address: A,
+        state: u64,
+        generation: Generation,
+    ) -> Option<u32> {
+        let is_of = self.address == words(address) && self.about == about(state, generation);
+        is_of.then_some(self.policy as u32)
+    }
+
+    /// The slot that an address has among [`DESTINATIONS`].
+    #[inline(always)]
+    pub fn slot<A: Address>(address: A) -> usize {
+        address.filter_bit() as usize & (DESTINATIONS - 1)
     }
 }
 
@@ -202,6 +270,21 @@ mod tests {
     fn a_free_slot_answers_nothing() {
         let nobody = Question::new(0, FIRST, 0, 0, Ipv6::new([0; 16]));
         assert_eq!(CachedAnswer::default().answer(&nobody, NOW), None);
+    }
+
+    #[test]
+    fn the_policy_of_a_destination_is_for_one_address_state_and_generation() {
+        let slot = CachedDestination::new(OWN, 4, FIRST, 7);
+        assert_eq!(slot.policy(OWN, 4, FIRST), Some(7));
+        for (address, state, generation) in [
+            (Ipv4::new([192, 0, 2, 2]), 4, FIRST),
+            (OWN, 6, FIRST),
+            (OWN, 4, Generation::Second),
+        ] {
+            assert_eq!(slot.policy(address, state, generation), None);
+        }
+        let free = CachedDestination::default();
+        assert_eq!(free.policy(Ipv6::new([0; 16]), 0, FIRST), None);
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all()
 }
 
 #[test]
-fn a_source_with_more_to_be_asked_does_not_take_the_short_way() {
+fn what_is_drawn_is_spent_of_policies_that_all_packets_share_alike() {
     let machine = Machine::new(window(100_000), 1);
     let cpu = Cpu {
         machine: &machine,
@@ -137,28 +137,28 @@ fn a_source_with_more_to_be_asked_does_not_take_the_short_way() {
         settings,
     };
     let plain = arrival(Settings::default());
-    let own = machine.policy;
-    let is_drawn = |own: &Policy, both: [Option<&Policy>; 2], arrival: &Arrival| {
-        cpu.are_drawn(Some(own), both, arrival)
+    let spent = |policy: &Policy, arrival: &Arrival| {
+        let one = spend_one(Some(policy), &cpu, arrival);
+        assert_eq!(spend([Some(policy), None], &cpu, arrival), one);
+        one
     };
-    let drawn = [Some(&machine.policy), None];
-    assert!(is_drawn(&own, drawn, &plain));
-    assert!(!is_drawn(&own.with_further(3), drawn, &plain));
-    assert!(!is_drawn(&own.on_terms(1), drawn, &plain));
-    assert!(!is_drawn(
-        &own,
-        drawn,
-        &arrival(Settings::default().leaving_reserve())
-    ));
-    assert!(!is_drawn(
-        &own,
-        drawn,
-        &arrival(Settings::default().with_aggregates())
-    ));
+    let policy = machine.policy;
+    assert_eq!(spent(&policy, &plain), Outcome::PASSED);
+    let leaving = arrival(Settings::default().leaving_reserve());
+    assert_eq!(spent(&policy, &leaving), NOT_DRAWN);
+    assert_eq!(spent(&policy.for_destination(), &leaving), Outcome::PASSED);
     // Of those who share a limit, or have one for each source there.
-    for policy in [own.on_terms(1), own.with_further(3)] {
-        assert!(!is_drawn(&own, [Some(&policy), None], &plain));
+    for policy in [policy.on_terms(1), policy.with_further(3)] {
+        assert_eq!(spent(&policy, &plain), NOT_DRAWN);
     }
+    // One that is not drawn keeps what was drawn of the other.
+    let before = machine.shares[0].get();
+    let other = policy.on_terms(1);
+    assert_eq!(
+        spend([Some(&policy), Some(&other)], &cpu, &plain),
+        NOT_DRAWN
+    );
+    assert_eq!(machine.shares[0].get(), before);
 }
 
 #[test]
@@ -288,10 +288,16 @@ impl Machine {
         };
         let policy = Some(&self.policy);
         let has_room = !node.check(policy, &arrival).is_refused();
-        let both = [policy, None];
-        if node.are_drawn(None, both, &arrival) {
+        let before = self.shares[cpu].get();
+        let spent = spend_one(policy, &node, &arrival);
+        let of_one = self.shares[cpu].replace(before);
+        assert_eq!(spend([policy, None], &node, &arrival), spent);
+        assert_eq!(self.shares[cpu].get(), of_one);
+        if spent != NOT_DRAWN {
             assert!(has_room, "what is drawn is not refused");
-            return node.spend(Outcome::UNCOUNTED, both, &arrival) == Outcome::PASSED;
+            give_back([policy, None], &node, &arrival);
+            assert_eq!(self.shares[cpu].replace(of_one), before);
+            return spent == Outcome::PASSED;
         }
         has_room && !node.charge(policy, &arrival).is_refused()
     }

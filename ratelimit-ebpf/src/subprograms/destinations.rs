@@ -5,15 +5,14 @@ use ratelimit_common::{
     Arrival, Instant, Ipv4, Ipv6, Policy, Settings,
     charge::Outcome,
     generation::Generation,
-    in_place,
     layers::{self, NO_DESTINATION},
     parse::{Payload, ipv4, ipv6, network},
 };
 
 use super::{NOTHING, Subprograms, decode, encode, inner, nullable, pack, unknown, unpack};
-use crate::{frame, interface::link_layer, tables::KernelTables};
+use crate::{frame, interface::link_layer, lists, tables::KernelTables};
 
-/// [`in_place::destination`] of the packet of `context`, of which the address is read again.
+/// [`lists::destination`] of the packet of `context`, of which the address is read again.
 #[inline(always)]
 pub fn destination<A: Subprograms>(context: *mut xdp_md, now: Instant, settings: Settings) -> u32 {
     let generation = settings.generation() as u64;
@@ -60,8 +59,7 @@ macro_rules! of_family {
                 _ => Generation::Second,
             };
             let settings = Settings::new(0, false).in_generation(generation);
-            let tables = KernelTables::new(context.ctx, now, settings);
-            in_place::destination(destination, now, &tables).into()
+            lists::destination(destination, now, settings).into()
         }
 
         #[unsafe(no_mangle)]

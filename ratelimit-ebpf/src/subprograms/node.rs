@@ -3,7 +3,7 @@
 use ratelimit_common::{Arrival, Instant, Policy, charge::Outcome, limit::LIMITS_MAX, node};
 
 use super::{NOTHING, decode, encode, nullable, pack, unpack};
-use crate::state::MapNode;
+use crate::{maps::POLICIES, state::MapNode};
 
 /// [`node::check`].
 #[inline(always)]
@@ -41,66 +41,44 @@ extern "C" fn charge_node_limits(policy: *const Policy, at_ns: u64, packet: u64)
     encode(node::charge(policy, &MapNode, &unpack(at_ns, packet)))
 }
 
-/// [`node::are_drawn`].
+/// [`node::spend`] of the policies at these indices; one that there is not is above all.
 #[inline(always)]
-pub fn are_drawn(
-    own: Option<&Policy>,
-    [of_node, destination]: [Option<&Policy>; 2],
-    arrival: &Arrival,
-) -> bool {
-    let (of_node, destination) = (nullable(of_node), nullable(destination));
-    let (at_ns, packet) = (arrival.at.as_nanos(), pack(arrival));
-    are_shares_drawn(nullable(own), of_node, destination, at_ns, packet) != 0
-}
-
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn are_shares_drawn(
-    own: *const Policy,
-    of_node: *const Policy,
-    destination: *const Policy,
-    at_ns: u64,
-    packet: u64,
-) -> u64 {
-    let arrival = unpack(at_ns, packet);
-    // SAFETY: the verifier holds callers to memory of these types, or null.
-    let (own, both) = unsafe { (own.as_ref(), [of_node.as_ref(), destination.as_ref()]) };
-    u64::from(node::are_drawn(own, both, &MapNode, &arrival))
-}
-
-/// [`node::charge`] of both policies.
-#[inline(always)]
-pub fn spend_shares(
-    said: Outcome,
-    [of_node, destination]: [Option<&Policy>; 2],
-    arrival: &Arrival,
-) -> Outcome {
-    let (of_node, destination) = (nullable(of_node), nullable(destination));
-    let (at_ns, packet) = (arrival.at.as_nanos(), pack(arrival));
-    decode(spend_drawn_shares(
-        of_node,
-        destination,
-        at_ns,
-        packet,
-        encode(said),
+pub fn spend_shares(both: [u32; 2], arrival: &Arrival) -> Outcome {
+    decode(spend_node_shares(
+        pack_indices(both),
+        arrival.at.as_nanos(),
+        pack(arrival),
     ))
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn spend_drawn_shares(
-    of_node: *const Policy,
-    destination: *const Policy,
-    at_ns: u64,
-    packet: u64,
-    said: u64,
-) -> u64 {
+extern "C" fn spend_node_shares(indices: u64, at_ns: u64, packet: u64) -> u64 {
     let arrival = unpack(at_ns, packet);
-    // SAFETY: as above.
-    let both = unsafe { [of_node.as_ref(), destination.as_ref()] };
-    let spent = both.map(|policy| node::charge(policy, &MapNode, &arrival));
-    let [of_node, destination] = spent;
-    encode(decode(said).or_more(of_node).or_more(destination))
+    encode(node::spend(policies(indices), &MapNode, &arrival))
+}
+
+/// [`node::give_back`] of such policies.
+#[inline(always)]
+pub fn give_shares_back(both: [u32; 2], arrival: &Arrival) {
+    give_node_shares_back(pack_indices(both), arrival.at.as_nanos(), pack(arrival));
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn give_node_shares_back(indices: u64, at_ns: u64, packet: u64) -> u64 {
+    node::give_back(policies(indices), &MapNode, &unpack(at_ns, packet));
+    0
+}
+
+#[inline(always)]
+fn pack_indices([of_node, destination]: [u32; 2]) -> u64 {
+    u64::from(destination) << u32::BITS | u64::from(of_node)
+}
+
+#[inline(always)]
+fn policies(indices: u64) -> [Option<&'static Policy>; 2] {
+    [indices as u32, (indices >> u32::BITS) as u32].map(|index| POLICIES.get(index))
 }
 
 /// [`node::draw`].
