@@ -380,6 +380,35 @@ fn the_node_admits_its_limit_to_the_last_packet_on_one_cpu() {
     }
 }
 
+/// What a CPU has drawn is for all sources, whether the node has one limit or more.
+#[test]
+fn what_a_source_sends_over_its_limit_spends_nothing_of_the_node() {
+    const AMOUNT: u64 = 2_560;
+    const OF_SOURCE: u64 = 10;
+    for limits in [1, 2] {
+        let mut scene = node_scene(AMOUNT, 2);
+        let shift = node::share_shift(2);
+        scene.policies[0] = policy(&[packets(OF_SOURCE)]);
+        scene.policies[1] = scoped(&vec![packets(AMOUNT); limits], 1).in_shares(shift);
+        each_judge(&scene, |judge| {
+            let frame = |n: u64| Frame::ethernet().ipv4(any_source(n / OF_SOURCE)).udp(53);
+            for n in 0..AMOUNT {
+                check(judge, &frame(n), CONFORMING);
+                if n % 20 == 10 {
+                    for _ in 0..AMOUNT >> shift {
+                        check(judge, &frame(0), LIMITED);
+                    }
+                }
+            }
+            check(
+                judge,
+                &Frame::ethernet().ipv4(source(1)).udp(53),
+                NODE_LIMITED,
+            );
+        });
+    }
+}
+
 /// CPUs read their clocks some time before they reach the word, and with the coarse clock all packets of a tick have one time.
 #[test]
 fn packets_from_before_the_window_opened_cost_the_node_no_shares() {

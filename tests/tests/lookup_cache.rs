@@ -6,7 +6,8 @@ use std::{
 };
 
 use ratelimit_common::{
-    DropReason, Instant, ListEntry, PassReason, Unit, Verdict, list::lookup_cache::is_kept,
+    DropReason, Instant, ListEntry, PassReason, Policy, Settings, Unit, Verdict,
+    layout::NODE_POLICIES, list::lookup_cache::is_kept,
 };
 use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
@@ -21,6 +22,11 @@ const ALLOWED: Verdict = Verdict::Pass(PassReason::Allowed);
 const SOURCES: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(203, 0, 113, 77)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6)),
+];
+/// Where packets of those sources go to.
+const DESTINATIONS: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1)),
 ];
 /// A time whose answers are kept.
 const START: u64 = 1 << 40;
@@ -51,6 +57,46 @@ fn a_ban_is_in_force_at_once_though_the_entry_before_is_cached() {
             set(&mut program, source, ban());
             assert_eq!(judge(&mut program, source, 0), BANNED);
         }
+    }
+}
+
+#[test]
+fn the_policy_of_a_destination_is_cached_until_the_lists_change() {
+    require_root!();
+    let mut program = program();
+    program
+        .set_settings(Settings::new(0, false).with_destinations())
+        .unwrap();
+    let one = [limit(1, Unit::Packets, Duration::from_secs(1))];
+    let limited = Verdict::Drop(DropReason::DestinationLimited);
+    for (index, (source, destination)) in (1..).zip(SOURCES.into_iter().zip(DESTINATIONS)) {
+        let policy = Policy::new(&one, index, false).unwrap().for_destination();
+        let policy = policy.in_shares(8).in_slot(NODE_POLICIES + index);
+        program.set_policy(index, &policy).unwrap();
+        let limits = ListEntry::default().as_destination(Some(index));
+        set(&mut program, destination, ListEntry::default());
+        assert_eq!(judge(&mut program, source, 0), CONFORMING);
+        set_unnoticed(&mut program, destination, limits);
+        for _ in 0..3 {
+            assert_eq!(
+                judge(&mut program, source, 0),
+                CONFORMING,
+                "it is remembered"
+            );
+        }
+        for (entry, verdicts) in [
+            (limits, [CONFORMING, limited]),
+            (ListEntry::default(), [CONFORMING; 2]),
+        ] {
+            set(&mut program, destination, entry);
+            for verdict in verdicts {
+                assert_eq!(judge(&mut program, source, 0), verdict);
+            }
+        }
+        change_generation(&program, |generation| generation + 1);
+        set_unnoticed(&mut program, destination, limits);
+        assert_eq!(judge(&mut program, source, 0), limited, "the lists change");
+        change_generation(&program, |generation| generation + 1);
     }
 }
 
