@@ -34,7 +34,7 @@ const DESTINATION: usize = 1;
 /// Charges a packet of `source` that meets no limits but those of its policy, if it has one. Where the nodes of a cluster share them, a source
 /// that was never refused takes the way of all others.
 #[inline(always)]
-pub fn charge_source<A: Address>(
+fn charge_source<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
@@ -75,38 +75,43 @@ pub fn charge_leased<A: Address>(
     state::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables)
 }
 
-/// Spends what this CPU has drawn of the wider limits that a packet meets, where they are those of the node and of its destination alone, before the
-/// packet is charged to its source, whose policy is `own`. [`NOT_DRAWN`] where they are more, or it has not drawn what the packet costs.
+/// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its
+/// destination is at the index `destination`, where there is one.
 ///
-/// A source with further limits, or with some that the nodes of a cluster share, has more to be asked and counted before it is charged.
+/// What this CPU has drawn of the limits of the node and of the destination is spent before the source is charged. Where the source is refused, it is given
+/// back.
 #[inline(always)]
-pub fn spend(
-    own: Option<&Policy>,
+pub fn charge<A: Address>(
+    source: &A,
+    policy: Option<&Policy>,
     destination: u32,
     arrival: &Arrival,
-    tables: &impl Placement,
+    tables: &(impl Placement + FamilyPlacement<A>),
 ) -> Outcome {
-    let is_more = |own: &Policy| own.has_further() || own.is_of_cluster();
-    if tables.settings().has_aggregates() || own.is_some_and(is_more) {
-        return NOT_DRAWN;
+    let is_alone = !arrival.settings.has_layers() && destination == NO_DESTINATION;
+    let spent = if is_alone {
+        Outcome::UNCOUNTED
+    } else if may_spend(policy, arrival) {
+        tables.spend(destination, arrival)
+    } else {
+        NOT_DRAWN
+    };
+    if spent == NOT_DRAWN {
+        return charge_layers(source, policy, destination, arrival, tables);
     }
-    tables.spend(destination, arrival)
-}
-
-/// What comes of a packet of which the limits of its source say `outcome`, and for which was [`spent`](spend) before. Where they refuse it, that is
-/// given back.
-#[inline(always)]
-pub fn spent(
-    spent: Outcome,
-    outcome: Outcome,
-    destination: u32,
-    arrival: &Arrival,
-    tables: &impl Placement,
-) -> Outcome {
+    let outcome = charge_source(source, policy, arrival, tables);
     if outcome.is_enforced() && spent.is_counted() {
         tables.give_back(destination, arrival);
     }
     outcome.or_more(spent)
+}
+
+/// Whether a packet of a source, whose policy is `own`, meets no wider limits but those of the node and of its destination. One with further
+/// limits, or with some that the nodes of a cluster share, has more to be asked and counted before it is charged.
+#[inline(always)]
+fn may_spend(own: Option<&Policy>, arrival: &Arrival) -> bool {
+    let is_more = |own: &Policy| own.has_further() || own.is_of_cluster();
+    !arrival.settings.has_aggregates() && !own.is_some_and(is_more)
 }
 
 /// The policies of the node, and of a destination.
@@ -119,10 +124,9 @@ pub fn of_all(destination: u32, tables: &impl Tables) -> [Option<&Policy>; 2] {
     ]
 }
 
-/// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its
-/// destination is at the index `destination`, where there is one.
+/// The same where all limits are asked before any is charged.
 #[inline(always)]
-pub fn charge<A: Address>(
+fn charge_layers<A: Address>(
     source: &A,
     policy: Option<&Policy>,
     destination: u32,

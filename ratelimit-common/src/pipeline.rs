@@ -6,7 +6,6 @@ use crate::{
     classify::Classified,
     flow::Content,
     layers::{self, NO_DESTINATION},
-    node::NOT_DRAWN,
     parse::{self, Payload, ipv4, ipv6},
     placement::{FamilyPlacement, Placement},
     strikes::Strike,
@@ -129,19 +128,10 @@ where
     } else {
         NO_DESTINATION
     };
-    let is_alone = !settings.has_layers() && destination == NO_DESTINATION;
-    let spent = if is_alone || classified.outcome != Outcome::UNCOUNTED {
-        Outcome::UNCOUNTED
-    } else {
-        layers::spend(policy, destination, &arrival, tables)
-    };
     let outcome = if classified.outcome != Outcome::UNCOUNTED {
         classified.outcome
-    } else if spent == NOT_DRAWN {
-        layers::charge(&source, policy, destination, &arrival, tables)
     } else {
-        let outcome = layers::charge_source(&source, policy, &arrival, tables);
-        layers::spent(spent, outcome, destination, &arrival, tables)
+        layers::charge(&source, policy, destination, &arrival, tables)
     };
     let Some(refusal) = outcome.refusal() else {
         return Verdict::Pass(passed(outcome));

@@ -117,11 +117,9 @@ pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> 
     if interruption::is_possible() {
         return None;
     }
+    // While the lists change, the state is odd, under which nothing is cached.
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let state = unsafe { atomic::load(A::filter_word(STATE)?) };
-    if !lookup_cache::is_settled(state) {
-        return None;
-    }
     destination_slot(address)?.policy(address, state, generation)
 }
 
