@@ -128,10 +128,10 @@ where
     } else {
         NO_DESTINATION
     };
-    let outcome = if classified.outcome != Outcome::UNCOUNTED {
-        classified.outcome
-    } else {
+    let outcome = if classified.outcome == Outcome::UNCOUNTED {
         layers::charge(&source, policy, destination, &arrival, tables)
+    } else {
+        classified.outcome
     };
     let Some(refusal) = outcome.refusal() else {
         return Verdict::Pass(passed(outcome));

@@ -14,7 +14,7 @@ use ratelimit_common::{
         ANSWER_BUCKETS, Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken,
         Verified,
         answer::{self, Cookies, Front, ListenerCookie},
-        cookie::{self, Message},
+        cookie::Message,
     },
     compact::Mix,
     generation::Generation,

@@ -336,7 +336,9 @@ proptest! {
 }
 
 /// A protocol, and what stands behind the addresses.
-const PACKETS: [(u8, fn() -> Vec<u8>); 9] = [
+type Packet = (u8, fn() -> Vec<u8>);
+
+const PACKETS: [Packet; 9] = [
     (6, || tcp(SYN, 7)),
     (6, || tcp(ACK, TAKEN)),
     (6, || tcp(RST, 7)),
