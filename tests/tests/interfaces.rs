@@ -157,6 +157,10 @@ fn an_interface_that_is_missing_at_the_start_leaves_the_others_protected_and_is_
     // Its program goes through the verifier first.
     assert!(took < 4 * PROMISED, "{took:?}");
     assert!(!passes(&lab, OTHER, OTHER, BANNED));
+    let dropped = format!("on {OTHER}: banned");
+    service.wait_until("told by its name", || {
+        service.rlctl_ok(&["events"]).unwrap().contains(&dropped)
+    });
 }
 
 #[test]

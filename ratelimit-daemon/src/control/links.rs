@@ -247,6 +247,9 @@ impl Interfaces {
         if !self.links.note(name, standing, at) {
             return;
         }
+        state
+            .journal
+            .name_interfaces(state.enforcer.attachments().slots());
         let Some(standing) = self.links.standing(name) else {
             return;
         };
