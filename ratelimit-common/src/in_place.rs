@@ -70,11 +70,11 @@ where
         if listed.is_protected() {
             return challenge::Outcome::Unasked;
         }
-        if let Some(outcome) = challenge::judge_quickly::<A>(frame, upper, now, self) {
-            return outcome;
-        }
         if self.inner(frame) != Inner::NONE {
             return challenge::standing(source, now, self);
+        }
+        if let Some(outcome) = challenge::judge_quickly::<A>(frame, upper, now, self) {
+            return outcome;
         }
         if let Some(segment) = A::segment(frame, self.link_layer(), upper) {
             let classes = |headers| {

@@ -124,7 +124,7 @@ pub fn of_all(destination: u32, tables: &impl Tables) -> [Option<&Policy>; 2] {
     ]
 }
 
-/// The same where all limits are asked before any is charged.
+/// Charges a packet as [`charge`] does, where nothing was spent: all limits are asked before any is charged.
 #[inline(always)]
 fn charge_layers<A: Address>(
     source: &A,

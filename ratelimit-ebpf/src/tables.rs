@@ -76,9 +76,7 @@ impl KernelTables {
     pub const fn without_settings(context: *mut xdp_md, now: Instant) -> Self {
         Self::new(context, now, Settings::new(0, false))
     }
-}
 
-impl KernelTables {
     /// The index of the policy of the node; none where it has none.
     #[inline(always)]
     fn node_policy(&self) -> u32 {
@@ -312,7 +310,10 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         let state = MapChallenge(generation, self.context);
         let packet = XdpContext::new(self.context);
         let frame = frame::whole(&packet);
-        if let Some(outcome) = challenge::judge_quickly::<A>(frame, upper, now, &state) {
+        // What comes inside of a tunnel counts for no challenge.
+        if self.inner == Inner::NONE
+            && let Some(outcome) = challenge::judge_quickly::<A>(frame, upper, now, &state)
+        {
             return outcome;
         }
         subprograms::challenge(self.context, source, upper, listed, generation, now)

@@ -250,6 +250,29 @@ fn nobody_is_challenged_inside_of_a_tunnel() {
     }
 }
 
+/// SYNs inside of a tunnel are none of those that may come in a second.
+#[test]
+fn what_comes_inside_of_a_tunnel_turns_no_challenge_on() {
+    const OVER: u32 = 300;
+    let when = When::Over(NonZeroU32::new(OVER).unwrap());
+    let scene = Scene {
+        settings: Settings::new(0, false).with_challenge(true),
+        challenge: Rules::new(when, SECOND, NonZeroU32::new(1000).unwrap(), 1).unwrap(),
+        ..unknown()
+    };
+    for judge in &mut judges(&scene, tunnels()) {
+        let outside = Frame::ethernet().ipv4(IPV4).tcp(80, SYN).build();
+        let (name, front) = around().swap_remove(0);
+        let inside = front.ipv4(IPV4).tcp(80, SYN).build();
+        for _ in 0..OVER {
+            check(judge, "outside", &outside, CONFORMING);
+            check(judge, &name, &inside, CONFORMING);
+        }
+        let challenged = Verdict::Drop(DropReason::Challenged);
+        check(judge, "outside", &outside, challenged);
+    }
+}
+
 #[test]
 fn classes_are_those_of_the_packet_inside_and_the_vlan_is_that_outside() {
     let class = ClassSet::from_bits(1);
