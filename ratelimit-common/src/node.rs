@@ -263,7 +263,7 @@ pub fn spend(both: [Option<&Policy>; 2], node: &impl Node, arrival: &Arrival) ->
 /// The same of a policy that has one limit, where it takes little; [`NOT_DRAWN`] of others too.
 #[inline(always)]
 pub fn spend_one(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
-    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+    let Some(policy) = policy.filter(|policy| concerns(policy, arrival)) else {
         return Outcome::UNCOUNTED;
     };
     let Some(limit) = policy.limit(0).filter(|_| policy.len() == 1) else {
@@ -311,7 +311,7 @@ fn change_shares(
 /// Whether this CPU has drawn what a packet costs, of each limit of a policy that counts it.
 #[inline(always)]
 fn is_drawn(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> bool {
-    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+    let Some(policy) = policy.filter(|policy| concerns(policy, arrival)) else {
         return true;
     };
     if !may_spend(policy, arrival) {
@@ -330,6 +330,12 @@ fn is_drawn(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> boo
         }
     }
     true
+}
+
+/// Whether a policy has something to say of a packet. Where its limits count none such, those of what each source may send there may.
+#[inline(always)]
+fn concerns(policy: &Policy, arrival: &Arrival) -> bool {
+    policy.counts(arrival) || policy.has_further()
 }
 
 /// Whether a packet that a policy counts may spend what was drawn. Who leaves the reserve asks the words; what is leased is another policy, and so is what

@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, thread, time::Duration};
 
 use ratelimit_common::{
-    DropReason, Family, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
+    ClassSet, DropReason, Family, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
     layout::NODE_POLICIES, node,
 };
 use ratelimit_core::api::StatsRow;
@@ -57,6 +57,30 @@ fn each_source_may_send_its_limit_to_a_destination() {
         }
         check(judge, &frame(source(1), OTHER), CONFORMING);
     });
+}
+
+/// Where neither the limits of the destination nor those of the node count a packet, or this CPU has drawn of them what it costs.
+#[test]
+fn what_each_source_may_send_there_holds_whatever_wider_limits_say() {
+    let of_a_class = packets(5).for_classes(ClassSet::one(3).unwrap());
+    for limits in [&[][..], &[of_a_class], &[of_a_class, of_a_class]] {
+        for has_node in [false, true] {
+            let mut scene = scene(limits, &[packets(2)]);
+            if has_node {
+                let node = u32::try_from(scene.policies.len()).unwrap();
+                scene.settings = scene.settings.with_node(node);
+                let policy = policy(&[packets(1 << 20)], 1);
+                scene.policies.push(policy.in_shares(node::share_shift(2)));
+            }
+            each_judge(&scene, |judge| {
+                for verdict in [CONFORMING, CONFORMING, SOURCE_TO_DESTINATION] {
+                    check(judge, &frame(source(1), VICTIM), verdict);
+                }
+                check(judge, &frame(source(1), OTHER), CONFORMING);
+                check(judge, &frame(source(2), VICTIM), CONFORMING);
+            });
+        }
+    }
 }
 
 #[test]
