@@ -64,6 +64,9 @@ use crate::loader::MapPlan;
 /// What the lists say about a prefix, in each generation.
 pub type Entry = ByGeneration<ListEntry>;
 
+/// What a table answers.
+pub type Result<T, E = DatapathError> = std::result::Result<T, E>;
+
 /// Why a table could not be changed or read.
 #[derive(Debug, thiserror::Error)]
 pub enum DatapathError {
@@ -172,10 +175,10 @@ pub trait Datapath:
     fn sources(&self) -> Arc<dyn SourceTables>;
 
     /// The counters that are not zero.
-    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError>;
+    fn counters(&self) -> Result<Vec<CounterRow>>;
 
     /// What is summed over the CPUs.
-    fn totals(&self) -> Result<Totals, DatapathError>;
+    fn totals(&self) -> Result<Totals>;
 
     /// The maps, with their sizes.
     fn maps(&self) -> Vec<MapStatus>;

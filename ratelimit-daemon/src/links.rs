@@ -406,13 +406,7 @@ impl Link {
         InterfaceStatus {
             name: self.wanted.name.clone(),
             attached: standing.is_some_and(Standing::is_attached),
-            mode_wanted: match self.wanted.mode {
-                Mode::Auto => "auto",
-                Mode::Native => "native",
-                Mode::Generic => "generic",
-                Mode::Pinned => "pinned",
-            }
-            .to_owned(),
+            mode_wanted: <&str>::from(self.wanted.mode).to_owned(),
             mode: standing.and_then(Standing::mode).map(str::to_owned),
             renamed_to,
             why: standing.and_then(Standing::trouble),

@@ -10,7 +10,7 @@ use ratelimit_core::{
     exposition::{Exposition, Format},
 };
 
-use crate::control::{Filling, Kind as TableKind, Reconciliation, Snapshot, UNANSWERED};
+use crate::control::{Filling, Reconciliation, Snapshot, UNANSWERED};
 
 /// All metrics, as text.
 pub fn render(snapshot: &Snapshot, format: Format) -> String {
@@ -220,27 +220,17 @@ fn reconciliation(to: &mut Exposition, reconciliation: &Reconciliation) {
         "ratelimit_intended",
         "Entries that belong into the kernel's tables.",
     )
-    .each(
-        "kind",
-        TableKind::ALL.map(|kind| (kind.label(), intended.of(kind))),
-    );
-    let enforced = TableKind::ALL.map(|kind| {
-        let enforced = intended.of(kind).saturating_sub(missing.of(kind));
-        (kind.label(), enforced)
-    });
+    .each("kind", intended.labelled());
     to.gauge(
         "ratelimit_enforced",
         "Entries confirmed in the kernel's tables.",
     )
-    .each("kind", enforced);
+    .each("kind", intended.less(missing).labelled());
     to.counter(
         "ratelimit_repaired",
         "Entries of the kernel's tables that were wrong, and were repaired.",
     )
-    .each(
-        "kind",
-        TableKind::ALL.map(|kind| (kind.label(), repaired.of(kind))),
-    );
+    .each("kind", repaired.labelled());
 }
 
 fn filling(to: &mut Exposition, filling: &Filling) {

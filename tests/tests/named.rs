@@ -97,8 +97,8 @@ fn check(file: &str, kind: Kind, subject: &str) {
 }
 
 fn named(samples: &[Sample]) -> Vec<Attack> {
-    let rules = Kind::ALL.map(|kind| (kind, Rule::of(kind)));
-    let mut detector = Detector::new(rules.into());
+    let rules = Kind::ALL.iter().map(|kind| (*kind, Rule::of(*kind)));
+    let mut detector = Detector::new(rules.collect());
     let mut attacks = Vec::new();
     for sample in samples {
         attacks.extend(detector.take(sample).began);

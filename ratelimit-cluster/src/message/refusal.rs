@@ -6,7 +6,8 @@ use crate::name::NodeName;
 use crate::time::Millis;
 
 /// Why a message is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr, thiserror::Error)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Refusal {
     /// It does not begin as a message does.
     #[error(
@@ -134,21 +135,6 @@ pub enum Refusal {
 impl Refusal {
     /// The reason as the label of a metric.
     pub fn label(&self) -> &'static str {
-        match self {
-            Self::Foreign => "foreign",
-            Self::Oversized { .. } => "oversized",
-            Self::Cut { .. } => "cut",
-            Self::WrongSignature { .. } => "wrong-signature",
-            Self::Version { .. } => "version",
-            Self::Malformed { .. } => "malformed",
-            Self::Replayed { .. } => "replayed",
-            Self::Outlived { .. } => "outlived",
-            Self::TwoNodes { .. } => "two-nodes",
-            Self::ClockApart { .. } => "clock-apart",
-            Self::Revoked { .. } => "revoked",
-            Self::TooMany { .. } => "too-many",
-            Self::TwoReports { .. } => "two-reports",
-            Self::Report { .. } => "report",
-        }
+        self.into()
     }
 }

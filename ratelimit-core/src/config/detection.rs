@@ -46,7 +46,7 @@ pub fn read(mut section: Section<'_>) -> At<Detection> {
     let unverified_per_minute = budget("unverified_per_minute", UNVERIFIED_DEFAULT);
     let mut attacks = Rules::new();
     let (mut limits, mut mentions) = (vec![], vec![]);
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.iter().copied() {
         let title = format!("[detection.{}]", kind.key());
         let table = section.take(kind.key());
         if let Some(table) = table.and_then(|value| value.table(&title, &title)) {

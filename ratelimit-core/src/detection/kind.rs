@@ -4,12 +4,26 @@ use std::num::NonZeroU32;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// What an attack is.
 #[derive(
-    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Deserialize,
+    JsonSchema,
+    Serialize,
+    IntoStaticStr,
+    VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Kind {
     /// Requests for connections that nobody goes on with (RFC 4987).
     SynFlood,
@@ -41,37 +55,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
-        Self::SynFlood,
-        Self::AckFlood,
-        Self::TcpFlags,
-        Self::SynAckReflection,
-        Self::RstFlood,
-        Self::Reflection,
-        Self::UdpFlood,
-        Self::IcmpFlood,
-        Self::FragmentFlood,
-        Self::ProtocolFlood,
-        Self::HeavyHitter,
-        Self::Spread,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::SynFlood => "syn-flood",
-            Self::AckFlood => "ack-flood",
-            Self::TcpFlags => "tcp-flags",
-            Self::SynAckReflection => "syn-ack-reflection",
-            Self::RstFlood => "rst-flood",
-            Self::Reflection => "reflection",
-            Self::UdpFlood => "udp-flood",
-            Self::IcmpFlood => "icmp-flood",
-            Self::FragmentFlood => "fragment-flood",
-            Self::ProtocolFlood => "protocol-flood",
-            Self::HeavyHitter => "heavy-hitter",
-            Self::Spread => "spread",
-        }
+    pub fn label(self) -> &'static str {
+        self.into()
     }
 
     /// Its table in `[detection]`.

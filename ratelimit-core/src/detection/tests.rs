@@ -194,7 +194,7 @@ fn traffic(packets: u32, what: impl Fn(u32) -> (u32, Content)) -> impl Iterator<
 }
 
 fn detector() -> Detector {
-    Detector::new(Kind::ALL.map(|kind| (kind, Rule::of(kind))).into())
+    Detector::new(Kind::ALL.iter().map(|it| (*it, Rule::of(*it))).collect())
 }
 
 fn after(seconds: u64) -> Instant {

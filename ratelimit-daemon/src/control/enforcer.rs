@@ -19,7 +19,7 @@ use ratelimit_core::{
 
 use self::verify::Spare;
 use super::{prefix_filters::PrefixFilterCounts, progress::Progress};
-use crate::datapath::{Attachments, Datapath, DatapathError, DetectionTables, Entry, Place};
+use crate::datapath::{self, Attachments, Datapath, DatapathError, DetectionTables, Entry, Place};
 
 /// The owner of the datapath. It knows what the tables hold without asking, so a change costs only what is different.
 pub struct Enforcer {
@@ -57,7 +57,7 @@ pub type Changes = Vec<(Prefix, Option<ListEntry>)>;
 
 impl Enforcer {
     /// Takes the datapath over as it is.
-    pub fn adopt(datapath: Box<dyn Datapath>) -> Result<Self, DatapathError> {
+    pub fn adopt(datapath: Box<dyn Datapath>) -> datapath::Result<Self> {
         let mut enforcer = Self {
             datapath,
             generation: Generation::default(),
@@ -79,7 +79,7 @@ impl Enforcer {
     /// Takes policies away that a daemon left which died before anything named them, where there are others of the same scope. Clocks and
     /// regions go on from those that packets were judged by. Where nothing names any of them, the scope has retired: then each of them has
     /// what was used, and one stays.
-    fn forget_unnamed_twins(&mut self) -> Result<(), DatapathError> {
+    fn forget_unnamed_twins(&mut self) -> datapath::Result<()> {
         let mut scopes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (index, policy) in &self.held.policies {
             scopes.entry(policy.scope()).or_default().push(*index);
@@ -127,14 +127,14 @@ impl Enforcer {
     }
 
     /// Reads the tables again, in case somebody else changed them.
-    pub fn reread(&mut self) -> Result<(), DatapathError> {
+    pub fn reread(&mut self) -> datapath::Result<()> {
         let entries = self.datapath.entries()?;
         self.held = self.read_tables()?;
         self.take_entries(entries);
         Ok(())
     }
 
-    fn read_tables(&mut self) -> Result<Tables, DatapathError> {
+    fn read_tables(&mut self) -> datapath::Result<Tables> {
         let policies = self.datapath.policies()?.into_iter().collect();
         let classes = self.datapath.classes()?;
         self.read_others(policies, classes)
@@ -142,7 +142,7 @@ impl Enforcer {
 
     /// The same of all but what is compared part by part. Of policies that nothing names, and of the arrays of classes, it is taken
     /// that they are as they were written.
-    fn read_tables_in_use(&mut self) -> Result<Tables, DatapathError> {
+    fn read_tables_in_use(&mut self) -> datapath::Result<Tables> {
         let mut policies = self.held.retired.clone();
         for index in self.held.policies.keys() {
             let policy = self.datapath.policy(*index)?;
@@ -158,7 +158,7 @@ impl Enforcer {
         &mut self,
         policies: BTreeMap<u32, Policy>,
         classes: ClassTables,
-    ) -> Result<Tables, DatapathError> {
+    ) -> datapath::Result<Tables> {
         let settings = self.datapath.settings()?;
         let generation = settings.generation();
         let mut aggregates = BTreeMap::new();
@@ -188,7 +188,7 @@ impl Enforcer {
     fn read_interfaces(
         &self,
         generation: Generation,
-    ) -> Result<BTreeMap<String, InterfaceRule>, DatapathError> {
+    ) -> datapath::Result<BTreeMap<String, InterfaceRule>> {
         let rules = self.datapath.interface_rules()?.into_iter();
         let rules = rules.map(|(name, both)| (name, *both.of(generation)));
         Ok(rules
@@ -211,7 +211,7 @@ impl Enforcer {
     }
 
     /// Lets entries say the same in both generations that a daemon left between two: no packet is of the other one.
-    fn settle(&mut self) -> Result<(), DatapathError> {
+    fn settle(&mut self) -> datapath::Result<()> {
         for prefixes in self.unsettled.chunks(CHUNK) {
             let entries = prefixes.iter().filter_map(|prefix| {
                 let entry = self.entries.get(prefix)?;
@@ -241,7 +241,7 @@ impl Enforcer {
     /// # Errors
     ///
     /// The first table that refuses; then everything is as it was.
-    pub fn apply(&mut self, changes: Changes, wanted: Option<Tables>) -> Result<(), DatapathError> {
+    pub fn apply(&mut self, changes: Changes, wanted: Option<Tables>) -> datapath::Result<()> {
         let mut undo = Vec::new();
         let answer = self.try_apply(changes, wanted, &mut undo);
         if answer.is_err() {
@@ -317,7 +317,7 @@ impl Enforcer {
         changes: Changes,
         wanted: Option<Tables>,
         undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    ) -> datapath::Result<()> {
         self.settle()?;
         let Some(wanted) = wanted else {
             return if crossing::is_nested(&changes, &self.entries) {
@@ -357,7 +357,7 @@ impl Enforcer {
 
     /// Gives policies that have retired the smaller place that is left for them, takes those away for which none is, and takes those up
     /// that come back. In the order of their indices: one may get the place of another.
-    fn keep_retired(&mut self, wanted: &Tables, undo: &mut Vec<Undo>) -> Result<(), DatapathError> {
+    fn keep_retired(&mut self, wanted: &Tables, undo: &mut Vec<Undo>) -> datapath::Result<()> {
         let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let coming: HashSet<u32> = wanted.policies.values().map(Policy::scope).collect();
         for (index, policy) in self.held.retired.clone() {
@@ -394,7 +394,7 @@ impl Enforcer {
         &mut self,
         wanted: &BTreeMap<u32, Policy>,
         undo: &mut Vec<Undo>,
-    ) -> Result<Vec<(Region, Limit)>, DatapathError> {
+    ) -> datapath::Result<Vec<(Region, Limit)>> {
         let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let mut moved: Vec<(Region, Limit)> = Vec::new();
         // Several policies of one scope have one region.
@@ -460,7 +460,7 @@ impl Enforcer {
     }
 
     /// Changes entries, those that go after the others.
-    fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> Result<(), DatapathError> {
+    fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> datapath::Result<()> {
         let coming = changes.iter().filter(|(_, entry)| entry.is_some());
         let mut present = Vec::with_capacity(coming.count());
         let mut gone = Vec::new();
@@ -481,7 +481,7 @@ impl Enforcer {
         &mut self,
         present: Vec<(Prefix, Entry)>,
         undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    ) -> datapath::Result<()> {
         let coming = present.iter().map(|(prefix, _)| *prefix);
         let coming: Vec<Prefix> = coming
             .filter(|prefix| self.entry(*prefix).is_none())
@@ -496,21 +496,13 @@ impl Enforcer {
         chunks.try_for_each(|entries| self.put(entries, undo))
     }
 
-    fn take_all_away(
-        &mut self,
-        gone: &[Prefix],
-        undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    fn take_all_away(&mut self, gone: &[Prefix], undo: &mut Vec<Undo>) -> datapath::Result<()> {
         let mut chunks = gone.chunks(CHUNK);
         chunks.try_for_each(|prefixes| self.take_away(prefixes, undo))
     }
 
     /// Puts entries that are different from those that are held. The prefix-length filter changes before.
-    fn put(
-        &mut self,
-        entries: &[(Prefix, Entry)],
-        undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    fn put(&mut self, entries: &[(Prefix, Entry)], undo: &mut Vec<Undo>) -> datapath::Result<()> {
         for (prefix, entry) in entries {
             let before = self.entries.insert(*prefix, *entry.of(self.generation));
             if before.is_none() {
@@ -530,7 +522,7 @@ impl Enforcer {
         &mut self,
         mut entries: Vec<(Prefix, Entry)>,
         undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    ) -> datapath::Result<()> {
         // A prefix that several changes are about stands in there more than once.
         entries.sort_unstable_by_key(|(prefix, _)| *prefix);
         entries.dedup_by_key(|(prefix, _)| *prefix);
@@ -563,11 +555,7 @@ impl Enforcer {
     }
 
     /// Takes away entries that are held. The prefix-length filter changes after.
-    fn take_away(
-        &mut self,
-        prefixes: &[Prefix],
-        undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    fn take_away(&mut self, prefixes: &[Prefix], undo: &mut Vec<Undo>) -> datapath::Result<()> {
         if let Err(error) = self.datapath.remove_entries(prefixes) {
             // Some of them are gone, of which the prefix-length filter knows nothing yet.
             let held = prefixes
@@ -591,7 +579,7 @@ impl Enforcer {
         &mut self,
         classes: ClassTables,
         undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    ) -> datapath::Result<()> {
         if classes != self.held.classes {
             // A part of them may have been written when it fails.
             undo.push(Undo::Classes(self.held.classes.clone()));
@@ -606,7 +594,7 @@ impl Enforcer {
         &mut self,
         until: Instant,
         undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    ) -> datapath::Result<()> {
         let before = self.held.pass_all_until;
         if until != before {
             self.datapath.set_pass_all_until(until)?;
@@ -620,7 +608,7 @@ impl Enforcer {
         &mut self,
         limit: BanBudgets,
         undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    ) -> datapath::Result<()> {
         let before = self.held.detection_limit;
         if limit != before {
             self.datapath.set_detection_limit(limit)?;
@@ -634,7 +622,7 @@ impl Enforcer {
         &mut self,
         settings: Settings,
         undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    ) -> datapath::Result<()> {
         if settings != self.held.settings {
             self.datapath
                 .set_settings(settings.in_generation(self.generation))?;
@@ -645,7 +633,7 @@ impl Enforcer {
     }
 
     /// Empties the state of the node's policy that `settings` bring, unless it is that of the one in force.
-    fn clear_node_before(&mut self, settings: Settings) -> Result<(), DatapathError> {
+    fn clear_node_before(&mut self, settings: Settings) -> datapath::Result<()> {
         let scope = |settings: Settings| {
             let policy = self.held.policies.get(&settings.node_policy()?);
             policy.map(Policy::scope)
@@ -659,7 +647,7 @@ impl Enforcer {
     }
 
     /// Empties the indices that no policy has any more, but for those that have retired. No packet is led to them.
-    fn forget_policies(&mut self, wanted: &Tables) -> Result<(), DatapathError> {
+    fn forget_policies(&mut self, wanted: &Tables) -> datapath::Result<()> {
         let policies = self.held.policies.clone();
         for (index, policy) in policies {
             if wanted.policies.contains_key(&index) {

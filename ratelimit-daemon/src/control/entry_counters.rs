@@ -14,7 +14,7 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use crate::datapath::{Datapath, DatapathError};
+use crate::datapath::{self, Datapath, DatapathError};
 
 /// The slots, and which policies have some.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl EntryCounters {
     }
 }
 
-fn read(datapath: &mut dyn Datapath) -> Result<CounterSlots, DatapathError> {
+fn read(datapath: &mut dyn Datapath) -> datapath::Result<CounterSlots> {
     let mut owners = datapath.counter_owners()?;
     let seed = owners.remove(&0).unwrap_or_else(rand_seed);
     datapath.set_counter_owner(0, seed)?;
@@ -79,7 +79,7 @@ fn rand_seed() -> u64 {
 }
 
 /// Empties a slot for its new owner, and notes whose it is.
-fn hand_over(slot: u16, hash: u64, datapath: &mut dyn Datapath) -> Result<(), DatapathError> {
+fn hand_over(slot: u16, hash: u64, datapath: &mut dyn Datapath) -> datapath::Result<()> {
     datapath.set_entry_counter(slot, Counter::default())?;
     datapath.set_counter_owner(slot, hash)
 }
@@ -105,7 +105,7 @@ fn let_go(slots: &[u16], datapath: &mut dyn Datapath) {
     }
 }
 
-fn add_to_gone(slot: u16, datapath: &mut dyn Datapath) -> Result<(), DatapathError> {
+fn add_to_gone(slot: u16, datapath: &mut dyn Datapath) -> datapath::Result<()> {
     let sum = datapath
         .entry_counter(GONE)?
         .plus(datapath.entry_counter(slot)?);

@@ -27,7 +27,7 @@ use self::{
     seen::{Measured, Seen},
 };
 use super::store::Store;
-use crate::{clock, datapath::DatapathError};
+use crate::{clock, datapath};
 
 /// Limits whose windows are counted: of more, the first.
 const LIMITS_MAX: usize = 256;
@@ -52,7 +52,7 @@ pub struct History {
 pub struct UsageSample {
     /// The policies under which it was found.
     policies: Arc<Policies>,
-    found: Result<Vec<Windows>, DatapathError>,
+    found: datapath::Result<Vec<Windows>>,
     took: Duration,
 }
 

@@ -37,7 +37,7 @@ use super::{
         watched::{Many, Scanned},
     },
 };
-use crate::{datapath::DatapathError, traffic_log::Sample};
+use crate::{datapath, traffic_log::Sample};
 
 pub use self::{
     bans::bans_in_parts,
@@ -193,12 +193,12 @@ pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Sugg
 pub fn traffic_sample(
     controller: &Controller,
     scanned: Option<Scanned>,
-) -> Result<Sample, DatapathError> {
+) -> datapath::Result<Sample> {
     let (cluster, attacks) = (&controller.cluster, &controller.attacks);
     traffic::sample(&controller.state, cluster, attacks, scanned)
 }
 
 /// The policies and prefixes whose sources are scanned for it.
-pub fn scanned_policies(controller: &Controller) -> Result<Option<Many>, DatapathError> {
+pub fn scanned_policies(controller: &Controller) -> datapath::Result<Option<Many>> {
     queries::watched::many(&controller.state)
 }

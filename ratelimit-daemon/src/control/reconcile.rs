@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 
 use super::{
-    enforcer::verify::{ByKind, Extent, Kind, PART, Turn},
+    enforcer::verify::{ByKind, Extent, PART, Turn},
     state::State,
 };
 use crate::clock;
@@ -129,8 +129,7 @@ impl Comparisons {
             state.enforce_all()?;
             self.repaired.add(&wrong);
             self.missing = ByKind::default();
-            for kind in Kind::ALL.into_iter().filter(|kind| wrong.of(*kind) > 0) {
-                let (kind, different) = (kind.label(), wrong.of(kind));
+            for (kind, different) in wrong.labelled().filter(|(_, different)| *different > 0) {
                 warn!(
                     kind,
                     different, "the kernel's tables were not as intended, and are again"

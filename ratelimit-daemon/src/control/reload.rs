@@ -142,7 +142,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         ));
     }
     for kind in ratelimit_core::detection::Kind::ALL {
-        let (old, new) = (before.attacks.get(&kind), after.attacks.get(&kind));
+        let (old, new) = (before.attacks.get(kind), after.attacks.get(kind));
         let what = match (old, new) {
             (None, Some(_)) => "looked for",
             (Some(_), None) => "not looked for",

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     clock,
-    datapath::{DatapathError, SlotRow, SourceRow, SourceTables},
+    datapath::{self, SlotRow, SourceRow, SourceTables},
 };
 
 /// Scans that may wait for their turn.
@@ -86,7 +86,7 @@ impl Scanner {
     }
 
     /// How many sources have state under `policies`, or had a moment ago.
-    pub fn count_sources(&mut self, policies: &Policies) -> Result<Sources, DatapathError> {
+    pub fn count_sources(&mut self, policies: &Policies) -> datapath::Result<Sources> {
         if let Some((counted, sources)) = self.counted
             && clock::elapsed(counted) < COUNT_LASTS
         {
@@ -107,7 +107,7 @@ impl Scanner {
     }
 
     /// How many entries the maps have that only a scan can count, by their names.
-    pub fn fill(&mut self, policies: &Policies) -> Result<Vec<(&'static str, u64)>, DatapathError> {
+    pub fn fill(&mut self, policies: &Policies) -> datapath::Result<Vec<(&'static str, u64)>> {
         let mut fill = self.tables.count_others()?;
         if !self.tables.is_compact() {
             let [v4, v6] = self.count_sources(policies)?.held;
@@ -131,7 +131,7 @@ impl Scanner {
     }
 
     /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.
-    pub fn count_slots(&self, policies: &Policies) -> Result<[u64; 2], DatapathError> {
+    pub fn count_slots(&self, policies: &Policies) -> datapath::Result<[u64; 2]> {
         let mut slots = [0; 2];
         let parts = policies.parts();
         for limit in parts.values().flat_map(|(_, _, part)| part.policy.limits()) {

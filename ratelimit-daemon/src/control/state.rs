@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     clock,
-    datapath::{Datapath, DatapathError},
+    datapath::{self, Datapath, DatapathError},
     protected::Protected,
 };
 
@@ -176,7 +176,7 @@ impl State {
     /// # Errors
     ///
     /// When the datapath fails: then some are as before.
-    pub fn lease(&mut self, wanted: &Leases) -> Result<usize, DatapathError> {
+    pub fn lease(&mut self, wanted: &Leases) -> datapath::Result<usize> {
         let counted = wanted.counted.iter().copied();
         self.enforcer.lease(&wanted.leases, counted)
     }

@@ -15,6 +15,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
+use strum::{IntoStaticStr, VariantArray};
 
 /// The most decisions of an answer that are taken.
 const DECISIONS_MAX: usize = 1_000_000;
@@ -145,7 +146,8 @@ pub struct Decision<'a> {
 }
 
 /// Why a decision bans nobody here.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Ignored {
     /// It asks for something else than a ban: the kernel shows nobody a captcha.
     Type,
@@ -160,24 +162,9 @@ pub enum Ignored {
 }
 
 impl Ignored {
-    /// Every reason.
-    pub const ALL: [Self; 5] = [
-        Self::Type,
-        Self::Scope,
-        Self::Value,
-        Self::Duration,
-        Self::Wide,
-    ];
-
     /// The label in metrics.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Type => "type",
-            Self::Scope => "scope",
-            Self::Value => "value",
-            Self::Duration => "duration",
-            Self::Wide => "wide",
-        }
+        self.into()
     }
 }
 

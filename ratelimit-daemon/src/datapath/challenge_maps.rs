@@ -15,7 +15,7 @@ use ratelimit_common::{
 use ratelimit_core::ip_family::IpAddress;
 
 use super::{
-    ChallengeTables, DatapathError, Kernel,
+    ChallengeTables, Kernel, Result,
     family_maps::failed,
     maps::{Elements, Keyed, Maps},
 };
@@ -42,36 +42,33 @@ impl ChallengeMaps {
 }
 
 impl ChallengeTables for Kernel {
-    fn set_challenge(
-        &mut self,
-        rules: ByGeneration<challenge::Rules>,
-    ) -> Result<(), DatapathError> {
+    fn set_challenge(&mut self, rules: ByGeneration<challenge::Rules>) -> Result<()> {
         self.challenge.rules.set(0, rules)
     }
 
-    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
+    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>> {
         self.challenge.rules.get(0)
     }
 
-    fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
+    fn challenge_taken(&self) -> Result<challenge::Taken> {
         self.challenge.taken.get(0)
     }
 
-    fn suspend_challenge(&mut self, until: Instant) -> Result<(), DatapathError> {
+    fn suspend_challenge(&mut self, until: Instant) -> Result<()> {
         self.suspend(suspended::CHALLENGE, until)
     }
 
-    fn challenge_suspended(&self) -> Result<Instant, DatapathError> {
+    fn challenge_suspended(&self) -> Result<Instant> {
         self.suspended(suspended::CHALLENGE)
     }
 
-    fn challenge_unanswered(&self) -> Result<u64, DatapathError> {
+    fn challenge_unanswered(&self) -> Result<u64> {
         let answer = self.challenge.of_cpus.get(&0, 0);
         let of_cpus = answer.map_err(failed("reading", "CHALLENGE_SHARES", 1))?;
         Ok(of_cpus.iter().map(|own| own.unanswered).sum())
     }
 
-    fn verified(&self, source: IpAddr) -> Result<Option<Verified>, DatapathError> {
+    fn verified(&self, source: IpAddr) -> Result<Option<Verified>> {
         let word = match source {
             IpAddr::V4(source) => self.challenge.v4.get(source.into()),
             IpAddr::V6(source) => self.challenge.v6.get(source.into()),
@@ -79,17 +76,14 @@ impl ChallengeTables for Kernel {
         Ok(word?.map(Verified::from_bits))
     }
 
-    fn for_each_verified(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Verified),
-    ) -> Result<(), DatapathError> {
+    fn for_each_verified(&self, visit: &mut dyn FnMut(IpAddr, Verified)) -> Result<()> {
         let v4 = |source: Ipv4, word| visit(source.to_std(), Verified::from_bits(word));
         self.challenge.v4.for_each(v4)?;
         let v6 = |source: Ipv6, word| visit(source.to_std(), Verified::from_bits(word));
         self.challenge.v6.for_each(v6)
     }
 
-    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<(), DatapathError> {
+    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<()> {
         for (source, verified) in sources {
             let before = self.verified(*source)?;
             if before.is_some_and(|before| before.until() >= verified.until()) {
@@ -108,7 +102,7 @@ fn insert<A: IpAddress + Pod>(
     sources: &mut Keyed<A, u64>,
     source: A,
     verified: Verified,
-) -> Result<(), DatapathError> {
+) -> Result<()> {
     let answer = sources.map.insert(source, verified.to_bits(), 0);
     answer.map_err(failed("writing", sources.name, VERIFIED_MAX))
 }

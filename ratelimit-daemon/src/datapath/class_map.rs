@@ -9,7 +9,7 @@ use ratelimit_common::ClassSet;
 use ratelimit_core::class_tables::ClassTables;
 
 use super::{
-    DatapathError, batch,
+    Result, batch,
     family_maps::unreadable,
     maps::{Elements, Maps},
 };
@@ -31,7 +31,7 @@ impl ClassMap {
     }
 
     /// Writes the entries that are different.
-    pub fn set(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
+    pub fn set(&mut self, classes: &ClassTables) -> Result<()> {
         let held = self.read()?;
         let entries = (0..).zip(classes.entries().iter().zip(held.entries()));
         for (index, (wanted, held)) in entries {
@@ -43,14 +43,14 @@ impl ClassMap {
     }
 
     /// Some of the entries.
-    pub fn read_some(&self, indices: Range<u32>) -> Result<Vec<ClassSet>, DatapathError> {
+    pub fn read_some(&self, indices: Range<u32>) -> Result<Vec<ClassSet>> {
         let mut classes = Vec::with_capacity(indices.len());
         let visit = |_, class| classes.push(class);
         batch::for_range(self.descriptor.as_fd(), indices, visit).map_err(unreadable(NAME))?;
         Ok(classes)
     }
 
-    pub fn read(&self) -> Result<ClassTables, DatapathError> {
+    pub fn read(&self) -> Result<ClassTables> {
         let mut classes = vec![ClassSet::NONE; self.map.len() as usize];
         batch::for_each(self.descriptor.as_fd(), |index: u32, class: ClassSet| {
             if let Some(place) = classes.get_mut(index as usize) {

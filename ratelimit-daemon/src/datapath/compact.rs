@@ -21,7 +21,7 @@ use ratelimit_common::{
 use ratelimit_core::{compile::HeldTable, ip_family::IpFamily};
 
 use super::{
-    DatapathError, SlotRow, batch,
+    Result, SlotRow, batch,
     family_maps::{failed, unreadable},
     mapped::Mapped,
     maps::Maps,
@@ -64,7 +64,7 @@ impl CompactTable {
     }
 
     /// Empties a region.
-    pub fn clear(&mut self, region: Region) -> Result<(), DatapathError> {
+    pub fn clear(&mut self, region: Region) -> Result<()> {
         for family in &self.families {
             if let Some(mapped) = family.map(self.part(region, 0..region.sets()))? {
                 for word in mapped.words() {
@@ -77,7 +77,7 @@ impl CompactTable {
 
     /// Copies what sources have used into the empty region of a limit, which no packet asks for yet. Where that is the larger one, each
     /// has room; else those have that have used most, as in a set into which others come.
-    pub fn copy(&mut self, from: Region, to: &Limit) -> Result<(), DatapathError> {
+    pub fn copy(&mut self, from: Region, to: &Limit) -> Result<()> {
         let origin = to.algorithm().debt_origin(clock::now());
         for family in &self.families {
             let of = |region: Region| family.map(self.part(region, 0..region.sets()));
@@ -101,7 +101,7 @@ impl CompactTable {
         region: Region,
         sets: Range<u32>,
         visit: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError> {
+    ) -> Result<()> {
         let mapped = self.families[family as usize].map(self.part(region, sets))?;
         for set in mapped.iter().flat_map(SharedSet::all) {
             for slot in 0..SLOTS {
@@ -115,12 +115,7 @@ impl CompactTable {
     }
 
     /// What a packet of the source with this address would be judged by.
-    pub fn record<A: Address>(
-        &self,
-        address: A,
-        policy: &Policy,
-        now: Instant,
-    ) -> Result<Record, DatapathError> {
+    pub fn record<A: Address>(&self, address: A, policy: &Policy, now: Instant) -> Result<Record> {
         let tag = self.mix.tag(address.key());
         let family = &self.families[A::FAMILY as usize];
         let mut record = Record::default();
@@ -158,7 +153,7 @@ impl Family {
     }
 
     /// Some sets in memory; `None` where they are none.
-    fn map(&self, sets: Range<u32>) -> Result<Option<Mapped>, DatapathError> {
+    fn map(&self, sets: Range<u32>) -> Result<Option<Mapped>> {
         if sets.is_empty() {
             return Ok(None);
         }

@@ -23,7 +23,7 @@ use ratelimit_common::{
 use ratelimit_core::{atomic_ring::AtomicRing, ip_family::IpAddress};
 
 use super::{
-    DatapathError, DetectionTables, Kernel,
+    DetectionTables, Kernel, Result,
     family_maps::{failed, is_present, unreadable, unwritable},
     mapped::Mapped,
     maps::{Elements, Keyed, Maps},
@@ -60,28 +60,23 @@ impl DetectedMaps {
 }
 
 impl DetectionTables for Kernel {
-    fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError> {
+    fn strikes(&self, source: IpAddr) -> Result<u64> {
         match source {
             IpAddr::V4(address) => self.v4.strikes(address.into()),
             IpAddr::V6(address) => self.v6.strikes(address.into()),
         }
     }
 
-    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
+    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<()> {
         self.detected.limit.set(0, limit)
     }
 
-    fn detection_limit(&self) -> Result<BanBudgets, DatapathError> {
+    fn detection_limit(&self) -> Result<BanBudgets> {
         self.detected.limit.get(0)
     }
 
     /// As the program does, in the same memory.
-    fn take_ban(
-        &self,
-        budgets: BanBudgets,
-        standing: Standing,
-        now: Instant,
-    ) -> Result<bool, DatapathError> {
+    fn take_ban(&self, budgets: BanBudgets, standing: Standing, now: Instant) -> Result<bool> {
         let words = SLOTS as usize * Standing::COUNT;
         let mapped = Mapped::new(self.detected.ring.as_fd(), words).map_err(unreadable(RING))?;
         let mut rings = mapped.words().chunks_exact(SLOTS as usize);
@@ -89,14 +84,14 @@ impl DetectionTables for Kernel {
         Ok(ring.is_some_and(|ring| budgets.of(standing).take(&AtomicRing(ring), now)))
     }
 
-    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>> {
         match source {
             IpAddr::V4(address) => self.detected.v4.0.get(address.into()),
             IpAddr::V6(address) => self.detected.v6.0.get(address.into()),
         }
     }
 
-    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>> {
         let mut all = Vec::new();
         self.detected
             .v4
@@ -109,7 +104,7 @@ impl DetectionTables for Kernel {
         Ok(all)
     }
 
-    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError> {
+    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<()> {
         let maps = &mut self.detected;
         for (source, ban) in taken {
             match *source {
@@ -126,7 +121,7 @@ impl DetectionTables for Kernel {
         Ok(())
     }
 
-    fn tally(&self) -> Result<Tally, DatapathError> {
+    fn tally(&self) -> Result<Tally> {
         let cpus = self.detected.tally.get(&0, 0);
         let cpus = cpus.map_err(failed("reading", "DETECTIONS", 1))?;
         let mut sum = Tally::default();
@@ -146,7 +141,7 @@ struct Bans<A: IpAddress + Pod>(Keyed<A, Detected>);
 impl<A: IpAddress + Pod> Bans<A> {
     /// Takes a ban out that was adopted. Where its end came before that, the program may have put another in its place, which
     /// nobody knows of yet. It is found as it is taken out, and put back.
-    fn forget(&mut self, source: A, taken: &Detected) -> Result<(), DatapathError> {
+    fn forget(&mut self, source: A, taken: &Detected) -> Result<()> {
         let found = syscall::take::<A, Detected>(self.0.descriptor.as_fd(), &source);
         match found.map_err(unwritable(self.0.name))? {
             Some(found) if found.follows(taken) => self.put_back(source, found),
@@ -155,7 +150,7 @@ impl<A: IpAddress + Pod> Bans<A> {
     }
 
     /// Puts a ban in, unless the program has made one more meanwhile.
-    fn put_back(&mut self, source: A, ban: Detected) -> Result<(), DatapathError> {
+    fn put_back(&mut self, source: A, ban: Detected) -> Result<()> {
         match self.0.map.insert(source, ban, BPF_NOEXIST.into()) {
             Err(error) if !is_present(&error) => {
                 Err(failed("writing", self.0.name, DETECTED_MAX)(error))
@@ -165,7 +160,7 @@ impl<A: IpAddress + Pod> Bans<A> {
     }
 
     /// The filter of the bans that are there.
-    fn filter(&self) -> Result<Filter, DatapathError> {
+    fn filter(&self) -> Result<Filter> {
         let mut filter = Filter::CLEAR;
         self.0
             .for_each(|source, _| filter.insert(source.filter_bit()))?;
@@ -174,10 +169,7 @@ impl<A: IpAddress + Pod> Bans<A> {
 }
 
 /// Clears the bits of bans that are gone.
-fn clear_bits<A: IpAddress + Pod>(
-    filters: &mut Elements<Filter>,
-    bans: &Bans<A>,
-) -> Result<(), DatapathError> {
+fn clear_bits<A: IpAddress + Pod>(filters: &mut Elements<Filter>, bans: &Bans<A>) -> Result<()> {
     let family = A::IP_FAMILY as u32;
     let mut written = bans.filter()?;
     loop {

@@ -13,7 +13,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    DatapathError, EntryCounterTables, Kernel, batch,
+    EntryCounterTables, Kernel, Result, batch,
     cpu_counters::CpuCounters,
     entry_counter_tables::verdicts_of_limits,
     family_maps::{failed, unreadable, unwritable},
@@ -42,7 +42,7 @@ impl EntryCounterMaps {
 }
 
 impl EntryCounterTables for Kernel {
-    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>, DatapathError> {
+    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>> {
         let mut owners = BTreeMap::new();
         let answer = batch::for_each(
             self.entry_counters.owners.as_fd(),
@@ -56,18 +56,18 @@ impl EntryCounterTables for Kernel {
         Ok(owners)
     }
 
-    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<(), DatapathError> {
+    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<()> {
         let owners = self.entry_counters.owners.as_fd();
         let answer = batch::update(owners, &[u32::from(slot)], &[owner]);
         answer.map_err(unwritable(OWNERS))
     }
 
-    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
+    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>> {
         let sums = self.entry_counters.sums.sums(slots);
         sums.map_err(unreadable(ENTRY_COUNTERS))
     }
 
-    fn entry_counter(&self, slot: u16) -> Result<Counter, DatapathError> {
+    fn entry_counter(&self, slot: u16) -> Result<Counter> {
         let counts = self.entry_counters.counters.get(&slot.into(), 0);
         let counts = counts.map_err(failed("reading", ENTRY_COUNTERS, SLOTS_MAX))?;
         Ok(counts
@@ -76,7 +76,7 @@ impl EntryCounterTables for Kernel {
             .fold(Counter::default(), Counter::plus))
     }
 
-    fn judged(&self) -> Result<Counter, DatapathError> {
+    fn judged(&self) -> Result<Counter> {
         let counts = self.verdicts_in(0..COUNTERS)?;
         let mut sum = Counter::default();
         for slot in 0..INTERFACES_MAX {
@@ -90,7 +90,7 @@ impl EntryCounterTables for Kernel {
     }
 
     /// Makes it the count of the first CPU, and that of the others nothing.
-    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<(), DatapathError> {
+    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<()> {
         let map = &mut self.entry_counters.counters;
         let error = || failed("writing", ENTRY_COUNTERS, SLOTS_MAX);
         let index = u32::from(slot);

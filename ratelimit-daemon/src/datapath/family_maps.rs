@@ -17,7 +17,7 @@ use ratelimit_common::{
 use ratelimit_core::{ip_family::IpAddress, prefix::Prefix};
 
 use super::{
-    DatapathError, Entry,
+    DatapathError, Entry, Result,
     batch::{self, Place},
     count::Count,
     maps::Maps,
@@ -91,7 +91,7 @@ where
     }
 
     /// Puts those of the family on the list.
-    pub fn set_entries(&self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
+    pub fn set_entries(&self, entries: &[(Prefix, Entry)]) -> Result<()> {
         let own = entries
             .iter()
             .filter_map(|(prefix, entry)| Some((key(*prefix)?, *entry)));
@@ -109,7 +109,7 @@ where
     }
 
     /// Takes those of the family off the list.
-    pub fn remove_entries(&self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
+    pub fn remove_entries(&self, prefixes: &[Prefix]) -> Result<()> {
         let own = prefixes.iter().filter_map(|prefix| key(*prefix));
         let keys: Vec<PrefixKey<A>> = own.collect();
         let answer = self.change(&keys, || batch::delete(self.lists_fd.as_fd(), &keys));
@@ -135,17 +135,14 @@ where
     }
 
     /// The entry of a prefix; `None` also where it is none of the family.
-    pub fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
+    pub fn entry(&self, prefix: Prefix) -> Result<Option<Entry>> {
         let Some(key) = key(prefix) else {
             return Ok(None);
         };
         present(self.lists.get(&key, 0)).map_err(failed("reading", self.names.lists, LISTED_MAX))
     }
 
-    pub fn for_each_entry(
-        &self,
-        mut visit: impl FnMut(Prefix, Entry),
-    ) -> Result<(), DatapathError> {
+    pub fn for_each_entry(&self, mut visit: impl FnMut(Prefix, Entry)) -> Result<()> {
         // The kernel scans millions of buckets, empty or not.
         if self.count_entries() == Some(0) {
             return Ok(());
@@ -164,7 +161,7 @@ where
         place: &Place,
         count: usize,
         visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place, DatapathError> {
+    ) -> Result<Place> {
         batch::for_some(
             self.lists_fd.as_fd(),
             place,
@@ -184,7 +181,7 @@ where
     }
 
     /// The strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
-    pub fn strikes(&self, source: A) -> Result<u64, DatapathError> {
+    pub fn strikes(&self, source: A) -> Result<u64> {
         let word = present(self.strikes.get(&source, 0));
         let word = word.map_err(failed("reading", self.names.strikes, 0))?;
         Ok(word.unwrap_or_default())

@@ -27,8 +27,8 @@ use ratelimit_core::{
 use tracing::warn;
 
 use super::{
-    Attachments, CounterRow, Datapath, DatapathError, Entry, InterfaceRules, ListTables, Place,
-    PolicyTables, SourceTables, Totals, batch,
+    Attachments, CounterRow, Datapath, Entry, InterfaceRules, ListTables, Place, PolicyTables,
+    Result, SourceTables, Totals, batch,
     challenge_maps::ChallengeMaps,
     class_map::ClassMap,
     compact::CompactTable,
@@ -219,22 +219,22 @@ impl Kernel {
         self.samples.take()
     }
 
-    pub(super) fn suspend(&mut self, index: u32, until: Instant) -> Result<(), DatapathError> {
+    pub(super) fn suspend(&mut self, index: u32, until: Instant) -> Result<()> {
         self.suspended_until.set(index, until.as_nanos())
     }
 
-    pub(super) fn suspended(&self, index: u32) -> Result<Instant, DatapathError> {
+    pub(super) fn suspended(&self, index: u32) -> Result<Instant> {
         self.suspended_until.get(index).map(Instant::from_nanos)
     }
 }
 
 impl ListTables for Kernel {
-    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
+    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<()> {
         self.v4.set_entries(entries)?;
         self.v6.set_entries(entries)
     }
 
-    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
+    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<()> {
         self.v4.remove_entries(prefixes)?;
         self.v6.remove_entries(prefixes)
     }
@@ -256,14 +256,14 @@ impl ListTables for Kernel {
         LISTED_MAX
     }
 
-    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
+    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>> {
         match IpFamily::of(prefix.address()) {
             IpFamily::V4 => self.v4.entry(prefix),
             IpFamily::V6 => self.v6.entry(prefix),
         }
     }
 
-    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError> {
+    fn entries(&self) -> Result<Vec<(Prefix, Entry)>> {
         let mut entries = Vec::new();
         self.v4
             .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
@@ -278,7 +278,7 @@ impl ListTables for Kernel {
         place: &Place,
         count: usize,
         visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place, DatapathError> {
+    ) -> Result<Place> {
         match family {
             IpFamily::V4 => self.v4.for_some_entries(place, count, visit),
             IpFamily::V6 => self.v6.for_some_entries(place, count, visit),
@@ -294,27 +294,27 @@ impl ListTables for Kernel {
 }
 
 impl PolicyTables for Kernel {
-    fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
+    fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
         self.policies.set(index, *policy)
     }
 
-    fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
+    fn set_settings(&mut self, settings: Settings) -> Result<()> {
         self.settings.set(0, settings)
     }
 
-    fn settings(&self) -> Result<Settings, DatapathError> {
+    fn settings(&self) -> Result<Settings> {
         self.settings.get(0)
     }
 
-    fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
+    fn set_classes(&mut self, classes: &ClassTables) -> Result<()> {
         self.classes.set(classes)
     }
 
-    fn classes(&self) -> Result<ClassTables, DatapathError> {
+    fn classes(&self) -> Result<ClassTables> {
         self.classes.read()
     }
 
-    fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>, DatapathError> {
+    fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>> {
         self.classes.read_some(indices)
     }
 
@@ -322,11 +322,11 @@ impl PolicyTables for Kernel {
         &mut self,
         family: IpFamily,
         aggregates: ByGeneration<Aggregates>,
-    ) -> Result<(), DatapathError> {
+    ) -> Result<()> {
         self.aggregates.set(family as u32, aggregates)
     }
 
-    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>, DatapathError> {
+    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>> {
         self.aggregates.get(family as u32)
     }
 
@@ -334,7 +334,7 @@ impl PolicyTables for Kernel {
         grace::wait();
     }
 
-    fn clear_total(&mut self, slot: u32) -> Result<(), DatapathError> {
+    fn clear_total(&mut self, slot: u32) -> Result<()> {
         self.node.set(slot, Record::default())
     }
 
@@ -350,21 +350,21 @@ impl PolicyTables for Kernel {
         self.compact.as_ref().map(CompactTable::sets)
     }
 
-    fn clear_region(&mut self, region: Region) -> Result<(), DatapathError> {
+    fn clear_region(&mut self, region: Region) -> Result<()> {
         let table = self.compact.as_mut();
         table.map_or(Ok(()), |table| table.clear(region))
     }
 
-    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<(), DatapathError> {
+    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<()> {
         let table = self.compact.as_mut();
         table.map_or(Ok(()), |table| table.copy(from, to))
     }
 
-    fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
+    fn policy(&self, index: u32) -> Result<Policy> {
         self.policies.get(index)
     }
 
-    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError> {
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>> {
         let mut policies = Vec::new();
         let policies_fd = self.policies_fd.as_fd();
         batch::for_range(policies_fd, indices, |index, policy: Policy| {
@@ -376,23 +376,23 @@ impl PolicyTables for Kernel {
         Ok(policies)
     }
 
-    fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
+    fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {
         self.suspend(suspended::ALL, until)
     }
 
-    fn pass_all_until(&self) -> Result<Instant, DatapathError> {
+    fn pass_all_until(&self) -> Result<Instant> {
         self.suspended(suspended::ALL)
     }
 
-    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
+    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<()> {
         self.new_sources.set(0, window)
     }
 
-    fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
+    fn new_sources(&self) -> Result<ByGeneration<Budget>> {
         self.new_sources.get(0)
     }
 
-    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError> {
+    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()> {
         self.rules = rules;
         for (name, port) in &self.ports {
             let rule = self.rules.get(name).copied().unwrap_or_default();
@@ -401,7 +401,7 @@ impl PolicyTables for Kernel {
         Ok(())
     }
 
-    fn interface_rules(&self) -> Result<InterfaceRules, DatapathError> {
+    fn interface_rules(&self) -> Result<InterfaceRules> {
         let mut rules = self.rules.clone();
         for (name, port) in &self.ports {
             rules.insert(name.clone(), self.interface_rules.get(port.slot)?);
@@ -570,7 +570,7 @@ impl Datapath for Kernel {
         Arc::clone(&self.sources) as Arc<dyn SourceTables>
     }
 
-    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
+    fn counters(&self) -> Result<Vec<CounterRow>> {
         let mut rows = Vec::new();
         for slot in self.ports.values().map(|port| port.slot) {
             let counts = self.verdicts_in(counter_index_range(slot))?;
@@ -592,7 +592,7 @@ impl Datapath for Kernel {
         Ok(rows)
     }
 
-    fn totals(&self) -> Result<Totals, DatapathError> {
+    fn totals(&self) -> Result<Totals> {
         let samplers = self
             .sampler
             .get(&0, 0)
@@ -670,7 +670,7 @@ impl Kernel {
         }
     }
 
-    fn carry(&self) -> Result<(), DatapathError> {
+    fn carry(&self) -> Result<()> {
         let replaced = self.replaced.as_ref();
         replaced.map_or(Ok(()), |replaced| self.sources.take_over(replaced))
     }
@@ -722,7 +722,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn verdicts_in(&self, indices: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
+    pub(super) fn verdicts_in(&self, indices: Range<u32>) -> Result<Vec<Counter>> {
         let counts = self.verdicts.sums(indices);
         counts.map_err(unreadable(VERDICTS_MAP))
     }

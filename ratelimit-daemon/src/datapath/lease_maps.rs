@@ -10,7 +10,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    DatapathError, Kernel, LeaseTables, batch,
+    Kernel, LeaseTables, Result, batch,
     family_maps::unwritable,
     maps::{Elements, Keyed, Maps},
 };
@@ -33,29 +33,29 @@ impl LeaseMaps {
 }
 
 impl LeaseTables for Kernel {
-    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
+    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<()> {
         for (family, filter) in [Family::Ipv4, Family::Ipv6].into_iter().zip(filters) {
             self.leases.filters.set(filter_of(family), *filter)?;
         }
         Ok(())
     }
 
-    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
+    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<()> {
         let map = &self.leases.leases;
         let (keys, values): (Vec<_>, Vec<_>) = leases.iter().copied().unzip();
         batch::update(map.descriptor.as_fd(), &keys, &values).map_err(unwritable(map.name))
     }
 
-    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError> {
+    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<()> {
         let map = &self.leases.leases;
         batch::delete(map.descriptor.as_fd(), keys).map_err(unwritable(map.name))
     }
 
-    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
+    fn leases(&self) -> Result<Vec<(LogKey, Lease)>> {
         self.leases.leases.all()
     }
 
-    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
+    fn demands(&self) -> Result<Vec<(LogKey, Demand)>> {
         self.leases.demands.all()
     }
 }

@@ -12,7 +12,7 @@ use ratelimit_common::source::LogKey;
 use ratelimit_core::log_size::LogSize;
 
 use super::{
-    DatapathError,
+    Result,
     batch::{self, Place},
     family_maps::unreadable,
 };
@@ -51,11 +51,7 @@ impl Logs {
     }
 
     /// Shows some logs from a place on, and answers where to go on: at the front after the last one.
-    pub fn for_some(
-        &self,
-        place: &Place,
-        visit: impl FnMut(LogKey, &[u64]),
-    ) -> Result<Place, DatapathError> {
+    pub fn for_some(&self, place: &Place, visit: impl FnMut(LogKey, &[u64])) -> Result<Place> {
         if self.size.times == 0 {
             return Ok(Place::default());
         }
@@ -65,7 +61,7 @@ impl Logs {
     }
 
     /// The words of a log; `None` when nothing was logged.
-    pub fn words(&self, key: LogKey) -> Result<Option<Vec<u64>>, DatapathError> {
+    pub fn words(&self, key: LogKey) -> Result<Option<Vec<u64>>> {
         let mut words = vec![0; self.size.words() as usize];
         let (command, map) = (bpf_cmd::BPF_MAP_LOOKUP_ELEM, self.map.as_fd());
         // aya knows only sizes that a type has.

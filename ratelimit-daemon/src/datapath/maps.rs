@@ -14,7 +14,7 @@ use ratelimit_common::{compact::SLOTS, refused::WAYS};
 use ratelimit_core::api::MapStatus;
 
 use super::{
-    DatapathError, batch, count,
+    Result, batch, count,
     family_maps::{failed, present, unreadable},
 };
 use crate::loader::{self, REFUSED_MAPS, TABLES};
@@ -92,12 +92,12 @@ pub struct Elements<T: Pod> {
 }
 
 impl<T: Pod> Elements<T> {
-    pub fn get(&self, index: u32) -> Result<T, DatapathError> {
+    pub fn get(&self, index: u32) -> Result<T> {
         let answer = self.array.get(&index, 0);
         answer.map_err(failed("reading", self.name, self.array.len()))
     }
 
-    pub fn set(&mut self, index: u32, value: T) -> Result<(), DatapathError> {
+    pub fn set(&mut self, index: u32, value: T) -> Result<()> {
         let answer = self.array.set(index, value, 0);
         answer.map_err(failed("writing", self.name, self.array.len()))
     }
@@ -115,15 +115,15 @@ pub struct Keyed<K: Pod, V: Pod> {
 }
 
 impl<K: Pod, V: Pod> Keyed<K, V> {
-    pub fn get(&self, key: K) -> Result<Option<V>, DatapathError> {
+    pub fn get(&self, key: K) -> Result<Option<V>> {
         present(self.map.get(&key, 0)).map_err(failed("reading", self.name, 0))
     }
 
-    pub fn for_each(&self, visit: impl FnMut(K, V)) -> Result<(), DatapathError> {
+    pub fn for_each(&self, visit: impl FnMut(K, V)) -> Result<()> {
         batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
     }
 
-    pub fn all(&self) -> Result<Vec<(K, V)>, DatapathError> {
+    pub fn all(&self) -> Result<Vec<(K, V)>> {
         let mut all = Vec::new();
         self.for_each(|key, value| all.push((key, value)))?;
         Ok(all)

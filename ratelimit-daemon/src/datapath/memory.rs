@@ -35,7 +35,7 @@ use ratelimit_core::{
 use super::{
     Attachments, ChallengeTables, CounterRow, Datapath, DatapathError, DetectionTables, Entry,
     EntryCounterTables, InterfaceRules, LeaseTables, ListTables, LogRow, Place, PolicyTables,
-    SlotRow, SourceRow, SourceTables, Totals,
+    Result, SlotRow, SourceRow, SourceTables, Totals,
 };
 use ratelimit_interface::{InterfaceState, XdpMode};
 
@@ -205,7 +205,7 @@ impl Shared {
 }
 
 impl ListTables for Shared {
-    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
+    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<()> {
         let mut memory = self.memory();
         for (prefix, entry) in entries {
             let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
@@ -222,7 +222,7 @@ impl ListTables for Shared {
         Ok(())
     }
 
-    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
+    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<()> {
         let mut memory = self.memory();
         for prefix in prefixes {
             memory.entries.remove(prefix);
@@ -254,11 +254,11 @@ impl ListTables for Shared {
         }
     }
 
-    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
+    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>> {
         Ok(self.memory().entries.get(&prefix).copied())
     }
 
-    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError> {
+    fn entries(&self) -> Result<Vec<(Prefix, Entry)>> {
         Ok(self
             .memory()
             .entries
@@ -273,7 +273,7 @@ impl ListTables for Shared {
         place: &Place,
         count: usize,
         visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place, DatapathError> {
+    ) -> Result<Place> {
         let first = place.bytes().and_then(Prefix::from_bytes);
         let mut own = self.memory().entries.clone();
         own.retain(|prefix, _| IpFamily::of(prefix.address()) == family && Some(*prefix) >= first);
@@ -294,7 +294,7 @@ impl ListTables for Shared {
 }
 
 impl PolicyTables for Shared {
-    fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
+    fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
         let mut memory = self.memory();
         memory.writes.push(Write::Policy(index, Box::new(*policy)));
         if *policy == Policy::default() {
@@ -305,7 +305,7 @@ impl PolicyTables for Shared {
         Ok(())
     }
 
-    fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
+    fn set_settings(&mut self, settings: Settings) -> Result<()> {
         let mut memory = self.memory();
         if memory.settings_refused || memory.settings_left == Some(0) {
             return Err(DatapathError::Full {
@@ -319,11 +319,11 @@ impl PolicyTables for Shared {
         Ok(())
     }
 
-    fn settings(&self) -> Result<Settings, DatapathError> {
+    fn settings(&self) -> Result<Settings> {
         Ok(self.memory().settings)
     }
 
-    fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
+    fn set_classes(&mut self, classes: &ClassTables) -> Result<()> {
         let mut memory = self.memory();
         memory
             .writes
@@ -332,11 +332,11 @@ impl PolicyTables for Shared {
         Ok(())
     }
 
-    fn classes(&self) -> Result<ClassTables, DatapathError> {
+    fn classes(&self) -> Result<ClassTables> {
         Ok(self.memory().classes.clone())
     }
 
-    fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>, DatapathError> {
+    fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>> {
         let memory = self.memory();
         let classes = memory.classes.entries().iter();
         let classes = classes.skip(indices.start as usize).take(indices.len());
@@ -347,21 +347,21 @@ impl PolicyTables for Shared {
         &mut self,
         family: IpFamily,
         aggregates: ByGeneration<Aggregates>,
-    ) -> Result<(), DatapathError> {
+    ) -> Result<()> {
         let mut memory = self.memory();
         memory.writes.push(Write::Aggregates(family, aggregates));
         memory.aggregates.insert(family, aggregates);
         Ok(())
     }
 
-    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>, DatapathError> {
+    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>> {
         let aggregates = self.memory().aggregates.get(&family).copied();
         Ok(aggregates.unwrap_or_default())
     }
 
     fn wait_for_packets(&self) {}
 
-    fn clear_total(&mut self, slot: u32) -> Result<(), DatapathError> {
+    fn clear_total(&mut self, slot: u32) -> Result<()> {
         let mut memory = self.memory();
         memory.writes.push(Write::Total(slot));
         memory.totals.remove(&slot);
@@ -385,128 +385,122 @@ impl PolicyTables for Shared {
         self.memory().table_sets
     }
 
-    fn clear_region(&mut self, region: Region) -> Result<(), DatapathError> {
+    fn clear_region(&mut self, region: Region) -> Result<()> {
         if region.sets() > 0 {
             self.memory().writes.push(Write::Region(region));
         }
         Ok(())
     }
 
-    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<(), DatapathError> {
+    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<()> {
         let write = Write::CopiedRegion(from, to.region());
         self.memory().writes.push(write);
         Ok(())
     }
 
-    fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
+    fn policy(&self, index: u32) -> Result<Policy> {
         let policy = self.memory().policies.get(&index).copied();
         Ok(policy.unwrap_or_default())
     }
 
-    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError> {
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>> {
         let memory = self.memory();
         let policies = memory.policies.range(indices);
         Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
     }
 
-    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
+    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<()> {
         let mut memory = self.memory();
         memory.writes.push(Write::NewSources(window));
         memory.new_sources = window;
         Ok(())
     }
 
-    fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
+    fn new_sources(&self) -> Result<ByGeneration<Budget>> {
         Ok(self.memory().new_sources)
     }
 
-    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<(), DatapathError> {
+    fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()> {
         let mut memory = self.memory();
         memory.writes.push(Write::InterfaceRules(rules.clone()));
         memory.interface_rules = rules;
         Ok(())
     }
 
-    fn interface_rules(&self) -> Result<InterfaceRules, DatapathError> {
+    fn interface_rules(&self) -> Result<InterfaceRules> {
         Ok(self.memory().interface_rules.clone())
     }
 
-    fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
+    fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {
         self.memory().pass_all_until = until;
         Ok(())
     }
 
-    fn pass_all_until(&self) -> Result<Instant, DatapathError> {
+    fn pass_all_until(&self) -> Result<Instant> {
         Ok(self.memory().pass_all_until)
     }
 }
 
 impl LeaseTables for Shared {
-    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<(), DatapathError> {
+    fn set_leased_filters(&mut self, filters: &[Filter; 2]) -> Result<()> {
         self.memory().leased_filters = *filters;
         Ok(())
     }
 
-    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
+    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<()> {
         self.memory().leases.extend(leases.iter().copied());
         Ok(())
     }
 
-    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError> {
+    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<()> {
         let mut memory = self.memory();
         memory.leases.retain(|key, _| !keys.contains(key));
         Ok(())
     }
 
-    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
+    fn leases(&self) -> Result<Vec<(LogKey, Lease)>> {
         Ok(self.memory().leases.clone().into_iter().collect())
     }
 
-    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
+    fn demands(&self) -> Result<Vec<(LogKey, Demand)>> {
         Ok(self.memory().demands.clone())
     }
 }
 
 impl ChallengeTables for Shared {
-    fn set_challenge(
-        &mut self,
-        rules: ByGeneration<challenge::Rules>,
-    ) -> Result<(), DatapathError> {
+    fn set_challenge(&mut self, rules: ByGeneration<challenge::Rules>) -> Result<()> {
         let mut memory = self.memory();
         memory.writes.push(Write::Challenge(Box::new(rules)));
         memory.challenge = rules;
         Ok(())
     }
 
-    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>, DatapathError> {
+    fn challenge(&self) -> Result<ByGeneration<challenge::Rules>> {
         Ok(self.memory().challenge)
     }
 
-    fn challenge_taken(&self) -> Result<challenge::Taken, DatapathError> {
+    fn challenge_taken(&self) -> Result<challenge::Taken> {
         Ok(self.memory().challenge_taken)
     }
 
-    fn suspend_challenge(&mut self, until: Instant) -> Result<(), DatapathError> {
+    fn suspend_challenge(&mut self, until: Instant) -> Result<()> {
         self.memory().challenge_suspended = until;
         Ok(())
     }
 
-    fn challenge_suspended(&self) -> Result<Instant, DatapathError> {
+    fn challenge_suspended(&self) -> Result<Instant> {
         Ok(self.memory().challenge_suspended)
     }
 
-    fn challenge_unanswered(&self) -> Result<u64, DatapathError> {
+    fn challenge_unanswered(&self) -> Result<u64> {
         Ok(self.memory().challenge_unanswered)
     }
 
-    fn verified(&self, source: IpAddr) -> Result<Option<Verified>, DatapathError> {
+    fn verified(&self, source: IpAddr) -> Result<Option<Verified>> {
         Ok(self.memory().verified.get(&source).copied())
     }
 
-    fn for_each_verified(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Verified),
-    ) -> Result<(), DatapathError> {
+    fn for_each_verified(&self, visit: &mut dyn FnMut(IpAddr, Verified)) -> Result<()> {
         let memory = self.memory();
         for (source, verified) in &memory.verified {
             visit(*source, *verified);
@@ -514,74 +508,69 @@ impl ChallengeTables for Shared {
         Ok(())
     }
 
-    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<(), DatapathError> {
+    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<()> {
         self.memory().verified.extend(sources.iter().copied());
         Ok(())
     }
 }
 
 impl EntryCounterTables for Shared {
-    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>, DatapathError> {
+    fn counter_owners(&self) -> Result<BTreeMap<u16, u64>> {
         let mut owners = self.memory().counter_owners.clone();
         owners.retain(|_, owner| *owner != 0);
         Ok(owners)
     }
 
-    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<(), DatapathError> {
+    fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<()> {
         self.memory().counter_owners.insert(slot, owner);
         Ok(())
     }
 
-    fn entry_counter(&self, slot: u16) -> Result<Counter, DatapathError> {
+    fn entry_counter(&self, slot: u16) -> Result<Counter> {
         let counter = self.memory().entry_counters.get(&slot).copied();
         Ok(counter.unwrap_or_default())
     }
 
-    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>, DatapathError> {
+    fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>> {
         let slots = slots.map(|slot| u16::try_from(slot).unwrap_or_default());
         slots.map(|slot| self.entry_counter(slot)).collect()
     }
 
-    fn judged(&self) -> Result<Counter, DatapathError> {
+    fn judged(&self) -> Result<Counter> {
         Ok(self.memory().judged)
     }
 
-    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<(), DatapathError> {
+    fn set_entry_counter(&mut self, slot: u16, count: Counter) -> Result<()> {
         self.memory().entry_counters.insert(slot, count);
         Ok(())
     }
 }
 
 impl DetectionTables for Shared {
-    fn strikes(&self, _: IpAddr) -> Result<u64, DatapathError> {
+    fn strikes(&self, _: IpAddr) -> Result<u64> {
         Ok(0)
     }
 
-    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
+    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<()> {
         self.memory().detection_limit = limit;
         Ok(())
     }
 
-    fn detection_limit(&self) -> Result<BanBudgets, DatapathError> {
+    fn detection_limit(&self) -> Result<BanBudgets> {
         Ok(self.memory().detection_limit)
     }
 
-    fn take_ban(
-        &self,
-        budgets: BanBudgets,
-        standing: Standing,
-        now: Instant,
-    ) -> Result<bool, DatapathError> {
+    fn take_ban(&self, budgets: BanBudgets, standing: Standing, now: Instant) -> Result<bool> {
         let memory = self.memory();
         let ring = AtomicRing(&memory.detection_rings[standing as usize]);
         Ok(budgets.of(standing).take(&ring, now))
     }
 
-    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>> {
         Ok(self.memory().detected.get(&source).copied())
     }
 
-    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>> {
         let mut memory = self.memory();
         let all = memory.detected.iter();
         let all = all.map(|(source, ban)| (*source, *ban)).collect();
@@ -592,7 +581,7 @@ impl DetectionTables for Shared {
         Ok(all)
     }
 
-    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError> {
+    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<()> {
         let detected = &mut self.memory().detected;
         for (source, ban) in taken {
             if detected
@@ -605,7 +594,7 @@ impl DetectionTables for Shared {
         Ok(())
     }
 
-    fn tally(&self) -> Result<Tally, DatapathError> {
+    fn tally(&self) -> Result<Tally> {
         Ok(self.memory().tally)
     }
 }
@@ -671,7 +660,7 @@ impl Datapath for Shared {
         Arc::new(self.clone())
     }
 
-    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
+    fn counters(&self) -> Result<Vec<CounterRow>> {
         let proofs = CounterRow {
             interface: 0,
             family: Family::Ipv4,
@@ -684,7 +673,7 @@ impl Datapath for Shared {
         Ok(vec![proofs])
     }
 
-    fn totals(&self) -> Result<Totals, DatapathError> {
+    fn totals(&self) -> Result<Totals> {
         Ok(Totals::default())
     }
 
@@ -714,25 +703,20 @@ impl SourceTables for Shared {
         self.memory().table_sets.is_some()
     }
 
-    fn inserted(&self) -> Result<[u64; 2], DatapathError> {
+    fn inserted(&self) -> Result<[u64; 2]> {
         Ok(Totals::default().inserted)
     }
 
-    fn count_others(&self) -> Result<Vec<(&'static str, u64)>, DatapathError> {
+    fn count_others(&self) -> Result<Vec<(&'static str, u64)>> {
         Ok(vec![])
     }
 
-    fn total(&self, slot: u32) -> Result<Record, DatapathError> {
+    fn total(&self, slot: u32) -> Result<Record> {
         let record = self.memory().totals.get(&slot).copied();
         Ok(record.unwrap_or_default())
     }
 
-    fn some_slots(
-        &self,
-        _: Region,
-        _: Range<u32>,
-        _: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError> {
+    fn some_slots(&self, _: Region, _: Range<u32>, _: &mut dyn FnMut(SlotRow)) -> Result<()> {
         self.pass_gate();
         Ok(())
     }
@@ -744,34 +728,20 @@ impl SourceTables for Shared {
         }
     }
 
-    fn log(
-        &self,
-        source: IpAddr,
-        scope: u32,
-        limit: u32,
-    ) -> Result<Option<Vec<u64>>, DatapathError> {
+    fn log(&self, source: IpAddr, scope: u32, limit: u32) -> Result<Option<Vec<u64>>> {
         Ok(self.memory().logs.get(&(source, scope, limit)).cloned())
     }
 
-    fn record(
-        &self,
-        source: IpAddr,
-        policy: &Policy,
-        _: Instant,
-    ) -> Result<Option<Record>, DatapathError> {
+    fn record(&self, source: IpAddr, policy: &Policy, _: Instant) -> Result<Option<Record>> {
         let key = (source, policy.scope());
         Ok(self.memory().records.get(&key).copied())
     }
 
-    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>> {
         Ok(self.memory().refusals.get(&source).copied())
     }
 
-    fn shared_refusals(
-        &self,
-        address: IpAddr,
-        scope: u32,
-    ) -> Result<Option<Refusals>, DatapathError> {
+    fn shared_refusals(&self, address: IpAddr, scope: u32) -> Result<Option<Refusals>> {
         let refusals = self
             .memory()
             .shared_refusals
@@ -780,10 +750,7 @@ impl SourceTables for Shared {
         Ok(Some(refusals.unwrap_or_default()))
     }
 
-    fn for_each_refused(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Refusals),
-    ) -> Result<(), DatapathError> {
+    fn for_each_refused(&self, visit: &mut dyn FnMut(IpAddr, Refusals)) -> Result<()> {
         self.memory()
             .refusals
             .iter()
@@ -791,7 +758,7 @@ impl SourceTables for Shared {
         Ok(())
     }
 
-    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
+    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<()> {
         self.pass_gate();
         // A copy: who visits may ask for more.
         let records = self.memory().records.clone();
@@ -811,7 +778,7 @@ impl SourceTables for Shared {
         place: &Place,
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place, DatapathError> {
+    ) -> Result<Place> {
         self.pass_gate();
         let mut rows = self.memory().records.clone();
         rows.retain(|(source, _), _| IpFamily::of(*source) == family);
@@ -823,11 +790,7 @@ impl SourceTables for Shared {
         Ok(some(rows, place, count, visit))
     }
 
-    fn some_logs(
-        &self,
-        place: &Place,
-        visit: &mut dyn FnMut(LogRow),
-    ) -> Result<Place, DatapathError> {
+    fn some_logs(&self, place: &Place, visit: &mut dyn FnMut(LogRow)) -> Result<Place> {
         let logs = self.memory().logs.clone();
         let rows = logs
             .into_iter()

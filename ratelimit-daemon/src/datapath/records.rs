@@ -13,7 +13,7 @@ use ratelimit_common::{Ipv4, Ipv6, Record, SourceKey, limit::LIMITS_MAX};
 use ratelimit_core::ip_family::IpAddress;
 
 use super::{
-    DatapathError,
+    Result,
     batch::{self, Place},
     family_maps::{unreadable, unwritable},
     maps::Maps,
@@ -65,7 +65,7 @@ where
     }
 
     /// The record of a source; `None` when it has none.
-    pub fn get(&self, key: &SourceKey<A>) -> Result<Option<Record>, DatapathError> {
+    pub fn get(&self, key: &SourceKey<A>) -> Result<Option<Record>> {
         let mut record = Record::default();
         let command = bpf_cmd::BPF_MAP_LOOKUP_ELEM;
         // SAFETY: the map has such keys, and its values have no more words than a record.
@@ -81,7 +81,7 @@ where
         place: &Place,
         count: usize,
         mut visit: impl FnMut(SourceKey<A>, Record),
-    ) -> Result<Place, DatapathError> {
+    ) -> Result<Place> {
         let visit = |key, words: &[u64]| {
             let mut record = Record::default();
             for (to, from) in record.words.iter_mut().zip(words) {
@@ -99,7 +99,7 @@ where
     /// # Errors
     ///
     /// When one of them cannot be read or written.
-    pub fn take_over(&self, other: &Self) -> Result<(), DatapathError> {
+    pub fn take_over(&self, other: &Self) -> Result<()> {
         let mut place = Place::default();
         loop {
             let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));
@@ -171,7 +171,7 @@ impl Replaced {
     /// # Errors
     ///
     /// When a map cannot be read or written.
-    pub fn carry_to(&self, v4: &Records<Ipv4>, v6: &Records<Ipv6>) -> Result<(), DatapathError> {
+    pub fn carry_to(&self, v4: &Records<Ipv4>, v6: &Records<Ipv6>) -> Result<()> {
         self.v4
             .iter()
             .try_for_each(|replaced| v4.take_over(replaced))?;

@@ -21,7 +21,7 @@ use ratelimit_core::ip_family::IpAddress;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
-    DatapathError,
+    Result,
     family_maps::{failed, unreadable},
     mapped::Mapped,
     maps::Maps,
@@ -54,7 +54,7 @@ where
     }
 
     /// How often a source was refused; `None` where it is not known to have been.
-    pub fn of(&self, source: A) -> Result<Option<Refusals>, DatapathError> {
+    pub fn of(&self, source: A) -> Result<Option<Refusals>> {
         let mut all = None;
         for cpu in 0..self.sets.len() / self.sets_of_cpu {
             let set = self.sets.get(&set_of(&source, cpu, self.sets_of_cpu), 0);
@@ -66,7 +66,7 @@ where
     }
 
     /// Those of all sources that are known to have been refused.
-    pub fn for_each(&self, mut visit: impl FnMut(IpAddr, Refusals)) -> Result<(), DatapathError> {
+    pub fn for_each(&self, mut visit: impl FnMut(IpAddr, Refusals)) -> Result<()> {
         let words = self.sets.len() as usize * words_of_set::<A>();
         let mapped = Mapped::new(self.descriptor.as_fd(), words).map_err(unreadable(self.name))?;
         for (source, refusals) in refusals_in::<A>(&mapped) {

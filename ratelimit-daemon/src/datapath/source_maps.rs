@@ -26,7 +26,7 @@ use ratelimit_core::{
 };
 
 use super::{
-    DatapathError, LogRow, Place, SlotRow, SourceRow, batch,
+    LogRow, Place, Result, SlotRow, SourceRow, batch,
     compact::CompactTable,
     family_maps::{failed, unreadable},
     logs::{Logs, address_of},
@@ -85,12 +85,12 @@ impl SourceMaps {
     }
 
     /// Takes over what sources have used by records of another size.
-    pub fn take_over(&self, replaced: &Replaced) -> Result<(), DatapathError> {
+    pub fn take_over(&self, replaced: &Replaced) -> Result<()> {
         replaced.carry_to(&self.v4.records, &self.v6.records)
     }
 
     /// The sources of a family that ever got state.
-    pub fn inserted_of(&self, family: IpFamily) -> Result<u64, DatapathError> {
+    pub fn inserted_of(&self, family: IpFamily) -> Result<u64> {
         let index = match family {
             IpFamily::V4 => Family::Ipv4,
             IpFamily::V6 => Family::Ipv6,
@@ -102,14 +102,14 @@ impl SourceMaps {
 }
 
 /// How many entries a map has.
-fn count<K: Pod, V: Pod>(map: &OwnedFd, name: &'static str) -> Result<u64, DatapathError> {
+fn count<K: Pod, V: Pod>(map: &OwnedFd, name: &'static str) -> Result<u64> {
     let mut entries = 0;
     let answer = batch::for_each(map.as_fd(), |_: K, _: V| entries += 1);
     answer.map_err(unreadable(name)).map(|()| entries)
 }
 
 impl SourceTables for SourceMaps {
-    fn count_others(&self) -> Result<Vec<(&'static str, u64)>, DatapathError> {
+    fn count_others(&self) -> Result<Vec<(&'static str, u64)>> {
         let mut logs = 0;
         let mut place = Place::default();
         loop {
@@ -136,7 +136,7 @@ impl SourceTables for SourceMaps {
         self.compact.is_some()
     }
 
-    fn inserted(&self) -> Result<[u64; 2], DatapathError> {
+    fn inserted(&self) -> Result<[u64; 2]> {
         let [v4, v6] = IpFamily::ALL.map(|family| self.inserted_of(family));
         Ok([v4?, v6?])
     }
@@ -146,7 +146,7 @@ impl SourceTables for SourceMaps {
         region: Region,
         sets: Range<u32>,
         visit: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError> {
+    ) -> Result<()> {
         let Some(table) = &self.compact else {
             return Ok(());
         };
@@ -173,24 +173,19 @@ impl SourceTables for SourceMaps {
         place: &Place,
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place, DatapathError> {
+    ) -> Result<Place> {
         match family {
             IpFamily::V4 => self.v4.for_some(place, count, visit),
             IpFamily::V6 => self.v6.for_some(place, count, visit),
         }
     }
 
-    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
+    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<()> {
         self.v4.for_each(&mut *visit)?;
         self.v6.for_each(visit)
     }
 
-    fn record(
-        &self,
-        source: IpAddr,
-        policy: &Policy,
-        now: Instant,
-    ) -> Result<Option<Record>, DatapathError> {
+    fn record(&self, source: IpAddr, policy: &Policy, now: Instant) -> Result<Option<Record>> {
         if let Some(table) = &self.compact {
             let record = match source {
                 IpAddr::V4(address) => table.record(Ipv4::from(address), policy, now),
@@ -205,12 +200,7 @@ impl SourceTables for SourceMaps {
         }
     }
 
-    fn log(
-        &self,
-        source: IpAddr,
-        scope: u32,
-        limit: u32,
-    ) -> Result<Option<Vec<u64>>, DatapathError> {
+    fn log(&self, source: IpAddr, scope: u32, limit: u32) -> Result<Option<Vec<u64>>> {
         let key = match source {
             IpAddr::V4(address) => LogKey::new(&SourceKey::<Ipv4>::new(address.into(), scope)),
             IpAddr::V6(address) => LogKey::new(&SourceKey::<Ipv6>::new(address.into(), scope)),
@@ -218,11 +208,7 @@ impl SourceTables for SourceMaps {
         self.logs.words(key.of_limit(limit))
     }
 
-    fn some_logs(
-        &self,
-        place: &Place,
-        visit: &mut dyn FnMut(LogRow),
-    ) -> Result<Place, DatapathError> {
+    fn some_logs(&self, place: &Place, visit: &mut dyn FnMut(LogRow)) -> Result<Place> {
         self.logs.for_some(place, |key, words| {
             visit(LogRow {
                 source: address_of(&key),
@@ -233,24 +219,20 @@ impl SourceTables for SourceMaps {
         })
     }
 
-    fn total(&self, slot: u32) -> Result<Record, DatapathError> {
+    fn total(&self, slot: u32) -> Result<Record> {
         self.node
             .get(&slot, 0)
             .map_err(failed("reading", "NODE", TOTALS_MAX))
     }
 
-    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>> {
         match source {
             IpAddr::V4(address) => self.v4.refused.of(address.into()),
             IpAddr::V6(address) => self.v6.refused.of(address.into()),
         }
     }
 
-    fn shared_refusals(
-        &self,
-        address: IpAddr,
-        scope: u32,
-    ) -> Result<Option<Refusals>, DatapathError> {
+    fn shared_refusals(&self, address: IpAddr, scope: u32) -> Result<Option<Refusals>> {
         let shared = match address {
             IpAddr::V4(address) => refused::shared(scope, Some(&Ipv4::from(address))),
             IpAddr::V6(address) => refused::shared(scope, Some(&Ipv6::from(address))),
@@ -261,10 +243,7 @@ impl SourceTables for SourceMaps {
         Ok(refusals.map(Option::unwrap_or_default))
     }
 
-    fn for_each_refused(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Refusals),
-    ) -> Result<(), DatapathError> {
+    fn for_each_refused(&self, visit: &mut dyn FnMut(IpAddr, Refusals)) -> Result<()> {
         self.v4.refused.for_each(&mut *visit)?;
         self.v6.refused.for_each(|address, refusals| {
             let is_shared = |address: Ipv6Addr| refused::is_shared(&address.into());
@@ -299,11 +278,11 @@ where
         })
     }
 
-    fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
+    fn record(&self, source: A, scope: u32) -> Result<Option<Record>> {
         self.records.get(&SourceKey::new(source, scope))
     }
 
-    fn for_each(&self, mut visit: impl FnMut(SourceRow)) -> Result<(), DatapathError> {
+    fn for_each(&self, mut visit: impl FnMut(SourceRow)) -> Result<()> {
         let mut place = Place::default();
         loop {
             place = self.for_some(&place, SOURCES_AT_ONCE, &mut visit)?;
@@ -319,7 +298,7 @@ where
         place: &Place,
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place, DatapathError> {
+    ) -> Result<Place> {
         let visit = |key, record| visit(row::<A>(key, record));
         self.records.for_some(place, count, visit)
     }

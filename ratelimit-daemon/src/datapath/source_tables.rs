@@ -6,7 +6,7 @@ use std::{net::IpAddr, ops::Range};
 use ratelimit_common::{Instant, Policy, Record, Refusals, compact::Region};
 use ratelimit_core::ip_family::IpFamily;
 
-use super::{DatapathError, LogRow, Place, SlotRow, SourceRow};
+use super::{LogRow, Place, Result, SlotRow, SourceRow};
 
 /// Sets of a `compact` table that are read at once: 2 MiB of each family. To map a whole table takes a millisecond and more, in which no
 /// other thread can map what it needs.
@@ -18,7 +18,7 @@ pub trait SourceTables: Send + Sync {
     fn is_compact(&self) -> bool;
 
     /// How many sources of IPv4 and of IPv6 ever got state.
-    fn inserted(&self) -> Result<[u64; 2], DatapathError>;
+    fn inserted(&self) -> Result<[u64; 2]>;
 
     /// Shows the slots of some sets of a region of that table that are not empty, in both families.
     fn some_slots(
@@ -26,14 +26,10 @@ pub trait SourceTables: Send + Sync {
         region: Region,
         sets: Range<u32>,
         visit: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError>;
+    ) -> Result<()>;
 
     /// The same of all its sets.
-    fn for_each_slot(
-        &self,
-        region: Region,
-        visit: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError> {
+    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) -> Result<()> {
         let mut firsts = (0..region.sets()).step_by(SETS_AT_ONCE as usize);
         firsts.try_for_each(|first| {
             let end = first.saturating_add(SETS_AT_ONCE);
@@ -52,54 +48,33 @@ pub trait SourceTables: Send + Sync {
         place: &Place,
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place, DatapathError>;
+    ) -> Result<Place>;
 
     /// Shows the state of all sources of all scopes, but for those in a `compact` table.
-    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError>;
+    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<()>;
 
     /// The state of a source, whose address is cut to the configured prefix, under a policy. In a `compact` table it is
     /// what a packet of the source would be judged by, at `now`, where it has no slot.
-    fn record(
-        &self,
-        source: IpAddr,
-        policy: &Policy,
-        now: Instant,
-    ) -> Result<Option<Record>, DatapathError>;
+    fn record(&self, source: IpAddr, policy: &Policy, now: Instant) -> Result<Option<Record>>;
 
     /// The words of a sliding log: that of the limit at `limit` for a source under a scope. `None` when it logged nothing.
-    fn log(
-        &self,
-        source: IpAddr,
-        scope: u32,
-        limit: u32,
-    ) -> Result<Option<Vec<u64>>, DatapathError>;
+    fn log(&self, source: IpAddr, scope: u32, limit: u32) -> Result<Option<Vec<u64>>>;
 
     /// Shows some of the sliding logs from a place on, of both families.
-    fn some_logs(
-        &self,
-        place: &Place,
-        visit: &mut dyn FnMut(LogRow),
-    ) -> Result<Place, DatapathError>;
+    fn some_logs(&self, place: &Place, visit: &mut dyn FnMut(LogRow)) -> Result<Place>;
 
     /// How many entries maps have that only a scan can count, but for those of sources, by their names.
-    fn count_others(&self) -> Result<Vec<(&'static str, u64)>, DatapathError>;
+    fn count_others(&self) -> Result<Vec<(&'static str, u64)>>;
 
     /// The state of a policy of the node or of a destination, in its slot.
-    fn total(&self, slot: u32) -> Result<Record, DatapathError>;
+    fn total(&self, slot: u32) -> Result<Record>;
 
     /// How often a source was refused; `None` where it is not known to have been.
-    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError>;
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>>;
 
     /// How often limits of this scope refused packets of an address that many share, as far as it is known; `None` where that is not counted.
-    fn shared_refusals(
-        &self,
-        address: IpAddr,
-        scope: u32,
-    ) -> Result<Option<Refusals>, DatapathError>;
+    fn shared_refusals(&self, address: IpAddr, scope: u32) -> Result<Option<Refusals>>;
 
     /// Shows the sources that were refused last, as many as have room.
-    fn for_each_refused(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Refusals),
-    ) -> Result<(), DatapathError>;
+    fn for_each_refused(&self, visit: &mut dyn FnMut(IpAddr, Refusals)) -> Result<()>;
 }

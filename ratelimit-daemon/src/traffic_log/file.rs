@@ -247,7 +247,8 @@ impl File {
         while let Some(row) = rows.next()? {
             let kind: String = row.get(0)?;
             // One of a newer version is not understood, and hides no other.
-            let Some(kind) = Kind::ALL.into_iter().find(|it| it.label() == kind) else {
+            let mut known = Kind::ALL.iter().copied();
+            let Some(kind) = known.find(|it| it.label() == kind) else {
                 continue;
             };
             attacks.push(PastAttack {

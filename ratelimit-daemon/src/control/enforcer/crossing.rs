@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use ratelimit_core::compile::Tables;
 
 use super::{
-    ByGeneration, Changes, DatapathError, Enforcer, Entry, Generation, IpFamily, Limit, ListEntry,
-    Prefix, Region, Undo,
+    ByGeneration, Changes, Enforcer, Entry, Generation, IpFamily, Limit, ListEntry, Prefix, Region,
+    Undo,
 };
+use crate::datapath;
 
 /// Whether one of the prefixes that come or go lies within another one that changes: then a packet has more than one entry
 /// that changes.
@@ -107,7 +108,7 @@ impl Enforcer {
         wanted: Option<&Tables>,
         moved: &[(Region, Limit)],
         undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    ) -> datapath::Result<()> {
         let crossing = Crossing::new(changes, &self.entries, self.generation);
         self.put_all(crossing.meanwhile, undo)?;
         self.write_others(wanted)?;
@@ -143,7 +144,7 @@ impl Enforcer {
 
     /// Writes the wider prefixes, the budget for new sources, the rules of the challenge and of interfaces into the other generation. They are written as they are to be or, without that, as
     /// they are. Whatever a daemon that died left there is gone then.
-    fn write_others(&mut self, wanted: Option<&Tables>) -> Result<(), DatapathError> {
+    fn write_others(&mut self, wanted: Option<&Tables>) -> datapath::Result<()> {
         let (held, wanted) = (&self.held, wanted.unwrap_or(&self.held));
         for family in IpFamily::ALL {
             let of = |tables: &Tables| tables.aggregates.get(&family).copied().unwrap_or_default();

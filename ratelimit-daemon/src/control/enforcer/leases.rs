@@ -15,7 +15,7 @@ use ratelimit_common::{
 use zerocopy::IntoBytes;
 
 use super::Enforcer;
-use crate::datapath::DatapathError;
+use crate::datapath::{self, DatapathError};
 
 const HALF: u32 = LEASED_MAX / 2;
 
@@ -70,7 +70,7 @@ impl Enforcer {
         &mut self,
         wanted: &[Leased],
         counted: impl Iterator<Item = LogKey>,
-    ) -> Result<usize, DatapathError> {
+    ) -> datapath::Result<usize> {
         let before = self.datapath.leases()?;
         let leased = wanted.iter().map(|leased| leased.key);
         let mut filters = [Filter::CLEAR; 2];
@@ -126,7 +126,7 @@ impl Enforcer {
     }
 
     /// What is leased, of each key until the time and after it.
-    pub fn leased(&self) -> Result<Vec<(LogKey, [Policy; 2])>, DatapathError> {
+    pub fn leased(&self) -> datapath::Result<Vec<(LogKey, [Policy; 2])>> {
         let leases = self.datapath.leases()?.into_iter();
         let leased = leases.map(|(key, lease)| {
             let [now, then] = lease.policies();
@@ -139,14 +139,14 @@ impl Enforcer {
     }
 
     /// The policy that is in force at a time of each key that has leased one.
-    pub fn leased_at(&self, at: Instant) -> Result<HashMap<LogKey, Policy>, DatapathError> {
+    pub fn leased_at(&self, at: Instant) -> datapath::Result<HashMap<LogKey, Policy>> {
         let leases = self.datapath.leases()?.into_iter();
         let policies = leases.map(|(key, lease)| Ok((key, self.datapath.policy(lease.at(at))?)));
         policies.collect()
     }
 
     /// What packets asked of limits that nodes share.
-    pub fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
+    pub fn demands(&self) -> datapath::Result<Vec<(LogKey, Demand)>> {
         self.datapath.demands()
     }
 }

@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use ratelimit_common::{Policy, class::Property, layout::POLICIES_MAX};
 use ratelimit_core::{compile::Tables, ip_family::IpFamily, prefix::Prefix};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::Enforcer;
 use crate::{
     control::prefix_filters::PrefixFilterCounts,
-    datapath::{DatapathError, Entry},
+    datapath::{self, Entry},
 };
 
 const _: () = assert!(POLICIES_MAX.is_multiple_of(POLICIES_AT_ONCE));
@@ -24,7 +25,8 @@ const CLASSES_AT_ONCE: u32 = 2048;
 const POLICIES_AT_ONCE: u32 = 512;
 
 /// What the tables hold, by the kind of the table.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Kind {
     /// What allows, bans and policies say about a prefix.
     Entry,
@@ -40,34 +42,22 @@ pub enum Kind {
 
 /// A number for each kind.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ByKind([u64; Kind::ALL.len()]);
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Entry,
-        Self::Policy,
-        Self::Class,
-        Self::Aggregate,
-        Self::Settings,
-    ];
-
-    /// Its name in the metrics.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Entry => "entry",
-            Self::Policy => "policy",
-            Self::Class => "class",
-            Self::Aggregate => "aggregate",
-            Self::Settings => "settings",
-        }
-    }
-}
+pub struct ByKind(pub(crate) [u64; Kind::VARIANTS.len()]);
 
 impl ByKind {
-    /// The number of a kind.
-    pub const fn of(&self, kind: Kind) -> u64 {
-        self.0[kind as usize]
+    /// The numbers, each with the name of its kind in the metrics.
+    pub fn labelled(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = Kind::VARIANTS.iter().map(Into::into);
+        names.zip(self.0)
+    }
+
+    /// What is left without those of `other`.
+    pub fn less(&self, other: &Self) -> Self {
+        let mut left = *self;
+        for (own, other) in left.0.iter_mut().zip(other.0) {
+            *own = own.saturating_sub(other);
+        }
+        left
     }
 
     /// The sum over all kinds.
@@ -136,7 +126,7 @@ impl Enforcer {
     }
 
     /// Compares the tables but for the entries with what was written. From then on what they hold counts as written.
-    pub fn verify_tables(&mut self, extent: Extent) -> Result<ByKind, DatapathError> {
+    pub fn verify_tables(&mut self, extent: Extent) -> datapath::Result<ByKind> {
         let actual = match extent {
             Extent::InUse => self.read_tables_in_use()?,
             Extent::All => self.read_tables()?,
@@ -168,7 +158,7 @@ impl Enforcer {
     }
 
     /// Compares the tables and all entries with what was written. From then on what they hold counts as written.
-    pub fn verify(&mut self, extent: Extent) -> Result<ByKind, DatapathError> {
+    pub fn verify(&mut self, extent: Extent) -> datapath::Result<ByKind> {
         let mut different = self.verify_tables(extent)?;
         let entries = self.verify_entries()?;
         let words = if entries > 0 {
@@ -182,7 +172,7 @@ impl Enforcer {
         Ok(different)
     }
 
-    fn verify_entries(&mut self) -> Result<usize, DatapathError> {
+    fn verify_entries(&mut self) -> datapath::Result<usize> {
         if self.entries.len() <= ASKED_FOR && self.are_all_there()? {
             return Ok(0);
         }
@@ -196,7 +186,7 @@ impl Enforcer {
 
     /// Whether the lists hold each entry as it was written, and as many as these. The kernel would scan millions of
     /// buckets to show all of them.
-    fn are_all_there(&self) -> Result<bool, DatapathError> {
+    fn are_all_there(&self) -> datapath::Result<bool> {
         for family in IpFamily::ALL {
             if self.datapath.count_entries(family) != Some(self.count(family)) {
                 return Ok(false);
@@ -230,7 +220,7 @@ impl Enforcer {
 
     /// Compares the next part of a turn with what was written, and answers whether it is different. One turn after the other, all is
     /// seen.
-    pub fn compare_some(&mut self, turn: &mut Turn) -> Result<bool, DatapathError> {
+    pub fn compare_some(&mut self, turn: &mut Turn) -> datapath::Result<bool> {
         match turn {
             Turn::Asked(behind) => {
                 let (last, is_different) = self.ask_for_some(*behind)?;
@@ -255,7 +245,7 @@ impl Enforcer {
         }
     }
 
-    fn compare_classes(&mut self) -> Result<bool, DatapathError> {
+    fn compare_classes(&mut self) -> datapath::Result<bool> {
         let element = self.spare.element;
         let written = self.held.classes.entries();
         let end = Property::ENTRIES.min(element + CLASSES_AT_ONCE);
@@ -265,7 +255,7 @@ impl Enforcer {
         Ok(is_different)
     }
 
-    fn compare_policies(&mut self) -> Result<bool, DatapathError> {
+    fn compare_policies(&mut self) -> datapath::Result<bool> {
         let first = self.spare.policy;
         let indices = first..first + POLICIES_AT_ONCE;
         self.spare.policy = indices.end % POLICIES_MAX;
@@ -278,10 +268,7 @@ impl Enforcer {
     }
 
     /// Asks for the next entries behind one, and answers the last of them, unless it is the last of all.
-    fn ask_for_some(
-        &self,
-        behind: Option<Prefix>,
-    ) -> Result<(Option<Prefix>, bool), DatapathError> {
+    fn ask_for_some(&self, behind: Option<Prefix>) -> datapath::Result<(Option<Prefix>, bool)> {
         let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let mut entries = self.entries.range((behind, Bound::Unbounded));
         let (mut last, mut is_different) = (None, false);
@@ -294,7 +281,7 @@ impl Enforcer {
     }
 
     /// Goes on with the scan of a family, and answers whether all of it was seen.
-    fn scan_some(&mut self, family: IpFamily) -> Result<(bool, bool), DatapathError> {
+    fn scan_some(&mut self, family: IpFamily) -> datapath::Result<(bool, bool)> {
         // The kernel would scan millions of buckets.
         if self.count(family) == 0 && self.datapath.count_entries(family) == Some(0) {
             return Ok((true, false));

@@ -11,6 +11,7 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
+use strum::VariantArray as _;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -137,7 +138,7 @@ impl CrowdsecFeed {
 
     /// How the connection is; `None` where the configuration names none.
     pub fn status(&self, state: &State) -> Option<CrowdsecStatus> {
-        let ignored = Ignored::ALL.into_iter();
+        let ignored = Ignored::VARIANTS.iter().copied();
         let ignored = ignored.map(|reason| {
             let count = self.ignored.get(&reason);
             (

@@ -16,7 +16,7 @@ use super::{UsageSample, counted, seen::Measured};
 use crate::{
     clock,
     control::read_only_ring::ReadOnlyRing,
-    datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
+    datapath::{self, Place, SETS_AT_ONCE, SourceTables},
 };
 
 /// After so long a sample ends, with what it has begun to read.
@@ -88,7 +88,7 @@ impl Scan {
         &mut self,
         tables: &dyn SourceTables,
         policies: &Policies,
-    ) -> Result<Vec<Windows>, DatapathError> {
+    ) -> datapath::Result<Vec<Windows>> {
         let start = clock::monotonic();
         let mut found = count_node(tables, policies)?;
         let limits = measured_limits(policies);
@@ -119,10 +119,7 @@ impl Scan {
 }
 
 /// Counts what the CPUs have drawn of the limits of the node, and of interfaces: up to 1/128 more than they have spent.
-fn count_node(
-    tables: &dyn SourceTables,
-    policies: &Policies,
-) -> Result<Vec<Windows>, DatapathError> {
+fn count_node(tables: &dyn SourceTables, policies: &Policies) -> datapath::Result<Vec<Windows>> {
     let now = clock::now();
     let mut found = Vec::new();
     let of_node = |role| matches!(role, Role::Node | Role::Interface);
@@ -177,7 +174,7 @@ fn read(
     part: Part,
     limits: &BTreeMap<Key, Limit>,
     held: &mut Held,
-) -> Result<Option<Part>, DatapathError> {
+) -> datapath::Result<Option<Part>> {
     let logs = Part::Logs(Place::default());
     Ok(match part {
         Part::Sources(..) if tables.is_compact() => Some(Part::Slots((0, 0), 0)),
@@ -218,7 +215,7 @@ fn read_sources(
     (family, place): (IpFamily, &Place),
     limits: &BTreeMap<Key, Limit>,
     held: &mut Held,
-) -> Result<Place, DatapathError> {
+) -> datapath::Result<Place> {
     tables.some_sources(family, place, SOURCES_AT_ONCE, &mut |row| {
         let now = clock::now();
         for (key, limit) in limits.range((row.scope, 0)..=(row.scope, usize::MAX)) {
@@ -234,7 +231,7 @@ fn read_logs(
     place: &Place,
     limits: &BTreeMap<Key, Limit>,
     held: &mut Held,
-) -> Result<Place, DatapathError> {
+) -> datapath::Result<Place> {
     tables.some_logs(place, &mut |row| {
         let key = (row.scope, row.limit as usize);
         if let Some(Limit {

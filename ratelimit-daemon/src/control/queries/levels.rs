@@ -23,12 +23,12 @@ use crate::{
         feeds::cluster::{Membership, log_key},
         state::State,
     },
-    datapath::DatapathError,
+    datapath::{self, DatapathError},
     traffic_log::{Series, Sums},
 };
 
 /// What is left of the limits that `[history] watch` names, but for those of many sources (`watched.rs`).
-pub(super) fn watched(state: &State, cluster: &Membership) -> Result<Sums, DatapathError> {
+pub(super) fn watched(state: &State, cluster: &Membership) -> datapath::Result<Sums> {
     let watched = &state.intent.config.watched;
     let mut sums = Sums::new();
     if watched.is_empty() {
@@ -58,7 +58,7 @@ fn levels(
     shares: &Shares<'_>,
     watched: &Watched,
     now: Instant,
-) -> Result<Vec<LimitState>, DatapathError> {
+) -> datapath::Result<Vec<LimitState>> {
     let prefix = match watched {
         Watched::Prefix(prefix) => *prefix,
         Watched::Node => {
@@ -129,7 +129,7 @@ pub(super) fn wider(
     (source, to): (Prefix, Option<IpAddr>),
     on: Option<&str>,
     now: Instant,
-) -> Result<Vec<WiderLimits>, DatapathError> {
+) -> datapath::Result<Vec<WiderLimits>> {
     let mut wider = Vec::new();
     for (_, _, named) in state
         .compiled
@@ -166,11 +166,7 @@ pub(super) fn wider(
 }
 
 /// How many packets limits of a policy refused that sources share, as far as it is remembered.
-fn refused(
-    state: &State,
-    shared_by: IpAddr,
-    policy: &Policy,
-) -> Result<Option<u64>, DatapathError> {
+fn refused(state: &State, shared_by: IpAddr, policy: &Policy) -> datapath::Result<Option<u64>> {
     let tables = state.enforcer.datapath().sources();
     let refusals = tables.shared_refusals(shared_by, policy.scope())?;
     Ok(refusals.map(|refusals| refusals.packets))
@@ -197,7 +193,7 @@ fn limits_of_node(
     shares: &Shares<'_>,
     node: &Named,
     now: Instant,
-) -> Result<Vec<LimitState>, DatapathError> {
+) -> datapath::Result<Vec<LimitState>> {
     let tables = state.enforcer.datapath().sources();
     // The node has no logs that a source would be asked for, and no further limits.
     let record = tables.total(node.policy.slot())?;
@@ -232,7 +228,7 @@ pub fn fullest_destinations(state: &State, count: usize) -> Result<Vec<WiderLimi
     let levels = limited.map(|(destination, part)| {
         Ok((received(state, destination, part, now)?, destination, part))
     });
-    let mut levels = levels.collect::<Result<Vec<_>, DatapathError>>()?;
+    let mut levels = levels.collect::<datapath::Result<Vec<_>>>()?;
     let fullness = |it: &WiderLimits| {
         let parts = it.limits.iter();
         let parts = parts
@@ -257,7 +253,7 @@ fn received(
     destination: Prefix,
     part: Part<'_>,
     now: Instant,
-) -> Result<WiderLimits, DatapathError> {
+) -> datapath::Result<WiderLimits> {
     let tables = state.enforcer.datapath().sources();
     let kept = SourceState {
         tables: &*tables,
@@ -290,7 +286,7 @@ fn limits_of_destination(
     (source, destination): (Prefix, Prefix),
     named: &Named,
     now: Instant,
-) -> Result<Vec<WiderLimits>, DatapathError> {
+) -> datapath::Result<Vec<WiderLimits>> {
     let tables = state.enforcer.datapath().sources();
     let parts = named.parts().enumerate();
     let parts = parts.filter(|(_, part)| !part.limits.is_empty());
@@ -328,7 +324,7 @@ pub(super) fn limit_states(
     source: Prefix,
     named: &Named,
     now: Instant,
-) -> Result<Vec<LimitState>, DatapathError> {
+) -> datapath::Result<Vec<LimitState>> {
     let tables = state.enforcer.datapath().sources();
     let limits = named.parts().map(|part| {
         let record = tables.record(source.address(), part.policy, now)?;
@@ -354,7 +350,7 @@ pub(super) struct Shares<'a> {
 
 impl<'a> Shares<'a> {
     /// Those of this moment.
-    pub fn at(state: &State, cluster: &'a Membership, now: Instant) -> Result<Self, DatapathError> {
+    pub fn at(state: &State, cluster: &'a Membership, now: Instant) -> datapath::Result<Self> {
         let leased = state.enforcer.leased_at(now)?;
         Ok(Self { cluster, leased })
     }

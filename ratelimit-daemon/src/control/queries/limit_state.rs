@@ -14,7 +14,7 @@ use ratelimit_core::{
 
 use crate::{
     control::read_only_ring::ReadOnlyRing,
-    datapath::{DatapathError, SourceTables},
+    datapath::{self, SourceTables},
 };
 
 /// What is kept of a source under limits that have state together: a word for each limit, and a ring for each sliding log.
@@ -33,7 +33,7 @@ pub struct SourceState<'a> {
 
 impl SourceState<'_> {
     /// The state of each limit.
-    pub fn limits(&self, now: Instant) -> Result<Vec<LimitState>, DatapathError> {
+    pub fn limits(&self, now: Instant) -> datapath::Result<Vec<LimitState>> {
         (0..self.part.limits.len())
             .map(|index| self.limit(index, now))
             .collect()
@@ -44,7 +44,7 @@ impl SourceState<'_> {
     /// # Errors
     ///
     /// When its ring cannot be read.
-    pub fn limit(&self, index: usize, now: Instant) -> Result<LimitState, DatapathError> {
+    pub fn limit(&self, index: usize, now: Instant) -> datapath::Result<LimitState> {
         let spec = self.part.limits[index].clone();
         let word = self.record.words[index];
         let share = spec.division();
@@ -88,7 +88,7 @@ impl SourceState<'_> {
     }
 
     /// The share in use of the fullest limit that is in use at all, and its index.
-    pub fn fullest(&self, now: Instant) -> Result<Option<(f64, usize)>, DatapathError> {
+    pub fn fullest(&self, now: Instant) -> datapath::Result<Option<(f64, usize)>> {
         let mut fullest: Option<(f64, usize)> = None;
         for (index, limit) in self.policy().limits().enumerate() {
             let used = match limit.algorithm() {
@@ -105,12 +105,12 @@ impl SourceState<'_> {
         Ok(fullest)
     }
 
-    fn logged(&self, index: usize, log: &SlidingLog, now: Instant) -> Result<u64, DatapathError> {
+    fn logged(&self, index: usize, log: &SlidingLog, now: Instant) -> datapath::Result<u64> {
         Ok(log.used(&self.ring(index)?, now))
     }
 
     /// The ring of the limit at `index`; an empty one when nothing was logged.
-    fn ring(&self, index: usize) -> Result<ReadOnlyRing, DatapathError> {
+    fn ring(&self, index: usize) -> datapath::Result<ReadOnlyRing> {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         let scope = self.part.policy.scope();
         let words = self.tables.log(self.source, scope, index)?;

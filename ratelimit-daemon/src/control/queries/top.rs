@@ -23,7 +23,7 @@ use super::{
 use crate::{
     clock,
     control::{feeds::cluster::log_key, state::State},
-    datapath::{DatapathError, SourceTables},
+    datapath::{self, SourceTables},
 };
 
 /// The busiest sources with the bans that hold for them, and of `with` those that are banned.
@@ -69,7 +69,7 @@ pub(in crate::control) struct View {
 }
 
 /// What a scan has to know.
-pub(in crate::control) fn view(state: &State) -> Result<View, DatapathError> {
+pub(in crate::control) fn view(state: &State) -> datapath::Result<View> {
     Ok(View {
         policies: Arc::clone(&state.compiled.policies),
         telling: new_sources::telling(state),
@@ -100,7 +100,7 @@ pub(in crate::control) fn busiest(
     view: &View,
     refused: &WhoWasRefused,
     count: usize,
-) -> Result<Vec<TopSource>, DatapathError> {
+) -> datapath::Result<Vec<TopSource>> {
     let now = clock::now();
     let scan = Scan {
         tables,
@@ -135,7 +135,7 @@ struct Busy<'a> {
 
 impl<'a> Scan<'a> {
     /// So many of the busiest sources, the busiest first.
-    fn busiest(&self, count: usize) -> Result<Vec<TopSource>, DatapathError> {
+    fn busiest(&self, count: usize) -> datapath::Result<Vec<TopSource>> {
         let mut busy = if self.tables.is_compact() {
             self.busiest_slots(count)?
         } else {
@@ -145,7 +145,7 @@ impl<'a> Scan<'a> {
         busy.iter().map(|busy| self.reported(busy)).collect()
     }
 
-    fn reported(&self, busy: &Busy<'_>) -> Result<TopSource, DatapathError> {
+    fn reported(&self, busy: &Busy<'_>) -> datapath::Result<TopSource> {
         let record = match busy.record {
             Some(record) => record,
             None => self.record(busy.address, busy.part)?,
@@ -167,7 +167,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The busiest of the sources that have a record, and perhaps some others.
-    fn busiest_records(&self, count: usize) -> Result<Vec<Busy<'a>>, DatapathError> {
+    fn busiest_records(&self, count: usize) -> datapath::Result<Vec<Busy<'a>>> {
         let by_scope = self.view.policies.parts();
         let sharing = self.view.policies.sharing();
         let mut busy: Vec<Busy<'a>> = Vec::new();
@@ -217,7 +217,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn record(&self, source: IpAddr, part: Part<'_>) -> Result<Record, DatapathError> {
+    fn record(&self, source: IpAddr, part: Part<'_>) -> datapath::Result<Record> {
         let record = self.tables.record(source, part.policy, self.now)?;
         Ok(record.unwrap_or_default())
     }

@@ -9,7 +9,7 @@ use crate::{
         feeds::{attacks::Attacks, cluster::Membership},
         state::State,
     },
-    datapath::DatapathError,
+    datapath,
     traffic_log::{Counters, Sample, Sums},
 };
 
@@ -25,7 +25,7 @@ pub fn sample(
     cluster: &Membership,
     attacks: &Attacks,
     scanned: Option<Scanned>,
-) -> Result<Sample, DatapathError> {
+) -> datapath::Result<Sample> {
     let keep = state.intent.config.history;
     let mut levels = match keep {
         Some(_) => levels::watched(state, cluster)?,
@@ -50,7 +50,7 @@ pub fn sample(
     })
 }
 
-fn counted(state: &State) -> Result<Counters, DatapathError> {
+fn counted(state: &State) -> datapath::Result<Counters> {
     let mut counted = Counters::default();
     for (_, interface) in state.enforcer.datapath().slots() {
         counted.interfaces.entry(interface).or_default();

@@ -18,7 +18,7 @@ use ratelimit_core::{
 use crate::{
     clock,
     control::{rows, state::State},
-    datapath::{CounterRow, DatapathError},
+    datapath::{self, CounterRow},
 };
 
 /// The addresses at which a packet has a socket here, or nobody wants it. None where another program comes behind ours: it may
@@ -212,7 +212,7 @@ pub fn stats(state: &State) -> Result<Vec<StatsRow>, Refused> {
 }
 
 /// Packets that limits of the node refused, or would have in a dry run.
-pub fn refused_by_node(state: &State, interface: Option<&str>) -> Result<u64, DatapathError> {
+pub fn refused_by_node(state: &State, interface: Option<&str>) -> datapath::Result<u64> {
     let rows = counters(state)?.into_iter();
     // What the interfaces with limits of their own refuse is not refused by those of the node.
     let rows = rows.filter(|(name, _)| match interface {
@@ -229,9 +229,7 @@ pub fn refused_by_node(state: &State, interface: Option<&str>) -> Result<u64, Da
     Ok(rows.map(|row| row.count.packets).sum())
 }
 
-pub(in crate::control) fn counters(
-    state: &State,
-) -> Result<Vec<(String, CounterRow)>, DatapathError> {
+pub(in crate::control) fn counters(state: &State) -> datapath::Result<Vec<(String, CounterRow)>> {
     let slots = state.enforcer.datapath().slots();
     let name = |slot: u32| {
         let found = slots.iter().find(|(own, _)| *own == slot);

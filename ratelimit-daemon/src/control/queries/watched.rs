@@ -25,7 +25,7 @@ use crate::{
         read_only_ring::ReadOnlyRing,
         state::State,
     },
-    datapath::{DatapathError, Place, SourceTables},
+    datapath::{self, Place, SourceTables},
     traffic_log::{Series, Sums},
 };
 
@@ -62,7 +62,7 @@ pub async fn scan(
 }
 
 /// What `[history] watch` names of that kind; `None` where it names nothing, or no history is kept.
-pub fn many(state: &State) -> Result<Option<Many>, DatapathError> {
+pub fn many(state: &State) -> datapath::Result<Option<Many>> {
     let config = &state.intent.config;
     let watched = config.watched.iter();
     let groups = watched.filter(|it| config.history.is_some() && levels::is_of_many(state, it));
@@ -91,7 +91,7 @@ fn group(state: &State, watched: &Watched) -> Option<Group> {
 
 impl Many {
     /// The least that any of the sources has left of each limit.
-    fn least(&self, tables: &dyn SourceTables, now: Instant) -> Result<Sums, DatapathError> {
+    fn least(&self, tables: &dyn SourceTables, now: Instant) -> datapath::Result<Sums> {
         let mut least = Least {
             many: self,
             parts: self.view.policies.parts(),
@@ -195,7 +195,7 @@ impl<'a> Least<'a> {
         }
     }
 
-    fn read_slots(&mut self, tables: &dyn SourceTables, now: Instant) -> Result<(), DatapathError> {
+    fn read_slots(&mut self, tables: &dyn SourceTables, now: Instant) -> datapath::Result<()> {
         for (scope, (name, role, part)) in self.parts.clone() {
             let mut groups = self.many.groups.iter();
             let is_wanted = groups.any(|group| match &group.watched {
@@ -217,7 +217,7 @@ impl<'a> Least<'a> {
         Ok(())
     }
 
-    fn read_logs(&mut self, tables: &dyn SourceTables, now: Instant) -> Result<(), DatapathError> {
+    fn read_logs(&mut self, tables: &dyn SourceTables, now: Instant) -> datapath::Result<()> {
         let mut place = Place::default();
         loop {
             place = tables.some_logs(&place, &mut |row| {

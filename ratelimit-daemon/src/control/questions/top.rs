@@ -15,7 +15,7 @@ use crate::{
         handle::{Handle, Unanswered},
         queries::top::{self, WhoWasRefused},
     },
-    datapath::DatapathError,
+    datapath,
 };
 
 /// Sources of whose policies the controller is asked at once: who waits behind that waits for a fraction of a millisecond.
@@ -40,7 +40,7 @@ pub async fn top(
 async fn find(
     controller: &Handle,
     count: usize,
-) -> Result<Result<Vec<TopSource>, DatapathError>, Unanswered> {
+) -> Result<datapath::Result<Vec<TopSource>>, Unanswered> {
     let read = controller.scan(move |scanner| WhoWasRefused::read(&*scanner.tables, count));
     let mut refused = match read.await? {
         Ok(refused) => refused,

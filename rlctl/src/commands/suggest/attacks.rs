@@ -43,7 +43,7 @@ pub fn of_capture(path: &Path) -> Result<Report, Failure> {
     let wrong = |name: &str, error: &CaptureError| Failure::refused(format!("{name}: {error}"));
     let name = input.name().to_owned();
     let mut capture = Capture::open(input).map_err(|error| wrong(&name, &error))?;
-    let mut detector = Detector::new(Kind::ALL.map(|kind| (kind, Rule::of(kind))).into());
+    let mut detector = Detector::new(Kind::ALL.iter().map(|it| (*it, Rule::of(*it))).collect());
     let (mut attacks, mut last) = (Vec::new(), Instant::from_nanos(0));
     let read = capture.read(|packet| {
         last = last.max(Instant::from_nanos(packet.time_ns.unwrap_or(0)));

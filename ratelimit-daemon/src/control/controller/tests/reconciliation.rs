@@ -48,7 +48,7 @@ fn a_policy_that_nothing_names_is_taken_away_when_everything_is_compared() {
     lab.controller.reconcile();
     assert!(!lab.memory.lock().unwrap().policies.contains_key(&77));
     let repaired = lab.controller.reconciliation().repaired;
-    assert_eq!(repaired.of(Kind::Policy), 1);
+    assert_eq!(repaired.0[Kind::Policy as usize], 1);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_policy_that_nothing_names_is_taken_away_when_its_turn_comes() {
         assert!(!lab.memory.lock().unwrap().policies.contains_key(&index));
     }
     let repaired = lab.controller.reconciliation().repaired;
-    assert_eq!((repaired.of(Kind::Policy), repaired.sum()), (2, 2));
+    assert_eq!((repaired.0[Kind::Policy as usize], repaired.sum()), (2, 2));
 }
 
 #[test]
@@ -113,7 +113,10 @@ fn what_cannot_be_put_right_is_told_and_tried_again() {
         memory.entries_max = memory.entries.len();
     }
     lab.controller.tick();
-    assert_eq!(lab.controller.reconciliation().missing.of(Kind::Entry), 1);
+    assert_eq!(
+        lab.controller.reconciliation().missing.0[Kind::Entry as usize],
+        1
+    );
     lab.memory.lock().unwrap().entries_max = 0;
     lab.controller.tick();
     assert_eq!(lab.controller.reconciliation().missing.sum(), 0);
@@ -253,7 +256,10 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
         missing,
         repaired,
     } = lab.controller.reconciliation();
-    assert_eq!((repaired.of(kind), repaired.sum()), (different, different));
+    assert_eq!(
+        (repaired.0[kind as usize], repaired.sum()),
+        (different, different)
+    );
     assert_eq!(missing.sum(), 0);
-    assert_eq!(intended.of(Kind::Entry), before.0.len() as u64);
+    assert_eq!(intended.0[Kind::Entry as usize], before.0.len() as u64);
 }

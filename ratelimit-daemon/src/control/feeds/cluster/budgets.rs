@@ -37,7 +37,7 @@ use crate::{
         state::State,
         troubles::{Loudness, Troubles},
     },
-    datapath::DatapathError,
+    datapath,
 };
 
 /// What does not work where more nodes are here than the configuration says.
@@ -240,7 +240,7 @@ impl Budgets {
     }
 
     /// Takes notice for how many leases there was no room, or why none is in force.
-    fn settle_leases(&mut self, answer: Result<usize, DatapathError>) {
+    fn settle_leases(&mut self, answer: datapath::Result<usize>) {
         self.without_room = *answer.as_ref().unwrap_or(&0);
         let is_failing = !matches!(answer, Ok(0));
         if is_failing && !self.is_failing {
@@ -400,7 +400,7 @@ impl Membership {
     }
 
     /// Takes notice of what became of its leases.
-    pub fn settle_leases(&mut self, answer: Result<usize, DatapathError>) {
+    pub fn settle_leases(&mut self, answer: datapath::Result<usize>) {
         self.budgets.settle_leases(answer);
     }
 

@@ -6,7 +6,7 @@ use ratelimit_core::policies::Role;
 
 use crate::{
     control::read_only_ring::ReadOnlyRing,
-    datapath::{DatapathError, SourceTables, address_of},
+    datapath::{self, SourceTables, address_of},
 };
 
 /// What is in use of the limit at an index of a key from now until then, if nothing more passes.
@@ -16,7 +16,7 @@ pub fn used(
     role: Role,
     (policy, algorithm): (&Policy, &Algorithm),
     (now, then): (Instant, Instant),
-) -> Result<Held, DatapathError> {
+) -> datapath::Result<Held> {
     let scope = key.scope();
     if let Algorithm::SlidingLog(log) = algorithm {
         let index = u32::try_from(index).unwrap_or(u32::MAX);

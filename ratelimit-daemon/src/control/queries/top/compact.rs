@@ -9,7 +9,7 @@ use ratelimit_core::policies::{Named, Part, Role};
 use super::{Busy, Scan};
 use crate::{
     control::queries::limit_state::share,
-    datapath::{DatapathError, SlotRow},
+    datapath::{self, SlotRow},
 };
 
 /// A slot, and how full its limit is.
@@ -22,7 +22,7 @@ struct Full<'a> {
 
 impl<'a> Scan<'a> {
     /// The fullest slots, a source each, and the sources that were refused most.
-    pub(super) fn busiest_slots(&self, count: usize) -> Result<Vec<Busy<'a>>, DatapathError> {
+    pub(super) fn busiest_slots(&self, count: usize) -> datapath::Result<Vec<Busy<'a>>> {
         let mut busy = Vec::new();
         let mut seen = HashSet::new();
         for full in self.fullest_slots(count)? {
@@ -53,7 +53,7 @@ impl<'a> Scan<'a> {
     }
 
     /// As many of the fullest slots as hold `count` sources for sure: one has a slot for each limit of its policy.
-    fn fullest_slots(&self, count: usize) -> Result<Vec<Full<'a>>, DatapathError> {
+    fn fullest_slots(&self, count: usize) -> datapath::Result<Vec<Full<'a>>> {
         let kept = count.max(1) * LIMITS_MAX;
         let mut fullest: Vec<Full<'a>> = Vec::with_capacity(2 * kept);
         let mut least = 0.0;

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::HashMap, net::IpAddr};
 
 use ratelimit_common::Refusals;
 
-use crate::datapath::{DatapathError, SourceTables};
+use crate::datapath::{self, SourceTables};
 
 /// Of the sources that were refused, those that were refused most are looked at, so many for each that is shown.
 const REFUSED_FOR_EACH: usize = 16;
@@ -21,7 +21,7 @@ pub struct WhoWasRefused {
 
 impl WhoWasRefused {
     /// Reads them, to tell `count`. Their policies are not known yet.
-    pub fn read(tables: &dyn SourceTables, count: usize) -> Result<Self, DatapathError> {
+    pub fn read(tables: &dyn SourceTables, count: usize) -> datapath::Result<Self> {
         let mut all = HashMap::new();
         tables.for_each_refused(&mut |source, refusals: Refusals| {
             all.insert(source, refusals);
