@@ -9,6 +9,8 @@ pub use send::Outgoing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 use crate::budget::members::Views;
 use crate::budget::{Budget, Count, Held, Limit, Share};
 use crate::cluster_clock::ClusterClock;
@@ -34,13 +36,16 @@ pub struct Config {
 }
 
 /// What outlives a restart.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "K: Deserialize<'de>"))]
 pub struct Memory<K> {
     /// What this node stated itself.
     pub statements: Vec<Statement<K>>,
     /// Who the members were.
+    #[serde(flatten)]
     pub views: Views,
     /// The shares that the kernel holds: of each the smaller of what it is now and after its lease.
+    #[serde(skip)]
     pub shares: BTreeMap<K, u64>,
     /// By how many a limit is divided for every other key: the larger of now and after the leases.
     pub divided_by: u64,

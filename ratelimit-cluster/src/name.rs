@@ -3,11 +3,14 @@
 use core::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// The longest name, in bytes: that of a host in DNS.
 pub const NAME_MAX: usize = 64;
 
 /// A node's name: 1 to 64 letters, digits, `-`, `_` and `.`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(try_from = "Arc<str>")]
 pub struct NodeName(Arc<str>);
 
 impl NodeName {
@@ -29,6 +32,14 @@ impl NodeName {
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<Arc<str>> for NodeName {
+    type Error = &'static str;
+
+    fn try_from(text: Arc<str>) -> Result<Self, Self::Error> {
+        Self::new(&text).ok_or("no name of a node")
     }
 }
 

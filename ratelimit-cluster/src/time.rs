@@ -1,5 +1,7 @@
 //! Times of a node: what its wall clock shows, what its monotonic clock shows, and stamps that order statements.
 
+use serde::{Deserialize, Serialize};
+
 /// A time or a length in milliseconds.
 pub type Millis = u64;
 
@@ -16,7 +18,9 @@ pub struct Now {
 ///
 /// It follows the store's clock, and is above each stamp that its node has seen. So a statement that was made because of another
 /// is later, whatever the clocks show (Kulkarni et al., "Logical Physical Clocks", OPODIS 2014).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize,
+)]
 pub struct Stamp(pub u64);
 
 impl Stamp {

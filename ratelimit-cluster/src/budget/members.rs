@@ -9,6 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::Writer;
 use crate::name::NodeName;
 use crate::statements::hash_bytes;
@@ -20,15 +22,17 @@ pub const GONE_AFTER: u32 = 10;
 const ATTEMPTS_MAX: usize = 16;
 
 /// What has to outlive a restart: who the members were, and whose agreement a smaller view needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Views {
     /// The members.
+    #[serde(rename = "members")]
     pub current: BTreeSet<NodeName>,
     /// The last members that all were heard to agree on.
     pub agreed: BTreeSet<NodeName>,
     /// The members that were tried since.
     pub attempts: Vec<BTreeSet<NodeName>>,
     /// How many members there are at least, until as many agreed.
+    #[serde(skip)]
     pub at_least: u64,
 }
 

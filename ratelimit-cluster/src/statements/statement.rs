@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{Reader, Writer, Wrong};
 use crate::key::Key;
 use crate::name::NodeName;
@@ -13,7 +15,8 @@ pub const NOTE_MAX: usize = 200;
 pub const LIMITS_MAX: usize = 1_500;
 
 /// What a statement is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Subject<K> {
     /// The key is banned.
     Ban(K),
@@ -26,7 +29,8 @@ pub enum Subject<K> {
 }
 
 /// Whether it is so, or no longer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(from = "bool", into = "bool")]
 pub enum Verb {
     /// It is so, until the end.
     Says,
@@ -35,11 +39,13 @@ pub enum Verb {
 }
 
 /// What a node states.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Statement<K> {
     /// What it is about.
+    #[serde(flatten)]
     pub subject: Subject<K>,
     /// Whether it is so.
+    #[serde(rename = "lifts")]
     pub verb: Verb,
     /// When it was stated, in an order that all nodes agree on.
     pub stamp: Stamp,
@@ -47,6 +53,18 @@ pub struct Statement<K> {
     pub until: Millis,
     /// Why, for people.
     pub note: Arc<str>,
+}
+
+impl From<bool> for Verb {
+    fn from(lifts: bool) -> Self {
+        if lifts { Self::Lifts } else { Self::Says }
+    }
+}
+
+impl From<Verb> for bool {
+    fn from(verb: Verb) -> Self {
+        verb == Verb::Lifts
+    }
 }
 
 impl<K> Subject<K> {
@@ -69,7 +87,7 @@ impl<K> Subject<K> {
 impl<K: Key> Statement<K> {
     /// Writes it: into a message, and for its hash.
     pub(crate) fn write(&self, writer: &mut Writer) {
-        let verb = u8::from(self.verb == Verb::Lifts);
+        let verb = u8::from(bool::from(self.verb));
         match &self.subject {
             Subject::Ban(key) => {
                 writer.0.push(verb);
@@ -103,11 +121,7 @@ impl<K: Key> Statement<K> {
             3 => Subject::Limits(reader.key()?),
             _ => return Err(Wrong::Value("a statement")),
         };
-        let verb = if kind & 1 == 0 {
-            Verb::Says
-        } else {
-            Verb::Lifts
-        };
+        let verb = Verb::from(kind & 1 == 1);
         let stamp = Stamp(reader.number("a stamp")?);
         let until = reader.number("an end")?;
         let length = reader.count(subject.note_max(), "a note")?;

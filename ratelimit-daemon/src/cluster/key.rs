@@ -4,9 +4,11 @@ use std::net::IpAddr;
 
 use ratelimit_cluster::{Key, key::KEY_MAX};
 use ratelimit_core::prefix::Prefix;
+use serde::{Deserialize, Serialize};
 
 /// What nodes talk about.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(untagged)]
 pub enum ClusterKey {
     /// A prefix that is banned.
     Prefix(Prefix),

@@ -41,7 +41,7 @@ use std::{
     net::IpAddr,
     num::NonZeroU32,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     thread,
     time::Duration,
 };
@@ -92,7 +92,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
         .unwrap();
     assert_eq!((changed.added, changed.until.is_some()), (2, true));
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("198.51.100.0/24"));
-    let bans = queries::views::bans(&lab.controller.state);
+    let bans = lab.listed_bans();
     assert_eq!(
         bans.iter()
             .map(|ban| ban.prefix.to_string())
@@ -104,7 +104,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
         (Some("test"), "root")
     );
     lab.restart();
-    for (before, after) in bans.iter().zip(queries::views::bans(&lab.controller.state)) {
+    for (before, after) in bans.iter().zip(lab.listed_bans()) {
         let moved = before
             .until
             .unwrap()
@@ -129,7 +129,7 @@ fn a_list_of_bans_that_does_not_fit_leaves_everything_as_it_was() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
     let before = lab.entries();
-    lab.memory.lock().unwrap().entries_max = before.len() + 1;
+    lab.memory().entries_max = before.len() + 1;
     let refused = lab
         .ban(&["192.0.2.1", "192.0.2.2", "192.0.2.3"], Some(600.0))
         .unwrap_err();
@@ -139,11 +139,11 @@ fn a_list_of_bans_that_does_not_fit_leaves_everything_as_it_was() {
         refused.error
     );
     assert_eq!(lab.entries(), before);
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
-    assert_eq!(queries::views::bans(&lab.controller.state)[0].until, None);
-    lab.memory.lock().unwrap().entries_max = 0;
+    assert_eq!(lab.listed_bans().len(), 1);
+    assert_eq!(lab.listed_bans()[0].until, None);
+    lab.memory().entries_max = 0;
     lab.restart();
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
+    assert_eq!(lab.listed_bans().len(), 1);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_ban_that_has_ended_is_forgotten_and_a_longer_one_takes_its_place() {
     lab.ban(&["192.0.2.2"], Some(600.0)).unwrap();
     thread::sleep(Duration::from_millis(20));
     lab.controller.tick();
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
+    assert_eq!(lab.listed_bans().len(), 1);
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
 }
 
@@ -187,7 +187,7 @@ fn every_address_is_not_banned_and_an_odd_duration_is_refused() {
     ] {
         lab.ban(&prefixes, seconds).unwrap_err();
     }
-    assert!(queries::views::bans(&lab.controller.state).is_empty());
+    assert!(lab.listed_bans().is_empty());
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn an_empty_list_is_not_taken_for_anything() {
     lab.ban(&[], None).unwrap_err();
     lab.controller.unban(none(), "root").unwrap_err();
     lab.controller.disallow(none(), "root").unwrap_err();
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
+    assert_eq!(lab.listed_bans().len(), 1);
 }
 
 #[test]
@@ -372,6 +372,16 @@ impl Lab {
         self.controller.replace_checked(Config { paths, ..config })
     }
 
+    /// The tables.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap()
+    }
+
+    /// The bans, as they are listed.
+    fn listed_bans(&self) -> Vec<Ban> {
+        queries::views::bans(&self.controller.state)
+    }
+
     fn edit(&mut self, edits: &[Edit]) {
         self.controller.state.apply(edits, Cause::Origin).unwrap();
     }
@@ -410,7 +420,7 @@ impl Lab {
     }
 
     fn entries(&self) -> BTreeMap<Prefix, ListEntry> {
-        let memory = self.memory.lock().unwrap();
+        let memory = self.memory();
         let entries = memory.entries.iter();
         let settled = entries.map(|(prefix, entry)| {
             assert!(entry.is_settled(), "{prefix}: {entry:?}");
@@ -437,7 +447,7 @@ impl Lab {
     /// The index of the policy of an address, as the datapath finds it.
     fn policy_index(&self, address: &str) -> u32 {
         let address = Prefix::from(address.parse::<IpAddr>().unwrap());
-        let memory = self.memory.lock().unwrap();
+        let memory = self.memory();
         let longest = memory
             .entries
             .iter()
@@ -450,7 +460,7 @@ impl Lab {
 
     fn policy_amount(&self, address: &str) -> u64 {
         let index = self.policy_index(address);
-        self.memory.lock().unwrap().policies[&index]
+        self.memory().policies[&index]
             .limit(0)
             .unwrap()
             .algorithm()

@@ -209,7 +209,8 @@ impl Membership {
         };
         let remembered = Remembered::of(node);
         // Of many statements this takes longer: it is done less often then.
-        let pause = WRITE * u32::try_from(1 + remembered.len() / 10_000).unwrap_or(u32::MAX);
+        let pause = WRITE
+            * u32::try_from(1 + remembered.memory.statements.len() / 10_000).unwrap_or(u32::MAX);
         if clock::elapsed(self.written) >= pause {
             self.keep(&remembered);
         }

@@ -60,7 +60,7 @@ fn a_source_is_banned_where_the_rule_says_so() {
         .note_attacks(&blaming(&["192.0.2.1", "198.51.100.0/24"]), vec![]);
     let expected = [(prefix("192.0.2.1"), 600), (prefix("198.51.100.0/24"), 600)];
     assert_eq!(lab.bans(), expected);
-    let ban = &queries::views::bans(&lab.controller.state)[0];
+    let ban = &lab.listed_bans()[0];
     assert_eq!(
         (ban.origin.clone(), ban.reason.as_deref()),
         (Origin::Detected, Some("heavy-hitter"))
@@ -104,7 +104,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             };
             let later = Instant::from_nanos(clock::now().as_nanos() + 60_000_000_000);
             {
-                let mut memory = lab.memory.lock().unwrap();
+                let mut memory = lab.memory();
                 // What the other is on for is nothing of its sources.
                 memory.challenge_taken.on[usize::from(kind == Kind::UdpFlood)].until_ns =
                     later.as_nanos();
@@ -120,7 +120,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let proved = ["192.0.2.1", "2001:db8::5"];
             assert_eq!(answered(&mut lab, blaming_for(kind, &proved)), before + 2);
             // While nobody is challenged, nobody can prove anything.
-            lab.memory.lock().unwrap().challenge_taken.on = [On::default(); 2];
+            lab.memory().challenge_taken.on = [On::default(); 2];
             let all = answered(&mut lab, blaming_for(kind, &forged));
             assert_eq!(all, 4, "{kind:?}");
         }
@@ -128,7 +128,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
 }
 
 #[test]
-fn what_is_allowed_protected_or_too_wide_is_not_banned() {
+fn what_is_allowed_protected_or_too_wide_is_not_bans() {
     let mut protected = Protected::default();
     protected.add(prefix("203.0.113.1"), Why::Gateway("eth0".into()));
     let mut lab = Lab::protecting(answering(Answer::Ban), protected);
@@ -223,9 +223,9 @@ fn in_a_dry_run_nothing_is_banned_or_limited() {
 #[test]
 fn the_kernel_samples_while_something_is_looked_for() {
     let mut lab = Lab::new(config());
-    assert!(!lab.memory.lock().unwrap().settings.has_samples());
+    assert!(!lab.memory().settings.has_samples());
     lab.restart_with(answering(Answer::Observe));
-    assert!(lab.memory.lock().unwrap().settings.has_samples());
+    assert!(lab.memory().settings.has_samples());
 }
 
 #[test]
@@ -392,13 +392,13 @@ fn what_is_limited_further_keeps_the_state_of_its_policy() {
             .note_attacks(&blaming(&["192.0.2.1", "198.51.100.0/24"]), vec![]);
         let beside = lab.check_beside(&before);
         config.default_policy.limits[0] = limit(9);
-        lab.memory.lock().unwrap().writes.clear();
+        lab.memory().writes.clear();
         lab.replace(config.clone()).unwrap();
         assert_eq!(lab.policy_amount("192.0.2.1"), 9);
         assert_eq!(lab.check_beside(&before), beside);
         lab.restart_with(config);
         assert_eq!(lab.check_beside(&before), beside);
-        let writes = &lab.memory.lock().unwrap().writes;
+        let writes = &lab.memory().writes;
         let is_of_region =
             |write: &Write| matches!(write, Write::Region(_) | Write::CopiedRegion(..));
         assert!(!writes.iter().any(is_of_region), "{writes:?}");
@@ -442,7 +442,7 @@ impl Lab {
     /// The policy of an address, as it is in the kernel.
     fn policy_of(&self, address: &str) -> Policy {
         let index = self.policy_index(address);
-        self.memory.lock().unwrap().policies[&index]
+        self.memory().policies[&index]
     }
 
     /// Those that are limited have the state of a policy, and one of their own that they share, which is answered.
@@ -454,7 +454,7 @@ impl Lab {
         let further = ["192.0.2.1", "198.51.100.9"].map(|address| {
             let own = self.policy_of(address);
             assert_eq!(state(&own), state(policy), "{address}");
-            self.memory.lock().unwrap().policies[&own.further().unwrap()]
+            self.memory().policies[&own.further().unwrap()]
         });
         assert_eq!(further[0], further[1]);
         assert_ne!(further[0].scope(), policy.scope());
@@ -464,7 +464,7 @@ impl Lab {
 
     /// Takes a ban of this minute as the kernel does, by the budget that it was given.
     fn take_ban(&self, standing: Standing) -> bool {
-        let memory = self.memory.lock().unwrap();
+        let memory = self.memory();
         let slots = AtomicRing(&memory.detection_rings[standing as usize]);
         let budget = memory.detection_limit.of(standing);
         budget.take(&slots, clock::now())

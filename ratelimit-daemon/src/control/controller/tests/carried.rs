@@ -59,10 +59,7 @@ fn what_was_taken_out_of_a_bucket_stays_taken_by_limit_set_reload_and_restart() 
     };
     let bucket = |lab: &Lab, address| {
         let index = lab.policy_index(address);
-        lab.memory.lock().unwrap().policies[&index]
-            .limit(0)
-            .unwrap()
-            .algorithm()
+        lab.memory().policies[&index].limit(0).unwrap().algorithm()
     };
     let mut with_bucket = config();
     with_bucket.default_policy.limits = vec![spec(8, 8)];
@@ -117,7 +114,7 @@ fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_aro
     };
     let bucket = |lab: &Lab| {
         let index = lab.policy_index("192.0.2.1");
-        let policy = lab.memory.lock().unwrap().policies[&index];
+        let policy = lab.memory().policies[&index];
         (policy.scope(), policy.limit(0).unwrap().algorithm())
     };
     let mut with_bucket = config();
@@ -164,7 +161,7 @@ fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_goes_on_also_after_a_cr
     };
     let bucket = |lab: &Lab| {
         let index = lab.policy_index("8.8.8.8");
-        let policy = lab.memory.lock().unwrap().policies[&index];
+        let policy = lab.memory().policies[&index];
         policy.limit(0).unwrap().algorithm()
     };
     let mut with_bucket = config();
@@ -180,7 +177,7 @@ fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_goes_on_also_after_a_cr
         with_bucket.default_policy.limits = vec![spec(amount)];
         lab.restart_with(with_bucket.clone());
         assert_eq!(bucket(&lab).used(word, clock::now()), 6, "{amount}");
-        let policies = lab.memory.lock().unwrap().policies.clone();
+        let policies = lab.memory().policies.clone();
         let with_clock = policies.values().filter(|policy| policy.has_clock());
         assert_eq!(with_clock.count(), 1);
     }
@@ -198,7 +195,7 @@ fn a_clock_goes_on_from_the_policy_that_packets_are_judged_by() {
     config.default_policy.limits = vec![spec(1_000_000)];
     let mut lab = Lab::new(config.clone());
     let judging = lab.policy_index("8.8.8.8");
-    let mut memory = lab.memory.lock().unwrap();
+    let mut memory = lab.memory();
     let left = memory.policies[&judging];
     let algorithm = left.limit(0).unwrap().algorithm();
     let word = algorithm.step(0, clock::now(), 500_000).unwrap();
@@ -212,7 +209,7 @@ fn a_clock_goes_on_from_the_policy_that_packets_are_judged_by() {
     lab.config = config;
     lab.start_again();
     let index = lab.policy_index("8.8.8.8");
-    let memory = lab.memory.lock().unwrap();
+    let memory = lab.memory();
     let used = memory.policies[&index].limit(0).unwrap().algorithm();
     // 373 flow in each second.
     let used = used.used(word, clock::now());
@@ -233,7 +230,7 @@ fn limits_of_a_prefix_have_the_state_of_the_policy_around_it_and_give_it_back() 
     };
     let policy = |lab: &Lab, address| {
         let index = lab.policy_index(address);
-        lab.memory.lock().unwrap().policies[&index]
+        lab.memory().policies[&index]
     };
     let state = |policy: Policy| {
         let regions: Vec<_> = policy.limits().map(Limit::region).collect();

@@ -32,7 +32,7 @@ fn the_clock_follows_the_limits() {
 fn a_change_that_does_not_fit_leaves_the_clock_as_it_was() {
     let mut lab = Lab::new(slow());
     let full = lab.entries().len();
-    lab.memory.lock().unwrap().entries_max = full;
+    lab.memory().entries_max = full;
     lab.set(Some("192.0.2.0/24"), tiny_bucket()).unwrap_err();
     assert_eq!(lab.clock(), KernelClock::Coarse);
     lab.set(None, tiny_bucket()).unwrap();
@@ -86,7 +86,7 @@ impl Lab {
 
     /// The clock in the datapath, which is the one that is reported.
     fn clock(&self) -> KernelClock {
-        let is_coarse = self.memory.lock().unwrap().settings.coarse_clock();
+        let is_coarse = self.memory().settings.coarse_clock();
         let reported = self.controller.status().clock.clock;
         assert_eq!(reported == KernelClock::Coarse, is_coarse);
         reported
@@ -98,7 +98,7 @@ impl Lab {
         let mut entries: BTreeMap<Prefix, Entry> = BTreeMap::new();
         let mut settings = Settings::default();
         let mut coarse_steps = 0;
-        for write in &self.memory.lock().unwrap().writes {
+        for write in &self.memory().writes {
             match write {
                 Write::Policy(index, policy) => {
                     policies.insert(*index, **policy);

@@ -36,9 +36,9 @@ fn an_answer_with_changes_changes_what_it_names() {
 fn a_ban_with_the_same_end_is_not_touched_and_one_with_another_is() {
     let mut lab = followed();
     lab.take(&[("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))], true);
-    let before = queries::views::bans(&lab.controller.state);
+    let before = lab.listed_bans();
     lab.take(&[("192.0.2.2", Some(61)), ("192.0.2.3", Some(90))], true);
-    let after = queries::views::bans(&lab.controller.state);
+    let after = lab.listed_bans();
     assert_eq!(before[0].since, after[0].since);
     assert!(before[1].until < after[1].until);
 }
@@ -56,14 +56,14 @@ fn decisions_that_do_not_fit_are_not_in_force_and_the_status_says_why() {
     let mut lab = followed();
     lab.ban(&["192.0.2.1"], None).unwrap();
     let held = lab.entries().len();
-    lab.memory.lock().unwrap().entries_max = held;
+    lab.memory().entries_max = held;
     let decisions = [("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))];
     assert!(!lab.take(&decisions, true));
     let link = lab.link();
     assert!(link.error.unwrap().contains("is full"));
     assert_eq!((link.connected, link.bans), (Some(true), 0));
     assert_eq!(lab.banned(), ["192.0.2.1"]);
-    lab.memory.lock().unwrap().entries_max = 0;
+    lab.memory().entries_max = 0;
     assert!(lab.take(&decisions, true));
     assert_eq!((lab.link().error, lab.link().bans), (None, 2));
 }
@@ -128,7 +128,7 @@ impl Lab {
 
     /// Who is banned, in the list as in the datapath.
     fn banned(&self) -> Vec<String> {
-        let bans = queries::views::bans(&self.controller.state).into_iter();
+        let bans = self.listed_bans().into_iter();
         let banned: Vec<String> = bans.map(|ban| ban.prefix.to_string()).collect();
         let entries = self.entries().into_iter();
         let dropped = entries.filter(|(_, entry)| entry.is_banned(clock::now()));

@@ -117,7 +117,7 @@ fn what_is_sound_of_a_damaged_database_is_taken_over() {
     assert!(damaged.error.contains("checksum"), "{}", damaged.error);
     assert_eq!(status.database.aside, 1);
     let ban = |text: &str| {
-        let bans = queries::views::bans(&lab.controller.state);
+        let bans = lab.listed_bans();
         bans.into_iter()
             .find(|ban| ban.prefix == prefix(text))
             .unwrap()
@@ -214,7 +214,7 @@ impl Files {
             prefixes: vec![ended()],
         };
         lab.controller.unban(request, "root").unwrap();
-        let (held, bans) = (lab.entries(), queries::views::bans(&lab.controller.state));
+        let (held, bans) = (lab.entries(), lab.listed_bans());
         let state = tempfile::tempdir().unwrap();
         if closed {
             let Lab {
@@ -332,9 +332,7 @@ impl Files {
         match lab.controller.state.store.found() {
             Found::Damaged(Damage { file, .. }) => assert!(file.exists(), "{place}"),
             Found::Sound => {
-                let bans = queries::views::bans(&lab.controller.state)
-                    .into_iter()
-                    .map(timeless);
+                let bans = lab.listed_bans().into_iter().map(timeless);
                 let intended = self.bans.iter().cloned().map(timeless);
                 assert!(bans.eq(intended), "{place}");
             }

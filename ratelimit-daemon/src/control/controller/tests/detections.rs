@@ -15,8 +15,8 @@ fn a_ban_of_a_policy_is_taken_over() {
     lab.controller.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
     assert!(lab.is_banned(SOURCE));
-    assert!(lab.memory.lock().unwrap().detected.is_empty());
-    let bans = queries::views::bans(&lab.controller.state);
+    assert!(lab.memory().detected.is_empty());
+    let bans = lab.listed_bans();
     let ban = &bans[0];
     assert_eq!(ban.origin, Origin::Detected);
     assert_eq!(&*ban.author, "policy default");
@@ -44,7 +44,7 @@ fn of_a_dry_run_no_ban_is_kept() {
     lab.controller.replace_checked(earnest).unwrap();
     lab.controller.tick();
     assert_eq!(lab.bans(), [], "what was banned just before it ended");
-    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    assert!(lab.memory().detected.is_empty());
     lab.detect(SOURCE, clock::now());
     lab.controller.tick();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)], "it is the first");
@@ -126,10 +126,10 @@ fn a_ban_that_takes_the_place_of_one_that_has_ended_is_not_lost() {
     lab.detect_next(SOURCE, now);
     lab.controller.take_missed();
     assert_eq!(lab.bans(), [], "what was read has ended");
-    assert_eq!(lab.memory.lock().unwrap().detected.len(), 1);
+    assert_eq!(lab.memory().detected.len(), 1);
     lab.controller.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 2)], "it is the second");
-    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    assert!(lab.memory().detected.is_empty());
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn packets_under_way_with_that_of_a_ban_make_no_second_one() {
     lab.detect(SOURCE, now);
     lab.detect_next(SOURCE, Instant::from_nanos(now.as_nanos() + 500));
     lab.controller.take_missed();
-    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    assert!(lab.memory().detected.is_empty());
     lab.controller.take_missed();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
@@ -161,7 +161,7 @@ fn a_ban_of_a_policy_that_has_gone_is_as_long_as_the_kernel_made_it() {
 }
 
 #[test]
-fn a_source_that_is_allowed_is_not_banned() {
+fn a_source_that_is_allowed_is_not_bans() {
     let mut lab = Lab::new(banning());
     let prefixes = vec![prefix("192.0.2.0/24")];
     let reason = None;
@@ -178,18 +178,18 @@ fn a_source_that_is_allowed_is_not_banned() {
     lab.detect(SOURCE, clock::now());
     lab.controller.take_missed();
     assert_eq!(lab.bans(), []);
-    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    assert!(lab.memory().detected.is_empty());
 }
 
 #[test]
-fn a_source_that_this_host_needs_is_not_banned() {
+fn a_source_that_this_host_needs_is_not_bans() {
     let mut protected = Protected::default();
     protected.add(prefix(SOURCE), Why::Gateway("eth0".into()));
     let mut lab = Lab::protecting(banning(), protected);
     lab.detect(SOURCE, clock::now());
     lab.controller.take_missed();
     assert_eq!(lab.bans(), []);
-    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    assert!(lab.memory().detected.is_empty());
     lab.check(SOURCE, "pass", "conforming", None, "default");
 }
 
@@ -197,12 +197,12 @@ fn a_source_that_this_host_needs_is_not_banned() {
 fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
     let mut lab = Lab::new(banning());
     let entries = lab.entries().len();
-    lab.memory.lock().unwrap().entries_max = entries;
+    lab.memory().entries_max = entries;
     lab.detect(SOURCE, clock::now());
     lab.controller.take_missed();
-    assert_eq!(lab.memory.lock().unwrap().detected.len(), 1);
+    assert_eq!(lab.memory().detected.len(), 1);
     lab.check(SOURCE, "drop", "banned", Some(SOURCE), "default");
-    lab.memory.lock().unwrap().entries_max = 0;
+    lab.memory().entries_max = 0;
     lab.controller.tick();
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
 }
@@ -218,7 +218,7 @@ fn unban_ends_what_was_not_taken_over_yet() {
         .unwrap();
     assert_eq!(changed.removed, 1);
     assert!(!lab.is_banned(SOURCE));
-    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    assert!(lab.memory().detected.is_empty());
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_check_tells_the_strikes() {
 #[test]
 fn the_tables_say_that_policies_ban_and_how_often() {
     let lab = Lab::new(banning());
-    let memory = lab.memory.lock().unwrap();
+    let memory = lab.memory();
     assert!(memory.settings.has_detection());
     assert_eq!(memory.detection_limit.verified.amount(), 1000);
     drop(memory);
@@ -273,7 +273,7 @@ impl Lab {
     /// Bans a source as the program does.
     pub(super) fn detect(&self, source: &str, at: Instant) {
         let ban = self.detected(at);
-        let mut memory = self.memory.lock().unwrap();
+        let mut memory = self.memory();
         memory.detected.insert(source.parse().unwrap(), ban);
         memory.tally.detections[Detection::Banned as usize] += 1;
     }
@@ -281,7 +281,7 @@ impl Lab {
     /// The same while the bans that there are are adopted.
     fn detect_next(&self, source: &str, at: Instant) {
         let next = (source.parse().unwrap(), self.detected(at));
-        self.memory.lock().unwrap().detected_next = Some(next);
+        self.memory().detected_next = Some(next);
     }
 
     fn detected(&self, at: Instant) -> Detected {
@@ -313,9 +313,6 @@ impl Lab {
                 if seconds > 60 { 60 * minutes } else { seconds },
             )
         };
-        queries::views::bans(&self.controller.state)
-            .into_iter()
-            .map(left)
-            .collect()
+        self.listed_bans().into_iter().map(left).collect()
     }
 }

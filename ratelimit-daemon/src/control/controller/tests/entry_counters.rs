@@ -14,7 +14,7 @@ fn a_change_that_fails_leaves_what_was_counted() {
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.meet("192.0.2.1", 7);
     let slots = lab.owned();
-    lab.memory.lock().unwrap().entries_max = lab.entries().len();
+    lab.memory().entries_max = lab.entries().len();
     assert!(lab.ban(&["192.0.2.2"], None).is_err());
     assert_eq!(lab.owned(), slots, "who did not come has no slot");
     assert_eq!(lab.packets_of("192.0.2.1"), Some(7));
@@ -30,7 +30,7 @@ fn a_slot_is_empty_when_somebody_gets_it() {
         bytes: 540,
     };
     let all = (0..=u16::MAX).map(|slot| (slot, dirt)).collect();
-    lab.memory.lock().unwrap().entry_counters = all;
+    lab.memory().entry_counters = all;
     lab.ban(&["192.0.2.1"], None).unwrap();
     assert_eq!(lab.packets_of("192.0.2.1"), Some(0));
 }
@@ -64,11 +64,7 @@ fn what_nobody_intends_at_a_start_has_no_slot() {
     lab.ban(&["192.0.2.2"], None).unwrap();
     lab.meet("192.0.2.2", 8);
     let before = lab.owned();
-    lab.memory
-        .lock()
-        .unwrap()
-        .counter_owners
-        .insert(OTHER, 12_345);
+    lab.memory().counter_owners.insert(OTHER, 12_345);
     lab.restart();
     assert_eq!((lab.owner_of(OTHER), lab.owned()), (0, before));
     assert_eq!(lab.packets_of("192.0.2.2"), Some(8));
@@ -94,7 +90,7 @@ impl Lab {
     fn leave_free(&mut self, free: Range<u16>) {
         let others = (1..=u16::MAX).filter(|slot| !free.contains(slot));
         let others = others.map(|slot| (slot, slot.into()));
-        self.memory.lock().unwrap().counter_owners.extend(others);
+        self.memory().counter_owners.extend(others);
         let state = &mut self.controller.state;
         state.entry_counters = EntryCounters::adopt(state.enforcer.datapath_mut());
     }
@@ -107,11 +103,7 @@ impl Lab {
             packets,
             bytes: 60 * packets,
         };
-        self.memory
-            .lock()
-            .unwrap()
-            .entry_counters
-            .insert(slot, count);
+        self.memory().entry_counters.insert(slot, count);
         slot
     }
 
@@ -122,12 +114,12 @@ impl Lab {
     }
 
     fn owner_of(&self, slot: u16) -> u64 {
-        self.memory.lock().unwrap().counter_owners[&slot]
+        self.memory().counter_owners[&slot]
     }
 
     /// The slots that somebody has.
     fn owned(&self) -> Vec<u16> {
-        let memory = self.memory.lock().unwrap();
+        let memory = self.memory();
         let owned = memory
             .counter_owners
             .iter()

@@ -20,7 +20,7 @@ fn changes_of_a_group_are_kept_by_one_commit() {
     lab.ban(&["192.0.2.3"], None).unwrap();
     assert_eq!(lab.changes(), before + 2);
     lab.restart();
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 3);
+    assert_eq!(lab.listed_bans().len(), 3);
 }
 
 #[test]
@@ -29,13 +29,13 @@ fn a_change_that_fails_takes_none_of_its_group_along() {
     lab.controller.state.begin_group();
     lab.ban(&["192.0.2.1"], None).unwrap();
     let entries = lab.entries().len();
-    lab.memory.lock().unwrap().entries_max = entries;
+    lab.memory().entries_max = entries;
     lab.ban(&["192.0.2.2"], None).unwrap_err();
-    lab.memory.lock().unwrap().entries_max = usize::MAX;
+    lab.memory().entries_max = usize::MAX;
     lab.ban(&["192.0.2.3"], None).unwrap();
     lab.controller.state.end_group();
     lab.restart();
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 2);
+    assert_eq!(lab.listed_bans().len(), 2);
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
 }
 
@@ -60,13 +60,13 @@ fn a_group_that_the_database_refuses_holds_and_is_written_later() {
             unkept[0].starts_with("3 changes in the database: "),
             "{unkept:?}"
         );
-        assert_eq!(queries::views::bans(&lab.controller.state).len(), 4);
+        assert_eq!(lab.listed_bans().len(), 4);
         assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
         lab.database().execute_batch("DROP TRIGGER refuse").unwrap();
         lab.catch_up();
         assert!(lab.controller.unkept().is_empty());
         lab.restart();
-        assert_eq!(queries::views::bans(&lab.controller.state).len(), 4);
+        assert_eq!(lab.listed_bans().len(), 4);
     }
 }
 

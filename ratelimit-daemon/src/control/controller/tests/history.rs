@@ -91,11 +91,7 @@ fn what_is_in_a_sliding_log_is_counted() {
     for source in 0..1_000_u32 {
         let source = std::net::Ipv4Addr::from(0x0a00_0000 + source).into();
         let ring = [vec![0, before], vec![within; 600]].concat();
-        lab.memory
-            .lock()
-            .unwrap()
-            .logs
-            .insert((source, scope, 1), ring);
+        lab.memory().logs.insert((source, scope, 1), ring);
     }
     let reported = sampled(&mut lab);
     let log = &reported.limits[1];
@@ -122,7 +118,7 @@ fn what_the_node_has_used_is_counted() {
     let mut record = Record::default();
     record.words[0] = word;
     let scope = node.policy.scope() % ratelimit_common::layout::NODE_POLICIES;
-    lab.memory.lock().unwrap().totals.insert(scope, record);
+    lab.memory().totals.insert(scope, record);
     for _ in 0..20 {
         lab.sample();
     }
@@ -182,7 +178,7 @@ pub(super) fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ag
     let word = limit.step(0, opened, packets).unwrap();
     let mut record = Record::default();
     record.words[0] = word;
-    let mut memory = lab.memory.lock().unwrap();
+    let mut memory = lab.memory();
     for source in sources {
         let source = std::net::Ipv4Addr::from(0x0a00_0000 + source).into();
         memory

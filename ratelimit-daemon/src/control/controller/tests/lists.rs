@@ -190,7 +190,7 @@ fn what_is_exported_and_imported_again_changes_nothing() {
     other.send(&ImportRequest::default(), &exported).unwrap();
     assert_eq!(other.export(Exported::Kept).lines().count(), 8);
     let reported = |lab: &Lab| {
-        let bans = queries::views::bans(&lab.controller.state).into_iter();
+        let bans = lab.listed_bans().into_iter();
         let bans: Vec<_> = bans
             .map(|ban| (ban.prefix, ban.since, ban.reason, ban.author))
             .collect();
@@ -213,7 +213,8 @@ fn what_is_banned_by_an_import_stays_when_it_is_imported_again_without() {
         .send(&bans, "192.0.2.1\n192.0.2.1\n192.0.2.2 # scan\n")
         .unwrap();
     assert_eq!((answer.targets[0].added, answer.duplicates), (2, 1));
-    let reasons: Vec<_> = queries::views::bans(&lab.controller.state)
+    let reasons: Vec<_> = lab
+        .listed_bans()
         .iter()
         .map(|ban| ban.reason.as_deref().map(str::to_owned))
         .collect();
@@ -223,7 +224,7 @@ fn what_is_banned_by_an_import_stays_when_it_is_imported_again_without() {
     );
     let answer = lab.send(&bans, "192.0.2.2 # scan\n").unwrap();
     assert_eq!((answer.targets[0].kept, answer.targets[0].removed), (1, 0));
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 2);
+    assert_eq!(lab.listed_bans().len(), 2);
 }
 
 #[test]
@@ -344,7 +345,7 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
             "{decides:?}"
         );
     }
-    assert_eq!(queries::views::bans(&lab.controller.state), []);
+    assert_eq!(lab.listed_bans(), []);
     assert_eq!(lab.controller.status().bans, 0);
     assert_eq!(
         queries::views::allows(&lab.controller.state).len(),
@@ -382,7 +383,7 @@ fn a_list_of_another_name_with_the_same_entries_leaves_no_gap() {
     fs::write(&old, "192.0.2.1\n198.51.100.0/24\n").unwrap();
     fs::write(&new, "192.0.2.1\n198.51.100.7\n").unwrap();
     let mut lab = Lab::new(with_file(&old, None));
-    lab.memory.lock().unwrap().writes.clear();
+    lab.memory().writes.clear();
     let mut config = with_file(&new, None);
     let list = config.lists.remove("drop").unwrap();
     config.lists.insert("renamed".to_owned(), list);
@@ -395,7 +396,7 @@ fn a_list_of_another_name_with_the_same_entries_leaves_no_gap() {
             "list renamed: +2 -0 ~0 =0".to_owned(),
         ]
     );
-    let writes = &lab.memory.lock().unwrap().writes;
+    let writes = &lab.memory().writes;
     let about = writes.iter().filter_map(|write| match write {
         Write::Entry(at, entry) if *at == prefix("192.0.2.1") => Some(entry),
         _ => None,
@@ -445,18 +446,18 @@ fn a_configuration_and_its_lists_are_one_change_or_none() {
         observe: true,
         ..with_file(&file, None)
     };
-    lab.memory.lock().unwrap().entries_max = before.0.len() + 1;
+    lab.memory().entries_max = before.0.len() + 1;
     let refused = lab.replace(next.clone()).unwrap_err();
     assert!(refused.error.contains("is full"), "{refused:?}");
-    let settings = lab.memory.lock().unwrap().settings;
+    let settings = lab.memory().settings;
     assert_eq!(
         (lab.entries(), lab.controller.state.intent.config.clone()),
         before
     );
     assert!(!settings.observe() && lab.controller.lists().is_empty());
-    lab.memory.lock().unwrap().entries_max = 0;
+    lab.memory().entries_max = 0;
     lab.replace(next).unwrap();
-    assert!(lab.is_banned("192.0.2.3") && lab.memory.lock().unwrap().settings.observe());
+    assert!(lab.is_banned("192.0.2.3") && lab.memory().settings.observe());
     let kept = lab.controller.state.store.lists().unwrap();
     assert_eq!(kept[0].1.entries().len(), 3, "the database has it too");
 }
@@ -491,13 +492,13 @@ fn a_list_that_the_datapath_has_no_room_for_changes_nothing() {
     let mut lab = Lab::new(config());
     lab.import_list("bad", "192.0.2.1\n");
     let before = lab.entries();
-    lab.memory.lock().unwrap().entries_max = before.len() + 2;
+    lab.memory().entries_max = before.len() + 2;
     lab.send(
         &request("bad", Action::Ban),
         "192.0.2.2\n192.0.2.3\n192.0.2.4\n",
     )
     .unwrap_err();
-    lab.memory.lock().unwrap().entries_max = 0;
+    lab.memory().entries_max = 0;
     assert_eq!(lab.entries(), before);
     assert_eq!(lab.only_list().entries, 1);
     lab.restart();
@@ -510,12 +511,9 @@ fn a_ban_that_was_forced_elsewhere_is_not_forced_here_by_an_import() {
     let refused = lab.import_lines(false, text).unwrap_err();
     assert!(refused.error.contains("loopback"), "{}", refused.error);
     assert!(refused.hint.unwrap().contains("--force"));
-    assert!(queries::views::bans(&lab.controller.state).is_empty());
+    assert!(lab.listed_bans().is_empty());
     lab.import_lines(true, text).unwrap();
-    assert_eq!(
-        queries::views::bans(&lab.controller.state)[0].origin,
-        Origin::Forced
-    );
+    assert_eq!(lab.listed_bans()[0].origin, Origin::Forced);
     // What is here already is taken: an export that is imported again changes nothing.
     let again = lab.import_lines(false, text).unwrap();
     assert_eq!(again.targets[0].kept, 1);

@@ -276,22 +276,16 @@ fn a_forced_ban_and_another_by_hand_replace_each_other() {
     };
     lab.controller.ban(force(true, None), "root").unwrap();
     lab.ban(&[gateway], None).unwrap_err();
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
-    assert_eq!(
-        queries::views::bans(&lab.controller.state)[0].origin,
-        Origin::Forced
-    );
+    assert_eq!(lab.listed_bans().len(), 1);
+    assert_eq!(lab.listed_bans()[0].origin, Origin::Forced);
     lab.controller.protect(Protected::default());
     let changed = lab
         .controller
         .ban(force(false, Some(600.0)), "root")
         .unwrap();
     assert_eq!((changed.added, changed.updated, changed.removed), (0, 1, 0));
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
-    assert_eq!(
-        queries::views::bans(&lab.controller.state)[0].origin,
-        Origin::Manual
-    );
+    assert_eq!(lab.listed_bans().len(), 1);
+    assert_eq!(lab.listed_bans()[0].origin, Origin::Manual);
 }
 
 #[test]

@@ -95,9 +95,7 @@ fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_go_on() {
     lab.controller.tick();
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
     assert!(!lab.is_banned("192.0.2.2"));
-    let origins = queries::views::bans(&lab.controller.state)
-        .into_iter()
-        .map(|ban| ban.origin);
+    let origins = lab.listed_bans().into_iter().map(|ban| ban.origin);
     assert!(origins.eq([Origin::Manual, Origin::Crowdsec]));
     assert!(lab.controller.lists().is_empty());
 }
@@ -173,7 +171,7 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
     lab.lose_database();
     assert!(lab.is_banned("192.0.2.1") && !lab.is_banned("198.51.100.0/24"));
     // A machine that was booted again.
-    *lab.memory.lock().unwrap() = Memory::default();
+    *lab.memory() = Memory::default();
     lab.lose_database();
     assert!(lab.is_banned("192.0.2.1") && lab.is_allowed("2001:db8::/48"));
     let known = known.into_iter().map(|list| (list.name, list.action));
@@ -198,7 +196,7 @@ impl Lab {
 
     /// The bans that are of no list.
     fn runtime(&self) -> Vec<String> {
-        let bans = queries::views::bans(&self.controller.state).into_iter();
+        let bans = self.listed_bans().into_iter();
         bans.map(|ban| ban.prefix.to_string()).collect()
     }
 }

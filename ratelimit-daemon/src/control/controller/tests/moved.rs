@@ -48,11 +48,11 @@ fn a_daemon_that_dies_while_regions_move_leaves_what_was_used() {
 #[test]
 fn a_move_to_a_larger_region_that_fails_is_not_taken_for_one_that_was_made() {
     let mut site = Site::new(&compact());
-    site.lab.memory.lock().unwrap().settings_left = Some(1);
+    site.lab.memory().settings_left = Some(1);
     let mut config = sliding(compact());
     site.lab.replace(config.clone()).unwrap();
     site.follow();
-    site.lab.memory.lock().unwrap().settings_left = None;
+    site.lab.memory().settings_left = None;
     for amount in [7, 9] {
         config.default_policy.limits = vec![
             LimitSpec::new(
@@ -74,7 +74,7 @@ fn a_change_that_fails_leaves_no_region_that_lacks_what_was_used() {
     for failures in 1..4 {
         let mut site = Site::new(&before);
         for (to, refused) in [(&after, false), (&before, true), (&before, false)] {
-            site.lab.memory.lock().unwrap().settings_refused = refused;
+            site.lab.memory().settings_refused = refused;
             for _ in 0..if refused { failures } else { 1 } {
                 assert_eq!(site.lab.replace(to.clone()).is_err(), refused);
                 site.follow();

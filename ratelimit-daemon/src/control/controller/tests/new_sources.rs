@@ -16,7 +16,7 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
     let mut lab = Lab::new(config());
     for new_sources in [Some(budget), None] {
         let (mut settings, mut window) = {
-            let mut memory = lab.memory.lock().unwrap();
+            let mut memory = lab.memory();
             memory.writes.clear();
             (memory.settings, memory.new_sources)
         };
@@ -25,7 +25,7 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
             ..lab.controller.state.intent.config.clone()
         };
         lab.controller.replace_checked(config).unwrap();
-        for write in &lab.memory.lock().unwrap().writes {
+        for write in &lab.memory().writes {
             match write {
                 Write::Settings(new) => settings = *new,
                 Write::NewSources(new) => window = *new,

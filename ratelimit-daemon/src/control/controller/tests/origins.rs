@@ -19,7 +19,7 @@ fn the_longest_ban_of_a_prefix_is_enforced_whoever_it_is_of() {
     ]);
     assert_eq!(lab.until("192.0.2.1"), Some(long));
     lab.restart();
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 3);
+    assert_eq!(lab.listed_bans().len(), 3);
     lab.edit(&[Edit::Ban(prefix("192.0.2.1"), Origin::Crowdsec, None)]);
     assert_eq!(lab.until("192.0.2.1"), Some(short));
 }
@@ -58,7 +58,7 @@ fn unban_ends_all_bans_of_a_prefix_but_those_of_lists_and_names_these() {
     assert_eq!(changed.held, [held("192.0.2.1"), held("192.0.2.2")]);
     assert_eq!(lab.until("192.0.2.1"), Some(later));
     assert_eq!(lab.until("192.0.2.3"), None);
-    let left = queries::views::bans(&lab.controller.state);
+    let left = lab.listed_bans();
     assert!(
         left.iter()
             .all(|ban| ban.origin == Origin::list("spamhaus"))
@@ -102,7 +102,7 @@ fn bans_of_one_origin_end_without_those_of_another() {
     ]);
     thread::sleep(Duration::from_millis(10));
     lab.controller.tick();
-    let bans = queries::views::bans(&lab.controller.state);
+    let bans = lab.listed_bans();
     let origins: Vec<&Origin> = bans.iter().map(|ban| &ban.origin).collect();
     assert_eq!(origins, [&Origin::Manual]);
     assert_eq!(lab.until("192.0.2.1"), Some(FOREVER));

@@ -170,10 +170,10 @@ fn it_opens_everything_also_where_that_cannot_be_written_down() {
 fn what_the_kernel_refuses_is_not_told_as_done() {
     let mut lab = Lab::new(config());
     for is_open in [false, true] {
-        lab.memory.lock().unwrap().settings_refused = true;
+        lab.memory().settings_refused = true;
         lab.pass_all(!is_open, None).unwrap_err();
         assert_eq!(lab.controller.pass_all.status().is_some(), is_open);
-        lab.memory.lock().unwrap().settings_refused = false;
+        lab.memory().settings_refused = false;
         lab.controller.tick();
         assert_eq!(lab.is_open(), is_open);
         lab.pass_all(true, None).unwrap();
@@ -191,10 +191,10 @@ impl Lab {
     }
 
     fn open_until(&self) -> Instant {
-        self.memory.lock().unwrap().pass_all_until
+        self.memory().pass_all_until
     }
 
     fn is_open(&self) -> bool {
-        self.memory.lock().unwrap().settings.pass_all()
+        self.memory().settings.pass_all()
     }
 }

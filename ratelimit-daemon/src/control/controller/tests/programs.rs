@@ -26,11 +26,11 @@ fn a_program_changes_and_ends_its_own_bans_only() {
         _ => None,
     });
     assert_eq!(ended, Some("root"));
-    let bans = queries::views::bans(&lab.controller.state);
+    let bans = lab.listed_bans();
     let origins: Vec<String> = bans.iter().map(|ban| ban.origin.to_string()).collect();
     assert_eq!(origins, ["manual", "program:fail2ban/web"]);
     lab.restart();
-    assert_eq!(queries::views::bans(&lab.controller.state).len(), 2);
+    assert_eq!(lab.listed_bans().len(), 2);
 }
 
 #[test]

@@ -44,9 +44,9 @@ fn a_policy_that_somebody_emptied_or_changed_is_put_right() {
 fn a_policy_that_nothing_names_is_taken_away_when_everything_is_compared() {
     let mut lab = Lab::new(config());
     let other = Policy::new(&[], 9, true).unwrap();
-    lab.memory.lock().unwrap().policies.insert(77, other);
+    lab.memory().policies.insert(77, other);
     lab.controller.reconcile();
-    assert!(!lab.memory.lock().unwrap().policies.contains_key(&77));
+    assert!(!lab.memory().policies.contains_key(&77));
     let repaired = lab.controller.reconciliation().repaired;
     assert_eq!(repaired.0[Kind::Policy as usize], 1);
 }
@@ -56,9 +56,9 @@ fn a_policy_that_nothing_names_is_taken_away_when_its_turn_comes() {
     let mut lab = Lab::new(config());
     for index in [77, POLICIES_MAX - 1] {
         let other = Policy::new(&[], 9, true).unwrap();
-        lab.memory.lock().unwrap().policies.insert(index, other);
+        lab.memory().policies.insert(index, other);
         (0..POLICIES_MAX / 512).for_each(|_| lab.controller.tick());
-        assert!(!lab.memory.lock().unwrap().policies.contains_key(&index));
+        assert!(!lab.memory().policies.contains_key(&index));
     }
     let repaired = lab.controller.reconciliation().repaired;
     assert_eq!((repaired.0[Kind::Policy as usize], repaired.sum()), (2, 2));
@@ -96,10 +96,10 @@ fn aggregates_that_somebody_took_out_are_put_back() {
 fn where_nothing_is_different_nothing_is_written() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
-    let writes = lab.memory.lock().unwrap().writes.len();
+    let writes = lab.memory().writes.len();
     lab.controller.tick();
     lab.controller.reconcile();
-    assert_eq!(lab.memory.lock().unwrap().writes.len(), writes);
+    assert_eq!(lab.memory().writes.len(), writes);
     assert_eq!(lab.controller.reconciliation().repaired.sum(), 0);
 }
 
@@ -108,7 +108,7 @@ fn what_cannot_be_put_right_is_told_and_tried_again() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
     {
-        let mut memory = lab.memory.lock().unwrap();
+        let mut memory = lab.memory();
         memory.entries.remove(&prefix("192.0.2.1"));
         memory.entries_max = memory.entries.len();
     }
@@ -117,7 +117,7 @@ fn what_cannot_be_put_right_is_told_and_tried_again() {
         lab.controller.reconciliation().missing.0[Kind::Entry as usize],
         1
     );
-    lab.memory.lock().unwrap().entries_max = 0;
+    lab.memory().entries_max = 0;
     lab.controller.tick();
     assert_eq!(lab.controller.reconciliation().missing.sum(), 0);
     assert!(lab.is_banned("192.0.2.1"));
@@ -169,7 +169,7 @@ fn of_a_long_list_what_is_changed_in_place_or_hidden_is_found_when_its_turn_come
 #[test]
 fn a_kernel_that_does_not_count_tells_what_is_put_in_when_its_turn_comes() {
     let mut lab = long();
-    lab.memory.lock().unwrap().does_not_count = true;
+    lab.memory().does_not_count = true;
     check_long(&mut lab, LONG.div_ceil(8192), |memory| {
         let entry = ListEntry::new(true, None, None);
         memory
@@ -213,11 +213,11 @@ fn banned(bans: usize) -> Lab {
 /// Changes a long list: after so many seconds at most it is as before.
 fn check_long(lab: &mut Lab, seconds: usize, meddle: impl FnOnce(&mut Memory)) {
     let tables = |lab: &Lab| {
-        let memory = lab.memory.lock().unwrap();
+        let memory = lab.memory();
         (memory.entries.clone(), memory.prefix_filters.clone())
     };
     let before = tables(lab);
-    meddle(&mut lab.memory.lock().unwrap());
+    meddle(&mut lab.memory());
     assert_ne!(tables(lab), before);
     (0..seconds).for_each(|_| lab.controller.tick());
     assert_eq!(tables(lab), before);
@@ -233,7 +233,7 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
     let mut lab = Lab::new(config);
     lab.ban(&["192.0.2.1"], None).unwrap();
     let tables = |lab: &Lab| {
-        let memory = lab.memory.lock().unwrap();
+        let memory = lab.memory();
         let entries = memory.entries.clone();
         let policies = memory.policies.clone();
         let prefix_filters = memory.prefix_filters.clone();
@@ -247,7 +247,7 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
         )
     };
     let before = tables(&lab);
-    meddle(&mut lab.memory.lock().unwrap());
+    meddle(&mut lab.memory());
     assert_ne!(tables(&lab), before);
     lab.controller.tick();
     assert_eq!(tables(&lab), before);

@@ -6,7 +6,7 @@ use crate::control::map_plan::sizes;
 #[test]
 fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {
     let mut lab = Lab::new(config());
-    lab.memory.lock().unwrap().record_words = Some(1);
+    lab.memory().record_words = Some(1);
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.limit(Some("192.0.2.0/24"), 9).unwrap();
     assert_eq!(
@@ -61,7 +61,7 @@ fn a_start_makes_words_for_the_configuration_and_what_was_set_at_runtime() {
 }
 
 fn words(lab: &Lab) -> Option<u32> {
-    lab.memory.lock().unwrap().record_words
+    lab.memory().record_words
 }
 
 fn planned(lab: &Lab) -> u32 {

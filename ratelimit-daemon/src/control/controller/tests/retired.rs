@@ -103,7 +103,7 @@ impl Site {
 
     /// Takes in what was written, and has packets write words under all that is in force.
     fn follow(&mut self) {
-        let writes = std::mem::take(&mut self.lab.memory.lock().unwrap().writes);
+        let writes = std::mem::take(&mut self.lab.memory().writes);
         for write in writes {
             match write {
                 Write::Policy(index, policy) if *policy == Policy::default() => {
@@ -160,7 +160,7 @@ impl Site {
 
     fn of_address(&self, address: &str) -> Policy {
         let index = self.lab.policy_index(address);
-        self.lab.memory.lock().unwrap().policies[&index]
+        self.lab.memory().policies[&index]
     }
 
     fn scopes(&self) -> [u32; 2] {

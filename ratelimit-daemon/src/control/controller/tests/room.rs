@@ -99,7 +99,7 @@ fn a_list_that_takes_the_place_of_another_may_fill_what_is_kept_for_a_moment() {
     let [first, second] = [&first, &second].map(|texts| texts.iter().map(String::as_str).collect());
     let (first, second): (Vec<&str>, Vec<&str>) = (first, second);
     {
-        let mut memory = lab.memory.lock().unwrap();
+        let mut memory = lab.memory();
         (memory.capacity, memory.entries_max) = (20, 20);
     }
     lab.edit(&[list(&first)]);
@@ -121,7 +121,7 @@ fn a_list_that_is_nearly_full_is_told() {
     let mut lab = full_of(&[(Origin::Manual, 30)]);
     lab.controller.tick();
     assert_eq!(lab.controller.state.filling.nearly_full, [true, false]);
-    lab.memory.lock().unwrap().capacity = 1000;
+    lab.memory().capacity = 1000;
     lab.controller.tick();
     assert_eq!(lab.controller.state.filling.nearly_full, [false, false]);
 }
@@ -130,7 +130,7 @@ fn a_list_that_is_nearly_full_is_told() {
 fn a_map_that_is_full_is_told_with_its_size_and_what_to_do() {
     let mut lab = Lab::new(config());
     let entries = lab.entries().len();
-    lab.memory.lock().unwrap().entries_max = entries;
+    lab.memory().entries_max = entries;
     let refused = lab.ban(&["192.0.2.1"], None).unwrap_err();
     assert_eq!(
         refused.error,
@@ -154,7 +154,7 @@ fn full_of(bans: &[(Origin, u64)]) -> Lab {
     });
     lab.edit(&edits.collect::<Vec<_>>());
     assert_eq!(lab.entries().len(), 18);
-    let mut memory = lab.memory.lock().unwrap();
+    let mut memory = lab.memory();
     (memory.capacity, memory.entries_max) = (20, 20);
     drop(memory);
     lab
@@ -175,7 +175,7 @@ fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
 impl Lab {
     fn check_bans(&self, expected: &str) {
         let expected: BTreeSet<Prefix> = expected.split(' ').map(prefix).collect();
-        let found = queries::views::bans(&self.controller.state);
+        let found = self.listed_bans();
         let found: BTreeSet<Prefix> = found.iter().map(|ban| ban.prefix).collect();
         assert_eq!(found, expected);
         for prefix in expected {
@@ -215,9 +215,9 @@ fn limits_that_move_to_a_larger_region_take_what_was_used_along() {
         Algorithm::SlidingWindow,
     );
     config.default_policy.limits = vec![sliding.unwrap()];
-    lab.memory.lock().unwrap().writes.clear();
+    lab.memory().writes.clear();
     lab.replace(config).unwrap();
-    let memory = lab.memory.lock().unwrap();
+    let memory = lab.memory();
     let is_copied = |write: &Write| matches!(write, Write::CopiedRegion(..));
     let place = memory.writes.iter().rposition(is_copied).unwrap();
     let Write::CopiedRegion(from, to) = memory.writes[place] else {

@@ -61,7 +61,7 @@ fn a_ban_is_answered_while_sources_are_scanned() {
 fn a_ban_is_answered_while_a_compact_table_is_scanned() {
     for scan in [TOP, SCRAPE, SAMPLE, STATUS] {
         let lab = Lab::new(config());
-        lab.memory.lock().unwrap().table_sets = Some(1 << 20);
+        lab.memory().table_sets = Some(1 << 20);
         check(&lab, scan);
     }
 }
@@ -158,17 +158,14 @@ fn a_long_list_of_bans_is_told_whole() {
     let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
     lab.ban(&addresses, None).unwrap();
     let reported = lab.serve(|handle, runtime| runtime.block_on(control::bans_in_parts(handle)));
-    assert_eq!(
-        reported.unwrap(),
-        queries::views::bans(&lab.controller.state)
-    );
+    assert_eq!(reported.unwrap(), lab.listed_bans());
 }
 
 impl Lab {
     /// Has the next scan wait in the middle. It tells when it is there, and goes on when it may.
     fn set_gate(&self) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((reached, is_reached), (go, open)) = (mpsc::channel(), mpsc::channel());
-        self.memory.lock().unwrap().gate = Some(Gate { reached, open });
+        self.memory().gate = Some(Gate { reached, open });
         (is_reached, go)
     }
 
@@ -204,6 +201,6 @@ impl Lab {
         let mut record = ratelimit_common::Record::default();
         record.words[0] = limit.step(0, clock::now(), 1).unwrap();
         let key = (source.parse().unwrap(), named.policy.scope());
-        self.memory.lock().unwrap().records.insert(key, record);
+        self.memory().records.insert(key, record);
     }
 }

@@ -27,7 +27,7 @@ fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_run
 #[test]
 fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
     let mut lab = Lab::new(config());
-    lab.memory.lock().unwrap().log_size = Some(LogSize { times: 5, logs: 64 });
+    lab.memory().log_size = Some(LogSize { times: 5, logs: 64 });
     lab.set_log(Some("192.0.2.0/24"), 5).unwrap();
     let before = lab.entries();
     let refused = lab.set_log(Some("192.0.2.0/24"), 6).unwrap_err();
@@ -38,7 +38,7 @@ fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
     assert!(refused.hint.unwrap().contains("rlctl reload"));
     assert_eq!(lab.entries(), before);
     assert_eq!(lab.policy_amount("192.0.2.1"), 5);
-    lab.memory.lock().unwrap().log_size = Some(LogSize::NONE);
+    lab.memory().log_size = Some(LogSize::NONE);
     let refused = lab.set_log(None, 1).unwrap_err();
     assert!(
         refused.error.ends_with("has no room for sliding logs"),
@@ -80,7 +80,7 @@ fn check_and_top_read_the_ring() {
     let sources: [IpAddr; 3] =
         ["8.8.8.8", "8.8.4.4", "2001:db8::"].map(|text| text.parse().unwrap());
     {
-        let mut memory = lab.memory.lock().unwrap();
+        let mut memory = lab.memory();
         let scope = memory.policies[&memory.settings.default_policy().clone()].scope();
         // Three in the last minute, and one that is a minute old; none; all four.
         let fresh = now - 10 * second;

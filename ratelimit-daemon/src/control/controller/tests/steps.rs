@@ -136,7 +136,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn of(lab: &Lab) -> Self {
         lab.take_writes();
-        let memory = lab.memory.lock().unwrap();
+        let memory = lab.memory();
         Self {
             policies: memory.policies.clone(),
             entries: memory.entries.clone(),
@@ -400,7 +400,7 @@ fn limits(random: &mut Random) -> String {
 
 impl Lab {
     pub(super) fn take_writes(&self) -> Vec<Write> {
-        std::mem::take(&mut self.memory.lock().unwrap().writes)
+        std::mem::take(&mut self.memory().writes)
     }
 }
 

@@ -26,7 +26,7 @@ fn every_command_holds_without_a_disk_and_is_kept_when_there_is_one() {
         assert!(lab.entries()[&prefix("203.0.113.9")].is_allowed(clock::now()));
         assert_eq!(lab.policy_amount("10.9.9.9"), 77);
         assert_eq!(lab.policy_amount("198.51.100.7"), 78);
-        assert_eq!(queries::views::bans(&lab.controller.state).len(), 3);
+        assert_eq!(lab.listed_bans().len(), 3);
     };
     holds(&lab);
     lab.controller.tick();
@@ -65,7 +65,7 @@ fn what_is_taken_back_before_it_was_written_never_was_there() {
     assert_eq!(lab.controller.state.store.bans().unwrap(), []);
     assert!(lab.controller.unkept().is_empty());
     lab.restart();
-    assert!(queries::views::bans(&lab.controller.state).is_empty());
+    assert!(lab.listed_bans().is_empty());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_change_that_the_kernel_refuses_is_not_written_later_either() {
     lab.fill_disk();
     lab.ban(&["192.0.2.1"], None).unwrap();
     let full = lab.entries().len();
-    lab.memory.lock().unwrap().entries_max = full;
+    lab.memory().entries_max = full;
     lab.ban(&["192.0.2.2"], None).unwrap_err();
     lab.free_disk();
     lab.catch_up();

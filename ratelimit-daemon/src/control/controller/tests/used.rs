@@ -137,7 +137,7 @@ impl Bench {
     }
 
     fn is_compact(&self) -> bool {
-        self.lab.memory.lock().unwrap().table_sets.is_some()
+        self.lab.memory().table_sets.is_some()
     }
 
     fn has_clock(&self) -> bool {
@@ -202,7 +202,7 @@ impl Bench {
     fn send(&mut self, source: usize) {
         let address: IpAddr = SOURCES[source].parse().unwrap();
         let index = self.lab.policy_index(SOURCES[source]);
-        let policy = self.lab.memory.lock().unwrap().policies[&index];
+        let policy = self.lab.memory().policies[&index];
         let key = (self.kept(&policy), address);
         let word = self.words.get(&key).copied().unwrap_or_default();
         let next = match policy.limit(0).unwrap().algorithm() {
@@ -275,7 +275,7 @@ impl Bench {
 
     /// What is written to regions is done to what is kept in them.
     fn follow_regions(&mut self) {
-        let writes = std::mem::take(&mut self.lab.memory.lock().unwrap().writes);
+        let writes = std::mem::take(&mut self.lab.memory().writes);
         let first = |region: Region| Kept::Region(region.first_set());
         for write in writes {
             match write {

@@ -49,7 +49,7 @@ fn take_over(lab: &mut Lab, told: &[(&str, u64)]) -> usize {
 /// Seconds for which a source is verified here on the word of another node.
 fn left(lab: &Lab, source: &str) -> Option<u64> {
     let source: IpAddr = source.parse().unwrap();
-    let verified = lab.memory.lock().unwrap().verified.get(&source).copied()?;
+    let verified = lab.memory().verified.get(&source).copied()?;
     assert!(verified.is_by_peer());
     let left = verified.until().as_nanos() - clock::now().as_nanos();
     Some(left.div_ceil(1_000_000_000))
@@ -99,7 +99,7 @@ fn other_nodes_have_half_of_the_room_of_a_family() {
     } = &mut lab.controller;
     let denied = verified.take_over(state, &told);
     assert_eq!(denied, VERIFIED_MAX as usize / 2);
-    assert_eq!(lab.memory.lock().unwrap().verified.len(), denied);
+    assert_eq!(lab.memory().verified.len(), denied);
     assert_eq!(take_over(&mut lab, &[("192.0.2.1", 30)]), 1);
     assert_eq!(take_over(&mut lab, &[("2001:db8::", 30)]), 0);
 }
@@ -109,7 +109,7 @@ fn who_proves_itself_here_is_told_once_and_who_did_elsewhere_is_not() {
     let mut lab = Lab::new(challenging(Scope::Cluster));
     let in_nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();
     let prove = |lab: &Lab, sources: &[(&str, bool)], proofs: u64| {
-        let mut memory = lab.memory.lock().unwrap();
+        let mut memory = lab.memory();
         let until = Instant::from_nanos(clock::now().as_nanos() + in_nanos(LASTS));
         for (source, is_by_peer) in sources {
             let verified = if *is_by_peer {
@@ -145,7 +145,7 @@ fn who_proves_itself_here_is_told_once_and_who_did_elsewhere_is_not() {
     assert_eq!((told.verified_here, told.verified_by_peers), (2, 1));
     // What is over is not counted.
     let past = Verified::here(Instant::from_nanos(clock::now().as_nanos() - 1_000));
-    let mut memory = lab.memory.lock().unwrap();
+    let mut memory = lab.memory();
     memory.verified.insert("192.0.2.1".parse().unwrap(), past);
     memory.proofs = 3;
     drop(memory);

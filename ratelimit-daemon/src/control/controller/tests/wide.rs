@@ -51,7 +51,7 @@ fn classes_are_asked_for_while_there_is_a_limit_of_one() {
         lab.reload(text).unwrap();
         assert_eq!(lab.settings().has_classes(), asked);
     }
-    assert_eq!(lab.memory.lock().unwrap().classes, ClassTables::default());
+    assert_eq!(lab.memory().classes, ClassTables::default());
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_node_starts_anew_in_another_place_when_the_words_mean_something_else() {
 #[test]
 fn prefixes_have_policies_of_their_own_from_the_narrowest_to_the_widest() {
     let lab = lab(EVERYTHING);
-    let memory = lab.memory.lock().unwrap();
+    let memory = lab.memory();
     let levels = |family| -> Vec<(u8, u64)> {
         let aggregates = memory.aggregates_in_force(family);
         let levels = (0..2).filter_map(|index| aggregates.get(index));
@@ -171,7 +171,7 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
     let mut lab = lab(TCP);
     lab.ban(&["192.0.2.1"], None).unwrap();
     let tables = |lab: &Lab| {
-        let memory = lab.memory.lock().unwrap();
+        let memory = lab.memory();
         let (aggregates, settings) = (memory.aggregates.clone(), memory.settings);
         let aggregates: BTreeMap<_, _> = aggregates
             .into_iter()
@@ -185,15 +185,15 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
         )
     };
     let before = tables(&lab);
-    lab.memory.lock().unwrap().entries_max = before.3.len();
+    lab.memory().entries_max = before.3.len();
     lab.reload(EVERYTHING).unwrap_err();
     assert_eq!(tables(&lab), before);
-    lab.memory.lock().unwrap().entries_max = 0;
+    lab.memory().entries_max = 0;
     // The settings come after the aggregates.
-    lab.memory.lock().unwrap().settings_refused = true;
+    lab.memory().settings_refused = true;
     lab.reload(EVERYTHING).unwrap_err();
     assert_eq!(tables(&lab), before);
-    lab.memory.lock().unwrap().settings_refused = false;
+    lab.memory().settings_refused = false;
     lab.reload(EVERYTHING).unwrap();
     assert_ne!(tables(&lab), before);
 }
@@ -201,28 +201,28 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
 #[test]
 fn arrays_of_classes_that_somebody_changed_are_put_right_when_their_turn_comes() {
     let mut lab = lab(EVERYTHING);
-    let before = lab.memory.lock().unwrap().classes.clone();
+    let before = lab.memory().classes.clone();
     for property in Property::ALL {
         let mut entries = before.entries().to_vec();
         let last = property.start() + property.values() - 1;
         entries[last as usize] = ClassSet::one(CLASSES_MAX - 1).unwrap();
-        lab.memory.lock().unwrap().classes = ClassTables::from_entries(entries);
+        lab.memory().classes = ClassTables::from_entries(entries);
         (0..165).for_each(|_| lab.controller.tick());
-        assert!(lab.memory.lock().unwrap().classes == before, "{property:?}");
+        assert!(lab.memory().classes == before, "{property:?}");
     }
 }
 
 #[test]
 fn tables_that_somebody_changed_in_the_kernel_are_put_right() {
     let mut lab = lab(EVERYTHING);
-    let before = lab.memory.lock().unwrap().classes.clone();
+    let before = lab.memory().classes.clone();
     {
-        let mut memory = lab.memory.lock().unwrap();
+        let mut memory = lab.memory();
         memory.classes = ClassTables::default();
         memory.aggregates.clear();
     }
     lab.controller.reconcile();
-    let memory = lab.memory.lock().unwrap();
+    let memory = lab.memory();
     assert_eq!(memory.classes, before);
     assert_eq!(
         memory
@@ -244,10 +244,7 @@ fn a_runtime_limit_counts_a_class() {
     lab.limit_class("tcp").unwrap();
     let tcp = lab.class_of(TCP_KIND);
     let index = lab.policy_index("198.51.100.1");
-    let classes = lab.memory.lock().unwrap().policies[&index]
-        .limit(0)
-        .unwrap()
-        .classes();
+    let classes = lab.memory().policies[&index].limit(0).unwrap().classes();
     assert_eq!(classes, tcp);
     lab.written();
     lab.restart();
@@ -278,10 +275,10 @@ fn more_classes_than_can_be_told_apart_at_once_change_nothing() {
         format!("{PLAIN}{}", (0..4).map(policy).collect::<String>())
     };
     let mut lab = lab(&classes(1));
-    let before = lab.memory.lock().unwrap().classes.clone();
+    let before = lab.memory().classes.clone();
     let error = lab.reload(&classes(5)).unwrap_err().to_string();
     assert!(error.contains("change fewer of them at once"), "{error}");
-    assert_eq!(lab.memory.lock().unwrap().classes, before);
+    assert_eq!(lab.memory().classes, before);
     lab.reload(&classes(4)).unwrap();
     lab.reload(&classes(7)).unwrap();
 }
@@ -289,11 +286,9 @@ fn more_classes_than_can_be_told_apart_at_once_change_nothing() {
 #[test]
 fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
     let lab = lab(EVERYTHING);
-    let scope_of = |index: u32| lab.memory.lock().unwrap().policies[&index].scope();
+    let scope_of = |index: u32| lab.memory().policies[&index].scope();
     let level = lab
-        .memory
-        .lock()
-        .unwrap()
+        .memory()
         .aggregates_in_force(IpFamily::V4)
         .get(0)
         .unwrap();
@@ -301,7 +296,7 @@ fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
     let default = scope_of(lab.settings().default_policy());
     let network: IpAddr = "203.0.113.0".parse().unwrap();
     {
-        let mut memory = lab.memory.lock().unwrap();
+        let mut memory = lab.memory();
         for scope in [default, aggregate] {
             let policy = *memory
                 .policies
@@ -368,14 +363,12 @@ fn check_tells_the_limits_that_a_source_shares() {
 fn a_prefix_without_room_decides() {
     let lab = lab(EVERYTHING);
     let level = lab
-        .memory
-        .lock()
-        .unwrap()
+        .memory()
         .aggregates_in_force(IpFamily::V4)
         .get(0)
         .unwrap();
     {
-        let mut memory = lab.memory.lock().unwrap();
+        let mut memory = lab.memory();
         let policy = memory.policies[&level.policy.into()];
         let network: IpAddr = "203.0.113.0".parse().unwrap();
         memory
@@ -478,7 +471,7 @@ fn check_tells_the_classes_whose_limit_is_used_up() {
         .unwrap();
     let key = (address, named.policy.scope());
     let record = used(&named.policy);
-    lab.memory.lock().unwrap().records.insert(key, record);
+    lab.memory().records.insert(key, record);
     let refused = ["icmp", "drop", "limited"].map(str::to_owned).into();
     assert_eq!(check(&lab), ("pass".to_owned(), vec![refused]));
 }
@@ -509,31 +502,21 @@ impl Lab {
 
     /// What was written since this was last asked.
     fn written(&self) -> Vec<Write> {
-        std::mem::take(&mut self.memory.lock().unwrap().writes)
+        std::mem::take(&mut self.memory().writes)
     }
 
     fn settings(&self) -> ratelimit_common::Settings {
-        self.memory.lock().unwrap().settings
+        self.memory().settings
     }
 
     /// The classes that a packet of a protocol may belong to.
     fn class_of(&self, kind: u32) -> ClassSet {
-        let excluded = self
-            .memory
-            .lock()
-            .unwrap()
-            .classes
-            .excluded(Property::Kind, kind);
-        self.memory
-            .lock()
-            .unwrap()
-            .classes
-            .classes()
-            .difference(excluded)
+        let excluded = self.memory().classes.excluded(Property::Kind, kind);
+        self.memory().classes.classes().difference(excluded)
     }
 
     fn node(&self) -> Option<Policy> {
-        let memory = self.memory.lock().unwrap();
+        let memory = self.memory();
         Some(memory.policies[&memory.settings.node_policy()?])
     }
 
@@ -541,11 +524,11 @@ impl Lab {
         let mut record = Record::default();
         record.words[0] = word;
         let slot = scope % NODE_POLICIES;
-        self.memory.lock().unwrap().totals.insert(slot, record);
+        self.memory().totals.insert(slot, record);
     }
 
     fn node_state(&self, scope: u32) -> u64 {
-        let memory = self.memory.lock().unwrap();
+        let memory = self.memory();
         let record = memory.totals.get(&(scope % NODE_POLICIES)).copied();
         record.unwrap_or_default().words[0]
     }
