@@ -201,9 +201,9 @@ pub struct Allow {
     /// Since when; `None` for what stands in the configuration.
     pub since: Option<Timestamp>,
     /// Why.
-    pub reason: Option<String>,
+    pub reason: Option<Arc<str>>,
     /// The user who typed it.
-    pub author: Option<String>,
+    pub author: Option<Arc<str>>,
     /// Where it comes from.
     pub origin: Origin,
     /// The packets that matched it. Of several allows that hold they matched the one that lasts longest.

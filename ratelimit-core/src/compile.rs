@@ -101,7 +101,7 @@ impl CompileError {
                 candidates.find(|(target, _)| target.policy_name() == *policy)
             }
             Self::TooManyPolicies(_) | Self::TooManyClasses(_) | Self::NoRoom(_) => {
-                candidates.max_by_key(|(_, row)| row.since)
+                candidates.max_by_key(|(_, row)| row.entry.since)
             }
         };
         found.map(|(target, _)| *target)

@@ -21,7 +21,7 @@ use ratelimit_common::{Instant, limit::LIMITS_MAX};
 pub use self::{
     ends::Ending,
     offences::Offence,
-    rows::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
+    rows::{EntryRow, FOREVER, LimitRow, LimitedRow},
     suspended::Suspended,
     target::Target,
 };
@@ -48,8 +48,8 @@ use crate::{
 pub struct Intent {
     /// What the files say.
     pub config: Config,
-    bans: BTreeMap<(Prefix, Origin), BanRow>,
-    allows: BTreeMap<Prefix, AllowRow>,
+    bans: BTreeMap<(Prefix, Origin), EntryRow>,
+    allows: BTreeMap<Prefix, EntryRow>,
     limits: BTreeMap<Target, LimitRow>,
     /// Those of them that do not hold.
     pub suspended: BTreeMap<Target, Suspended>,
@@ -68,9 +68,9 @@ pub struct Intent {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
     /// The ban of a prefix that is of this origin.
-    Ban(Prefix, Origin, Option<BanRow>),
+    Ban(Prefix, Origin, Option<EntryRow>),
     /// An allow of a prefix.
-    Allow(Prefix, Option<AllowRow>),
+    Allow(Prefix, Option<EntryRow>),
     /// A list as a whole, and the prefixes of which it says something else than the one before it.
     List(Arc<str>, Option<Arc<List>>, Arc<[Prefix]>),
     /// Limits of sources, or of a destination.
@@ -127,8 +127,7 @@ impl Edit {
     /// Whether something is to be there.
     pub fn adds(&self) -> bool {
         match self {
-            Self::Ban(_, _, row) => row.is_some(),
-            Self::Allow(_, row) => row.is_some(),
+            Self::Ban(_, _, row) | Self::Allow(_, row) => row.is_some(),
             Self::List(_, list, _) => list.is_some(),
             Self::Limits(_, row) => row.is_some(),
             Self::Limited(_, row) => row.is_some(),
@@ -236,7 +235,7 @@ impl Intent {
     }
 
     /// Takes all bans at once: trees that are made of what is in order are made faster, and are full.
-    pub fn take_bans(&mut self, bans: Vec<(Prefix, Origin, BanRow)>) {
+    pub fn take_bans(&mut self, bans: Vec<(Prefix, Origin, EntryRow)>) {
         let ending = bans.iter().filter(|(_, _, row)| row.until != FOREVER);
         let ends = ending.map(|(prefix, _, row)| (row.until, Ending::Ban(*prefix)));
         let others = std::mem::replace(&mut self.ends, ends.collect());
@@ -347,7 +346,7 @@ impl Intent {
     pub fn move_ends(&mut self, moved: impl Fn(Instant) -> Instant) {
         let bans = self.bans.values_mut().map(|row| &mut row.until);
         let allows = self.allows.values_mut().map(|row| &mut row.until);
-        let limits = self.limits.values_mut().map(|row| &mut row.until);
+        let limits = self.limits.values_mut().map(|row| &mut row.entry.until);
         let suspended = self.suspended.values_mut().map(Suspended::until_mut);
         let limited = self.limited.values_mut().map(|row| &mut row.until);
         let rows = bans.chain(allows).chain(limits).chain(suspended);
@@ -386,7 +385,12 @@ impl Intent {
         }
     }
 
-    fn put_ban(&mut self, prefix: Prefix, origin: &Origin, row: Option<BanRow>) -> Option<BanRow> {
+    fn put_ban(
+        &mut self,
+        prefix: Prefix,
+        origin: &Origin,
+        row: Option<EntryRow>,
+    ) -> Option<EntryRow> {
         let is_there = row.is_some();
         let before = put(&mut self.bans, (prefix, origin.clone()), row);
         if *origin == Origin::Detected {
@@ -402,7 +406,7 @@ impl Intent {
     }
 
     /// All bans.
-    pub fn bans(&self) -> &BTreeMap<(Prefix, Origin), BanRow> {
+    pub fn bans(&self) -> &BTreeMap<(Prefix, Origin), EntryRow> {
         &self.bans
     }
 
@@ -422,12 +426,12 @@ impl Intent {
     }
 
     /// The ban of a prefix that is of this origin.
-    pub fn ban_of(&self, prefix: Prefix, origin: &Origin) -> Option<&BanRow> {
+    pub fn ban_of(&self, prefix: Prefix, origin: &Origin) -> Option<&EntryRow> {
         self.bans.get(&(prefix, origin.clone()))
     }
 
     /// The bans of a prefix, by their origins.
-    pub fn bans_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Origin, &BanRow)> {
+    pub fn bans_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Origin, &EntryRow)> {
         let from_here = self.bans.range((prefix, Origin::FIRST)..);
         from_here
             .take_while(move |((other, _), _)| *other == prefix)
@@ -435,7 +439,10 @@ impl Intent {
     }
 
     /// The bans of a prefix and of those around it, but for those of lists.
-    pub fn bans_around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, &Origin, &BanRow)> {
+    pub fn bans_around(
+        &self,
+        prefix: Prefix,
+    ) -> impl Iterator<Item = (Prefix, &Origin, &EntryRow)> {
         prefix.supernets().flat_map(|outer| {
             let bans = self.bans_of(outer);
             bans.map(move |(origin, row)| (outer, origin, row))
@@ -471,7 +478,7 @@ impl Intent {
     }
 
     /// The runtime allows.
-    pub fn allows(&self) -> &BTreeMap<Prefix, AllowRow> {
+    pub fn allows(&self) -> &BTreeMap<Prefix, EntryRow> {
         &self.allows
     }
 

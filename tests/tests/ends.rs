@@ -1,6 +1,6 @@
 //! Allows and limits that are set at runtime for a time end at its end: with a daemon, without one, and with another one.
 
-use std::{net::Ipv4Addr, thread, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, thread, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_core::api::{Allow, Origin, PolicyView};
@@ -178,8 +178,8 @@ fn limit(service: &Service, lifetime: &str) {
 struct RuntimeEntry {
     whose: String,
     until: Option<Timestamp>,
-    reason: Option<String>,
-    author: Option<String>,
+    reason: Option<Arc<str>>,
+    author: Option<Arc<str>>,
 }
 
 /// The runtime allows.

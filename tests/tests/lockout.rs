@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use ratelimit_core::{
     api::Origin,
     config,
-    intent::{BanRow, Edit, FOREVER},
+    intent::{Edit, EntryRow, FOREVER},
 };
 use ratelimit_daemon::{
     control::{Cause, Controller, Store, commands::Detach, open_kernel},
@@ -422,7 +422,7 @@ impl Host {
             (family.peer.parse().unwrap(), Why::SshPeer),
         ]);
         let mut controller = Controller::new(config, store, Box::new(kernel), protected).unwrap();
-        let row = BanRow {
+        let row = EntryRow {
             until: FOREVER,
             since: Timestamp::now(),
             reason: None,

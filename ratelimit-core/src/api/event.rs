@@ -90,7 +90,7 @@ pub enum What {
         until: Option<Timestamp>,
         /// Why.
         #[serde(default)]
-        reason: Option<String>,
+        reason: Option<Arc<str>>,
         /// The user who did it.
         by: Arc<str>,
     },

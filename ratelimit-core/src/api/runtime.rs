@@ -1,5 +1,7 @@
 //! What is reported of runtime limits.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +16,7 @@ pub struct RuntimeEntry {
     pub since: Timestamp,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<Arc<str>>,
     /// The user who typed it.
-    pub author: String,
+    pub author: Arc<str>,
 }

@@ -31,7 +31,7 @@ impl Edit {
         let (until, what) = match self {
             Self::Ban(prefix, _, Some(row)) => (row.until, Ending::Ban(*prefix)),
             Self::Allow(prefix, Some(row)) => (row.until, Ending::Allow(*prefix)),
-            Self::Limits(target, Some(row)) => (row.until, Ending::Limits(*target)),
+            Self::Limits(target, Some(row)) => (row.entry.until, Ending::Limits(*target)),
             Self::Limited(prefix, Some(row)) => (row.until, Ending::Limited(*prefix)),
             Self::Ban(..)
             | Self::Allow(..)

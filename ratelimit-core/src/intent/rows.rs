@@ -7,9 +7,9 @@ use ratelimit_common::Instant;
 
 use crate::{detection::Kind, limit::LimitSpec};
 
-/// A ban of one origin.
+/// A ban of one origin, or a runtime allow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BanRow {
+pub struct EntryRow {
     /// Until when, on the clock of the kernel; the last point of time is forever.
     pub until: Instant,
     /// Since when.
@@ -20,19 +20,6 @@ pub struct BanRow {
     pub author: Arc<str>,
 }
 
-/// A runtime allow.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AllowRow {
-    /// Until when, on the clock of the kernel; the last point of time is forever.
-    pub until: Instant,
-    /// Since when.
-    pub since: Timestamp,
-    /// Why.
-    pub reason: Option<String>,
-    /// Who did it.
-    pub author: String,
-}
-
 /// Runtime limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitRow {
@@ -40,14 +27,8 @@ pub struct LimitRow {
     pub limits: Vec<LimitSpec>,
     /// Whether what they would drop passes.
     pub observe: bool,
-    /// Until when, on the clock of the kernel; the last point of time is forever.
-    pub until: Instant,
-    /// Since when.
-    pub since: Timestamp,
-    /// Why.
-    pub reason: Option<String>,
-    /// Who did it.
-    pub author: String,
+    /// Until when, why and by whom.
+    pub entry: EntryRow,
 }
 
 /// A further limit of what sources of an attack may send.

@@ -16,7 +16,7 @@ pub struct Suspended {
 impl Suspended {
     /// When they end.
     pub(super) const fn until_mut(&mut self) -> &mut Instant {
-        &mut self.row.until
+        &mut self.row.entry.until
     }
 }
 

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use ratelimit_common::{Instant, ListEntry};
 use ratelimit_core::{
     intent::{
-        AllowRow, BanRow, Edit, Intent,
+        Edit, Intent,
         list::{self, List},
         renewed,
     },
@@ -18,7 +18,9 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use super::{compiled::Compiled, enforcer::Enforcer, entry_counters::EntryCounters, lists::KEPT};
+use super::{
+    compiled::Compiled, enforcer::Enforcer, entry_counters::EntryCounters, lists::KEPT, rows,
+};
 use crate::clock;
 
 /// Who is told to have set what is kept.
@@ -170,12 +172,7 @@ impl Adoption<'_> {
         if let Some(until) = until.filter(|until| renewed::is_allow_renewed(*until)) {
             again.allows.add(prefix, until);
         } else if let Some(until) = until {
-            let allow = AllowRow {
-                until,
-                since: clock::wall(),
-                reason: Some(REASON.to_owned()),
-                author: AUTHOR.to_owned(),
-            };
+            let allow = rows::entry(until, Some(REASON), AUTHOR);
             edits.push(Edit::Allow(prefix, Some(allow)));
         }
         let until = held.banned_until().filter(|until| *until > clock::now());
@@ -183,12 +180,7 @@ impl Adoption<'_> {
         if let Some(until) = until.filter(|until| renewed::is_ban_renewed(*until)) {
             again.bans.add(prefix, until);
         } else if let Some(until) = until {
-            let ban = BanRow {
-                until,
-                since: clock::wall(),
-                reason: Some(REASON.into()),
-                author: AUTHOR.into(),
-            };
+            let ban = rows::entry(until, Some(REASON), AUTHOR);
             edits.push(Edit::Ban(prefix, Origin::Manual, Some(ban)));
         }
         edits

@@ -1,9 +1,11 @@
 //! Changes as lines of the log: each is one line, and of many at once one line has their number and the first few.
 
+use std::sync::Arc;
+
 use ratelimit_common::Instant;
 use ratelimit_core::{
     author,
-    intent::{Edit, FOREVER, LimitRow, Target},
+    intent::{Edit, EntryRow, FOREVER, LimitRow, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -23,9 +25,9 @@ struct Line {
     prefix: Option<Prefix>,
     origin: Option<Origin>,
     limits: Option<String>,
-    reason: Option<String>,
+    reason: Option<Arc<str>>,
     until: Option<Instant>,
-    author: Option<String>,
+    author: Option<Arc<str>>,
 }
 
 /// Logs changes that were made; each has what takes it back beside it. What is remembered of sources is none of them, and lists are
@@ -73,7 +75,7 @@ impl Line {
             prefix = self.target(),
             origin = self.origin.as_ref().map(display),
             limits = self.limits,
-            reason = self.reason,
+            reason = self.reason.as_deref(),
             until = self
                 .until
                 .filter(|until| *until != FOREVER)
@@ -91,7 +93,7 @@ impl Line {
             count,
             first,
             origin = self.origin.as_ref().map(display),
-            reason = self.reason,
+            reason = self.reason.as_deref(),
             author,
             sudo_user,
             "{}",
@@ -108,9 +110,13 @@ impl Line {
     }
 }
 
+const fn entry(limits: &LimitRow) -> &EntryRow {
+    &limits.entry
+}
+
 fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
-    let by = match cause {
-        Cause::User(user) => Some(user.to_owned()),
+    let by: Option<Arc<str>> = match cause {
+        Cause::User(user) => Some(user.into()),
         Cause::Origin | Cause::Rollback | Cause::Time => None,
     };
     let what = |is_set, set, removed, ended| match cause {
@@ -122,20 +128,23 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
         let limits = limits.limits.iter().map(ToString::to_string);
         limits.collect::<Vec<_>>().join(", ")
     };
+    let of_entry = |set: Option<&EntryRow>, gone: Option<&EntryRow>| {
+        Some(Line {
+            what: "",
+            prefix: None,
+            origin: None,
+            limits: None,
+            reason: set.or(gone)?.reason.clone(),
+            until: set.map(|row| row.until),
+            author: set.map(|row| Arc::clone(&row.author)).or(by.clone()),
+        })
+    };
     Some(match (edit, before) {
         (Edit::Ban(prefix, origin, set), Edit::Ban(_, _, gone)) => Line {
             what: what(set.is_some(), "banned", "unbanned", "ban ended"),
             prefix: Some(*prefix),
             origin: Some(origin.clone()),
-            limits: None,
-            reason: set
-                .as_ref()
-                .or(gone.as_ref())?
-                .reason
-                .as_deref()
-                .map(str::to_owned),
-            until: set.as_ref().map(|row| row.until),
-            author: set.as_ref().map(|row| row.author.to_string()).or(by),
+            ..of_entry(set.as_ref(), gone.as_ref())?
         },
         (Edit::Allow(prefix, set), Edit::Allow(_, gone)) => Line {
             what: what(
@@ -145,37 +154,27 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
                 "allow ended",
             ),
             prefix: Some(*prefix),
-            origin: None,
-            limits: None,
-            reason: set.as_ref().or(gone.as_ref())?.reason.clone(),
-            until: set.as_ref().map(|row| row.until),
-            author: set.as_ref().map(|row| row.author.clone()).or(by),
+            ..of_entry(set.as_ref(), gone.as_ref())?
         },
-        (Edit::Limits(target, set), Edit::Limits(_, gone)) => {
-            let row = set.as_ref().or(gone.as_ref())?;
-            Line {
-                what: match target {
-                    Target::Destination(_) => what(
-                        set.is_some(),
-                        "limits of a destination set",
-                        "limits of a destination taken away",
-                        "limits of a destination ended",
-                    ),
-                    Target::Default | Target::Sources(_) => what(
-                        set.is_some(),
-                        "limits set",
-                        "limits taken away",
-                        "limits ended",
-                    ),
-                },
-                prefix: target.prefix(),
-                origin: None,
-                limits: Some(text(row)),
-                reason: row.reason.clone(),
-                until: set.as_ref().map(|row| row.until),
-                author: set.as_ref().map(|row| row.author.clone()).or(by),
-            }
-        }
+        (Edit::Limits(target, set), Edit::Limits(_, gone)) => Line {
+            what: match target {
+                Target::Destination(_) => what(
+                    set.is_some(),
+                    "limits of a destination set",
+                    "limits of a destination taken away",
+                    "limits of a destination ended",
+                ),
+                Target::Default | Target::Sources(_) => what(
+                    set.is_some(),
+                    "limits set",
+                    "limits taken away",
+                    "limits ended",
+                ),
+            },
+            prefix: target.prefix(),
+            limits: set.as_ref().or(gone.as_ref()).map(text),
+            ..of_entry(set.as_ref().map(entry), gone.as_ref().map(entry))?
+        },
         (Edit::Limited(prefix, set), Edit::Limited(_, gone)) => {
             set.as_ref().or(gone.as_ref())?;
             Line {
@@ -183,7 +182,7 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
                 prefix: Some(*prefix),
                 origin: Some(Origin::Detected),
                 limits: set.as_ref().map(|row| row.limit.to_string()),
-                reason: set.as_ref().map(|row| row.kind.label().to_owned()),
+                reason: set.as_ref().map(|row| row.kind.label().into()),
                 until: set.as_ref().map(|row| row.until),
                 author: by,
             }
@@ -205,7 +204,7 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratelimit_core::intent::BanRow;
+    use crate::control::rows;
 
     #[test]
     fn of_many_changes_one_line_has_their_number_and_the_first() {
@@ -236,12 +235,8 @@ mod tests {
 
     /// The log of so many bans.
     fn reported(count: u8, cause: Cause<'_>) -> String {
-        let row = BanRow {
-            until: clock::after(std::time::Duration::from_mins(1)),
-            since: clock::wall(),
-            reason: Some("flood".into()),
-            author: "root (sudo alice)".into(),
-        };
+        let until = clock::after(std::time::Duration::from_mins(1));
+        let row = rows::entry(until, Some("flood"), "root (sudo alice)");
         let prefix = |host| Prefix::from(std::net::IpAddr::from([192, 0, 2, host]));
         let edits: Vec<_> = (0..count)
             .map(|host| Edit::Ban(prefix(host), Origin::Manual, Some(row.clone())))
@@ -262,7 +257,7 @@ mod tests {
     }
 
     #[derive(Clone, Default)]
-    struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
 
     impl std::io::Write for Log {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

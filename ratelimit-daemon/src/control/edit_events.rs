@@ -9,7 +9,7 @@ use super::{cause::Cause, change_log, journal::Journal, lifetime, rows, unwritte
 use crate::clock;
 use ratelimit_core::{
     api::{BanChange, EntryCounter, What},
-    intent::{BanRow, Edit, Intent, Target},
+    intent::{Edit, EntryRow, Intent, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -94,9 +94,9 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             destination: target.destination(),
             limits: row.limits.clone(),
             observe: row.observe,
-            until: lifetime::reported(row.until),
-            reason: row.reason.clone(),
-            by: row.author.as_str().into(),
+            until: lifetime::reported(row.entry.until),
+            reason: row.entry.reason.clone(),
+            by: row.entry.author.clone(),
         },
         (Edit::Limited(prefix, Some(row)), _) => What::LimitsSet {
             prefix: Some(*prefix),
@@ -131,7 +131,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
     })
 }
 
-fn ban_gone(prefix: Prefix, origin: &Origin, row: &BanRow, cause: Cause<'_>) -> What {
+fn ban_gone(prefix: Prefix, origin: &Origin, row: &EntryRow, cause: Cause<'_>) -> What {
     let ban = rows::ban(prefix, origin, row, EntryCounter::default());
     match cause.of_removed() {
         BanChange::Ended => What::BanEnded(ban),

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Code, ExemptEntry, ImportInto, ImportRequest, Imported, ImportedInto, Refused},
     intent::{
-        AllowRow, BanRow, Edit, Intent,
+        Edit, EntryRow, Intent,
         list::{Difference, List},
     },
     lists::{Action, Connected, Entry, Facts, Reading, Reasons},
@@ -31,12 +30,9 @@ enum Target {
 }
 
 /// An entry on its way, with what is said beside it.
-struct Arrived<'r> {
+struct Arrived {
     prefix: Prefix,
-    until: Instant,
-    reason: Option<&'r Arc<str>>,
-    since: Timestamp,
-    author: &'r str,
+    row: EntryRow,
 }
 
 /// What an entry is to what is there of its prefix.
@@ -154,15 +150,18 @@ impl Importer<'_> {
             let now = clock::wall();
             let arrived = entries.iter().map(|entry| {
                 let facts = facts_of(entry, &reading);
+                let row = EntryRow {
+                    until: ends.of(entry.until),
+                    reason: text_of(entry, &texts).cloned(),
+                    since: facts.since.unwrap_or(now),
+                    author: facts.author.as_deref().unwrap_or(author).into(),
+                };
                 Arrived {
                     prefix: entry.prefix,
-                    until: ends.of(entry.until),
-                    reason: text_of(entry, &texts),
-                    since: facts.since.unwrap_or(now),
-                    author: facts.author.as_deref().unwrap_or(author),
+                    row,
                 }
             });
-            let edit = |arrived: &Arrived<'_>| self.row_edit(target, arrived);
+            let edit = |arrived: &Arrived| self.row_edit(target, arrived);
             edits.extend(rows(target, arrived, edit, answer));
             // What is forced does not stop there.
             if matches!(target, Target::Bans(origin) if *origin != Origin::Forced) {
@@ -240,50 +239,31 @@ impl Importer<'_> {
         Ok(targets)
     }
 
-    /// What an entry is to what is there of its prefix.
-    fn row_edit(&self, target: &Target, arrived: &Arrived<'_>) -> Change {
-        match target {
-            Target::Bans(origin) => self.ban_edit(origin, arrived),
-            Target::Allows | Target::List(..) => self.allow_edit(arrived),
-        }
-    }
-
-    /// The longest ban of a prefix and origin holds: none is made shorter.
-    fn ban_edit(&self, origin: &Origin, arrived: &Arrived<'_>) -> Change {
-        let (prefix, reason) = (arrived.prefix, arrived.reason.cloned());
-        let before = self.intent.bans().get(&(prefix, origin.clone()));
+    /// What an entry is to what is there of its prefix. The longest ban of a prefix and origin holds: none is made shorter.
+    fn row_edit(&self, target: &Target, arrived: &Arrived) -> Change {
+        let (prefix, row) = (arrived.prefix, &arrived.row);
+        let (before, edit) = match target {
+            Target::Bans(origin) => (
+                self.intent.ban_of(prefix, origin),
+                Edit::Ban(prefix, origin.clone(), Some(row.clone())),
+            ),
+            Target::Allows | Target::List(..) => (
+                self.intent.allows().get(&prefix),
+                Edit::Allow(prefix, Some(row.clone())),
+            ),
+        };
         match before {
-            Some(row) if same_end(row.until, arrived.until) => {
-                if row.reason == reason {
+            Some(before) if same_end(before.until, row.until) => {
+                if before.reason == row.reason {
                     return Change::None;
                 }
             }
-            Some(row) if row.until > arrived.until => return Change::Shorter,
+            Some(before) if before.until > row.until && matches!(target, Target::Bans(_)) => {
+                return Change::Shorter;
+            }
             Some(_) | None => {}
         }
-        let row = BanRow {
-            until: arrived.until,
-            since: arrived.since,
-            reason,
-            author: arrived.author.into(),
-        };
-        let edit = Edit::Ban(prefix, origin.clone(), Some(row));
         Change::of(before.is_some(), edit)
-    }
-
-    fn allow_edit(&self, arrived: &Arrived<'_>) -> Change {
-        let reason = arrived.reason.map(|text| (**text).to_owned());
-        let before = self.intent.allows().get(&arrived.prefix);
-        if before.is_some_and(|row| same_end(row.until, arrived.until) && row.reason == reason) {
-            return Change::None;
-        }
-        let row = AllowRow {
-            until: arrived.until,
-            since: arrived.since,
-            reason,
-            author: arrived.author.to_owned(),
-        };
-        Change::of(before.is_some(), Edit::Allow(arrived.prefix, Some(row)))
     }
 
     /// A name that an imported list can have.
@@ -327,17 +307,17 @@ fn require_word(
 }
 
 /// The changes that entries are, each prefix once: the one that holds longest.
-fn rows<'r>(
+fn rows(
     target: &Target,
-    entries: impl Iterator<Item = Arrived<'r>>,
-    edit: impl Fn(&Arrived<'_>) -> Change,
+    entries: impl Iterator<Item = Arrived>,
+    edit: impl Fn(&Arrived) -> Change,
     answer: &mut Imported,
 ) -> Vec<Edit> {
-    let mut longest: BTreeMap<Prefix, Arrived<'_>> = BTreeMap::new();
+    let mut longest: BTreeMap<Prefix, Arrived> = BTreeMap::new();
     for entry in entries {
         if let Some(first) = longest.get_mut(&entry.prefix) {
             answer.duplicates += 1;
-            if entry.until > first.until {
+            if entry.row.until > first.row.until {
                 *first = entry;
             }
         } else {

@@ -1,15 +1,33 @@
 //! Rows of what is intended, as they are reported.
 
+use std::sync::Arc;
+
+use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Allow, Ban, EntryCounter, Origin, RuntimeEntry},
-    intent::{AllowRow, BanRow, LimitRow},
+    intent::EntryRow,
     prefix::Prefix,
 };
 
 use super::lifetime;
+use crate::clock;
+
+/// A row that is set at this moment.
+pub fn entry(
+    until: Instant,
+    reason: Option<impl Into<Arc<str>>>,
+    author: impl Into<Arc<str>>,
+) -> EntryRow {
+    EntryRow {
+        until,
+        since: clock::wall(),
+        reason: reason.map(Into::into),
+        author: author.into(),
+    }
+}
 
 /// A ban as it is reported.
-pub fn ban(prefix: Prefix, origin: &Origin, row: &BanRow, counter: EntryCounter) -> Ban {
+pub fn ban(prefix: Prefix, origin: &Origin, row: &EntryRow, counter: EntryCounter) -> Ban {
     Ban {
         prefix,
         until: lifetime::reported(row.until),
@@ -22,7 +40,7 @@ pub fn ban(prefix: Prefix, origin: &Origin, row: &BanRow, counter: EntryCounter)
 }
 
 /// A runtime allow, as it is reported.
-pub fn allow(prefix: Prefix, row: &AllowRow, counter: EntryCounter) -> Allow {
+pub fn allow(prefix: Prefix, row: &EntryRow, counter: EntryCounter) -> Allow {
     Allow {
         prefix,
         until: lifetime::reported(row.until),
@@ -35,7 +53,7 @@ pub fn allow(prefix: Prefix, row: &AllowRow, counter: EntryCounter) -> Allow {
 }
 
 /// What is reported of runtime limits.
-pub fn runtime(row: &LimitRow) -> RuntimeEntry {
+pub fn runtime(row: &EntryRow) -> RuntimeEntry {
     RuntimeEntry {
         until: lifetime::reported(row.until),
         since: row.since,

@@ -672,12 +672,10 @@ fn refusal(error: anyhow::Error) -> Refused {
 
 fn exists(edit: &Edit) -> bool {
     match edit {
-        Edit::Ban(_, _, row) => row.is_some(),
-        Edit::Allow(_, row) => row.is_some(),
-        Edit::Limits(_, row) => row.is_some(),
-        Edit::List(_, list, _) => list.is_some(),
+        Edit::Ban(..) | Edit::Allow(..) | Edit::Limits(..) | Edit::List(..) | Edit::Limited(..) => {
+            edit.adds()
+        }
         Edit::Offence(_, row) => row.is_some(),
-        Edit::Limited(_, row) => row.is_some(),
         Edit::Config(_) => true,
         Edit::PassAll(until) => until.is_some(),
     }

@@ -28,7 +28,7 @@ use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    intent::{AllowRow, BanRow, FOREVER, LimitRow, Target},
+    intent::{EntryRow, FOREVER, LimitRow, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -72,7 +72,7 @@ pub struct Store {
     /// Is told of changes that were written.
     pub progress: Progress,
     /// The bans as they were read when the file was opened, until they are asked for or something changes.
-    read: RefCell<Option<Vec<(Prefix, Origin, BanRow)>>>,
+    read: RefCell<Option<Vec<(Prefix, Origin, EntryRow)>>>,
 }
 
 /// What was found where the database is to be.
@@ -211,7 +211,7 @@ impl Store {
     }
 
     /// All bans, in the order of their prefixes.
-    pub fn bans(&self) -> anyhow::Result<Vec<(Prefix, Origin, BanRow)>> {
+    pub fn bans(&self) -> anyhow::Result<Vec<(Prefix, Origin, EntryRow)>> {
         if let Some(read) = self.read.take() {
             return Ok(read);
         }
@@ -230,7 +230,7 @@ impl Store {
     }
 
     /// All allows.
-    pub fn allows(&self) -> anyhow::Result<Vec<(Prefix, AllowRow)>> {
+    pub fn allows(&self) -> anyhow::Result<Vec<(Prefix, EntryRow)>> {
         ALLOW.read(&self.connection, |row| read_allow(row, &self.timekeeper))
     }
 
@@ -257,25 +257,14 @@ fn read_ban(
     row: &Row<'_>,
     timekeeper: &Timekeeper,
     texts: &mut Texts,
-) -> anyhow::Result<(Prefix, Origin, BanRow)> {
-    let reason = row.get_ref(4)?.as_str_or_null()?;
-    let ban = BanRow {
-        until: instant(row.get(2)?, timekeeper),
-        since: time(row, 3)?,
-        reason: reason.map(|reason| texts.keep(reason)),
-        author: texts.keep(row.get_ref(5)?.as_str()?),
-    };
+) -> anyhow::Result<(Prefix, Origin, EntryRow)> {
+    let ban = read_entry(row, 2, timekeeper, texts)?;
     Ok((prefix(row, 0)?, row.get_ref(1)?.as_str()?.parse()?, ban))
 }
 
 /// A row of [`ALLOW`].
-fn read_allow(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Prefix, AllowRow)> {
-    let allow = AllowRow {
-        until: instant(row.get(1)?, timekeeper),
-        since: time(row, 2)?,
-        reason: row.get(3)?,
-        author: row.get(4)?,
-    };
+fn read_allow(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Prefix, EntryRow)> {
+    let allow = read_entry(row, 1, timekeeper, &mut Texts::default())?;
     Ok((prefix(row, 0)?, allow))
 }
 
@@ -284,12 +273,25 @@ fn read_limits(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Target
     let limits = LimitRow {
         limits: serde_json::from_str(row.get_ref(1)?.as_str()?)?,
         observe: row.get(2)?,
-        until: instant(row.get(3)?, timekeeper),
-        since: time(row, 4)?,
-        reason: row.get(5)?,
-        author: row.get(6)?,
+        entry: read_entry(row, 3, timekeeper, &mut Texts::default())?,
     };
     Ok((read_target(row)?, limits))
+}
+
+/// What stands of an entry from a column on.
+fn read_entry(
+    row: &Row<'_>,
+    column: usize,
+    timekeeper: &Timekeeper,
+    texts: &mut Texts,
+) -> anyhow::Result<EntryRow> {
+    let reason = row.get_ref(column + 2)?.as_str_or_null()?;
+    Ok(EntryRow {
+        until: instant(row.get(column)?, timekeeper),
+        since: time(row, column + 1)?,
+        reason: reason.map(|reason| texts.keep(reason)),
+        author: texts.keep(row.get_ref(column + 3)?.as_str()?),
+    })
 }
 
 /// How many changes the database knows.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ratelimit_core::{
-    intent::{BanRow, Edit, Intent},
+    intent::{Edit, EntryRow, Intent},
     prefix::Prefix,
 };
 
@@ -46,7 +46,7 @@ impl Unshared {
 }
 
 /// The longest ban of a prefix that other nodes are sent.
-pub fn shared_ban(intent: &Intent, prefix: Prefix) -> Option<&BanRow> {
+pub fn shared_ban(intent: &Intent, prefix: Prefix) -> Option<&EntryRow> {
     let bans = intent.bans_of(prefix);
     let shared = bans.filter(|(origin, _)| origin.is_shared());
     shared.map(|(_, row)| row).max_by_key(|row| row.until)

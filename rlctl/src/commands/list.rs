@@ -62,7 +62,7 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
             remaining(allow.until, now),
             since.unwrap_or_default(),
             author(&allow.origin, allow.author.as_deref()),
-            allow.reason.clone().unwrap_or_default(),
+            allow.reason.as_deref().unwrap_or_default().to_owned(),
         ]);
     }
     Ok(Report::new(answer, table.to_string()))
@@ -90,10 +90,7 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
         (until, remaining(runtime.until, now), since)
     });
     let reason = runtime.and_then(|runtime| runtime.reason.as_deref());
-    let author = author(
-        &policy.origin,
-        runtime.map(|runtime| runtime.author.as_str()),
-    );
+    let author = author(&policy.origin, runtime.map(|runtime| &*runtime.author));
     let first = |text: &str, row| if row == 0 { text } else { "" }.to_owned();
     let limits = policy.limits.iter().map(ToString::to_string);
     let ban = policy.ban.iter().map(|ban| format!("after {ban}"));

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use ratelimit_core::{
     api::{AllowRequest, Changed, PrefixesRequest, Refused},
-    intent::{AllowRow, Edit},
+    intent::Edit,
     prefix::Prefix,
 };
 
 use super::{Command, require_prefixes};
-use crate::{
-    clock,
-    control::{cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, lifetime},
+use crate::control::{
+    cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, lifetime, rows,
 };
 
 /// Puts prefixes on the allow list.
@@ -24,12 +23,7 @@ impl Command for Allow {
         let Self(request, author) = self;
         require_prefixes(&request.prefixes)?;
         let until = lifetime::until("an allow", request.seconds)?;
-        let row = AllowRow {
-            until,
-            since: clock::wall(),
-            reason: request.reason,
-            author: author.to_string(),
-        };
+        let row = rows::entry(until, request.reason, author);
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;

@@ -6,7 +6,7 @@ use ratelimit_core::{
     api::{
         BanRequest, Changed, EntryCounter, Held, PrefixesRequest, Refused, UnbanMatchingRequest,
     },
-    intent::{BanRow, Edit},
+    intent::Edit,
     origin::Origin,
     prefix::Prefix,
 };
@@ -26,7 +26,6 @@ impl Command for Ban {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        let author = &*author;
         require_prefixes(&request.prefixes)?;
         let until = lifetime::until("a ban", request.seconds)?;
         let requester = Requester::Operator {
@@ -35,13 +34,7 @@ impl Command for Ban {
         for prefix in &request.prefixes {
             controller.state.protection.vet(*prefix, requester)?;
         }
-        let since = clock::wall();
-        let row = BanRow {
-            until,
-            since,
-            reason: request.reason.map(Into::into),
-            author: author.into(),
-        };
+        let row = rows::entry(until, request.reason, author);
         let (origin, other) = if request.force {
             (Origin::Forced, Origin::Manual)
         } else {

@@ -11,11 +11,8 @@ use ratelimit_core::{
 };
 
 use super::Command;
-use crate::{
-    clock,
-    control::{
-        cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime,
-    },
+use crate::control::{
+    cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime, rows,
 };
 
 /// Gives a prefix, or the default policy, limits of its own.
@@ -39,10 +36,7 @@ impl Command for SetLimits {
         let row = LimitRow {
             limits: request.limits,
             observe: request.observe,
-            until,
-            since: clock::wall(),
-            reason: request.reason,
-            author: author.to_string(),
+            entry: rows::entry(until, request.reason, author),
         };
         let before = controller.state.scopes(target);
         let mut changed = controller
@@ -77,11 +71,11 @@ impl Command for RemoveLimits {
             return Err(none(target));
         }
         let row = controller.state.intent.limits().get(&target);
-        if let Some(row) = row.filter(|row| is_of_cluster(&row.author)) {
+        if let Some(row) = row.filter(|row| is_of_cluster(&row.entry.author)) {
             return Err(Refused::because(format!(
                 "the limits of {} are of {}, and hold on all nodes",
                 name(target),
-                row.author
+                row.entry.author
             ))
             .hint("run `rlctl limit rm` with `--cluster` to end them on all, or `rlctl limit set` for other ones here"));
         }

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use ratelimit_core::{
     api::{Changed, ProgramBanRequest, ProgramUnbanRequest, Refused},
-    intent::{BanRow, Edit},
+    intent::Edit,
     origin::Origin,
     prefix::Prefix,
 };
 
 use super::{Command, require_prefixes};
 use crate::{
-    clock,
-    control::{cause::Cause, controller::Controller, lifetime},
+    control::{cause::Cause, controller::Controller, lifetime, rows},
     protected::Requester,
 };
 
@@ -37,12 +36,7 @@ impl Command for BanByProgram {
                 .protection
                 .vet(*prefix, Requester::Operator { forced: false })?;
         }
-        let row = BanRow {
-            until,
-            since: clock::wall(),
-            reason: request.reason.map(Into::into),
-            author,
-        };
+        let row = rows::entry(until, request.reason, author);
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;

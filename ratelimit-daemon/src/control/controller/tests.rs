@@ -63,7 +63,7 @@ use ratelimit_core::{
         Source, StateStore,
     },
     detection::Rules,
-    intent::{BanRow, Edit, Intent},
+    intent::{Edit, Intent},
     limit::{Algorithm, LimitSpec, LimitUnit},
     prefix::Prefix,
 };
@@ -79,6 +79,7 @@ use crate::{
         lists::configured::ConfiguredLists,
         queries,
         questions::policies_to_sample,
+        rows,
     },
     datapath::{Entry, Memory, Shared},
     protected::Protected,
@@ -546,12 +547,7 @@ fn config() -> Config {
 }
 
 fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
-    let row = BanRow {
-        until,
-        since: clock::wall(),
-        reason: None,
-        author: "test".into(),
-    };
+    let row = rows::entry(until, None::<&str>, "test");
     Edit::Ban(prefix(text), origin, Some(row))
 }
 

@@ -6,7 +6,7 @@ use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{AttackView, Changed, PacketRequest, Refused, SourceChallenge, What},
     detection::{Answer, Attack, Kind, Step},
-    intent::{BanRow, Edit, LimitedRow, renewed::later},
+    intent::{Edit, EntryRow, LimitedRow, renewed::later},
     origin::Origin,
     prefix::Prefix,
 };
@@ -118,7 +118,7 @@ impl Attacks {
                     Edit::Limited(*source, Some(row))
                 }
                 Answer::Ban => {
-                    let row = BanRow {
+                    let row = EntryRow {
                         until,
                         since,
                         reason: Some(kind.label().into()),

@@ -7,7 +7,7 @@ use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Changed, CrowdsecStatus, Refused},
     config::Crowdsec,
-    intent::{BanRow, Edit},
+    intent::{Edit, EntryRow},
     origin::Origin,
     prefix::Prefix,
 };
@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use super::Feed;
 use crate::{
     clock,
-    control::{connection::Connection, state::State},
+    control::{connection::Connection, rows, state::State},
     crowdsec::{Ignored, Update, Wanted},
     protected::Requester,
 };
@@ -235,15 +235,13 @@ fn lasting_bans(state: &State) -> usize {
 }
 
 fn edit(prefix: Prefix, wanted: Option<Wanted>) -> Edit {
-    let row = wanted.map(|wanted| BanRow {
-        until: wanted.until,
-        since: clock::wall(),
-        reason: Some(wanted.reason).filter(|reason| !reason.is_empty()),
-        author: wanted.author,
+    let row = wanted.map(|wanted| {
+        let reason = Some(wanted.reason).filter(|reason| !reason.is_empty());
+        rows::entry(wanted.until, reason, wanted.author)
     });
     Edit::Ban(prefix, Origin::Crowdsec, row)
 }
 
-fn is_same_end(row: &BanRow, wanted: &Wanted) -> bool {
+fn is_same_end(row: &EntryRow, wanted: &Wanted) -> bool {
     row.until.as_nanos().abs_diff(wanted.until.as_nanos()) < SAME_END_NS
 }

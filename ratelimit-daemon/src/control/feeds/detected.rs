@@ -12,7 +12,7 @@ use std::{
 use ratelimit_common::{Detected, Instant, detected::Detection};
 use ratelimit_core::{
     api::{Changed, Refused},
-    intent::{BanRow, Edit, Offence},
+    intent::{Edit, EntryRow, Offence},
     origin::Origin,
     prefix::Prefix,
 };
@@ -189,8 +189,8 @@ impl Sentence {
     }
 
     /// The ban as it is kept.
-    pub fn row(&self) -> BanRow {
-        BanRow {
+    pub fn row(&self) -> EntryRow {
+        EntryRow {
             until: self.until,
             since: clock::to_wall(self.since),
             reason: Some(self.reason.as_str().into()),

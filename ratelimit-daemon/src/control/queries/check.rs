@@ -18,7 +18,7 @@ use ratelimit_core::{
         Unenforced, What,
     },
     config::inner,
-    intent::{BanRow, FOREVER, renewed},
+    intent::{EntryRow, FOREVER, renewed},
     ip_family::IpFamily,
     limit::LimitSpec,
     lists::Action,
@@ -174,7 +174,7 @@ pub fn check(
 fn ban_in_kernel(state: &State, source: Prefix) -> Option<Ban> {
     let datapath = state.enforcer.datapath();
     let detected = datapath.detected(source.address()).ok().flatten()?;
-    let row = BanRow {
+    let row = EntryRow {
         until: Instant::from_nanos(detected.until_ns),
         ..Sentence::new(state, source, &detected).row()
     };
@@ -405,7 +405,7 @@ pub(in crate::control) fn listed_bans(
         entries.map(move |entry| (name, list, entry))
     });
     entries.map(|(name, list, entry)| {
-        let row = BanRow {
+        let row = EntryRow {
             until: entry.until,
             since: list.since,
             reason: list.reasons.get(entry.reason).map(Into::into),

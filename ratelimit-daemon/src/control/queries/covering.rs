@@ -119,8 +119,8 @@ fn listed_allows(state: &State, address: IpAddr, now: Instant) -> Vec<Allow> {
             prefix: entry.prefix,
             until: lifetime::reported(entry.until),
             since: Some(list.since),
-            reason: list.reasons.get(entry.reason).map(ToOwned::to_owned),
-            author: Some(list.author.to_string()),
+            reason: list.reasons.get(entry.reason).map(Into::into),
+            author: Some(Arc::clone(&list.author)),
             origin: Origin::List(Arc::clone(name)),
             counter: state.counter(Owner::List(name)),
         })

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Bound, sync::Arc};
 use ratelimit_core::{
     api::{ExportFormat, ExportRequest, Exported, Refused},
     intent::{
-        AllowRow, BanRow, Intent,
+        EntryRow, Intent,
         list::{List, ListEntry},
     },
     lists::{Action, Line, json_line, plain_line},
@@ -19,7 +19,7 @@ use crate::{clock, control::lifetime};
 const PART: usize = 4096;
 
 /// A ban with its key.
-pub type BanEntry = (Prefix, Origin, BanRow);
+pub type BanEntry = (Prefix, Origin, EntryRow);
 
 /// What is to be written beside bans, which are asked for part by part: those that are there all the while are in it once.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Export {
     format: ExportFormat,
     /// Whether bans are asked for.
     pub has_bans: bool,
-    allows: Vec<(Prefix, AllowRow)>,
+    allows: Vec<(Prefix, EntryRow)>,
     lists: Vec<(Arc<str>, Arc<List>)>,
 }
 
@@ -89,22 +89,9 @@ impl Export {
 
     /// The lines of bans.
     pub fn of_bans(&self, bans: &[BanEntry]) -> String {
-        let mut text = String::new();
-        for (prefix, origin, row) in bans {
-            self.line(
-                &mut text,
-                &Line {
-                    prefix: prefix.to_string().into(),
-                    action: Some(Action::Ban),
-                    until: lifetime::reported(row.until),
-                    reason: row.reason.as_deref().map(Cow::from),
-                    author: Some((&*row.author).into()),
-                    since: Some(row.since),
-                    origin: Some(origin.to_string().into()),
-                },
-            );
-        }
-        text
+        let bans = bans.iter();
+        let rows = bans.map(|(prefix, origin, row)| (*prefix, origin, row));
+        self.of_rows(Action::Ban, rows)
     }
 
     /// The lines of all that are no bans, part by part.
@@ -117,20 +104,30 @@ impl Export {
         allows.chain(lists)
     }
 
-    fn of_allows(&self, allows: &[(Prefix, AllowRow)]) -> String {
-        let mut text = String::new();
+    fn of_allows(&self, allows: &[(Prefix, EntryRow)]) -> String {
         let now = clock::now();
-        for (prefix, row) in allows.iter().filter(|(_, row)| row.until > now) {
+        let allows = allows.iter().filter(|(_, row)| row.until > now);
+        let rows = allows.map(|(prefix, row)| (*prefix, &Origin::Manual, row));
+        self.of_rows(Action::Allow, rows)
+    }
+
+    fn of_rows<'r>(
+        &self,
+        action: Action,
+        rows: impl Iterator<Item = (Prefix, &'r Origin, &'r EntryRow)>,
+    ) -> String {
+        let mut text = String::new();
+        for (prefix, origin, row) in rows {
             self.line(
                 &mut text,
                 &Line {
                     prefix: prefix.to_string().into(),
-                    action: Some(Action::Allow),
+                    action: Some(action),
                     until: lifetime::reported(row.until),
                     reason: row.reason.as_deref().map(Cow::from),
-                    author: Some(row.author.as_str().into()),
+                    author: Some((&*row.author).into()),
                     since: Some(row.since),
-                    origin: Some(Origin::Manual.to_string().into()),
+                    origin: Some(origin.to_string().into()),
                 },
             );
         }

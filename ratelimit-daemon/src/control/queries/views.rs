@@ -10,7 +10,7 @@ use ratelimit_core::{
     },
     config::OnStop,
     counter_slots::Owner,
-    intent::{BanRow, Target},
+    intent::{EntryRow, Target},
     policies::{DEFAULT, Role, is_detected},
     prefix::Prefix,
 };
@@ -51,7 +51,7 @@ pub(in crate::control) fn reported_ban(
     state: &State,
     prefix: Prefix,
     origin: &Origin,
-    row: &BanRow,
+    row: &EntryRow,
 ) -> Ban {
     let owner = match origin {
         Origin::List(name) => Owner::List(name),
@@ -110,7 +110,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
             let runtime = match policy.role {
                 Role::Destination(prefix) => {
                     let row = state.intent.limits_of(Target::Destination(prefix));
-                    row.map(rows::runtime)
+                    row.map(|row| rows::runtime(&row.entry))
                 }
                 Role::Sources | Role::Prefixes(..) | Role::Interface | Role::Node => {
                     runtime_of(state, &policy.name)
@@ -192,7 +192,8 @@ pub(in crate::control) fn runtime_of(state: &State, policy: &str) -> Option<Runt
         DEFAULT => Target::Default,
         name => Target::Sources(name.parse().ok()?),
     };
-    state.intent.limits_of(target).map(rows::runtime)
+    let row = state.intent.limits_of(target);
+    row.map(|row| rows::runtime(&row.entry))
 }
 
 /// The counters, a row for each verdict that was ever given.

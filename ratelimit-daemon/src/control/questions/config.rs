@@ -26,7 +26,7 @@ pub fn settings(controller: &Controller) -> Result<Vec<Setting>, Refused> {
         },
         value: config::value_of(&row.limits),
         origin: SettingOrigin::Runtime {
-            author: row.author.clone(),
+            author: row.entry.author.to_string(),
         },
     });
     Ok(runtime.chain(config::settings(texts)).collect())

@@ -11,12 +11,12 @@ use ratelimit_core::{
 };
 
 use super::{damage::with_suffix, *};
-use crate::clock;
+use crate::{clock, control::rows};
 
 #[test]
 fn a_prefix_with_bans_of_several_origins_is_no_damage() {
     let directory = tempfile::tempdir().unwrap();
-    let ban = ban_row(FOREVER);
+    let ban = entry(FOREVER);
     // As texts they have another order than as they are written here.
     let origins = [
         Origin::Manual,
@@ -63,24 +63,10 @@ fn the_database_and_its_log_are_for_the_user_of_the_daemon_alone() {
 #[test]
 fn what_was_written_is_there_after_opening_the_file_again() {
     let directory = tempfile::tempdir().unwrap();
-    let ban = BanRow {
-        reason: Some("flood".into()),
-        ..ban_row(clock::after(Duration::from_mins(1)))
-    };
-    let forever = BanRow {
-        until: FOREVER,
-        reason: None,
-        ..ban.clone()
-    };
-    let allow = AllowRow {
-        reason: Some("migration".into()),
-        ..allow_row(clock::after(Duration::from_mins(2)))
-    };
-    let lasting = AllowRow {
-        until: FOREVER,
-        reason: None,
-        ..allow.clone()
-    };
+    let minutes = |minutes| clock::after(Duration::from_mins(minutes));
+    let ban = rows::entry(minutes(1), Some("flood"), "root");
+    let allow = rows::entry(minutes(2), Some("migration"), "root");
+    let (forever, lasting) = (entry(FOREVER), entry(FOREVER));
     let limit = LimitSpec::new(
         5,
         LimitUnit::Bytes,
@@ -98,14 +84,10 @@ fn what_was_written_is_there_after_opening_the_file_again() {
     let limits = LimitRow {
         limits: vec![limit, log],
         observe: true,
-        until: clock::after(Duration::from_mins(3)),
-        since: now(),
-        reason: Some("crawler".into()),
-        author: "root".into(),
+        entry: rows::entry(minutes(3), Some("crawler"), "root"),
     };
     let lasting_limits = LimitRow {
-        until: FOREVER,
-        reason: None,
+        entry: entry(FOREVER),
         ..limits.clone()
     };
     let (first, second) = (prefix("192.0.2.0/24"), prefix("2001:db8::1"));
@@ -145,7 +127,7 @@ fn what_was_written_is_there_after_opening_the_file_again() {
 fn a_long_log_is_brought_over_into_the_database_beside_the_commits() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
-    let allow = allow_row(FOREVER);
+    let allow = entry(FOREVER);
     let edit = Edit::Allow(prefix("192.0.2.1"), Some(allow));
     for _ in 0..1_000 {
         store.transaction(|writer| writer.write(&edit)).unwrap();
@@ -168,7 +150,7 @@ fn a_long_log_is_brought_over_into_the_database_beside_the_commits() {
 fn a_transaction_that_fails_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
-    let allow = allow_row(FOREVER);
+    let allow = entry(FOREVER);
     let answer: anyhow::Result<()> = store.transaction(|writer| {
         writer.write(&Edit::Allow(prefix("192.0.2.1"), Some(allow)))?;
         anyhow::bail!("no")
@@ -181,20 +163,15 @@ fn a_transaction_that_fails_leaves_nothing() {
 fn after_a_reboot_everything_ends_when_it_would_have() {
     let directory = tempfile::tempdir().unwrap();
     let until = clock::after(Duration::from_hours(1));
-    let ban = ban_row(until);
-    let allow = allow_row(until);
     let limits = LimitRow {
         limits: Vec::new(),
         observe: false,
-        until,
-        since: now(),
-        reason: None,
-        author: "root".into(),
+        entry: entry(until),
     };
     let path = directory.path().join("state.db");
     let edits = [
-        Edit::Ban(prefix("192.0.2.1"), Origin::Manual, Some(ban)),
-        Edit::Allow(prefix("192.0.2.1"), Some(allow)),
+        Edit::Ban(prefix("192.0.2.1"), Origin::Manual, Some(entry(until))),
+        Edit::Allow(prefix("192.0.2.1"), Some(entry(until))),
         Edit::Limits(Target::Default, Some(limits)),
     ];
     Store::open_sound(&path, "another boot")
@@ -205,7 +182,7 @@ fn after_a_reboot_everything_ends_when_it_would_have() {
     let found = [
         store.bans().unwrap()[0].2.until,
         store.allows().unwrap()[0].1.until,
-        store.limits().unwrap()[0].1.until,
+        store.limits().unwrap()[0].1.entry.until,
     ];
     for found in found {
         assert!(found.as_nanos().abs_diff(until.as_nanos()) < 50_000_000);
@@ -215,17 +192,12 @@ fn after_a_reboot_everything_ends_when_it_would_have() {
 
 #[test]
 fn an_end_or_a_reason_with_a_flipped_bit_is_not_taken_for_another() {
-    let allow = AllowRow {
-        reason: Some("test".into()),
-        ..allow_row(clock::after(Duration::from_hours(1)))
-    };
+    let until = clock::after(Duration::from_hours(1));
+    let allow = rows::entry(until, Some("test"), "root");
     let limits = LimitRow {
         limits: Vec::new(),
         observe: false,
-        until: allow.until,
-        since: now(),
-        reason: Some("test".into()),
-        author: "root".into(),
+        entry: allow.clone(),
     };
     for table in ["allow", "limits"] {
         for damage in [
@@ -257,7 +229,7 @@ fn an_end_or_a_reason_with_a_flipped_bit_is_not_taken_for_another() {
 fn a_row_with_a_flipped_bit_is_not_taken_for_another() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
-    let ban = ban_row(FOREVER);
+    let ban = entry(FOREVER);
     let edit = Edit::Ban(prefix("192.0.2.1"), Origin::Manual, Some(ban));
     store.transaction(|writer| writer.write(&edit)).unwrap();
     let other = prefix("192.0.2.3").to_bytes();
@@ -287,22 +259,8 @@ fn a_database_of_another_version_is_left_alone() {
     }
 }
 
-fn ban_row(until: Instant) -> BanRow {
-    BanRow {
-        until,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    }
-}
-
-fn allow_row(until: Instant) -> AllowRow {
-    AllowRow {
-        until,
-        since: now(),
-        reason: None,
-        author: "root".into(),
-    }
+fn entry(until: Instant) -> EntryRow {
+    rows::entry(until, None::<&str>, "root")
 }
 
 fn prefix(text: &str) -> Prefix {

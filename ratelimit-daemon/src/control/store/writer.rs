@@ -2,7 +2,7 @@
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Target},
+    intent::{Edit, EntryRow, FOREVER, LimitRow, Target},
     origin::Origin,
     prefix::Prefix,
 };
@@ -69,7 +69,7 @@ impl Writer<'_> {
         self.put(&CHANGE, params![number.cast_signed()])
     }
 
-    fn put_ban(&self, prefix: Prefix, origin: &Origin, ban: &BanRow) -> anyhow::Result<()> {
+    fn put_ban(&self, prefix: Prefix, origin: &Origin, ban: &EntryRow) -> anyhow::Result<()> {
         let (until, since) = (self.end(ban.until), nanos(ban.since));
         let (key, origin) = (prefix.to_bytes(), origin.to_string());
         self.put(
@@ -78,7 +78,7 @@ impl Writer<'_> {
         )
     }
 
-    fn put_allow(&self, prefix: Prefix, allow: &AllowRow) -> anyhow::Result<()> {
+    fn put_allow(&self, prefix: Prefix, allow: &EntryRow) -> anyhow::Result<()> {
         let (until, since) = (self.end(allow.until), nanos(allow.since));
         let key = prefix.to_bytes();
         self.put(
@@ -89,18 +89,16 @@ impl Writer<'_> {
 
     fn put_limits(&self, target: Target, row: &LimitRow) -> anyhow::Result<()> {
         let (key, limits) = (target_bytes(target), serde_json::to_string(&row.limits)?);
-        let (until, since) = (self.end(row.until), nanos(row.since));
+        let EntryRow {
+            until,
+            since,
+            reason,
+            author,
+        } = &row.entry;
+        let (until, since) = (self.end(*until), nanos(*since));
         self.put(
             &LIMITS,
-            params![
-                key,
-                limits,
-                row.observe,
-                until,
-                since,
-                row.reason,
-                row.author
-            ],
+            params![key, limits, row.observe, until, since, reason, author],
         )
     }
 

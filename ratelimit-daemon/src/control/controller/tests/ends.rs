@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use ratelimit_core::{
     api::{Allow, Entry, RuntimeEntry, What},
-    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Offence, Target},
+    intent::{Edit, EntryRow, FOREVER, LimitRow, Offence, Target},
 };
 use rusqlite::Connection;
 
@@ -220,7 +220,7 @@ fn a_restart_keeps_ends_reasons_and_authors() {
             lab.controller.state.intent.limits(),
         );
         let allows: Vec<Instant> = allows.values().map(|row| row.until).collect();
-        let limits: Vec<Instant> = limits.values().map(|row| row.until).collect();
+        let limits: Vec<Instant> = limits.values().map(|row| row.entry.until).collect();
         (allows, limits)
     };
     let (before, ends_before) = (reported(&lab), ends(&lab));
@@ -230,7 +230,7 @@ fn a_restart_keeps_ends_reasons_and_authors() {
         (Some("migration"), Some("alice"))
     );
     assert_eq!(
-        (limits.reason.as_deref(), limits.author.as_str()),
+        (limits.reason.as_deref(), &*limits.author),
         (Some("crawler"), "alice")
     );
     assert!(allow.until.is_some() && limits.until.is_some());
@@ -322,10 +322,10 @@ fn an_allow_that_ends_with_many_bans_is_told_by_itself() {
     let mut lab = Lab::new(config());
     let until = clock::after(Duration::from_millis(5));
     let address = |number: u8| Prefix::from(IpAddr::from([198, 51, 100, number]));
-    let row = ban_row(until);
+    let row = entry(until);
     let bans = (0..101).map(|number| Edit::Ban(address(number), Origin::Manual, Some(row.clone())));
     lab.edit(&bans.collect::<Vec<_>>());
-    lab.edit(&[Edit::Allow(prefix("192.0.2.1"), Some(allow_row(until)))]);
+    lab.edit(&[Edit::Allow(prefix("192.0.2.1"), Some(entry(until)))]);
     end_soon(&mut lab);
     let kept = lab.controller.state.journal().kept();
     let reported: Vec<&What> = kept[kept.len() - 2..]
@@ -365,9 +365,9 @@ proptest! {
 /// An edit of one of five kinds of rows.
 fn edit(kind: u8, place: Prefix, until: Option<Instant>) -> Edit {
     match kind {
-        0 => Edit::Ban(place, Origin::Manual, until.map(ban_row)),
-        1 => Edit::Ban(place, Origin::Detected, until.map(ban_row)),
-        2 => Edit::Allow(place, until.map(allow_row)),
+        0 => Edit::Ban(place, Origin::Manual, until.map(entry)),
+        1 => Edit::Ban(place, Origin::Detected, until.map(entry)),
+        2 => Edit::Allow(place, until.map(entry)),
         3 => Edit::Limits(Target::Sources(place), until.map(limit_row)),
         _ => Edit::Limits(Target::Default, until.map(limit_row)),
     }
@@ -380,7 +380,8 @@ fn ended(intent: &Intent, now: Instant) -> Vec<String> {
     let bans = bans.map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None));
     let allows = intent.allows().iter().filter(|(_, row)| is_over(row.until));
     let allows = allows.map(|(prefix, _)| Edit::Allow(*prefix, None));
-    let limits = intent.limits().iter().filter(|(_, row)| is_over(row.until));
+    let limits = intent.limits().iter();
+    let limits = limits.filter(|(_, row)| is_over(row.entry.until));
     let limits = limits.map(|(target, _)| Edit::Limits(*target, None));
     let all = bans.chain(allows).chain(limits);
     all.map(|edit| format!("{edit:?}")).collect()
@@ -430,21 +431,10 @@ fn runtime_limits(lab: &Lab) -> Vec<RuntimeEntry> {
     limits.filter_map(|policy| policy.runtime).collect()
 }
 
-fn ban_row(until: Instant) -> BanRow {
-    BanRow {
-        until,
+fn entry(until: Instant) -> EntryRow {
+    EntryRow {
         since: Timestamp::UNIX_EPOCH,
-        reason: None,
-        author: "test".into(),
-    }
-}
-
-fn allow_row(until: Instant) -> AllowRow {
-    AllowRow {
-        until,
-        since: Timestamp::UNIX_EPOCH,
-        reason: None,
-        author: "test".into(),
+        ..rows::entry(until, None::<&str>, "test")
     }
 }
 
@@ -452,9 +442,6 @@ fn limit_row(until: Instant) -> LimitRow {
     LimitRow {
         limits: vec![limit(5)],
         observe: false,
-        until,
-        since: Timestamp::UNIX_EPOCH,
-        reason: None,
-        author: "test".into(),
+        entry: entry(until),
     }
 }

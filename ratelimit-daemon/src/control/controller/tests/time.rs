@@ -1,6 +1,6 @@
 //! The machine sleeps, and ends of bans, allows and limits move on the kernel's clock.
 
-use ratelimit_core::intent::{AllowRow, LimitRow, Target};
+use ratelimit_core::intent::{LimitRow, Target};
 
 use super::*;
 use crate::{clock, control::timekeeper::Reading};
@@ -58,19 +58,11 @@ fn a_step_of_the_wall_clock_changes_nothing() {
 }
 
 fn allow_and_limits(until: Instant) -> [Edit; 2] {
-    let allow = AllowRow {
-        until,
-        since: clock::wall(),
-        reason: None,
-        author: "root".into(),
-    };
+    let allow = rows::entry(until, None::<&str>, "root");
     let limits = LimitRow {
         limits: vec![limit(5)],
         observe: false,
-        until,
-        since: clock::wall(),
-        reason: None,
-        author: "root".into(),
+        entry: allow.clone(),
     };
     [
         Edit::Allow(prefix("198.51.100.1"), Some(allow)),
@@ -82,6 +74,6 @@ fn allow_and_limits(until: Instant) -> [Edit; 2] {
 fn runtime_ends(lab: &Lab) -> Vec<Instant> {
     let intent = &lab.controller.state.intent;
     let allows = intent.allows().values().map(|row| row.until);
-    let limits = intent.limits().values().map(|row| row.until);
+    let limits = intent.limits().values().map(|row| row.entry.until);
     allows.chain(limits).collect()
 }

@@ -8,7 +8,7 @@ use std::{
 use ratelimit_cluster::{Millis, NodeName, Now, statements::Subject};
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    intent::{BanRow, Edit, FOREVER},
+    intent::{Edit, FOREVER},
     origin::Origin,
     prefix::Prefix,
 };
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     clock,
     cluster::ClusterKey,
-    control::{state::State, unshared::shared_ban},
+    control::{rows, state::State, unshared::shared_ban},
 };
 
 /// Ends that differ by less are the same one.
@@ -173,12 +173,8 @@ impl Membership {
             counts && it.until > now.wall + 1
         });
         let wanted = in_force.map(|it| {
-            let row = BanRow {
-                until: to_instant(it.until, now),
-                since: clock::wall(),
-                reason: Some(it.note).filter(|note| !note.is_empty()),
-                author: it.by.as_str().into(),
-            };
+            let reason = Some(it.note).filter(|note| !note.is_empty());
+            let row = rows::entry(to_instant(it.until, now), reason, it.by.as_str());
             (Origin::cluster(it.by.as_str()), it.until, row)
         });
         let bans = state.intent.bans_of(prefix);

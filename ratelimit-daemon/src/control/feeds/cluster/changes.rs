@@ -3,7 +3,10 @@
 //! A row of them has the node that stated it as its author: `cluster:NODE`. Rows of users of this host stay as they are, also where
 //! other nodes state something else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use ratelimit_cluster::{
     NodeName, Now,
@@ -12,7 +15,7 @@ use ratelimit_cluster::{
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{NotInForce, Refused},
-    intent::{AllowRow, Edit, LimitRow},
+    intent::{Edit, EntryRow, LimitRow},
     limit::LimitSpec,
     origin::Origin,
     prefix::Prefix,
@@ -25,9 +28,8 @@ use super::{
     no_cluster,
 };
 use crate::{
-    clock,
     cluster::ClusterKey,
-    control::{fitting, state::State},
+    control::{fitting, rows, state::State},
 };
 
 /// So many allows of one node are taken.
@@ -99,7 +101,7 @@ impl Membership {
         let author = self.author()?;
         let new = prefixes.iter().filter(|prefix| {
             let row = state.intent.allows().get(prefix);
-            row.is_none_or(|row| row.author != author)
+            row.is_none_or(|row| *row.author != *author)
         });
         require_room(
             counts(state).allows.of(&author) + new.count(),
@@ -155,9 +157,14 @@ impl Membership {
             return;
         };
         let now = super::now();
-        let text = text(&row.limits, row.observe, row.reason.as_deref());
+        let text = text_of(row);
         node.lift(now, limits_of(target), "");
-        node.say(now, limits_of(target), to_millis(row.until, now), &text);
+        node.say(
+            now,
+            limits_of(target),
+            to_millis(row.entry.until, now),
+            &text,
+        );
         self.is_unwritten = true;
     }
 
@@ -267,16 +274,16 @@ impl Membership {
         };
         for (prefix, row) in state.intent.allows() {
             let subject = allow_of(*prefix);
-            if row.author == author {
+            if *row.author == *author {
                 let reason = row.reason.as_deref().unwrap_or_default();
                 self.is_unwritten |= state_again(node, now, subject, row.until, reason);
             }
         }
         for (target, row) in limits_of_sources(state) {
             let subject = limits_of(target);
-            if row.author == author {
-                let text = text(&row.limits, row.observe, row.reason.as_deref());
-                self.is_unwritten |= state_again(node, now, subject, row.until, &text);
+            if *row.entry.author == *author {
+                self.is_unwritten |=
+                    state_again(node, now, subject, row.entry.until, &text_of(row));
             }
         }
     }
@@ -326,7 +333,7 @@ fn row_of<'s>(state: &'s State, subject: &Subject<ClusterKey>) -> Option<(&'s st
         Subject::Limits(key) => {
             let target = target(key).ok()?;
             let row = state.intent.limits().get(&target.into())?;
-            Some((&row.author, Edit::Limits(target.into(), None)))
+            Some((&row.entry.author, Edit::Limits(target.into(), None)))
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => None,
     }
@@ -362,28 +369,22 @@ fn wanted_edit(
     now: Now,
     counts: &mut Counts,
 ) -> Result<Option<Edit>, String> {
-    let (until, since) = (to_instant(stated.until, now), clock::wall());
+    let until = to_instant(stated.until, now);
     let author = Origin::cluster(stated.by.as_str()).to_string();
-    let ends_then =
-        |end: Instant| is_same_end(Some(to_millis(end, now)), Some(to_millis(until, now)));
+    let is_same = |it: &EntryRow, row: &EntryRow| {
+        let [end, other] = [it, row].map(|row| Some(to_millis(row.until, now)));
+        (&it.author, &it.reason) == (&row.author, &row.reason) && is_same_end(end, other)
+    };
     match subject {
         Subject::Allow(ClusterKey::Prefix(prefix)) => {
-            let reason = Some(stated.note.to_string()).filter(|note| !note.is_empty());
-            let is_there = state.intent.allows().get(prefix).is_some_and(|it| {
-                // This host's own allow is as good.
-                !is_of_cluster(&it.author)
-                    || (&it.author, &it.reason) == (&author, &reason) && ends_then(it.until)
-            });
-            if is_there {
+            let reason = Some(Arc::clone(&stated.note)).filter(|note| !note.is_empty());
+            let row = rows::entry(until, reason, &*author);
+            // This host's own allow is as good.
+            let is_as_good = |it: &EntryRow| !is_of_cluster(&it.author) || is_same(it, &row);
+            if state.intent.allows().get(prefix).is_some_and(is_as_good) {
                 return Ok(None);
             }
             counts.allows.take(&author, ALLOWS_MAX, "allows")?;
-            let row = AllowRow {
-                until,
-                since,
-                reason,
-                author,
-            };
             Ok(Some(Edit::Allow(*prefix, Some(row))))
         }
         Subject::Limits(key) => {
@@ -394,16 +395,15 @@ fn wanted_edit(
                 reason,
             } = serde_json::from_str(&stated.note)
                 .map_err(|error| format!("this release does not understand it: {error}"))?;
+            let entry = rows::entry(until, reason, &*author);
             if let Some(it) = state.intent.limits().get(&target) {
-                if !is_of_cluster(&it.author) {
+                if !is_of_cluster(&it.entry.author) {
                     return Err(format!(
                         "this node has runtime limits of its own for it, set by {}; `rlctl limit rm` ends them",
-                        it.author
+                        it.entry.author
                     ));
                 }
-                let is_same_row = (&it.limits, it.observe, &it.reason, &it.author)
-                    == (&limits, observe, &reason, &author);
-                if is_same_row && ends_then(it.until) {
+                if (&it.limits, it.observe) == (&limits, observe) && is_same(&it.entry, &entry) {
                     return Ok(None);
                 }
             }
@@ -414,10 +414,7 @@ fn wanted_edit(
             let row = LimitRow {
                 limits,
                 observe,
-                until,
-                since,
-                reason,
-                author,
+                entry,
             };
             Ok(Some(Edit::Limits(target, Some(row))))
         }
@@ -433,12 +430,13 @@ pub(super) struct Counts {
 }
 
 fn counts(state: &State) -> Counts {
-    let count = |mut counts: ByAuthor, author: &String| {
-        *counts.0.entry(author.clone()).or_default() += 1;
+    let count = |mut counts: ByAuthor, author: &Arc<str>| {
+        *counts.0.entry(author.to_string()).or_default() += 1;
         counts
     };
     let allows = state.intent.allows().values().map(|row| &row.author);
-    let limits = state.intent.limits().values().map(|row| &row.author);
+    let limits = state.intent.limits().values();
+    let limits = limits.map(|row| &row.entry.author);
     Counts {
         allows: allows.fold(ByAuthor::default(), count),
         limits: limits.fold(ByAuthor::default(), count),
@@ -484,6 +482,10 @@ pub(super) fn is_wide(prefix: Prefix) -> bool {
     prefix.len() < least
 }
 
+fn text_of(row: &LimitRow) -> String {
+    text(&row.limits, row.observe, row.entry.reason.as_deref())
+}
+
 fn text(limits: &[LimitSpec], observe: bool, reason: Option<&str>) -> String {
     let limits = SharedLimits {
         limits: limits.to_vec(),
@@ -516,7 +518,7 @@ pub(super) fn subjects_of_rows(state: &State) -> impl Iterator<Item = Subject<Cl
     let allows = state.intent.allows().iter();
     let allows = allows.filter(|(_, row)| is_of_cluster(&row.author));
     let limits = limits_of_sources(state);
-    let limits = limits.filter(|(_, row)| is_of_cluster(&row.author));
+    let limits = limits.filter(|(_, row)| is_of_cluster(&row.entry.author));
     let allows = allows.map(|(prefix, _)| allow_of(*prefix));
     allows.chain(limits.map(|(target, _)| limits_of(target)))
 }

@@ -11,13 +11,8 @@ const LATER: [&str; 3] = ["offence", "limited", "history"];
 #[test]
 fn a_database_from_before_these_tables_opens_and_keeps_everything() {
     let directory = tempfile::tempdir().unwrap();
-    let allow = AllowRow {
-        until: FOREVER,
-        since: now(),
-        reason: Some("monitoring".into()),
-        author: "alice".into(),
-    };
-    let ban = ban_row(FOREVER);
+    let allow = rows::entry(FOREVER, Some("monitoring"), "alice");
+    let ban = entry(FOREVER);
     let mut store = Store::open(directory.path()).unwrap();
     store
         .transaction(|writer| {

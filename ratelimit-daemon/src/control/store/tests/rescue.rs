@@ -105,14 +105,9 @@ fn rows(store: &Store) -> [usize; 4] {
 
 /// A row or two in each table.
 fn edits() -> Vec<Edit> {
-    let ban = BanRow {
-        reason: Some("flood".into()),
-        ..ban_row(FOREVER)
-    };
-    let allow = AllowRow {
-        reason: Some("migration".into()),
-        ..allow_row(clock::after(Duration::from_hours(1)))
-    };
+    let hour = clock::after(Duration::from_hours(1));
+    let ban = rows::entry(FOREVER, Some("flood"), "root");
+    let allow = rows::entry(hour, Some("migration"), "root");
     let limit = LimitSpec::new(
         5,
         LimitUnit::Bytes,
@@ -120,12 +115,9 @@ fn edits() -> Vec<Edit> {
         Algorithm::FixedWindow,
     );
     let limits = LimitRow {
-        until: clock::after(Duration::from_hours(1)),
-        reason: Some("crawler".into()),
         limits: vec![limit.unwrap()],
         observe: true,
-        since: now(),
-        author: "root".into(),
+        entry: rows::entry(hour, Some("crawler"), "root"),
     };
     let entry = ListEntry {
         prefix: prefix("192.0.2.7"),
@@ -136,7 +128,7 @@ fn edits() -> Vec<Edit> {
     let list = list.with_entries(vec![entry], Reasons::default());
     let offence = Offence {
         bans: 3,
-        forget: clock::after(Duration::from_hours(1)),
+        forget: hour,
     };
     vec![
         Edit::Ban(prefix("192.0.2.0/24"), Origin::Manual, Some(ban.clone())),
