@@ -28,7 +28,7 @@ mod setting;
 mod suggest;
 mod unenforced;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -157,6 +157,9 @@ pub struct Changed {
     /// Whether the same holds when limits that end by themselves do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends_anew: bool,
+    /// Whether other nodes of the cluster hear of it when its store answers, which it does not at this moment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits_for_store: bool,
 }
 
 /// A ban that goes on holding for a prefix.
@@ -326,7 +329,10 @@ pub struct Check {
     /// The tunnels in which packets count for the source inside, and not for the one that sends the tunnel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<String>,
-    /// The budget for new sources, where the packet passes if the source is not one too many of them.
+    /// The pinned programs that get what passes, by the interface that it comes to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub next: BTreeMap<String, String>,
+    /// The budget for new sources, where the packet passes if the source is not one too many of them, or is over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sources: Option<NewSourcesStatus>,
     /// The challenge of sources, where there is one and the source is not exempt.
@@ -655,6 +661,9 @@ pub struct InterfaceStatus {
     /// What is to be known about how it is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
+    /// Where the program is pinned that gets what passes there, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// The policy of sources there that no prefix selects, where it is its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,

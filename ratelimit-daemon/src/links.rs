@@ -411,6 +411,11 @@ impl Link {
             renamed_to,
             why: standing.and_then(Standing::trouble),
             remark: standing.and_then(Standing::remark),
+            next: self
+                .wanted
+                .next
+                .as_ref()
+                .map(|next| next.display().to_string()),
             policy: self.wanted.policy.clone(),
             node: self.wanted.node.is_some(),
             observe: self.wanted.observe,

@@ -147,8 +147,8 @@ pub enum Verb {
     /// Try a configuration. Unless it is confirmed in time, the one before comes back
     ///
     /// The file replaces the configuration file of the daemon, beside its `conf.d`. It is checked, and applies at once. On a
-    /// terminal, Enter keeps it. `rlctl confirm` keeps it from anywhere. If nobody does, or the daemon ends, the configuration
-    /// before comes back. `rlctl reload` applies a configuration without a trial.
+    /// terminal, Enter keeps it. `rlctl confirm` keeps it from anywhere. If nobody does in time, the configuration before
+    /// comes back. A trial goes on where the daemon is started again meanwhile. `rlctl reload` applies a configuration without a trial.
     #[command(
         after_help = "Examples:\n  rlctl apply new.toml --confirm 60s\n  rlctl apply /etc/ratelimit/config.toml\n  rlctl confirm"
     )]

@@ -57,6 +57,7 @@ fn add(sum: Changed, next: Changed) -> Answer<Changed> {
         until: next.until,
         starts_anew: next.starts_anew,
         ends_anew: next.ends_anew,
+        waits_for_store: next.waits_for_store,
     };
     let json = serde_json::to_value(&value).expect("the keys are strings");
     Answer { value, json }

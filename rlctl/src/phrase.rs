@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
-    api::{AttackView, Ban, ExemptEntries, ExemptEntry, Origin},
+    api::{AttackView, Ban, Changed, ExemptEntries, ExemptEntry, Origin},
     prefix::Prefix,
 };
 
@@ -46,9 +46,13 @@ pub fn when(is_so: bool, text: &str) -> &str {
     if is_so { text } else { "" }
 }
 
-/// ` on all nodes`, where that is so.
-pub fn everywhere(cluster: bool) -> &'static str {
-    when(cluster, " on all nodes")
+/// ` on all nodes`, where that is so, or will be.
+pub fn everywhere(cluster: bool, changed: &Changed) -> &'static str {
+    match (cluster, changed.waits_for_store) {
+        (false, _) => "",
+        (true, false) => " on all nodes",
+        (true, true) => " here, and on the other nodes when the store of the cluster answers",
+    }
 }
 
 /// Who made a ban.

@@ -55,6 +55,51 @@ fn what_was_taken_out_of_a_bucket_is_told_also_after_a_change_of_its_rate_and_a_
     check(&service, "the next daemon");
 }
 
+/// Of two sources the second has no state, and is over a budget of one.
+#[test]
+fn what_is_over_the_budget_for_new_sources_is_told() {
+    require_root!();
+    for store in ["lru", "compact"] {
+        for (over_budget, action, passed) in [
+            ("drop", "drop", 0),
+            ("pass", "pass", 9),
+            ("aggregate", "pass", 5),
+        ] {
+            let config = format!(
+                "[source]\nstore = \"{store}\"\nnew_sources = {{ count = 1, per = \"1h\", over_budget = \"{over_budget}\" }}\n\
+                 [policy.default]\nlimits = [{{ packets = 5, per = \"1h\" }}]\n"
+            );
+            let (_lab, service) = Service::in_lab(&config).unwrap();
+            let program = Attached::of(&service).unwrap();
+            let frame = |last| {
+                Frame::ethernet()
+                    .ipv4(Ipv4Addr::new(203, 0, 113, last))
+                    .udp(9)
+                    .build()
+            };
+            let check = |address: &str| {
+                let check: Check = service.json(&["check", address]).unwrap();
+                (check.action, check.reason)
+            };
+            let is = |action: &str, reason: &str| (action.to_owned(), reason.to_owned());
+            let step = format!("{store}, {over_budget}");
+            assert_eq!(check("203.0.113.9"), is("pass", "conforming"), "{step}");
+            assert_eq!(program.passed(&frame(9), 1).unwrap(), 1, "{step}");
+            assert_eq!(check("203.0.113.9"), is("pass", "conforming"), "{step}");
+            assert_eq!(check("203.0.113.10"), is(action, "new-sources"), "{step}");
+            assert_eq!(program.passed(&frame(10), 9).unwrap(), passed, "{step}");
+            let last = if over_budget == "pass" {
+                "pass"
+            } else {
+                "drop"
+            };
+            assert_eq!(check("203.0.113.10"), is(last, "new-sources"), "{step}");
+            assert_eq!(program.passed(&frame(9), 9).unwrap(), 4, "{step}");
+            assert_eq!(check("203.0.113.9"), is("drop", "limited"), "{step}");
+        }
+    }
+}
+
 #[test]
 fn what_is_said_of_a_packet_is_what_happens_to_it() {
     require_root!();

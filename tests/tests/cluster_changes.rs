@@ -121,6 +121,45 @@ fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
     assert!(allows(&nodes[0]).is_empty(), "{:?}", allows(&nodes[0]));
 }
 
+/// Nobody is told meanwhile, and without the table all of it ends.
+#[test]
+fn what_waits_for_the_store_and_what_ends_with_the_table_is_told() {
+    require_root!();
+    require_package!("redis-server");
+    let mut redis = Redis::started().unwrap();
+    let node = Node::started(&redis, NAMES[0], 1, NO_LIMITS).unwrap();
+    node.wait_until("the store", || {
+        node.status().unwrap().connected == Some(true)
+    });
+    let set = [
+        "limit",
+        "set",
+        "--cluster",
+        "--packets",
+        "4",
+        "--per",
+        "1h",
+        "--prefix",
+        ONE,
+    ];
+    let said = run(&node, &set);
+    assert!(said.contains("on all nodes"), "{said}");
+    redis.kill().unwrap();
+    node.wait_until("no store", || {
+        node.status().unwrap().connected == Some(false)
+    });
+    let waits = " here, and on the other nodes when the store of the cluster answers";
+    let remove = ["limit", "rm", "--cluster", "--prefix", ONE];
+    for arguments in [&set[..], &["allow", "add", ONE, "--cluster"], &remove, &set] {
+        let said = run(&node, arguments);
+        assert!(said.contains(waits), "{arguments:?}: {said}");
+    }
+    let said = node.service().reload(NO_LIMITS).unwrap();
+    let ends = "cluster: removed; bans of other nodes end, and allows and limits of all nodes\n";
+    assert!(said.contains(ends), "{said}");
+    assert!(allows(&node).is_empty() && limits(&node, ONE).is_none());
+}
+
 #[test]
 fn what_was_ended_does_not_come_back_also_where_only_its_author_runs_still() {
     require_root!();

@@ -67,7 +67,15 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     let wire = Wire::new(&lab, &service);
     assert_eq!(wire.send(OTHER, ANYBODY, 3), ["3 drop limited"]);
     assert_eq!(wire.send(INTERFACE, ANYBODY, 3), ["3 drop limited"]);
-    service.reload(&config(own, "")).unwrap();
+    let check = service
+        .rlctl(&["check", "198.51.100.9", "--iface", OTHER])
+        .unwrap();
+    let rule = "rule: the policy `lan`, as for every source on rl1 without one of its own";
+    assert!(check.stdout.contains(rule), "{}", check.stdout);
+    let said = service.reload(&config(own, "")).unwrap();
+    for change in ["rl0: policy default -> lan", "rl1: policy lan -> default"] {
+        assert!(said.contains(change), "{said}");
+    }
     assert_eq!(wire.send(OTHER, ANYBODY, 1), ["1 drop limited"]);
     assert_eq!(
         wire.send_frames(OTHER, &icmp(ANYBODY), 1),

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_tests::{Lab, lab::Sender, packet::datagram, require_root, service::Service};
+use ratelimit_tests::{
+    Lab, attached::Attached, lab::Sender, packet::datagram, require_root, service::Service,
+};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n[policy.partner]\nsources = [\"192.0.2.0/24\"]\nlimits = [{ packets = 5, per = \"1m\" }]\n[allow]\nsources = [\"198.51.100.1\"]\n";
@@ -58,6 +60,38 @@ fn a_reload_says_what_becomes_of_the_state() {
     ] {
         let said = service.reload(&to(limit)).unwrap();
         assert!(said.contains(expected), "{said}");
+    }
+}
+
+/// With another table of `compact` the state of all limits is made anew.
+#[test]
+fn a_reload_says_whose_state_another_store_starts_anew() {
+    require_root!();
+    let source = |text: &str| {
+        format!("{OLD}[node]\nlimits = [{{ packets = 4, per = \"1h\" }}]\n[source]\n{text}\n")
+    };
+    let (_lab, service) = Service::in_lab(&source("capacity = 5000")).unwrap();
+    let program = Attached::of(&service).unwrap();
+    let frame = datagram(Ipv4Addr::new(192, 0, 2, 7));
+    assert_eq!(program.passed(&frame, 9).unwrap(), 4);
+    for (text, whose, passed) in [
+        ("capacity = 6000", "sources", 0),
+        (
+            "store = \"compact\"",
+            "sources, destinations, interfaces and the node",
+            4,
+        ),
+        (
+            "store = \"compact\"\ncapacity = 6000",
+            "sources, destinations, interfaces and the node",
+            4,
+        ),
+    ] {
+        let said = service.reload(&source(text)).unwrap();
+        let expected = format!("source: changed, and what {whose} have used starts anew\n");
+        assert!(said.contains(&expected), "{said}");
+        let program = Attached::of(&service).unwrap();
+        assert_eq!(program.passed(&frame, 9).unwrap(), passed, "{text}");
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::{fs, net::Ipv4Addr};
 
-use ratelimit_core::api::{Suggested, openapi};
+use jiff::SignedDuration;
+use ratelimit_core::api::{Status, Suggested, openapi};
 use ratelimit_tests::{Frame, lab::Sender, require_root, service::Service};
 use serde_json::{Value, json};
 
@@ -32,6 +33,10 @@ fn what_sources_sent_is_proposed_with_headroom() {
         suggested(&service).filter(enough)
     });
     check(&found);
+    // Not since the hour began.
+    let status: Status = service.json(&["status"]).unwrap();
+    let second = SignedDuration::from_secs(1);
+    assert!(found.since + second >= status.started, "{}", found.since);
     service.stop("-TERM").unwrap();
     service.start().unwrap();
     let kept = suggested(&service).unwrap();

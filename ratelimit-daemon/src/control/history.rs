@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant as Moment},
 };
 
+use jiff::Timestamp;
 use ratelimit_common::{Instant, algorithm::Algorithm};
 use ratelimit_core::policies::Policies;
 use tracing::warn;
@@ -46,6 +47,8 @@ pub struct History {
     hour: i64,
     seen: BTreeMap<Measured, Seen>,
     flushed: Option<Moment>,
+    /// When this began, where nothing was kept before.
+    began: Option<Timestamp>,
 }
 
 /// What was in use when it was sampled.
@@ -57,12 +60,12 @@ pub struct UsageSample {
 }
 
 impl History {
-    /// What was seen of each limit from an hour on, and the first hour of which there is something.
+    /// What was seen of each limit from an hour on, and since when there is something.
     pub(super) fn seen_since(
         &self,
         store: &Store,
         hour: i64,
-    ) -> anyhow::Result<(Option<i64>, BTreeMap<Measured, Seen>)> {
+    ) -> anyhow::Result<(Option<Timestamp>, BTreeMap<Measured, Seen>)> {
         let mut all = BTreeMap::<Measured, Seen>::new();
         let mut first = None::<i64>;
         let kept = store.history(hour)?.into_iter();
@@ -73,17 +76,23 @@ impl History {
             first = Some(first.map_or(hour, |first| first.min(hour)));
             all.entry(measured).or_insert_with(Seen::new).add(&seen);
         }
-        Ok((first, all))
+        let first = first.and_then(|hour| Timestamp::from_second(hour * 3600).ok());
+        let since = first.map(|first| self.began.map_or(first, |began| began.max(first)));
+        Ok((since, all))
     }
 
     /// What was seen in this hour before a restart.
     pub fn restore(store: &Store) -> anyhow::Result<Self> {
         let hour = this_hour();
-        let rows = store.history(hour)?.into_iter();
+        let mut rows = store.history(hour - HOURS_KEPT)?;
+        let began = rows.is_empty().then(clock::wall);
+        rows.retain(|(of, ..)| *of == hour);
+        let rows = rows.into_iter();
         Ok(Self {
             hour,
             seen: rows.map(|(_, measured, seen)| (measured, seen)).collect(),
             flushed: None,
+            began,
         })
     }
 

@@ -12,7 +12,7 @@ use ratelimit_core::{
     challenge::Challenge,
     class::{Action, Catalogue, Class},
     compile::keeps_state,
-    config::{Config, DestinationConfig, Interface, PolicyConfig, Source, inner},
+    config::{Config, DestinationConfig, Interface, PolicyConfig, Source, StateStore, inner},
     ip_family::IpFamily,
     limit::LimitSpec,
     prefix::Prefix,
@@ -37,14 +37,31 @@ fn interface_changes(before: &[Interface], after: &[Interface]) -> Vec<String> {
     let names = gone.chain(after).map(|it| &*it.name);
     names
         .filter_map(|name| {
-            let (before, after) = (find(before, name), find(after, name));
-            coming_or_going(
-                &format!("interface {name}"),
-                before.as_ref(),
-                after.as_ref(),
-            )
+            let what = match (find(before, name), find(after, name)) {
+                (None, Some(_)) => "added".to_owned(),
+                (Some(_), None) => "removed".to_owned(),
+                (Some(before), Some(after)) => interface_change([&before, &after])?,
+                (None, None) => return None,
+            };
+            Some(format!("interface {name}: {what}"))
         })
         .collect()
+}
+
+/// What is different about an interface, but for its limits in place of those of the node.
+fn interface_change(both: [&Interface; 2]) -> Option<String> {
+    let mode = |it: &Interface| <&str>::from(it.mode);
+    let next = |it: &Interface| it.next.as_ref().map(|next| next.display().to_string());
+    let policy = |it: &Interface| it.policy.clone().unwrap_or_else(|| "default".to_owned());
+    let parts = [
+        change("mode", both, mode, |mode| mode),
+        change("jumbo", both, |it| it.jumbo, |jumbo| jumbo),
+        change("next", both, next, |next| text_or(next, "none")),
+        change("policy", both, policy, |policy| policy),
+        change("observe", both, |it| it.observe, |observe| observe),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// `what before -> after`, where a setting is different.
@@ -72,7 +89,10 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
         ..config.source.clone()
     };
     if apart_from_inner(before) != apart_from_inner(after) {
-        lines.push("source: changed, and what sources have used starts anew".to_owned());
+        lines.push(format!(
+            "source: changed, and what {} have used starts anew",
+            start_anew(both)
+        ));
     }
     let off = |address| text_or(address, "off");
     lines.extend(change("metrics:", both, |it| it.metrics, off));
@@ -95,6 +115,17 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
         lines.push(format!("history: watches {after} in place of {before}"));
     }
     lines
+}
+
+/// Whose state starts anew with another `[source]`: what stands beside the table of `compact` is made anew with it.
+fn start_anew([before, after]: [&Config; 2]) -> &'static str {
+    let sizes = [before, after].map(|it| (it.source.store, it.source.capacity));
+    let is_compact = sizes.iter().any(|(store, _)| *store == StateStore::Compact);
+    if is_compact && sizes[0] != sizes[1] {
+        "sources, destinations, interfaces and the node"
+    } else {
+        "sources"
+    }
 }
 
 /// What is different, a line each.
@@ -186,30 +217,31 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         "crowdsec",
         before.crowdsec.as_ref(),
         after.crowdsec.as_ref(),
+        "its bans end",
     ));
     lines.extend(coming_or_going(
         "cluster",
         before.cluster.as_ref(),
         after.cluster.as_ref(),
+        "bans of other nodes end, and allows and limits of all nodes",
     ));
     let label = |on_stop| format!("{on_stop:?}").to_lowercase();
     lines.extend(change("on_stop:", both, |it| it.on_stop, label));
     lines
 }
 
-/// What is different about what there is once or not at all.
+/// What is different about what there is once or not at all, and what ends with it.
 fn coming_or_going<T: PartialEq>(
     name: &str,
     before: Option<&T>,
     after: Option<&T>,
+    ends: &str,
 ) -> Option<String> {
-    let what = match (before, after) {
-        (None, Some(_)) => "added",
-        (Some(_), None) => "removed",
-        (before, after) if before != after => "changed",
-        (None, None) | (Some(_), Some(_)) => return None,
-    };
-    Some(format!("{name}: {what}"))
+    match (before, after) {
+        (None, Some(_)) => Some(format!("{name}: added")),
+        (Some(_), None) => Some(format!("{name}: removed; {ends}")),
+        (before, after) => (before != after).then(|| format!("{name}: changed")),
+    }
 }
 
 fn policy_change(

@@ -18,7 +18,7 @@ use ratelimit_common::{
     generation::ByGeneration,
     interface::InterfaceRule,
     layout::{COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, counter_index, suspended},
-    new_sources::Budget,
+    new_sources::{Budget, Taken},
 };
 use ratelimit_core::{
     api::MapStatus, class_tables::ClassTables, config::Interface, ip_family::IpFamily,
@@ -76,6 +76,7 @@ pub struct Kernel {
     replaced: Option<Replaced>,
     pub(super) detected: DetectedMaps,
     new_sources: Elements<ByGeneration<Budget>>,
+    new_sources_taken: Elements<Taken>,
     pub(super) challenge: ChallengeMaps,
     pub(super) leases: LeaseMaps,
     policies: Elements<Policy>,
@@ -172,6 +173,7 @@ impl Kernel {
             node: maps.elements("NODE")?,
             detected: DetectedMaps::new(maps)?,
             new_sources: maps.elements("NEW_SOURCES")?,
+            new_sources_taken: maps.elements("NEW_SOURCES_TAKEN")?,
             challenge: ChallengeMaps::new(maps)?,
             leases: LeaseMaps::new(maps)?,
             compact: sizes
@@ -390,6 +392,10 @@ impl PolicyTables for Kernel {
 
     fn new_sources(&self) -> Result<ByGeneration<Budget>> {
         self.new_sources.get(0)
+    }
+
+    fn new_sources_taken(&self) -> Result<Taken> {
+        self.new_sources_taken.get(0)
     }
 
     fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()> {

@@ -24,7 +24,7 @@ use ratelimit_common::{
     layout::Counter,
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
-    new_sources::Budget,
+    new_sources::{Budget, Taken},
     source::LogKey,
 };
 use ratelimit_core::{
@@ -418,6 +418,11 @@ impl PolicyTables for Shared {
 
     fn new_sources(&self) -> Result<ByGeneration<Budget>> {
         Ok(self.memory().new_sources)
+    }
+
+    /// No packet comes here.
+    fn new_sources_taken(&self) -> Result<Taken> {
+        Ok(Taken::default())
     }
 
     fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()> {

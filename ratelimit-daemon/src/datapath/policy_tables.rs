@@ -3,8 +3,13 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use ratelimit_common::{
-    ClassSet, Instant, Limit, Policy, Settings, aggregate::Aggregates, compact::Region,
-    generation::ByGeneration, interface::InterfaceRule, layout::POLICIES_MAX, new_sources::Budget,
+    ClassSet, Instant, Limit, Policy, Settings,
+    aggregate::Aggregates,
+    compact::Region,
+    generation::ByGeneration,
+    interface::InterfaceRule,
+    layout::POLICIES_MAX,
+    new_sources::{Budget, Taken},
 };
 use ratelimit_core::{class_tables::ClassTables, ip_family::IpFamily, log_size::LogSize};
 
@@ -87,6 +92,9 @@ pub trait PolicyTables {
 
     /// How many sources may get state.
     fn new_sources(&self) -> Result<ByGeneration<Budget>>;
+
+    /// What was drawn of it.
+    fn new_sources_taken(&self) -> Result<Taken>;
 
     /// Sets what interfaces have of their own, by name, where the settings say that some have; all others have nothing.
     fn set_interface_rules(&mut self, rules: InterfaceRules) -> Result<()>;

@@ -26,7 +26,7 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
     })?;
     let whom = phrase::whom(&prefixes);
     let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
-    let whereabouts = phrase::everywhere(arguments.cluster);
+    let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let novelty = ban::novelty(prefixes.len(), &answer.value);
     let mut report = Report::new(
         answer,

@@ -32,6 +32,9 @@ use crate::{
     report::Report,
 };
 
+/// The reason of what is over the budget for new sources.
+const NEW_SOURCES: &str = "new-sources";
+
 /// Asks about a packet. It ends as `Blocked` when that is dropped, or those of a class.
 pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let address = arguments.address.to_canonical();
@@ -93,6 +96,9 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences.extend(limits.flat_map(|state| with_share("limit", state, now)));
     sentences.extend(check.wider.iter().flat_map(|it| wider(it, now)));
     sentences.extend(check.wider.iter().filter_map(refused_of_wider));
+    if check.action != "drop" {
+        sentences.extend(check.next.iter().map(next));
+    }
     if !check.inner.is_empty() {
         let tunnels: Vec<String> = check.inner.iter().map(|it| printable(it)).collect();
         let tunnels = phrase::and(&tunnels);
@@ -102,13 +108,27 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     }
     if let Some(budget) = &check.new_sources {
         let budget = printable(&budget.to_string());
-        sentences.push(format!("new sources: {budget}, unless its source is known"));
+        let spent = if check.reason == NEW_SOURCES {
+            "; that is spent at this moment, and the source is not known"
+        } else {
+            ", unless its source is known"
+        };
+        sentences.push(format!("new sources: {budget}{spent}"));
     }
     sentences.extend(check.challenge.as_ref().map(|it| challenge(it, now)));
     sentences.push(format!("refused: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(strikes));
     sentences.extend(check.last_drops.iter().map(|drops| seen(drops, now)));
     sentences
+}
+
+/// `next: what passes on eth0 goes on to the program at /sys/fs/bpf/other, which may drop it`
+fn next((interface, path): (&String, &String)) -> String {
+    format!(
+        "next: what passes on {} goes on to the program at {}, which may drop it",
+        printable(interface),
+        printable(path)
+    )
 }
 
 /// `not verified: its SYNs are challenged since 14:02:11; of the limits of the node a half is kept from it`
@@ -297,7 +317,13 @@ fn deciding_rule(check: &Check) -> String {
         ("aggregate-limited", ..) => {
             "the limits that a prefix around it has, for all of its sources".to_owned()
         }
-        ("node-limited", ..) => "the limits of the node, for everything that arrives".to_owned(),
+        ("node-limited", ..) => match node_limits_of(check) {
+            Some(name) => {
+                format!("the limits of the interface {name}, for everything that comes there")
+            }
+            None => "the limits of the node, for everything that arrives".to_owned(),
+        },
+        (NEW_SOURCES, ..) => "the budget for new sources, which is spent".to_owned(),
         ("destination-limited", ..) => {
             "the limits of the destination, for everything that goes there".to_owned()
         }
@@ -306,9 +332,23 @@ fn deciding_rule(check: &Check) -> String {
         }
         (_, _, Some(prefix)) => format!("the policy `{policy}`, which is for {prefix}"),
         (_, _, None) => {
-            format!("the policy `{policy}`, as for every source without one of its own")
+            let own = check
+                .packet
+                .interface
+                .as_deref()
+                .filter(|_| policy != "default");
+            let own = own.map_or_else(String::new, |name| format!(" on {}", printable(name)));
+            format!("the policy `{policy}`, as for every source{own} without one of its own")
         }
     }
+}
+
+/// The interface that was asked about, where it has limits in place of those of the node.
+fn node_limits_of(check: &Check) -> Option<String> {
+    let asked = check.packet.interface.as_ref()?;
+    let mut wider = check.wider.iter();
+    let has_own = wider.any(|it| it.interface.as_ref() == Some(asked));
+    has_own.then(|| printable(asked))
 }
 
 /// `protected: it is the default gateway of eth0, so only bans with --force hold for it`

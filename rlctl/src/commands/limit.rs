@@ -26,7 +26,7 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
         answer.value.ends_anew,
         "; when they end, what was used under them does not count any more",
     );
-    let whereabouts = phrase::everywhere(arguments.cluster);
+    let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let text = format!(
         "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}",
         sentence(&request)
@@ -48,7 +48,7 @@ pub fn rm(
     };
     let answer: Answer<Changed> = client.delete(path(cluster), &target)?;
     let whose = phrase::target(target.prefix, target.destination);
-    let whereabouts = phrase::everywhere(cluster);
+    let whereabouts = phrase::everywhere(cluster, &answer.value);
     if answer.value.removed > 0 {
         let anew = phrase::when(
             answer.value.starts_anew,

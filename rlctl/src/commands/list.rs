@@ -120,7 +120,8 @@ fn default_for(policy: &PolicyView) -> &'static str {
         AppliesTo::Prefix => "each, as one",
         AppliesTo::Interface => "all that comes there",
         AppliesTo::Node => "everything",
-        AppliesTo::Source if policy.prefixes.is_empty() => "all others",
+        AppliesTo::Source if policy.name == "default" => "all others",
+        AppliesTo::Source if policy.prefixes.is_empty() => "others, by interface",
         AppliesTo::Destination | AppliesTo::SourceToDestination | AppliesTo::Source => "",
     }
 }

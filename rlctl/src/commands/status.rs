@@ -369,7 +369,10 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
             let dry_run = styled(WARNING, "dry run");
             format!("{dry_run}: what would be dropped is counted and passes")
         });
-        let about = why.into_iter().chain(remark).chain(policy);
+        let next = interface.next.as_deref();
+        let next =
+            next.map(|next| format!("what passes goes on to the program at {}", printable(next)));
+        let about = why.into_iter().chain(remark).chain(next).chain(policy);
         let about = about.chain(node).chain(dry_run);
         remarks.extend(about.map(|about| format!("{}: {about}", printable(&interface.name))));
     }

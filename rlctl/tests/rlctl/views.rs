@@ -29,6 +29,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
             .is_none()
             .then(|| "there is no such interface".to_owned()),
         remark: None,
+        next: None,
         policy: None,
         node: false,
         observe: false,

@@ -32,7 +32,8 @@ impl Command for AllowEverywhere {
             .cluster
             .require_allows(&controller.state, &prefixes)?;
         let allow = Allow(request, node.into());
-        let changed = allow.run(controller)?;
+        let mut changed = allow.run(controller)?;
+        changed.waits_for_store = controller.cluster.waits_for_store();
         let rows = controller.state.intent.allows();
         let until = prefixes.first().and_then(|prefix| rows.get(prefix));
         let until = until.map_or(FOREVER, |row| row.until);
@@ -75,6 +76,7 @@ impl Command for DisallowEverywhere {
                 (false, false) => changed.absent.push(prefix),
             }
         }
+        changed.waits_for_store = controller.cluster.waits_for_store();
         info!(%author, "allowed on all nodes no more");
         Ok(changed)
     }
@@ -95,7 +97,8 @@ impl Command for LimitEverywhere {
             .cluster
             .require_limits(&controller.state, &request.limits, reason)?;
         let set = SetLimits(request, node.into());
-        let changed = set.run(controller)?;
+        let mut changed = set.run(controller)?;
+        changed.waits_for_store = controller.cluster.waits_for_store();
         controller.cluster.say_limits(&controller.state, target);
         controller.cluster.write_down();
         info!(%author, "limits of all nodes were set");
@@ -129,6 +132,7 @@ impl Command for RemoveLimitsEverywhere {
         if !controller.state.intent.limits().contains_key(&target) {
             let changed = Changed {
                 removed: 1,
+                waits_for_store: controller.cluster.waits_for_store(),
                 ..Changed::default()
             };
             return is_stated.then_some(changed).ok_or_else(|| none(target));
@@ -137,6 +141,7 @@ impl Command for RemoveLimitsEverywhere {
         let edit = Edit::Limits(target, None);
         let mut changed = controller.state.apply([edit], Cause::User(&author))?;
         changed.starts_anew = before.start_anew_as(&controller.state.scopes(target));
+        changed.waits_for_store = controller.cluster.waits_for_store();
         info!(%author, "limits of all nodes were removed");
         Ok(changed)
     }

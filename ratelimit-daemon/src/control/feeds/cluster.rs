@@ -392,6 +392,11 @@ impl Membership {
         self.budgets.end();
     }
 
+    /// Whether what is stated now is heard when the store answers again.
+    pub fn waits_for_store(&self) -> bool {
+        self.connection.connected == Some(false)
+    }
+
     /// Whether something is to be put in force.
     pub fn has_due(&self) -> bool {
         !self.due.is_empty()

@@ -86,6 +86,7 @@ pub fn check(
     let shares = Shares::at(state, cluster, now)?;
     let leased = &shares.leased;
     let (verdict, refusal) = preview(state, leased, way, asked, now);
+    let next = next(state, interface);
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
     let ban = ban.filter(|_| verdict_is_ban(verdict));
@@ -103,8 +104,9 @@ pub fn check(
     let strikes_view =
         named.and_then(|(_, named)| strikes_view(state, source, named, strikes, now));
     let is_conforming = verdict == Verdict::Pass(PassReason::Conforming);
-    let needs_state =
-        is_conforming && !limits.is_empty() && limits.iter().all(|limit| limit.used == 0);
+    let is_over_budget = verdict.reason() == PassReason::NewSources.label();
+    let needs_state = is_over_budget
+        || is_conforming && !limits.is_empty() && limits.iter().all(|limit| limit.used == 0);
     let wider = levels::wider(state, &shares, (source, way.to), interface, now)?;
     let last_drops = covering::last_drops(state, source, interface);
     let is_enforced = match interface {
@@ -163,11 +165,21 @@ pub fn check(
         last_drops: last_drops.into_iter().take(DROPS_TOLD).collect(),
         strikes: strikes_view,
         inner: inner::words(state.intent.config.source.inner),
+        next,
         new_sources: new_sources::new_sources(state).filter(|_| needs_state),
         refused_packets: refusals.map_or(0, |refusals| refusals.packets),
         refused_last: refusals
             .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),
     })
+}
+
+/// The programs that get what passes, of an interface or of all.
+fn next(state: &State, interface: Option<&str>) -> BTreeMap<String, String> {
+    let interfaces = state.intent.config.interfaces.iter();
+    let asked = interfaces.filter(|it| interface.is_none_or(|name| it.name == name));
+    asked
+        .filter_map(|it| Some((it.name.clone(), it.next.as_ref()?.display().to_string())))
+        .collect()
 }
 
 /// The ban of a source that is with the kernel alone.

@@ -3,7 +3,7 @@
 use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant, Policy, Record,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant, Limit, Policy, Record,
     Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
     challenge::{self, ChallengeState, Message, Verified},
@@ -332,8 +332,12 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
         let mut policies = self.enforcer.held().policies.values();
         let policy = policies.find(|policy| policy.scope() == scope)?;
         let record = self.tables.record(address, policy, self.now);
+        let record = record.ok().flatten();
+        // A table has something to say of every source.
+        let is_table = self.enforcer.datapath().table_sets().is_some();
         Some(ReadOnly {
-            record: record.ok().flatten().unwrap_or_default(),
+            is_known: record.is_some() && !is_table,
+            record: record.unwrap_or_default(),
             tables: self.tables,
             logs: Some((address, scope)),
         })
@@ -343,9 +347,19 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
         Ok(())
     }
 
-    /// What is reported is what happens while there is room for new sources.
-    fn admits(&self, _: Newcomer, _: &Arrival) -> bool {
-        true
+    /// What each CPU has drawn, and not spent, counts as used.
+    fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
+        let taken = self.enforcer.datapath().new_sources_taken();
+        let mut record = Record::default();
+        record.words[0] = taken.unwrap_or_default()[newcomer as usize];
+        let taken = ReadOnly {
+            is_known: true,
+            record,
+            tables: self.tables,
+            logs: None,
+        };
+        let budget = self.enforcer.held().new_sources;
+        budget.take_one(&taken, arrival.at)
     }
 
     /// What was cached is the CPUs' own.
@@ -356,10 +370,21 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
     fn keep_denial(&self, _: &SourceKey<A>, _: &ReadOnly<'_>) {}
 }
 
-impl SourceWords for ReadOnly<'_> {}
+impl SourceWords for ReadOnly<'_> {
+    fn has_own(&self, index: usize, limit: &Limit) -> bool {
+        let has_used = if limit.is_log() {
+            self.ring(index).is_some()
+        } else {
+            self.load(index) != 0
+        };
+        self.is_known || has_used
+    }
+}
 
 /// The state of a source or of the node, which stays as it is.
 struct ReadOnly<'a> {
+    /// Whether it is that of a source which has state, whatever it has used.
+    is_known: bool,
     record: Record,
     tables: &'a dyn SourceTables,
     /// The source and the scope of its sliding logs.
@@ -399,6 +424,7 @@ impl<'a> Node for ReadOnlyNode<'a> {
         let tables = self.0.tables;
         let record = tables.total(policy.slot()).ok()?;
         Some(ReadOnly {
+            is_known: true,
             record,
             tables,
             logs: None,

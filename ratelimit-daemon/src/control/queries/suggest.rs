@@ -61,8 +61,7 @@ pub fn suggest(
     }
     let most = limits.iter().map(|it| it.windows).max().unwrap_or_default();
     if most < needed {
-        let since = first.and_then(|hour| Timestamp::from_second(hour * 3600).ok());
-        let length = since.map(|since| quantity::duration(age(since)).to_string());
+        let length = first.map(|since| quantity::duration(age(since)).to_string());
         return Err(Refused::because(format!(
             "too little was seen: {most} windows of the busiest limit in {}, and the {} percentile takes {needed}",
             length.as_deref().unwrap_or("no time at all"),
@@ -71,9 +70,7 @@ pub fn suggest(
         .hint("ask again later, or for a lower --percentile; what no limit counts is not seen"));
     }
     Ok(Suggested {
-        since: first
-            .and_then(|hour| Timestamp::from_second(hour * 3600).ok())
-            .unwrap_or(started),
+        since: first.unwrap_or(started),
         percentile: request.percentile,
         headroom: request.headroom,
         policies: views::limits(state)

@@ -1,6 +1,6 @@
 //! What `rlctl check` prints.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use ratelimit_core::{
     api::{
@@ -548,6 +548,7 @@ fn passing(address: &str) -> Check {
         covering: Vec::new(),
         last_drops: Vec::new(),
         inner: Vec::new(),
+        next: BTreeMap::new(),
         classes: Vec::new(),
         interfaces: Vec::new(),
         strikes: None,
