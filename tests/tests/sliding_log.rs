@@ -121,6 +121,42 @@ fn the_longest_log_may_go_before_a_crash_and_the_others_keep_what_was_logged() {
     assert_eq!(passed(&service), 0);
 }
 
+/// By a reload, by a start with another file after a kill, and where only another policy gets a longer one.
+#[test]
+fn a_longer_log_finds_what_was_logged() {
+    require_root!();
+    for store in ["lru", "compact"] {
+        let toml = |amount, more: &str| {
+            let toml = policy(&[&log(amount, "10m")], 64);
+            toml.replace("logs = 64", &format!("logs = 64\nstore = \"{store}\"")) + more
+        };
+        let (_lab, mut service) = Service::in_lab(&toml(5, "")).unwrap();
+        let passed = |service: &Service, source| {
+            let program = Attached::of(service).unwrap();
+            program.passed(&ipv4(source), 50).unwrap()
+        };
+        assert_eq!(passed(&service, 1), 5, "{store}");
+        service.reload(&toml(9, "")).unwrap();
+        assert_eq!(passed(&service, 1), 4, "{store}");
+        assert_eq!(passed(&service, 2), 9, "{store}");
+        let used = check(&service, "198.51.100.1").limits[0].used;
+        assert_eq!(used, 9, "{store}");
+        service.stop("-KILL").unwrap();
+        service.configure(&toml(11, "")).unwrap();
+        service.start().unwrap();
+        assert_eq!([1, 2].map(|it| passed(&service, it)), [2, 2], "{store}");
+        let long = log(100, "10m");
+        let partner =
+            format!("[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = [{long}]\n");
+        service.reload(&toml(11, &partner)).unwrap();
+        assert_eq!(
+            [1, 2, 3].map(|it| passed(&service, it)),
+            [0, 0, 11],
+            "{store}"
+        );
+    }
+}
+
 #[test]
 fn a_limit_beside_it_is_charged_only_with_it() {
     const OTHER: &str = "{ packets = 3, per = \"10m\" }";

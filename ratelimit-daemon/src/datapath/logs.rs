@@ -1,5 +1,7 @@
 //! The maps of the sliding logs. They are as large as the limits need, and one small entry where there are none.
 //!
+//! Where they get longer, what was logged is carried over.
+//!
 //! The program says no sizes that hold: the loader makes these maps before it loads the program, which finds them by their pins.
 
 use std::{
@@ -7,18 +9,20 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
+use aya::maps::MapData;
 use aya_obj::generated::bpf_cmd;
-use ratelimit_common::source::LogKey;
+use ratelimit_common::{algorithm::sliding_log::TIMES_MAX, source::LogKey};
 use ratelimit_core::log_size::LogSize;
 
 use super::{
     Result,
     batch::{self, Place},
-    family_maps::unreadable,
+    family_maps::{unreadable, unwritable},
 };
 use crate::syscall;
 
-const LOGS: &str = "LOGS";
+/// Its name.
+pub const LOGS: &str = "LOGS";
 
 /// How much of the logs is read in one call, and how many at least.
 const AT_ONCE_BYTES: u32 = 1 << 20;
@@ -45,6 +49,21 @@ impl Logs {
         Self { map, size }
     }
 
+    /// The logs in a map that others replace.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not tell their size.
+    pub fn replaced(map: OwnedFd) -> anyhow::Result<Self> {
+        let info = MapData::from_fd(map.try_clone()?).and_then(|data| data.info())?;
+        let words = info.value_size() / (u64::BITS / u8::BITS);
+        let size = LogSize {
+            times: words.saturating_sub(1),
+            logs: info.max_entries(),
+        };
+        Ok(Self::new(map, size))
+    }
+
     /// What they can hold.
     pub const fn size(&self) -> LogSize {
         self.size
@@ -68,5 +87,94 @@ impl Logs {
         // SAFETY: there are as many words as a value of the map has.
         let is_there = unsafe { syscall::read(command, map, &key, words.as_mut_ptr()) };
         Ok(is_there.map_err(unreadable(LOGS))?.then_some(words))
+    }
+
+    /// Takes over what was logged in another map, beside what was logged here. It may be done again.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be read or written.
+    pub fn take_over(&self, other: &Self) -> Result<()> {
+        let mut place = Place::default();
+        loop {
+            let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));
+            place = other.for_some(&place, |key, before| match self.words(key) {
+                Ok(own) => {
+                    let empty = || vec![0; self.size.words() as usize];
+                    if let Some(merged) = merge(&own.unwrap_or_else(empty), before) {
+                        keys.push(key);
+                        words.extend(merged);
+                    }
+                }
+                Err(error) => answer = Err(error),
+            })?;
+            answer?;
+            let written = batch::update_words(self.map.as_fd(), &keys, &words);
+            written.map_err(unwritable(LOGS))?;
+            if place.is_front() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A ring as long as `own` with the last times of both, each as often as one of them has it; `None` where `own` has them all.
+fn merge(own: &[u64], before: &[u64]) -> Option<Vec<u64>> {
+    let [head, of_own @ ..] = own else {
+        return None;
+    };
+    let sorted = |times: &[u64]| {
+        let mut times: Vec<u64> = times.iter().copied().filter(|time| *time != 0).collect();
+        times.sort_unstable();
+        times
+    };
+    let all = sorted(of_own);
+    let mut own = all.iter().peekable();
+    let mut merged = Vec::new();
+    for time in sorted(before.get(1..)?) {
+        while let Some(earlier) = own.next_if(|own| **own < time) {
+            merged.push(*earlier);
+        }
+        own.next_if(|own| **own == time);
+        merged.push(time);
+    }
+    merged.extend(own);
+    let merged = merged.split_off(merged.len().saturating_sub(of_own.len()));
+    if merged == all {
+        return None;
+    }
+    // Another sequence: who reads the ring meanwhile sees that it is another one.
+    let sequence = (head / u64::from(TIMES_MAX) + 1) * u64::from(TIMES_MAX);
+    let index = merged.len() % of_own.len();
+    let mut ring = vec![sequence + index as u64];
+    ring.extend(merged);
+    ring.resize(of_own.len() + 1, 0);
+    Some(ring)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_ring_has_the_times_of_both_and_its_head_behind_the_last() {
+        let sequence = u64::from(TIMES_MAX);
+        // A full ring of three, of which the oldest is in the middle.
+        let before = [5 * sequence + 1, 9, 7, 8];
+        let merged = merge(&[0; 6], &before).unwrap();
+        assert_eq!(merged, [sequence + 3, 7, 8, 9, 0, 0]);
+        // Once more, and with one that was logged here.
+        assert_eq!(merge(&merged, &before), None);
+        let mut own = merged;
+        own[4] = 12;
+        assert_eq!(merge(&own, &before), None);
+        let both = merge(&[0, 8, 12, 0, 0, 0], &before).unwrap();
+        assert_eq!(both, [sequence + 4, 7, 8, 9, 12, 0]);
+        // Of more than it can hold the last ones, and the head at the oldest.
+        let shorter = merge(&[0, 10, 0], &before).unwrap();
+        assert_eq!(shorter, [sequence, 9, 10]);
+        // Packets of one moment count each.
+        let twice = merge(&[0; 4], &[0, 4, 4]).unwrap();
+        assert_eq!(twice, [sequence + 2, 4, 4, 0]);
     }
 }

@@ -16,6 +16,7 @@ use super::{
     Result,
     batch::{self, Place},
     family_maps::{unreadable, unwritable},
+    logs::{LOGS, Logs},
     maps::Maps,
 };
 use crate::{loader::SOURCE_MAPS, syscall};
@@ -138,10 +139,11 @@ fn merge(one: Record, other: Record, words: usize) -> Record {
     merged
 }
 
-/// The maps of both families that others replace.
+/// The maps of both families, and those of sliding logs, that others replace.
 pub struct Replaced {
     v4: Vec<Records<Ipv4>>,
     v6: Vec<Records<Ipv6>>,
+    logs: Vec<Logs>,
 }
 
 impl Replaced {
@@ -161,23 +163,32 @@ impl Replaced {
             v6: of_v6
                 .map(|map| Records::new(v6, map))
                 .collect::<Result<_, _>>()?,
+            logs: maps
+                .replaced(LOGS)?
+                .into_iter()
+                .map(Logs::replaced)
+                .collect::<Result<_, _>>()?,
         };
-        let is_any = !replaced.v4.is_empty() || !replaced.v6.is_empty();
+        let is_any =
+            !replaced.v4.is_empty() || !replaced.v6.is_empty() || !replaced.logs.is_empty();
         Ok(is_any.then_some(replaced))
     }
 
-    /// Has these records take over what was used by those.
+    /// Has these records and logs take over what was used by those.
     ///
     /// # Errors
     ///
     /// When a map cannot be read or written.
-    pub fn carry_to(&self, v4: &Records<Ipv4>, v6: &Records<Ipv6>) -> Result<()> {
+    pub fn carry_to(&self, v4: &Records<Ipv4>, v6: &Records<Ipv6>, logs: &Logs) -> Result<()> {
         self.v4
             .iter()
             .try_for_each(|replaced| v4.take_over(replaced))?;
         self.v6
             .iter()
-            .try_for_each(|replaced| v6.take_over(replaced))
+            .try_for_each(|replaced| v6.take_over(replaced))?;
+        self.logs
+            .iter()
+            .try_for_each(|replaced| logs.take_over(replaced))
     }
 }
 

@@ -86,7 +86,7 @@ impl SourceMaps {
 
     /// Takes over what sources have used by records of another size.
     pub fn take_over(&self, replaced: &Replaced) -> Result<()> {
-        replaced.carry_to(&self.v4.records, &self.v6.records)
+        replaced.carry_to(&self.v4.records, &self.v6.records, &self.logs)
     }
 
     /// The sources of a family that ever got state.

@@ -8,7 +8,8 @@ use ratelimit_core::log_size::LogSize;
 
 use super::{MapPlan, pins::Pins};
 
-const LOGS: &str = "LOGS";
+/// Its name.
+pub const LOGS: &str = "LOGS";
 const EMPTY_LOG: &str = "EMPTY_LOG";
 
 /// Gives the maps of the object their size.
@@ -65,25 +66,20 @@ fn ensure_half(size: LogSize, available: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the maps that are not pinned yet.
+/// Makes the map of the empty log, where it is not pinned yet.
 ///
 /// # Errors
 ///
 /// When the kernel refuses: usually for want of memory.
 pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
-    for name in [LOGS, EMPTY_LOG] {
-        let path = pins.map(name);
-        let Some(map) = object.maps.get(name).filter(|_| !path.exists()) else {
-            continue;
-        };
-        let made = MapData::create(map.clone(), name, None).with_context(|| {
-            let bytes = u64::from(map.max_entries()) * u64::from(map.value_size());
-            format!("making the map {name} of {bytes} bytes")
-        })?;
-        made.pin(&path)
-            .with_context(|| format!("pinning {}", path.display()))?;
-    }
-    Ok(())
+    let path = pins.map(EMPTY_LOG);
+    let Some(map) = object.maps.get(EMPTY_LOG).filter(|_| !path.exists()) else {
+        return Ok(());
+    };
+    let made = MapData::create(map.clone(), EMPTY_LOG, None);
+    let made = made.with_context(|| format!("making the map {EMPTY_LOG}"))?;
+    made.pin(&path)
+        .with_context(|| format!("pinning {}", path.display()))
 }
 
 #[cfg(test)]

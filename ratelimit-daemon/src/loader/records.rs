@@ -1,4 +1,5 @@
-//! The maps of the store `lru`. Their records have as many words as the largest policy has limits.
+//! The maps of the store `lru`, whose records have as many words as the largest policy has limits; and that of the sliding logs, which are
+//! as long as the largest.
 //!
 //! Maps that differ from what is wanted in that alone are replaced. They stay pinned beside until the daemon has carried over what
 //! sources have used, and no program runs on them. So a daemon that dies in between leaves them to the next one.
@@ -14,14 +15,17 @@ use aya::maps::{MapData, MapInfo};
 use aya_obj::{Map, Object};
 use tracing::info;
 
-use super::{load::SOURCE_MAPS, pins::Pins};
+use super::{load::SOURCE_MAPS, logs::LOGS, pins::Pins};
 
 const WORD_BYTES: u32 = u64::BITS / u8::BITS;
 
-/// Maps that are kept beside of each of [`SOURCE_MAPS`]: more than one where daemons were killed before they had carried them over.
+/// The maps whose elements are carried over.
+const CARRIED: [&str; 3] = [SOURCE_MAPS[0], SOURCE_MAPS[1], LOGS];
+
+/// Maps that are kept beside of each of [`CARRIED`]: more than one where daemons were killed before they had carried them over.
 pub const REPLACED_MAX: usize = 4;
 
-/// The names by which the daemon is given the maps that one of [`SOURCE_MAPS`] replaces.
+/// The names by which the daemon is given the maps that one of [`CARRIED`] replaces.
 pub fn replaced_names(name: &str) -> [String; REPLACED_MAX] {
     std::array::from_fn(|number| format!(".{name}.replaced.{number}"))
 }
@@ -51,7 +55,7 @@ pub fn resize(object: &mut Object, words: u32) -> anyhow::Result<()> {
 /// When the kernel refuses, usually for want of memory: then all is as before.
 pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
     let mut made = Vec::new();
-    for name in SOURCE_MAPS {
+    for name in CARRIED {
         let wanted = object.maps.get(name).ok_or_else(|| missing(name))?;
         if !pins.has(name, wanted) {
             // The BTF of the object would fix the words.
@@ -107,7 +111,7 @@ fn has_other_words(pins: &Pins, name: &str, wanted: &Map) -> bool {
 /// When one cannot be opened.
 pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
     let mut found = Vec::new();
-    for name in SOURCE_MAPS {
+    for name in CARRIED {
         let kept = replaced_names(name).into_iter().zip(asides(pins, name));
         for (name, path) in kept.filter(|(_, path)| path.exists()) {
             let opening = || format!("opening {}", path.display());
@@ -129,7 +133,7 @@ pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
 ///
 /// The first whose pin stays.
 pub fn forget(pins: &Pins) -> anyhow::Result<()> {
-    let mut kept = SOURCE_MAPS.into_iter().flat_map(|name| asides(pins, name));
+    let mut kept = CARRIED.into_iter().flat_map(|name| asides(pins, name));
     kept.try_for_each(|path| remove(&path))
 }
 

@@ -22,7 +22,6 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
         controller.state.intent.config.clone(),
         controller.state.clock(),
     );
-    let logs = log_times(controller);
     let scopes = controller.state.scopes(Target::Default);
     let replaced = controller.state.take(&mut controller.trials);
     controller.follow_config();
@@ -30,10 +29,6 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
     replaced?;
     controller.reloads.applied = clock::wall();
     let mut changes = reload::changes(&before, &controller.state.intent.config);
-    if logs > 0 && log_times(controller) > logs {
-        changes
-            .push("sliding logs: longer, and what was used of all of them starts anew".to_owned());
-    }
     changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
     changes.extend(
         controller
@@ -49,11 +44,6 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
     changes.extend(after.map(|after| after.to_string()));
     changes.extend(note_lists(controller));
     Ok(changes)
-}
-
-/// How long sliding logs are; 0 where there are none.
-fn log_times(controller: &Controller) -> u32 {
-    controller.state.enforcer.datapath().log_size().times
 }
 
 /// Takes notice of lists that were put in force, and answers what is different, a line each.
