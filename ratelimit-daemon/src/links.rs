@@ -288,7 +288,6 @@ impl Links {
 
     /// Takes the interfaces of a configuration, and puts on again what somebody wanted off.
     pub fn configure(&mut self, interfaces: &[Interface]) {
-        self.detached = None;
         let mut before = std::mem::take(&mut self.links);
         for wanted in interfaces {
             let link = before.remove(&wanted.name);
@@ -312,6 +311,11 @@ impl Links {
     /// Whether somebody wants everything off.
     pub const fn are_detached(&self) -> bool {
         self.detached.is_some()
+    }
+
+    /// Nobody wants everything off any more.
+    pub fn attach(&mut self) {
+        self.detached = None;
     }
 
     /// Somebody wants everything off.

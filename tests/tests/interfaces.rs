@@ -249,7 +249,18 @@ fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_
     assert!(is_attached(&service, INTERFACE));
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
 
+    // Neither the end of a trial nor a rollback puts it on.
+    let trial = service.path("trial.toml");
+    fs::write(
+        &trial,
+        fs::read_to_string(service.config()).unwrap() + "[history]\nkeep = false\n",
+    )
+    .unwrap();
+    let apply = ["apply", trial.to_str().unwrap(), "--confirm", "2s"];
+    service.rlctl_ok(&apply).unwrap();
     service.rlctl_ok(&["detach"]).unwrap();
+    assert!(passes(&lab, INTERFACE, INTERFACE, BANNED));
+    service.wait_for_log("configuration rolled back").unwrap();
     assert!(passes(&lab, INTERFACE, INTERFACE, BANNED));
     let said = service.rlctl(&["check", "203.0.113.9"]).unwrap();
     assert_eq!(said.code, 0, "{said:?}");

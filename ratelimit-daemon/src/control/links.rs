@@ -130,13 +130,21 @@ impl Interfaces {
     }
 
     /// Takes the interfaces of the configuration in place of those `before`, and answers what came of it, a line each.
-    pub fn reattach(&mut self, state: &mut State, before: &[Interface]) -> Vec<String> {
+    pub fn reattach(
+        &mut self,
+        state: &mut State,
+        before: &[Interface],
+        is_wanted_on: bool,
+    ) -> Vec<String> {
         if !self.links.are_tended() {
             return Vec::new();
         }
         let wanted = state.intent.config.interfaces.clone();
         let lost_before = self.links.unenforced();
         let remarked: Vec<_> = wanted.iter().map(|it| self.remark_of(&it.name)).collect();
+        if is_wanted_on {
+            self.links.attach();
+        }
         self.links.configure(&wanted);
         let changed = wanted.iter().filter(|it| !before.contains(it));
         for interface in changed {

@@ -224,6 +224,9 @@ fn what_somebody_wanted_off_stays_off_until_the_configuration_is_read_again() {
     );
     links.configure(&[wanted("eth0")]);
     world.settle(&mut links, now + AGAIN);
+    assert!(!links.enforces_anywhere());
+    links.attach();
+    world.settle(&mut links, now + AGAIN);
     assert!(links.unenforced().is_empty() && links.enforces_anywhere());
 }
 

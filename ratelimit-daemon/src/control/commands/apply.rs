@@ -41,7 +41,7 @@ impl Command for Apply {
             trial_permission::require_known(&controller.state.intent.config, &candidate.config)?;
         }
         let attempt = controller.trials.begin(candidate, measure.main, duration)?;
-        let changes = replace(controller)?;
+        let changes = replace(controller, true)?;
         info!(
             file = request.file,
             author = &*author,
@@ -134,7 +134,8 @@ fn take_back(
     by: Option<Arc<str>>,
 ) -> Result<Attempt, Refused> {
     let attempt = controller.trials.roll_back(lists)?;
-    replace(controller)?;
+    // What somebody took off stays off.
+    replace(controller, false)?;
     let author = by.as_deref().unwrap_or("the end of its trial");
     warn!(
         file = attempt.file,

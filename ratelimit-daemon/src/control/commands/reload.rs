@@ -57,7 +57,7 @@ fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded,
     let files = files.map(|file| file.display().to_string()).collect();
     let warnings = candidate.warnings.clone();
     controller.trials.reload(candidate)?;
-    let changes = replace(controller)?;
+    let changes = replace(controller, true)?;
     controller.keep_last_good();
     let journal = &mut controller.state.journal;
     controller

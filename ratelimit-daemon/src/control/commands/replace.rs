@@ -10,12 +10,13 @@ use crate::{
     control::{controller::Controller, reload},
 };
 
-/// Puts the configuration in force that is next, and answers what is different, a line each.
+/// Puts the configuration in force that is next, and answers what is different, a line each. Where everything was taken off, it is put on
+/// again if that `is_wanted_on`.
 ///
 /// # Errors
 ///
 /// Why the one before stays in force.
-pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
+pub fn replace(controller: &mut Controller, is_wanted_on: bool) -> Result<Vec<String>, Refused> {
     // What was banned in a dry run is not kept when that ends.
     let _ = controller.state.take(&mut controller.detections);
     let (before, clock) = (
@@ -30,11 +31,11 @@ pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
     controller.reloads.applied = clock::wall();
     let mut changes = reload::changes(&before, &controller.state.intent.config);
     changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
-    changes.extend(
-        controller
-            .interfaces
-            .reattach(&mut controller.state, &before.interfaces),
-    );
+    changes.extend(controller.interfaces.reattach(
+        &mut controller.state,
+        &before.interfaces,
+        is_wanted_on,
+    ));
     if before.metrics != controller.state.intent.config.metrics {
         controller.follow_metrics();
         changes.extend(controller.troubles.of("metrics").map(str::to_owned));

@@ -289,7 +289,7 @@ impl Controller {
             lists,
             warnings: Vec::new(),
         })?;
-        replace(self)
+        replace(self, true)
     }
 
     /// The same without what goes with it.
