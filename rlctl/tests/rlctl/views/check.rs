@@ -308,8 +308,8 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
         prefix,
         until: Some(until),
         since: Some(since),
-        reason: Some("migration".to_owned()),
-        author: Some("bob".to_owned()),
+        reason: Some("migration".into()),
+        author: Some("bob".into()),
         origin: Origin::Manual,
         counter: counter(7, 420),
     });
@@ -320,7 +320,7 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
             until: None,
             since,
             reason: None,
-            author: "alice".to_owned(),
+            author: "alice".into(),
         }),
         counter: counter(70, 4200),
     };

@@ -42,8 +42,8 @@ fn list_allows_and_allow_list_show_the_same() {
         Allow {
             until: Some(until),
             since: Some(since),
-            reason: Some("monitoring".to_owned()),
-            author: Some("alice".to_owned()),
+            reason: Some("monitoring".into()),
+            author: Some("alice".into()),
             origin: Origin::Manual,
             counter: counter(7, 420),
             ..allow("198.51.100.0/24", None)
@@ -76,8 +76,8 @@ fn list_limits_shows_prefixes_and_limits_side_by_side() {
     let runtime = |until, reason: Option<&str>| RuntimeEntry {
         until,
         since,
-        reason: reason.map(str::to_owned),
-        author: "alice".to_owned(),
+        reason: reason.map(Into::into),
+        author: "alice".into(),
     };
     let policies = [
         default,
