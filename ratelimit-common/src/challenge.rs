@@ -17,6 +17,7 @@
 
 pub mod answer;
 pub mod cookie;
+pub mod options;
 pub mod query;
 pub mod rules;
 pub mod segment;

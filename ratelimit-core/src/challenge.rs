@@ -41,6 +41,8 @@ pub struct Challenge {
     pub answers: NonZeroU32,
     /// What they answer.
     pub way: Way,
+    /// Whether a listener that answers by a cookie scales its window. Then its buffer has to be the default one (`SO_RCVBUF`).
+    pub window_scaling: bool,
     /// Who counts as verified: who proved itself on any node of the cluster, or here alone.
     pub scope: Scope,
     /// For how long nobody is challenged where nobody ever proved itself; `None` where that changes nothing.

@@ -15,6 +15,7 @@ use ratelimit_common::{
         Verified,
         answer::{self, Cookies, Front, ListenerCookie},
         cookie::Message,
+        options::{self, Request, Written},
     },
     compact::Mix,
     generation::Generation,
@@ -238,6 +239,23 @@ impl Cookies for KernelCookies {
         }
         subprograms::cookie_of_listener(self.0, place, is_ipv6)
     }
+
+    #[inline(always)]
+    fn write_options(&self, request: Request, now: Instant) -> Option<Written> {
+        subprograms::write_options(self.0, request, now)
+    }
+}
+
+/// [`options::write`] into the frame of `context`.
+#[inline(always)]
+pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Option<Written> {
+    let packet = XdpContext::new(context);
+    let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
+    // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
+    let front = unsafe { Front::from_raw(start, end) };
+    let rules = CHALLENGE.get(0)?.of(settings().generation());
+    let listener = rules.listener_options();
+    options::write(frame::whole(&packet), &front, request, listener, now)
 }
 
 #[unsafe(no_mangle)]

@@ -6,6 +6,7 @@ use ratelimit_common::{
         Key, Place,
         answer::{self, Cookies, Front, ListenerCookie},
         cookie::{self, Message},
+        options::{Request, Written},
         query,
     },
     parse::{LinkLayer, ipv6},
@@ -22,6 +23,10 @@ impl Cookies for Unkeyed {
     }
 
     fn of_listener(&self, _: Place, _: bool) -> Option<ListenerCookie> {
+        None
+    }
+
+    fn write_options(&self, _: Request, _: Instant) -> Option<Written> {
         None
     }
 }

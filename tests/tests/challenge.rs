@@ -6,6 +6,7 @@ use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     num::NonZeroU32,
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -91,6 +92,8 @@ fn thousands_of_clients_connect_during_a_forged_flood_of_which_nothing_reaches_t
         crowd_lives_behind(&lab, case);
         if case.way == "syncookie" {
             sysctl(&lab.near, "net/ipv4/tcp_syncookies", "2");
+            let timestamps = if case.has_small_segments { "2" } else { "1" };
+            sysctl(&lab.near, "net/ipv4/tcp_timestamps", timestamps);
         }
         let mode = if case.is_native() { "" } else { GENERIC };
         let toml = format!("{ALWAYS}way = \"{}\"\n{mode}", case.way);
@@ -202,8 +205,8 @@ fn client(near: IpAddr, number: u32) -> IpAddr {
     }
 }
 
-/// A connection of a client, over which several segments are exchanged, all of it within its patience.
-async fn connect_from(client: IpAddr, near: IpAddr) {
+/// A connection of a client, over which several segments were exchanged, all of it within its patience.
+async fn connect_from(client: IpAddr, near: IpAddr) -> TcpStream {
     let start = Instant::now();
     let socket = match client {
         IpAddr::V4(_) => TcpSocket::new_v4(),
@@ -218,6 +221,108 @@ async fn connect_from(client: IpAddr, near: IpAddr) {
     stream.set_nonblocking(false).unwrap();
     exchange(&mut stream, &[7; 2_000]);
     assert!(start.elapsed() < PATIENCE_OF_CLIENTS, "{client}");
+    stream
+}
+
+#[test]
+fn connections_by_syncookie_have_the_options_of_those_that_the_listener_opens_by_its_own_cookies() {
+    require_root!();
+    for is_ipv6 in [false, true] {
+        let near = NEAR[usize::from(is_ipv6)];
+        let lab = lab();
+        let case = Case {
+            is_ipv6,
+            way: "syncookie",
+            has_timestamps: true,
+            has_small_segments: false,
+        };
+        crowd_lives_behind(&lab, case);
+        sysctl(&lab.near, "net/ipv4/tcp_syncookies", "2");
+        sysctl(&lab.near, "net/ipv4/tcp_timestamps", "2");
+        let server = Server::new(&lab, near);
+        let mut numbers = 1..=CROWD;
+        // Of a connection of a client that was not there before.
+        let mut options = || {
+            let client = client(near, numbers.next().unwrap());
+            let before = Listening::of(&lab.near);
+            let mut stream = lab.far.enter(|| {
+                let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(connect_from(client, near))
+            });
+            for _ in 0..16 {
+                exchange(&mut stream, &vec![7; 60_000]);
+            }
+            let counted = Listening::of(&lab.near).since(&before);
+            assert_eq!((counted.opened, counted.taken), (1, 1), "{counted:?}");
+            (options_of(&lab.near, client), counted.cookies)
+        };
+        let clients = [
+            ("tcp_timestamps", ["0", "1"]),
+            ("tcp_sack", ["0", "1"]),
+            ("tcp_window_scaling", ["0", "1"]),
+        ];
+        let mut all_options = |pause: Duration| {
+            let mut all = vec![options()];
+            for (name, [off, on]) in clients {
+                sysctl(&lab.far, &format!("net/ipv4/{name}"), off);
+                all.push(options());
+                sysctl(&lab.far, &format!("net/ipv4/{name}"), on);
+            }
+            for (name, [off, on]) in &clients[1..] {
+                sysctl(&lab.near, &format!("net/ipv4/{name}"), off);
+                thread::sleep(pause);
+                all.push(options());
+                sysctl(&lab.near, &format!("net/ipv4/{name}"), on);
+            }
+            all
+        };
+        let of_listener = all_options(Duration::ZERO);
+        assert!(of_listener.iter().all(|(_, cookies)| *cookies == 1));
+        let has_all = |options: &[String]| {
+            let mut options = options.iter();
+            options.len() == 3 && options.any(|it| it.starts_with("wscale:"))
+        };
+        let (first, _) = &of_listener[0];
+        assert!(has_all(first), "{first:?}");
+
+        let toml = |scaling| {
+            generic(&format!(
+                "{ALWAYS}way = \"syncookie\"\nwindow_scaling = {scaling}\n"
+            ))
+        };
+        let service = Service::started(&lab, &toml(true)).unwrap();
+        // A daemon follows the settings of listeners within a second.
+        let of_program = all_options(Duration::from_millis(1_200));
+        for ((own, _), (ours, cookies)) in of_listener.iter().zip(of_program) {
+            assert_eq!((own, 0), (&ours, cookies), "{near}");
+        }
+        service.configure(&toml(false)).unwrap();
+        service.rlctl_ok(&["reload"]).unwrap();
+        let without_scale = ["ts", "sack"].map(str::to_owned);
+        assert_eq!(options(), (without_scale.to_vec(), 0));
+        // With a number added that nobody knows, the segment size is left.
+        sysctl(&lab.near, "net/ipv4/tcp_timestamps", "1");
+        thread::sleep(Duration::from_millis(1_200));
+        assert_eq!(options(), (vec![], 0));
+        assert_eq!(
+            u64::try_from(of_listener.len() * 2 + 2).unwrap(),
+            server.accepted()
+        );
+    }
+}
+
+/// The options of the connection of a client at this host: `ts`, `sack`, and both scales of windows.
+fn options_of(namespace: &Namespace, client: IpAddr) -> Vec<String> {
+    let client = match client {
+        IpAddr::V4(client) => client.to_string(),
+        IpAddr::V6(client) => format!("[{client}]"),
+    };
+    let words = ["-tinoH", "state", "established", "dst", &client];
+    let said = namespace.enter(|| Command::new("ss").args(words).output());
+    let said = String::from_utf8(said.unwrap().stdout).unwrap();
+    let words = said.split_whitespace();
+    let is_option = |word: &&str| matches!(*word, "ts" | "sack") || word.starts_with("wscale:");
+    words.filter(is_option).map(str::to_owned).collect()
 }
 
 #[test]

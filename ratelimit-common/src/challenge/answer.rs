@@ -1,14 +1,15 @@
 //! The answer to a segment that asks for a connection, written over it: back to where it came from, through the same VLANs.
 //!
-//! The SYN-ACK has no options, whatever the question had, so it is as long as headers are. One with the cookie of a listener tells the
-//! segment size of that cookie, where the question had options, so it is no longer either. What stood behind them in the frame stays,
+//! The SYN-ACK has no options, whatever the question had, so it is as long as headers are. One with the cookie of a listener has
+//! [options](super::options) where the question had as many bytes of them, so it is no longer either. What stood behind them in the frame stays,
 //! as the padding of a frame does, unless the frame is cut.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned, transmute};
 
 use super::{
     cookie::{self, Message},
-    segment::{Header, InSegment as _, Place, Segment},
+    options::{Request, Written},
+    segment::{HEADER_BYTES, Header, InSegment as _, Place, Segment},
 };
 use crate::{
     Address, Cursor, Instant, Ipv4, Ipv6,
@@ -20,7 +21,7 @@ use crate::{
     },
 };
 
-mod checksum;
+pub(super) mod checksum;
 mod front;
 mod query;
 
@@ -34,6 +35,9 @@ pub trait Cookies {
 
     /// What the listener answers to the SYN in this place; `None` where there is none, or it is not asked.
     fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie>;
+
+    /// [Writes](super::options::write) the options of the answer of a listener into the frame; `None` where that has no room for them.
+    fn write_options(&self, request: Request, now: Instant) -> Option<Written>;
 }
 
 /// A cookie of a listener.
@@ -50,12 +54,8 @@ struct Said {
     sequence: u32,
     acknowledgement: u32,
     window: u16,
-    /// The option of the segment size, where there is room for it.
-    option: Option<SegmentSize>,
+    options: Written,
 }
-
-/// The option of the segment size (RFC 9293, 3.2).
-type SegmentSize = [u8; 4];
 
 /// Ten segments of the smallest size that is usual, with which a sender may begin (RFC 6928). The listener tells its own window later.
 const WINDOW: u16 = 10 * 1220;
@@ -64,8 +64,6 @@ const SEGMENT_BYTES_MAX_V4: u16 = 1460;
 const SEGMENT_BYTES_MAX_V6: u16 = 1440;
 
 const HOPS: u8 = 64;
-/// Bytes of the option of the segment size.
-const OPTION_BYTES: u16 = 4;
 const TCP_BYTES: u16 = 20;
 const IPV4_BYTES: u16 = 20 + TCP_BYTES;
 const IPV6_BYTES: u16 = 40 + TCP_BYTES;
@@ -196,10 +194,10 @@ fn write_ipv4(
     now: Instant,
 ) -> Option<u16> {
     let question = Ipv4::segment(frame, link_layer, upper)?;
-    let said = said(&question, false, cookies, now);
-    let end = put_option(start.wrapping_add(IPV4_BYTES), front, &said)?;
+    let options = start.wrapping_add(IPV4_BYTES);
+    let said = said(&question, false, options, cookies, now)?;
     front.put(start, &ipv4(&question, &said))?;
-    Some(end)
+    Some(options.wrapping_add(said.options.bytes))
 }
 
 #[inline(always)]
@@ -212,75 +210,54 @@ fn write_ipv6(
     now: Instant,
 ) -> Option<u16> {
     let question = Ipv6::segment(frame, link_layer, upper)?;
-    let said = said(&question, true, cookies, now);
-    let end = put_option(start.wrapping_add(IPV6_BYTES), front, &said)?;
+    let options = start.wrapping_add(IPV6_BYTES);
+    let said = said(&question, true, options, cookies, now)?;
     front.put(start, &ipv6(&question, &said))?;
-    Some(end)
+    Some(options.wrapping_add(said.options.bytes))
 }
 
-/// Writes the option behind the answer, before that: what has no room is left as it is. Answers where it ends.
-#[inline(always)]
-fn put_option(at: u16, front: &Front<'_>, said: &Said) -> Option<u16> {
-    match &said.option {
-        Some(option) => {
-            front.put(at, option)?;
-            Some(at.wrapping_add(OPTION_BYTES))
-        }
-        None => Some(at),
-    }
-}
-
-/// What is said to `question`: the cookie of the listener, or one of this host as an acknowledgement of what was never sent.
+/// What is said to `question`: the cookie of the listener, or one of this host as an acknowledgement of what was never sent. Options are
+/// written so far behind the front of the frame; `None` where that has no room for them.
 #[inline(always)]
 fn said<A: Address>(
     question: &Segment<A>,
     is_ipv6: bool,
+    options: u16,
     cookies: &impl Cookies,
     now: Instant,
-) -> Said {
-    match cookies.of_listener(question.place, is_ipv6) {
-        Some(cookie) => {
-            let [high, low] = cookie
-                .segment_bytes
-                .min(if is_ipv6 {
-                    SEGMENT_BYTES_MAX_V6
-                } else {
-                    SEGMENT_BYTES_MAX_V4
-                })
-                .to_be_bytes();
-            Said {
-                sequence: cookie.sequence,
-                acknowledgement: question.sequence.wrapping_add(1),
-                window: WINDOW,
-                option: question.has_options().then_some([2, 4, high, low]),
-            }
-        }
-        None => Said {
+) -> Option<Said> {
+    let Some(cookie) = cookies.of_listener(question.place, is_ipv6) else {
+        return Some(Said {
             sequence: 0,
             acknowledgement: cookies.hash(&cookie::message(&question.connection, now)),
             window: 0,
-            option: None,
-        },
-    }
-}
-
-impl Said {
-    /// The bytes of the option.
-    #[inline(always)]
-    const fn option_bytes(&self) -> u16 {
-        if self.option.is_some() {
-            OPTION_BYTES
-        } else {
-            0
-        }
-    }
+            options: Written::default(),
+        });
+    };
+    let segment_bytes_max = if is_ipv6 {
+        SEGMENT_BYTES_MAX_V6
+    } else {
+        SEGMENT_BYTES_MAX_V4
+    };
+    let request = Request {
+        from: question.place.segment.wrapping_add(HEADER_BYTES),
+        bytes: question.option_bytes(),
+        to: options,
+        segment_bytes: cookie.segment_bytes.min(segment_bytes_max),
+    };
+    Some(Said {
+        sequence: cookie.sequence,
+        acknowledgement: question.sequence.wrapping_add(1),
+        window: WINDOW,
+        options: cookies.write_options(request, now)?,
+    })
 }
 
 /// The packet of IPv4 that answers `question`.
 #[inline(always)]
 fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
-    let bytes = IPV4_BYTES.wrapping_add(said.option_bytes());
+    let bytes = IPV4_BYTES.wrapping_add(said.options.bytes);
     let header = Ipv4Header::new(question.connection.addresses, TCP, bytes);
     let ends: [u8; 8] = transmute!([source, destination]);
     let segment = segment(&question.connection, said, checksum::sum(&ends));
@@ -291,7 +268,7 @@ fn ipv4(question: &Segment<Ipv4>, said: &Said) -> [u8; IPV4_BYTES as usize] {
 #[inline(always)]
 fn ipv6(question: &Segment<Ipv6>, said: &Said) -> [u8; IPV6_BYTES as usize] {
     let [source, destination] = question.connection.addresses;
-    let bytes = TCP_BYTES.wrapping_add(said.option_bytes());
+    let bytes = TCP_BYTES.wrapping_add(said.options.bytes);
     let header = Ipv6Header::new(question.connection.addresses, TCP, bytes);
     let ends: [u8; 32] = transmute!([source, destination]);
     let segment = segment(&question.connection, said, checksum::sum(&ends));
@@ -301,7 +278,7 @@ fn ipv6(question: &Segment<Ipv6>, said: &Said) -> [u8; IPV6_BYTES as usize] {
 /// The segment that answers, where `ends` is the sum of both addresses.
 #[inline(always)]
 fn segment<A: Address>(connection: &Connection<A>, said: &Said, ends: u32) -> Header {
-    let bytes = TCP_BYTES.wrapping_add(said.option_bytes());
+    let bytes = TCP_BYTES.wrapping_add(said.options.bytes);
     let [from, to] = connection.ports;
     let header = Header {
         ports: [to, from],
@@ -315,10 +292,9 @@ fn segment<A: Address>(connection: &Connection<A>, said: &Said, ends: u32) -> He
         urgent: [0; 2],
     };
     let written: [u8; TCP_BYTES as usize] = transmute!(header);
-    let option = said.option.map_or(0, |option| checksum::sum(&option));
     // What stands in front of a segment only to be summed (RFC 9293, 3.1).
     let pseudo = ends.wrapping_add(TCP.into()).wrapping_add(bytes.into());
-    let sum = pseudo.wrapping_add(option);
+    let sum = pseudo.wrapping_add(said.options.sum);
     Header {
         checksum: checksum::of(sum.wrapping_add(checksum::sum(&written))),
         ..header

@@ -4,7 +4,7 @@ use core::{num::NonZeroU32, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{ANSWERS_PER_SOURCE, Targets};
+use super::{ANSWERS_PER_SOURCE, Targets, options::ListenerOptions};
 use crate::{
     ClassSet, Instant,
     algorithm::FixedWindow,
@@ -15,6 +15,9 @@ use crate::{
 
 /// The window in which answers to a source are counted: as in the word of a [`Budget`].
 const COUNT_BITS: u32 = 24;
+
+/// The bit that says that listeners are asked, above the [options](ListenerOptions::number) that they keep.
+const ASKED: u16 = 1 << 15;
 
 /// The numbers of [`When`].
 const NEVER: u16 = 0;
@@ -110,7 +113,7 @@ pub struct Rules {
     asks_headers: u32,
     ports: [u16; PORTS_MAX],
     when: [u16; 2],
-    asks_listeners: u16,
+    listener: u16,
     prefers_verified: u16,
 }
 
@@ -129,7 +132,7 @@ impl Rules {
             classes: ClassSet::ALL,
             asks_headers: 0,
             when: [when.number(), NEVER],
-            asks_listeners: 0,
+            listener: 0,
             prefers_verified: 0,
         })
     }
@@ -183,9 +186,24 @@ impl Rules {
     /// The same, where listeners of this host answer with cookies of their own (`bpf_tcp_gen_syncookie`).
     pub fn asking_listeners(self, asks_listeners: bool) -> Self {
         Self {
-            asks_listeners: asks_listeners.into(),
+            listener: if asks_listeners { ASKED } else { 0 },
             ..self
         }
+    }
+
+    /// The same, where listeners that are asked keep these options too, beside the segment size.
+    pub fn with_listener_options(self, options: Option<ListenerOptions>) -> Self {
+        let options = options.filter(|_| self.asks_listeners());
+        Self {
+            listener: self.listener & ASKED | options.map_or(0, ListenerOptions::number),
+            ..self
+        }
+    }
+
+    /// Which.
+    #[inline(always)]
+    pub const fn listener_options(&self) -> Option<ListenerOptions> {
+        ListenerOptions::from_number(self.listener & !ASKED)
     }
 
     /// The same, where the [reserve](crate::node::RESERVE_PART) of the node's limits is for verified sources, while it is on.
@@ -205,7 +223,7 @@ impl Rules {
     /// Whether a listener of this host is asked for a cookie first.
     #[inline(always)]
     pub const fn asks_listeners(&self) -> bool {
-        self.asks_listeners != 0
+        self.listener & ASKED != 0
     }
 
     /// Whether sources are challenged always.

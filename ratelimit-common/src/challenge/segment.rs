@@ -25,7 +25,9 @@ pub(super) struct Header {
     pub checksum: [u8; 2],
     pub urgent: [u8; 2],
 }
-const _: () = assert!(size_of::<Header>() == 20);
+/// Bytes of it.
+pub const HEADER_BYTES: u16 = 20;
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
 
 /// What is known of a segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -169,10 +171,11 @@ impl<A> Segment<A> {
         self.flags & (SYN | ACK | RST | FIN) == ACK
     }
 
-    /// Whether there are options in its header.
+    /// Bytes of the options in its header, at most 40.
     #[inline(always)]
-    pub const fn has_options(&self) -> bool {
-        self.words >> 4 > 5
+    pub const fn option_bytes(&self) -> u16 {
+        let bytes = ((self.words >> 4) as u16).wrapping_mul(4);
+        bytes.saturating_sub(HEADER_BYTES)
     }
 
     /// Whether it is what is sent in answer to an acknowledgement of what was never sent.

@@ -44,6 +44,7 @@ const DEFAULT: Challenge = Challenge {
     lasts: LASTS,
     answers: NonZeroU32::new(ANSWERS).expect("it is not 0"),
     way: Way::Rst,
+    window_scaling: false,
     scope: Scope::Cluster,
     back_off: Some(BACK_OFF),
 };
@@ -91,6 +92,16 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
     let named = section.take("classes");
     let named = named.map(read_classes);
     let way = section.choice("way");
+    let window_scaling = section.take("window_scaling");
+    let window_scaling =
+        window_scaling.map_or(Some(false), |value| match (value.boolean()?, way) {
+            (true, Some(Way::Syncookie)) => Some(true),
+            (true, _) => value.refuse(
+                "`window_scaling` is of way = \"syncookie\"",
+                "write that too, or remove it: by rst, listeners scale windows as ever",
+            ),
+            (false, _) => Some(false),
+        });
     let scope = section.choice("scope");
     let back_off = section.take("back_off");
     let back_off = back_off.map(|value| match value.text("back_off = \"1m\"")? {
@@ -107,6 +118,7 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
         lasts,
         answers: NonZeroU32::new(answers)?,
         way: way.unwrap_or(Way::Rst),
+        window_scaling: window_scaling?,
         scope: scope.unwrap_or(DEFAULT.scope),
         back_off: back_off.unwrap_or(Some(DEFAULT.back_off))?,
         ..DEFAULT

@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use super::{
     queries,
     state::State,
+    syncookies,
     troubles::{Loudness, Troubles},
     verified::VerifiedSources,
 };
@@ -57,8 +58,9 @@ struct Counted {
 }
 
 impl Challenge {
-    /// Tells what has changed.
+    /// Tells what has changed, and has the program follow the settings of listeners.
     pub fn tick(&mut self, state: &mut State, verified: &VerifiedSources, troubles: &mut Troubles) {
+        follow_listeners(state);
         let status = queries::challenge::challenge(state, verified);
         let on = status.map(|it| {
             let dns = it.dns.map(|dns| (dns.is_on, dns.since, dns.when));
@@ -162,6 +164,25 @@ impl Challenge {
             What::ChallengeEnded { is_of_dns }
         };
         state.journal.record(clock::wall(), what);
+    }
+}
+
+/// Has SYN-ACKs tell of the options that listeners keep by now.
+fn follow_listeners(state: &mut State) {
+    let rules = state.enforcer.held().challenge;
+    if !rules.asks_listeners() {
+        return;
+    }
+    let options = syncookies::listener_options(&state.intent.config);
+    if rules.listener_options() == options {
+        return;
+    }
+    match state.enforce_all() {
+        Ok(_) => info!(?options, "listeners keep other options beside SYN cookies"),
+        Err(error) => warn!(
+            error = format!("{error:#}"),
+            "SYN-ACKs tell of options that listeners do not keep any more"
+        ),
     }
 }
 

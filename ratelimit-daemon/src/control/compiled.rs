@@ -20,7 +20,10 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::enforcer::{Changes, Enforcer};
+use super::{
+    enforcer::{Changes, Enforcer},
+    syncookies,
+};
 use crate::{clock, cpus};
 
 /// What the intent compiles to, on this machine.
@@ -160,6 +163,9 @@ impl Compiled {
             settings: clock_choice::apply(tables.settings, self.clock(intent).clock)
                 .with_pass_all(pass_all.is_some_and(|until| clock::now() < until)),
             pass_all_until: pass_all.unwrap_or(Instant::from_nanos(0)),
+            challenge: tables
+                .challenge
+                .with_listener_options(syncookies::listener_options(&intent.config)),
             retired: self.unsettled.retired.clone(),
             ..tables
         }

@@ -1,12 +1,21 @@
-//! Whether the kernel has SYN cookies for a challenge that answers with them.
+//! Whether the kernel has SYN cookies for a challenge that answers with them, and which options its listeners keep beside them.
 
-use std::fs;
+use std::{fs, str::FromStr};
 
+use ratelimit_common::challenge::options::ListenerOptions;
 use ratelimit_core::{api::Refused, challenge::Way, config::Config};
 use tracing::warn;
 
-/// The setting of the network namespace that reads it.
-const SETTING: &str = "/proc/sys/net/ipv4/tcp_syncookies";
+/// Settings of the network namespace that reads them.
+const SETTINGS: &str = "/proc/sys/net";
+
+/// The value of `tcp_timestamps` with which clocks are shown as they are. With 1 each connection adds a secret number
+/// (`secure_tcp_ts_off` of `net/core/secure_seq.c`), so what is kept in a timestamp cannot be written from outside.
+const AS_THEY_ARE: u8 = 2;
+
+/// The largest window without a scale has so many bits, and the largest scale (RFC 7323, 2).
+const WINDOW_BITS: u32 = 15;
+const SCALE_MAX: u32 = 14;
 
 /// Refuses a configuration that needs SYN cookies where there are none.
 ///
@@ -14,12 +23,48 @@ const SETTING: &str = "/proc/sys/net/ipv4/tcp_syncookies";
 ///
 /// Why there are none, with what to write.
 pub fn require(config: &Config) -> Result<(), Refused> {
-    let way = config.challenge.as_ref().map(|challenge| challenge.way);
-    if way != Some(Way::Syncookie) {
+    if way(config) != Some(Way::Syncookie) {
         return Ok(());
     }
-    let setting = fs::read_to_string(SETTING).ok();
-    judge(setting.as_deref().map(str::trim))
+    let setting = fs::read_to_string(format!("{SETTINGS}/ipv4/tcp_syncookies")).ok();
+    judge(setting.as_deref().map(str::trim))?;
+    if listener_options(config).is_none() {
+        warn!(
+            "net.ipv4.tcp_timestamps is not 2, so connections that are opened by syncookie have no timestamps, SACK and window scaling"
+        );
+    }
+    Ok(())
+}
+
+fn way(config: &Config) -> Option<Way> {
+    config.challenge.as_ref().map(|challenge| challenge.way)
+}
+
+/// The options that listeners of this host keep beside a cookie, as `config` asks them; `None` where nobody else can write them, or it
+/// is not known.
+pub fn listener_options(config: &Config) -> Option<ListenerOptions> {
+    if way(config) != Some(Way::Syncookie) || last::<u8>("ipv4/tcp_timestamps")? != AS_THEY_ARE {
+        return None;
+    }
+    let is_set = |name| last::<u8>(name).map(|value| value != 0);
+    let scales = config.challenge.as_ref()?.window_scaling && is_set("ipv4/tcp_window_scaling")?;
+    Some(ListenerOptions {
+        window_scale: if scales { Some(window_scale()?) } else { None },
+        sack: is_set("ipv4/tcp_sack")?,
+    })
+}
+
+/// The scale that a listener announces whose buffer nobody has set (`tcp_select_initial_window` of `net/ipv4/tcp_output.c`).
+fn window_scale() -> Option<u8> {
+    let buffer = last::<u32>("ipv4/tcp_rmem")?.max(last("core/rmem_max")?);
+    let scale = buffer.checked_ilog2()?.saturating_sub(WINDOW_BITS);
+    u8::try_from(scale.min(SCALE_MAX)).ok()
+}
+
+/// The last number of a setting.
+fn last<T: FromStr>(name: &str) -> Option<T> {
+    let text = fs::read_to_string(format!("{SETTINGS}/{name}")).ok()?;
+    text.split_whitespace().next_back()?.parse().ok()
 }
 
 fn judge(setting: Option<&str>) -> Result<(), Refused> {

@@ -7,11 +7,15 @@ use ratelimit_common::{
         self, InSegment as _, Outcome, Place, Shared,
         answer::{self, ListenerCookie},
         cookie::{self, Message},
+        options::{Request, Written},
         query,
     },
     generation::Generation,
     list::Listed,
-    parse::{Inner, transport::UpperLayer},
+    parse::{
+        Inner,
+        transport::{OFFSET_MAX, UpperLayer},
+    },
 };
 
 use super::{Subprograms, classes, headers, on_stack, unknown};
@@ -240,6 +244,41 @@ pub fn cookie_of_listener(
     is_ipv6: bool,
 ) -> Option<ListenerCookie> {
     listener::cookie(unknown(ask_for_cookie(context, pack_place(place, is_ipv6))))
+}
+
+/// [`crate::challenge::write_options`].
+#[inline(always)]
+pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Option<Written> {
+    let words = u64::from(request.from)
+        | u64::from(request.bytes) << 16
+        | u64::from(request.to) << 32
+        | u64::from(request.segment_bytes) << 48;
+    let written = unknown(write_options_of_answer(context, words, now.as_nanos()));
+    if written == 0 {
+        return None;
+    }
+    Some(Written {
+        bytes: (written >> 32) as u16,
+        sum: written as u32,
+    })
+}
+
+/// Above the bytes and the sum of options: they are written.
+const WRITTEN: u64 = 1 << 63;
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn write_options_of_answer(context: *mut xdp_md, words: u64, at_ns: u64) -> u64 {
+    let request = Request {
+        from: words as u16 & OFFSET_MAX,
+        bytes: (words >> 16) as u16,
+        to: (words >> 32) as u16,
+        segment_bytes: (words >> 48) as u16,
+    };
+    match crate::challenge::write_options(context, request, Instant::from_nanos(at_ns)) {
+        Some(written) => WRITTEN | u64::from(written.bytes) << 32 | u64::from(written.sum),
+        None => 0,
+    }
 }
 
 /// Whether the segment in this place acknowledges a cookie of its listener.

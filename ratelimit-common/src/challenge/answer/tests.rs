@@ -3,7 +3,10 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::challenge::Key;
+use crate::challenge::{
+    Key,
+    options::{self, ListenerOptions, SynOptions},
+};
 use crate::parse::ipv6::walk;
 
 const NOW: Instant = Instant::from_nanos(77 << 36);
@@ -70,7 +73,7 @@ proptest! {
         let range = frame.as_mut_ptr_range();
         // SAFETY: the range is that of a live vector, of which the cursor has a copy.
         let front = unsafe { Front::from_raw(range.start, range.end) };
-        let cookies = Keyed(Key([1, 2]), Some(ListenerCookie { sequence, segment_bytes }));
+        let cookies = Keeping(ListenerCookie { sequence, segment_bytes }, None, &packet, &front);
         let bytes = write(Cursor::new(&packet), &front, LinkLayer::None, walk, &cookies, NOW).unwrap();
         prop_assert!(usize::from(bytes) <= packet.len());
         let (ip, tcp) = frame[..bytes.into()].split_at(if is_ipv6 { 40 } else { 20 });
@@ -93,6 +96,55 @@ proptest! {
         }
     }
 
+    /// A listener that keeps options is told of by those that the SYN has too, in the order of Linux, where the SYN has as many bytes of them.
+    #[test]
+    fn a_listener_keeps_options(
+        is_ipv6: bool, has: [bool; 4], listener_has: [bool; 2], client_scale in 0_u8..=15, scale in 0_u8..=14, value: u32,
+    ) {
+        let [has_size, has_sack, has_timestamps, has_scale] = has;
+        let mut options = Vec::new();
+        if has_size { options.extend([2, 4, 5, 0xb4]); }
+        options.extend(if has_sack { [4, 2] } else { [1, 1] });
+        if has_timestamps { options.extend([&[8, 10][..], &value.to_be_bytes(), &[0; 4]].concat()); } else { options.extend([1, 1]); }
+        if has_scale { options.extend([1, 3, 3, client_scale]); }
+        let words = u8::try_from(5 + options.len() / 4).unwrap();
+        let segment = [&[1, 2, 3, 4][..], &[0; 8], &[words << 4, SYN], &[0; 6], &options].concat();
+        let packet = if is_ipv6 { ipv6_packet([[1; 16], [2; 16]], false, &segment) } else { ipv4_packet([[1; 16], [2; 16]], 0, &segment) };
+        let mut frame = packet.clone();
+        let range = frame.as_mut_ptr_range();
+        // SAFETY: the range is that of a live vector, of which the cursor has a copy.
+        let front = unsafe { Front::from_raw(range.start, range.end) };
+        let [scales, takes_sack] = listener_has;
+        let listener = ListenerOptions { window_scale: scales.then_some(scale), sack: takes_sack };
+        let cookie = ListenerCookie { sequence: 1, segment_bytes: 1400 };
+        let cookies = Keeping(cookie, Some(listener), &packet, &front);
+        let bytes = write(Cursor::new(&packet), &front, LinkLayer::None, walk, &cookies, NOW).unwrap();
+        let (ip, tcp) = frame[..bytes.into()].split_at(if is_ipv6 { 40 } else { 20 });
+        let pseudo = [&ip[if is_ipv6 { 8 } else { 12 }..], &[0, TCP, 0, u8::try_from(tcp.len()).unwrap()]].concat();
+        prop_assert_eq!(ones_complement_sum(&[&pseudo, tcp].concat()), 0xffff);
+
+        let mut expected = std::vec![2, 4, 5, 0x78];
+        let (keeps_scale, keeps_sack) = (has_scale && scales, has_sack && takes_sack);
+        let all = if keeps_scale { 20 } else { 16 };
+        if has_timestamps && options.len() >= all {
+            let kept = if keeps_scale { client_scale.min(14) } else { 15 } | u8::from(keeps_sack) << 4;
+            let ticks = NOW.as_nanos() / 1_000_000;
+            let shown = (0..=ticks).rev().find(|ticks| ticks % 64 == u64::from(kept)).unwrap();
+            expected.extend(if keeps_sack { [4, 2] } else { [1, 1] });
+            expected.extend([&[8, 10][..], &u32::try_from(shown & 0xffff_ffff).unwrap().to_be_bytes(), &value.to_be_bytes()].concat());
+            if keeps_scale { expected.extend([1, 3, 3, scale]); }
+        }
+        prop_assert_eq!(&tcp[20..], &expected);
+        prop_assert_eq!(usize::from(tcp[12] >> 2), tcp.len());
+    }
+
+    /// Options are read as far as they are whole, whatever the bytes are.
+    #[test]
+    fn options_are_read(bytes in prop::collection::vec(prop_oneof![0_u8..=10, any::<u8>()], 0..=40)) {
+        let read = SynOptions::read(Cursor::new(&bytes), u16::try_from(bytes.len()).unwrap());
+        prop_assert_eq!(read, read_again(&bytes));
+    }
+
     /// Whatever the bytes are: what cannot be answered stays as it was, and nothing behind the frame is touched.
     #[test]
     fn what_is_cut_stays_as_it_was(is_ipv6: bool, cut in 0_usize..74, noise in prop::collection::vec(any::<u8>(), 0..74)) {
@@ -110,6 +162,28 @@ proptest! {
     }
 }
 
+/// The same as [`SynOptions::read`], of slices.
+fn read_again(bytes: &[u8]) -> SynOptions {
+    let (mut read, mut rest) = (SynOptions::default(), bytes);
+    for _ in 0..20 {
+        let (option, behind) = match rest {
+            [1, behind @ ..] => (&[][..], behind),
+            [2..=255, length @ 2..=255, ..] if usize::from(*length) <= rest.len() => {
+                rest.split_at((*length).into())
+            }
+            _ => break,
+        };
+        match option {
+            [4, 2] => read.sack = true,
+            [3, 3, scale] => read.window_scale = Some((*scale).min(14)),
+            [8, 10, a, b, c, d, ..] => read.timestamp = Some(u32::from_be_bytes([*a, *b, *c, *d])),
+            _ => {}
+        }
+        rest = behind;
+    }
+    read
+}
+
 fn answered(frame: &mut [u8], link_layer: LinkLayer, key: Key) -> Option<u16> {
     let range = frame.as_mut_ptr_range();
     // SAFETY: the range is that of a live vector, of which the cursor has a copy.
@@ -120,13 +194,13 @@ fn answered(frame: &mut [u8], link_layer: LinkLayer, key: Key) -> Option<u16> {
         &front,
         link_layer,
         walk,
-        &Keyed(key, None),
+        &Keyed(key),
         NOW,
     )
 }
 
-/// The cookies of a key, and of a listener that gives this one.
-struct Keyed(Key, Option<ListenerCookie>);
+/// The cookies of a key, where nobody listens.
+struct Keyed(Key);
 
 impl Cookies for Keyed {
     fn hash(&self, message: &Message) -> u32 {
@@ -134,7 +208,33 @@ impl Cookies for Keyed {
     }
 
     fn of_listener(&self, _: Place, _: bool) -> Option<ListenerCookie> {
-        self.1
+        None
+    }
+
+    fn write_options(&self, _: Request, _: Instant) -> Option<Written> {
+        Some(Written::default())
+    }
+}
+
+/// The cookie of a listener that keeps options, for the SYN in these bytes, which are answered there.
+struct Keeping<'a>(
+    ListenerCookie,
+    Option<ListenerOptions>,
+    &'a [u8],
+    &'a Front<'a>,
+);
+
+impl Cookies for Keeping<'_> {
+    fn hash(&self, _: &Message) -> u32 {
+        0
+    }
+
+    fn of_listener(&self, _: Place, _: bool) -> Option<ListenerCookie> {
+        Some(self.0)
+    }
+
+    fn write_options(&self, request: Request, now: Instant) -> Option<Written> {
+        options::write(Cursor::new(self.2), self.3, request, self.1, now)
     }
 }
 

@@ -47,7 +47,7 @@ config.toml:11:11: `answers` is out of range
    |           ^ write a number from 1 to 16777215
 config.toml:12:1: unknown key `per` in [challenge.tcp]
 12 | per = 1
-   | ^^^ remove it; known here: when, for, answers, destinations, ports, classes, way, scope, back_off
+   | ^^^ remove it; known here: when, for, answers, destinations, ports, classes, way, window_scaling, scope, back_off
 config.toml:13:7: unknown way `cookie`
 13 | way = "cookie"
    |       ^^^^^^^^ did you mean "syncookie"?"#,
@@ -270,6 +270,12 @@ config.toml:10:9: `ports` has 0 ports
 config.toml:11:1: unknown key `for` in [challenge.dns]
 11 | for = "10m"
    | ^^^ remove it; known here: when, ports"#,
+    );
+    check_behind_minimal(
+        "[challenge.tcp]\nwhen = \"always\"\nwindow_scaling = true\n",
+        r#"config.toml:10:18: `window_scaling` is of way = "syncookie"
+10 | window_scaling = true
+   |                  ^^^^ write that too, or remove it: by rst, listeners scale windows as ever"#,
     );
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"never\"\nback_off = \"25h\"\n",

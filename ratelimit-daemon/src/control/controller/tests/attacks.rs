@@ -90,6 +90,7 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 lasts: Duration::from_mins(10),
                 answers: NonZeroU32::new(1000).unwrap(),
                 way: Way::Rst,
+                window_scaling: false,
                 scope: Scope::Cluster,
                 back_off: None,
             };

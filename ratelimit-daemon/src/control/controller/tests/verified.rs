@@ -26,6 +26,7 @@ fn challenging(scope: Scope) -> Config {
         lasts: LASTS,
         answers: NonZeroU32::new(1000).unwrap(),
         way: Way::Rst,
+        window_scaling: false,
         scope,
         back_off: None,
     };
