@@ -312,6 +312,9 @@ pub struct Check {
     /// Why it has a further limit, where it took part in an attack.
     #[serde(default)]
     pub limited: Option<Limited>,
+    /// Whether its limits are a dry run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observe: bool,
     /// The state of its limits.
     pub limits: Vec<LimitState>,
     /// The limits of the prefixes around the source, the narrowest first, and of the node.

@@ -16,7 +16,7 @@ use ratelimit_common::{
     challenge::{Rules, When},
     parse::LinkLayer,
 };
-use ratelimit_core::api::Status;
+use ratelimit_core::api::{Check, Status};
 use ratelimit_tests::{
     Frame, Lab, Program, Scene, forged,
     lab::{INTERFACE, OWN_PACKETS, Sender},
@@ -76,6 +76,18 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
         assert!(check(far).contains(verified), "{}", check(far));
         let challenged = "its queries of DNS are challenged";
         assert!(check("192.0.2.1").contains(challenged));
+        // What is said of a query is what becomes of it.
+        for (source, action) in [
+            (far, "pass"),
+            ("192.0.2.1", "drop"),
+            ("2001:db8::1", "drop"),
+        ] {
+            let question = ["check", source, "--proto", "udp", "--dport", "53"];
+            let check: Check = service.json(&question).unwrap();
+            assert_eq!(check.action, action, "{check:?}");
+            let elsewhere: Check = service.json(&[&question[..5], &["54"]].concat()).unwrap();
+            assert_eq!(elsewhere.action, "pass", "{elsewhere:?}");
+        }
         let status = service.rlctl_ok(&["status"]).unwrap();
         let told = "DNS sources are challenged always at port 53";
         assert!(status.contains(told), "{status}");

@@ -93,7 +93,12 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     );
     sentences.extend(check.lists.iter().map(|listed| list(listed, now)));
     let limits = check.limits.iter();
-    sentences.extend(limits.flat_map(|state| with_share("limit", state, now)));
+    let whose = if check.observe {
+        "limit (dry run)"
+    } else {
+        "limit"
+    };
+    sentences.extend(limits.flat_map(|state| with_share(whose, state, now)));
     sentences.extend(check.wider.iter().flat_map(|it| wider(it, now)));
     sentences.extend(check.wider.iter().filter_map(refused_of_wider));
     if check.action != "drop" {

@@ -159,6 +159,7 @@ pub fn check(
         lists: listed(state, address.into(), now),
         policy: named.map_or(default, |(name, _)| name).to_owned(),
         limited: limited(state, source),
+        observe: named.is_some_and(|(_, named)| named.policy.observe()),
         limits,
         wider,
         covering,

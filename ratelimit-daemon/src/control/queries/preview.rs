@@ -31,14 +31,18 @@ use crate::{
     datapath::SourceTables,
 };
 
-/// The smallest frame of a TCP segment over IPv6.
-const FRAME_BYTES: usize = 74;
+/// The smallest frame of a query of DNS over IPv6, which is longer than that of a TCP segment.
+const FRAME_BYTES: usize = 79;
 
 /// No next header (RFC 8200, 4.7).
 const NO_NEXT_HEADER: u8 = 59;
 
 /// Where the flags stand in a TCP header.
 const FLAGS: usize = 13;
+
+/// What a datagram says of its length, and where: as long as a query for the root. Then the place of how many questions there are.
+const QUERY_BYTES: (usize, u8) = (5, 25);
+const QUESTIONS: usize = 13;
 
 /// From where the packet comes, and where it goes to.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +123,12 @@ fn frame(address: IpAddr, asked: Asked) -> [u8; FRAME_BYTES] {
         }
         if packet.protocol == protocol::TCP {
             frame[upper + FLAGS] = packet.flags;
+        }
+        // To a port of DNS it is a query, which may be challenged.
+        if packet.protocol == protocol::UDP {
+            let (place, bytes) = QUERY_BYTES;
+            frame[upper + place] = bytes;
+            frame[upper + QUESTIONS] = 1;
         }
     }
     frame

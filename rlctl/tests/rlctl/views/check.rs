@@ -549,6 +549,7 @@ fn passing(address: &str) -> Check {
         last_drops: Vec::new(),
         inner: Vec::new(),
         next: BTreeMap::new(),
+        observe: false,
         classes: Vec::new(),
         interfaces: Vec::new(),
         strikes: None,
