@@ -28,16 +28,25 @@ pub fn require(config: &Config) -> Result<(), Refused> {
     }
     let setting = fs::read_to_string(format!("{SETTINGS}/ipv4/tcp_syncookies")).ok();
     judge(setting.as_deref().map(str::trim))?;
-    if listener_options(config).is_none() {
-        warn!(
+    match listener_options(config) {
+        None => warn!(
             "net.ipv4.tcp_timestamps is not 2, so connections that are opened by syncookie have no timestamps, SACK and window scaling"
-        );
+        ),
+        Some(options) if scales(config) && options.window_scale.is_none() => warn!(
+            "windows of connections by syncookie are not scaled: net.ipv4.tcp_window_scaling is 0, or this network namespace has no net.core.rmem_max"
+        ),
+        Some(_) => {}
     }
     Ok(())
 }
 
 fn way(config: &Config) -> Option<Way> {
     config.challenge.as_ref().map(|challenge| challenge.way)
+}
+
+fn scales(config: &Config) -> bool {
+    let mut challenge = config.challenge.iter();
+    challenge.any(|challenge| challenge.window_scaling)
 }
 
 /// The options that listeners of this host keep beside a cookie, as `config` asks them; `None` where nobody else can write them, or it
@@ -47,14 +56,15 @@ pub fn listener_options(config: &Config) -> Option<ListenerOptions> {
         return None;
     }
     let is_set = |name| last::<u8>(name).map(|value| value != 0);
-    let scales = config.challenge.as_ref()?.window_scaling && is_set("ipv4/tcp_window_scaling")?;
+    let scales = scales(config) && is_set("ipv4/tcp_window_scaling")?;
     Some(ListenerOptions {
-        window_scale: if scales { Some(window_scale()?) } else { None },
+        window_scale: if scales { window_scale() } else { None },
         sack: is_set("ipv4/tcp_sack")?,
     })
 }
 
-/// The scale that a listener announces whose buffer nobody has set (`tcp_select_initial_window` of `net/ipv4/tcp_output.c`).
+/// The scale that a listener announces whose buffer nobody has set (`tcp_select_initial_window` of `net/ipv4/tcp_output.c`). `None` where
+/// it is not known: older kernels show `rmem_max` in the first network namespace alone.
 fn window_scale() -> Option<u8> {
     let buffer = last::<u32>("ipv4/tcp_rmem")?.max(last("core/rmem_max")?);
     let scale = buffer.checked_ilog2()?.saturating_sub(WINDOW_BITS);

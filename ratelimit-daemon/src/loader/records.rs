@@ -1,4 +1,4 @@
-//! The maps of the store `lru`, whose records have as many words as the largest policy has limits; and that of the sliding logs, which are
+//! The maps of the store `lru`, whose records have as many words as the largest policy has limits. And that of the sliding logs, which are
 //! as long as the largest.
 //!
 //! Maps that differ from what is wanted in that alone are replaced. They stay pinned beside until the daemon has carried over what
