@@ -1,6 +1,6 @@
 //! The datapath: what the control plane can do to the tables that packets are judged by.
 //!
-//! [`Kernel`] is the one in BPF maps, [`Shared`] the one in memory that tests look into.
+//! [`Kernel`] is the one in BPF maps, `Shared` the one in memory that tests look into.
 
 mod attachments;
 mod batch;

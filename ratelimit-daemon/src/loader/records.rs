@@ -22,10 +22,10 @@ const WORD_BYTES: u32 = u64::BITS / u8::BITS;
 /// The maps whose elements are carried over.
 const CARRIED: [&str; 3] = [SOURCE_MAPS[0], SOURCE_MAPS[1], LOGS];
 
-/// Maps that are kept beside of each of [`CARRIED`]: more than one where daemons were killed before they had carried them over.
+/// Maps that are kept beside of each whose elements are carried over: more than one where daemons were killed before they had carried them over.
 pub const REPLACED_MAX: usize = 4;
 
-/// The names by which the daemon is given the maps that one of [`CARRIED`] replaces.
+/// The names by which the daemon is given the maps that a map replaces whose elements are carried over.
 pub fn replaced_names(name: &str) -> [String; REPLACED_MAX] {
     std::array::from_fn(|number| format!(".{name}.replaced.{number}"))
 }
