@@ -44,6 +44,7 @@ pub use crate::origin::Origin;
 use crate::{
     ban::BanSpec,
     class::{Action, Class},
+    intent::Target,
     limit::LimitSpec,
     lists::NoList,
     prefix::Prefix,
@@ -123,15 +124,24 @@ pub struct LimitRequest {
     pub reason: Option<String>,
 }
 
-/// Takes runtime limits away, so that the configuration holds again.
+/// Whose limits they are; as a request it takes runtime limits away, so that the configuration holds again.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitTarget {
     /// Whose; `None` is the default policy, unless there is a destination.
     pub prefix: Option<Prefix>,
-    /// The destination.
+    /// The destination whose they are; then there is no `prefix`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<Prefix>,
+}
+
+impl From<Target> for LimitTarget {
+    fn from(target: Target) -> Self {
+        Self {
+            prefix: target.sources(),
+            destination: target.destination(),
+        }
+    }
 }
 
 /// What a change did.
@@ -422,7 +432,7 @@ impl SeenDrops {
 }
 
 /// Limits that a source shares with others.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WiderLimits {
     /// The prefix that shares them, or the source; `None` for the node, an interface, and a destination.
     pub prefix: Option<Prefix>,

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
-    api::{AttackView, Ban, Changed, ExemptEntries, ExemptEntry, Origin},
+    api::{AttackView, Ban, Changed, ExemptEntries, ExemptEntry, LimitTarget, Origin},
     prefix::Prefix,
 };
 
@@ -191,8 +191,8 @@ pub fn attack(attack: &AttackView, now: &Zoned) -> String {
 }
 
 /// Whose limits they are: `the destination 198.51.100.7`.
-pub fn target(prefix: Option<Prefix>, destination: Option<Prefix>) -> String {
-    match (prefix, destination) {
+pub fn target(target: LimitTarget) -> String {
+    match (target.prefix, target.destination) {
         (_, Some(prefix)) => format!("the destination {prefix}"),
         (Some(prefix), None) => prefix.to_string(),
         (None, None) => "the default policy".to_owned(),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Allow, AttackView, Ban, Origin, PacketRequest};
+use super::{Allow, AttackView, Ban, LimitTarget, Origin, PacketRequest};
 use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// One thing that happened; a line of JSON: `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
@@ -76,11 +76,9 @@ pub enum What {
     },
     /// Limits were set at runtime.
     LimitsSet {
-        /// Whose; `None` is the default policy.
-        prefix: Option<Prefix>,
-        /// The destination whose they are; then there is no `prefix`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        destination: Option<Prefix>,
+        /// Whose.
+        #[serde(flatten)]
+        target: LimitTarget,
         /// The limits.
         limits: Vec<LimitSpec>,
         /// Whether what they would drop passes.
@@ -96,22 +94,18 @@ pub enum What {
     },
     /// The time of runtime limits is over: the configuration holds again.
     LimitsEnded {
-        /// Whose; `None` is the default policy.
-        prefix: Option<Prefix>,
-        /// The destination whose they are; then there is no `prefix`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        destination: Option<Prefix>,
+        /// Whose.
+        #[serde(flatten)]
+        target: LimitTarget,
         /// Whether what sources have used under them does not count for the limits that hold again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         starts_anew: bool,
     },
     /// Runtime limits were taken away: the configuration holds again.
     LimitsRemoved {
-        /// Whose; `None` is the default policy.
-        prefix: Option<Prefix>,
-        /// The destination whose they are; then there is no `prefix`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        destination: Option<Prefix>,
+        /// Whose.
+        #[serde(flatten)]
+        target: LimitTarget,
         /// The user who did it.
         by: Option<Arc<str>>,
     },
@@ -384,21 +378,9 @@ impl What {
             Self::AllowAdded(allow)
             | Self::AllowEnded(allow)
             | Self::AllowRemoved { allow, .. } => Some(allow.prefix),
-            Self::LimitsSet {
-                prefix,
-                destination,
-                ..
-            }
-            | Self::LimitsEnded {
-                prefix,
-                destination,
-                ..
-            }
-            | Self::LimitsRemoved {
-                prefix,
-                destination,
-                ..
-            } => prefix.or(*destination),
+            Self::LimitsSet { target, .. }
+            | Self::LimitsEnded { target, .. }
+            | Self::LimitsRemoved { target, .. } => target.prefix.or(target.destination),
             Self::Bans { .. }
             | Self::ListReplaced { .. }
             | Self::AttackBegan(_)

@@ -56,6 +56,9 @@ pub trait Command: Send + 'static {
     /// What it answers.
     type Answer: Send + 'static;
 
+    /// Whether its changes may be in one transaction with those of commands that wait at the same time, where a client asks for it.
+    const SHARES_TRANSACTION: bool = false;
+
     /// Carries it out.
     fn run(self, controller: &mut Controller) -> Self::Answer;
 }

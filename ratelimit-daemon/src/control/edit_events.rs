@@ -90,8 +90,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             by: cause.by(),
         },
         (Edit::Limits(target, Some(row)), _) => What::LimitsSet {
-            prefix: target.sources(),
-            destination: target.destination(),
+            target: (*target).into(),
             limits: row.limits.clone(),
             observe: row.observe,
             until: lifetime::reported(row.entry.until),
@@ -99,8 +98,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             by: row.entry.author.clone(),
         },
         (Edit::Limited(prefix, Some(row)), _) => What::LimitsSet {
-            prefix: Some(*prefix),
-            destination: None,
+            target: Target::Sources(*prefix).into(),
             limits: vec![row.limit.clone()],
             observe: false,
             until: lifetime::reported(row.until),
@@ -108,18 +106,15 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             by: format!("detection ({})", row.kind.label()).into(),
         },
         (Edit::Limited(prefix, None), _) => What::LimitsRemoved {
-            prefix: Some(*prefix),
-            destination: None,
+            target: Target::Sources(*prefix).into(),
             by: Some(cause.by().unwrap_or_else(|| "detection".into())),
         },
         (Edit::Limits(target, None), _) if cause == Cause::Time => What::LimitsEnded {
-            prefix: target.sources(),
-            destination: target.destination(),
+            target: (*target).into(),
             starts_anew: anew.contains(target),
         },
         (Edit::Limits(target, None), _) => What::LimitsRemoved {
-            prefix: target.sources(),
-            destination: target.destination(),
+            target: (*target).into(),
             by: cause.by(),
         },
         (Edit::PassAll(Some(until)), _) => What::PassAllOn {

@@ -70,25 +70,14 @@ pub fn for_each<K: Pod, V: Pod>(
 pub fn for_some<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     place: &Place,
-    mut elements: usize,
+    elements: usize,
     mut visit: impl FnMut(K, V),
 ) -> io::Result<Place> {
-    loop {
-        let mut keys = Vec::<K>::with_capacity(elements);
-        let mut values = Vec::<V>::with_capacity(elements);
-        let mut next = vec![0u8; size_of::<K>().max(size_of::<u32>())];
-        let answer = lookup(map, place.bytes(), &mut next, &mut keys, &mut values);
-        for (key, value) in keys.into_iter().zip(values) {
-            visit(key, value);
+    for_some_parts(map, place, elements, 1, |key, value: &[V]| {
+        for value in value {
+            visit(key, *value);
         }
-        match answer {
-            Ok(()) => return Ok(Place::at(next)),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Place::default()),
-            // The next bucket does not fit.
-            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => elements *= 2,
-            Err(error) => return Err(error),
-        }
-    }
+    })
 }
 
 /// Calls `visit` with the elements of an array at some indices, as many of which there are.
@@ -100,31 +89,28 @@ pub fn for_range<V: Pod>(
     for_some(map, &Place::before(indices.start), indices.len(), visit).map(drop)
 }
 
-/// The same where a value is so many `words`.
-pub fn for_some_words<K: Pod>(
+/// The same as [`for_some`] where a value is so many `parts`, such as words.
+pub fn for_some_parts<K: Pod, P: Pod>(
     map: BorrowedFd<'_>,
     place: &Place,
     mut elements: usize,
-    words: usize,
-    mut visit: impl FnMut(K, &[u64]),
+    parts: usize,
+    mut visit: impl FnMut(K, &[P]),
 ) -> io::Result<Place> {
     loop {
         let mut keys = Vec::<K>::with_capacity(elements);
-        let mut values = vec![0u64; elements * words];
+        let mut values = Vec::<P>::with_capacity(keys.capacity() * parts);
         let mut next = vec![0u8; size_of::<K>().max(size_of::<u32>())];
-        let answer = lookup_into(
-            map,
-            place.bytes(),
-            &mut next,
-            &mut keys,
-            values.as_mut_ptr(),
-        );
-        for (key, value) in keys.into_iter().zip(values.chunks_exact(words)) {
+        let answer = lookup(map, place.bytes(), &mut next, &mut keys, &mut values);
+        // SAFETY: there is room for a value of each key, and the kernel wrote as many, which are valid for any bytes.
+        unsafe { values.set_len(keys.len() * parts) };
+        for (key, value) in keys.into_iter().zip(values.chunks_exact(parts)) {
             visit(key, value);
         }
         match answer {
             Ok(()) => return Ok(Place::at(next)),
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Place::default()),
+            // The next bucket does not fit.
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => elements *= 2,
             Err(error) => return Err(error),
         }
@@ -159,30 +145,22 @@ pub fn update<K: Pod + Sync, V: Pod + Sync>(
     })
 }
 
-fn update_part<K: Pod, V: Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[V]) -> io::Result<()> {
+/// The same in one system call, where `values` has as many parts for each key as its value has.
+///
+/// # Errors
+///
+/// The same.
+pub fn update_part<K: Pod, P: Pod>(
+    map: BorrowedFd<'_>,
+    keys: &[K],
+    values: &[P],
+) -> io::Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
     let (_, error) = call(bpf_cmd::BPF_MAP_UPDATE_BATCH, map, |batch| {
         batch.keys = keys.as_ptr() as u64;
         batch.values = values.as_ptr() as u64;
-        batch.count = count(keys.len());
-    });
-    error.map_or(Ok(()), Err)
-}
-
-/// The same where a value is as many words as there are for each key.
-///
-/// # Errors
-///
-/// The same.
-pub fn update_words<K: Pod>(map: BorrowedFd<'_>, keys: &[K], words: &[u64]) -> io::Result<()> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let (_, error) = call(bpf_cmd::BPF_MAP_UPDATE_BATCH, map, |batch| {
-        batch.keys = keys.as_ptr() as u64;
-        batch.values = words.as_ptr() as u64;
         batch.count = count(keys.len());
     });
     error.map_or(Ok(()), Err)
@@ -211,35 +189,21 @@ pub fn delete<K: Pod>(map: BorrowedFd<'_>, mut keys: &[K]) -> io::Result<()> {
     Ok(())
 }
 
-/// Fills `keys` and `values` up to their capacity. `ENOENT` is the end of the map: what was read before it counts.
-fn lookup<K: Pod, V: Pod>(
+/// Fills `keys` up to their capacity, and what `values` have room for with as many of them, without saying so to `values`. `ENOENT` is the
+/// end of the map: what was read before it counts.
+fn lookup<K: Pod, P: Pod>(
     map: BorrowedFd<'_>,
     place: Option<&[u8]>,
     next: &mut [u8],
     keys: &mut Vec<K>,
-    values: &mut Vec<V>,
-) -> io::Result<()> {
-    values.reserve_exact(keys.capacity());
-    let answer = lookup_into(map, place, next, keys, values.as_mut_ptr());
-    // SAFETY: there is room for a value of each key, and the kernel wrote as many, which are valid for any bytes.
-    unsafe { values.set_len(keys.len()) };
-    answer
-}
-
-/// Fills `keys` up to their capacity, and as many values at `values`, where there is room for them.
-fn lookup_into<K: Pod, V>(
-    map: BorrowedFd<'_>,
-    place: Option<&[u8]>,
-    next: &mut [u8],
-    keys: &mut Vec<K>,
-    values: *mut V,
+    values: &mut Vec<P>,
 ) -> io::Result<()> {
     let capacity = keys.capacity();
     let (filled, error) = call(bpf_cmd::BPF_MAP_LOOKUP_BATCH, map, |batch| {
         batch.in_batch = place.map_or(0, |place| place.as_ptr() as u64);
         batch.out_batch = next.as_mut_ptr() as u64;
         batch.keys = keys.as_mut_ptr() as u64;
-        batch.values = values as u64;
+        batch.values = values.as_mut_ptr() as u64;
         batch.count = count(capacity);
     });
     let errno = error.as_ref().and_then(io::Error::raw_os_error);

@@ -36,7 +36,7 @@ impl CpuCounters {
         let mut sums = Vec::with_capacity(indices.len());
         let words = WORDS * self.cpus;
         let visit = |_: u32, words: &[u64]| sums.push(sum(words));
-        batch::for_some_words(
+        batch::for_some_parts(
             self.map.as_fd(),
             &Place::before(indices.start),
             indices.len(),

@@ -76,7 +76,7 @@ impl Logs {
         }
         let words = self.size.words() as usize;
         let logs = (AT_ONCE_BYTES / self.size.value_bytes()).max(LOGS_MIN) as usize;
-        batch::for_some_words(self.map.as_fd(), place, logs, words, visit).map_err(unreadable(LOGS))
+        batch::for_some_parts(self.map.as_fd(), place, logs, words, visit).map_err(unreadable(LOGS))
     }
 
     /// The words of a log; `None` when nothing was logged.
@@ -109,7 +109,7 @@ impl Logs {
                 Err(error) => answer = Err(error),
             })?;
             answer?;
-            let written = batch::update_words(self.map.as_fd(), &keys, &words);
+            let written = batch::update_part(self.map.as_fd(), &keys, &words);
             written.map_err(unwritable(LOGS))?;
             if place.is_front() {
                 return Ok(());

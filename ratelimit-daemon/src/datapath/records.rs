@@ -90,7 +90,7 @@ where
             }
             visit(key, record);
         };
-        batch::for_some_words(self.map.as_fd(), place, count, self.words, visit)
+        batch::for_some_parts(self.map.as_fd(), place, count, self.words, visit)
             .map_err(unreadable(self.name))
     }
 
@@ -116,7 +116,7 @@ where
                 Err(error) => answer = Err(error),
             })?;
             answer?;
-            let written = batch::update_words(self.map.as_fd(), &keys, &words);
+            let written = batch::update_part(self.map.as_fd(), &keys, &words);
             written.map_err(unwritable(self.name))?;
             if place.is_front() {
                 return Ok(());

@@ -163,15 +163,13 @@ fn cluster_routes() -> Router<Handle> {
         .route("/v1/cluster", gets(questions::cluster_state))
         .route(
             "/v1/cluster/allows",
-            posts(Transaction::Own, AllowEverywhere)
-                .merge(deletes(Transaction::Own, DisallowEverywhere)),
+            posts(AllowEverywhere).merge(deletes(DisallowEverywhere)),
         )
         .route(
             "/v1/cluster/limits",
-            posts(Transaction::Own, LimitEverywhere)
-                .merge(deletes(Transaction::Own, RemoveLimitsEverywhere)),
+            posts(LimitEverywhere).merge(deletes(RemoveLimitsEverywhere)),
         )
-        .route("/v1/cluster/revoke", posts(Transaction::Own, RevokeNode))
+        .route("/v1/cluster/revoke", posts(RevokeNode))
 }
 
 /// To ban and to unban, for who may nothing else.
@@ -183,20 +181,16 @@ pub(super) fn ban_commands(controller: Handle) -> Router {
 }
 
 fn ban_and_unban() -> MethodRouter<Handle> {
-    posts(Transaction::Shared, Ban).merge(deletes(Transaction::Own, Unban))
+    posts(Ban).merge(deletes(Unban))
 }
 
 fn ban_routes() -> Router<Handle> {
     Router::new()
         .route("/v1/bans", get(bans).merge(ban_and_unban()))
-        .route(
-            "/v1/bans/matching",
-            deletes(Transaction::Own, UnbanMatching),
-        )
+        .route("/v1/bans/matching", deletes(UnbanMatching))
         .route(
             "/v1/bans/program",
-            posts(Transaction::Shared, BanByProgram)
-                .merge(deletes(Transaction::Shared, UnbanByProgram)),
+            posts(BanByProgram).merge(deletes(UnbanByProgram)),
         )
 }
 
@@ -207,18 +201,18 @@ fn routes(controller: Handle) -> Router {
         .route(
             "/v1/allows",
             gets(questions::allows)
-                .merge(posts(Transaction::Own, Allow))
-                .merge(deletes(Transaction::Own, Disallow)),
+                .merge(posts(Allow))
+                .merge(deletes(Disallow)),
         )
         .route(
             "/v1/limits",
             gets(questions::limits)
-                .merge(posts(Transaction::Own, SetLimits))
-                .merge(deletes(Transaction::Own, RemoveLimits)),
+                .merge(posts(SetLimits))
+                .merge(deletes(RemoveLimits)),
         )
         .route(
             "/v1/lists",
-            gets(questions::lists).merge(deletes(Transaction::Own, RemoveList)),
+            gets(questions::lists).merge(deletes(RemoveList)),
         )
         .route(
             "/v1/import",
@@ -250,7 +244,7 @@ fn routes(controller: Handle) -> Router {
         )
         .route("/v1/confirm", post(confirm))
         .route("/v1/rollback", post(roll_back))
-        .route("/v1/pass-all", posts(Transaction::Own, SetPassAll))
+        .route("/v1/pass-all", posts(SetPassAll))
         .route("/v1/openapi.json", get(openapi))
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
@@ -358,58 +352,41 @@ fn gets<T: Serialize + Send + 'static>(
 /// The command that a body asks for, and who asks.
 type Asked<Q, C> = fn(Q, Arc<str>) -> C;
 
-/// Whose transaction the changes of a command are in.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Transaction {
-    /// One of its own.
-    Own,
-    /// One that it may share with commands that wait at the same time.
-    Shared,
-}
-
-fn posts<Q, C, T>(transaction: Transaction, command: Asked<Q, C>) -> MethodRouter<Handle>
+fn posts<Q, C, T>(command: Asked<Q, C>) -> MethodRouter<Handle>
 where
     Q: DeserializeOwned + Send + 'static,
     C: Command<Answer = Result<T, Refused>>,
     T: Serialize + Send + 'static,
 {
     post(move |State(controller), Extension(peer), Body(request)| {
-        run(controller, peer, request, transaction, command)
+        run(controller, peer, request, command)
     })
 }
 
-fn deletes<Q, C, T>(transaction: Transaction, command: Asked<Q, C>) -> MethodRouter<Handle>
+fn deletes<Q, C, T>(command: Asked<Q, C>) -> MethodRouter<Handle>
 where
     Q: DeserializeOwned + Send + 'static,
     C: Command<Answer = Result<T, Refused>>,
     T: Serialize + Send + 'static,
 {
     delete(move |State(controller), Extension(peer), Body(request)| {
-        run(controller, peer, request, transaction, command)
+        run(controller, peer, request, command)
     })
 }
 
-async fn run<Q, C, T>(
-    controller: Handle,
-    peer: Peer,
-    request: Q,
-    transaction: Transaction,
-    command: Asked<Q, C>,
-) -> Answer
+async fn run<Q, C, T>(controller: Handle, peer: Peer, request: Q, command: Asked<Q, C>) -> Answer
 where
     Q: Send + 'static,
     C: Command<Answer = Result<T, Refused>>,
     T: Serialize + Send + 'static,
 {
     let command = Noticed(command(request, peer.author));
-    Ok(answered(match transaction {
-        Transaction::Own => controller.call(command).await?,
-        Transaction::Shared => {
-            let ((answer, notices), unkept) = controller.call_grouped(command).await?;
-            // What is known after all commands of the group.
-            (answer, Notices { unkept, ..notices })
-        }
-    }))
+    if !C::SHARES_TRANSACTION {
+        return Ok(answered(controller.call(command).await?));
+    }
+    let ((answer, notices), unkept) = controller.call_grouped(command).await?;
+    // What is known after all commands of the group.
+    Ok(answered((answer, Notices { unkept, ..notices })))
 }
 
 /// A refusal with what root may read of it.

@@ -14,7 +14,11 @@ use crate::{
 
 /// Gives a prefix, or every source without a policy of its own, limits.
 pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let request = request(arguments)?;
+    let target = target(
+        arguments.prefix.as_deref(),
+        arguments.destination.as_deref(),
+    )?;
+    let request = request(arguments, target)?;
     let answer: Answer<Changed> = client.post(path(arguments.cluster), &request)?;
     let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
     let novelty = ban::novelty(1, &answer.value);
@@ -29,7 +33,7 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let text = format!(
         "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}",
-        sentence(&request)
+        sentence(&request, target)
     );
     Ok(Report::new(answer, text))
 }
@@ -41,13 +45,9 @@ pub fn rm(
     cluster: bool,
     client: &Client,
 ) -> Result<Report, Failure> {
-    let [prefix, destination] = [prefix, destination].map(|it| it.map(prefixes::read_one));
-    let target = LimitTarget {
-        prefix: prefix.transpose()?,
-        destination: destination.transpose()?,
-    };
+    let target = target(prefix, destination)?;
     let answer: Answer<Changed> = client.delete(path(cluster), &target)?;
-    let whose = phrase::target(target.prefix, target.destination);
+    let whose = phrase::target(target);
     let whereabouts = phrase::everywhere(cluster, &answer.value);
     if answer.value.removed > 0 {
         let anew = phrase::when(
@@ -73,13 +73,19 @@ fn path(cluster: bool) -> &'static str {
     }
 }
 
-fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {
-    let prefix = arguments.prefix.as_deref().map(prefixes::read_one);
-    let destination = arguments.destination.as_deref().map(prefixes::read_one);
-    let limits = arguments.limits.limits();
-    Ok(LimitRequest {
+fn target(prefix: Option<&str>, destination: Option<&str>) -> Result<LimitTarget, Failure> {
+    let [prefix, destination] = [prefix, destination].map(|it| it.map(prefixes::read_one));
+    Ok(LimitTarget {
         prefix: prefix.transpose()?,
         destination: destination.transpose()?,
+    })
+}
+
+fn request(arguments: &LimitSetArguments, target: LimitTarget) -> Result<LimitRequest, Failure> {
+    let limits = arguments.limits.limits();
+    Ok(LimitRequest {
+        prefix: target.prefix,
+        destination: target.destination,
         limits: limits.map_err(Failure::usage)?,
         observe: arguments.observe,
         seconds: arguments.lifetime.seconds(),
@@ -88,8 +94,8 @@ fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {
 }
 
 /// `limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1s`
-fn sentence(request: &LimitRequest) -> String {
-    let whose = phrase::target(request.prefix, request.destination);
+fn sentence(request: &LimitRequest, target: LimitTarget) -> String {
+    let whose = phrase::target(target);
     let limits = phrase::and(&request.limits);
     if request.observe {
         format!("counting what {limits} would drop of {whose}; it passes")

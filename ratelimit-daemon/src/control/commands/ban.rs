@@ -23,6 +23,7 @@ pub struct Ban(pub BanRequest, pub Arc<str>);
 
 impl Command for Ban {
     type Answer = Result<Changed, Refused>;
+    const SHARES_TRANSACTION: bool = true;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;

@@ -24,6 +24,7 @@ pub struct BanByProgram(pub ProgramBanRequest, pub Arc<str>);
 
 impl Command for BanByProgram {
     type Answer = Result<Changed, Refused>;
+    const SHARES_TRANSACTION: bool = true;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
@@ -50,6 +51,7 @@ pub struct UnbanByProgram(pub ProgramUnbanRequest, pub Arc<str>);
 
 impl Command for UnbanByProgram {
     type Answer = Result<Changed, Refused>;
+    const SHARES_TRANSACTION: bool = true;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;

@@ -142,11 +142,10 @@ pub(super) fn wider(
         };
         wider.push(WiderLimits {
             prefix,
-            destination: None,
-            interface: None,
             observe: named.policy.observe(),
             limits: limit_states(state, shares, around, named, now)?,
             refused_packets: refused(state, around.address(), &named.policy)?,
+            ..WiderLimits::default()
         });
     }
     if let Some((prefix, _, named)) = to.and_then(|to| destination_of(state, to)) {
@@ -154,12 +153,11 @@ pub(super) fn wider(
     }
     for (interface, node) in nodes(state, on) {
         wider.push(WiderLimits {
-            prefix: None,
-            destination: None,
             interface: interface.map(str::to_owned),
             observe: node.policy.observe(),
             limits: limits_of_node(state, shares, node, now)?,
             refused_packets: Some(views::refused_by_node(state, interface)?),
+            ..WiderLimits::default()
         });
     }
     Ok(wider)
@@ -263,12 +261,10 @@ fn received(
         leased: None,
     };
     Ok(WiderLimits {
-        prefix: None,
         destination: Some(destination),
-        interface: None,
         observe: part.policy.observe(),
         limits: kept.limits(now)?,
-        refused_packets: None,
+        ..WiderLimits::default()
     })
 }
 

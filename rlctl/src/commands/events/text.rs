@@ -97,15 +97,14 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             (WARNING, "took", format!(" {prefix} off the allow list{by}"))
         }
         What::LimitsSet {
-            prefix,
-            destination,
+            target,
             limits,
             observe,
             until: end,
             reason: why,
             by,
         } => {
-            let target = phrase::target(*prefix, *destination);
+            let target = phrase::target(*target);
             let limits = phrase::and(limits);
             let dry_run = phrase::when(*observe, " (dry run)");
             let (by, until, why) = (printable(by), until(*end), reason(why.as_deref()));
@@ -113,23 +112,18 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             (WARNING, "limited", rest)
         }
         What::LimitsEnded {
-            prefix,
-            destination,
+            target,
             starts_anew,
         } => {
-            let target = phrase::target(*prefix, *destination);
+            let target = phrase::target(*target);
             let anew = "; what was used under them does not count any more";
             let anew = phrase::when(*starts_anew, anew);
             let rest =
                 format!(" the runtime limits of {target}: the configuration holds again{anew}");
             (WARNING, "ended", rest)
         }
-        What::LimitsRemoved {
-            prefix,
-            destination,
-            by,
-        } => {
-            let target = phrase::target(*prefix, *destination);
+        What::LimitsRemoved { target, by } => {
+            let target = phrase::target(*target);
             let by = by_whom(by.as_deref());
             let rest = format!(" away the runtime limits of {target}{by}");
             (WARNING, "took", rest)

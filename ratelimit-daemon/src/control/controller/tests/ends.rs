@@ -102,8 +102,7 @@ fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
         end_soon(&mut lab);
         let last = lab.controller.state.journal().kept().pop().unwrap();
         let ended = What::LimitsEnded {
-            destination: None,
-            prefix: target.map(prefix),
+            target: Target::from(target.map(prefix)).into(),
             starts_anew: expected,
         };
         assert_eq!(last.what, ended);
@@ -122,25 +121,12 @@ fn at_their_end_limits_are_those_of_the_configuration() {
         end_soon(&mut lab);
         assert_eq!(lab.policy_amount(address), before);
         assert_eq!(lab.controller.state.store.limits().unwrap(), []);
-        let last = lab
-            .controller
-            .state
-            .journal()
-            .kept()
-            .pop()
-            .unwrap()
-            .what
-            .clone();
-        let prefix = target.map(prefix);
-        let starts_anew = false;
-        assert_eq!(
-            last,
-            What::LimitsEnded {
-                destination: None,
-                prefix,
-                starts_anew
-            }
-        );
+        let last = lab.controller.state.journal().kept().pop().unwrap();
+        let ended = What::LimitsEnded {
+            target: Target::from(target.map(prefix)).into(),
+            starts_anew: false,
+        };
+        assert_eq!(last.what, ended);
     }
 }
 
