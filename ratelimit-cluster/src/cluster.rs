@@ -21,6 +21,7 @@ use crate::statements::{Bounds, Guard, InForce, Parts, Statement, StatementSet, 
 use crate::time::{Millis, Now, Stamp};
 use crate::verified::{Verified, Waiting};
 use peer::Peer;
+use smart_default::SmartDefault;
 
 /// What a node is sent once.
 #[derive(Clone)]
@@ -36,7 +37,7 @@ pub struct Config {
 }
 
 /// What outlives a restart.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, SmartDefault)]
 #[serde(bound(deserialize = "K: Deserialize<'de>"))]
 pub struct Memory<K> {
     /// What this node stated itself.
@@ -49,17 +50,6 @@ pub struct Memory<K> {
     pub shares: BTreeMap<K, u64>,
     /// By how many a limit is divided for every other key: the larger of now and after the leases.
     pub divided_by: u64,
-}
-
-impl<K> Default for Memory<K> {
-    fn default() -> Self {
-        Self {
-            statements: Vec::new(),
-            views: Views::default(),
-            shares: BTreeMap::new(),
-            divided_by: 0,
-        }
-    }
 }
 
 /// What the cluster asks of the host that it is on.

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use smart_default::SmartDefault;
+
 use crate::bytes::{Reader, Writer, Wrong};
 use crate::key::Key;
 use crate::statements::{Bounds, Bucket};
@@ -46,19 +48,10 @@ impl<K: Key> Verified<K> {
 }
 
 /// Sources of this node that wait to be told, each with the monotonic time since when.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, SmartDefault)]
 pub struct Waiting<K> {
     sources: VecDeque<(Millis, Verified<K>)>,
     bucket: Bucket,
-}
-
-impl<K> Default for Waiting<K> {
-    fn default() -> Self {
-        Self {
-            sources: VecDeque::new(),
-            bucket: Bucket::default(),
-        }
-    }
 }
 
 impl<K: Key> Waiting<K> {

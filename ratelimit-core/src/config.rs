@@ -50,6 +50,7 @@ use ratelimit_common::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 pub use self::file::File;
 pub use self::{
@@ -403,19 +404,24 @@ pub enum StateStore {
 }
 
 /// What a source is.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Source {
     /// Leading bits of an IPv4 address, 1 to 32.
+    #[default = 32]
     pub ipv4_prefix: u8,
     /// Leading bits of an IPv6 address, 1 to 128.
+    #[default = 64]
     pub ipv6_prefix: u8,
     /// Where their state is kept.
     pub store: StateStore,
     /// Sources of each family that can have state.
+    #[default(SOURCES_DEFAULT)]
     pub capacity: u32,
     /// Sliding logs that there is room for, one for each source and limit of both families.
+    #[default(LOGS_DEFAULT)]
     pub logs: u32,
     /// The tunnels of which it is the source of the packet inside.
+    #[default(Tunnels::NONE)]
     pub inner: Tunnels,
 }
 
@@ -437,19 +443,6 @@ impl Source {
             IpAddr::V6(_) => self.ipv6_prefix,
         };
         Prefix::around(address, length).unwrap_or_else(|| address.into())
-    }
-}
-
-impl Default for Source {
-    fn default() -> Self {
-        Self {
-            ipv4_prefix: 32,
-            ipv6_prefix: 64,
-            store: StateStore::default(),
-            capacity: SOURCES_DEFAULT,
-            logs: LOGS_DEFAULT,
-            inner: Tunnels::NONE,
-        }
     }
 }
 
@@ -574,24 +567,17 @@ pub enum OnStop {
 }
 
 /// Where the daemon keeps things.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Paths {
     /// Pinned maps and links, on a bpffs: `/sys/fs/bpf/ratelimit`.
+    #[default = "/sys/fs/bpf/ratelimit"]
     pub pins: PathBuf,
     /// The database: `/var/lib/ratelimit`.
+    #[default = "/var/lib/ratelimit"]
     pub state: PathBuf,
     /// The control socket and the lock: `/run/ratelimit`.
+    #[default = "/run/ratelimit"]
     pub runtime: PathBuf,
-}
-
-impl Default for Paths {
-    fn default() -> Self {
-        Self {
-            pins: "/sys/fs/bpf/ratelimit".into(),
-            state: "/var/lib/ratelimit".into(),
-            runtime: "/run/ratelimit".into(),
-        }
-    }
 }
 
 /// A local API of `CrowdSec`.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use smart_default::SmartDefault;
+
 use super::{Entry, Report};
 use crate::name::NodeName;
 
@@ -16,17 +18,9 @@ struct Frozen<K> {
 }
 
 /// Reports of some periods.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, SmartDefault)]
 pub struct Reports<K> {
     periods: BTreeMap<u64, BTreeMap<NodeName, Frozen<K>>>,
-}
-
-impl<K> Default for Reports<K> {
-    fn default() -> Self {
-        Self {
-            periods: BTreeMap::new(),
-        }
-    }
 }
 
 impl<K: Ord> Reports<K> {

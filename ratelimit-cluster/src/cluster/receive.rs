@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use smart_default::SmartDefault;
+
 use super::{Cluster, Host, Outgoing};
 use crate::budget::members::GONE_AFTER;
 use crate::bytes::Wrong;
@@ -37,7 +39,7 @@ pub enum Arrival {
 }
 
 /// What a message changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Received<K> {
     /// What may have come into force, or gone.
     pub changed: Vec<Subject<K>>,
@@ -58,17 +60,6 @@ pub struct Denied<K> {
     pub subject: Subject<K>,
     /// Why.
     pub why: &'static str,
-}
-
-impl<K> Default for Received<K> {
-    fn default() -> Self {
-        Self {
-            changed: Vec::new(),
-            denied: Vec::new(),
-            verified: Vec::new(),
-            verified_beyond: 0,
-        }
-    }
 }
 
 impl<K: Key> Cluster<K> {

@@ -1,39 +1,34 @@
 //! What is taken from a peer: so much a minute, so much in all, for so long, and never what this node protects.
 
+use smart_default::SmartDefault;
+
 use super::statement::Subject;
 use crate::time::Millis;
 
 /// Bounds of what one peer may state.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, SmartDefault)]
 pub struct Bounds {
     /// New statements a minute.
+    #[default = 10_000]
     pub per_minute: u32,
     /// New statements at once, where it stated none for long.
+    #[default = 100_000]
     pub at_once: u32,
     /// Statements that are held.
+    #[default = 1_000_000]
     pub held: usize,
     /// How long a statement counts after it was made.
+    #[default(366 * 86_400_000)]
     pub longest: Millis,
     /// Sources a second that are verified on the word of it, and told of this node.
+    #[default = 1_000]
     pub verified_per_second: u32,
     /// The same at once.
+    #[default = 4_000]
     pub verified_at_once: u32,
     /// How many peers have to revoke a node before it is revoked here. The word of this node is always enough.
+    #[default = 1]
     pub revokers: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            per_minute: 10_000,
-            at_once: 100_000,
-            held: 1_000_000,
-            longest: 366 * 86_400_000,
-            verified_per_second: 1_000,
-            verified_at_once: 4_000,
-            revokers: 1,
-        }
-    }
 }
 
 /// What this node knows about a subject and its peers do not.

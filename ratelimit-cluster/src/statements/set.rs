@@ -1,6 +1,9 @@
 //! All statements of all nodes, and what is in force because of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use smart_default::SmartDefault;
+
 use std::sync::Arc;
 
 use super::digest::{Digest, hash};
@@ -14,7 +17,7 @@ use crate::time::{Millis, Stamp};
 pub const HELD_AFTER_END: Millis = 120_000;
 
 /// Statements of all nodes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, SmartDefault)]
 pub struct StatementSet<K> {
     held: BTreeMap<Subject<K>, Vec<Held>>,
     authors: BTreeMap<NodeName, Author<K>>,
@@ -49,15 +52,6 @@ pub struct InForce {
     pub by: NodeName,
     /// Why.
     pub note: Arc<str>,
-}
-
-impl<K> Default for StatementSet<K> {
-    fn default() -> Self {
-        Self {
-            held: BTreeMap::new(),
-            authors: BTreeMap::new(),
-        }
-    }
 }
 
 impl<K: Key> StatementSet<K> {

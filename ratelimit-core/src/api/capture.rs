@@ -4,17 +4,20 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::prefix::Prefix;
 
 /// Begins a capture; the answer is a pcapng file that grows until there are enough packets, the time is over, or
 /// `DELETE /v1/capture` ends it. One runs at a time.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureRequest {
     /// Of so many packets of an interface and CPU, one is captured.
+    #[default = 1]
     pub every: u32,
     /// The bytes of a packet that are kept, at most 16,384.
+    #[default(ratelimit_common::capture::SNAP_MAX)]
     pub snap: u32,
     /// How many packets are enough; `None` is never.
     pub count: Option<u64>,
@@ -24,20 +27,6 @@ pub struct CaptureRequest {
     pub reasons: Vec<String>,
     /// The sources; `None` is all.
     pub source: Option<Prefix>,
-}
-
-impl Default for CaptureRequest {
-    /// Every packet, whole.
-    fn default() -> Self {
-        Self {
-            every: 1,
-            snap: ratelimit_common::capture::SNAP_MAX,
-            count: None,
-            seconds: None,
-            reasons: Vec::new(),
-            source: None,
-        }
-    }
 }
 
 impl fmt::Display for CaptureRequest {

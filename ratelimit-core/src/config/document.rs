@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use smart_default::SmartDefault;
 use toml::de::DeTable;
 
 use super::{
@@ -181,24 +182,15 @@ impl Document {
 }
 
 /// What is served to the network.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, SmartDefault)]
 pub struct Metrics {
     /// Where; `None` is nowhere.
+    #[default(Some(default_metrics()))]
     pub listen: Option<SocketAddr>,
     /// Whether the dashboard, too.
     pub dashboard: bool,
     /// The file with the token that lets the dashboard change bans.
     pub token_file: Option<PathBuf>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            listen: Some(default_metrics()),
-            dashboard: false,
-            token_file: None,
-        }
-    }
 }
 
 fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, report: &Report) {

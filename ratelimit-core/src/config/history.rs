@@ -2,6 +2,8 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use smart_default::SmartDefault;
+
 use super::{
     policy::{self, Policy},
     report::{At, Report},
@@ -19,21 +21,13 @@ const WATCHED_MAX: usize = 8;
 const EXAMPLE: &str = "watch = [\"203.0.113.7\", \"policy:default\", \"node\"]";
 
 /// The table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, SmartDefault)]
 pub struct History {
     /// How long; `None` where nothing is kept.
+    #[default(Some(DEFAULT))]
     pub keep: Option<Duration>,
     /// Whose levels are kept.
     pub watch: Vec<At<Watched>>,
-}
-
-impl Default for History {
-    fn default() -> Self {
-        Self {
-            keep: Some(DEFAULT),
-            watch: Vec::new(),
-        }
-    }
 }
 
 /// Reads `[history]`.

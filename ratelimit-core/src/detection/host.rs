@@ -2,29 +2,22 @@
 
 use std::{collections::HashSet, net::IpAddr};
 
+use smart_default::SmartDefault;
+
 /// The ports that questions come from, where nothing else is known (`net.ipv4.ip_local_port_range` of Linux; RFC 6335 has them from
 /// 49,152 on).
 const EPHEMERAL: u16 = 32_768;
 
 /// Where packets end on this host, and from which ports it asks.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, SmartDefault)]
 pub struct Host {
     /// Addresses of this host. What goes to them goes no further: a socket here wants it, or nobody does.
     addresses: HashSet<IpAddr>,
     /// The first port that questions come from.
+    #[default(EPHEMERAL)]
     ephemeral: u16,
     /// Protocols that nobody receives at these addresses.
     unreceived: Vec<u8>,
-}
-
-impl Default for Host {
-    fn default() -> Self {
-        Self {
-            addresses: HashSet::new(),
-            ephemeral: EPHEMERAL,
-            unreceived: Vec::new(),
-        }
-    }
 }
 
 impl Host {

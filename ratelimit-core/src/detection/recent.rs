@@ -3,6 +3,7 @@
 use std::{collections::HashSet, hash::Hash};
 
 use ratelimit_common::Instant;
+use smart_default::SmartDefault;
 
 /// Things of a generation.
 const THINGS_MAX: usize = 1 << 14;
@@ -10,22 +11,12 @@ const THINGS_MAX: usize = 1 << 14;
 const REMEMBERED_NS: u64 = 600 * 1_000_000_000;
 
 /// Two generations, the younger of which is filled.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub struct Recent<T> {
     younger: HashSet<T>,
     older: HashSet<T>,
     /// When the younger began.
     began: Option<Instant>,
-}
-
-impl<T> Default for Recent<T> {
-    fn default() -> Self {
-        Self {
-            younger: HashSet::new(),
-            older: HashSet::new(),
-            began: None,
-        }
-    }
 }
 
 impl<T: Eq + Hash> Recent<T> {

@@ -1,24 +1,18 @@
 //! Places in a text, as lines and columns.
 
+use smart_default::SmartDefault;
+
 /// A place, from which the next one is found without the text before it: lists have many lines, or one that is very long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, SmartDefault)]
 pub struct Place {
     /// In bytes.
     offset: usize,
     /// From 1 on.
+    #[default = 1]
     pub line: usize,
     /// In characters, from 1 on.
+    #[default = 1]
     pub column: usize,
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self {
-            offset: 0,
-            line: 1,
-            column: 1,
-        }
-    }
 }
 
 impl Place {

@@ -7,8 +7,10 @@ use std::{
     hash::Hash,
 };
 
+use smart_default::SmartDefault;
+
 /// Entries by key.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub struct Recent<K, V> {
     /// The most entries; `None` stands for no end.
     capacity: Option<usize>,
@@ -25,22 +27,10 @@ struct Entry<V> {
 }
 
 /// The looks, the oldest first. A key is where it was last, and also where it was before.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 struct Order<K> {
     looks: VecDeque<(K, u64)>,
     next: u64,
-}
-
-impl<K, V> Default for Recent<K, V> {
-    fn default() -> Self {
-        let looks = VecDeque::new();
-        Self {
-            capacity: None,
-            entries: HashMap::new(),
-            order: RefCell::new(Order { looks, next: 0 }),
-            forgotten: 0,
-        }
-    }
 }
 
 impl<K: Copy + Eq + Hash, V: Default> Recent<K, V> {

@@ -10,6 +10,7 @@ use std::{
 
 use jiff::Timestamp;
 use ratelimit_core::api::{Event, What};
+use smart_default::SmartDefault;
 use tokio::sync::broadcast;
 
 use super::event_log;
@@ -22,28 +23,17 @@ const DROPS_KEPT: usize = 1_000;
 const BEHIND_MAX: usize = 4_096;
 
 /// The events of this run of the daemon, and the changes of those before.
+#[derive(SmartDefault)]
 pub struct Journal {
     recorded: u64,
     changes: VecDeque<Arc<Event>>,
     /// Those of them that a restart would forget.
     unkept: Vec<Arc<Event>>,
     drops: VecDeque<Arc<Event>>,
+    #[default(broadcast::Sender::new(BEHIND_MAX))]
     followers: broadcast::Sender<Arc<Event>>,
     /// The interfaces by their slots.
     interfaces: BTreeMap<u32, String>,
-}
-
-impl Default for Journal {
-    fn default() -> Self {
-        Self {
-            recorded: 0,
-            changes: VecDeque::new(),
-            unkept: Vec::new(),
-            drops: VecDeque::new(),
-            followers: broadcast::Sender::new(BEHIND_MAX),
-            interfaces: BTreeMap::new(),
-        }
-    }
 }
 
 impl Journal {

@@ -13,6 +13,7 @@
 
 use std::time::{Duration, Instant};
 
+use smart_default::SmartDefault;
 use tracing::warn;
 
 use super::{
@@ -40,25 +41,15 @@ pub struct Reconciliation {
 }
 
 /// What is remembered of comparisons.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub(super) struct Comparisons {
     missing: ByKind,
     repaired: ByKind,
     /// When all was compared last.
+    #[default(clock::monotonic())]
     begun: Instant,
     /// What is left to compare in this second.
     turn: Turn,
-}
-
-impl Default for Comparisons {
-    fn default() -> Self {
-        Self {
-            missing: ByKind::default(),
-            repaired: ByKind::default(),
-            begun: clock::monotonic(),
-            turn: Turn::End,
-        }
-    }
 }
 
 impl Comparisons {

@@ -10,6 +10,7 @@ use ratelimit_core::{
     intent::Edit,
     lists::Action,
 };
+use smart_default::SmartDefault;
 use tracing::warn;
 
 use super::Feed;
@@ -44,18 +45,11 @@ const PRUNE: Duration = Duration::from_mins(1);
 
 /// The entries of lists that have ended: at once, where they allow, and else from time to time, because the kernel lets nobody be
 /// banned by them.
+#[derive(SmartDefault)]
 pub struct EndedEntries {
-    /// When they were last forgotten.
+    /// When they were last forgotten; at first as if that had been a moment ago.
+    #[default(clock::monotonic())]
     pruned: std::time::Instant,
-}
-
-impl Default for EndedEntries {
-    /// As if they had been a moment ago.
-    fn default() -> Self {
-        Self {
-            pruned: clock::monotonic(),
-        }
-    }
 }
 
 impl Feed for EndedEntries {

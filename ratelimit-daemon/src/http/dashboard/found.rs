@@ -7,6 +7,7 @@ use std::{
 };
 
 use ratelimit_core::api::{BanSearch, FoundBans};
+use smart_default::SmartDefault;
 
 use super::{Bytes, event};
 use crate::{
@@ -20,18 +21,11 @@ const BANS: usize = 500;
 const ANSWERS_MAX: usize = 32;
 
 /// What was found, by what was looked for.
+#[derive(SmartDefault)]
 pub struct Found {
     answers: BTreeMap<String, (Instant, Bytes)>,
+    #[default(clock::monotonic())]
     rest_until: Instant,
-}
-
-impl Default for Found {
-    fn default() -> Self {
-        Self {
-            answers: BTreeMap::new(),
-            rest_until: clock::monotonic(),
-        }
-    }
 }
 
 impl Found {

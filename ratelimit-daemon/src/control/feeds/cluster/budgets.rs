@@ -20,6 +20,7 @@ use ratelimit_core::{
     limit::{self, FRAME_BYTES, LimitSpec, LimitUnit},
     policies::{Policies, Role, wide_hash},
 };
+use smart_default::SmartDefault;
 use tracing::warn;
 
 use super::{
@@ -56,7 +57,7 @@ struct Of {
 }
 
 /// What nodes share here.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub(super) struct Budgets {
     limits: BTreeMap<u64, Shared>,
     policies: BTreeMap<u32, Of>,
@@ -70,13 +71,17 @@ pub(super) struct Budgets {
     /// What the kernel was told to admit by each limit of each key.
     reported: HashMap<(LogKey, usize), Reported>,
     /// How long a period is.
+    #[default(Duration::from_millis(1))]
     period: Duration,
     /// Since when keys without a share of their own have what they have.
+    #[default(clock::wall())]
     default_since: Timestamp,
     without_room: usize,
     /// When limits were last divided by the reports of all, why they are not, and since when that is so.
     divided_at: Option<Timestamp>,
+    #[default(Some(Fallback::NoClock))]
     fallback: Option<Fallback>,
+    #[default(clock::wall())]
     since: Timestamp,
 }
 
@@ -86,27 +91,6 @@ struct Reported {
     share: Share,
     /// Since when it is so much.
     since: Timestamp,
-}
-
-impl Default for Budgets {
-    fn default() -> Self {
-        Self {
-            limits: BTreeMap::new(),
-            policies: BTreeMap::new(),
-            hash: 0,
-            followed: None,
-            counted: RefCell::default(),
-            written: None,
-            is_failing: false,
-            reported: HashMap::new(),
-            period: Duration::from_millis(1),
-            default_since: clock::wall(),
-            without_room: 0,
-            divided_at: None,
-            fallback: Some(Fallback::NoClock),
-            since: clock::wall(),
-        }
-    }
 }
 
 impl Budgets {

@@ -7,6 +7,7 @@ use std::{
 
 use ratelimit_cluster::budget::{AMOUNT_MAX, Count};
 use ratelimit_common::{lease::Demand, source::LogKey};
+use smart_default::SmartDefault;
 
 use super::{
     recent::{PARTS, Recent, estimate},
@@ -15,22 +16,13 @@ use super::{
 use crate::{clock, cluster::ClusterKey};
 
 /// What was counted until a moment.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub(super) struct Counted {
+    #[default(clock::monotonic())]
     at: Instant,
     demands: HashMap<LogKey, Demand>,
     /// What each key asked by each limit in the periods of the last window.
     recent: HashMap<(LogKey, usize), Recent>,
-}
-
-impl Default for Counted {
-    fn default() -> Self {
-        Self {
-            at: clock::monotonic(),
-            demands: HashMap::new(),
-            recent: HashMap::new(),
-        }
-    }
 }
 
 impl Counted {
