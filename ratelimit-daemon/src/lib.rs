@@ -1,6 +1,6 @@
 //! The library behind `ratelimitd`: control plane, datapath, loader, servers, metrics.
 // A new variant is met at each place that decides by it.
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod clock;
 pub mod cluster;

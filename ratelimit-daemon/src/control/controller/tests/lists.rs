@@ -397,9 +397,11 @@ fn a_list_of_another_name_with_the_same_entries_leaves_no_gap() {
         ]
     );
     let writes = &lab.memory().writes;
-    let about = writes.iter().filter_map(|write| match write {
-        Write::Entry(at, entry) if *at == prefix("192.0.2.1") => Some(entry),
-        _ => None,
+    let about = writes.iter().filter_map(|write| {
+        let Write::Entry(at, entry) = write else {
+            return None;
+        };
+        (*at == prefix("192.0.2.1")).then_some(entry)
     });
     for entry in about {
         let entry = entry.expect("what stays banned keeps its entry");

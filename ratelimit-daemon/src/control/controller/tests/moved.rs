@@ -129,13 +129,11 @@ struct Seen {
 impl Seen {
     fn take(&mut self, write: &Write) {
         self.state.take(write);
-        match write {
-            Write::Region(region) => self.fill(*region, None),
-            Write::CopiedRegion(from, to) => {
-                let word = self.words[from.first_set() as usize];
-                self.fill(*to, word);
-            }
-            _ => {}
+        if let Write::Region(region) = write {
+            self.fill(*region, None);
+        } else if let Write::CopiedRegion(from, to) = write {
+            let word = self.words[from.first_set() as usize];
+            self.fill(*to, word);
         }
     }
 

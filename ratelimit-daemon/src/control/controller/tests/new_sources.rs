@@ -26,10 +26,12 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
         };
         lab.controller.replace_checked(config).unwrap();
         for write in &lab.memory().writes {
-            match write {
-                Write::Settings(new) => settings = *new,
-                Write::NewSources(new) => window = *new,
-                _ => continue,
+            if let Write::Settings(new) = write {
+                settings = *new;
+            } else if let Write::NewSources(new) = write {
+                window = *new;
+            } else {
+                continue;
             }
             let in_force = *window.of(settings.generation());
             let is_there = in_force != Budget::default();

@@ -93,10 +93,14 @@ fn its_begin_and_its_end_are_events() {
     thread::sleep(Duration::from_millis(5));
     lab.controller.tick();
     let events = lab.controller.state.journal().kept();
-    let bys = events.iter().map(|event| match &event.what {
-        What::PassAllOn { by, .. } => (true, Some(by.as_ref())),
-        What::PassAllOff { by } => (false, by.as_deref()),
-        other => panic!("{other:?}"),
+    let bys = events.iter().map(|event| {
+        if let What::PassAllOn { by, .. } = &event.what {
+            return (true, Some(by.as_ref()));
+        }
+        let What::PassAllOff { by } = &event.what else {
+            panic!("{event:?}");
+        };
+        (false, by.as_deref())
     });
     let root = Some("root");
     let expected = [(true, root), (false, root), (true, root), (false, None)];

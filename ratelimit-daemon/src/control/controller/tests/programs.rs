@@ -21,9 +21,11 @@ fn a_program_changes_and_ends_its_own_bans_only() {
         (1, vec![prefix("192.0.2.2")])
     );
     let events = lab.controller.state.journal().kept();
-    let ended = events.iter().find_map(|event| match &event.what {
-        What::BanRemoved { by, .. } => by.as_deref(),
-        _ => None,
+    let ended = events.iter().find_map(|event| {
+        let What::BanRemoved { by, .. } = &event.what else {
+            return None;
+        };
+        by.as_deref()
     });
     assert_eq!(ended, Some("root"));
     let bans = lab.listed_bans();

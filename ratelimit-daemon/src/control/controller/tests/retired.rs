@@ -118,7 +118,14 @@ impl Site {
                     let word = self.words[from.first_set() as usize];
                     self.fill(to, word);
                 }
-                _ => {}
+                Write::Entry(..)
+                | Write::Classes(_)
+                | Write::Aggregates(..)
+                | Write::Total(_)
+                | Write::NewSources(_)
+                | Write::InterfaceRules(_)
+                | Write::Challenge(_)
+                | Write::Settings(_) => {}
             }
         }
         for policy in ["8.8.8.8", "203.0.113.1", "198.51.100.1"].map(|it| self.of_address(it)) {

@@ -165,9 +165,10 @@ fn automatic(text: &str, minutes: u64) -> Edit {
 }
 
 fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
-    let until = match origin {
-        Origin::List(_) => FOREVER,
-        _ => clock::after(Duration::from_mins(minutes)),
+    let until = if matches!(origin, Origin::List(_)) {
+        FOREVER
+    } else {
+        clock::after(Duration::from_mins(minutes))
     };
     super::ban(text, origin, until)
 }

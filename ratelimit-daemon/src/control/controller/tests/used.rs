@@ -205,10 +205,12 @@ impl Bench {
         let policy = self.lab.memory().policies[&index];
         let key = (self.kept(&policy), address);
         let word = self.words.get(&key).copied().unwrap_or_default();
-        let next = match policy.limit(0).unwrap().algorithm() {
-            // Of a log that nothing leaves, the number of times is all that counts.
-            algorithm::Algorithm::SlidingLog(log) => (word < log.amount()).then_some(word + 1),
-            other => other.step(word, clock::now(), 1).ok(),
+        let algorithm = policy.limit(0).unwrap().algorithm();
+        // Of a log that nothing leaves, the number of times is all that counts.
+        let next = if let algorithm::Algorithm::SlidingLog(log) = algorithm {
+            (word < log.amount()).then_some(word + 1)
+        } else {
+            algorithm.step(word, clock::now(), 1).ok()
         };
         let (owner, amount) = self.model_of(source);
         let used = self.used.entry((owner.clone(), source)).or_default();
@@ -278,19 +280,14 @@ impl Bench {
         let writes = std::mem::take(&mut self.lab.memory().writes);
         let first = |region: Region| Kept::Region(region.first_set());
         for write in writes {
-            match write {
-                Write::Region(region) => self.words.retain(|(kept, _), _| *kept != first(region)),
-                Write::CopiedRegion(from, to) => {
-                    let copied = self
-                        .words
-                        .iter()
-                        .filter(|((kept, _), _)| *kept == first(from));
-                    let copied: Vec<_> = copied
-                        .map(|((_, address), word)| ((first(to), *address), *word))
-                        .collect();
-                    self.words.extend(copied);
-                }
-                _ => {}
+            if let Write::Region(region) = write {
+                self.words.retain(|(kept, _), _| *kept != first(region));
+            } else if let Write::CopiedRegion(from, to) = write {
+                let words = self.words.iter();
+                let copied = words.filter(|((kept, _), _)| *kept == first(from));
+                let copied = copied.map(|((_, address), word)| ((first(to), *address), *word));
+                let copied: Vec<_> = copied.collect();
+                self.words.extend(copied);
             }
         }
     }

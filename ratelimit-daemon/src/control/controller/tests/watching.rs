@@ -72,9 +72,11 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
     let reported = |address: &str| {
         let check = lab.checked(address);
         let drops = check.last_drops.into_iter();
-        let reported = drops.map(|drops| match drops.last.what {
-            What::Drop(drop) => (drop.reason, drop.policy, drop.limit.is_some(), drops.count),
-            other => panic!("{other:?}"),
+        let reported = drops.map(|drops| {
+            let What::Drop(drop) = drops.last.what else {
+                panic!("{drops:?}");
+            };
+            (drop.reason, drop.policy, drop.limit.is_some(), drops.count)
         });
         reported.collect::<Vec<_>>()
     };
@@ -116,9 +118,11 @@ fn limits(lab: &mut Lab, times: [Instant; 2]) -> [Option<u64>; 2] {
         has_bans: false,
     });
     let kept = lab.controller.state.journal().kept();
-    let limits = kept.iter().filter_map(|event| match &event.what {
-        What::Drop(drop) => Some(drop.limit.as_ref().map(LimitSpec::amount)),
-        _ => None,
+    let limits = kept.iter().filter_map(|event| {
+        let What::Drop(drop) = &event.what else {
+            return None;
+        };
+        Some(drop.limit.as_ref().map(LimitSpec::amount))
     });
     limits.collect::<Vec<_>>().try_into().unwrap()
 }
