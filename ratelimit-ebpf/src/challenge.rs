@@ -255,7 +255,8 @@ pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Op
     let front = unsafe { Front::from_raw(start, end) };
     let rules = CHALLENGE.get(0)?.of(settings().generation());
     let listener = rules.listener_options();
-    options::write(frame::whole(&packet), &front, request, listener, now)
+    let find = |kind| subprograms::find_option(context, request.from, request.bytes, kind);
+    options::write(frame::whole(&packet), &front, request, listener, find, now)
 }
 
 #[unsafe(no_mangle)]

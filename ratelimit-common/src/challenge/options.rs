@@ -13,13 +13,16 @@ use zerocopy::{IntoBytes, Unaligned, transmute};
 use super::answer::{Front, checksum};
 use crate::{Cursor, Instant, parse::transport::OFFSET_MAX};
 
-/// The kinds of options (RFC 9293, 3.1; RFC 7323, 2 and 3; RFC 2018, 2), and their lengths in bytes with kind and length.
+/// A kind of options, and its length in bytes with both of these.
+pub type Kind = [u8; 2];
+
+/// The kinds of options (RFC 9293, 3.1; RFC 7323, 2 and 3; RFC 2018, 2).
 const END: u8 = 0;
 const PADDING: u8 = 1;
-const SEGMENT_SIZE: [u8; 2] = [2, 4];
-const WINDOW_SCALE: [u8; 2] = [3, 3];
-const SACK: [u8; 2] = [4, 2];
-const TIMESTAMPS: [u8; 2] = [8, 10];
+const SEGMENT_SIZE: Kind = [2, 4];
+const WINDOW_SCALE: Kind = [3, 3];
+const SACK: Kind = [4, 2];
+const TIMESTAMPS: Kind = [8, 10];
 
 /// The largest scale of a window (RFC 7323, 2.3).
 const SCALE_MAX: u8 = 14;
@@ -27,6 +30,8 @@ const SCALE_MAX: u8 = 14;
 /// The most options that are read, padding between them included, and a mask of the places where they begin.
 const READ_MAX: u32 = 20;
 const PLACE_MAX: u16 = 0x3f;
+/// The place of the value of an option that is not there.
+const NOWHERE: u16 = 0;
 
 /// The bits of a timestamp that are options: the scale of the client's window, or that there is none, and whether it takes selective
 /// acknowledgements.
@@ -45,13 +50,16 @@ pub struct ListenerOptions {
     pub sack: bool,
 }
 
-/// The options of a SYN that are kept in a timestamp.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// The options of a SYN that are kept in a timestamp. All of it always has a value: the verifier sees what the compiler makes of one that
+/// is not there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SynOptions {
-    /// What the client's clock shows; without it nothing is kept.
-    pub timestamp: Option<u32>,
-    /// The scale of the client's window.
-    pub window_scale: Option<u8>,
+    /// Whether there is a timestamp; without it nothing is kept.
+    pub has_timestamp: bool,
+    /// What the client's clock shows, or 0.
+    pub timestamp: u32,
+    /// The scale of the client's window, 0 to 14, or 15 for none.
+    pub scale: u8,
     /// Whether the client takes selective acknowledgements.
     pub sack: bool,
 }
@@ -136,74 +144,98 @@ const fn scale_number(scale: Option<u8>) -> u8 {
 }
 
 impl SynOptions {
-    /// Those at `start`, in so many bytes. What comes behind twenty, or is cut, is not read.
+    /// Those at `start`. [`find`] answers where one is: a function, which the kernel has as a subprogram.
     #[inline(always)]
-    pub fn read(start: Cursor<'_>, bytes: u16) -> Self {
-        let (mut read, mut next) = (Self::default(), 0);
-        for _ in 0..READ_MAX {
-            // The verifier sees one place, however it was reached.
-            let at = next & PLACE_MAX;
-            if at >= bytes {
-                break;
-            }
+    pub fn read(start: Cursor<'_>, find: impl Fn(Kind) -> u16) -> Self {
+        let mut read = Self {
+            has_timestamp: false,
+            timestamp: 0,
+            scale: NO_SCALE,
+            sack: find(SACK) != NOWHERE,
+        };
+        let (scale, timestamp) = (find(WINDOW_SCALE), find(TIMESTAMPS));
+        let at = |place| {
             let mut cursor = start;
-            cursor.skip(at);
-            let Some([kind]) = cursor.take::<[u8; 1]>().copied() else {
-                break;
-            };
-            if kind == END {
-                break;
-            }
-            if kind == PADDING {
-                next = at.wrapping_add(1);
-                continue;
-            }
-            let Some([length]) = cursor.take::<[u8; 1]>().copied() else {
-                break;
-            };
-            next = at.wrapping_add(length.into());
-            if length < 2 || next > bytes {
-                break;
-            }
-            if [kind, length] == SACK {
-                read.sack = true;
-            } else if [kind, length] == WINDOW_SCALE {
-                read.window_scale = cursor.take::<[u8; 1]>().map(|[it]| (*it).min(SCALE_MAX));
-            } else if [kind, length] == TIMESTAMPS {
-                read.timestamp = cursor.take::<[u8; 4]>().map(|it| u32::from_be_bytes(*it));
-            }
+            cursor.skip(place & PLACE_MAX);
+            cursor
+        };
+        if scale != NOWHERE
+            && let Some([scale]) = at(scale).take::<[u8; 1]>()
+        {
+            read.scale = (*scale).min(SCALE_MAX);
+        }
+        if timestamp != NOWHERE
+            && let Some(timestamp) = at(timestamp).take::<[u8; 4]>()
+        {
+            (read.has_timestamp, read.timestamp) = (true, u32::from_be_bytes(*timestamp));
         }
         read
     }
 
     /// Those of them that `listener` takes too.
     #[inline(always)]
-    pub const fn kept_by(self, listener: ListenerOptions) -> Self {
+    const fn kept_by(self, listener: ListenerOptions) -> Self {
+        let scales = listener.window_scale.is_some();
         Self {
-            timestamp: self.timestamp,
-            window_scale: match listener.window_scale {
-                Some(_) => self.window_scale,
-                None => None,
-            },
+            scale: if scales { self.scale } else { NO_SCALE },
             sack: self.sack && listener.sack,
+            ..self
         }
     }
 
     /// The lowest bits of the timestamp in which they are kept.
     #[inline(always)]
     const fn kept_bits(self) -> u8 {
-        scale_number(self.window_scale) | if self.sack { KEPT_SACK } else { 0 }
+        self.scale | if self.sack { KEPT_SACK } else { 0 }
     }
 }
 
+/// Where the value of the last option of this kind is, behind `start`, where options have so many bytes. What comes behind twenty, or is
+/// cut, is not looked at. 0 where there is none.
+#[inline(always)]
+pub fn find(start: Cursor<'_>, bytes: u16, wanted: Kind) -> u16 {
+    let (mut found, mut next) = (NOWHERE, 0);
+    for _ in 0..READ_MAX {
+        // The verifier sees one place, however it was reached.
+        let at = next & PLACE_MAX;
+        if at >= bytes {
+            break;
+        }
+        let mut cursor = start;
+        cursor.skip(at);
+        let Some([kind]) = cursor.take::<[u8; 1]>().copied() else {
+            break;
+        };
+        if kind == END {
+            break;
+        }
+        if kind == PADDING {
+            next = at.wrapping_add(1);
+            continue;
+        }
+        let Some([length]) = cursor.take::<[u8; 1]>().copied() else {
+            break;
+        };
+        next = at.wrapping_add(length.into());
+        if length < 2 || next > bytes {
+            break;
+        }
+        if [kind, length] == wanted {
+            found = at.wrapping_add(2);
+        }
+    }
+    found
+}
+
 /// Writes the options of the answer to a SYN into `front`, which is the frame that `frame` is at the front of. A `listener` keeps what it
-/// takes of those that the SYN has. `None`, and nothing is written, where the frame has no room.
+/// takes of those that the SYN has, which are [found](find) by a function. `None`, and nothing is written, where the frame has no room.
 #[inline(always)]
 pub fn write(
     frame: Cursor<'_>,
     front: &Front<'_>,
     request: Request,
     listener: Option<ListenerOptions>,
+    find: impl Fn(Kind) -> u16,
     now: Instant,
 ) -> Option<Written> {
     if request.bytes < SEGMENT_SIZE_BYTES {
@@ -217,14 +249,13 @@ pub fn write(
     if let Some(listener) = listener {
         let mut cursor = frame;
         cursor.skip(request.from);
-        let kept = SynOptions::read(cursor, request.bytes).kept_by(listener);
-        let bytes = match kept.window_scale {
-            Some(_) => WINDOW_SCALE_BYTES,
-            None => TIMESTAMPS_BYTES,
+        let kept = SynOptions::read(cursor, find).kept_by(listener);
+        let bytes = if kept.scale == NO_SCALE {
+            TIMESTAMPS_BYTES
+        } else {
+            WINDOW_SCALE_BYTES
         };
-        if let Some(echoed) = kept.timestamp
-            && request.bytes >= bytes
-        {
+        if kept.has_timestamp && request.bytes >= bytes {
             // The last first: without room for it, nothing is written.
             if bytes == WINDOW_SCALE_BYTES {
                 let [kind, length] = WINDOW_SCALE;
@@ -238,7 +269,7 @@ pub fn write(
                 sack,
                 kind: TIMESTAMPS,
                 shown,
-                echoed: echoed.to_be_bytes(),
+                echoed: kept.timestamp.to_be_bytes(),
             });
             written.put(front, request.to.wrapping_add(SEGMENT_SIZE_BYTES), &options)?;
             written.bytes = bytes;

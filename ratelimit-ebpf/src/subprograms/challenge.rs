@@ -7,7 +7,7 @@ use ratelimit_common::{
         self, InSegment as _, Outcome, Place, Shared,
         answer::{self, ListenerCookie},
         cookie::{self, Message},
-        options::{Request, Written},
+        options::{self, Kind, Request, Written},
         query,
     },
     generation::Generation,
@@ -261,6 +261,24 @@ pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Op
         bytes: (written >> 32) as u16,
         sum: written as u32,
     })
+}
+
+/// [`options::find`] so far behind the front of the frame.
+#[inline(always)]
+pub fn find_option(context: *mut xdp_md, from: u16, bytes: u16, [kind, length]: Kind) -> u16 {
+    let words =
+        u64::from(from) | u64::from(bytes) << 16 | u64::from(kind) << 32 | u64::from(length) << 40;
+    unknown(find_option_of_syn(context, words)) as u16
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_option_of_syn(context: *mut xdp_md, words: u64) -> u64 {
+    let packet = XdpContext::new(context);
+    let mut start = frame::whole(&packet);
+    start.skip(words as u16 & OFFSET_MAX);
+    let kind = [(words >> 32) as u8, (words >> 40) as u8];
+    options::find(start, (words >> 16) as u16, kind).into()
 }
 
 /// Above the bytes and the sum of options: they are written.

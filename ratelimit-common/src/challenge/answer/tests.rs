@@ -141,7 +141,8 @@ proptest! {
     /// Options are read as far as they are whole, whatever the bytes are.
     #[test]
     fn options_are_read(bytes in prop::collection::vec(prop_oneof![0_u8..=10, any::<u8>()], 0..=40)) {
-        let read = SynOptions::read(Cursor::new(&bytes), u16::try_from(bytes.len()).unwrap());
+        let (start, count) = (Cursor::new(&bytes), u16::try_from(bytes.len()).unwrap());
+        let read = SynOptions::read(start, |kind| options::find(start, count, kind));
         prop_assert_eq!(read, read_again(&bytes));
     }
 
@@ -164,7 +165,15 @@ proptest! {
 
 /// The same as [`SynOptions::read`], of slices.
 fn read_again(bytes: &[u8]) -> SynOptions {
-    let (mut read, mut rest) = (SynOptions::default(), bytes);
+    let (mut read, mut rest) = (
+        SynOptions {
+            has_timestamp: false,
+            timestamp: 0,
+            scale: 15,
+            sack: false,
+        },
+        bytes,
+    );
     for _ in 0..20 {
         let (option, behind) = match rest {
             [1, behind @ ..] => (&[][..], behind),
@@ -175,8 +184,10 @@ fn read_again(bytes: &[u8]) -> SynOptions {
         };
         match option {
             [4, 2] => read.sack = true,
-            [3, 3, scale] => read.window_scale = Some((*scale).min(14)),
-            [8, 10, a, b, c, d, ..] => read.timestamp = Some(u32::from_be_bytes([*a, *b, *c, *d])),
+            [3, 3, scale] => read.scale = (*scale).min(14),
+            [8, 10, a, b, c, d, ..] => {
+                (read.has_timestamp, read.timestamp) = (true, u32::from_be_bytes([*a, *b, *c, *d]));
+            }
             _ => {}
         }
         rest = behind;
@@ -234,7 +245,11 @@ impl Cookies for Keeping<'_> {
     }
 
     fn write_options(&self, request: Request, now: Instant) -> Option<Written> {
-        options::write(Cursor::new(self.2), self.3, request, self.1, now)
+        let frame = Cursor::new(self.2);
+        let mut start = frame;
+        start.skip(request.from);
+        let find = |kind| options::find(start, request.bytes, kind);
+        options::write(frame, self.3, request, self.1, find, now)
     }
 }
 
