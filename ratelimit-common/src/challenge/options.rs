@@ -25,7 +25,7 @@ const SACK: Kind = [4, 2];
 const TIMESTAMPS: Kind = [8, 10];
 
 /// The largest scale of a window (RFC 7323, 2.3).
-const SCALE_MAX: u8 = 14;
+pub const SCALE_MAX: u8 = 14;
 
 /// The most options that are read, padding between them included, and a mask of the places where they begin.
 const READ_MAX: u32 = 20;

@@ -2,7 +2,7 @@
 
 use std::{fs, str::FromStr};
 
-use ratelimit_common::challenge::options::ListenerOptions;
+use ratelimit_common::challenge::options::{ListenerOptions, SCALE_MAX};
 use ratelimit_core::{api::Refused, challenge::Way, config::Config};
 use tracing::warn;
 
@@ -13,9 +13,8 @@ const SETTINGS: &str = "/proc/sys/net";
 /// (`secure_tcp_ts_off` of `net/core/secure_seq.c`), so what is kept in a timestamp cannot be written from outside.
 const AS_THEY_ARE: u8 = 2;
 
-/// The largest window without a scale has so many bits, and the largest scale (RFC 7323, 2).
+/// The scale of a window is what its bits are more than so many.
 const WINDOW_BITS: u32 = 15;
-const SCALE_MAX: u32 = 14;
 
 /// Refuses a configuration that needs SYN cookies where there are none.
 ///
@@ -68,7 +67,7 @@ pub fn listener_options(config: &Config) -> Option<ListenerOptions> {
 fn window_scale() -> Option<u8> {
     let buffer = last::<u32>("ipv4/tcp_rmem")?.max(last("core/rmem_max")?);
     let scale = buffer.checked_ilog2()?.saturating_sub(WINDOW_BITS);
-    u8::try_from(scale.min(SCALE_MAX)).ok()
+    u8::try_from(scale.min(SCALE_MAX.into())).ok()
 }
 
 /// The last number of a setting.
