@@ -329,9 +329,11 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
     // Those of the default policy, too.
     let default = ["limit", "set", "--packets", "3", "--per", "1h", "--cluster"];
     run(&third, &default);
+    // Nothing is sent before: packets before and after the change are not told apart.
     nodes[0].wait_until("the default limits", || {
-        admitted(&nodes[0], "198.51.100.7", 9) == 3
+        limits(&nodes[0], "default").is_some_and(|policy| !policy.limits.is_empty())
     });
+    assert_eq!(admitted(&nodes[0], "198.51.100.7", 9), 3);
     // Without the cluster they end.
     nodes[0].service().configure(NO_LIMITS).unwrap();
     run(&nodes[0], &["reload"]);
