@@ -1,0 +1,197 @@
+//! When the challenge is on, for how long a source is verified, and what is told of it.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_core::api::{Check, Status};
+use ratelimit_tests::{require_root, service::Service, wait_until};
+
+use super::*;
+
+#[test]
+fn who_is_verified_is_challenged_again_when_that_ends() {
+    require_root!();
+    let lab = lab();
+    let toml = format!("{ALWAYS}for = \"1s\"\n{GENERIC}");
+    let service = Service::started(&lab, &toml).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    for verified in 1..=2 {
+        connect(&lab, NEAR[0]);
+        connect(&lab, NEAR[0]);
+        assert_eq!(service.packets("pass", "verified").unwrap(), verified);
+        thread::sleep(Duration::from_millis(1_200));
+    }
+}
+
+#[test]
+fn the_answers_of_rlctl_say_who_is_challenged() {
+    require_root!();
+    let lab = lab();
+    let service = Service::started(&lab, &generic(ALWAYS)).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    let check = || service.rlctl_ok(&["check", FAR[0]]).unwrap();
+    assert!(
+        check().contains("not verified: its SYNs are challenged"),
+        "{}",
+        check()
+    );
+    connect(&lab, NEAR[0]);
+    assert!(
+        check().contains("verified: its SYNs are not challenged until"),
+        "{}",
+        check()
+    );
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        status.contains("TCP sources are always challenged by rst; verified for 10m"),
+        "{status}"
+    );
+    let metrics = service.metrics().unwrap();
+    assert!(
+        metrics.contains("\nratelimit_challenge_on 1\n"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
+    require_root!();
+    let lab = lab();
+    let toml = generic(&ALWAYS.replace("always", "over 500 syn/s"));
+    let service = Service::started(&lab, &toml).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    connect(&lab, NEAR[0]);
+    assert_eq!(service.packets("drop", "challenged").unwrap(), 0);
+    let status = || {
+        service
+            .json::<Status>(&["status"])
+            .unwrap()
+            .challenge
+            .unwrap()
+    };
+    assert!(!status().is_on && status().since.is_none());
+    flooded(&lab, NEAR[0], || {
+        wait_until("it is on", || status().is_on);
+        connect(&lab, NEAR[0]);
+    });
+    assert!(status().since.is_some());
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
+    let check: Check = service.json(&["check", FAR[0]]).unwrap();
+    assert!(check.challenge.unwrap().verified_until.is_some());
+    let events = || service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
+    let began = "challenge is on, over 500 syn/s: TCP sources that are not verified are challenged";
+    wait_until("the event", || events().contains(began));
+    let ended = "challenge is off: nobody is challenged any more";
+    wait_until("it ends", || events().contains(ended));
+}
+
+#[test]
+fn where_no_proof_comes_back_it_is_told_until_one_does() {
+    require_root!();
+    let lab = lab();
+    // The other end of the veth takes nothing of what a program sends back.
+    let toml = format!("{ALWAYS}back_off = \"3s\"\n");
+    let service = Service::started(&lab, &toml).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    let status = || service.rlctl_ok(&["status"]).unwrap();
+    let told = "nobody who is challenged proves itself";
+    let metric = |value: &str| {
+        let metrics = service.metrics().unwrap();
+        metrics.contains(&format!("\nratelimit_challenge_unanswered {value}\n"))
+    };
+    flooded(&lab, NEAR[0], || {
+        let address = SocketAddr::new(NEAR[0], PORT);
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(2));
+        assert!(lab.far.enter(connect).is_err());
+        assert!(!status().contains(told) && metric("0"));
+        wait_until("it is told", || status().contains(told));
+        assert!(metric("1"));
+        // It backs off, and tries again.
+        let suspended = "the challenge is suspended until";
+        wait_until("it is suspended", || status().contains(suspended));
+        self::connect(&lab, NEAR[0]);
+        assert_eq!(service.packets("pass", "verified").unwrap(), 0);
+        wait_until("it is tried again", || !status().contains(suspended));
+        assert!(status().contains(told));
+        let challenged = service.packets("drop", "challenged").unwrap();
+        wait_until("it is tried again", || {
+            service.packets("drop", "challenged").unwrap() > challenged
+        });
+    });
+    service.wait_for_log(told).unwrap();
+    let events = service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
+    assert!(events.contains(told), "{events}");
+    let suspended = "challenge is suspended until";
+    assert!(events.contains(suspended), "{events}");
+    let _polled = polled(&lab);
+    connect(&lab, NEAR[0]);
+    wait_until("it is over", || !status().contains(told));
+    assert!(metric("0"));
+}
+
+#[test]
+fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
+    require_root!();
+    let lab = lab();
+    let toml = generic(&format!("{ALWAYS}answers = 100\n"));
+    let service = Service::started(&lab, &toml).unwrap();
+    let answered = |work: &dyn Fn()| {
+        let before = service.packets("drop", "challenged").unwrap();
+        let start = Instant::now();
+        work();
+        let seconds = start.elapsed().as_secs() + 2;
+        (
+            service.packets("drop", "challenged").unwrap() - before,
+            seconds,
+        )
+    };
+    let (count, seconds) = answered(&|| burst(&lab, 2_000));
+    assert!((100..=100 * seconds).contains(&count), "{count}");
+    let passed = service.packets("pass", "unlimited").unwrap();
+    // A host sends a few packets of its own.
+    assert!(
+        (2_000..2_020).contains(&(passed + count)),
+        "{passed} {count}"
+    );
+    let unanswered = || {
+        let status: Status = service.json(&["status"]).unwrap();
+        status.challenge.unwrap().unanswered_packets
+    };
+    assert_eq!(unanswered(), 2_000 - count);
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    assert!(said.contains("without an answer in all"), "{said}");
+    // Nobody gets more than eight in a second.
+    thread::sleep(Duration::from_secs(1));
+    let (count, seconds) = answered(&|| {
+        let sender = Sender::new(&lab.far).unwrap();
+        for _ in 0..500 {
+            sender.send(&forged(1, NEAR[0])).unwrap();
+        }
+    });
+    assert!((8..=8 * seconds).contains(&count), "{count}");
+    let metrics = service.metrics().unwrap();
+    let counter = format!("ratelimit_challenge_over_budget_total {}", unanswered());
+    assert!(metrics.contains(&counter), "{metrics}");
+}
+
+#[test]
+fn the_kernel_goes_on_when_the_daemon_is_killed() {
+    require_root!();
+    let lab = lab();
+    let mut service = Service::started(&lab, &generic(ALWAYS)).unwrap();
+    let _server = Server::new(&lab, NEAR[0]);
+    service.stop("-KILL").unwrap();
+    let before = Listening::of(&lab.near);
+    flooded(&lab, NEAR[0], || {
+        connect(&lab, NEAR[0]);
+        thread::sleep(Duration::from_millis(200));
+    });
+    let opened = Listening {
+        opened: 1,
+        ..Listening::default()
+    };
+    assert_eq!(Listening::of(&lab.near).since(&before), opened);
+    service.start().unwrap();
+    // Who was verified is so after the start as well.
+    connect(&lab, NEAR[0]);
+    assert_eq!(service.packets("pass", "verified").unwrap(), 1);
+}
