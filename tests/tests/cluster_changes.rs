@@ -17,6 +17,7 @@ use ratelimit_tests::{
 const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
 const NO_LIMITS: &str = "[policy.default]\nlimits = []\n";
 const ONE: &str = "203.0.113.9";
+const TWO: &str = "203.0.113.10";
 /// A node that started has read in this time what it stated itself, as the store has it.
 const READ: Duration = Duration::from_secs(4);
 /// How long a frame that has passed takes at most.
@@ -338,4 +339,43 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
     nodes[0].service().configure(NO_LIMITS).unwrap();
     run(&nodes[0], &["reload"]);
     nodes[0].wait_until("the end", || admitted(&nodes[0], "198.51.100.8", 9) == 9);
+}
+
+#[test]
+fn what_a_host_lifts_while_it_is_no_node_stays_lifted_and_what_it_set_for_all_nodes_comes_back() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
+    let (other, node) = (&nodes[0], &nodes[1]);
+    let limited = "198.51.100.9";
+    run(node, &["ban", ONE]);
+    run(node, &["ban", TWO]);
+    let set = "limit set --packets 2 --per 1h --cluster --prefix";
+    let words: Vec<&str> = set.split(' ').chain([limited]).collect();
+    run(node, &words);
+    other.wait_until("the bans and the limit", || {
+        !passes(other, ONE) && !passes(other, TWO) && limits(other, limited).is_some()
+    });
+    // On trial without the cluster, which is taken back.
+    node.service().configure(NO_LIMITS).unwrap();
+    let file = node.service().config();
+    run(node, &["apply", file.to_str().unwrap(), "--confirm", "5m"]);
+    run(node, &["unban", ONE]);
+    assert!(passes(node, ONE) && !passes(node, TWO));
+    run(node, &["rollback"]);
+    other.wait_until("the first ban ends", || passes(other, ONE));
+    node.wait_until("the limit", || limits(node, limited).is_some());
+    assert!(passes(node, ONE) && !passes(node, TWO) && !passes(other, TWO));
+    // The same over starts of the daemon, with a file that was on no trial.
+    let alone = format!("# alone\n{NO_LIMITS}");
+    node.service().configure(&alone).unwrap();
+    restart(node);
+    run(node, &["unban", TWO]);
+    assert!(passes(node, TWO) && !passes(other, TWO));
+    let joined = configuration(&redis, NAMES[1], 2, NO_LIMITS);
+    node.service().configure(&joined).unwrap();
+    restart(node);
+    other.wait_until("the second ban ends", || passes(other, TWO));
+    assert!(passes(node, TWO));
 }

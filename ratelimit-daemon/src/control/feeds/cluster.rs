@@ -358,7 +358,11 @@ impl Membership {
     /// Never: a configuration has no name that is none.
     pub fn join(&mut self, state: &State, config: &Cluster, secret: Secret) -> NodeName {
         let node = NodeName::new(&config.node).expect("the configuration has checked the name");
-        let mut memory = self.remembered(&node);
+        let Remembered {
+            was_apart,
+            mut memory,
+            ..
+        } = self.remembered(&node);
         self.budgets.begin(config.period);
         self.budgets.follow(state);
         memory.shares = self.budgets.leased(state);
@@ -377,6 +381,10 @@ impl Membership {
         self.is_caught_up = false;
         self.node = Some(Node::new(own, now, incarnation, memory));
         self.connection.reset();
+        if was_apart {
+            // What this host stated and does not have any more it lifted meanwhile.
+            self.state_own_bans(state, now, &self.stated_bans());
+        }
         // What was lifted right before a kill.
         self.put_in_force(state, now, self.all(state));
         info!(%node, stated, "a node of the cluster");
@@ -385,6 +393,7 @@ impl Membership {
 
     /// Is no node any more. That what other nodes banned ends here is [due](Self::has_due).
     pub fn leave(&mut self, state: &State) {
+        self.remember_being_apart();
         self.node = None;
         self.connection.reset();
         self.unheeded.clear();

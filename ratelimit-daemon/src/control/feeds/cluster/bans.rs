@@ -66,6 +66,16 @@ impl Membership {
         }
     }
 
+    /// The prefixes of which any node states a ban.
+    pub(super) fn stated_bans(&self) -> BTreeSet<Prefix> {
+        let subjects = self.node.iter().flat_map(Node::subjects);
+        let bans = subjects.filter_map(|subject| match subject {
+            Subject::Ban(ClusterKey::Prefix(prefix)) => Some(*prefix),
+            Subject::Ban(_) | Subject::Allow(_) | Subject::Limits(_) | Subject::Node(_) => None,
+        });
+        bans.collect()
+    }
+
     /// All that anything is stated about, or that other nodes have here.
     pub(super) fn all(&self, state: &State) -> BTreeSet<Subject<ClusterKey>> {
         let bans = state.intent.bans().keys();

@@ -11,6 +11,9 @@ use crate::cluster::ClusterKey;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Remembered {
     node: NodeName,
+    /// Whether this host was no node since: the others do not know what it lifted meanwhile.
+    #[serde(default)]
+    pub was_apart: bool,
     #[serde(flatten)]
     pub memory: Memory<ClusterKey>,
 }
@@ -20,24 +23,47 @@ impl Remembered {
     pub fn of(node: &Node<ClusterKey>) -> Self {
         Self {
             node: node.name().clone(),
+            was_apart: false,
             memory: node.memory(),
+        }
+    }
+
+    fn nothing(node: &NodeName) -> Self {
+        Self {
+            node: node.clone(),
+            was_apart: false,
+            memory: Memory::default(),
         }
     }
 }
 
 impl Membership {
     /// What a node of this name remembers; nothing where this host had another name.
-    pub(super) fn remembered(&self, node: &NodeName) -> Memory<ClusterKey> {
+    pub(super) fn remembered(&self, node: &NodeName) -> Remembered {
         match self.kept.read() {
-            Ok(Some(remembered)) if remembered.node == *node => remembered.memory,
-            Ok(_) => Memory::default(),
+            Ok(Some(remembered)) if remembered.node == *node => remembered,
+            Ok(_) => Remembered::nothing(node),
             Err(error) => {
                 warn!(
                     error = format!("{error:#}"),
                     "what this node stated is read from the store, and its bans are stated again"
                 );
-                Memory::default()
+                Remembered::nothing(node)
             }
+        }
+    }
+
+    /// Notes that this host is no node any more.
+    pub(super) fn remember_being_apart(&mut self) {
+        let remembered = match &self.node {
+            Some(node) => Some(Remembered::of(node)),
+            None => self.kept.read().ok().flatten(),
+        };
+        if let Some(remembered) = remembered.filter(|it| !it.was_apart) {
+            self.keep(&Remembered {
+                was_apart: true,
+                ..remembered
+            });
         }
     }
 }
