@@ -20,6 +20,11 @@ use crate::{
 /// The most destinations, of both families.
 pub const DESTINATIONS_MAX: usize = TARGETS_MAX;
 
+/// How it is written that all sources have to prove themselves.
+pub const ALWAYS: &str = "always";
+/// How it is written that none has to.
+pub const NEVER: &str = "never";
+
 /// When sources have to prove themselves.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Challenge {
@@ -180,8 +185,8 @@ impl Challenge {
     /// The same, as it is written.
     pub fn when(&self, asked: Asked) -> String {
         match self.of(asked) {
-            When::Never => "never".to_owned(),
-            When::Always => "always".to_owned(),
+            When::Never => NEVER.to_owned(),
+            When::Always => ALWAYS.to_owned(),
             When::Over(over) => format!("over {over} {}", unit(asked)),
         }
     }

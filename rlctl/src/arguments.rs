@@ -388,8 +388,9 @@ pub struct UnbanArguments {
     after_help = "Examples:\n  rlctl top\n  rlctl top --count 50 --delay 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows mark a source, b bans it after a question, q ends. A source that was shown stays while it is banned. Elsewhere one table is printed, and with --batch one in each second.\n\nADMITTED/S is what the fullest limit admits: over the window that is open, over the one behind it, of a token bucket since the last refresh. Refusals by limits are known of sources, not of wider prefixes. What a ban drops is not counted by source."
 )]
 pub struct TopArguments {
-    /// List the destinations with limits in place of sources, those whose limits are fullest first
-    #[arg(long, conflicts_with_all = ["batch", "times", "delay"])]
+    /// List the destinations with limits in place of sources, those whose limits are fullest first. There is no live view of them:
+    /// --batch lists them again and again
+    #[arg(long)]
     pub destinations: bool,
     /// How many sources, or destinations
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]

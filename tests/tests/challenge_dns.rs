@@ -89,7 +89,7 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
             assert_eq!(elsewhere.action, "pass", "{elsewhere:?}");
         }
         let status = service.rlctl_ok(&["status"]).unwrap();
-        let told = "DNS sources are challenged always at port 53";
+        let told = "DNS sources are always challenged at port 53";
         assert!(status.contains(told), "{status}");
         let metrics = service.metrics().unwrap();
         assert!(

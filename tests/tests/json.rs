@@ -72,6 +72,11 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ),
     ("top", "get", "/v1/top"),
     ("top --destinations", "get", "/v1/top/destinations"),
+    (
+        "top --destinations --batch -n 2 --delay 100ms",
+        "get",
+        "/v1/top/destinations",
+    ),
     ("stats", "get", "/v1/stats"),
     ("history", "get", "/v1/history"),
     ("events --only changes", "get", "/v1/events"),

@@ -94,28 +94,43 @@ pub struct SourceChallenge {
     pub dns: Option<DnsChallengeStatus>,
 }
 
+impl ChallengeStatus {
+    /// Whether nobody is challenged who asks for a TCP connection.
+    pub fn is_never(&self) -> bool {
+        self.when == challenge::NEVER
+    }
+}
+
+/// `challenged over 5000 syn/s`, `always challenged` or `never challenged`.
+fn challenged(when: &str) -> String {
+    match when {
+        challenge::ALWAYS | challenge::NEVER => format!("{when} challenged"),
+        over => format!("challenged {over}"),
+    }
+}
+
 impl fmt::Display for DnsChallengeStatus {
-    /// `DNS sources are challenged over 5000 packets/s at port 53`
+    /// `DNS sources are challenged over 5000 packets/s at port 53`, `DNS sources are always challenged at port 53`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports = challenge::to_ports(&self.ports);
-        write!(
-            formatter,
-            "DNS sources are challenged {} at {ports}",
-            self.when
-        )
+        let challenged = challenged(&self.when);
+        write!(formatter, "DNS sources are {challenged} at {ports}")
     }
 }
 
 impl fmt::Display for ChallengeStatus {
-    /// `TCP sources are challenged over 5000 syn/s by rst; verified for 10m; at most 1000000 answers a second`
+    /// `TCP sources are challenged over 5000 syn/s by rst; verified for 10m; at most 1000000 answers a second`, or that they never are
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lasts = Duration::try_from_secs_f64(self.lasts_seconds).unwrap_or_default();
         let narrowed = challenge::narrowed(self.classes.as_deref(), self.to.as_deref());
+        let challenged = challenged(&self.when);
+        write!(formatter, "TCP sources are {challenged}")?;
+        if !self.is_never() {
+            write!(formatter, "{narrowed} by {}", self.way)?;
+        }
         write!(
             formatter,
-            "TCP sources are challenged {}{narrowed} by {}; verified for {}; at most {} answers a second",
-            self.when,
-            self.way,
+            "; verified for {}; at most {} answers a second",
             quantity::duration(lasts),
             self.answers
         )?;

@@ -127,8 +127,12 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     lines.extend(status.attacks.iter().map(|it| phrase::attack(it, now)));
     if status.limited != 0 {
         lines.push(format!(
-            "{} of attacks limited for a time: `rlctl list limits`",
-            phrase::count(status.limited, "source is", "sources are")
+            "{} in an attack: `rlctl list limits`",
+            phrase::count(
+                status.limited,
+                "source is limited for a time, as it takes part",
+                "sources are limited for a time, as they take part"
+            )
         ));
     }
     lines.extend(status.lists.iter().map(list));
@@ -207,9 +211,12 @@ fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
     lines
 }
 
-/// `TCP sources are challenged over 5000 syn/s; verified for 10m; at most 1000000 answers a second: on since 14:02:11`
+/// `TCP sources are challenged over 5000 syn/s by rst; verified for 10m; at most 1000000 answers a second: on since 14:02:11`
 fn challenge(challenge: &ChallengeStatus, now: &Zoned) -> String {
     let reported = printable(&challenge.to_string());
+    if challenge.is_never() {
+        return reported;
+    }
     on(reported, challenge.is_on, challenge.since, now)
 }
 

@@ -34,11 +34,11 @@ use crate::{
 /// Shows the busiest sources: live on a terminal, else the tables that are asked for, or one.
 pub fn run(arguments: &TopArguments, client: &Client, output: &Output) -> Result<Report, Failure> {
     let TopArguments { count, delay, .. } = *arguments;
-    if arguments.destinations {
-        return destinations(count, client);
-    }
-    if arguments.batch {
-        return batch(arguments, client, output);
+    match (arguments.destinations, arguments.batch) {
+        (true, true) => return batch_of_destinations(arguments, client, output),
+        (true, false) => return destinations(count, client),
+        (false, true) => return batch(arguments, client, output),
+        (false, false) => {}
     }
     if output.is_for_people() && io::stdin().is_terminal() && io::stdout().is_terminal() {
         return live::run(count, delay, client);
@@ -69,15 +69,45 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
 
 /// Lists the `count` destinations whose limits are fullest.
 fn destinations(count: u32, client: &Client) -> Result<Report, Failure> {
-    let path = format!("/v1/top/destinations?count={count}");
-    let answer: Answer<Vec<WiderLimits>> = client.get(&path)?;
+    let answer = fullest_destinations(count, client)?;
     if answer.value.is_empty() {
         return Ok(
             Report::new(answer, "").note("no destination has limits of all that it receives")
         );
     }
+    let table = destination_table(&answer.value);
+    Ok(Report::new(answer, table.to_string()))
+}
+
+/// Lists them again and again.
+fn batch_of_destinations(
+    arguments: &TopArguments,
+    client: &Client,
+    output: &Output,
+) -> Result<Report, Failure> {
+    let mut times = 0;
+    loop {
+        let answer = fullest_destinations(arguments.count, client)?;
+        let text = || {
+            let at = clock::local().strftime("%H:%M:%S").to_string();
+            format!("{at}\n{}\n", destination_table(&answer.value))
+        };
+        times += 1;
+        let is_last = arguments.times == Some(times);
+        if !output.line(&answer.json, text)? || is_last {
+            return Ok(Report::printed());
+        }
+        thread::sleep(arguments.delay);
+    }
+}
+
+fn fullest_destinations(count: u32, client: &Client) -> Result<Answer<Vec<WiderLimits>>, Failure> {
+    client.get(&format!("/v1/top/destinations?count={count}"))
+}
+
+fn destination_table(fullest: &[WiderLimits]) -> Table {
     let mut table = Table::new("DESTINATION | LIMIT | >USED | >ROOM | >%");
-    for it in &answer.value {
+    for it in fullest {
         let destination = it.destination.map(|it| it.to_string());
         for state in &it.limits {
             table.row([
@@ -93,7 +123,7 @@ fn destinations(count: u32, client: &Client) -> Result<Report, Failure> {
             ]);
         }
     }
-    Ok(Report::new(answer, table.to_string()))
+    table
 }
 
 /// Prints what the live view would show, again and again.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ratelimit_core::{
     api::{
-        ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, Status,
-        SuspendedLimits,
+        ChallengeStatus, ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus,
+        DnsChallengeStatus, Status, SuspendedLimits,
     },
     config::ClockWish,
 };
@@ -14,7 +14,7 @@ use super::{check_view, clock, status};
 use crate::{
     Expected, check,
     daemon::{ScriptedDaemon, answers},
-    moment,
+    moment, run,
 };
 
 #[test]
@@ -190,6 +190,73 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
 }
 
 #[test]
+fn status_says_in_words_who_is_challenged_and_who_is_limited_for_an_attack() {
+    let (past, since) = moment(-1);
+    let challenge = |when: &str, is_on| ChallengeStatus {
+        when: when.to_owned(),
+        to: None,
+        classes: None,
+        way: "rst".to_owned(),
+        lasts_seconds: 600.0,
+        answers: 1000,
+        is_on,
+        since: None,
+        prefers_verified: false,
+        verified_here: 0,
+        verified_by_peers: 0,
+        unanswered_packets: 0,
+        suspended_until: None,
+        dns: None,
+    };
+    let dns = |when: &str, is_on, since| DnsChallengeStatus {
+        when: when.to_owned(),
+        ports: vec![53],
+        is_on,
+        since,
+    };
+    let (always, never) = (challenge("always", true), challenge("never", false));
+    let with = |challenge: &ChallengeStatus, dns| ChallengeStatus {
+        dns: Some(dns),
+        ..challenge.clone()
+    };
+    let on = format!("DNS sources are challenged over 9 packets/s at port 53: on since {since}");
+    for (limited, challenge, lines) in [
+        (
+            1,
+            with(&never, dns("over 9 packets/s", true, Some(past))),
+            [
+                "1 source is limited for a time, as it takes part in an attack: `rlctl list limits`",
+                "TCP sources are never challenged; verified for 10m; at most 1000 answers a second",
+                &on,
+            ],
+        ),
+        (
+            2,
+            with(&always, dns("always", true, None)),
+            [
+                "2 sources are limited for a time, as they take part in an attack: `rlctl list limits`",
+                "TCP sources are always challenged by rst; verified for 10m; at most 1000 answers a second",
+                "DNS sources are always challenged at port 53",
+            ],
+        ),
+    ] {
+        let status = Status {
+            config_files: Vec::new(),
+            interfaces: Vec::new(),
+            maps: Vec::new(),
+            limited,
+            challenge: Some(challenge),
+            ..status(past)
+        };
+        let daemon = ScriptedDaemon::start(answers(&status));
+        let said = run(&daemon, &["status"], "", &[]);
+        let said = String::from_utf8(said.stdout).unwrap();
+        let told = said.lines().filter(|line| line.contains("source"));
+        assert_eq!(told.collect::<Vec<_>>(), lines);
+    }
+}
+
+#[test]
 fn status_says_whether_crowdsec_answers() {
     let (past, reported) = moment(-1);
     let crowdsec = |connected, error: Option<&str>| CrowdsecStatus {
@@ -226,7 +293,7 @@ fn status_says_whether_crowdsec_answers() {
             crowdsec: Some(crowdsec),
             ..status(past)
         };
-        let output = crate::run(
+        let output = run(
             &ScriptedDaemon::start(answers(&status)),
             &["status", "--maps"],
             "",

@@ -1,9 +1,12 @@
 //! What `rlctl top` and `stats` print.
 
-use ratelimit_core::api::{LimitState, StatsRow, TopSource};
+use ratelimit_core::api::{LimitState, StatsRow, TopSource, WiderLimits};
 
 use super::{check_view, limits};
-use crate::daemon::answers;
+use crate::{
+    daemon::{ScriptedDaemon, answers},
+    run,
+};
 
 #[test]
 fn top_shows_how_much_of_their_limits_sources_have_used() {
@@ -18,6 +21,45 @@ SOURCE         POLICY   LIMIT                USED  %  REFUSED
     check_view(&["top"], answers(&sources), "GET /v1/top?count=20", stdout);
     let request = "GET /v1/top?count=2";
     check_view(&["top", "--count", "2"], answers(&sources), request, stdout);
+}
+
+#[test]
+fn the_fullest_destinations_are_listed_once_or_as_often_as_wanted() {
+    let fullest = [WiderLimits {
+        destination: Some("198.51.100.7".parse().unwrap()),
+        limits: vec![limits().remove(0)],
+        ..WiderLimits::default()
+    }];
+    let request = "GET /v1/top/destinations?count=20";
+    let table = "\
+DESTINATION   LIMIT                USED  ROOM  %
+198.51.100.7  1000 packets per 1s    37   963  3";
+    check_view(
+        &["top", "--destinations"],
+        answers(&fullest),
+        request,
+        table,
+    );
+    let words = [
+        "top",
+        "--destinations",
+        "--batch",
+        "-n",
+        "2",
+        "--delay",
+        "1ms",
+    ];
+    for (json, expected) in [
+        (false, table.to_owned()),
+        (true, serde_json::to_string(&fullest).unwrap()),
+    ] {
+        let daemon = ScriptedDaemon::start(answers(&fullest));
+        let words = [&words[..], if json { &["--json"] } else { &[] }].concat();
+        let said = run(&daemon, &words, "", &[]);
+        assert_eq!(daemon.requests(), [request; 2]);
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert_eq!(said.matches(&expected).count(), 2, "{said}");
+    }
 }
 
 #[test]
