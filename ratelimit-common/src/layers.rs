@@ -117,11 +117,14 @@ fn may_spend(own: Option<&Policy>, arrival: &Arrival) -> bool {
 /// The policies of the node, and of a destination.
 #[inline(always)]
 pub fn of_all(destination: u32, tables: &impl Tables) -> [Option<&Policy>; 2] {
-    let of_node = tables.settings().node_policy();
-    [
-        of_node.and_then(|index| tables.policy(index)),
-        tables.policy(destination),
-    ]
+    [of_node(tables), tables.policy(destination)]
+}
+
+/// The policy of the node.
+#[inline(always)]
+fn of_node(tables: &impl Tables) -> Option<&Policy> {
+    let index = tables.settings().node_policy();
+    index.and_then(|index| tables.policy(index))
 }
 
 /// Charges a packet as [`charge`] does, where nothing was spent: all limits are asked before any is charged.
@@ -133,18 +136,14 @@ fn charge_layers<A: Address>(
     arrival: &Arrival,
     tables: &impl FamilyPlacement<A>,
 ) -> Outcome {
-    // Looked up each time: a pointer that is kept takes a word of the stack, which is full.
-    let node_policy = || {
-        let index = tables.settings().node_policy();
-        index.and_then(|index| tables.policy(index))
-    };
     let has_further = policy.is_some_and(Policy::has_further);
     let is_none = |layer| layer == FURTHER && !has_further;
     let destination = tables.policy(destination);
     let mut walk = Walk::new();
+    // The policy of the node is looked up each time: a pointer that is kept takes a word of the stack, which is full.
     let _ = (0..LAYERS).all(|layer| {
         is_none(layer) || walk.check(layer, tables.check_layer(layer, source, policy, arrival))
-    }) && walk.check(NODE, tables.node().check(node_policy(), arrival))
+    }) && walk.check(NODE, tables.node().check(of_node(tables), arrival))
         && (destination.is_none()
             || walk.go(tables.charge_destination(source, destination, arrival)))
         && (0..LAYERS).all(|layer| {
@@ -152,7 +151,7 @@ fn charge_layers<A: Address>(
                 || walk.is_full(layer)
                 || walk.go(tables.charge_layer(layer, source, policy, arrival))
         })
-        && (walk.is_full(NODE) || walk.go(tables.node().charge(node_policy(), arrival)));
+        && (walk.is_full(NODE) || walk.go(tables.node().charge(of_node(tables), arrival)));
     walk.outcome
 }
 

@@ -1,7 +1,7 @@
 //! The configuration: TOML files become a [`Config`] that cannot be wrong, or an error that says where and what to write.
 //!
 //! ```text
-//! file -> syntax -> document (each value read, and located) -> merge -> compile -> Config
+//! file -> syntax -> document (each value read, and located) -> merge -> validate -> Config
 //! ```
 //!
 //! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
@@ -11,7 +11,6 @@ mod ban;
 mod challenge;
 mod class;
 pub mod cluster;
-mod compile;
 pub mod crowdsec;
 mod destination;
 mod detection;
@@ -33,6 +32,7 @@ mod syntax;
 mod table;
 #[cfg(test)]
 mod tests;
+mod validate;
 mod warning;
 mod wide;
 
@@ -145,7 +145,7 @@ pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
     let Some(document) = document else {
         return Err(ConfigError::new(report.into_diagnostics()));
     };
-    let config = compile::compile(files, &document, &report);
+    let config = validate::validate(files, &document, &report);
     if !report.is_empty() {
         return Err(ConfigError::new(report.into_diagnostics()));
     }

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use ratelimit_core::config::{Config, OnStop};
+use sd_notify::NotifyState;
 use tokio::{
     net::UnixSocket,
     runtime::Runtime,
@@ -18,7 +19,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::{
     control::{
@@ -36,6 +37,7 @@ use crate::{
     recording::{self, CaptureMaps, Recorder},
     ring,
     rtnetlink::Watch,
+    systemd,
     tasks::{cluster, crowdsec, events, links, protected, samples, traffic},
     traffic_log::TrafficLog,
     user::User,
@@ -206,7 +208,7 @@ impl Daemon {
             "the counters, for the history",
             traffic::follow(history, controller.clone(), stop.clone()),
         ));
-        let alive = || report_systemd(&[sd_notify::NotifyState::Watchdog]);
+        let alive = || systemd::notify(NotifyState::Watchdog);
         tasks.spawn(control::asked_as(
             "what is due each second",
             keep_time(controller.clone(), stop.clone(), alive),
@@ -253,11 +255,11 @@ impl Daemon {
         drop(controller);
         // Nobody waits for it: a router has a million routes.
         tokio::task::spawn_blocking(move || control::warn_of_elsewhere(&self.config));
-        report_systemd(&[sd_notify::NotifyState::Ready]);
+        systemd::notify(NotifyState::Ready);
         info!("ready");
 
         let failed = first_failure(&mut tasks, &stop).await;
-        report_systemd(&[sd_notify::NotifyState::Stopping]);
+        systemd::notify(NotifyState::Stopping);
         drain(tasks).await;
         if timeout(GRACE, history_ended).await.is_err() {
             warn!("the last seconds of the history could not be written in time");
@@ -350,7 +352,7 @@ pub(crate) async fn keep_time(
 /// Counts what sources send, from time to time.
 async fn sample_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     loop {
-        let pause = control::questions::sample_sources(&controller).await?;
+        let pause = control::read_commands::sample_sources(&controller).await?;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(pause) => {}
@@ -417,11 +419,11 @@ async fn reload_on_hangup(controller: Handle, stop: CancellationToken) -> anyhow
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             _ = hangups.recv() => {
-                report_systemd(&[sd_notify::NotifyState::Reloading]);
+                systemd::notify(NotifyState::Reloading);
                 let candidate = control::read_again(&controller).await?;
                 // The controller logs how it went.
                 let _ = controller.call(Reload(candidate)).await?;
-                report_systemd(&[sd_notify::NotifyState::Ready]);
+                systemd::notify(NotifyState::Ready);
             }
         }
     }
@@ -459,11 +461,4 @@ fn remove_socket(path: &Path) -> anyhow::Result<()> {
     let removed = private::if_there(fs::remove_file(path));
     let removed = removed.with_context(|| format!("removing {}", path.display()));
     removed.map(drop)
-}
-
-/// Tells systemd, where it asked for that.
-fn report_systemd(states: &[sd_notify::NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        debug!(%error, "systemd could not be told");
-    }
 }

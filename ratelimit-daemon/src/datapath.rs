@@ -21,13 +21,13 @@ mod lease_maps;
 mod lease_tables;
 mod list_tables;
 mod logs;
+mod lru;
 mod mapped;
 mod maps;
 #[cfg(any(test, feature = "memory"))]
 mod memory;
 mod policy_tables;
 mod prefix_filter;
-mod records;
 mod refused_map;
 mod slots;
 mod source_maps;

@@ -26,6 +26,7 @@ mod rtnetlink;
 mod seccomp;
 mod stream;
 mod syscall;
+mod systemd;
 pub mod tasks;
 pub mod traffic_log;
 pub mod user;

@@ -2,10 +2,10 @@
 //!
 //! [`Local`] does it, in the process that [`start`] makes before anything is read; [`Remote`] asks it.
 
+mod attachment;
 mod compact;
 mod entry;
 mod foreign;
-mod link;
 mod load;
 mod local;
 mod logs;

@@ -1,4 +1,4 @@
-//! Bans that policies make: they lie in maps of their own until user space takes them over.
+//! Bans that policies make: they lie in maps of their own until user space adopts them.
 
 use ratelimit_common::{
     Address, Detected, Instant, Standing,

@@ -32,8 +32,8 @@ use crate::{
     detected, events,
     family::FamilyCode,
     frame, interface, interruption, leases, lists,
+    lru::Records,
     maps::{AGGREGATES, EXCLUDED_CLASSES, POLICIES, VERDICTS},
-    records::Records,
     refused,
     state::MapNode,
     subprograms, suspended,
@@ -269,21 +269,9 @@ impl Placement for KernelTables {
     /// Policies of one limit each cost no call.
     #[inline(always)]
     fn spend(&self, destination: u32, arrival: &Arrival) -> Outcome {
-        let of_node = self.node_policy();
-        let spent = node::spend_one(POLICIES.get(of_node), &MapNode, arrival);
-        let spent = if spent == NOT_DRAWN {
-            subprograms::spend_shares([of_node, destination], arrival)
-        } else {
-            let there = node::spend_one(POLICIES.get(destination), &MapNode, arrival);
-            if there == NOT_DRAWN {
-                if spent.is_counted() {
-                    subprograms::give_shares_back([of_node, NO_DESTINATION], arrival);
-                }
-                subprograms::spend_shares([of_node, destination], arrival)
-            } else {
-                spent.or_more(there)
-            }
-        };
+        let policies = [self.node_policy(), destination];
+        let spent = spend_one_each(policies, arrival);
+        let spent = spent.unwrap_or_else(|| subprograms::spend_shares(policies, arrival));
         subprograms::forgotten(spent, arrival.at)
     }
 
@@ -291,6 +279,23 @@ impl Placement for KernelTables {
     fn give_back(&self, destination: u32, arrival: &Arrival) {
         subprograms::give_shares_back([self.node_policy(), destination], arrival);
     }
+}
+
+/// Spends of the shares of this CPU under two policies of one limit each; `None`, and nothing is spent, where one of them has to draw.
+#[inline(always)]
+fn spend_one_each([of_node, destination]: [u32; 2], arrival: &Arrival) -> Option<Outcome> {
+    let spent = node::spend_one(POLICIES.get(of_node), &MapNode, arrival);
+    if spent == NOT_DRAWN {
+        return None;
+    }
+    let there = node::spend_one(POLICIES.get(destination), &MapNode, arrival);
+    if there != NOT_DRAWN {
+        return Some(spent.or_more(there));
+    }
+    if spent.is_counted() {
+        subprograms::give_shares_back([of_node, NO_DESTINATION], arrival);
+    }
+    None
 }
 
 impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {

@@ -129,6 +129,21 @@ fn the_program_array_of_somebody_else_calls_ours() {
     let said = format!("{}{}", said.stdout, said.stderr);
     assert!(said.contains("is ratelimit itself"), "{said}");
     expect(&lab, "the next program stays", [true, false]);
+    // The caller holds the entry, which has nothing behind it until a reload. That a trial ends changes nothing.
+    service.configure(&pinned()).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    let tried = pinned().replace("limits = []", "limits = [{ packets = 9, per = \"1s\" }]");
+    service.configure(&tried).unwrap();
+    let file = service.config();
+    let apply = ["apply", file.to_str().unwrap(), "--confirm", "5m"];
+    service.rlctl_ok(&apply).unwrap();
+    expect(&lab, "a trial", [true, false]);
+    service.rlctl_ok(&["detach"]).unwrap();
+    expect(&lab, "detached", [true, true]);
+    service.rlctl(&["rollback"]).unwrap();
+    expect(&lab, "detached still", [true, true]);
+    service.rlctl_ok(&["reload"]).unwrap();
+    expect(&lab, "behind the same entry again", [true, false]);
 }
 
 fn unload(service: &Service) {

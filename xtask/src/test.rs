@@ -28,7 +28,7 @@ const ON_BOTH_STORES: [&str; 14] = [
     "layers",
     "live",
     "new_sources",
-    "refusals",
+    "refused_start",
     "reload",
     "restart",
     "shapes",

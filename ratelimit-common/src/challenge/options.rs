@@ -110,7 +110,11 @@ impl ListenerOptions {
     /// A number that is not 0.
     #[inline(always)]
     pub const fn number(self) -> u16 {
-        1 | (self.sack as u16) << 1 | (scale_number(self.window_scale) as u16) << 8
+        let scale = match self.window_scale {
+            Some(scale) => scale,
+            None => NO_SCALE,
+        };
+        1 | (self.sack as u16) << 1 | (scale as u16) << 8
     }
 
     /// The ones with this number; `None` of 0.
@@ -119,27 +123,14 @@ impl ListenerOptions {
         if number == 0 {
             return None;
         }
+        let window_scale = match (number >> 8) as u8 {
+            NO_SCALE => None,
+            scale => Some(scale),
+        };
         Some(Self {
-            window_scale: scale((number >> 8) as u8),
+            window_scale,
             sack: number & 2 != 0,
         })
-    }
-}
-
-#[inline(always)]
-const fn scale(number: u8) -> Option<u8> {
-    if number == NO_SCALE {
-        None
-    } else {
-        Some(number)
-    }
-}
-
-#[inline(always)]
-const fn scale_number(scale: Option<u8>) -> u8 {
-    match scale {
-        Some(scale) => scale,
-        None => NO_SCALE,
     }
 }
 

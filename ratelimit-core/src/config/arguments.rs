@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Config, ConfigError, Interface, Mode, PolicyConfig, compile::defaults, interface, limit,
+    Config, ConfigError, Interface, Mode, PolicyConfig, interface, limit, validate::defaults,
 };
 use crate::{
     diagnostic::{Diagnostic, Problem},

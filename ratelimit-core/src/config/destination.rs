@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{
     DestinationConfig,
-    compile::values,
     document::Group,
     limit,
     report::{At, Report},
     table::{Section, Value},
+    validate::values,
 };
 use crate::{limit::LimitSpec, prefix::Prefix};
 

@@ -4,11 +4,11 @@ use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 
 use super::{
     AggregateConfig, LevelConfig, NodeConfig, Source,
-    compile::values,
     document::Group,
     limit,
     report::{At, Report},
     table::{Section, Value},
+    validate::values,
 };
 use crate::{diagnostic::Problem, ip_family::IpFamily, limit::LimitSpec};
 

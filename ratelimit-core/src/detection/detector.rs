@@ -56,7 +56,7 @@ impl Detector {
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
-            window: Window::new(),
+            window: Window::default(),
             end: None,
             attacks: BTreeMap::new(),
         }

@@ -2,6 +2,8 @@
 
 use std::{hash::RandomState, net::IpAddr};
 
+use smart_default::SmartDefault;
+
 use super::{
     Host, Kind, Rules, Sample, Subject,
     content::{Content, Datagram, Icmp},
@@ -37,20 +39,29 @@ const A_DATAGRAM_EACH: [u16; 2] = [53, 123];
 type Members = Distinct<4>;
 
 /// The counts of one window.
+#[derive(SmartDefault)]
 pub struct Window {
     key: RandomState,
     host: Host,
+    #[default(SpaceSaving::new(TARGETS))]
     attacked: SpaceSaving<(Kind, Subject), Evidence>,
     /// Acknowledgements to targets that may have connections with others: most of what is forwarded, so they have a place of their
     /// own.
+    #[default(SpaceSaving::new(TARGETS))]
     strays: SpaceSaving<(Kind, Subject), Evidence>,
     /// What is counted of hosts, and what was in the window before.
+    #[default(SpaceSaving::new(HOSTS))]
     tallies: SpaceSaving<(IpAddr, Tally), ()>,
+    #[default(SpaceSaving::new(HOSTS))]
     tallies_before: SpaceSaving<(IpAddr, Tally), ()>,
     /// Questions by who asks, and those of the window before: their answers may come in this one.
+    #[default(SpaceSaving::new(HOSTS))]
     asked: SpaceSaving<(IpAddr, Question), ()>,
+    #[default(SpaceSaving::new(HOSTS))]
     asked_before: SpaceSaving<(IpAddr, Question), ()>,
+    #[default(SpaceSaving::new(SOURCES))]
     sources: SpaceSaving<(Kind, Prefix), ()>,
+    #[default(SpaceSaving::new(SUBNETS))]
     subnets: SpaceSaving<Prefix, Members>,
     /// What came besides segments that go on with connections and answers to questions, and from how many sources and subnets.
     unasked: u64,
@@ -79,28 +90,6 @@ pub struct Seen {
 }
 
 impl Window {
-    pub fn new() -> Self {
-        Self {
-            key: RandomState::new(),
-            host: Host::default(),
-            attacked: SpaceSaving::new(TARGETS),
-            strays: SpaceSaving::new(TARGETS),
-            tallies: SpaceSaving::new(HOSTS),
-            tallies_before: SpaceSaving::new(HOSTS),
-            asked: SpaceSaving::new(HOSTS),
-            asked_before: SpaceSaving::new(HOSTS),
-            sources: SpaceSaving::new(SOURCES),
-            subnets: SpaceSaving::new(SUBNETS),
-            unasked: 0,
-            crowd: Crowd::default(),
-            crowd_of_subnets: Crowd::default(),
-            services: Recent::default(),
-            datagram_services: Recent::default(),
-            partners: Recent::default(),
-            conversations: Recent::default(),
-        }
-    }
-
     /// See [`Detector::set_host`](super::Detector::set_host).
     pub fn set_host(&mut self, host: Host) {
         self.host = host;

@@ -2,7 +2,9 @@
 //! nobody ever did, it is suspended for a while.
 
 use jiff::Timestamp;
-use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
+use ratelimit_common::{
+    DropReason, Instant, PassReason, Verdict, challenge::options::ListenerOptions,
+};
 use ratelimit_core::api::What;
 use tracing::{info, warn};
 
@@ -17,6 +19,8 @@ use crate::clock;
 
 /// The trouble that nobody who is challenged proves itself.
 pub const UNANSWERED: &str = "challenge";
+/// The trouble that SYN-ACKs tell of options that listeners do not keep any more.
+const LISTENERS: &str = "options of SYN cookies";
 
 const WHY: &str = "nobody who is challenged proves itself: either all are forged, or what they answer does not come by this host, \
                    as with asymmetric routing; where ordinary clients cannot connect, write when = \"never\"";
@@ -60,7 +64,9 @@ struct Counted {
 impl Challenge {
     /// Tells what has changed, and has the program follow the settings of listeners.
     pub fn tick(&mut self, state: &mut State, verified: &VerifiedSources, troubles: &mut Troubles) {
-        follow_listeners(state);
+        let options = syncookies::listener_options(&state.intent.config);
+        let error = follow_listeners(state, options);
+        troubles.report(&mut state.journal, LISTENERS, Loudness::Warning, error);
         let status = queries::challenge::challenge(state, verified);
         let on = status.map(|it| {
             let dns = it.dns.map(|dns| (dns.is_on, dns.since, dns.when));
@@ -167,22 +173,20 @@ impl Challenge {
     }
 }
 
-/// Has SYN-ACKs tell of the options that listeners keep by now.
-fn follow_listeners(state: &mut State) {
+/// Has SYN-ACKs tell of the options that listeners keep by now, and answers why they do not.
+fn follow_listeners(state: &mut State, options: Option<ListenerOptions>) -> Option<String> {
     let rules = state.enforcer.held().challenge;
-    if !rules.asks_listeners() {
-        return;
-    }
-    let options = syncookies::listener_options(&state.intent.config);
-    if rules.listener_options() == options {
-        return;
+    if !rules.asks_listeners() || rules.listener_options() == options {
+        return None;
     }
     match state.enforce_all() {
-        Ok(_) => info!(?options, "listeners keep other options beside SYN cookies"),
-        Err(error) => warn!(
-            error = format!("{error:#}"),
-            "SYN-ACKs tell of options that listeners do not keep any more"
-        ),
+        Ok(_) => {
+            info!(?options, "listeners keep other options beside SYN cookies");
+            None
+        }
+        Err(error) => Some(format!(
+            "SYN-ACKs tell of options that listeners do not keep any more: {error:#}"
+        )),
     }
 }
 

@@ -63,7 +63,7 @@ pub trait Command: Send + 'static {
     fn run(self, controller: &mut Controller) -> Self::Answer;
 }
 
-/// A [question](super::questions), which waits for its turn as commands do.
+/// A [command that only reads](super::read_commands), which waits for its turn as commands do.
 pub struct Asked<F>(pub F);
 
 impl<F, T> Command for Asked<F>

@@ -6,7 +6,7 @@ use super::{
     candidate::{Attempted, Candidate},
     handle::{Handle, Unanswered},
     lists::configured::ConfiguredLists,
-    questions::{measure_of_trial, reloaded_file, returning_lists},
+    read_commands::{measure_of_trial, reloaded_file, returning_lists},
 };
 
 /// Reads the files again beside the controller, for [`Reload`](super::commands::Reload).

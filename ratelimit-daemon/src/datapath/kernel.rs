@@ -39,9 +39,9 @@ use super::{
     family_maps::{self, FamilyMaps, failed, unreadable},
     grace,
     lease_maps::LeaseMaps,
+    lru::Replaced,
     maps::{Elements, Maps},
     prefix_filter::PrefixFilter,
-    records::Replaced,
     slots,
     source_maps::SourceMaps,
 };

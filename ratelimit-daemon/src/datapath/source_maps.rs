@@ -30,8 +30,8 @@ use super::{
     compact::CompactTable,
     family_maps::{failed, unreadable},
     logs::{Logs, address_of},
+    lru::{Records, Replaced},
     maps::Maps,
-    records::{Records, Replaced},
     refused_map::RefusedMap,
     source_tables::SourceTables,
 };

@@ -14,7 +14,7 @@ use super::{
     peer::Peer,
 };
 use crate::{
-    control::{Handle, questions},
+    control::{Handle, read_commands},
     recording::{Recorder, Wanted},
     stream::Streams,
 };
@@ -26,7 +26,7 @@ pub async fn begin(
     Extension(peer): Extension<Peer>,
     Body(request): Body<CaptureRequest>,
 ) -> Result<Response, Failure> {
-    let interfaces = controller.ask(questions::interface_names).await?;
+    let interfaces = controller.ask(read_commands::interface_names).await?;
     let Ok((writer, body)) = streams.begin() else {
         return Err(Failure::unavailable(TOO_MANY));
     };

@@ -37,7 +37,7 @@ use crate::{
             UnbanByProgram, UnbanMatching,
         },
         queries::check::Packet,
-        questions,
+        read_commands,
     },
     recording::Recorder,
     stream::Streams,
@@ -50,7 +50,7 @@ use super::{
     },
     capture_api,
     dashboard::{self, Audience},
-    event_api, list_api, observe_api,
+    event_api, list_api, metrics_api,
     peer::Peer,
     web_page,
 };
@@ -80,7 +80,7 @@ impl ControlApi {
         Self {
             routes: TowerToHyperService::new(
                 routes(controller.clone())
-                    .merge(observe_api::router(controller.clone()))
+                    .merge(metrics_api::router(controller.clone()))
                     .merge(dashboard::router(
                         controller.clone(),
                         history,
@@ -160,7 +160,7 @@ pub(super) fn too_many_connections() -> Response {
 
 fn cluster_routes() -> Router<Handle> {
     Router::new()
-        .route("/v1/cluster", gets(questions::cluster_state))
+        .route("/v1/cluster", gets(read_commands::cluster_state))
         .route(
             "/v1/cluster/allows",
             posts(AllowEverywhere).merge(deletes(DisallowEverywhere)),
@@ -200,19 +200,19 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/status", get(status))
         .route(
             "/v1/allows",
-            gets(questions::allows)
+            gets(read_commands::allows)
                 .merge(posts(Allow))
                 .merge(deletes(Disallow)),
         )
         .route(
             "/v1/limits",
-            gets(questions::limits)
+            gets(read_commands::limits)
                 .merge(posts(SetLimits))
                 .merge(deletes(RemoveLimits)),
         )
         .route(
             "/v1/lists",
-            gets(questions::lists).merge(deletes(RemoveList)),
+            gets(read_commands::lists).merge(deletes(RemoveList)),
         )
         .route(
             "/v1/import",
@@ -224,7 +224,7 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/top", get(top))
         .route("/v1/top/destinations", get(top_destinations))
         .route("/v1/suggest", get(suggest))
-        .route("/v1/stats", gets(questions::stats))
+        .route("/v1/stats", gets(read_commands::stats))
         .route("/v1/events", get(event_api::events))
         .route(
             "/v1/capture",
@@ -236,8 +236,8 @@ fn routes(controller: Handle) -> Router {
             post(diff).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
         )
         .route("/v1/detach", post(detach))
-        .route("/v1/protected", gets(questions::protected_prefixes))
-        .route("/v1/config", gets(questions::settings))
+        .route("/v1/protected", gets(read_commands::protected_prefixes))
+        .route("/v1/config", gets(read_commands::settings))
         .route(
             "/v1/apply",
             post(apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
@@ -303,7 +303,7 @@ async fn check(
         return Err(Failure::bad_request(error));
     };
     let packet = Packet { address, packet };
-    read(&controller, |it| questions::check(it, packet)).await
+    read(&controller, |it| read_commands::check(it, packet)).await
 }
 
 async fn top(
@@ -323,7 +323,7 @@ async fn top_destinations(
     Parameters(query): Parameters<TopDestinationsRequest>,
 ) -> Answer {
     let count = top_count(query.count)?;
-    let fullest = move |it: &Controller| questions::fullest_destinations(it, count);
+    let fullest = move |it: &Controller| read_commands::fullest_destinations(it, count);
     read(&controller, fullest).await
 }
 
@@ -340,7 +340,7 @@ async fn suggest(
     State(controller): State<Handle>,
     Parameters(request): Parameters<SuggestRequest>,
 ) -> Answer {
-    read(&controller, move |it| questions::suggest(it, &request)).await
+    read(&controller, move |it| read_commands::suggest(it, &request)).await
 }
 
 fn gets<T: Serialize + Send + 'static>(
@@ -428,7 +428,7 @@ async fn diff(
         }
     };
     let candidate = candidate.map_err(|refused| shown(refused, &peer));
-    read(&controller, |it| questions::diff(it, candidate?)).await
+    read(&controller, |it| read_commands::diff(it, candidate?)).await
 }
 
 async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {

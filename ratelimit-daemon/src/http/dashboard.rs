@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     clock,
-    control::{self, Handle, Unanswered, queries::check::Packet, questions},
+    control::{self, Handle, Unanswered, queries::check::Packet, read_commands},
     stream::{Streams, Writer},
     traffic_log::TrafficLog,
 };
@@ -141,7 +141,7 @@ async fn admit(
 ) -> Result<Response, Failure> {
     web_page::check(request.headers())?;
     if dashboard.audience == Audience::Network {
-        let is_open = dashboard.controller.ask(questions::is_dashboard_open);
+        let is_open = dashboard.controller.ask(read_commands::is_dashboard_open);
         if !matches!(is_open.await, Ok(true)) {
             let refused = Refused::because("the dashboard is not served here")
                 .hint("write dashboard = true in [metrics], or use ssh -L 9800:/run/ratelimit/control.sock");
@@ -199,7 +199,7 @@ impl Dashboard {
     async fn now(&self, request: &LiveRequest) -> Result<Vec<Bytes>, Unanswered> {
         let (controller, latest) = (&self.controller, &self.latest);
         let stats = async || {
-            let rows = controller.ask(questions::stats);
+            let rows = controller.ask(read_commands::stats);
             Ok(event("stats", &now("rows", &rows.await?.ok())))
         };
         let status = async || {
@@ -217,7 +217,7 @@ impl Dashboard {
             Ok(event("top", &now("sources", &sources.ok())))
         };
         let events = async || {
-            let changes = controller.ask(|it| questions::changes(it, EVENTS));
+            let changes = controller.ask(|it| read_commands::changes(it, EVENTS));
             Ok(event("events", &changes.await?))
         };
         let mut all = vec![
@@ -233,7 +233,8 @@ impl Dashboard {
         drop(found);
         if let Some(address) = request.address {
             let packet = PacketRequest::default();
-            let check = controller.ask(move |it| questions::check(it, Packet { address, packet }));
+            let check =
+                controller.ask(move |it| read_commands::check(it, Packet { address, packet }));
             all.push(event("check", &check.await?.ok()));
         }
         Ok(all)
@@ -243,7 +244,7 @@ impl Dashboard {
         if self.audience == Audience::Socket {
             return Ok(Access::Command);
         }
-        let token = self.controller.ask(questions::dashboard_token).await?;
+        let token = self.controller.ask(read_commands::dashboard_token).await?;
         Ok(token.map_or(Access::Read, |_| Access::Token))
     }
 }

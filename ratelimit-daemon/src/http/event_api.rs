@@ -18,7 +18,7 @@ use tokio::sync::broadcast::{
 use super::answers::{Failure, Parameters};
 use crate::{
     clock,
-    control::{Handle, questions},
+    control::{Handle, read_commands},
     stream::{Streams, Writer},
 };
 
@@ -32,7 +32,7 @@ pub async fn events(
     Extension(streams): Extension<Streams>,
     Parameters(query): Parameters<EventRequest>,
 ) -> Result<Response, Failure> {
-    let (kept, coming) = controller.ask(questions::events).await?;
+    let (kept, coming) = controller.ask(read_commands::events).await?;
     let filter = query.filter();
     let last = kept.last().map_or(0, |event| event.number);
     let after = query.after.filter(|after| *after <= last).unwrap_or(0);

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     clock,
-    control::{Export, Handle, commands::Import, questions},
+    control::{Export, Handle, commands::Import, read_commands},
 };
 
 /// Imports a list.
@@ -83,7 +83,7 @@ pub async fn export(
     State(controller): State<Handle>,
     Parameters(request): Parameters<ExportRequest>,
 ) -> Result<Response, Failure> {
-    let export = controller.ask(move |it| questions::export(it, &request));
+    let export = controller.ask(move |it| read_commands::export(it, &request));
     let export = export.await??;
     let (pieces, body) = pieces::channel();
     tokio::spawn(write(controller, export, pieces));
@@ -107,7 +107,7 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {
-        let bans = controller.ask(move |it| questions::some_bans(it, behind.as_ref()));
+        let bans = controller.ask(move |it| read_commands::some_bans(it, behind.as_ref()));
         let Ok(bans) = bans.await else {
             return false;
         };

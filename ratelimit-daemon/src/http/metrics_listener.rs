@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     dashboard::{self, Audience},
-    observe_api,
-    serve::serve_observe,
+    metrics_api,
+    serve::serve_read_only,
 };
 use crate::{
     control::{Handle, Listeners},
@@ -42,10 +42,10 @@ pub async fn serve_metrics(
             let dashboard =
                 dashboard::router(controller.clone(), history.clone(), Audience::Network)
                     .layer(Extension(Streams::new(token.clone())));
-            let router = observe_api::router(controller.clone())
+            let router = metrics_api::router(controller.clone())
                 .merge(dashboard)
                 .merge(dashboard::token::router(controller.clone()));
-            tokio::spawn(serve_observe(listener, router, token.clone()));
+            tokio::spawn(serve_read_only(listener, router, token.clone()));
             serving = Some(token);
         }
     }

@@ -162,7 +162,7 @@ async fn refuse(stream: UnixStream, slot: OwnedSemaphorePermit) {
 }
 
 /// Serves metrics until `stop`.
-pub async fn serve_observe(listener: TcpListener, router: Router, stop: CancellationToken) {
+pub async fn serve_read_only(listener: TcpListener, router: Router, stop: CancellationToken) {
     let ends = stop.clone();
     let begin = move |stream: TcpStream, slot, connections: &mut JoinSet<()>| {
         let service = TowerToHyperService::new(router.clone());

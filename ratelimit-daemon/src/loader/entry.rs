@@ -159,7 +159,24 @@ pub fn give(
 ///
 /// When it stays.
 pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
-    remove(&pins.entry(interface))?;
+    let directory = pins.entry(interface);
+    empty(&directory)?;
+    let removed = crate::private::if_there(fs::remove_dir_all(&directory));
+    removed.with_context(|| format!("removing {}", directory.display()))?;
+    unpin_program(pins, interface)
+}
+
+/// The same where the program may come back: what others call stays pinned, and passes everything until then.
+///
+/// # Errors
+///
+/// When it stays.
+pub fn suspend(pins: &Pins, interface: &str) -> anyhow::Result<()> {
+    empty(&pins.entry(interface))?;
+    unpin_program(pins, interface).map(drop)
+}
+
+fn unpin_program(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
     let mut is_pinned = false;
     for pin in pins.all_programs()? {
         if pin.interface == interface {
@@ -170,8 +187,8 @@ pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
     Ok(is_pinned)
 }
 
-/// Removes the entry of a directory, if there is one. Who calls it passes everything from then on.
-fn remove(directory: &Path) -> anyhow::Result<()> {
+/// Has nothing run behind the entry of a directory, if there is one. Who calls it passes everything from then on.
+fn empty(directory: &Path) -> anyhow::Result<()> {
     for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
         let path = directory.join(name);
         if path.exists() {
@@ -180,9 +197,7 @@ fn remove(directory: &Path) -> anyhow::Result<()> {
             clear(&mut ProgramArray::try_from(Map::ProgramArray(map))?)?;
         }
     }
-    let removed = crate::private::if_there(fs::remove_dir_all(directory));
-    let removed = removed.with_context(|| format!("removing {}", directory.display()));
-    removed.map(drop)
+    Ok(())
 }
 
 fn clear<T: std::borrow::BorrowMut<aya::maps::MapData>>(

@@ -15,9 +15,8 @@ use aya::{
 use ratelimit_core::config::Mode;
 
 use super::{
-    Attachment, Descriptors, Held, HeldLink, InterfacePlan, Loader, MapPlan, compact,
+    Attachment, Descriptors, Held, HeldLink, InterfacePlan, Loader, MapPlan, attachment, compact,
     entry::{self, Entry},
-    link,
     load::{self, Loaded, Seeds},
     logs,
     next::{self, Next},
@@ -53,7 +52,7 @@ impl Loader for Local {
     fn open(&mut self, root: &Path) -> anyhow::Result<Held> {
         let pins = self.pins.insert(Pins::open(root)?);
         let links = pins.all_links()?.into_iter().map(|pin| {
-            let program = link::program(&pin)?;
+            let program = attachment::program(&pin)?;
             Ok(HeldLink {
                 interface: pin.interface,
                 slot: pin.slot,
@@ -119,7 +118,7 @@ impl Loader for Local {
         }
         for name in links {
             if let Some((path, link)) = self.links.remove(&name) {
-                let link = link::pin(link, &name, &path)?;
+                let link = attachment::pin(link, &name, &path)?;
                 self.links.insert(name, (path, link));
             }
         }
@@ -168,7 +167,7 @@ impl Loader for Local {
         let pin = links.iter().find(|pin| pin.interface == plan.name);
         let on = match interface::query(&plan.name)? {
             Some(on) => on,
-            None => link::interface_of(pin)?
+            None => attachment::interface_of(pin)?
                 .with_context(|| format!("there is no interface {}", plan.name))?,
         };
         let variant = load::Variant::of(plan, &on, pin)?;
@@ -208,7 +207,7 @@ impl Loader for Local {
         let pins = self.pins()?;
         // What ran before may run on.
         let path = pins.link(plan.slot, &plan.name, frags);
-        let link = link::open_at(&path);
+        let link = attachment::open_at(&path);
         pins.remove_unused_layouts()?;
         if let Ok(link) = link {
             self.links.insert(plan.name.clone(), (path, link));
@@ -245,7 +244,7 @@ impl Loader for Local {
         let mut is_pinned = entry::take_away(pins, interface)?;
         for pin in pins.all_links()? {
             if pin.interface == interface {
-                link::detach(&pin)?;
+                attachment::detach(&pin)?;
                 next::release(pins, pin.slot, None)?;
                 is_pinned = true;
             }
@@ -261,11 +260,11 @@ impl Loader for Local {
         let pins = self.pins()?;
         let mut interfaces = Vec::new();
         for pin in pins.all_links()? {
-            link::detach(&pin)?;
+            attachment::detach(&pin)?;
             interfaces.push(pin.interface);
         }
         for pin in pins.all_programs()? {
-            entry::take_away(pins, &pin.interface)?;
+            entry::suspend(pins, &pin.interface)?;
             interfaces.push(pin.interface);
         }
         pins.remove_all()?;
@@ -284,10 +283,10 @@ fn place(
 ) -> anyhow::Result<(Attachment, Option<Entry>)> {
     if plan.mode == Mode::Pinned {
         let (attachment, entry) = entry::give(program, plan, frags, pins)?;
-        pin.map_or(Ok(()), link::detach)?;
+        pin.map_or(Ok(()), attachment::detach)?;
         return Ok((attachment, Some(entry)));
     }
-    let attachment = link::attach(program, (plan, on), frags, pins, pin)?;
+    let attachment = attachment::attach(program, (plan, on), frags, pins, pin)?;
     entry::take_away(pins, &plan.name)?;
     Ok((attachment, None))
 }

@@ -20,7 +20,7 @@ use crate::{
             FindCluster, HearStored, JoinCluster, LeaveCluster, LoseCluster, ReachCluster,
             StepCluster,
         },
-        questions::cluster_wishes,
+        read_commands::cluster_wishes,
     },
 };
 

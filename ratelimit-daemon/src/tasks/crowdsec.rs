@@ -18,7 +18,7 @@ use crate::{
     control::{
         Handle, Unanswered,
         commands::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
-        questions::crowdsec_wishes,
+        read_commands::crowdsec_wishes,
     },
     crowdsec::{Client, Decisions, Update},
 };

@@ -22,7 +22,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     clock,
-    control::{Handle, commands::NoteAttacks, questions},
+    control::{Handle, commands::NoteAttacks, read_commands},
     ring::{Events, Ring},
 };
 
@@ -63,7 +63,7 @@ pub async fn follow(
     let mut ring: Option<Events> = None;
     loop {
         if asked.is_none_or(|asked| clock::elapsed(asked) >= RULES_LAST) {
-            let (wanted, own) = controller.ask(questions::attack_rules).await?;
+            let (wanted, own) = controller.ask(read_commands::attack_rules).await?;
             let mut host = host(own);
             if wanted.contains_key(&Kind::ProtocolFlood) {
                 host = host.without(unreceived().unwrap_or_default());

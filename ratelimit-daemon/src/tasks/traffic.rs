@@ -14,7 +14,7 @@ use crate::{
         Handle,
         commands::NoteHistory,
         queries::watched::{self, Scanned},
-        questions::{scanned_policies, traffic_sample},
+        read_commands::{scanned_policies, traffic_sample},
     },
     traffic_log::TrafficLog,
 };

@@ -5,7 +5,7 @@ use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, state};
 use super::{NOTHING, OfSource, Subprograms, decode, encode, nullable, pack, unpack};
 use crate::{
     compact::{self, SlotStore},
-    records::Records,
+    lru::Records,
     tables::KernelTables,
 };
 

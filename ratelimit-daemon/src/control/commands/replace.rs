@@ -7,7 +7,7 @@ use ratelimit_core::{
 
 use crate::{
     clock,
-    control::{controller::Controller, reload},
+    control::{config_diff, controller::Controller},
 };
 
 /// Puts the configuration in force that is next, and answers what is different, a line each. Where everything was taken off, it is put on
@@ -29,7 +29,7 @@ pub fn replace(controller: &mut Controller, is_wanted_on: bool) -> Result<Vec<St
     controller.follow_tables();
     replaced?;
     controller.reloads.applied = clock::wall();
-    let mut changes = reload::changes(&before, &controller.state.intent.config);
+    let mut changes = config_diff::changes(&before, &controller.state.intent.config);
     changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
     changes.extend(controller.interfaces.reattach(
         &mut controller.state,

@@ -78,7 +78,7 @@ use crate::{
         commands::{CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, replace},
         lists::configured::ConfiguredLists,
         queries,
-        questions::policies_to_sample,
+        read_commands::policies_to_sample,
         rows,
     },
     datapath::{Entry, Memory, Shared},

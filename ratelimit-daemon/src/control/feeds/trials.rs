@@ -19,11 +19,11 @@ use crate::{
     control::{
         candidate::{Candidate, Measure},
         cause::Cause,
+        config_diff,
         config_warnings::report,
         journal::Journal,
         lists::configured::{self, ConfiguredLists, ListChanges},
         lists::file::ListFile,
-        reload,
         state::State,
         state_file::StateFile,
         trial::{self, Trial},
@@ -69,7 +69,7 @@ impl Feed for Trials {
         else {
             return Ok(Vec::new());
         };
-        reload::require_no_restart(&state.intent.config, &config)?;
+        config_diff::require_no_restart(&state.intent.config, &config)?;
         next.changes = configured::changes(state, &config, lists);
         let mut edits = std::mem::take(&mut next.changes.edits);
         edits.push(Edit::Config(Box::new(config)));

@@ -193,17 +193,9 @@ fn limits_of_node(
     now: Instant,
 ) -> datapath::Result<Vec<LimitState>> {
     let tables = state.enforcer.datapath().sources();
-    // The node has no logs that a source would be asked for, and no further limits.
-    let record = tables.total(node.policy.slot())?;
     let limits = node.parts().map(|part| {
         let key = node_key(part.policy.scope());
-        let kept = SourceState {
-            tables: &*tables,
-            source: Ipv4Addr::UNSPECIFIED.into(),
-            part,
-            record,
-            leased: shares.leased.get(&key),
-        };
+        let kept = SourceState::total(&*tables, part)?.leased(shares.leased.get(&key));
         Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
     });
     Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
@@ -253,13 +245,7 @@ fn received(
     now: Instant,
 ) -> datapath::Result<WiderLimits> {
     let tables = state.enforcer.datapath().sources();
-    let kept = SourceState {
-        tables: &*tables,
-        source: Ipv4Addr::UNSPECIFIED.into(),
-        part,
-        record: tables.total(part.policy.slot())?,
-        leased: None,
-    };
+    let kept = SourceState::total(&*tables, part)?;
     Ok(WiderLimits {
         destination: Some(destination),
         observe: part.policy.observe(),
@@ -293,14 +279,7 @@ fn limits_of_destination(
                 ..received(state, destination, part, now)?
             });
         }
-        let record = tables.record(source.address(), part.policy, now)?;
-        let kept = SourceState {
-            tables: &*tables,
-            source: source.address(),
-            part,
-            record: record.unwrap_or_default(),
-            leased: None,
-        };
+        let kept = SourceState::of(&*tables, source.address(), part, now)?;
         Ok(WiderLimits {
             prefix: Some(source),
             destination: Some(destination),
@@ -323,15 +302,9 @@ pub(super) fn limit_states(
 ) -> datapath::Result<Vec<LimitState>> {
     let tables = state.enforcer.datapath().sources();
     let limits = named.parts().map(|part| {
-        let record = tables.record(source.address(), part.policy, now)?;
         let key = log_key(source.address(), part.policy.scope());
-        let kept = SourceState {
-            tables: &*tables,
-            source: source.address(),
-            part,
-            record: record.unwrap_or_default(),
-            leased: shares.leased.get(&key),
-        };
+        let kept = SourceState::of(&*tables, source.address(), part, now)?;
+        let kept = kept.leased(shares.leased.get(&key));
         Ok::<_, DatapathError>(shares.reported(&key, kept.limits(now)?))
     });
     Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())

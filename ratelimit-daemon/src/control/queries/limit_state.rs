@@ -1,6 +1,9 @@
 //! How much of its limits a source has used, and when there is room again.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use ratelimit_common::{
     Instant, Limit, Policy, Record,
@@ -31,7 +34,40 @@ pub struct SourceState<'a> {
     pub leased: Option<&'a Policy>,
 }
 
-impl SourceState<'_> {
+impl<'a> SourceState<'a> {
+    /// Of one source.
+    pub fn of(
+        tables: &'a dyn SourceTables,
+        source: IpAddr,
+        part: Part<'a>,
+        now: Instant,
+    ) -> datapath::Result<Self> {
+        let record = tables.record(source, part.policy, now)?.unwrap_or_default();
+        Ok(Self {
+            tables,
+            source,
+            part,
+            record,
+            leased: None,
+        })
+    }
+
+    /// Of all sources together, under limits of the node or of a destination. They have no sliding logs.
+    pub fn total(tables: &'a dyn SourceTables, part: Part<'a>) -> datapath::Result<Self> {
+        Ok(Self {
+            tables,
+            source: Ipv4Addr::UNSPECIFIED.into(),
+            part,
+            record: tables.total(part.policy.slot())?,
+            leased: None,
+        })
+    }
+
+    /// The same where a policy with the share of this node may hold.
+    pub const fn leased(self, leased: Option<&'a Policy>) -> Self {
+        Self { leased, ..self }
+    }
+
     /// The state of each limit.
     pub fn limits(&self, now: Instant) -> datapath::Result<Vec<LimitState>> {
         (0..self.part.limits.len())

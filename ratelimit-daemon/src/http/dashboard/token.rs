@@ -18,7 +18,7 @@ use tracing::warn;
 
 use crate::{
     cluster::read_file,
-    control::{self, Handle, questions::dashboard_token},
+    control::{self, Handle, read_commands::dashboard_token},
     http::{
         answers::{Failure, as_problem},
         control_api,

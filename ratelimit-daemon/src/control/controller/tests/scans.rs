@@ -41,7 +41,9 @@ const SCRAPE: Scan = |handle| {
 };
 const SAMPLE: Scan = |handle| {
     Box::pin(async move {
-        control::questions::sample_sources(&handle).await.unwrap();
+        control::read_commands::sample_sources(&handle)
+            .await
+            .unwrap();
     })
 };
 const STATUS: Scan = |handle| {

@@ -23,7 +23,7 @@ use crate::{
         },
         enforcer::verify::Extent,
         queries::{check, lists, suggest, views},
-        questions::{Beside, metrics_snapshot, with_slots},
+        read_commands::{Beside, metrics_snapshot, with_slots},
     },
     crowdsec::Update,
 };

@@ -2,7 +2,9 @@
 
 use ratelimit_core::api::{Refused, Reloaded};
 
-use crate::control::{candidate::Candidate, controller::Controller, lists::configured, reload};
+use crate::control::{
+    candidate::Candidate, config_diff, controller::Controller, lists::configured,
+};
 
 /// What is different between the configuration in force and another one. Refused is one that waits for a restart.
 pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
@@ -13,8 +15,8 @@ pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, R
         ..
     } = candidate;
     let before = &controller.state.intent.config;
-    reload::require_no_restart(before, &config)?;
-    let mut changes = reload::changes(before, &config);
+    config_diff::require_no_restart(before, &config)?;
+    let mut changes = config_diff::changes(before, &config);
     changes.extend(configured::changes(&controller.state, &config, lists).reported());
     let files = config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();

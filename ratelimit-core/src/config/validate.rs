@@ -21,11 +21,11 @@ use crate::{detection::Rules, diagnostic::Problem, prefix::Prefix};
 
 /// What holds where nothing is said, but for interfaces and the default policy.
 pub fn defaults() -> Config {
-    compile(&[], &Document::default(), &Report::new(&[]))
+    validate(&[], &Document::default(), &Report::new(&[]))
 }
 
 /// The configuration that `document` is. It counts only when nothing was reported.
-pub fn compile(files: &[File], document: &Document, report: &Report) -> Config {
+pub fn validate(files: &[File], document: &Document, report: &Report) -> Config {
     let mut places = Places::default();
     for policy in &document.policies {
         places.enter(&policy.title, &policy.sources, report);

@@ -13,7 +13,7 @@ use ratelimit_core::exposition::Format;
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Handle, Unanswered, commands::LookAtLinks, questions},
+    control::{self, Handle, Unanswered, commands::LookAtLinks, read_commands},
     metrics,
 };
 
@@ -51,7 +51,7 @@ const BUSY_MAX: Duration = Duration::from_secs(10);
 async fn health(State(controller): State<Handle>) -> Response {
     let look = async {
         controller.call(LookAtLinks).await?;
-        controller.ask(questions::health).await
+        controller.ask(read_commands::health).await
     };
     let look: Result<Result<_, Unanswered>, _> = timeout(HEALTH_PATIENCE, look).await;
     let (unenforced, pins, is_open) = match look {

@@ -1,0 +1,11 @@
+//! What systemd is told: that the daemon is ready, reloads and stops, and each second that it lives (`WatchdogSec`).
+
+use sd_notify::NotifyState;
+use tracing::debug;
+
+/// Tells systemd, where it asked for that.
+pub fn notify(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        debug!(%error, "systemd could not be told");
+    }
+}
