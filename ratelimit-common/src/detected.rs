@@ -105,24 +105,25 @@ pub const BITS: u32 = 1 << 15;
 
 const WORDS: usize = BITS as usize / 64;
 
-/// A Bloom filter with one hash: a clear bit means that its sources are not in the map. The program sets bits, user space
-/// clears them.
+/// A Bloom filter with one hash: a clear bit means that its sources are not in the map. It has a power of two of words.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
-pub struct Filter {
-    words: [u64; WORDS],
+pub struct Filter<const N: usize = WORDS> {
+    words: [u64; N],
 }
 
-impl Default for Filter {
+impl<const N: usize> Default for Filter<N> {
     fn default() -> Self {
-        Self::CLEAR
+        Self { words: [0; N] }
     }
 }
 
 impl Filter {
     /// A filter of no source.
     pub const CLEAR: Self = Self { words: [0; WORDS] };
+}
 
+impl<const N: usize> Filter<N> {
     /// Whether a source with this bit may be in the map.
     #[inline(always)]
     pub fn contains(&self, bit: u32) -> bool {
@@ -131,10 +132,19 @@ impl Filter {
             .is_some_and(|word| word & Self::mask(bit) != 0)
     }
 
-    /// Sets one bit, taken modulo [`BITS`].
+    /// Sets one bit, taken modulo their number.
+    #[inline(always)]
     pub fn insert(&mut self, bit: u32) {
         if let Some(word) = self.words.get_mut(Self::index(bit)) {
             *word |= Self::mask(bit);
+        }
+    }
+
+    /// Clears one bit, taken modulo their number.
+    #[inline(always)]
+    pub fn remove(&mut self, bit: u32) {
+        if let Some(word) = self.words.get_mut(Self::index(bit)) {
+            *word &= !Self::mask(bit);
         }
     }
 
@@ -147,7 +157,7 @@ impl Filter {
     /// The place of the word that has a bit.
     #[inline(always)]
     pub const fn index(bit: u32) -> usize {
-        (bit >> 6) as usize & (WORDS - 1)
+        (bit >> 6) as usize & N.wrapping_sub(1)
     }
 
     /// The bit in its word.

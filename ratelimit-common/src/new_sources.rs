@@ -99,6 +99,12 @@ impl Budget {
         draw_from(&source, SCOPE, at, 1, self.share).ok()
     }
 
+    /// Whether nothing can be taken: by a CPU with this share, and where CPUs keep none, by any.
+    #[inline(always)]
+    pub fn is_spent(&self, taken: &impl Words, share: Share, at: Instant) -> bool {
+        share.left(SCOPE, at) == 0 && self.window.step(taken.load(0), at, 1).is_err()
+    }
+
     /// What is left of a share after it took one of it; `None` where nothing was left.
     #[inline(always)]
     pub const fn spend(share: Share, at: Instant) -> Option<Share> {
@@ -248,9 +254,10 @@ mod tests {
         fn taken_by(&self, cpu: usize, tries: u64, at_ns: u64) -> u64 {
             let taken = (0..tries).filter(|_| {
                 let share = self.shares[cpu].get();
-                let next = self
-                    .budget
-                    .take(&self.taken, share, Instant::from_nanos(at_ns));
+                let at = Instant::from_nanos(at_ns);
+                let is_spent = self.budget.is_spent(&self.taken, share, at);
+                let next = self.budget.take(&self.taken, share, at);
+                assert_eq!(is_spent, next.is_none());
                 self.shares[cpu].set(next.unwrap_or(share));
                 next.is_some()
             });

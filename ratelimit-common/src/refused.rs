@@ -8,10 +8,17 @@
 //! Beside the count stands the word of state by which the limit refused. No step makes a word less. So what that word has no room
 //! for, the word that stands in the table now has no room for either, by the limit as it is now. The packet is refused. Where it has
 //! room, because the window is over, the limit was raised or the packet is smaller, the table is asked.
+//!
+//! In a flood of forged addresses nearly no source was refused before, and each would cost a line of the cache in vain. So each CPU has
+//! a [`Filter`] in front: a clear bit means that nothing is known of its sources. A look in vain clears the bit, also where another source
+//! of that bit was refused. The table refuses the next packet of that one, and the bit is set again.
 
 use zerocopy::FromBytes;
 
-use crate::{Address, Instant, Ipv6};
+use crate::{Address, Instant, Ipv6, detected};
+
+/// The sources that a CPU knows of, for all that it knows.
+pub type Filter = detected::Filter<256>;
 
 /// The sources of a set.
 pub const WAYS: usize = 2;
@@ -133,7 +140,7 @@ impl<A: Address> Refused<A> {
 
     /// Keeps the word by which the only limit of the policy of this scope refused a packet of a source, which is counted next.
     #[inline(always)]
-    pub fn keep_word(set: &mut [Self; WAYS], source: &A, scope: u32, word: u64) {
+    fn keep_word(set: &mut [Self; WAYS], source: &A, scope: u32, word: u64) {
         if let Some(known) = Self::place(set, source) {
             known.word = word;
             known.scope = scope;
@@ -143,7 +150,7 @@ impl<A: Address> Refused<A> {
     /// The word that was kept; `None` where there is none of this scope, and where the source was not refused for long: an old
     /// word could mean another time.
     #[inline(always)]
-    pub fn word<'a>(
+    fn word<'a>(
         set: &'a mut [Self; WAYS],
         source: &A,
         scope: u32,
@@ -154,6 +161,40 @@ impl<A: Address> Refused<A> {
         let is_recent = now.as_nanos().wrapping_sub(known.last_ns) < RECENT_NS;
         (known.scope == scope && is_recent).then_some(&mut known.word)
     }
+}
+
+/// The word by which the only limit of the policy of this scope refused a source, in the set that it has; `None` where none is known. The
+/// set is asked for where the filter knows the source.
+#[inline(always)]
+pub fn word<'a, A: Address>(
+    filter: &mut Filter,
+    set: impl FnOnce() -> Option<&'a mut [Refused<A>; WAYS]>,
+    source: &A,
+    scope: u32,
+    now: Instant,
+) -> Option<&'a mut u64> {
+    let bit = source.filter_bit();
+    if !filter.contains(bit) {
+        return None;
+    }
+    let word = Refused::word(set()?, source, scope, now);
+    if word.is_none() {
+        filter.remove(bit);
+    }
+    word
+}
+
+/// Keeps the word by which the only limit of the policy of this scope refused a packet of a source, which is counted next.
+#[inline(always)]
+pub fn keep_word<A: Address>(
+    filter: &mut Filter,
+    set: &mut [Refused<A>; WAYS],
+    source: &A,
+    scope: u32,
+    word: u64,
+) {
+    filter.insert(source.filter_bit());
+    Refused::keep_word(set, source, scope, word);
 }
 
 /// Whether a word that was kept may refuse a packet at `now`. At an eighth of all times the table is asked nevertheless: else its
@@ -290,6 +331,32 @@ mod tests {
             set.map(|known| known.source()),
             [Some(ipv4(3)), Some(ipv4(2))]
         );
+    }
+
+    /// A flood asks for no set, whatever is refused beside it.
+    #[test]
+    fn the_set_of_a_source_is_asked_for_where_one_of_its_bit_was_refused() {
+        let mut set = [Refused::default(); WAYS];
+        let mut filter = Filter::default();
+        let now = Instant::from_nanos(9);
+        let word = |filter: &mut _, set: &mut _, host| {
+            let mut is_asked = false;
+            let ask = || {
+                is_asked = true;
+                Some(set)
+            };
+            (word(filter, ask, &ipv4(host), 7, now).copied(), is_asked)
+        };
+        assert_eq!(word(&mut filter, &mut set, 1), (None, false));
+        keep_word(&mut filter, &mut set, &ipv4(1), 7, 99);
+        Refused::count(&mut set, &ipv4(1), now);
+        assert_eq!(word(&mut filter, &mut set, 1), (Some(99), true));
+        assert_eq!(word(&mut filter, &mut set, 2), (None, false));
+        // As if one with the same bit was refused.
+        filter.insert(ipv4(2).filter_bit());
+        assert_eq!(word(&mut filter, &mut set, 2), (None, true));
+        assert_eq!(word(&mut filter, &mut set, 2), (None, false));
+        assert_eq!(word(&mut filter, &mut set, 1), (Some(99), true));
     }
 
     #[test]

@@ -35,11 +35,19 @@ pub fn charge_source<A: Address, S: Store<A>>(
     };
     match known {
         Some(outcome) => outcome.observed_if(counting.observe()),
-        None if arrival.settings.has_new_sources() => {
-            placed.charge_within_budget(source, policy, arrival)
+        None if !arrival.settings.has_new_sources() => placed.charge(source, policy, arrival),
+        // A flood is done with here: nobody looks for its sources a second time.
+        None if !counting.has_log() && passes_over_budget(arrival, store) => {
+            Outcome::OVER_BUDGET_PASSED
         }
-        None => placed.charge(source, policy, arrival),
+        None => placed.charge_within_budget(source, policy, arrival),
     }
+}
+
+/// Whether a packet of a source without state passes, as the budget is spent.
+#[inline(always)]
+fn passes_over_budget<A: Address>(arrival: &Arrival, store: &impl Store<A>) -> bool {
+    arrival.settings.over_budget() == OverBudget::Pass && store.is_budget_spent(arrival)
 }
 
 /// Charges a source that has state, or that a cached denial refuses, to the only limit of a policy, a fixed window.

@@ -51,6 +51,12 @@ pub trait Store<A: Address> {
     /// Takes one of the budget for state; `false` when it is spent. See [`new_sources`](crate::new_sources).
     fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool;
 
+    /// Whether it is known that nothing is left of the budget for sources. [`admits`](Self::admits) refuses one then.
+    #[inline(always)]
+    fn is_budget_spent(&self, _: &Arrival) -> bool {
+        false
+    }
+
     /// The word by which the only limit of the policy of this scope refused a source; `None` where none is cached.
     fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<Self::Denial<'_>>;
 

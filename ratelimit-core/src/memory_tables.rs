@@ -542,6 +542,14 @@ impl<A: InMemory> Store<A> for At<'_> {
         next.map(|next| share.set(next)).is_some()
     }
 
+    fn is_budget_spent(&self, arrival: &Arrival) -> bool {
+        let [taken, _] = &self.tables.taken;
+        let [share, _] = &self.tables.budget_shares;
+        self.tables
+            .new_sources
+            .is_spent(&MemoryWord(taken), share.get(), arrival.at)
+    }
+
     fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<MemoryDenial> {
         let is_cached = (&self.tables.node).keeps_shares();
         let family = is_cached.then(|| A::family(self.tables))?;

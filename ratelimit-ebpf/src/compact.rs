@@ -17,6 +17,7 @@ use crate::{
     atomic,
     constant::Constant,
     family::FamilyCode,
+    new_sources,
     state::{MapLog, MapRing, MapWord, charge_fixed_window, count_inserted},
     steps::MapSteps,
     subprograms,
@@ -333,6 +334,11 @@ impl<A: FamilyCode> Store<A> for SlotStore {
     #[inline(always)]
     fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
         subprograms::take_new_source(newcomer, arrival.at, arrival.settings)
+    }
+
+    #[inline(always)]
+    fn is_budget_spent(&self, arrival: &Arrival) -> bool {
+        new_sources::is_spent(arrival.at, arrival.settings.generation())
     }
 
     #[inline(always)]

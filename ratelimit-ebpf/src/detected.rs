@@ -102,8 +102,8 @@ pub fn set_bit(filter: *mut Filter, bit: u32) {
     // SAFETY: the index is below the number of words, which are aligned, and live until the program ends.
     unsafe {
         atomic::or(
-            filter.cast::<u64>().add(Filter::index(bit)),
-            Filter::mask(bit),
+            filter.cast::<u64>().add(<Filter>::index(bit)),
+            <Filter>::mask(bit),
         )
     };
 }

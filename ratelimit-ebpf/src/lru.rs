@@ -9,7 +9,7 @@ use ratelimit_common::{
 
 use crate::{
     family::FamilyCode,
-    maps, refused,
+    maps, new_sources, refused,
     state::{MapWord, MapWords, count_inserted},
     subprograms,
 };
@@ -50,6 +50,11 @@ impl<A: FamilyCode> Store<A> for Records {
     #[inline(always)]
     fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
         subprograms::take_new_source(newcomer, arrival.at, arrival.settings)
+    }
+
+    #[inline(always)]
+    fn is_budget_spent(&self, arrival: &Arrival) -> bool {
+        new_sources::is_spent(arrival.at, arrival.settings.generation())
     }
 
     #[inline(always)]

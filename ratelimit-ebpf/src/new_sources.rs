@@ -39,3 +39,19 @@ pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
         None => false,
     }
 }
+
+/// Whether nothing is left of the budget for state of sources.
+#[inline(always)]
+pub fn is_spent(now: Instant, generation: Generation) -> bool {
+    let (Some(budget), Some(taken), Some(shares)) = (
+        NEW_SOURCES.get(0),
+        NEW_SOURCES_TAKEN.get_ptr_mut(0),
+        NEW_SOURCES_SHARES.get(0),
+    ) else {
+        return false;
+    };
+    let [share, _] = *shares;
+    budget
+        .of(generation)
+        .is_spent(&MapWord(taken.cast()), share, now)
+}

@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use ratelimit_common::{
     Instant, SourceKey,
-    refused::{Refused, SETS, WAYS, set_of},
+    refused::{self, Filter, Refused, SETS, WAYS, set_of},
 };
 
 use crate::{constant::Constant, interruption, maps::FamilyMaps, state::MapWord};
@@ -26,7 +26,8 @@ pub fn word<A: FamilyMaps>(source: &A, scope: u32, at: Instant) -> Option<MapWor
     if interruption::is_possible() {
         return None;
     }
-    let word = Refused::word(set_of_this_cpu(source)?, source, scope, at)?;
+    let set = || set_of_this_cpu(source);
+    let word = refused::word(filter_of_this_cpu::<A>()?, set, source, scope, at)?;
     Some(MapWord(word))
 }
 
@@ -34,10 +35,18 @@ pub fn word<A: FamilyMaps>(source: &A, scope: u32, at: Instant) -> Option<MapWor
 #[inline(always)]
 pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64) {
     if !interruption::is_possible()
+        && let Some(filter) = filter_of_this_cpu::<A>()
         && let Some(set) = set_of_this_cpu(key.as_address())
     {
-        Refused::keep_word(set, key.as_address(), key.scope(), word);
+        refused::keep_word(filter, set, key.as_address(), key.scope(), word);
     }
+}
+
+#[inline(always)]
+fn filter_of_this_cpu<A: FamilyMaps>() -> Option<&'static mut Filter> {
+    let cached = A::LOOKUP_CACHE.get_ptr_mut(0)?;
+    // SAFETY: it belongs to this CPU: where programs interrupt each other, none comes here.
+    Some(unsafe { &mut (*cached).refused })
 }
 
 #[inline(always)]

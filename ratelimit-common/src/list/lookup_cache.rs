@@ -15,6 +15,7 @@ use crate::{
     address::words,
     generation::Generation,
     prefix_filter::{Level, WIDTHS},
+    refused,
 };
 
 /// The slots of a CPU and address family.
@@ -75,6 +76,8 @@ pub struct Cached {
     pub answers: [CachedAnswer; SLOTS],
     /// Policies of destinations.
     pub destinations: [CachedDestination; DESTINATIONS],
+    /// The sources that limits refused.
+    pub refused: refused::Filter,
 }
 
 /// The most that the kernel keeps in an element for each CPU (`PCPU_MIN_UNIT_SIZE`).

@@ -16,7 +16,7 @@ use ratelimit_common::{
     limit::LIMITS_MAX,
     list::PrefixKey,
     prefix_filter::{self, Level, WIDTHS},
-    refused::{self, Refused, WAYS},
+    refused::{self, Filter, Refused, WAYS},
     source::LogKey,
     store::{InsertError, SourceWords},
 };
@@ -50,6 +50,7 @@ pub struct MemoryFamily<A: Address + Hash + Default> {
     pub(super) compact: Option<MemoryCompact>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
     refused: RefCell<Vec<[Refused<A>; WAYS]>>,
+    refused_filter: RefCell<Filter>,
     strikes: RefCell<HashMap<A, Cell<u64>>>,
     detected: RefCell<HashMap<A, Detected>>,
     answered: RefCell<HashMap<A, Cell<u64>>>,
@@ -67,6 +68,7 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
             compact: None,
             logs: RefCell::default(),
             refused: RefCell::new(vec![Default::default(); REFUSED_SETS as usize]),
+            refused_filter: RefCell::default(),
             strikes: RefCell::default(),
             detected: RefCell::default(),
             answered: RefCell::default(),
@@ -198,8 +200,9 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
             return None;
         }
         let mut refused = self.refused.borrow_mut();
-        let set = &mut refused[Self::set_of(source)];
-        let word = Refused::word(set, source, scope, at)?;
+        let set = refused.get_mut(Self::set_of(source));
+        let mut filter = self.refused_filter.borrow_mut();
+        let word = refused::word(&mut filter, || set, source, scope, at)?;
         Some(MemoryDenial(*word))
     }
 
@@ -207,7 +210,14 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
         if self.compact.is_none() {
             let mut refused = self.refused.borrow_mut();
             let set = &mut refused[Self::set_of(key.as_address())];
-            Refused::keep_word(set, key.as_address(), key.scope(), words.load(0));
+            let mut filter = self.refused_filter.borrow_mut();
+            refused::keep_word(
+                &mut filter,
+                set,
+                key.as_address(),
+                key.scope(),
+                words.load(0),
+            );
         }
     }
 
