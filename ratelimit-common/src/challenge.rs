@@ -35,7 +35,7 @@ pub use self::{
     verified::Verified,
 };
 use crate::{
-    Address, ClassSet, Cursor, Instant,
+    Address, ClassSet, Cursor, Flow, Instant,
     parse::{
         LinkLayer,
         transport::{ACK, FIN, Fragment, RST, SYN, UpperLayer},
@@ -82,13 +82,14 @@ impl Outcome {
 #[inline(always)]
 pub fn judge_quickly<A: Address>(
     frame: Cursor<'_>,
-    upper: UpperLayer,
+    flow: &Flow<A>,
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> Option<Outcome> {
     let Some(rules) = state.rules() else {
         return Some(Outcome::Unasked);
     };
+    let upper = flow.upper;
     let is_wanted = |asked| is_wanted(asked, rules, now, state);
     let is_any_on = || is_wanted(Asked::Connections) || is_wanted(Asked::Queries);
     let is_judged = if rules.prefers_verified() && is_wanted(Asked::Connections) {
@@ -99,9 +100,16 @@ pub fn judge_quickly<A: Address>(
         query::port(frame, upper).is_none_or(|port| rules.asks_queries_to(port))
     } else if upper.is_tcp() {
         match upper.tcp_flags(frame) {
-            // It asks for a connection, and is one of those that this CPU has drawn.
             Some(flags) if flags & (SYN | ACK | RST | FIN) == SYN => {
-                !rules.includes_all() || is_any_on() || !state.spends(Shared::Unverified, now)
+                let port = upper
+                    .ports(frame)
+                    .map_or(0, |[_, port]| u16::from_be_bytes(port));
+                if rules.targets().include(flow.destination, port) {
+                    // One of those that this CPU has drawn is not judged.
+                    !rules.includes_all() || is_any_on() || !state.spends(Shared::Unverified, now)
+                } else {
+                    rules.asks_queries_to(port) && is_wanted(Asked::Queries)
+                }
             }
             Some(flags) => {
                 let may_prove = flags & RST != 0 || flags & ACK != 0 && rules.asks_listeners();

@@ -63,7 +63,7 @@ where
         &self,
         source: &A,
         frame: Cursor<'_>,
-        upper: UpperLayer,
+        flow: &Flow<A>,
         listed: Listed,
         now: Instant,
     ) -> challenge::Outcome {
@@ -73,9 +73,10 @@ where
         if self.inner(frame) != Inner::NONE {
             return challenge::standing(source, now, self);
         }
-        if let Some(outcome) = challenge::judge_quickly::<A>(frame, upper, now, self) {
+        if let Some(outcome) = challenge::judge_quickly(frame, flow, now, self) {
             return outcome;
         }
+        let upper = flow.upper;
         if let Some(segment) = A::segment(frame, self.link_layer(), upper) {
             let classes = |headers| {
                 let wanted = Wanted::by_challenge(headers);

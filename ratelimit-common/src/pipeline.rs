@@ -97,7 +97,7 @@ where
         return refuse(flow.source, Refusal::without_limit(reason), tables);
     }
     if settings.has_challenge() {
-        match tables.challenge(&source, frame, flow.upper, listed, now) {
+        match tables.challenge(&source, frame, flow, listed, now) {
             challenge::Outcome::Unasked => {}
             challenge::Outcome::Challenged => {
                 let refusal = Refusal::without_limit(DropReason::Challenged);

@@ -33,7 +33,7 @@ pub trait FamilyPlacement<A: Address>: Tables + FamilyTables<A> {
         &self,
         source: &A,
         frame: Cursor<'_>,
-        upper: UpperLayer,
+        flow: &Flow<A>,
         listed: Listed,
         now: Instant,
     ) -> challenge::Outcome;

@@ -304,7 +304,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         &self,
         source: &A,
         _: Cursor<'_>,
-        upper: UpperLayer,
+        flow: &Flow<A>,
         listed: Listed,
         now: Instant,
     ) -> challenge::Outcome {
@@ -317,11 +317,11 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         let frame = frame::whole(&packet);
         // What comes inside of a tunnel counts for no challenge.
         if self.inner == Inner::NONE
-            && let Some(outcome) = challenge::judge_quickly::<A>(frame, upper, now, &state)
+            && let Some(outcome) = challenge::judge_quickly(frame, flow, now, &state)
         {
             return outcome;
         }
-        subprograms::challenge(self.context, source, upper, listed, generation, now)
+        subprograms::challenge(self.context, source, flow.upper, listed, generation, now)
     }
 
     #[inline(always)]

@@ -327,7 +327,7 @@ proptest! {
             let frame = Cursor::new(&packet);
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
-            let answer = judge_quickly(frame, upper(frame), now, quick);
+            let answer = judge_quickly(frame, &flow(frame), now, quick);
             let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
             prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
             prop_assert_eq!(quick.left(), whole.left());
@@ -464,9 +464,13 @@ fn tcp(flags: u8, sequence: u32) -> Vec<u8> {
 }
 
 fn upper(frame: Cursor<'_>) -> UpperLayer {
+    flow(frame).upper
+}
+
+fn flow(frame: Cursor<'_>) -> Flow<Ipv4> {
     let mut cursor = frame;
     payload(&mut cursor, LinkLayer::None).unwrap();
-    ipv4::flow(&mut cursor).unwrap().upper
+    ipv4::flow(&mut cursor).unwrap()
 }
 
 impl ChallengeState<Ipv4> for World {
