@@ -33,21 +33,31 @@ pub fn charge_source<A: Address, S: Store<A>>(
     } else {
         charge_known_words(source, counting, arrival, store)
     };
-    match known {
-        Some(outcome) => outcome.observed_if(counting.observe()),
-        None if !arrival.settings.has_new_sources() => placed.charge(source, policy, arrival),
-        // A flood is done with here: nobody looks for its sources a second time.
-        None if !counting.has_log() && passes_over_budget(arrival, store) => {
-            Outcome::OVER_BUDGET_PASSED
-        }
-        None => placed.charge_within_budget(source, policy, arrival),
+    let observe = counting.observe();
+    if let Some(outcome) = known {
+        return outcome.observed_if(observe);
     }
+    if !arrival.settings.has_new_sources() {
+        return placed.charge(source, policy, arrival);
+    }
+    // A flood is done with here: nobody looks for its sources a second time.
+    if !counting.has_log()
+        && store.is_budget_spent(arrival)
+        && let Some(outcome) = over_budget(Outcome::OVER_BUDGET.observed_if(observe), arrival)
+    {
+        return outcome;
+    }
+    placed.charge_within_budget(source, policy, arrival)
 }
 
-/// Whether a packet of a source without state passes, as the budget is spent.
+/// What becomes of a packet for which the budget is spent; `None` where it is charged to an overflow bucket.
 #[inline(always)]
-fn passes_over_budget<A: Address>(arrival: &Arrival, store: &impl Store<A>) -> bool {
-    arrival.settings.over_budget() == OverBudget::Pass && store.is_budget_spent(arrival)
+fn over_budget(outcome: Outcome, arrival: &Arrival) -> Option<Outcome> {
+    match arrival.settings.over_budget() {
+        OverBudget::Pass => Some(Outcome::OVER_BUDGET_PASSED),
+        OverBudget::Drop => Some(outcome),
+        OverBudget::Aggregate => None,
+    }
 }
 
 /// Charges a source that has state, or that a cached denial refuses, to the only limit of a policy, a fixed window.
@@ -134,14 +144,10 @@ pub fn charge_within_budget<A: Address>(
     if !outcome.is_over_budget() {
         return outcome;
     }
-    match arrival.settings.over_budget() {
-        OverBudget::Pass => Outcome::OVER_BUDGET_PASSED,
-        OverBudget::Drop => outcome,
-        OverBudget::Aggregate => {
-            *source = source.overflow_bucket();
-            placed.charge(source, policy, arrival).of_overflow_bucket()
-        }
-    }
+    over_budget(outcome, arrival).unwrap_or_else(|| {
+        *source = source.overflow_bucket();
+        placed.charge(source, policy, arrival).of_overflow_bucket()
+    })
 }
 
 /// Whether all limits of `policy` that count a packet of `address` have room. It is not charged, and no state is made.

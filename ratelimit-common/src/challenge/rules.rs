@@ -24,6 +24,11 @@ const NEVER: u16 = 0;
 const ALWAYS: u16 = 1;
 const OVER: u16 = 2;
 
+#[inline(always)]
+const fn port_bit(port: u16) -> u64 {
+    1u64.wrapping_shl((port & 63) as u32)
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What sources are challenged for.
@@ -109,6 +114,8 @@ pub struct Rules {
     of_source: FixedWindow,
     targets: Targets,
     lasts_ns: u64,
+    /// For each of `ports` the bit of its lower six bits: most packets go to a port of another.
+    port_bits: u64,
     classes: ClassSet,
     asks_headers: u32,
     ports: [u16; PORTS_MAX],
@@ -127,6 +134,7 @@ impl Rules {
             queries: Budget::default(),
             of_source: FixedWindow::with_count_bits(COUNT_BITS, ANSWERS_PER_SOURCE, SECOND).ok()?,
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
+            port_bits: 0,
             ports: [0; PORTS_MAX],
             targets: Targets::default(),
             classes: ClassSet::ALL,
@@ -139,8 +147,12 @@ impl Rules {
 
     /// The same, where sources are challenged for datagrams to these ports too; 0 is none.
     pub fn asking_queries(self, when: When, ports: [u16; PORTS_MAX], cpus: u32) -> Option<Self> {
+        let asked = ports
+            .iter()
+            .filter(|port| when != When::Never && **port != 0);
         Some(Self {
             queries: when.budget(cpus)?,
+            port_bits: asked.fold(0, |bits, port| bits | port_bit(*port)),
             ports,
             when: [self.when[0], when.number()],
             ..self
@@ -241,7 +253,7 @@ impl Rules {
     /// Whether they may be for what comes to this port.
     #[inline(always)]
     pub fn asks_queries_to(&self, port: u16) -> bool {
-        self.number(Asked::Queries) != NEVER && port != 0 && self.ports.contains(&port)
+        self.port_bits & port_bit(port) != 0 && port != 0 && self.ports.contains(&port)
     }
 
     #[inline(always)]
