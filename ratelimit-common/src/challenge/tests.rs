@@ -306,15 +306,16 @@ proptest! {
         when in prop::array::uniform2(prop_oneof![
             Just(When::Never), Just(When::Always), prop_oneof![1u32..9, 300u32..400].prop_map(|over| When::Over(NonZeroU32::new(over).unwrap())),
         ]),
-        [has_ports, asks_listeners, prefers_verified]: [bool; 3],
+        only_port in prop::option::of(prop_oneof![Just(80), Just(443)]),
+        [asks_listeners, prefers_verified]: [bool; 2],
         steps in prop::collection::vec((0..PACKETS.len(), 0u8..4, 0u64..2), 1..60),
     ) {
         let worlds = [0; 2].map(|_| {
             let world = querying(when[0], when[1]);
             let rules = world.rules.unwrap().asking_listeners(asks_listeners).preferring_verified(prefers_verified);
-            let ports = Targets::default().at_ports([80, 0, 0, 0, 0, 0, 0, 0]);
+            let targets = |port| Targets::default().at_ports([port, 0, 0, 0, 0, 0, 0, 0]);
             World {
-                rules: Some(if has_ports { rules.of_targets(ports) } else { rules }),
+                rules: Some(only_port.map_or(rules, |port| rules.of_targets(targets(port)))),
                 ..querying(when[0], when[1])
             }
         });
@@ -338,8 +339,9 @@ proptest! {
 /// A protocol, and what stands behind the addresses.
 type Packet = (u8, fn() -> Vec<u8>);
 
-const PACKETS: [Packet; 9] = [
+const PACKETS: [Packet; 10] = [
     (6, || tcp(SYN, 7)),
+    (6, || tcp_to(53, SYN, 7)),
     (6, || tcp(ACK, TAKEN)),
     (6, || tcp(RST, 7)),
     (6, || tcp(SYN | ACK, 7)),
@@ -457,7 +459,11 @@ fn packet(source: Ipv4, protocol: u8, upper: &[u8]) -> Vec<u8> {
 }
 
 fn tcp(flags: u8, sequence: u32) -> Vec<u8> {
-    let mut header = std::vec![0xc0, 1, 0, 80];
+    tcp_to(80, flags, sequence)
+}
+
+fn tcp_to(port: u8, flags: u8, sequence: u32) -> Vec<u8> {
+    let mut header = std::vec![0xc0, 1, 0, port];
     header.extend(sequence.to_be_bytes());
     header.extend([0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
     header
