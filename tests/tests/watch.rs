@@ -62,6 +62,31 @@ fn a_change_is_one_line_of_the_log_and_an_event_that_outlives_a_restart() {
 }
 
 #[test]
+fn drops_from_while_no_daemon_ran_stand_between_what_came_before_and_after() {
+    require_root!();
+    let (lab, mut service) = Service::in_lab(TOML).unwrap();
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    service.stop("-KILL").unwrap();
+    send(&lab, &udp(BANNED, 60), 1);
+    service.start().unwrap();
+    let kinds = || {
+        let events = service.rlctl_ok(&["--json", "events"]).unwrap();
+        let events = events.lines();
+        let events = events.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let kinds = events.map(|it| it["event"].as_str().unwrap().to_owned());
+        kinds.collect::<Vec<_>>()
+    };
+    wait_until("the drop", || kinds().iter().any(|it| it == "drop"));
+    let expected = [
+        "interface-attached",
+        "ban-added",
+        "drop",
+        "interface-attached",
+    ];
+    assert_eq!(kinds(), expected);
+}
+
+#[test]
 fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
     require_root!();
     let (lab, mut service) = Service::in_lab(TOML).unwrap();

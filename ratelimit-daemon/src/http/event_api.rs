@@ -37,10 +37,15 @@ pub async fn events(
     let last = kept.last().map_or(0, |event| event.number);
     let after = query.after.filter(|after| *after <= last).unwrap_or(0);
     let is_wanted = |event: &&Arc<Event>| event.number > after && filter.has(event);
-    let kept: Vec<_> = kept.iter().filter(is_wanted).collect();
+    let mut kept: Vec<_> = kept.iter().filter(is_wanted).collect();
     let count = query.count.unwrap_or(usize::MAX);
     let first = kept.len().saturating_sub(count);
-    let kept: Vec<u8> = kept[first..].iter().flat_map(|event| line(event)).collect();
+    let kept = &mut kept[first..];
+    if query.after.is_none() {
+        // Drops from while no daemon ran are heard of after the start. Who goes on behind a number gets them by their numbers.
+        kept.sort_by_key(|event| event.at);
+    }
+    let kept: Vec<u8> = kept.iter().flat_map(|event| line(event)).collect();
     let lines = [(CONTENT_TYPE, "application/x-ndjson")];
     if !query.follow {
         return Ok((lines, kept).into_response());
