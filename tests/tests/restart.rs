@@ -29,6 +29,48 @@ const LIMIT: u64 = 20;
 const LATE: Duration = Duration::from_millis(500);
 
 #[test]
+fn what_is_set_after_somebody_removed_the_database_is_there_after_a_kill() {
+    require_root!();
+    let (_lab, mut service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
+    let set = |service: &Service, number: u32| {
+        let source = format!("192.0.2.{number}");
+        let limit = format!("limit set --packets 7 --per 1m --prefix {source}");
+        let words: Vec<&str> = limit.split(' ').collect();
+        service.rlctl_ok(&words).unwrap();
+        service.rlctl_ok(&["ban", &source]).unwrap();
+    };
+    let told = |part: &str| {
+        let status = service.rlctl_ok(&["status"]).unwrap();
+        status.contains("trouble with database") && status.contains(part)
+    };
+    set(&service, 1);
+    let [state, away] = ["state", "away"].map(|name| service.path(name));
+    let file = state.join("state.db");
+    fs::remove_file(&file).unwrap();
+    service.wait_until("it is made again", || told("it is made again"));
+    service.wait_until("it is over", || !told(""));
+    set(&service, 2);
+    // The directory is not the daemon's to make.
+    fs::rename(&state, &away).unwrap();
+    service.wait_until("it is told", || told("is lost when ratelimitd ends"));
+    fs::rename(&away, &state).unwrap();
+    service.wait_until("it is over", || !told(""));
+    set(&service, 3);
+    let before = intent(&service);
+    assert_eq!((before.0.len(), before.2.len()), (3, 4));
+    let copy = state.join("copy.db");
+    fs::copy(&file, &copy).unwrap();
+    fs::rename(&copy, &away).unwrap();
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    assert_eq!(intent(&service), before);
+    // Another one is left to the next start.
+    fs::rename(&away, &file).unwrap();
+    let told = || service.rlctl_ok(&["status"]).unwrap();
+    service.wait_until("it is told", || told().contains("state.db is another file"));
+}
+
+#[test]
 fn killed_under_traffic_the_daemon_lets_no_forbidden_packet_pass() {
     require_root!();
     let lab = Lab::new().unwrap();

@@ -20,6 +20,8 @@ use crate::{clock, private};
 
 /// What does not work when the state cannot be written.
 const STATE: &str = "state";
+/// What does not work where the database is gone.
+const DATABASE: &str = "database";
 /// How often it is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// What has to fit on the disk for the database to be opened.
@@ -55,6 +57,18 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Fallb
         tried: clock::monotonic(),
     };
     Ok((Store::open(&copy)?, Some(fallback)))
+}
+
+/// Makes the database again that somebody removed, and says so until it is seen to be there.
+pub fn tend_database(state: &mut State, troubles: &mut Troubles) {
+    let trouble = match state.store.keep_in_place() {
+        Ok(false) => None,
+        Ok(true) => Some("somebody removed it, and it is made again".to_owned()),
+        Err(error) => Some(format!(
+            "somebody took it away, and what is set now is lost when ratelimitd ends: {error:#}"
+        )),
+    };
+    troubles.report(&mut state.journal, DATABASE, Loudness::Error, trouble);
 }
 
 /// Copies the database in `state` to the directory beneath `runtime` that may stand in for it, and answers that.

@@ -61,6 +61,8 @@ pub struct Store {
     connection: Connection,
     timekeeper: Timekeeper,
     directory: PathBuf,
+    /// Device and inode of its file.
+    file: [u64; 2],
     found: Found,
     /// How many changes were committed.
     changes: u64,
@@ -153,6 +155,7 @@ impl Store {
             connection,
             timekeeper,
             directory: path.parent().unwrap_or(path).to_owned(),
+            file: moving::file_at(path)?.unwrap_or_default(),
             found: Found::Sound,
             changes,
             witness: Witness::beside(path),

@@ -6,7 +6,7 @@ use tracing::warn;
 use super::Command;
 use crate::control::{
     controller::Controller,
-    fallback_directory::FallbackDirectory,
+    fallback_directory::{FallbackDirectory, tend_database},
     feeds::{adopted::Adopted, ended::Ended},
     links,
     timekeeper::Reading,
@@ -34,6 +34,7 @@ impl Command for Tick {
         links::tend_pins(state, &mut controller.troubles);
         let _ = controller.interfaces.follow_next(state);
         FallbackDirectory::tick(&mut controller.fallback, state, &mut controller.troubles);
+        tend_database(state, &mut controller.troubles);
         let proved = controller.verified.look(state);
         controller.cluster.tell_verified(state, &proved);
         let (verified, troubles) = (&controller.verified, &mut controller.troubles);

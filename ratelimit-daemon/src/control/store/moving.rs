@@ -1,17 +1,44 @@
-//! Bringing the database to another directory, in place of the one that is there.
+//! Bringing the database to another directory, in place of the one that is there; and back to its own, where somebody removed it there.
 
 use std::{
     fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt as _,
     path::Path,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rusqlite::Connection;
 
 use super::Store;
 use crate::private;
 
+/// Device and inode of the file at `path`; `None` where there is none.
+pub fn file_at(path: &Path) -> io::Result<Option<[u64; 2]>> {
+    let found = private::if_there(fs::metadata(path))?;
+    Ok(found.map(|it| [it.dev(), it.ino()]))
+}
+
 impl Store {
+    /// Makes the database again where its file is gone, with all that it held; says whether it was.
+    ///
+    /// # Errors
+    ///
+    /// Why what is written from here on is lost with the daemon.
+    pub fn keep_in_place(&mut self) -> anyhow::Result<bool> {
+        let path = self.directory.join("state.db");
+        let named = || path.display().to_string();
+        match file_at(&path).with_context(named)? {
+            Some(file) if file == self.file => return Ok(false),
+            Some(_) => bail!("{} is another file, which the next start reads", named()),
+            None => {}
+        }
+        private::make_directory(&self.directory).with_context(named)?;
+        let directory = self.directory.clone();
+        self.move_to(&directory)?;
+        Ok(true)
+    }
+
     /// Goes on in `directory`. Whoever is killed meanwhile finds the database there as it was before, or as it is here.
     ///
     /// # Errors
