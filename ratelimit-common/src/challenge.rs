@@ -81,6 +81,7 @@ impl Outcome {
 /// most packets pay little while nobody is challenged.
 #[inline(always)]
 pub fn judge_quickly<A: Address>(
+    source: &A,
     frame: Cursor<'_>,
     flow: &Flow<A>,
     now: Instant,
@@ -92,12 +93,15 @@ pub fn judge_quickly<A: Address>(
     let upper = flow.upper;
     let is_wanted = |asked| is_wanted(asked, rules, now, state);
     let is_any_on = || is_wanted(Asked::Connections) || is_wanted(Asked::Queries);
+    // Nothing is taken for a source that is verified while it is on.
+    let is_known = |asked| is_wanted(asked) && is_verified(source, now, state);
     let is_judged = if rules.prefers_verified() && is_wanted(Asked::Connections) {
         true
     } else if upper.fragment != Fragment::Whole {
         false
     } else if upper.is_udp() {
-        query::port(frame, upper).is_none_or(|port| rules.asks_queries_to(port))
+        query::port(frame, upper)
+            .is_none_or(|port| rules.asks_queries_to(port) && !is_known(Asked::Queries))
     } else if upper.is_tcp() {
         match upper.tcp_flags(frame) {
             Some(flags) if flags & (SYN | ACK | RST | FIN) == SYN => {
@@ -106,7 +110,10 @@ pub fn judge_quickly<A: Address>(
                     .map_or(0, |[_, port]| u16::from_be_bytes(port));
                 if rules.targets().include(flow.destination, port) {
                     // One of those that this CPU has drawn is not judged.
-                    !rules.includes_all() || is_any_on() || !state.spends(Shared::Unverified, now)
+                    let is_judged = !rules.includes_all()
+                        || is_any_on()
+                        || !state.spends(Shared::Unverified, now);
+                    is_judged && !is_known(Asked::Connections)
                 } else {
                     rules.asks_queries_to(port) && is_wanted(Asked::Queries)
                 }

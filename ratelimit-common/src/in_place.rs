@@ -73,7 +73,7 @@ where
         if self.inner(frame) != Inner::NONE {
             return challenge::standing(source, now, self);
         }
-        if let Some(outcome) = challenge::judge_quickly(frame, flow, now, self) {
+        if let Some(outcome) = challenge::judge_quickly(source, frame, flow, now, self) {
             return outcome;
         }
         let upper = flow.upper;

@@ -317,7 +317,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         let frame = frame::whole(&packet);
         // What comes inside of a tunnel counts for no challenge.
         if self.inner == Inner::NONE
-            && let Some(outcome) = challenge::judge_quickly(frame, flow, now, &state)
+            && let Some(outcome) = challenge::judge_quickly(source, frame, flow, now, &state)
         {
             return outcome;
         }

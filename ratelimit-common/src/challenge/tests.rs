@@ -328,7 +328,7 @@ proptest! {
             let frame = Cursor::new(&packet);
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
-            let answer = judge_quickly(frame, &flow(frame), now, quick);
+            let answer = judge_quickly(&source, frame, &flow(frame), now, quick);
             let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
             prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
             prop_assert_eq!(quick.left(), whole.left());
