@@ -56,6 +56,7 @@ where
     /// `None` where records have another size.
     sources: Option<HashMap<MapData, SourceKey<A>, Record>>,
     compact: Array<MapData, Set>,
+    compact_words: Mapped,
     refused: Mapped,
     strikes: HashMap<MapData, A, u64>,
     detected: HashMap<MapData, A, Detected>,
@@ -70,11 +71,15 @@ where
 {
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let mut map = |name| take_map(ebpf, &format!("{name}_{}", A::SUFFIX));
+        let compact = map("COMPACT")?;
+        let words_each = u32::try_from(size_of::<Set>() / size_of::<u64>())?;
+        let compact_words = mapped(&compact, sets(&compact)? * words_each)?;
         Ok(Self {
             prefix_filter: mapped(&map("FILTER")?, A::LEVELS.words())?,
             lists: map("LISTS")?.try_into()?,
             sources: map("SOURCES")?.try_into().ok(),
-            compact: map("COMPACT")?.try_into()?,
+            compact: compact.try_into()?,
+            compact_words,
             refused: mapped(
                 &map("REFUSED")?,
                 refused_sets()? * u32::try_from(words_of_set::<A>())?,
@@ -191,8 +196,8 @@ where
         for word in self.prefix_filter.words() {
             word.store(0, Relaxed);
         }
-        for index in 0..self.compact.len() {
-            self.compact.set(index, Set::default(), 0)?;
+        for word in self.compact_words.words() {
+            word.store(0, Relaxed);
         }
         clear(&mut self.lists)?;
         self.set_generation(generation.wrapping_add(2));
@@ -213,6 +218,14 @@ fn clear<K: Pod, V: Pod>(map: &mut HashMap<MapData, K, V>) -> Result<(), MapErro
         map.remove(&key)?;
     }
     Ok(())
+}
+
+/// How many sets a `compact` table has.
+fn sets(compact: &Map) -> Result<u32> {
+    let Map::Array(data) = compact else {
+        anyhow::bail!("the table is no array");
+    };
+    Ok(data.info()?.max_entries())
 }
 
 /// Maps an array.

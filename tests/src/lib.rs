@@ -24,6 +24,7 @@ pub mod lab;
 pub mod mutation;
 pub mod packet;
 pub mod page;
+pub mod pool;
 pub mod program;
 pub mod progress;
 pub mod proof;

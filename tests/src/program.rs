@@ -48,7 +48,7 @@ use crate::{
 pub const TOTALS: u32 = 32;
 
 /// What is fixed when the program is loaded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constants {
     /// One of [`clock`]'s.
     pub clock: u32,

@@ -11,6 +11,7 @@ use ratelimit_common::{
 use ratelimit_core::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
 use crate::{
+    pool::Pooled,
     program::{Constants, Program, placed},
     skip,
 };
@@ -87,8 +88,7 @@ impl Scene {
                 frags,
                 ..*constants
             };
-            let mut program = Program::load(&constants).expect("the program loads");
-            self.set_up(&mut program).expect("the scene can be set up");
+            let program = Pooled::with(&constants, self).expect("the program loads");
             judges.push(Box::new(program));
         }
         judges

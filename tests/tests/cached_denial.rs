@@ -13,6 +13,7 @@ use ratelimit_common::{
 use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
+    pool::Pooled,
     program::{CONFORMING, Constants, has_records},
     require_root,
     scene::{Judge, limit},
@@ -157,11 +158,9 @@ fn policy(limit: Limit, scope: u32) -> Policy {
 }
 
 /// The program on one CPU, which alone knows what it has refused.
-fn program(limit: Limit) -> Program {
+fn program(limit: Limit) -> Pooled {
     cpu::pin(0);
-    let mut program = Program::load(&Constants::default()).expect("the program loads");
-    Scene::limited(&[limit]).set_up(&mut program).unwrap();
-    program
+    Pooled::with(&Constants::default(), &Scene::limited(&[limit])).unwrap()
 }
 
 /// Sends what the limit admits, and two packets more.

@@ -10,6 +10,7 @@ use ratelimit_core::api::StatsRow;
 use ratelimit_tests::{
     Frame, Lab, Program, Scene, cpu,
     packet::datagram,
+    pool::Pooled,
     program::{Action, CONFORMING, Constants, LIMITED},
     require_cpus, require_root,
     scene::{Judge, limit},
@@ -436,9 +437,7 @@ fn each_judge(scene: &Scene, packets: impl Fn(&mut dyn Judge)) {
     packets(&mut scene.in_memory(&constants));
     require_root!();
     cpu::pin(0);
-    let mut program = Program::load(&constants).unwrap();
-    scene.set_up(&mut program).unwrap();
-    packets(&mut program);
+    packets(&mut Pooled::with(&constants, scene).unwrap());
 }
 
 fn check(judge: &mut dyn Judge, frame: &[u8], expected: Verdict) {

@@ -12,6 +12,7 @@ use ratelimit_common::{
 use ratelimit_core::memory_tables::MemoryTables;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
+    pool::Pooled,
     program::{CONFORMING, Constants, LIMITED},
     require_root,
     scene::{Judge, limit},
@@ -34,9 +35,7 @@ fn what_a_source_has_used_stays_used_when_a_further_limit_comes_and_goes() {
         run(&mut scene.in_memory(&constants));
         require_root!();
         cpu::pin(0);
-        let mut program = Program::load(&constants).unwrap();
-        scene.set_up(&mut program).unwrap();
-        run(&mut program);
+        run(&mut *Pooled::with(&constants, &scene).unwrap());
     }
 }
 

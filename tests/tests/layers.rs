@@ -16,6 +16,7 @@ use ratelimit_common::{
 use ratelimit_core::class_tables::ClassTables;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
+    pool::Pooled,
     program::{Action, CONFORMING, Constants, LIMITED},
     require_cpus, require_root,
     scene::{Judge, limit, of_kind},
@@ -546,9 +547,7 @@ fn each_judge(scene: &Scene, packets: impl Fn(&mut dyn Judge)) {
     packets(&mut scene.in_memory(&constants));
     require_root!();
     cpu::pin(0);
-    let mut program = Program::load(&constants).unwrap();
-    scene.set_up(&mut program).unwrap();
-    packets(&mut program);
+    packets(&mut Pooled::with(&constants, scene).unwrap());
 }
 
 fn check(judge: &mut dyn Judge, frame: &Frame, expected: Verdict) {

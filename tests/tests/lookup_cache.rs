@@ -12,6 +12,7 @@ use ratelimit_common::{
 use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
     Frame, Program, Scene,
+    pool::Pooled,
     program::{CONFORMING, Constants},
     require_root,
     scene::{Judge, limit},
@@ -278,12 +279,10 @@ fn v4(address: u32) -> IpAddr {
     Ipv4Addr::from_bits(address).into()
 }
 
-fn program() -> Program {
+fn program() -> Pooled {
     let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
     let scene = Scene::limited(&limits);
-    let mut program = Program::load(&Constants::default()).expect("the program loads");
-    scene.set_up(&mut program).unwrap();
-    program
+    Pooled::with(&Constants::default(), &scene).expect("the program loads")
 }
 
 /// A ban of a second.

@@ -17,6 +17,7 @@ use ratelimit_tests::{
     Frame, Program,
     attached::Attached,
     cpu,
+    pool::Pooled,
     program::{CONFORMING, Constants, LIMITED},
     require_root,
     scene::{Judge, Scene, limit},
@@ -236,8 +237,7 @@ fn judges(scene: &Scene) -> [Box<dyn Judge>; 2] {
         logs: 1 << 10,
         ..Constants::default()
     };
-    let mut kernel = Program::load(&constants).expect("the program loads");
-    scene.set_up(&mut kernel).expect("the scene can be set up");
+    let kernel = Pooled::with(&constants, scene).expect("the program loads");
     [Box::new(kernel), Box::new(scene.in_memory(&constants))]
 }
 

@@ -8,7 +8,8 @@ use ratelimit_common::{
     algorithm::{FixedWindow, ParameterError, SlidingWindow, TokenBucket},
 };
 use ratelimit_tests::{
-    Frame, Program, Scene,
+    Frame, Scene,
+    pool::Pooled,
     program::{Action, Constants},
     require_root,
     scene::limit,
@@ -87,7 +88,7 @@ const NOW: Instant = Instant::from_nanos(1 << 45);
 
 /// A source under one limit.
 struct Source {
-    program: Program,
+    program: Pooled,
     limit: Limit,
     frame: Vec<u8>,
 }
@@ -98,8 +99,8 @@ impl Source {
             frags: true,
             ..Constants::default()
         };
-        let mut program = Program::load(&constants).expect("the program loads");
-        Scene::limited(&[limit]).set_up(&mut program).unwrap();
+        let scene = Scene::limited(&[limit]);
+        let program = Pooled::with(&constants, &scene).expect("the program loads");
         program.set_clock(NOW).unwrap();
         let frame = Frame::ethernet()
             .ipv4(ADDRESS)

@@ -11,8 +11,9 @@ use ratelimit_common::{
 };
 use ratelimit_core::class_tables::ClassTables;
 use ratelimit_tests::{
-    Frame, Program, Scene, cpu,
+    Frame, Scene, cpu,
     packet::{Extension, Ipv4Options, SYN},
+    pool::Pooled,
     program::{CONFORMING, Constants, LIMITED, source_masks},
     require_root,
     scene::{Judge, banned_until, limit, of_kind},
@@ -236,9 +237,7 @@ fn each_of(scene: &Scene, constants: &Constants, packets: impl Fn(&mut dyn Judge
     packets(&mut scene.in_memory(constants));
     require_root!();
     cpu::pin(0);
-    let mut program = Program::load(constants).unwrap();
-    scene.set_up(&mut program).unwrap();
-    packets(&mut program);
+    packets(&mut Pooled::with(constants, scene).unwrap());
 }
 
 /// How many of twenty frames pass.

@@ -15,6 +15,7 @@ use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     mutation::choose,
     packet::datagram,
+    pool::Pooled,
     program::{CONFORMING, Constants, Events, LIMITED},
     require_cpus, require_root,
     scene::{Judge, limit},
@@ -381,9 +382,8 @@ fn rule() -> BanRule {
     BanRule::new(after, Duration::from_secs(1), Duration::from_mins(1)).unwrap()
 }
 
-fn program(constants: &Constants, scene: &Scene) -> Program {
-    let mut program = Program::load(constants).expect("the program loads");
-    scene.set_up(&mut program).unwrap();
+fn program(constants: &Constants, scene: &Scene) -> Pooled {
+    let program = Pooled::with(constants, scene).expect("the program loads");
     program.set_clock(at(0)).unwrap();
     program
 }
@@ -393,7 +393,11 @@ fn with_ring(bytes: u32) -> (Program, Events) {
         events_bytes: bytes,
         ..Constants::default()
     };
-    let mut program = program(&constants, &scene(rule().for_unverified(), 1000));
+    // Its ring can be taken once.
+    let mut program = Program::load(&constants).unwrap();
+    scene(rule().for_unverified(), 1000)
+        .set_up(&mut program)
+        .unwrap();
     let ring = program.take_events().unwrap();
     (program, ring)
 }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Frame, Program, Scene,
     packet::ETHERNET_BYTES,
+    pool::Pooled,
     program::{Action, Constants},
     scene::limit,
 };
@@ -100,7 +101,7 @@ impl Rig {
         Ok(outcome)
     }
 
-    fn program(&self) -> Result<Program> {
+    fn program(&self) -> Result<Pooled> {
         let constants = Constants {
             clock: clock::MANUAL,
             sources: self.capacity,
@@ -108,11 +109,9 @@ impl Rig {
             sets: sets(self.capacity),
             ..Constants::default()
         };
-        let mut program = Program::load(&constants)?;
         let limit = limit(u64::from(AMOUNT), Unit::Packets, WINDOW)
             .in_region(Region::new(0, sets(self.capacity)));
-        Scene::limited(&[limit]).set_up(&mut program)?;
-        Ok(program)
+        Pooled::with(&constants, &Scene::limited(&[limit]))
     }
 
     fn passes(&mut self, program: &mut Program, packet: Packet) -> Result<bool> {
