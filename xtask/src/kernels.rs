@@ -20,7 +20,7 @@ mod test_binary;
 const SERIES: [&str; 2] = ["6.1", "6.12"];
 
 /// What need no second machine, and tell most about a kernel.
-const TESTS: [&str; 4] = ["verifier", "layers", "agreement", "vlan_clients"];
+pub const TESTS: [&str; 4] = ["verifier", "layers", "agreement", "vlan_clients"];
 
 /// Tests the BPF program on Debian's kernels 6.1 and 6.12, in an emulator
 #[derive(Args)]

@@ -19,8 +19,7 @@ use crate::{process, setup, workspace};
 const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
 
 /// The tests that run once more where the state of sources is in a `compact` table, which `RATELIMIT_STORE` asks for.
-const ON_BOTH_STORES: [&str; 14] = [
-    "captures",
+const ON_BOTH_STORES: [&str; 12] = [
     "clock",
     "customers",
     "exactness",
@@ -28,13 +27,15 @@ const ON_BOTH_STORES: [&str; 14] = [
     "layers",
     "live",
     "new_sources",
-    "refused_start",
     "reload",
     "restart",
     "shapes",
     "sliding_log",
     "wide",
 ];
+
+/// The files of `tests/tests` that are programs of their own: other kernels run them.
+const OWN_PROGRAMS: [&str; 4] = crate::kernels::TESTS;
 
 /// The tests that run once more with the server of Valkey, where setup could fetch it. It has no TLS, and is no sentinel.
 const WITH_VALKEY: [&str; 1] = ["cluster"];
@@ -63,9 +64,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut binaries = of_all_packages("build");
     binaries.args(["--bins", "--tests"]);
     process::run(&mut binaries)?;
-    let mut status = process::status(&mut tests(&[], &arguments.filter, &skipped_file)?)?;
+    let mut status = process::status(&mut tests(&arguments.filter, &skipped_file)?)?;
     if status.success() {
-        let mut on_compact = tests(&ON_BOTH_STORES, &arguments.filter, &skipped_file)?;
+        let mut on_compact = tests_of(&ON_BOTH_STORES, &arguments.filter, &skipped_file)?;
         on_compact.env("RATELIMIT_STORE", "compact");
         status = process::status(&mut on_compact)?;
     }
@@ -73,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if status.success() {
         match setup::valkey_server() {
             Ok(server) => {
-                let mut with_valkey = tests(&WITH_VALKEY, &arguments.filter, &skipped_file)?;
+                let mut with_valkey = tests_of(&WITH_VALKEY, &arguments.filter, &skipped_file)?;
                 with_valkey.env("RATELIMIT_STORE_SERVER", server);
                 status = process::status(&mut with_valkey)?;
             }
@@ -99,18 +100,50 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The tests of `only`, or all.
-fn tests(only: &[&str], filter: &[String], skipped_file: &Path) -> Result<Command> {
+/// All tests.
+fn tests(filter: &[String], skipped_file: &Path) -> Result<Command> {
+    let mut cargo = testing(&[], skipped_file)?;
+    cargo.arg("--").args(filter);
+    Ok(cargo)
+}
+
+/// The tests of some files of `tests/tests`.
+fn tests_of(files: &[&str], filter: &[String], skipped_file: &Path) -> Result<Command> {
+    let own_programs = files.iter().filter(|file| OWN_PROGRAMS.contains(file));
+    let programs: Vec<&str> = own_programs.copied().chain(["main"]).collect();
+    let mut cargo = testing(&programs, skipped_file)?;
+    cargo.arg("--").args(filter);
+    // In the program that has most of the files, each is a module.
+    for file in test_files()?
+        .iter()
+        .filter(|it| !files.contains(&it.as_str()))
+    {
+        cargo.args(["--skip", &format!("{file}::")]);
+    }
+    Ok(cargo)
+}
+
+/// The names of the files and directories of `tests/tests`, without what they end in.
+fn test_files() -> Result<Vec<String>> {
+    let directory = workspace::root().join("tests/tests");
+    let entries = fs::read_dir(&directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.with_context(|| format!("reading {}", directory.display()))?;
+    let paths = entries.iter().map(fs::DirEntry::path);
+    let names = paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    Ok(names.collect())
+}
+
+/// Runs these programs of tests, or all.
+fn testing(programs: &[&str], skipped_file: &Path) -> Result<Command> {
     let mut cargo = of_all_packages("test");
     cargo.arg("--no-fail-fast");
-    for test in only {
-        cargo.args(["--test", test]);
+    for program in programs {
+        cargo.args(["--test", program]);
     }
     cargo.env("RATELIMIT_SKIPPED", skipped_file);
     if !process::is_root()? {
         run_as_root(&mut cargo);
     }
-    cargo.arg("--").args(filter);
     Ok(cargo)
 }
 

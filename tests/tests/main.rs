@@ -1,0 +1,121 @@
+//! The tests, a concept a file, in one program: what one waits for, others use, and it is linked once.
+//!
+//! Those that other kernels run in an emulator are programs of their own: `cargo xtask kernels`.
+
+mod acknowledgements;
+mod adopted_bans;
+mod attach;
+mod attack_captures;
+mod attacks;
+mod buffers;
+mod cached_denial;
+mod captures;
+#[path = "challenge/main.rs"]
+mod challenge;
+mod challenge_dns;
+mod check;
+mod classes;
+mod clock;
+mod cluster;
+mod cluster_budgets;
+mod cluster_campaign;
+mod cluster_changes;
+mod cluster_failures;
+mod cluster_scopes;
+mod cluster_store;
+mod cluster_verified;
+mod compact;
+mod crowdsec;
+mod customers;
+mod dashboard;
+mod destinations;
+mod detection;
+mod doctor;
+mod ends;
+mod entry_counters;
+mod events;
+mod exactness;
+mod exactness_matrix;
+mod fail2ban;
+mod fallback;
+mod floods;
+mod full_disk;
+mod further_limits;
+mod grafana;
+mod history;
+mod interface_rules;
+mod interfaces;
+mod json;
+mod jumbo;
+mod jumbo_interface;
+mod killed;
+mod link_layer;
+mod lists;
+mod live;
+mod lockout;
+mod longest_match;
+mod lookup_cache;
+mod members;
+mod new_sources;
+mod new_user;
+mod next;
+mod openapi;
+mod overflow;
+mod package;
+mod peers;
+mod pinned;
+mod privileges;
+mod prometheus;
+mod reconcile;
+mod records;
+mod reflection;
+mod refused_start;
+mod reload;
+mod resident;
+mod restart;
+mod rule_sets;
+mod runtime_destinations;
+mod shapes;
+mod silent_files;
+mod sliding_log;
+mod sources;
+mod strikes;
+mod stuck;
+mod suggest;
+mod suggest_tables;
+mod support;
+mod terminal;
+mod tunnel_devices;
+mod tunnels;
+mod unverified;
+mod verbs;
+mod watch;
+mod wide;
+
+/// The tests that are programs of their own, as `Cargo.toml` says.
+const OWN_PROGRAMS: [&str; 5] = [
+    "agreement",
+    "layers",
+    "list_commands",
+    "verifier",
+    "vlan_clients",
+];
+
+#[test]
+fn every_file_is_in_a_program() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let is_test = path.is_dir() || path.extension().is_some_and(|it| it == "rs");
+        if !is_test || name == "main" {
+            continue;
+        }
+        let is_here = include_str!("main.rs").contains(&format!("\nmod {name};\n"));
+        assert!(
+            is_here != OWN_PROGRAMS.contains(&name),
+            "{} is in no program: add it to main.rs",
+            path.display()
+        );
+    }
+}
