@@ -25,8 +25,20 @@ pub use tun::Tun;
 pub const INTERFACE: &str = "rl0";
 /// What an end sends of itself at most while a test lasts: it looks for routers and neighbours, and joins groups.
 pub const OWN_PACKETS: u64 = 10;
-/// How long a frame may take through the link.
+/// How long a frame may take through the link, and how much later than one that was sent behind it.
 const LATE: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(20);
+/// What is sent last: a frame of a protocol for experiments, which is no IP, so that every program lets it pass.
+pub const LAST: [u8; 60] = {
+    let mut frame = [0; 60];
+    // From one address of a locally administered vendor to another.
+    frame[0] = 2;
+    frame[6] = 2;
+    frame[11] = 1;
+    frame[12] = 0x88;
+    frame[13] = 0xb5;
+    frame
+};
 /// What a link usually has.
 const MTU: &str = "1500";
 /// Room for a jumbo frame with two VLAN tags.
@@ -76,16 +88,15 @@ impl Lab {
         (0..times).try_for_each(|_| sender.send(frame))
     }
 
-    /// Whether a frame from the far end comes through at the near one. Neighbours may send something of their own.
+    /// Whether a frame from the far end comes through at the near one.
     pub fn passes(&self, frame: &[u8]) -> Result<bool> {
+        Ok(self.passed(frame, 1)? == 1)
+    }
+
+    /// How many of so many equal frames from the far end come through at the near one.
+    pub fn passed(&self, frame: &[u8], times: usize) -> Result<usize> {
         let mut receiver = Receiver::new(&self.near)?;
-        self.send(frame, 1)?;
-        while let Some(seen) = receiver.next(LATE)? {
-            if seen == frame {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        passed(&Sender::new(&self.far)?, &mut receiver, frame, times)
     }
 
     /// The namespaces alone, without a link.
@@ -108,6 +119,29 @@ impl Lab {
         }
         Ok(lab)
     }
+}
+
+/// How many of so many equal frames get from a sender to a receiver. Neighbours may send something of their own.
+pub fn passed(
+    sender: &Sender,
+    receiver: &mut Receiver,
+    frame: &[u8],
+    times: usize,
+) -> Result<usize> {
+    for _ in 0..times {
+        sender.send(frame)?;
+    }
+    sender.send(&LAST)?;
+    let (mut passed, mut patience) = (0, LATE);
+    while passed < times
+        && let Some(seen) = receiver.next(patience)?
+    {
+        passed += usize::from(seen == frame);
+        if seen == LAST {
+            patience = SOON;
+        }
+    }
+    Ok(passed)
 }
 
 /// What no other lab of any process is called.

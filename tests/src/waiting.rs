@@ -7,6 +7,10 @@ use std::{
 
 use crate::PATIENCE;
 
+/// The pauses between two questions: each takes time from what is waited for.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(50);
+
 /// Asks until something is so, and answers how long that took.
 #[track_caller]
 pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) -> Duration {
@@ -31,11 +35,13 @@ pub fn until(mut is_so: impl FnMut() -> bool, failure: impl FnOnce() -> String) 
 #[track_caller]
 pub fn answer<T>(mut ask: impl FnMut() -> Option<T>, failure: impl FnOnce() -> String) -> T {
     let deadline = Instant::now() + PATIENCE;
+    let mut pause = SHORTEST;
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
         assert!(Instant::now() < deadline, "{}", failure());
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(pause);
+        pause = LONGEST.min(pause * 5 / 4);
     }
 }

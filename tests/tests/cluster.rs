@@ -1,6 +1,6 @@
 //! Three daemons in three namespaces and a real Redis: what one of them bans, the kernels of the others drop.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ratelimit_core::{
     api::{Ban, ClusterStatus, NodeState, NodeView, Status},
@@ -8,8 +8,7 @@ use ratelimit_core::{
 };
 use ratelimit_tests::{
     Frame, Lab,
-    cluster::losses::Losses,
-    lab::{Receiver, Sender},
+    cluster::{campaign::Deadlines, losses::Losses},
     redis::Redis,
     require_package, require_root,
     service::Service,
@@ -19,8 +18,6 @@ use ratelimit_tests::{
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const ONE: &str = "203.0.113.9";
 const OTHER: &str = "203.0.113.10";
-/// How long a frame that has passed takes at most.
-const LATE: Duration = Duration::from_millis(300);
 
 struct Node {
     lab: Lab,
@@ -42,11 +39,9 @@ impl Node {
 
     /// Whether the kernel lets a packet of `source` through.
     fn passes(&self, source: &str) -> bool {
-        let mut receiver = Receiver::new(&self.lab.near).unwrap();
         let frame = Frame::ethernet().ipv4(source.parse().unwrap());
         let frame = frame.udp(53).pad_to(70).build();
-        Sender::new(&self.lab.far).unwrap().send(&frame).unwrap();
-        receiver.next(LATE).unwrap().is_some()
+        self.lab.passes(&frame).unwrap()
     }
 
     fn run(&self, arguments: &[&str]) -> String {
@@ -377,7 +372,8 @@ impl Node {
     /// Status, metrics and log tell of a loss that came after these.
     fn tells_of_a_loss_after(&self, before: &Losses) {
         let look = || Losses::of(&self.service);
-        let told = before.wait_for_more(look, Instant::now() + LATE).unwrap();
+        let until = Instant::now() + Deadlines::BUSY.told;
+        let told = before.wait_for_more(look, until).unwrap();
         assert!(told, "{before:?} and {:?}", look());
     }
 

@@ -23,6 +23,8 @@ const LIMIT: f64 = 1_000.0;
 const SETTLED: Duration = Duration::from_secs(2);
 /// How long packets are counted: whole windows.
 const COUNTED: Duration = Duration::from_secs(3);
+/// How often it is counted at most.
+const TRIES: usize = 4;
 const SOURCE: &str = "203.0.113.9";
 
 /// Is set where the machine does nothing else: what all nodes admit is within 5 % of the limit then, with each load.
@@ -41,22 +43,53 @@ fn within(limit: f64, busy: Range<f64>) -> Range<f64> {
 }
 
 /// What nodes admit two seconds after they are sent so much.
-fn rates(nodes: &[Node], load: [u32; 3]) -> Rates {
+#[track_caller]
+fn rates(
+    what: &str,
+    nodes: &[Node],
+    load: [u32; 3],
+    of: impl Fn(&Rates) -> Vec<f64>,
+    expected: &Range<f64>,
+) -> Rates {
     set_load(nodes, &load);
     thread::sleep(SETTLED);
-    admitted_for(nodes, COUNTED)
+    counted(what, nodes, || admitted_for(nodes, COUNTED), of, expected)
 }
 
+/// Counts again where it is less than expected: a machine that stands still for a moment has nodes fall back. More it is never.
 #[track_caller]
-fn check(what: &str, nodes: &[Node], each: &[f64], expected: &Range<f64>) {
-    let sum: f64 = each.iter().sum();
-    println!("{what}: {sum:.0} a second, of {each:.0?}");
-    assert!(
-        expected.contains(&sum),
-        "{what}: {sum} of {each:?}, {:?} {}",
-        nodes[0].status(),
-        nodes[0].service().log()
-    );
+fn counted(
+    what: &str,
+    nodes: &[Node],
+    count: impl Fn() -> Rates,
+    of: impl Fn(&Rates) -> Vec<f64>,
+    expected: &Range<f64>,
+) -> Rates {
+    for try_left in (0..TRIES).rev() {
+        let rates = count();
+        let each = of(&rates);
+        let sum: f64 = each.iter().sum();
+        println!("{what}: {sum:.0} a second, of {each:.0?}");
+        let is_told_again = try_left > 0 && sum < expected.start;
+        assert!(
+            is_told_again || expected.contains(&sum),
+            "{what}: {sum} of {each:?}, {:?} {}",
+            nodes[0].status(),
+            nodes[0].service().log()
+        );
+        if !is_told_again {
+            return rates;
+        }
+    }
+    unreachable!()
+}
+
+fn packets(rates: &Rates) -> Vec<f64> {
+    rates.packets.clone()
+}
+
+fn bytes(rates: &Rates) -> Vec<f64> {
+    rates.bytes.clone()
 }
 
 fn share(node: &Node, source: &str) -> ShareView {
@@ -82,14 +115,14 @@ fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
     let frame = Frame::ethernet().ipv4(SOURCE.parse().unwrap());
     let frame = frame.udp(53).pad_to(70).build();
     under_load(&nodes, &[frame], || {
-        let equal = rates(&nodes, [3_333; 3]);
-        check("equal load", &nodes, &equal.packets, &about(LIMIT));
-        let skewed = rates(&nodes, [9_700, 200, 100]);
-        check("skewed load", &nodes, &skewed.packets, &about(LIMIT));
+        rates("equal load", &nodes, [3_333; 3], packets, &about(LIMIT));
+        let load = [9_700, 200, 100];
+        let skewed = rates("skewed load", &nodes, load, packets, &about(LIMIT));
         assert!(skewed.packets[0] > 0.6 * LIMIT, "{skewed:?}");
-        let reported = share(&nodes[0], SOURCE);
-        assert!((650..=750).contains(&reported.here), "{reported:?}");
         // On a busy machine a report may come late now and then.
+        wait_until("a share of about seven tenths", || {
+            (650..=750).contains(&share(&nodes[0], SOURCE).here)
+        });
         wait_until("what all others admit", || {
             let check = nodes[0].service().rlctl(&["check", SOURCE]).unwrap();
             check.stdout.contains("all others ")
@@ -101,28 +134,26 @@ fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
         );
 
         // All of it goes to another node after a while, each time another one.
-        let start = Instant::now();
         let (first, second, third) = ([10_000, 0, 0], [0, 10_000, 0], [0, 0, 10_000]);
-        for (load, stays) in [
-            (second, 2_000),
-            (first, 2_500),
-            (third, 1_500),
-            (second, 3_000),
-            (first, 2_000),
-            (third, 3_000),
-        ] {
-            set_load(&nodes, &load);
-            thread::sleep(Duration::from_millis(stays));
-        }
-        let moving = admitted_in(&nodes, start + SETTLED..Instant::now());
-        check(
-            "moving load",
-            &nodes,
-            &moving.packets,
-            &within(LIMIT, 0.9..1.07),
-        );
-        let one = admitted_for(&nodes, COUNTED);
-        check("one node", &nodes, &one.packets, &about(LIMIT));
+        let moving = || {
+            let start = Instant::now();
+            for (load, stays) in [
+                (second, 2_000),
+                (first, 2_500),
+                (third, 1_500),
+                (second, 3_000),
+                (first, 2_000),
+                (third, 3_000),
+            ] {
+                set_load(&nodes, &load);
+                thread::sleep(Duration::from_millis(stays));
+            }
+            admitted_in(&nodes, start + SETTLED..Instant::now())
+        };
+        let expected = within(LIMIT, 0.9..1.07);
+        counted("moving load", &nodes, moving, packets, &expected);
+        let one = || admitted_for(&nodes, COUNTED);
+        counted("one node", &nodes, one, packets, &about(LIMIT));
         check_bound(&nodes, LIMIT, |_| true);
     });
 }
@@ -170,8 +201,8 @@ fn a_limit_in_bytes_for_a_prefix_of_ipv6_holds_while_a_node_is_killed_and_comes_
     let frame = frame.udp(53).pad_to(200).build();
     let limit = 100_000.0;
     under_load(&nodes, &[frame], || {
-        let skewed = rates(&nodes, [3_000, 300, 100]);
-        check("skewed load", &nodes, &skewed.bytes, &about(limit));
+        let load = [3_000, 300, 100];
+        let skewed = rates("skewed load", &nodes, load, bytes, &about(limit));
         assert!(skewed.bytes[0] > skewed.bytes[1], "{skewed:?}");
         assert!(skewed.bytes[1] > 1.5 * skewed.bytes[2], "{skewed:?}");
         let killed = Instant::now();
@@ -182,16 +213,11 @@ fn a_limit_in_bytes_for_a_prefix_of_ipv6_holds_while_a_node_is_killed_and_comes_
         // A window may begin right before and end right after what is counted.
         let back = Instant::now();
         let seconds = back.duration_since(killed).as_secs_f64();
-        let during = admitted_in(&nodes, killed..back);
+        let during = || admitted_in(&nodes, killed..back);
         let most = limit * (seconds + 1.0) / seconds;
-        check(
-            "a node restarts",
-            &nodes,
-            &during.bytes,
-            &(0.3 * limit..most),
-        );
-        let again = rates(&nodes, [3_000, 300, 100]);
-        check("it is back", &nodes, &again.bytes, &about(limit));
+        let expected = 0.3 * limit..most;
+        counted("a node restarts", &nodes, during, bytes, &expected);
+        rates("it is back", &nodes, load, bytes, &about(limit));
     });
 }
 
@@ -207,22 +233,21 @@ fn a_limit_of_a_class_falls_back_while_the_store_is_gone_and_is_divided_when_it_
     let mut frames = vec![other.tcp(80, 2).pad_to(70).build()];
     let frame = Frame::ethernet().ipv4(SOURCE.parse().unwrap());
     frames.extend(vec![frame.udp(53).pad_to(70).build(); 9]);
-    let of = |rates: Rates| {
-        let tail = |last: u16| (113 << 8) + last;
-        [rates.by_source[&tail(9)], rates.by_source[&tail(10)]]
-    };
+    let tail = |last: u16| (113 << 8) + last;
+    let limited = |rates: &Rates| vec![rates.by_source[&tail(9)]];
+    let other = |rates: &Rates| vec![rates.by_source[&tail(10)]];
     let load = [9_000, 1_000, 0];
     under_load(&nodes, &frames, || {
-        let [limited, other] = of(rates(&nodes, load));
-        check("skewed load", &nodes, &[limited], &about(LIMIT));
-        check("of another class", &nodes, &[other], &about(1_000.0));
+        rates("skewed load", &nodes, load, limited, &about(LIMIT));
+        let again = || admitted_for(&nodes, COUNTED);
+        counted("of another class", &nodes, again, other, &about(1_000.0));
         redis.kill().unwrap();
         wait_until("the fallback", || {
             let status = nodes[0].status().unwrap();
             status.sharing.unwrap().fallback.is_some()
         });
-        let [gone, _] = of(rates(&nodes, load));
-        check("no store", &nodes, &[gone], &about(LIMIT * 2.0 / 3.0));
+        let expected = about(LIMIT * 2.0 / 3.0);
+        rates("no store", &nodes, load, limited, &expected);
         let text = nodes[0].service().rlctl_ok(&["cluster", "status"]).unwrap();
         assert!(text.contains("fallen back since"), "{text}");
         let metrics = nodes[0].service().metrics().unwrap();
@@ -232,8 +257,7 @@ fn a_limit_of_a_class_falls_back_while_the_store_is_gone_and_is_divided_when_it_
         );
         redis.start().unwrap();
         wait_for_all(&nodes).unwrap();
-        let [back, _] = of(rates(&nodes, load));
-        check("the store is back", &nodes, &[back], &about(LIMIT));
+        rates("the store is back", &nodes, load, limited, &about(LIMIT));
         check_bound(&nodes, LIMIT, |it| it == (113 << 8) + 9);
     });
 }
@@ -250,24 +274,19 @@ fn five_hundred_sources_at_once_get_one_limit_each() {
     let frames: Vec<Vec<u8>> = (0..SOURCES).map(|source| udp(source, 53)).collect();
     let all = f64::from(SOURCES) * 20.0;
     under_load(&nodes, &frames, || {
-        let equal = rates(&nodes, [15_000; 3]);
-        check("equal load", &nodes, &equal.packets, &about(all));
-        let skewed = rates(&nodes, [40_000, 4_000, 1_000]);
+        rates("equal load", &nodes, [7_500; 3], packets, &about(all));
         // Of 20 one is 5 %: here each node may have half of one more or less.
-        let about = within(all, 0.9..1.075);
-        check("skewed load", &nodes, &skewed.packets, &about);
+        let (load, expected) = ([20_000, 2_000, 500], within(all, 0.9..1.075));
+        let skewed = rates("skewed load", &nodes, load, packets, &expected);
         assert_eq!(skewed.by_source.len(), usize::from(SOURCES));
         let least = skewed.by_source.values().copied().fold(f64::MAX, f64::min);
         let most = skewed.by_source.values().copied().fold(0.0, f64::max);
         println!("of a source {least:.1} to {most:.1} a second");
         // A window may begin right before and end right after what is counted.
         assert!(least > 13.0 && most < 27.5, "{least} {most}");
-        let status = nodes[0].status().unwrap().sharing.unwrap();
-        assert_eq!(
-            (status.keys, status.without_room),
-            (SOURCES.into(), 0),
-            "{status:?}"
-        );
+        let sharing = || nodes[0].status().unwrap().sharing.unwrap();
+        assert_eq!(sharing().without_room, 0);
+        wait_until("all sources", || sharing().keys == usize::from(SOURCES));
         check_bound(&nodes, all, |_| true);
         for source in [0, SOURCES / 2, SOURCES - 1] {
             check_bound(&nodes, 20.0, |it| it == source);

@@ -9,7 +9,6 @@ use ratelimit_core::api::{Allow, PolicyView};
 use ratelimit_tests::{
     Frame,
     cluster::{Node, configuration, started, wait_for_all},
-    lab::{Receiver, Sender},
     redis::Redis,
     require_package, require_root,
 };
@@ -20,23 +19,12 @@ const ONE: &str = "203.0.113.9";
 const TWO: &str = "203.0.113.10";
 /// A node that started has read in this time what it stated itself, as the store has it.
 const READ: Duration = Duration::from_secs(4);
-/// How long a frame that has passed takes at most.
-const LATE: Duration = Duration::from_millis(300);
 
 /// How many of so many packets of a source the kernel lets through.
 fn admitted(node: &Node, source: &str, packets: usize) -> usize {
-    let mut receiver = Receiver::new(&node.lab.near).unwrap();
-    let sender = Sender::new(&node.lab.far).unwrap();
     let frame = Frame::ethernet().ipv4(source.parse().unwrap());
     let frame = frame.udp(53).pad_to(70).build();
-    for _ in 0..packets {
-        sender.send(&frame).unwrap();
-    }
-    let mut count = 0;
-    while receiver.next(LATE).unwrap().is_some() {
-        count += 1;
-    }
-    count
+    node.lab.passed(&frame, packets).unwrap()
 }
 
 fn passes(node: &Node, source: &str) -> bool {

@@ -350,7 +350,8 @@ fn ten_thousand_bans_are_on_all_nodes_at_once() {
         "{BANS} bans: the command took {typed:?}, and all nodes had them {:?} later",
         took.checked_sub(typed).unwrap_or_default()
     );
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    // Those of one node after the other would take minutes.
+    assert!(took < Duration::from_secs(30), "{took:?}");
     let began = Instant::now();
     run(&nodes[1], &["unban", &named]);
     let typed = began.elapsed();

@@ -17,7 +17,7 @@ use ratelimit_tests::{
 };
 use serde_json::{Value, json};
 
-const POLICY: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n";
+const POLICY: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1h\" }]\n";
 const NETWORK: &str = "[metrics]\nlisten = \"127.0.0.1:9798\"\ndashboard = true\n[history]\nwatch = [\"198.51.100.9\", \"policy:default\"]\n";
 const NOISY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -79,12 +79,12 @@ fn a_browser_draws_what_happens_without_an_error() {
             "/^[0-9.]+.*\\/s$/.test(document.querySelector('#now-{rate}').innerText)"
         ));
     }
-    browser.wait_for("/5[89]m/.test(document.querySelector('#bans').innerText)");
+    browser.wait_for("/5[0-9]m/.test(document.querySelector('#bans').innerText)");
     // A source that is chosen, and a filter.
     browser.run("document.querySelector('#top button').click()");
     browser.wait_for("document.querySelector('#verdict').innerText.includes('drop (limited)')");
     browser.wait_for(
-        "document.querySelector('#quota').innerText.includes('left of 3 packets per 1m 0')",
+        "document.querySelector('#quota').innerText.includes('left of 3 packets per 1h 0')",
     );
     browser.choose("quota-range", "60");
     browser.wait_for(&format!("{} === 60", shown_seconds("#quota")));
@@ -156,7 +156,7 @@ fn look_back(browser: &Browser<'_>) {
     browser.wait_for("document.querySelector('#history').innerText.includes('default 4')");
     browser.choose("what", "levels");
     browser.wait_for(
-        "document.querySelector('#history').innerText.includes('198.51.100.9, left of 3 packets per 1m: at least 0')",
+        "document.querySelector('#history').innerText.includes('198.51.100.9, left of 3 packets per 1h: at least 0')",
     );
     // All that is watched is drawn, or what is chosen of it.
     let drawn = |watched: &str| {

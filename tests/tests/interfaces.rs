@@ -11,7 +11,7 @@ use std::{
 
 use ratelimit_tests::{
     Lab, PATIENCE,
-    lab::{INTERFACE, Receiver, Sender},
+    lab::{INTERFACE, Receiver, Sender, passed},
     packet::datagram,
     require_command, require_root,
     service::Service,
@@ -57,13 +57,7 @@ fn add(lab: &Lab) {
 fn passes(lab: &Lab, far: &str, near: &str, source: Ipv4Addr) -> bool {
     let mut receiver = Receiver::on(&lab.near, near).unwrap();
     let sender = Sender::on(&lab.far, far).unwrap();
-    sender.send(&datagram(source)).unwrap();
-    while let Some(arrived) = receiver.next(LATE).unwrap() {
-        if arrived[26..30] == source.octets() {
-            return true;
-        }
-    }
-    false
+    passed(&sender, &mut receiver, &datagram(source), 1).unwrap() == 1
 }
 
 /// Waits until packets of a source come through: an interface that is up has no carrier for a moment.

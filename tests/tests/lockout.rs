@@ -275,9 +275,9 @@ fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_kille
         limit(&service)
     );
 
-    apply(&service, "1s");
+    apply(&service, "2s");
     service.stop("-KILL").unwrap();
-    thread::sleep(Duration::from_millis(1100));
+    thread::sleep(Duration::from_millis(2100));
     service.start().unwrap();
     assert!(
         limit(&service).contains("(unlimited)"),

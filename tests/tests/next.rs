@@ -10,7 +10,7 @@ use std::{
 use ratelimit_tests::{
     Lab,
     foreign::{Answer, Pin},
-    lab::{INTERFACE, Receiver, Sender},
+    lab::{INTERFACE, LAST, Receiver, Sender},
     packet::datagram,
     require_command, require_root,
     service::Service,
@@ -19,8 +19,9 @@ use ratelimit_tests::{
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 const FILTERED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 77);
-/// How long a frame takes at most.
+/// How long a frame takes at most, and how much longer than one that was sent behind it.
 const LATE: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(20);
 const POLICY: &str = "[policy.default]\nlimits = []\n";
 
 /// What becomes of a packet that was sent to the interface.
@@ -289,13 +290,18 @@ fn fate(lab: &Lab, source: Ipv4Addr) -> Fate {
     let frame = datagram(source);
     let mut here = Receiver::new(&lab.near).unwrap();
     let mut back = Receiver::new(&lab.far).unwrap();
-    Sender::new(&lab.far).unwrap().send(&frame).unwrap();
-    let start = Instant::now();
-    while start.elapsed() < LATE {
+    let sender = Sender::new(&lab.far).unwrap();
+    sender.send(&frame).unwrap();
+    sender.send(&LAST).unwrap();
+    let mut deadline = Instant::now() + LATE;
+    while Instant::now() < deadline {
         for (receiver, fate) in [(&mut here, Fate::Passed), (&mut back, Fate::Returned)] {
-            while let Some(frame) = receiver.next(Duration::ZERO).unwrap() {
-                if frame.get(26..30) == Some(&source.octets()) {
+            while let Some(seen) = receiver.next(Duration::ZERO).unwrap() {
+                if seen == frame {
                     return fate;
+                }
+                if seen == LAST {
+                    deadline = Instant::now() + SOON;
                 }
             }
         }

@@ -292,12 +292,7 @@ fn passed(lab: &Lab, source: Ipv4Addr) -> usize {
 }
 
 fn passed_of(lab: &Lab, source: Ipv4Addr, packets: usize) -> usize {
-    let mut receiver = Receiver::new(&lab.near).unwrap();
-    let sender = Sender::new(&lab.far).unwrap();
-    for _ in 0..packets {
-        sender.send(&datagram(source)).unwrap();
-    }
-    arrived(&mut receiver, source)
+    lab.passed(&datagram(source), packets).unwrap()
 }
 
 fn arrived(receiver: &mut Receiver, source: Ipv4Addr) -> usize {

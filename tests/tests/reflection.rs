@@ -197,8 +197,11 @@ fn are_named<const N: usize>(lab: &Lab, floods: &[(Kind, u32, Forge, &str); N], 
     assert_eq!(reported(&found), wanted, "{found:#?}");
     for attack in found {
         let named = SystemTime::from(attack.since).duration_since(began);
-        // The machine may be busy, and the floods slower than they should be.
-        assert!(named.unwrap() <= took.max(2 * SECOND), "{attack:?}");
+        // The machine may be busy, and the floods slower than they should be. The second window ends a little after two seconds.
+        assert!(
+            named.unwrap() <= took.max(2 * SECOND + SECOND / 2),
+            "{attack:?}"
+        );
     }
 }
 
@@ -233,7 +236,9 @@ fn answers_that_a_socket_waits_for_are_not_named_and_the_same_to_another_port_ar
         assert_eq!(attacks(&service), [], "{near}");
         drop(socket);
         flood(45_161);
-        let found = attacks(&service);
+        let found = service.wait_for("an attack", || {
+            Some(attacks(&service)).filter(|found| !found.is_empty())
+        });
         assert_eq!(found.len(), 1, "{found:?}");
         let reported = (found[0].kind, found[0].subject.clone());
         let subject = format!("from port 161 to {near}");
@@ -298,9 +303,8 @@ fn ordinary_transfers_are_not_named_nor_what_comes_after_their_end() {
         });
         scope.spawn(|| {
             let client = quic.recv_from(&mut [0; 64]).unwrap().1;
-            let start = Instant::now();
-            // It learns late that nobody listens any more.
-            while start.elapsed() < 2 * SECOND {
+            // It learns late that nobody listens any more. On a busy machine it is slower, and sends as much.
+            for _ in 0..400 {
                 for _ in 0..20 {
                     let _ = quic.send_to(&[7; 1_200], client);
                 }

@@ -1,7 +1,7 @@
 //! A controller that is stuck: `status` and `/healthz` say with what, and systemd hears nothing until it goes on.
 
 use std::{
-    env, fs, io,
+    fs, io,
     net::Ipv4Addr,
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
@@ -29,8 +29,7 @@ fn what_a_stuck_controller_is_busy_with_is_told_and_the_watchdog_is_not_fed() {
     let systemd = service.path("notify");
     let heard = UnixDatagram::bind(&systemd).unwrap();
     fs::set_permissions(&systemd, fs::Permissions::from_mode(0o666)).unwrap();
-    // SAFETY: the only test of this program reads it in this thread alone.
-    unsafe { env::set_var("NOTIFY_SOCKET", &systemd) };
+    service.notify_socket = Some(systemd);
     service.start().unwrap();
     wait_for(&heard, "READY=1");
     wait_for(&heard, "WATCHDOG=1");

@@ -71,7 +71,10 @@ impl Sender {
 
 /// Receives the frames that come in at the interface of a namespace, behind the program.
 #[derive(Debug)]
-pub struct Receiver(OwnedFd);
+pub struct Receiver {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
 
 impl Receiver {
     /// A receiver in `namespace`; it sees what arrives from here on.
@@ -95,7 +98,8 @@ impl Receiver {
             libc::PACKET_IGNORE_OUTGOING,
             &yes,
         )?;
-        Ok(Self(socket))
+        let buffer = vec![0; 1 << 16];
+        Ok(Self { socket, buffer })
     }
 
     /// The next frame, without the VLAN tag that the kernel takes off; `None` when none comes for so long.
@@ -103,15 +107,13 @@ impl Receiver {
         if !self.is_readable(patience)? {
             return Ok(None);
         }
-        let mut frame = vec![0; 1 << 16];
-        let buffer = frame.as_mut_ptr().cast();
+        let buffer = self.buffer.as_mut_ptr().cast();
         // SAFETY: the buffer outlives the call, and is as long as it says.
-        let bytes = unsafe { libc::recv(self.0.as_raw_fd(), buffer, frame.len(), 0) };
+        let bytes = unsafe { libc::recv(self.socket.as_raw_fd(), buffer, self.buffer.len(), 0) };
         let bytes = usize::try_from(bytes)
             .map_err(|_| Error::last_os_error())
             .context("receiving")?;
-        frame.truncate(bytes);
-        Ok(Some(frame))
+        Ok(Some(self.buffer[..bytes].to_vec()))
     }
 
     /// Receives until nothing comes for so long; answers how many frames that were.
@@ -131,7 +133,7 @@ impl Receiver {
         // SAFETY: both outlive the call, and there is room for as many bytes.
         let result = unsafe {
             libc::getsockopt(
-                self.0.as_raw_fd(),
+                self.socket.as_raw_fd(),
                 libc::SOL_PACKET,
                 libc::PACKET_STATISTICS,
                 (&raw mut statistics).cast(),
@@ -144,7 +146,7 @@ impl Receiver {
 
     fn is_readable(&self, patience: Duration) -> Result<bool> {
         let mut poll = libc::pollfd {
-            fd: self.0.as_raw_fd(),
+            fd: self.socket.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };

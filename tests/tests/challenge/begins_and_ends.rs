@@ -11,14 +11,15 @@ use super::*;
 fn who_is_verified_is_challenged_again_when_that_ends() {
     require_root!();
     let lab = lab();
-    let toml = format!("{ALWAYS}for = \"1s\"\n{GENERIC}");
+    let toml = format!("{ALWAYS}for = \"3s\"\n{GENERIC}");
     let service = Service::started(&lab, &toml).unwrap();
     let _server = Server::new(&lab, NEAR[0]);
+    let check = || service.rlctl_ok(&["check", FAR[0]]).unwrap();
     for verified in 1..=2 {
+        wait_until("the end", || check().contains("not verified"));
         connect(&lab, NEAR[0]);
         connect(&lab, NEAR[0]);
         assert_eq!(service.packets("pass", "verified").unwrap(), verified);
-        thread::sleep(Duration::from_millis(1_200));
     }
 }
 
@@ -134,17 +135,19 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
     let lab = lab();
     let toml = generic(&format!("{ALWAYS}answers = 100\n"));
     let service = Service::started(&lab, &toml).unwrap();
-    let answered = |work: &dyn Fn()| {
+    let answered = |packets, work: &dyn Fn()| {
         let before = service.packets("drop", "challenged").unwrap();
+        let judged = service.received().unwrap() + packets;
         let start = Instant::now();
         work();
+        wait_until("all were judged", || service.received().unwrap() >= judged);
         let seconds = start.elapsed().as_secs() + 2;
         (
             service.packets("drop", "challenged").unwrap() - before,
             seconds,
         )
     };
-    let (count, seconds) = answered(&|| burst(&lab, 2_000));
+    let (count, seconds) = answered(2_000, &|| burst(&lab, 2_000));
     assert!((100..=100 * seconds).contains(&count), "{count}");
     let passed = service.packets("pass", "unlimited").unwrap();
     // A host sends a few packets of its own.
@@ -161,7 +164,7 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
     assert!(said.contains("without an answer in all"), "{said}");
     // Nobody gets more than eight in a second.
     thread::sleep(Duration::from_secs(1));
-    let (count, seconds) = answered(&|| {
+    let (count, seconds) = answered(500, &|| {
         let sender = Sender::new(&lab.far).unwrap();
         for _ in 0..500 {
             sender.send(&forged(1, NEAR[0])).unwrap();

@@ -12,7 +12,7 @@ pub(super) const CROWD: u32 = 250;
 const CONNECTIONS: u32 = 4;
 const THREADS: u32 = 8;
 /// How long each connection of a crowd may take, with all that is exchanged.
-const PATIENCE_OF_CLIENTS: Duration = Duration::from_secs(3);
+const PATIENCE_OF_CLIENTS: Duration = Duration::from_secs(10);
 
 /// How the clients of a crowd differ. In all cases together each two of these meet in each way.
 #[derive(Clone, Copy, Debug)]
