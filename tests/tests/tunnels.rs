@@ -388,6 +388,8 @@ fn constants(tunnels: Tunnels) -> Constants {
 
 /// Everything that judges, with the scene set up.
 fn judges(scene: &Scene, tunnels: Tunnels) -> Vec<Box<dyn Judge>> {
+    // Each CPU draws a share of its own of what all of them may.
+    cpu::pin(0);
     scene.judges(&constants(tunnels))
 }
 
