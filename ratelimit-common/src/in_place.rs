@@ -15,7 +15,7 @@ use crate::{
         transport::UpperLayer,
     },
     placement::{FamilyPlacement, Placement},
-    state,
+    source_limits,
     store::Store,
     strikes::Strike,
     tables::FamilyTables,
@@ -99,13 +99,13 @@ where
     }
 
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        let outcome = state::check(address, policy, arrival, self);
+        let outcome = source_limits::check(address, policy, arrival, self);
         self.note(policy, outcome);
         outcome
     }
 
     fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        state::charge(address, policy, arrival, self)
+        source_limits::charge(address, policy, arrival, self)
     }
 
     fn charge_within_budget(
@@ -114,11 +114,11 @@ where
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        state::charge_within_budget(&mut { *source }, policy, arrival, self)
+        source_limits::charge_within_budget(&mut { *source }, policy, arrival, self)
     }
 
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        state::charge_source(source, policy, arrival, self, self)
+        source_limits::charge_source(source, policy, arrival, self, self)
     }
 
     fn charge_leased(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {

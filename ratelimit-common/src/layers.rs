@@ -12,7 +12,7 @@ use crate::{
     lease::{self, Demanded},
     node::{NOT_DRAWN, Node},
     placement::{FamilyPlacement, Placement},
-    state,
+    source_limits,
     tables::FamilyTables,
 };
 
@@ -72,7 +72,7 @@ pub fn charge_leased<A: Address>(
     };
     let leased = tables.policy(tables.leased(source, own, arrival.at));
     let in_force = own.or_on_its_terms(leased);
-    state::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables)
+    source_limits::charge_within_budget(&mut { *source }, Some(in_force), arrival, tables)
 }
 
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it. The policy of its
@@ -190,7 +190,7 @@ pub fn charge_layer<A: Address>(
 ) -> Outcome {
     let mut layer = Layer::new(layer, source, policy, tables);
     let policy = lease::in_force(&layer.address, layer.policy, arrival, true, tables);
-    let outcome = state::charge_within_budget(&mut layer.address, policy, arrival, tables);
+    let outcome = source_limits::charge_within_budget(&mut layer.address, policy, arrival, tables);
     layer.reported(outcome)
 }
 
@@ -222,7 +222,7 @@ pub fn charge_destination<A: Address>(
         })
         && (of_source.is_none()
             || walk.is_full(TO_DESTINATION)
-            || walk.go(reported(state::charge_within_budget(
+            || walk.go(reported(source_limits::charge_within_budget(
                 &mut { *source },
                 of_source,
                 arrival,

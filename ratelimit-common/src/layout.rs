@@ -1,4 +1,4 @@
-//! The maps as the kernel and user space both know them: names, sizes, version.
+//! The maps as the kernel and user space both know them: names, sizes, version. `pod.rs` names the types of their values.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

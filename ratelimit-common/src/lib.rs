@@ -63,7 +63,7 @@ pub mod refused;
 pub mod sample;
 pub mod settings;
 pub mod source;
-pub mod state;
+pub mod source_limits;
 pub mod store;
 pub mod strikes;
 pub mod tables;

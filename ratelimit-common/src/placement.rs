@@ -41,13 +41,13 @@ pub trait FamilyPlacement<A: Address>: Tables + FamilyTables<A> {
     /// The index of the policy of the packet's destination, as [`in_place::destination`](crate::in_place::destination) answers it.
     fn destination(&self, flow: &Flow<A>, now: Instant) -> u32;
 
-    /// [`state::check`](crate::state::check).
+    /// [`source_limits::check`](crate::source_limits::check).
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
 
-    /// [`state::charge`](crate::state::charge).
+    /// [`source_limits::charge`](crate::source_limits::charge).
     fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
 
-    /// [`state::charge_within_budget`](crate::state::charge_within_budget).
+    /// [`source_limits::charge_within_budget`](crate::source_limits::charge_within_budget).
     fn charge_within_budget(
         &self,
         source: &A,
@@ -55,7 +55,7 @@ pub trait FamilyPlacement<A: Address>: Tables + FamilyTables<A> {
         arrival: &Arrival,
     ) -> Outcome;
 
-    /// [`state::charge_source`](crate::state::charge_source).
+    /// [`source_limits::charge_source`](crate::source_limits::charge_source).
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
 
     /// [`layers::charge_leased`](crate::layers::charge_leased).

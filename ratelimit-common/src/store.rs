@@ -1,6 +1,6 @@
 //! What is stored of the sources of one family: the state of their limits, the budget for new ones, and cached denials.
 //!
-//! A store answers what it knows. What that means for a packet is decided in [`state`](crate::state).
+//! A store answers what it knows. What that means for a packet is decided in [`source_limits`](crate::source_limits).
 
 use crate::{
     Address, Arrival, Instant, Limit, Policy,

@@ -24,10 +24,10 @@ mod connected;
 mod crowdsec;
 mod crowdsec_csv;
 mod export;
+mod export_line;
 mod format;
 mod ipset;
 mod json;
-mod line;
 mod merge;
 mod nft;
 mod nft_json;
@@ -48,8 +48,8 @@ pub use self::{
     acceptance::Acceptance,
     connected::Connected,
     export::{json_line, plain_line},
+    export_line::{Action, Facts, Line},
     format::Format,
-    line::{Action, Facts, Line},
     merge::{Merged, merge},
     reading::{BadLines, Entry, Reading},
     reasons::{ReasonId, Reasons},

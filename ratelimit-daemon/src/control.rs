@@ -6,7 +6,7 @@
 //! state.db ─────┘
 //! ```
 
-mod adopt;
+mod adopt_bans;
 mod busy;
 mod candidate;
 mod cause;
@@ -56,8 +56,8 @@ mod store;
 mod suspended;
 mod syncookies;
 mod timekeeper;
-mod trial;
 mod trial_permission;
+mod trial_record;
 mod troubles;
 mod unshared;
 mod unwritten;
@@ -88,5 +88,5 @@ pub use reserve::Filling;
 pub use scanner::{Scanner, Sources};
 pub use state::State;
 pub use store::Store;
-pub use trial::resume;
+pub use trial_record::resume;
 pub use workload::{Seen as SeenWorkload, Workload};

@@ -28,9 +28,9 @@ use crate::{
     clock,
     family::FamilyCode,
     frame, interface, interruption,
+    map_words::MapWord,
     maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_SHARES, CHALLENGE_TAKEN},
     settings::settings,
-    state::MapWord,
     subprograms, suspended,
 };
 

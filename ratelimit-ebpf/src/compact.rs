@@ -17,8 +17,8 @@ use crate::{
     atomic,
     constant::Constant,
     family::FamilyCode,
+    map_words::{MapLog, MapRing, MapWord, charge_fixed_window, count_inserted},
     new_sources,
-    state::{MapLog, MapRing, MapWord, charge_fixed_window, count_inserted},
     steps::MapSteps,
     subprograms,
 };

@@ -9,9 +9,8 @@ use ratelimit_common::{
 
 use crate::{
     family::FamilyCode,
-    maps, new_sources, refused,
-    state::{MapWord, MapWords, count_inserted},
-    subprograms,
+    map_words::{MapWord, MapWords, count_inserted},
+    maps, new_sources, refused, subprograms,
 };
 
 /// A record for each source.

@@ -4,8 +4,8 @@ use ratelimit_common::{Instant, generation::Generation, new_sources::Newcomer};
 
 use crate::{
     interruption,
+    map_words::MapWord,
     maps::{NEW_SOURCES, NEW_SOURCES_SHARES, NEW_SOURCES_TAKEN},
-    state::MapWord,
 };
 
 /// Takes one of the budget; `false` when it is spent.

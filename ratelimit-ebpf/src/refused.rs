@@ -6,7 +6,7 @@ use ratelimit_common::{
     refused::{self, Filter, Refused, SETS, WAYS, set_of},
 };
 
-use crate::{constant::Constant, interruption, maps::FamilyMaps, state::MapWord};
+use crate::{constant::Constant, interruption, map_words::MapWord, maps::FamilyMaps};
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
 #[unsafe(no_mangle)]

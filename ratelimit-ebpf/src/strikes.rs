@@ -4,8 +4,8 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{BanRule, Instant};
 
 use crate::{
+    map_words::MapWord,
     maps::{self, FamilyMaps},
-    state::MapWord,
 };
 
 /// Counts a strike of `source` by `rule`, exactly on any number of CPUs. Answers whether it bans.

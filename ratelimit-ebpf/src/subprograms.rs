@@ -14,11 +14,11 @@ mod family;
 mod headers;
 mod layers;
 mod leases;
-mod limits;
 mod logs;
 mod neighbours;
-mod newcomers;
+mod new_sources;
 mod node;
+mod source_limits;
 mod strikes;
 mod words;
 
@@ -30,8 +30,8 @@ use ratelimit_common::{
 
 pub use self::{
     bans::*, challenge::*, classes::*, destinations::*, entry_counters::*, events::*, family::*,
-    headers::*, layers::*, leases::*, limits::*, logs::*, neighbours::*, newcomers::*, node::*,
-    strikes::*, words::*,
+    headers::*, layers::*, leases::*, logs::*, neighbours::*, new_sources::*, node::*,
+    source_limits::*, strikes::*, words::*,
 };
 
 /// The settings of a packet stand above its size, and its classes above them.

@@ -20,7 +20,7 @@ use ratelimit_common::{
     node::{self, NOT_DRAWN},
     parse::{Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
     placement::{FamilyPlacement, Placement},
-    state,
+    source_limits,
     strikes::Strike,
     tables::FamilyTables,
 };
@@ -33,10 +33,9 @@ use crate::{
     family::FamilyCode,
     frame, interface, interruption, leases, lists,
     lru::Records,
+    map_words::MapNode,
     maps::{AGGREGATES, EXCLUDED_CLASSES, POLICIES, VERDICTS},
-    refused,
-    state::MapNode,
-    subprograms, suspended,
+    refused, subprograms, suspended,
 };
 
 /// The maps, as they are for one packet.
@@ -360,9 +359,9 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
     #[inline(always)]
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         let outcome = if compact::is_used() {
-            state::charge_source(source, policy, arrival, &SlotStore, self)
+            source_limits::charge_source(source, policy, arrival, &SlotStore, self)
         } else {
-            state::charge_source(source, policy, arrival, &Records, self)
+            source_limits::charge_source(source, policy, arrival, &Records, self)
         };
         subprograms::forgotten(outcome, arrival.at)
     }

@@ -1,6 +1,6 @@
 //! Entries as lines of text: JSON for all that is known, plain for other tools.
 
-use super::line::Line;
+use super::export_line::Line;
 
 /// A line of JSON, without its end.
 ///

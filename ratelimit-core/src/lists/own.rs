@@ -9,8 +9,8 @@
 use std::borrow::Cow;
 
 use super::{
+    export_line::{Facts, Line},
     json,
-    line::{Facts, Line},
     reader::{Reader, Said},
     spamhaus::part,
 };

@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     address,
+    export_line::Facts,
     format::Format,
-    line::Facts,
     reading::{BadLines, Entry, Reading},
     reasons::Reasons,
     sets::Sets,

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use jiff::Timestamp;
 
 use super::{
+    export_line::Facts,
     format::Format,
-    line::Facts,
     reasons::{ReasonId, Reasons},
 };
 use crate::{diagnostic::Diagnostic, prefix::Prefix};

@@ -1,6 +1,6 @@
 //! Whether an entry may be on a list: the one place that each entry of each format passes.
 
-use super::line::Action;
+use super::export_line::Action;
 use crate::{diagnostic::Problem, prefix::Prefix};
 
 /// The widest prefixes that are taken without force.

@@ -7,7 +7,6 @@ mod ban;
 mod cluster;
 mod crowdsec;
 mod detach;
-mod due;
 mod events;
 mod everywhere;
 mod history;
@@ -20,6 +19,7 @@ mod protect;
 mod reload;
 mod replace;
 mod sample;
+mod tick;
 
 use ratelimit_core::{api::Refused, prefix::Prefix};
 
@@ -36,7 +36,6 @@ pub use self::{
     },
     crowdsec::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
     detach::Detach,
-    due::{CompareOn, LookAtLinks, Stop, TendLinks, Tick},
     events::TakeEvents,
     everywhere::{AllowEverywhere, DisallowEverywhere, LimitEverywhere, RemoveLimitsEverywhere},
     history::NoteHistory,
@@ -49,6 +48,7 @@ pub use self::{
     reload::Reload,
     replace::replace,
     sample::TakeSample,
+    tick::{CompareOn, LookAtLinks, Stop, TendLinks, Tick},
 };
 
 /// A request that changes something. Many hold what is asked for, and who asks.

@@ -9,7 +9,7 @@ use ratelimit_core::{
     memory,
 };
 
-use super::{Store, syncookies, trial};
+use super::{Store, syncookies, trial_record};
 use crate::{
     cpus,
     datapath::{Kernel, read_held},
@@ -68,7 +68,7 @@ pub(super) fn sizes(
     held_logs: Option<LogSize>,
 ) -> anyhow::Result<Sizes> {
     let intent = store.restore_policies(config.clone())?;
-    let before = trial::before(&config.paths.state);
+    let before = trial_record::before(&config.paths.state);
     let logs = intent.log_size();
     let times = before.as_ref().map_or(0, intent::log_times);
     let times = times.max(logs.times);

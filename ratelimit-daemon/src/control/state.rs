@@ -16,7 +16,7 @@ use ratelimit_core::{
 use tracing::{error, info, warn};
 
 use super::{
-    adopt::Adoption,
+    adopt_bans::Adoption,
     cause::Cause,
     compiled::{Compiled, CompiledPolicies},
     edit_events::record_edits,

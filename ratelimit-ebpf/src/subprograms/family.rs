@@ -3,7 +3,9 @@
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{Ipv4, Ipv6, Limit, Policy};
 
-use super::{challenge, destinations, events, layers, leases, limits, logs, newcomers, strikes};
+use super::{
+    challenge, destinations, events, layers, leases, logs, new_sources, source_limits, strikes,
+};
 use crate::{lists, maps::FamilyMaps};
 
 /// Of a source, its policy, a time and a packet.
@@ -50,15 +52,15 @@ impl Subprograms for Ipv4 {
     const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v4;
     const CHARGE_LEASED: OfSource<Self> = leases::charge_leased_limits_v4;
     const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v4;
-    const CHARGE_NEW: OfSource<Self> = limits::charge_new_source_v4;
-    const CHARGE_RECORD: OfSource<Self> = limits::charge_limits_v4;
-    const CHARGE_SLOTS: OfSource<Self> = limits::charge_compact_limits_v4;
+    const CHARGE_NEW: OfSource<Self> = source_limits::charge_new_source_v4;
+    const CHARGE_RECORD: OfSource<Self> = source_limits::charge_limits_v4;
+    const CHARGE_SLOTS: OfSource<Self> = source_limits::charge_compact_limits_v4;
     const CHARGE_SLOT_WORDS: extern "C" fn(u64, *const Policy, u64, u64) -> u64 =
-        limits::charge_compact_limit_words_v4;
+        source_limits::charge_compact_limit_words_v4;
     const CHECK_LAYER: OfLayer<Self> = layers::check_layer_limits_v4;
     const CHECK_LOG: OfLog<Self> = logs::check_limit_log_v4;
-    const CHECK_RECORD: OfSource<Self> = limits::check_limits_v4;
-    const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v4;
+    const CHECK_RECORD: OfSource<Self> = source_limits::check_limits_v4;
+    const CHECK_SLOTS: OfSource<Self> = source_limits::check_compact_limits_v4;
     const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v4;
     const COUNT_DEMAND: OfSource<Self> = leases::count_demand_v4;
     const COUNT_SHARED_REFUSAL: extern "C" fn(*const Self, u64, u64) -> u64 =
@@ -72,7 +74,7 @@ impl Subprograms for Ipv4 {
         destinations::find_destination_v4;
     const FIND_SOCKET: extern "C" fn(*mut xdp_md, u64) -> u64 = strikes::find_socket_v4;
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
-        newcomers::has_state_v4;
+        new_sources::has_state_v4;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64 =
         lists::longest_match_v4;
     const SAMPLE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64 = events::sample_drop_v4;
@@ -85,15 +87,15 @@ impl Subprograms for Ipv6 {
     const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v6;
     const CHARGE_LEASED: OfSource<Self> = leases::charge_leased_limits_v6;
     const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v6;
-    const CHARGE_NEW: OfSource<Self> = limits::charge_new_source_v6;
-    const CHARGE_RECORD: OfSource<Self> = limits::charge_limits_v6;
-    const CHARGE_SLOTS: OfSource<Self> = limits::charge_compact_limits_v6;
+    const CHARGE_NEW: OfSource<Self> = source_limits::charge_new_source_v6;
+    const CHARGE_RECORD: OfSource<Self> = source_limits::charge_limits_v6;
+    const CHARGE_SLOTS: OfSource<Self> = source_limits::charge_compact_limits_v6;
     const CHARGE_SLOT_WORDS: extern "C" fn(u64, *const Policy, u64, u64) -> u64 =
-        limits::charge_compact_limit_words_v6;
+        source_limits::charge_compact_limit_words_v6;
     const CHECK_LAYER: OfLayer<Self> = layers::check_layer_limits_v6;
     const CHECK_LOG: OfLog<Self> = logs::check_limit_log_v6;
-    const CHECK_RECORD: OfSource<Self> = limits::check_limits_v6;
-    const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v6;
+    const CHECK_RECORD: OfSource<Self> = source_limits::check_limits_v6;
+    const CHECK_SLOTS: OfSource<Self> = source_limits::check_compact_limits_v6;
     const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v6;
     const COUNT_DEMAND: OfSource<Self> = leases::count_demand_v6;
     const COUNT_SHARED_REFUSAL: extern "C" fn(*const Self, u64, u64) -> u64 =
@@ -107,7 +109,7 @@ impl Subprograms for Ipv6 {
         destinations::find_destination_v6;
     const FIND_SOCKET: extern "C" fn(*mut xdp_md, u64) -> u64 = strikes::find_socket_v6;
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
-        newcomers::has_state_v6;
+        new_sources::has_state_v6;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64 =
         lists::longest_match_v6;
     const SAMPLE: extern "C" fn(*mut xdp_md, *const Self, u64, u64) -> u64 = events::sample_drop_v6;

@@ -7,7 +7,7 @@ use ratelimit_common::{
 };
 
 use super::{NOTHING, Subprograms, decode, encode};
-use crate::state::MapLog;
+use crate::map_words::MapLog;
 
 /// [`charge::check_limit`] for a sliding log, which a scope and the index of a limit tell apart.
 #[inline(always)]

@@ -3,7 +3,7 @@
 use ratelimit_common::{Arrival, Instant, Policy, charge::Outcome, limit::LIMITS_MAX, node};
 
 use super::{NOTHING, decode, encode, nullable, pack, unpack};
-use crate::{maps::POLICIES, state::MapNode};
+use crate::{map_words::MapNode, maps::POLICIES};
 
 /// [`node::check`].
 #[inline(always)]

@@ -10,7 +10,7 @@ use ratelimit_common::{
 
 use super::{NOTHING, decode, encode, pack, unpack};
 use crate::{
-    state::{MapWord, RecordWords, record_words},
+    map_words::{MapWord, RecordWords, record_words},
     steps::MapSteps,
 };
 

@@ -26,7 +26,7 @@ use crate::{
         lists::file::ListFile,
         state::State,
         state_file::StateFile,
-        trial::{self, Trial},
+        trial_record::{self, Trial},
     },
 };
 
@@ -113,7 +113,7 @@ impl Trials {
         let main = trial.as_ref().map(|trial| trial.main.clone());
         Self {
             main: main.or_else(|| config.files.first().cloned()),
-            texts: trial::texts(config, trial.as_ref()),
+            texts: trial_record::texts(config, trial.as_ref()),
             kept,
             trial: trial.as_ref().and_then(left_of),
             next: None,

@@ -8,7 +8,7 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::control::{resume, trial::Trial, trial_permission};
+use crate::control::{resume, trial_permission, trial_record::Trial};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n";
@@ -504,7 +504,7 @@ fn the_same_texts_in_other_places_say_the_same() {
         path: path.into(),
         text: text.into(),
     };
-    let same = crate::control::trial::say_the_same;
+    let same = crate::control::trial_record::say_the_same;
     assert!(same(&[file("a", "x")], &[file("b", "x")]));
     assert!(!same(&[file("a", "x")], &[file("a", "y")]));
     assert!(!same(&[file("a", "x")], &[]));

@@ -1,6 +1,6 @@
 //! Charging the limits of a source, in either store.
 
-use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, state};
+use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, source_limits};
 
 use super::{NOTHING, OfSource, Subprograms, decode, encode, nullable, pack, unpack};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     tables::KernelTables,
 };
 
-/// [`state::check`], where the store is `lru`.
+/// [`source_limits::check`], where the store is `lru`.
 #[inline(always)]
 pub fn check_record<A: Subprograms>(
     source: &A,
@@ -19,7 +19,7 @@ pub fn check_record<A: Subprograms>(
     call(A::CHECK_RECORD, source, policy, arrival)
 }
 
-/// [`state::charge`], where the store is `lru`.
+/// [`source_limits::charge`], where the store is `lru`.
 #[inline(always)]
 pub fn charge_record<A: Subprograms>(
     source: &A,
@@ -29,7 +29,7 @@ pub fn charge_record<A: Subprograms>(
     call(A::CHARGE_RECORD, source, policy, arrival)
 }
 
-/// [`state::charge_within_budget`].
+/// [`source_limits::charge_within_budget`].
 #[inline(always)]
 pub fn charge_new<A: Subprograms>(
     source: &A,
@@ -39,7 +39,7 @@ pub fn charge_new<A: Subprograms>(
     call(A::CHARGE_NEW, source, policy, arrival)
 }
 
-/// [`state::check`], where it is `compact`.
+/// [`source_limits::check`], where it is `compact`.
 #[inline(always)]
 pub fn check_slots<A: Subprograms>(
     source: &A,
@@ -49,7 +49,7 @@ pub fn check_slots<A: Subprograms>(
     call(A::CHECK_SLOTS, source, policy, arrival)
 }
 
-/// [`state::charge`], where it is `compact`.
+/// [`source_limits::charge`], where it is `compact`.
 #[inline(always)]
 pub fn charge_slots<A: Subprograms>(
     source: &A,
@@ -119,18 +119,18 @@ macro_rules! of_family {
 of_family!(
     Ipv4,
     charge_compact_limit_words_v4,
-    check_limits_v4 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &Records);
-    charge_limits_v4 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &Records);
-    charge_new_source_v4 = |source: &_, policy, arrival: &_| state::charge_within_budget(&mut { *source }, policy, arrival, &KernelTables::of(arrival));
-    check_compact_limits_v4 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &SlotStore);
-    charge_compact_limits_v4 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &SlotStore);
+    check_limits_v4 = |source: &_, policy, arrival: &_| source_limits::check(source, policy, arrival, &Records);
+    charge_limits_v4 = |source: &_, policy, arrival: &_| source_limits::charge(source, policy, arrival, &Records);
+    charge_new_source_v4 = |source: &_, policy, arrival: &_| source_limits::charge_within_budget(&mut { *source }, policy, arrival, &KernelTables::of(arrival));
+    check_compact_limits_v4 = |source: &_, policy, arrival: &_| source_limits::check(source, policy, arrival, &SlotStore);
+    charge_compact_limits_v4 = |source: &_, policy, arrival: &_| source_limits::charge(source, policy, arrival, &SlotStore);
 );
 of_family!(
     Ipv6,
     charge_compact_limit_words_v6,
-    check_limits_v6 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &Records);
-    charge_limits_v6 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &Records);
-    charge_new_source_v6 = |source: &_, policy, arrival: &_| state::charge_within_budget(&mut { *source }, policy, arrival, &KernelTables::of(arrival));
-    check_compact_limits_v6 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &SlotStore);
-    charge_compact_limits_v6 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &SlotStore);
+    check_limits_v6 = |source: &_, policy, arrival: &_| source_limits::check(source, policy, arrival, &Records);
+    charge_limits_v6 = |source: &_, policy, arrival: &_| source_limits::charge(source, policy, arrival, &Records);
+    charge_new_source_v6 = |source: &_, policy, arrival: &_| source_limits::charge_within_budget(&mut { *source }, policy, arrival, &KernelTables::of(arrival));
+    check_compact_limits_v6 = |source: &_, policy, arrival: &_| source_limits::check(source, policy, arrival, &SlotStore);
+    charge_compact_limits_v6 = |source: &_, policy, arrival: &_| source_limits::charge(source, policy, arrival, &SlotStore);
 );

@@ -1,4 +1,4 @@
-//! What is due from time to time.
+//! What is due each second, and when interfaces change or the daemon ends.
 
 use ratelimit_core::config::OnStop;
 use tracing::warn;
