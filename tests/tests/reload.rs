@@ -70,12 +70,12 @@ fn a_reload_says_whose_state_another_store_starts_anew() {
     let source = |text: &str| {
         format!("{OLD}[node]\nlimits = [{{ packets = 4, per = \"1h\" }}]\n[source]\n{text}\n")
     };
-    let (_lab, service) = Service::in_lab(&source("capacity = 5000")).unwrap();
+    let (_lab, service) = Service::in_lab(&source("store = \"lru\"\ncapacity = 5000")).unwrap();
     let program = Attached::of(&service).unwrap();
     let frame = datagram(Ipv4Addr::new(192, 0, 2, 7));
     assert_eq!(program.passed(&frame, 9).unwrap(), 4);
     for (text, whose, passed) in [
-        ("capacity = 6000", "sources", 0),
+        ("store = \"lru\"\ncapacity = 6000", "sources", 0),
         (
             "store = \"compact\"",
             "sources, destinations, interfaces and the node",
