@@ -17,7 +17,7 @@ use zerocopy::FromBytes;
 
 use crate::{Address, Instant, Ipv6, detected};
 
-/// The sources that a CPU knows of, for all that it knows.
+/// The sources of which a CPU may have a word. A clear bit says only that their words are not asked.
 pub type Filter = detected::Filter<256>;
 
 /// The sources of a set.

@@ -114,7 +114,7 @@ pub struct Rules {
     of_source: FixedWindow,
     targets: Targets,
     lasts_ns: u64,
-    /// For each of `ports` the bit of its lower six bits: most packets go to a port of another.
+    /// A bit for each of `ports`, by its lower six bits. Most packets are done with after a look at it.
     port_bits: u64,
     classes: ClassSet,
     asks_headers: u32,
