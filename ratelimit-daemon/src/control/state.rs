@@ -181,14 +181,14 @@ impl State {
         self.enforcer.lease(&wanted.leases, counted)
     }
 
-    /// From here on changes share a transaction, until [`end_group`](Self::end_group).
+    /// From here on changes wait for [`end_group`](Self::end_group), to share a transaction.
     pub(super) fn begin_group(&mut self) {
-        self.unwritten.begin_group(&mut self.store);
+        self.unwritten.begin_group();
     }
 
     /// Keeps the changes of a group.
     pub(super) fn end_group(&mut self) {
-        self.unwritten.end_group(&mut self.store);
+        self.unwritten.end_group(&self.intent, &mut self.store);
     }
 
     /// Makes changes of which the first `evicted` free entries for the others, and are not reported. Of a million of them there is one copy:

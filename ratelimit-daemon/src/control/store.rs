@@ -4,7 +4,6 @@
 mod commits;
 mod damage;
 mod flush;
-mod group;
 mod history;
 mod limited;
 mod lists;
@@ -16,6 +15,7 @@ mod restore;
 mod schema;
 mod table;
 mod text;
+mod transaction;
 mod witness;
 mod writer;
 
@@ -40,7 +40,6 @@ pub use self::damage::finding;
 pub use self::{commits::Commits, damage::Damage, writer::Writer};
 use self::{
     flush::Flusher,
-    group::Group,
     patience::Patience,
     schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
     table::Table,
@@ -68,7 +67,6 @@ pub struct Store {
     changes: u64,
     witness: Witness,
     flusher: Flusher,
-    group: Group,
     patience: Patience,
     commits: Commits,
     /// Is told of changes that were written.
@@ -160,7 +158,6 @@ impl Store {
             changes,
             witness: Witness::beside(path),
             flusher: Flusher::of(path, changes),
-            group: Group::default(),
             patience,
             commits: Commits::default(),
             progress: Progress::default(),

@@ -93,8 +93,8 @@ pub fn intended(edit: &Edit, intent: &Intent) -> Edit {
 #[derive(Default)]
 pub struct Unwritten {
     keys: BTreeSet<Key>,
-    /// Those of the transaction that is open: where it fails, they are to be written as well.
-    group: Option<BTreeSet<Key>>,
+    /// Whether changes wait for others, to be written with them.
+    is_grouped: bool,
     failed: Option<Failed>,
     reminder: Reminder,
 }
@@ -109,7 +109,7 @@ struct Failed {
 impl Unwritten {
     /// Writes what `edits` are about, as it is intended. Where that fails it is in force all the same, and written later.
     pub fn write(&mut self, edits: &[Edit], intent: &Intent, store: &mut Store) {
-        if self.failed.is_some() {
+        if self.is_grouped || self.failed.is_some() {
             self.later(edits);
             return;
         }
@@ -118,14 +118,9 @@ impl Unwritten {
         if rows.peek().is_none() {
             return;
         }
-        match (store.write(rows), &mut self.group) {
-            (Ok(()), Some(group)) => group.extend(keys(edits)),
-            (Ok(()), None) => {}
-            (Err(error), _) => {
-                store.abandon_group();
-                self.later(edits);
-                self.fail(&error, clock::elapsed(begun));
-            }
+        if let Err(error) = store.write(rows) {
+            self.later(edits);
+            self.fail(&error, clock::elapsed(begun));
         }
     }
 
@@ -134,19 +129,17 @@ impl Unwritten {
         self.keys.extend(keys(edits));
     }
 
-    /// From here on changes share a transaction.
-    pub fn begin_group(&mut self, store: &mut Store) {
-        self.group = Some(BTreeSet::new());
-        store.begin_group();
+    /// From here on changes wait for those that come with them.
+    pub fn begin_group(&mut self) {
+        self.is_grouped = true;
     }
 
-    /// Writes the changes of a group.
-    pub fn end_group(&mut self, store: &mut Store) {
-        let begun = clock::monotonic();
-        if let Err(error) = store.end_group() {
-            self.fail(&error, clock::elapsed(begun));
+    /// Writes the changes of a group, in one transaction.
+    pub fn end_group(&mut self, intent: &Intent, store: &mut Store) {
+        self.is_grouped = false;
+        if self.failed.is_none() {
+            self.catch_up(intent, store);
         }
-        self.group = None;
     }
 
     /// Tries to write what is left, as `intent` says it now. Where the last try failed, that is each second, or less often where a
@@ -191,7 +184,6 @@ impl Unwritten {
     }
 
     fn fail(&mut self, error: &anyhow::Error, took: Duration) {
-        self.keys.extend(self.group.take().into_iter().flatten());
         let error = format!("{error:#}");
         if self.reminder.is_due() {
             let count = self.keys.len();
