@@ -1,6 +1,6 @@
 //! What produces changes by itself. A feed owns what it knows, reads the state and proposes edits.
 //!
-//! It never writes to the kernel or the database: [`State::take`] makes what it proposes, so a feed sees `&State`.
+//! It never writes to the kernel or the database: its edits go through [`State::apply`]. One that is asked what is due is a [`Feed`].
 
 pub mod adopted;
 pub mod attacks;
@@ -8,7 +8,6 @@ pub mod cluster;
 pub mod crowdsec;
 pub mod detected;
 pub mod ended;
-pub mod lists;
 pub mod pass_all;
 pub mod trials;
 

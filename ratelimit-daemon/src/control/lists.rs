@@ -3,6 +3,7 @@
 pub(super) mod configured;
 pub(super) mod copies;
 pub(super) mod file;
+pub(super) mod files;
 pub(super) mod updates;
 
 use std::sync::Arc;

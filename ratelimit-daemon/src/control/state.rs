@@ -157,6 +157,9 @@ impl State {
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
         let edits = edits.into();
+        if edits.is_empty() {
+            return Ok(Changed::default());
+        }
         let (intent, enforcer) = (&self.intent, &self.enforcer);
         let mut all = Room { intent, enforcer }.make_for(&edits)?;
         let count = all.len();
@@ -494,11 +497,8 @@ impl State {
         feed: &mut impl Feed,
         now: Instant,
     ) -> Result<Changed, Refused> {
-        let answer = match feed.due(self, now) {
-            Ok(edits) if edits.is_empty() => Ok(Changed::default()),
-            Ok(edits) => self.apply(edits, feed.cause()),
-            Err(refused) => Err(refused),
-        };
+        let edits = feed.due(self, now);
+        let answer = edits.and_then(|edits| self.apply(edits, feed.cause()));
         feed.settle(self, &answer);
         let adopted = feed.adopted();
         if adopted.is_empty() {

@@ -40,8 +40,9 @@ impl Command for Apply {
             // What is in force may be another one by now.
             trial_permission::require_known(&controller.state.intent.config, &candidate.config)?;
         }
-        let attempt = controller.trials.begin(candidate, measure.main, duration)?;
-        let changes = replace(controller, true)?;
+        let trials = &mut controller.trials;
+        let (attempt, next) = trials.begin(candidate, measure.main, duration)?;
+        let changes = replace(controller, next, true)?;
         info!(
             file = request.file,
             author = &*author,
@@ -133,9 +134,9 @@ fn take_back(
     lists: ConfiguredLists,
     by: Option<Arc<str>>,
 ) -> Result<Attempt, Refused> {
-    let attempt = controller.trials.roll_back(lists)?;
+    let (attempt, next) = controller.trials.roll_back(lists)?;
     // What somebody took off stays off.
-    replace(controller, false)?;
+    replace(controller, next, false)?;
     let author = by.as_deref().unwrap_or("the end of its trial");
     warn!(
         file = attempt.file,

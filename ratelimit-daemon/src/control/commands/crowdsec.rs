@@ -1,7 +1,12 @@
 //! What the task tells that follows the decisions of `CrowdSec`.
 
+use tracing::{info, warn};
+
 use super::Command;
-use crate::{control::controller::Controller, crowdsec::Update};
+use crate::{
+    control::{cause::Cause, controller::Controller, feeds::crowdsec::ends},
+    crowdsec::Update,
+};
 
 /// Puts what the API answered in force, and tells whether that worked: all of it, or nothing.
 pub struct TakeDecisions(pub Update);
@@ -11,8 +16,14 @@ impl Command for TakeDecisions {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(update) = self;
-        controller.crowdsec.answered(update);
-        controller.state.take(&mut controller.crowdsec).is_ok()
+        let Controller {
+            crowdsec, state, ..
+        } = controller;
+        let edits = crowdsec.answered(state, update);
+        let answer = state.apply(edits, Cause::Origin);
+        let is_in_force = answer.is_ok();
+        crowdsec.settle(state, answer.err().map(|refused| refused.error));
+        is_in_force
     }
 }
 
@@ -35,7 +46,17 @@ impl Command for EndCrowdsecBans {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.crowdsec.gone();
-        let _ = controller.state.take(&mut controller.crowdsec);
+        let state = &mut controller.state;
+        match state.apply(ends(state), Cause::Origin) {
+            Ok(changed) if changed.removed == 0 => {}
+            Ok(changed) => info!(
+                bans = changed.removed,
+                "the configuration names no [crowdsec]: its bans ended"
+            ),
+            Err(refused) => warn!(
+                error = refused.error,
+                "the bans of CrowdSec could not be ended"
+            ),
+        }
     }
 }

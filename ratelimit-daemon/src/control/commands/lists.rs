@@ -41,15 +41,13 @@ impl Command for RemoveList {
     }
 }
 
-/// Forgets entries of lists that have ended, and answers the files that are to be read again.
+/// Answers the files that are to be read again.
 pub struct DueLists;
 
 impl Command for DueLists {
     type Answer = Vec<ListFile>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        // The feed logs what went wrong.
-        let _ = controller.state.take(&mut controller.ended_entries);
         let configured = &controller.state.intent.config.lists;
         controller.list_files.due_files(configured)
     }
@@ -64,13 +62,13 @@ pub struct TakeList {
 }
 
 impl Command for TakeList {
-    type Answer = Option<String>;
+    type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { file, reading } = self;
         let Controller {
             state, list_files, ..
         } = controller;
-        updates::take(state, list_files, &file, reading)
+        updates::take(state, list_files, &file, reading);
     }
 }

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use ratelimit_core::api::{PassAllRequest, PassAllStatus, Refused};
+use ratelimit_core::{
+    api::{PassAllRequest, PassAllStatus, Refused},
+    intent::Edit,
+};
 
 use super::Command;
-use crate::control::controller::Controller;
+use crate::control::{cause::Cause, controller::Controller, feeds::pass_all::asked};
 
 /// Lets everything pass, for a time or until it is ended, or ends that. What was before stays when it fails.
 pub struct SetPassAll(pub PassAllRequest, pub Arc<str>);
@@ -15,8 +18,10 @@ impl Command for SetPassAll {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        controller.pass_all.ask(&request, &author)?;
-        controller.state.take(&mut controller.pass_all)?;
+        let opened = request.on.then(|| asked(&request, &author)).transpose()?;
+        let edit = Edit::PassAll(opened.as_ref().map(|opened| opened.until));
+        controller.state.apply([edit], Cause::User(&author))?;
+        controller.pass_all.note(opened, Some(&author));
         Ok(controller.pass_all.last().cloned())
     }
 }

@@ -56,8 +56,8 @@ fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded,
     let files = candidate.config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     let warnings = candidate.warnings.clone();
-    controller.trials.reload(candidate)?;
-    let changes = replace(controller, true)?;
+    let next = controller.trials.reload(candidate)?;
+    let changes = replace(controller, next, true)?;
     controller.keep_last_good();
     let journal = &mut controller.state.journal;
     controller

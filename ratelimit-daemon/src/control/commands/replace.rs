@@ -2,21 +2,33 @@
 
 use ratelimit_core::{
     api::{ClockStatus, Refused},
-    intent::Target,
+    config::Config,
+    intent::{Edit, Target},
 };
 
 use crate::{
     clock,
-    control::{config_diff, controller::Controller},
+    control::{
+        cause::Cause,
+        config_diff,
+        controller::Controller,
+        feeds::trials::Next,
+        lists::configured::{self, ConfiguredLists, ListChanges},
+        state::State,
+    },
 };
 
-/// Puts the configuration in force that is next, and answers what is different, a line each. Where everything was taken off, it is put on
+/// Puts the next configuration in force, and answers what is different, a line each. Where everything was taken off, it is put on
 /// again if that `is_wanted_on`.
 ///
 /// # Errors
 ///
 /// Why the one before stays in force.
-pub fn replace(controller: &mut Controller, is_wanted_on: bool) -> Result<Vec<String>, Refused> {
+pub fn replace(
+    controller: &mut Controller,
+    next: Next,
+    is_wanted_on: bool,
+) -> Result<Vec<String>, Refused> {
     // What was banned in a dry run is not kept when that ends.
     let _ = controller.state.take(&mut controller.detections);
     let (before, clock) = (
@@ -24,10 +36,12 @@ pub fn replace(controller: &mut Controller, is_wanted_on: bool) -> Result<Vec<St
         controller.state.clock(),
     );
     let scopes = controller.state.scopes(Target::Default);
-    let replaced = controller.state.take(&mut controller.trials);
+    let Next { config, lists, why } = next;
+    let replaced = put_in_force(&mut controller.state, config, lists, why.cause());
+    controller.trials.settle(why, replaced.is_ok());
     controller.follow_config();
     controller.follow_tables();
-    replaced?;
+    let lists = replaced?;
     controller.reloads.applied = clock::wall();
     let mut changes = config_diff::changes(&before, &controller.state.intent.config);
     changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
@@ -43,13 +57,27 @@ pub fn replace(controller: &mut Controller, is_wanted_on: bool) -> Result<Vec<St
     let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
     let after = Some(controller.state.clock()).filter(is_other);
     changes.extend(after.map(|after| after.to_string()));
-    changes.extend(note_lists(controller));
+    changes.extend(note_lists(controller, &lists));
+    Ok(changes)
+}
+
+/// Puts a configuration in force with its lists, and answers what becomes of these.
+fn put_in_force(
+    state: &mut State,
+    config: Config,
+    lists: ConfiguredLists,
+    cause: Cause<'_>,
+) -> Result<ListChanges, Refused> {
+    config_diff::require_no_restart(&state.intent.config, &config)?;
+    let mut changes = configured::changes(state, &config, lists);
+    let mut edits = std::mem::take(&mut changes.edits);
+    edits.push(Edit::Config(Box::new(config)));
+    state.apply(edits, cause)?;
     Ok(changes)
 }
 
 /// Takes notice of lists that were put in force, and answers what is different, a line each.
-fn note_lists(controller: &mut Controller) -> Vec<String> {
-    let changes = controller.trials.changes();
+fn note_lists(controller: &mut Controller, changes: &ListChanges) -> Vec<String> {
     controller
         .list_files
         .retain(&controller.state.intent.config.lists);

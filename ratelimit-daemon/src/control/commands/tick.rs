@@ -7,7 +7,7 @@ use super::Command;
 use crate::control::{
     controller::Controller,
     fallback_directory::{FallbackDirectory, tend_database},
-    feeds::{adopted::Adopted, ended::Ended},
+    feeds::adopted::Adopted,
     links,
     timekeeper::Reading,
 };
@@ -27,8 +27,7 @@ impl Command for Tick {
                 "the ends of bans, allows and limits could not be brought to the clock"
             );
         }
-        // Feeds log what went wrong.
-        let _ = state.take(&mut controller.pass_all);
+        controller.pass_all.tick(state);
         // Without pins nothing goes on when the daemon ends.
         controller.interfaces.tend_all(state);
         links::tend_pins(state, &mut controller.troubles);
@@ -43,8 +42,9 @@ impl Command for Tick {
             controller.follow_metrics();
         }
         controller.last_good.catch_up();
+        // Feeds log what went wrong.
         let _ = controller.state.take(&mut controller.detections);
-        let _ = controller.state.take(&mut Ended);
+        let _ = controller.state.take(&mut controller.ended);
         if Adopted::is_there(&controller.state) && is_reported_again(controller) {
             let _ = controller.state.take(&mut Adopted::default());
         }

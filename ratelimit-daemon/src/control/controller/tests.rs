@@ -283,13 +283,13 @@ impl Controller {
     fn replace_checked(&mut self, config: Config) -> Result<Vec<String>, Refused> {
         let lists = ConfiguredLists::read(&config)?;
         let texts = self.trials.settled().unwrap_or_default().to_vec();
-        self.trials.reload(Candidate {
+        let next = self.trials.reload(Candidate {
             texts,
             config,
             lists,
             warnings: Vec::new(),
         })?;
-        replace(self, true)
+        replace(self, next, true)
     }
 
     /// The same without what goes with it.

@@ -32,14 +32,13 @@ pub struct Attacks {
     pub limited: BTreeMap<Kind, u64>,
     /// The sources that have part in one by the last step.
     to_blame: Vec<(Kind, Prefix)>,
-    /// What is due, with the attack that it is for.
-    answers: Vec<(Kind, Edit)>,
+    /// What is due.
+    answers: Vec<Edit>,
 }
 
 impl Feed for Attacks {
     fn due(&mut self, _: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
-        let edits = self.answers.iter().map(|(_, edit)| edit.clone());
-        Ok(edits.collect())
+        Ok(std::mem::take(&mut self.answers))
     }
 
     fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
@@ -48,11 +47,6 @@ impl Feed for Attacks {
                 error = refused.error,
                 "sources of attacks could not be banned or limited"
             );
-        }
-        for (kind, edit) in self.answers.drain(..) {
-            if matches!(edit, Edit::Limited(..)) {
-                *self.limited.entry(kind).or_default() += 1;
-            }
         }
     }
 }
@@ -137,8 +131,11 @@ impl Attacks {
             if !may_answer() {
                 break;
             }
+            if answer == Answer::Limit {
+                *self.limited.entry(*kind).or_default() += 1;
+            }
             answered.insert(*source);
-            self.answers.push((*kind, edit));
+            self.answers.push(edit);
         }
     }
 

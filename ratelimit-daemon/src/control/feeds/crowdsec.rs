@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{Changed, CrowdsecStatus, Refused},
+    api::CrowdsecStatus,
     config::Crowdsec,
     intent::{Edit, EntryRow},
     origin::Origin,
@@ -15,7 +14,6 @@ use strum::VariantArray as _;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::Feed;
 use crate::{
     clock,
     control::{connection::Connection, rows, state::State},
@@ -26,20 +24,9 @@ use crate::{
 /// An answer tells how long a decision lasts from the moment at which it was made. Ends that differ by less are the same one.
 const SAME_END_NS: u64 = 2_000_000_000;
 
-/// What the task that follows the API tells.
-#[derive(Debug)]
-enum News {
-    /// What it answered.
-    Decided(Update),
-    /// The configuration names none.
-    Gone,
-}
-
-/// The connection, as it was last seen, and what it told.
+/// The connection, as it was last seen.
 #[derive(Debug)]
 pub struct CrowdsecFeed {
-    /// What is to be put in force.
-    news: Option<News>,
     connection: Connection<Crowdsec>,
     pulled: Option<Timestamp>,
     pulls: u64,
@@ -47,43 +34,10 @@ pub struct CrowdsecFeed {
     ignored: BTreeMap<Ignored, u64>,
 }
 
-impl Feed for CrowdsecFeed {
-    fn due(&mut self, state: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
-        Ok(match &mut self.news {
-            None => Vec::new(),
-            Some(News::Decided(update)) => {
-                let update = std::mem::take(update);
-                self.decided(state, update)
-            }
-            Some(News::Gone) => bans(state).map(|prefix| edit(prefix, None)).collect(),
-        })
-    }
-
-    fn settle(&mut self, state: &State, answer: &Result<Changed, Refused>) {
-        match (self.news.take(), answer) {
-            (None, _) => {}
-            (Some(News::Decided(_)), _) => {
-                let error = answer.as_ref().err().map(|refused| refused.error.clone());
-                self.settle_decided(state, error);
-            }
-            (Some(News::Gone), Ok(changed)) if changed.removed == 0 => {}
-            (Some(News::Gone), Ok(changed)) => info!(
-                bans = changed.removed,
-                "the configuration names no [crowdsec]: its bans ended"
-            ),
-            (Some(News::Gone), Err(refused)) => warn!(
-                error = refused.error,
-                "the bans of CrowdSec could not be ended"
-            ),
-        }
-    }
-}
-
 impl CrowdsecFeed {
     /// A connection that is yet to be made.
     pub fn new(wish: Option<Crowdsec>) -> Self {
         Self {
-            news: None,
             connection: Connection::new(wish),
             pulled: None,
             pulls: 0,
@@ -104,20 +58,51 @@ impl CrowdsecFeed {
         }
     }
 
-    /// Takes in what the API answered, which is due from here on.
-    pub fn answered(&mut self, update: Update) {
+    /// Takes in what the API answered, and gives the edits that bring the bans to it: what comes in the order of prefixes, before what goes.
+    pub fn answered(&mut self, state: &State, update: Update) -> Vec<Edit> {
         self.pulls += 1;
         self.pulled = Some(clock::wall());
         self.decisions = update.decisions;
         for (reason, (count, value)) in &update.ignored {
             self.ignore(*reason, *count, value);
         }
-        self.news = Some(News::Decided(update));
+        let gone: Vec<Edit> = if update.whole {
+            let gone = bans(state).filter(|it| update.get(*it).is_none());
+            gone.map(|prefix| edit(prefix, None)).collect()
+        } else {
+            Vec::new()
+        };
+        let mut edits = Vec::with_capacity(update.bans.len() + gone.len());
+        for (prefix, wanted) in update.bans {
+            let wanted = wanted.filter(|_| {
+                let may = state.protection.vet(prefix, Requester::Other).is_ok();
+                if !may {
+                    let value = prefix.to_string();
+                    self.ignore(Ignored::Wide, 1, &value);
+                }
+                may
+            });
+            let row = state.intent.ban_of(prefix, &Origin::Crowdsec);
+            match (row, wanted) {
+                (None, None) => {}
+                (Some(row), Some(wanted)) if is_same_end(row, &wanted) => {}
+                (_, wanted) => edits.push(edit(prefix, wanted)),
+            }
+        }
+        edits.extend(gone);
+        edits
     }
 
-    /// Has the bans of an API end that the configuration names no more.
-    pub fn gone(&mut self) {
-        self.news = Some(News::Gone);
+    /// Takes notice of what became of these edits: why they are not in force, or that they are.
+    pub fn settle(&mut self, state: &State, error: Option<String>) {
+        let is_known = self.connection.error.is_some() && self.connection.connected == Some(true);
+        if let Some(error) = error.as_ref().filter(|_| !is_known) {
+            warn!(error, "what CrowdSec decided could not be put in force");
+        }
+        if self.connection.turn(true, error) {
+            let (url, bans) = (self.url(), bans(state).count());
+            info!(url, bans, "CrowdSec answers");
+        }
     }
 
     /// Notes that the API does not answer. Its bans stay.
@@ -160,46 +145,6 @@ impl CrowdsecFeed {
         })
     }
 
-    /// The edits that bring the bans to what was decided: what comes in the order of prefixes, before what goes.
-    fn decided(&mut self, state: &State, update: Update) -> Vec<Edit> {
-        let gone: Vec<Edit> = if update.whole {
-            let gone = bans(state).filter(|it| update.get(*it).is_none());
-            gone.map(|prefix| edit(prefix, None)).collect()
-        } else {
-            Vec::new()
-        };
-        let mut edits = Vec::with_capacity(update.bans.len() + gone.len());
-        for (prefix, wanted) in update.bans {
-            let wanted = wanted.filter(|_| {
-                let may = state.protection.vet(prefix, Requester::Other).is_ok();
-                if !may {
-                    let value = prefix.to_string();
-                    self.ignore(Ignored::Wide, 1, &value);
-                }
-                may
-            });
-            let row = state.intent.ban_of(prefix, &Origin::Crowdsec);
-            match (row, wanted) {
-                (None, None) => {}
-                (Some(row), Some(wanted)) if is_same_end(row, &wanted) => {}
-                (_, wanted) => edits.push(edit(prefix, wanted)),
-            }
-        }
-        edits.extend(gone);
-        edits
-    }
-
-    fn settle_decided(&mut self, state: &State, error: Option<String>) {
-        let is_known = self.connection.error.is_some() && self.connection.connected == Some(true);
-        if let Some(error) = error.as_ref().filter(|_| !is_known) {
-            warn!(error, "what CrowdSec decided could not be put in force");
-        }
-        if self.connection.turn(true, error) {
-            let (url, bans) = (self.url(), bans(state).count());
-            info!(url, bans, "CrowdSec answers");
-        }
-    }
-
     /// Counts decisions that ban nobody; the first of each kind is logged.
     fn ignore(&mut self, reason: Ignored, count: u64, value: &str) {
         let counted = self.ignored.entry(reason).or_insert(0);
@@ -218,6 +163,11 @@ impl CrowdsecFeed {
         self.connection
             .reported(|config| config.address.to_string())
     }
+}
+
+/// The ends of its bans.
+pub fn ends(state: &State) -> Vec<Edit> {
+    bans(state).map(|prefix| edit(prefix, None)).collect()
 }
 
 fn bans(state: &State) -> impl Iterator<Item = Prefix> {

@@ -3,17 +3,16 @@
 //! A file in the state directory says so while it lasts. A file that is there and not understood still says so: it is the last
 //! word of somebody who had a reason. The kernel comes first: neither does who needs everything open wait for a disk, nor the end.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{Changed, PassAllRequest, PassAllStatus, Refused},
+    api::{PassAllRequest, PassAllStatus, Refused},
     intent::{Edit, FOREVER},
 };
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use super::Feed;
 use crate::{
     clock,
     control::{cause::Cause, reminder::Reminder, state::State, state_file::StateFile},
@@ -54,21 +53,14 @@ impl Document {
 pub struct PassAll {
     kept: StateFile<Document>,
     opened: Option<Opened>,
-    /// What is to be.
-    wanted: Option<Wanted>,
     reminder: Reminder,
 }
 
-struct Opened {
+/// That everything passes.
+pub struct Opened {
     document: Document,
     /// When that ends, on the clock of the kernel, which ends it by itself.
-    until: Instant,
-}
-
-struct Wanted {
-    opened: Option<Opened>,
-    /// Who asks; `None` where its time is over.
-    author: Option<Arc<str>>,
+    pub until: Instant,
 }
 
 impl From<Document> for Opened {
@@ -77,52 +69,6 @@ impl From<Document> for Opened {
             until: document.until(),
             document,
         }
-    }
-}
-
-impl Feed for PassAll {
-    fn due(&mut self, _: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
-        if self.wanted.is_none() && self.is_over() {
-            self.wanted = Some(Wanted {
-                opened: None,
-                author: None,
-            });
-        }
-        let until = |wanted: &Wanted| wanted.opened.as_ref().map(|opened| opened.until);
-        let wanted = self.wanted.iter();
-        Ok(wanted.map(|wanted| Edit::PassAll(until(wanted))).collect())
-    }
-
-    fn cause(&self) -> Cause<'_> {
-        let author = self.wanted.as_ref().and_then(|it| it.author.as_deref());
-        author.map_or(Cause::Time, Cause::User)
-    }
-
-    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        match (self.wanted.take(), answer) {
-            (None, _) => self.kept.catch_up(document(self.opened.as_ref())),
-            (Some(Wanted { opened, author }), Ok(_)) => {
-                match (&opened, author) {
-                    (Some(_), _) => {}
-                    (None, Some(author)) => {
-                        info!(
-                            author = &*author,
-                            "pass-all is off: packets are judged again"
-                        );
-                    }
-                    (None, None) => info!("pass-all is over: packets are judged again"),
-                }
-                self.opened = opened;
-                self.kept.keep(document(self.opened.as_ref()));
-                self.reminder = Reminder::default();
-            }
-            (Some(Wanted { author: None, .. }), Err(refused)) => warn!(
-                error = refused.error,
-                "pass-all is over and could not be ended"
-            ),
-            (Some(_), Err(_)) => {}
-        }
-        self.report();
     }
 }
 
@@ -157,25 +103,41 @@ impl PassAll {
         let mut restored = Self {
             kept,
             opened: opened.map(Opened::from),
-            wanted: None,
             reminder: Reminder::default(),
         };
         restored.report();
         restored
     }
 
-    /// Has everything pass, for a time or until it is ended, or ends that.
-    ///
-    /// # Errors
-    ///
-    /// When it is for too long.
-    pub fn ask(&mut self, request: &PassAllRequest, author: &Arc<str>) -> Result<(), Refused> {
-        let opened = request.on.then(|| asked(request, author)).transpose()?;
-        self.wanted = Some(Wanted {
-            opened: opened.map(Opened::from),
-            author: Some(Arc::clone(author)),
-        });
-        Ok(())
+    /// Takes notice that everything passes from here on, or that nothing does any more: `author` says so, or its time is over.
+    pub fn note(&mut self, opened: Option<Opened>, author: Option<&str>) {
+        match (&opened, author) {
+            (Some(_), _) => {}
+            (None, Some(author)) => {
+                info!(author, "pass-all is off: packets are judged again");
+            }
+            (None, None) => info!("pass-all is over: packets are judged again"),
+        }
+        self.opened = opened;
+        self.kept.keep(document(self.opened.as_ref()));
+        self.reminder = Reminder::default();
+        self.report();
+    }
+
+    /// Ends it where its time is over, and says from time to time that it is on.
+    pub fn tick(&mut self, state: &mut State) {
+        if self.is_over() {
+            match state.apply([Edit::PassAll(None)], Cause::Time) {
+                Ok(_) => self.note(None, None),
+                Err(refused) => warn!(
+                    error = refused.error,
+                    "pass-all is over and could not be ended"
+                ),
+            }
+        } else {
+            self.kept.catch_up(document(self.opened.as_ref()));
+        }
+        self.report();
     }
 
     /// What was put in force last, however short it is.
@@ -230,11 +192,15 @@ fn document(opened: Option<&Opened>) -> Option<&Document> {
     opened.map(|opened| &opened.document)
 }
 
-/// What is written down of a request.
-fn asked(request: &PassAllRequest, author: &str) -> Result<Document, Refused> {
+/// That everything passes for a time, or until it is ended.
+///
+/// # Errors
+///
+/// When it is for too long.
+pub fn asked(request: &PassAllRequest, author: &str) -> Result<Opened, Refused> {
     let duration = request.seconds.map(duration).transpose()?;
     let until = duration.map(clock::after);
-    Ok(Document {
+    let document = Document {
         status: PassAllStatus {
             since: clock::wall(),
             until: until.map(clock::to_wall),
@@ -242,7 +208,8 @@ fn asked(request: &PassAllRequest, author: &str) -> Result<Document, Refused> {
         },
         until_boot_ns: until.map(Instant::as_nanos),
         boot: clock::boot_id(),
-    })
+    };
+    Ok(document.into())
 }
 
 fn duration(seconds: f64) -> Result<Duration, Refused> {

@@ -6,25 +6,20 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{Attempt, Changed, Outcome, Refused, What},
+    api::{Attempt, Outcome, Refused, What},
     config::{self, Config, File},
-    intent::Edit,
 };
 
-use super::Feed;
 use crate::{
     clock,
     control::{
         candidate::{Candidate, Measure},
         cause::Cause,
-        config_diff,
         config_warnings::report,
         journal::Journal,
-        lists::configured::{self, ConfiguredLists, ListChanges},
+        lists::configured::{self, ConfiguredLists},
         lists::file::ListFile,
-        state::State,
         state_file::StateFile,
         trial_record::{self, Trial},
     },
@@ -37,22 +32,18 @@ pub struct Trials {
     main: Option<PathBuf>,
     texts: Vec<File>,
     pub(in crate::control) trial: Option<Trial>,
-    /// What is to be in force.
-    next: Option<Next>,
-    /// What became of lists with the last configuration.
-    changes: ListChanges,
 }
 
 /// A configuration that is to be in force.
-struct Next {
-    /// It and its lists, until they are taken.
-    what: Option<(Config, ConfiguredLists)>,
-    why: Why,
-    changes: ListChanges,
+pub struct Next {
+    /// It and its lists.
+    pub(in crate::control) config: Config,
+    pub(in crate::control) lists: ConfiguredLists,
+    pub(in crate::control) why: Why,
 }
 
 /// Why it is to be in force, with what holds then.
-enum Why {
+pub enum Why {
     /// The files say so.
     Reload(Vec<File>),
     /// Somebody tries it.
@@ -61,46 +52,13 @@ enum Why {
     Rollback(Trial),
 }
 
-impl Feed for Trials {
-    fn due(&mut self, state: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
-        let next = self.next.as_mut();
-        let Some((next, (config, lists))) =
-            next.and_then(|next| next.what.take().map(|what| (next, what)))
-        else {
-            return Ok(Vec::new());
-        };
-        config_diff::require_no_restart(&state.intent.config, &config)?;
-        next.changes = configured::changes(state, &config, lists);
-        let mut edits = std::mem::take(&mut next.changes.edits);
-        edits.push(Edit::Config(Box::new(config)));
-        Ok(edits)
-    }
-
-    fn cause(&self) -> Cause<'_> {
-        match self.next.as_ref().map(|next| &next.why) {
-            Some(Why::Rollback(_)) => Cause::Rollback,
-            Some(Why::Reload(_) | Why::Trial(_)) | None => Cause::Origin,
+impl Why {
+    /// Why entries go that go with it.
+    pub const fn cause(&self) -> Cause<'static> {
+        match self {
+            Self::Rollback(_) => Cause::Rollback,
+            Self::Reload(_) | Self::Trial(_) => Cause::Origin,
         }
-    }
-
-    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        let Some(Next { why, changes, .. }) = self.next.take() else {
-            return;
-        };
-        match (why, answer) {
-            (Why::Reload(texts), Ok(_)) => self.holds(texts, None),
-            (Why::Trial(trial), Ok(_)) => {
-                self.texts.clone_from(&trial.after);
-                self.trial = Some(trial);
-            }
-            (Why::Rollback(trial), Ok(_)) => {
-                let left = left_of(&trial);
-                self.holds(trial.before, left);
-            }
-            (Why::Trial(_), Err(_)) => self.kept.keep(self.trial.as_ref()),
-            (Why::Reload(_) | Why::Rollback(_), Err(_)) => {}
-        }
-        self.changes = changes;
     }
 }
 
@@ -116,8 +74,6 @@ impl Trials {
             texts: trial_record::texts(config, trial.as_ref()),
             kept,
             trial: trial.as_ref().and_then(left_of),
-            next: None,
-            changes: ListChanges::default(),
         }
     }
 
@@ -180,17 +136,29 @@ impl Trials {
         config::parse(&trial.before).ok().map(|(config, _)| config)
     }
 
-    /// What became of lists with the last configuration.
-    pub fn changes(&mut self) -> ListChanges {
-        std::mem::take(&mut self.changes)
+    /// Takes notice of what became of a configuration that was to be in force.
+    pub fn settle(&mut self, why: Why, is_in_force: bool) {
+        match (why, is_in_force) {
+            (Why::Reload(texts), true) => self.holds(texts, None),
+            (Why::Trial(trial), true) => {
+                self.texts.clone_from(&trial.after);
+                self.trial = Some(trial);
+            }
+            (Why::Rollback(trial), true) => {
+                let left = left_of(&trial);
+                self.holds(trial.before, left);
+            }
+            (Why::Trial(_), false) => self.kept.keep(self.trial.as_ref()),
+            (Why::Reload(_) | Why::Rollback(_), false) => {}
+        }
     }
 
-    /// Has the files put in force as they were read.
+    /// The files as they were read.
     ///
     /// # Errors
     ///
     /// When another configuration is on trial.
-    pub fn reload(&mut self, candidate: Candidate) -> Result<(), Refused> {
+    pub fn reload(&self, candidate: Candidate) -> Result<Next, Refused> {
         self.require_none_pending()?;
         let Candidate {
             texts,
@@ -199,11 +167,11 @@ impl Trials {
             warnings,
         } = candidate;
         report(&warnings);
-        self.next(config, lists, Why::Reload(texts));
-        Ok(())
+        let why = Why::Reload(texts);
+        Ok(Next { config, lists, why })
     }
 
-    /// Has a configuration put on trial for a time.
+    /// A configuration that is on trial for a time.
     ///
     /// # Errors
     ///
@@ -213,7 +181,7 @@ impl Trials {
         candidate: Candidate,
         main: PathBuf,
         duration: Duration,
-    ) -> Result<Attempt, Refused> {
+    ) -> Result<(Attempt, Next), Refused> {
         self.require_none_pending()?;
         let until = clock::after(duration);
         let trial = Trial {
@@ -230,8 +198,9 @@ impl Trials {
         self.kept.replace(Some(&trial))?;
         report(&candidate.warnings);
         let attempt = trial.attempt();
-        self.next(candidate.config, candidate.lists, Why::Trial(trial));
-        Ok(attempt)
+        let Candidate { config, lists, .. } = candidate;
+        let why = Why::Trial(trial);
+        Ok((attempt, Next { config, lists, why }))
     }
 
     /// Keeps the configuration that is on trial.
@@ -249,26 +218,18 @@ impl Trials {
         Ok(trial.attempt())
     }
 
-    /// Has the configuration come back that was before the one on trial. Lists that could not be read stay as they are.
+    /// The configuration that was before the one on trial. Lists that could not be read stay as they are.
     ///
     /// # Errors
     ///
     /// When none is on trial, or the one before is not understood.
-    pub fn roll_back(&mut self, lists: ConfiguredLists) -> Result<Attempt, Refused> {
+    pub fn roll_back(&self, lists: ConfiguredLists) -> Result<(Attempt, Next), Refused> {
         let mut trial = self.pending()?;
         let config = before(&trial)?;
         trial.outcome = Outcome::RolledBack { at: clock::wall() };
         let attempt = trial.attempt();
-        self.next(config, lists, Why::Rollback(trial));
-        Ok(attempt)
-    }
-
-    fn next(&mut self, config: Config, lists: ConfiguredLists, why: Why) {
-        self.next = Some(Next {
-            what: Some((config, lists)),
-            why,
-            changes: ListChanges::default(),
-        });
+        let why = Why::Rollback(trial);
+        Ok((attempt, Next { config, lists, why }))
     }
 
     /// Takes notice of texts that nobody may take back by saying nothing, and of what is left of a trial.

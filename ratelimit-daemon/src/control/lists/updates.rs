@@ -1,21 +1,25 @@
 //! Lists as their files are: what was read from a file takes the place of the list.
 
 use ratelimit_core::{api::Refused, lists::Reading};
+use tracing::warn;
 
 use super::{
+    ListRead,
     file::{Deadline, ListFile},
-    not_named,
+    files::ListFiles,
+    from_file, log, not_named,
 };
-use crate::control::{feeds::lists::ListFiles, state::State};
+use crate::control::{cause::Cause, state::State};
 
 /// Reads the files of all lists at the start, and takes away the lists whose files the configuration does not name any more.
-/// What cannot be read stays as it was. Answers what is different or went wrong, a line each.
-pub fn read_all(state: &mut State, files: &mut ListFiles) -> Vec<String> {
-    let mut lines = Vec::new();
+/// What cannot be read stays as it was. How it went is logged.
+pub fn read_all(state: &mut State, files: &mut ListFiles) {
     for name in not_named(&state.intent, &state.intent.config) {
-        files.gone(name);
-        let _ = state.take(files);
-        lines.extend(files.line());
+        let (_, edit) = state.intent.list_edit(&name, None);
+        if let Err(refused) = state.apply(edit.as_slice(), Cause::Origin) {
+            let error = refused.error;
+            warn!(list = %name, error, "a list could not be taken away");
+        }
     }
     let lists = state.intent.config.lists.clone();
     files.retain(&lists);
@@ -23,23 +27,37 @@ pub fn read_all(state: &mut State, files: &mut ListFiles) -> Vec<String> {
     for (name, config) in &lists {
         let file = ListFile::new(name, config);
         let reading = file.read_by(&deadline);
-        lines.extend(take(state, files, &file, reading));
+        take(state, files, &file, reading);
     }
-    lines
 }
 
-/// Puts what was read from a file in the place of the list, and says what is different or went wrong.
+/// Puts what was read from a file in the place of the list, unless a reload came in between. How it went is logged.
 pub fn take(
     state: &mut State,
     files: &mut ListFiles,
     file: &ListFile,
     reading: Result<Reading, Refused>,
-) -> Option<String> {
-    if state.intent.config.lists.get(&*file.name) != Some(&file.config) {
-        // A reload came in between.
-        return None;
+) {
+    let name = &file.name;
+    if state.intent.config.lists.get(&**name) != Some(&file.config) {
+        return;
     }
-    files.read(file.clone(), reading);
-    let _ = state.take(files);
-    files.line()
+    match reading.and_then(|reading| put_in_force(state, file, reading)) {
+        Ok(read) => {
+            files.succeeded(name, read.fetched);
+            log(name, &read);
+        }
+        Err(refused) => {
+            if files.failed(name, refused.error.clone()) {
+                let error = refused.in_full();
+                warn!(list = %name, error, "a list was not taken, and stays as it was");
+            }
+        }
+    }
+}
+
+fn put_in_force(state: &mut State, file: &ListFile, reading: Reading) -> Result<ListRead, Refused> {
+    let (read, edit) = from_file(&state.intent, &state.protection, file, reading);
+    state.apply(edit.as_slice(), Cause::Origin)?;
+    Ok(read)
 }

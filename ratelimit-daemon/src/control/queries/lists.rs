@@ -9,7 +9,7 @@ use ratelimit_core::{
 
 use crate::{
     clock,
-    control::{feeds::lists::ListFiles, state::State},
+    control::{lists::files::ListFiles, state::State},
 };
 
 /// The lists, by name: those that there are, and those that never could be read.

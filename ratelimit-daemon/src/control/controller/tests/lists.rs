@@ -238,8 +238,11 @@ fn a_file_is_read_at_start_on_reload_and_when_it_is_due() {
     lab.read_due();
     assert!(lab.is_banned("192.0.2.2") && !lab.is_banned("192.0.2.1"));
     fs::write(&file, "192.0.2.3\n").unwrap();
-    assert_eq!(lab.controller.read_lists(), ["list drop: +1 -1 ~0 =0"]);
-    assert_eq!(lab.controller.read_lists(), [""; 0]);
+    lab.controller.read_lists();
+    assert!(lab.is_banned("192.0.2.3") && !lab.is_banned("192.0.2.2"));
+    let told = lab.controller.state.journal().kept().len();
+    lab.controller.read_lists();
+    assert_eq!(lab.controller.state.journal().kept().len(), told);
 }
 
 #[test]
@@ -284,8 +287,6 @@ fn what_is_wrong_in_a_file_is_told_to_anybody_and_quoted_in_the_log_alone() {
         error.contains(expected) && !error.contains("secret"),
         "{error}"
     );
-    let lines = lab.controller.read_lists().join("\n");
-    assert!(!lines.contains("secret"), "{lines}");
     let refused = lab.controller.due_lists()[0].read().unwrap_err();
     assert!(refused.in_full().contains("root:$6$secret"), "{refused:?}");
 }
@@ -723,12 +724,8 @@ impl Lab {
     }
 
     fn forget_ended_entries(&mut self, now: Instant) {
-        let Controller {
-            state,
-            ended_entries,
-            ..
-        } = &mut self.controller;
-        state.take_at(ended_entries, now).unwrap();
+        let Controller { state, ended, .. } = &mut self.controller;
+        state.take_at(ended, now).unwrap();
     }
 
     /// Imports a list of bans, and answers what was added, removed, updated and kept.

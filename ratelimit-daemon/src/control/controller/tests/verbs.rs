@@ -92,17 +92,13 @@ impl Controller {
         let _ = self.state.take(&mut self.detections);
     }
 
-    pub(super) fn read_lists(&mut self) -> Vec<String> {
-        read_all(&mut self.state, &mut self.list_files)
+    pub(super) fn read_lists(&mut self) {
+        read_all(&mut self.state, &mut self.list_files);
     }
 
-    pub(super) fn take_list(
-        &mut self,
-        file: &ListFile,
-        reading: Result<Reading, Refused>,
-    ) -> Option<String> {
+    pub(super) fn take_list(&mut self, file: &ListFile, reading: Result<Reading, Refused>) {
         let file = file.clone();
-        self.run(TakeList { file, reading })
+        self.run(TakeList { file, reading });
     }
 
     pub(super) fn protect(&mut self, found: Protected) {

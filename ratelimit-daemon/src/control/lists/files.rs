@@ -1,4 +1,4 @@
-//! Lists that are read from files: when, how it went, and the edits that put them in force.
+//! The files that lists are read from: when, and how it went.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,37 +7,15 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ratelimit_common::Instant as KernelInstant;
-use ratelimit_core::{
-    api::{Changed, Refused},
-    config::ListConfig,
-    intent::{Edit, Intent},
-    lists::{Action, Reading},
-    prefix::Prefix,
-};
-use tracing::warn;
+use ratelimit_core::{config::ListConfig, intent::Intent, lists::Action, prefix::Prefix};
 
-use super::Feed;
-use crate::{
-    clock,
-    control::{
-        lists::{
-            ListRead,
-            file::{ListFile, SILENCE},
-            from_file, log, reported,
-        },
-        state::State,
-    },
-};
+use super::file::{ListFile, SILENCE};
+use crate::clock;
 
 /// How it went with the files so far.
 #[derive(Debug, Default)]
 pub struct ListFiles {
     states: BTreeMap<Arc<str>, FileState>,
-    /// What is to be put in force.
-    arrived: Option<Arrived>,
-    /// What became of the last one, as it is reported.
-    line: Option<String>,
 }
 
 /// How it went with a file.
@@ -62,111 +40,12 @@ pub struct FileState {
     is_outdated: bool,
 }
 
-/// A list that is to be another one.
-#[derive(Debug)]
-struct Arrived {
-    name: Arc<str>,
-    what: What,
-    read: ListRead,
-}
-
-#[derive(Debug)]
-enum What {
-    /// What was read takes its place. It is taken by the first who asks.
-    Read(ListFile, Option<Box<Result<Reading, Refused>>>),
-    /// The configuration does not name it any more.
-    Gone,
-}
-
 /// How often the log tells of a file that is not taken, time and again for the same reason.
 const TOLD_EVERY: Duration = Duration::from_hours(1);
 /// When a file is read again whose file system did not answer.
 const SILENT: Duration = Duration::from_secs(10);
 
-impl Feed for ListFiles {
-    fn due(&mut self, state: &State, _: KernelInstant) -> Result<Vec<Edit>, Refused> {
-        let Some(arrived) = &mut self.arrived else {
-            return Ok(Vec::new());
-        };
-        let (read, edit) = match &mut arrived.what {
-            What::Gone => {
-                let (difference, edit) = state.intent.list_edit(&arrived.name, None);
-                let read = ListRead {
-                    difference,
-                    ..ListRead::default()
-                };
-                (read, edit)
-            }
-            What::Read(file, reading) => {
-                let Some(reading) = reading.take() else {
-                    return Ok(Vec::new());
-                };
-                from_file(&state.intent, &state.protection, file, (*reading)?)
-            }
-        };
-        arrived.read = read;
-        Ok(edit.into_iter().collect())
-    }
-
-    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        let Some(arrived) = self.arrived.take() else {
-            return;
-        };
-        let Arrived { name, read, .. } = &arrived;
-        self.line = match (&arrived.what, answer) {
-            (What::Read(..), Ok(_)) => {
-                self.succeeded(name, read.fetched);
-                log(name, read);
-                reported(name, read)
-            }
-            (What::Read(..), Err(refused)) => {
-                if self.failed(name, refused.error.clone()) {
-                    let error = refused.in_full();
-                    warn!(list = %name, error, "a list was not taken, and stays as it was");
-                }
-                let error = &refused.error;
-                Some(format!(
-                    "list {name}: not taken, and stays as it was: {error}"
-                ))
-            }
-            (What::Gone, Ok(_)) => Some(format!(
-                "list {name}: removed, with {} entries",
-                read.difference.removed
-            )),
-            (What::Gone, Err(refused)) => {
-                let error = &refused.error;
-                warn!(list = %name, error, "a list could not be taken away");
-                Some(format!("list {name}: not removed: {error}"))
-            }
-        };
-    }
-}
-
 impl ListFiles {
-    /// Has what was read from a file take the place of its list.
-    pub fn read(&mut self, file: ListFile, reading: Result<Reading, Refused>) {
-        let name = Arc::clone(&file.name);
-        self.arrive(name, What::Read(file, Some(Box::new(reading))));
-    }
-
-    /// Has a list taken away that the configuration does not name any more.
-    pub fn gone(&mut self, name: Arc<str>) {
-        self.arrive(name, What::Gone);
-    }
-
-    /// What became of the last list, as it is reported; `None` where nothing is different.
-    pub fn line(&mut self) -> Option<String> {
-        self.line.take()
-    }
-
-    fn arrive(&mut self, name: Arc<str>, what: What) {
-        self.arrived = Some(Arrived {
-            name,
-            what,
-            read: ListRead::default(),
-        });
-    }
-
     /// The lists that are due, of those that are read from time to time, and of those whose file system did not answer. None of them is
     /// being read.
     pub fn due_files(&mut self, lists: &BTreeMap<String, ListConfig>) -> Vec<ListFile> {
