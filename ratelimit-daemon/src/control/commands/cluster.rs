@@ -14,12 +14,8 @@ use super::Command;
 use crate::{
     cluster::Heard,
     control::{
-        controller::Controller,
-        enforcer::leases::Leases,
-        feeds::cluster::{CLUSTER, Membership},
-        state::State,
-        troubles::Loudness,
-        unshared::Unshared,
+        controller::Controller, enforcer::leases::Leases, feeds::cluster::CLUSTER,
+        troubles::Loudness, unshared::Unshared,
     },
 };
 
@@ -36,11 +32,9 @@ impl Command for JoinCluster {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Controller { cluster, state, .. } = controller;
-        let name = cluster.join(state, &self.config, self.secret);
         // All bans of this host are told to the others.
         state.unshared.begin(&state.intent);
-        put_in_force(cluster, state);
-        name
+        cluster.join(state, &self.config, self.secret)
     }
 }
 
@@ -57,10 +51,9 @@ impl Command for LeaveCluster {
             troubles,
             ..
         } = controller;
-        cluster.leave(state);
         state.unshared = Unshared::default();
+        cluster.leave(state);
         troubles.report(&mut state.journal, CLUSTER, Loudness::Warning, None);
-        put_in_force(cluster, state);
         // What every source may always use is all that is left of the limits.
         if let Err(error) = state.lease(&Leases::default()) {
             warn!(%error, "the shares of limits are in force still");
@@ -122,7 +115,6 @@ impl Command for StepCluster {
         } = controller;
         let own_bans = state.unshared.take();
         cluster.step(state, &own_bans, self.0);
-        put_in_force(cluster, state);
         let told = cluster.take_verified();
         if !told.is_empty() {
             let denied = verified.take_over(state, &told);
@@ -147,7 +139,6 @@ impl Command for HearStored {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Controller { cluster, state, .. } = controller;
         cluster.hear_stored(state, self.0);
-        put_in_force(cluster, state);
     }
 }
 
@@ -159,15 +150,6 @@ impl Command for RevokeNode {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Controller { cluster, state, .. } = controller;
-        let answer = cluster.revoke(state, self.0, &self.1);
-        put_in_force(cluster, state);
-        answer
-    }
-}
-
-/// Makes what the cluster proposes, one proposal after the other. What fails is reported by the cluster itself.
-fn put_in_force(cluster: &mut Membership, state: &mut State) {
-    while cluster.has_due() {
-        let _ = state.take(cluster);
+        cluster.revoke(state, self.0, &self.1)
     }
 }

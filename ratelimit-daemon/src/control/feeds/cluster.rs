@@ -1,7 +1,7 @@
 //! This host as a node of a cluster: what the nodes state, how the store is, and what of it is in force.
 //!
 //! What is stated here and elsewhere is merged by `ratelimit-cluster`, which is called with the time and the messages. What comes of it
-//! are edits of bans, as of everybody else.
+//! are edits as of everybody else, made one after the other: what is allowed decides what may be banned.
 
 mod bans;
 mod budgets;
@@ -15,7 +15,7 @@ mod used;
 mod verified;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
@@ -26,25 +26,16 @@ use ratelimit_cluster::{
     message::{Refusal, Secret},
     statements::{Bounds, Guard, Subject},
 };
-use ratelimit_common::Instant;
-use ratelimit_core::{
-    api::{Changed, Refused},
-    config::cluster::Cluster,
-    intent::{Edit, FOREVER},
-    origin::Origin,
-    prefix::Prefix,
-};
+use ratelimit_core::{config::cluster::Cluster, intent::FOREVER, origin::Origin, prefix::Prefix};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use self::{budgets::Budgets, changes::Counts, memory::Remembered, verified::VerifiedOfPeers};
+use self::{budgets::Budgets, memory::Remembered, verified::VerifiedOfPeers};
 pub use self::{changes::is_of_cluster, shared_limit::log_key, status::no_cluster};
-use super::Feed;
 use crate::{
     clock,
     cluster::{ClusterKey, Heard},
     control::{
-        cause::Cause,
         connection::Connection,
         journal::Journal,
         reminder::Reminder,
@@ -70,24 +61,10 @@ struct Rejected {
     reminder: Reminder,
 }
 
-/// Something to put in force.
-enum Due {
-    /// An allow or limits: what the nodes state of them when their turn comes.
-    Change(Subject<ClusterKey>),
-    /// Bans, likewise.
-    Bans(BTreeSet<Prefix>),
-    /// These edits, and which node has bans end by them.
-    Edits(Option<String>, Vec<Edit>),
-}
-
 /// The cluster as this host sees it.
 pub struct Membership {
     connection: Connection<Cluster>,
     node: Option<Node<ClusterKey>>,
-    /// What is to be put in force, in this order.
-    due: VecDeque<Due>,
-    /// How much each node has here, while allows and limits are put in force.
-    counts: Option<Counts>,
     refused: BTreeMap<&'static str, Rejected>,
     /// The last message that was refused, and why.
     refusal: Option<(Timestamp, String)>,
@@ -97,8 +74,6 @@ pub struct Membership {
     denial: Option<String>,
     /// Allows and limits that are in force and not here: who stated them, and why not.
     unheeded: BTreeMap<Subject<ClusterKey>, (NodeName, String)>,
-    /// The one that is put in force at this moment.
-    about: Option<(Subject<ClusterKey>, NodeName)>,
     joined: std::time::Instant,
     /// Whether it was heard what the other nodes state since this one started.
     is_caught_up: bool,
@@ -116,14 +91,11 @@ impl Membership {
         Self {
             connection: Connection::new(config.cluster.clone()),
             node: None,
-            due: VecDeque::new(),
-            counts: None,
             refused: BTreeMap::new(),
             refusal: None,
             denied: Rejected::default(),
             denial: None,
             unheeded: BTreeMap::new(),
-            about: None,
             joined: clock::monotonic(),
             is_caught_up: false,
             swept: clock::monotonic(),
@@ -231,48 +203,6 @@ impl Membership {
     }
 }
 
-impl Feed for Membership {
-    fn due(&mut self, state: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
-        Ok(match self.due.front_mut() {
-            Some(Due::Edits(_, edits)) => std::mem::take(edits),
-            Some(Due::Bans(prefixes)) => {
-                let prefixes = std::mem::take(prefixes);
-                self.due_bans(state, now(), prefixes)
-            }
-            Some(Due::Change(subject)) => {
-                let subject = subject.clone();
-                self.due_change(state, now(), subject)
-            }
-            None => Vec::new(),
-        })
-    }
-
-    fn cause(&self) -> Cause<'_> {
-        match self.due.front() {
-            Some(Due::Edits(Some(by), _)) => Cause::User(by),
-            Some(Due::Change(_) | Due::Bans(_) | Due::Edits(None, _)) | None => Cause::Origin,
-        }
-    }
-
-    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        self.due.pop_front();
-        if self.due.is_empty() {
-            self.counts = None;
-        }
-        if let (Some((subject, by)), Err(refused)) = (self.about.take(), answer) {
-            let why = refused.error.clone();
-            self.unheeded.insert(subject, (by, why));
-        } else if let Err(refused) = answer {
-            // The next sweep tries again.
-            warn!(
-                error = refused.error,
-                "what the nodes of the cluster ban could not be put in force"
-            );
-            self.connection.error = Some(refused.error.clone());
-        }
-    }
-}
-
 /// What the nodes ask this host.
 struct Here<'a>(&'a State, &'a Budgets);
 
@@ -351,12 +281,12 @@ fn now() -> Now {
 }
 
 impl Membership {
-    /// Becomes a node, with what it stated before a restart. What is in force already is [due](Self::has_due).
+    /// Becomes a node, with what it stated before a restart.
     ///
     /// # Panics
     ///
     /// Never: a configuration has no name that is none.
-    pub fn join(&mut self, state: &State, config: &Cluster, secret: Secret) -> NodeName {
+    pub fn join(&mut self, state: &mut State, config: &Cluster, secret: Secret) -> NodeName {
         let node = NodeName::new(&config.node).expect("the configuration has checked the name");
         let Remembered {
             was_apart,
@@ -386,13 +316,14 @@ impl Membership {
             self.state_own_bans(state, now, &self.stated_bans());
         }
         // What was lifted right before a kill.
-        self.put_in_force(state, now, self.all(state));
+        let all = self.all(state);
+        self.put_in_force(state, now, all);
         info!(%node, stated, "a node of the cluster");
         node
     }
 
-    /// Is no node any more. That what other nodes banned ends here is [due](Self::has_due).
-    pub fn leave(&mut self, state: &State) {
+    /// Is no node any more. What other nodes banned ends here.
+    pub fn leave(&mut self, state: &mut State) {
         self.remember_being_apart();
         self.node = None;
         self.connection.reset();
@@ -404,11 +335,6 @@ impl Membership {
     /// Whether what is stated now is heard when the store answers again.
     pub fn waits_for_store(&self) -> bool {
         self.connection.connected == Some(false)
-    }
-
-    /// Whether something is to be put in force.
-    pub fn has_due(&self) -> bool {
-        !self.due.is_empty()
     }
 
     /// Takes notice that the store is connected to, and may have lost what this node stored.
@@ -435,8 +361,8 @@ impl Membership {
         }
     }
 
-    /// States the bans of this host that changed, and takes in what was read from the stream. What follows is [due](Self::has_due).
-    pub fn step(&mut self, state: &State, own_bans: &BTreeSet<Prefix>, heard: Vec<Heard>) {
+    /// States the bans of this host that changed, and takes in what was read from the stream.
+    pub fn step(&mut self, state: &mut State, own_bans: &BTreeSet<Prefix>, heard: Vec<Heard>) {
         let now = now();
         self.budgets.follow(state);
         self.state_own_bans(state, now, own_bans);
@@ -450,15 +376,15 @@ impl Membership {
         self.put_in_force(state, now, changed);
     }
 
-    /// What is to be sent, once nothing is due.
+    /// What is to be sent.
     pub fn outgoing(&mut self, state: &State) -> Vec<Outgoing> {
         let due = self.node.as_mut();
         let due = due.map(|node| node.due(now(), &mut Here(state, &self.budgets)));
         due.unwrap_or_default()
     }
 
-    /// Takes in parts of what a node stated, as the store has them. What follows is [due](Self::has_due).
-    pub fn hear_stored(&mut self, state: &State, heard: Vec<Heard>) {
+    /// Takes in parts of what a node stated, as the store has them.
+    pub fn hear_stored(&mut self, state: &mut State, heard: Vec<Heard>) {
         let now = now();
         let changed = self.hear(state, now, heard);
         self.put_in_force(state, now, changed);

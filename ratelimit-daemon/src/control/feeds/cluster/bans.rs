@@ -12,16 +12,16 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{
-    Due, Here, Membership, Node,
+    Here, Membership, Node,
     changes::{allow_of, ends, subjects_of_rows},
 };
 use crate::{
     clock,
     cluster::ClusterKey,
-    control::{rows, state::State, unshared::shared_ban},
+    control::{cause::Cause, rows, state::State, unshared::shared_ban},
 };
 
 /// Ends that differ by less are the same one.
@@ -87,10 +87,10 @@ impl Membership {
         rows.chain(stated).collect()
     }
 
-    /// Has bans, allows and limits brought to what the nodes state.
+    /// Brings allows and limits, and then bans, to what the nodes state.
     pub(super) fn put_in_force(
         &mut self,
-        state: &State,
+        state: &mut State,
         now: Now,
         subjects: impl IntoIterator<Item = Subject<ClusterKey>>,
     ) {
@@ -118,20 +118,33 @@ impl Membership {
                 Subject::Ban(_) | Subject::Allow(_) | Subject::Node(_) => {}
             }
         }
-        self.take_lifts_over(now, &changes);
-        self.due.extend(changes.into_iter().map(Due::Change));
-        if !prefixes.is_empty() {
-            self.due.push_back(Due::Bans(prefixes));
+        self.put_changes_in_force(state, now, changes);
+        let (bans, lifted) = self.due_bans(state, super::now(), prefixes);
+        self.apply(state, bans, Cause::Origin);
+        for (by, edits) in lifted {
+            let by = format!("node {by}");
+            self.apply(state, edits, Cause::User(&by));
         }
     }
 
-    /// What comes and goes of bans; what other nodes lifted is due next.
-    pub(super) fn due_bans(
-        &mut self,
+    /// Makes edits of bans. Where that fails, the next sweep tries again.
+    fn apply(&mut self, state: &mut State, edits: Vec<Edit>, cause: Cause<'_>) {
+        if let Err(refused) = state.apply(edits, cause) {
+            warn!(
+                error = refused.error,
+                "what the nodes of the cluster ban could not be put in force"
+            );
+            self.connection.error = Some(refused.error);
+        }
+    }
+
+    /// What comes and goes of bans, and then what other nodes lifted.
+    fn due_bans(
+        &self,
         state: &State,
         now: Now,
         prefixes: BTreeSet<Prefix>,
-    ) -> Vec<Edit> {
+    ) -> (Vec<Edit>, BTreeMap<NodeName, Vec<Edit>>) {
         let mut lifted: BTreeMap<NodeName, Vec<Edit>> = BTreeMap::new();
         let (mut coming, mut going) = (Vec::new(), Vec::new());
         for prefix in prefixes {
@@ -144,10 +157,7 @@ impl Membership {
         }
         // What comes is in order, and comes before what goes.
         coming.extend(going);
-        let lifted = lifted.into_iter();
-        self.due
-            .extend(lifted.map(|(by, edits)| Due::Edits(Some(format!("node {by}")), edits)));
-        coming
+        (coming, lifted)
     }
 
     /// The ends of what this host banned and another node lifted, and which one did.
@@ -220,7 +230,7 @@ impl Membership {
     }
 
     /// Has what other nodes have here end, of a host that is none any more.
-    pub(super) fn end_bans(&mut self, state: &State) {
+    pub(super) fn end_bans(&mut self, state: &mut State) {
         let bans = state.intent.bans().keys();
         let theirs = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
         let mut gone: Vec<Edit> = theirs
@@ -232,7 +242,7 @@ impl Membership {
                 entries = gone.len(),
                 "the configuration names no [cluster]: its bans, allows and limits end"
             );
-            self.due.push_back(Due::Edits(None, gone));
+            self.apply(state, gone, Cause::Origin);
         }
     }
 }

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     cluster::ClusterKey,
-    control::{fitting, rows, state::State},
+    control::{cause::Cause, fitting, rows, state::State},
 };
 
 /// So many allows of one node are taken.
@@ -189,25 +189,31 @@ impl Membership {
         is_stated
     }
 
-    /// What brings an allow or limits to what the nodes state.
-    pub(super) fn due_change(
+    /// Brings allows and limits to what the nodes state, one after the other.
+    pub(super) fn put_changes_in_force(
         &mut self,
-        state: &State,
+        state: &mut State,
         now: Now,
-        subject: Subject<ClusterKey>,
-    ) -> Vec<Edit> {
-        let mut counts = self.counts.take().unwrap_or_else(|| counts(state));
-        let change = self.change(state, now, &subject, &mut counts);
-        self.counts = Some(counts);
-        change.map_or_else(Vec::new, |(by, edit)| {
-            self.about = Some((subject, by));
-            vec![edit]
-        })
+        subjects: BTreeSet<Subject<ClusterKey>>,
+    ) {
+        if subjects.is_empty() {
+            return;
+        }
+        self.take_lifts_over(now, &subjects);
+        let mut counts = counts(state);
+        for subject in subjects {
+            let change = self.change(state, super::now(), &subject, &mut counts);
+            if let Some((by, edit)) = change
+                && let Err(refused) = state.apply([edit], Cause::Origin)
+            {
+                self.unheeded.insert(subject, (by, refused.error));
+            }
+        }
     }
 
     /// Has this node lift, too, what it stated and others lifted. That is written down before anything ends here: a kill in between leaves
     /// what ends at the next start.
-    pub(super) fn take_lifts_over(&mut self, now: Now, subjects: &BTreeSet<Subject<ClusterKey>>) {
+    fn take_lifts_over(&mut self, now: Now, subjects: &BTreeSet<Subject<ClusterKey>>) {
         let Some(node) = &mut self.node else {
             return;
         };
@@ -424,7 +430,7 @@ fn wanted_edit(
 
 /// How much each node has here.
 #[derive(Default)]
-pub(super) struct Counts {
+struct Counts {
     allows: ByAuthor,
     limits: ByAuthor,
 }

@@ -88,14 +88,14 @@ impl Membership {
         names.into_iter().map(view).collect()
     }
 
-    /// Revokes a node on all nodes, or takes that back. What follows is [due](Self::has_due).
+    /// Revokes a node on all nodes, or takes that back.
     ///
     /// # Errors
     ///
     /// When this host is no node, or the name is none of another one.
     pub fn revoke(
         &mut self,
-        state: &State,
+        state: &mut State,
         request: RevokeRequest,
         author: &str,
     ) -> Result<Revoked, Refused> {
