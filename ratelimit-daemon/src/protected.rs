@@ -3,6 +3,7 @@
 //! What is protected is found (`netlink.rs`, `resolvers.rs`, `sessions.rs`), kept current (`tasks/protected.rs`), and asked whether a
 //! ban may be (`vetting.rs`). A protected address is not allowed: its limits hold. Only bans stop at it.
 
+mod exempt;
 pub(crate) mod netlink;
 mod resolvers;
 mod sessions;

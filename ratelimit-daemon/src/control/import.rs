@@ -93,7 +93,7 @@ impl Importer<'_> {
         let (list, merged) = fill(list, entries, reasons, ends);
         answer.duplicates += merged.duplicates;
         answer.covered += merged.covered;
-        answer.exempt.add(self.protection.exempt_of(&list));
+        answer.exempt.add(self.protection.all().exempt_of(&list));
         let (difference, edit) = self.intent.list_edit(name, Some(list));
         answer.targets.push(reported(
             Origin::List(Arc::clone(name)).to_string(),
@@ -165,13 +165,13 @@ impl Importer<'_> {
             edits.extend(rows(target, arrived, edit, answer));
             // What is forced does not stop there.
             if matches!(target, Target::Bans(origin) if *origin != Origin::Forced) {
-                answer.exempt.add(self.protection.describe_cut(&cut));
+                answer.exempt.add(self.protection.all().describe_cut(&cut));
                 let mut prefixes: Vec<Prefix> = entries.iter().map(|entry| entry.prefix).collect();
                 prefixes.sort_unstable();
                 prefixes.dedup();
                 answer
                     .exempt
-                    .add(self.protection.exempt(&prefixes, |prefix| *prefix));
+                    .add(self.protection.all().exempt(&prefixes, |prefix| *prefix));
             }
         }
         require_word(request, &all_cut, self.protection)?;
@@ -188,7 +188,7 @@ impl Importer<'_> {
         if action == Action::Allow || request.connected == Some(Connected::Include) {
             return Vec::new();
         }
-        self.protection.cut(entries)
+        self.protection.all().cut(entries)
     }
 
     /// What was forced where it was written is not forced here, unless it is here already.
@@ -287,7 +287,7 @@ fn require_word(
     if cut.is_empty() || request.connected.is_some() {
         return Ok(());
     }
-    let exempt = protection.describe_cut(cut);
+    let exempt = protection.all().describe_cut(cut);
     let mut lines = vec!["the list covers networks that this host is connected to:".to_owned()];
     lines.extend(exempt.first.iter().map(|entry| {
         let ExemptEntry {

@@ -21,8 +21,8 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use self::file::ListFile;
-use super::{lifetime::Ends, protection::Protection};
-use crate::clock;
+use super::lifetime::Ends;
+use crate::{clock, protected::Protected};
 
 /// The author of what a file says.
 const CONFIGURATION: &str = "config";
@@ -38,7 +38,7 @@ pub fn is_kept(name: &str) -> bool {
 /// What is different when what was read from a file takes the place of its list, and the change that does it.
 pub fn from_file(
     intent: &Intent,
-    protection: &Protection,
+    protected: &Protected,
     file: &ListFile,
     mut reading: Reading,
 ) -> (ListRead, Option<Edit>) {
@@ -49,11 +49,11 @@ pub fn from_file(
         ..
     } = &file.config;
     let cut = match (action, connected) {
-        (Action::Ban, None | Some(Connected::Exempt)) => protection.cut(&mut reading.entries),
+        (Action::Ban, None | Some(Connected::Exempt)) => protected.cut(&mut reading.entries),
         (Action::Ban, Some(Connected::Include)) | (Action::Allow, _) => Vec::new(),
     };
     let unsaid = match connected {
-        None => protection.describe_cut(&cut),
+        None => protected.describe_cut(&cut),
         Some(_) => ExemptEntries::default(),
     };
     let (left_out, fetched) = (reading.bad.count, reading.fetched);

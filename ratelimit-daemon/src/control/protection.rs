@@ -7,15 +7,13 @@ use std::{
 };
 
 use ratelimit_core::{
-    api::{ExemptEntries, ProtectedView, Refused},
-    intent::{Edit, list::List},
-    lists::{Action, Entry},
+    api::{ProtectedView, Refused},
+    intent::Edit,
     prefix::Prefix,
     rules::Rules,
 };
 use tracing::warn;
 
-use super::{connected_networks, exempt};
 use crate::{
     clock,
     protected::{Protected, Requester, Why},
@@ -60,41 +58,9 @@ impl Protection {
         self.all.prefixes().collect()
     }
 
-    /// The entries, in the order of their prefixes, that meet what is protected.
-    pub fn exempt<E>(&self, entries: &[E], prefix: impl Fn(&E) -> Prefix) -> ExemptEntries {
-        exempt::exempt(&self.all, entries, prefix)
-    }
-
-    /// The networks that this host is connected to.
-    pub fn networks(&self) -> BTreeSet<Prefix> {
-        self.all.networks().collect()
-    }
-
-    /// Leaves connected networks out of the entries that cover them, and answers what these entries were.
-    pub fn cut(&self, entries: &mut Vec<Entry>) -> Vec<Prefix> {
-        connected_networks::cut(&self.all, entries)
-    }
-
-    /// The entries that cover connected networks, each with the first of these.
-    pub fn describe_cut(&self, cut: &[Prefix]) -> ExemptEntries {
-        connected_networks::describe(&self.all, cut)
-    }
-
-    /// The entries of a list that ban, and stop at what is protected.
-    pub fn exempt_of(&self, list: &List) -> ExemptEntries {
-        match list.action {
-            Action::Ban => {
-                let mut exempt = connected_networks::describe(&self.all, &list.cut);
-                exempt.add(self.exempt(list.entries(), |entry| entry.prefix));
-                exempt
-            }
-            Action::Allow => ExemptEntries::default(),
-        }
-    }
-
-    /// The addresses of this host.
-    pub fn own_addresses(&self) -> Vec<IpAddr> {
-        self.all.own_addresses().collect()
+    /// What is protected, and the networks that this host is connected to.
+    pub fn all(&self) -> &Protected {
+        &self.all
     }
 
     /// Why an address is protected; `None` when it is not.

@@ -1,6 +1,8 @@
 //! What no ban may meet.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
+
+use ratelimit_core::prefix::Prefix;
 
 use super::Command;
 use crate::{control::controller::Controller, protected::Protected};
@@ -13,15 +15,19 @@ impl Command for Protect {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(found) = self;
-        let before = controller.state.protection.networks();
+        let before = connected_networks(controller);
         controller
             .state
             .protect(|protection| protection.find(found));
-        let networks = &before ^ &controller.state.protection.networks();
+        let networks = &before ^ &connected_networks(controller);
         controller
             .list_files
             .networks_changed(&controller.state.intent, &networks);
     }
+}
+
+fn connected_networks(controller: &Controller) -> BTreeSet<Prefix> {
+    controller.state.protection.all().networks().collect()
 }
 
 /// Protects the other end of the SSH session that a command was typed in.

@@ -95,7 +95,7 @@ pub fn changes(state: &State, config: &Config, lists: ConfiguredLists) -> ListCh
         changes.gone.push((name, difference.removed));
     }
     for (name, (file, reading)) in lists.0 {
-        let (read, edit) = from_file(intent, &state.protection, &file, reading);
+        let (read, edit) = from_file(intent, state.protection.all(), &file, reading);
         changes.edits.extend(edit);
         changes.read.push((name, read));
     }

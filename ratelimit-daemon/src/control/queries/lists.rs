@@ -53,11 +53,11 @@ fn view(state: &State, files: &ListFiles, name: Arc<str>) -> ListView {
         errors: file.errors,
         error: file.error,
         exempt: list.map_or_else(ExemptEntries::default, |list| {
-            state.protection.exempt_of(list)
+            state.protection.all().exempt_of(list)
         }),
         connected_unsaid: match (list, config) {
             (Some(list), Some(config)) if config.connected.is_none() => {
-                state.protection.describe_cut(&list.cut).count
+                state.protection.all().describe_cut(&list.cut).count
             }
             _ => 0,
         },

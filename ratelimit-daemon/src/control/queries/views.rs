@@ -28,7 +28,7 @@ pub fn own_addresses(state: &State) -> Vec<IpAddr> {
     if interfaces.any(|interface| interface.next.is_some()) {
         return Vec::new();
     }
-    state.protection.own_addresses()
+    state.protection.all().own_addresses().collect()
 }
 
 /// What becomes of the programs when the daemon stops.
