@@ -29,32 +29,6 @@ enum Target {
     List(Arc<str>, Action),
 }
 
-/// An entry on its way, with what is said beside it.
-struct Arrived {
-    prefix: Prefix,
-    row: EntryRow,
-}
-
-/// What an entry is to what is there of its prefix.
-enum Change {
-    /// It says the same.
-    None,
-    /// It ends before that does.
-    Shorter,
-    Add(Edit),
-    Update(Edit),
-}
-
-impl Change {
-    fn of(is_there: bool, edit: Edit) -> Self {
-        if is_there {
-            Self::Update(edit)
-        } else {
-            Self::Add(edit)
-        }
-    }
-}
-
 /// What an import is compared with.
 pub struct Importer<'a> {
     /// What is intended.
@@ -156,13 +130,9 @@ impl Importer<'_> {
                     since: facts.since.unwrap_or(now),
                     author: facts.author.as_deref().unwrap_or(author).into(),
                 };
-                Arrived {
-                    prefix: entry.prefix,
-                    row,
-                }
+                (entry.prefix, row)
             });
-            let edit = |arrived: &Arrived| self.row_edit(target, arrived);
-            edits.extend(rows(target, arrived, edit, answer));
+            edits.extend(self.rows(target, arrived, answer));
             // What is forced does not stop there.
             if matches!(target, Target::Bans(origin) if *origin != Origin::Forced) {
                 answer.exempt.add(self.protection.all().describe_cut(&cut));
@@ -239,31 +209,63 @@ impl Importer<'_> {
         Ok(targets)
     }
 
-    /// What an entry is to what is there of its prefix. The longest ban of a prefix and origin holds: none is made shorter.
-    fn row_edit(&self, target: &Target, arrived: &Arrived) -> Change {
-        let (prefix, row) = (arrived.prefix, &arrived.row);
-        let (before, edit) = match target {
-            Target::Bans(origin) => (
-                self.intent.ban_of(prefix, origin),
-                Edit::Ban(prefix, origin.clone(), Some(row.clone())),
-            ),
-            Target::Allows | Target::List(..) => (
-                self.intent.allows().get(&prefix),
-                Edit::Allow(prefix, Some(row.clone())),
-            ),
-        };
-        match before {
-            Some(before) if same_end(before.until, row.until) => {
-                if before.reason == row.reason {
-                    return Change::None;
+    /// The changes that bans or allows are, each prefix once: the one that holds longest. The longest ban of a prefix and origin holds: none
+    /// that is there is made shorter.
+    fn rows(
+        &self,
+        target: &Target,
+        arrived: impl Iterator<Item = (Prefix, EntryRow)>,
+        answer: &mut Imported,
+    ) -> Vec<Edit> {
+        let mut longest: BTreeMap<Prefix, EntryRow> = BTreeMap::new();
+        for (prefix, row) in arrived {
+            if let Some(first) = longest.get_mut(&prefix) {
+                answer.duplicates += 1;
+                if row.until > first.until {
+                    *first = row;
                 }
+            } else {
+                longest.insert(prefix, row);
             }
-            Some(before) if before.until > row.until && matches!(target, Target::Bans(_)) => {
-                return Change::Shorter;
-            }
-            Some(_) | None => {}
         }
-        Change::of(before.is_some(), edit)
+        let mut difference = Difference::default();
+        let mut longer = 0;
+        let mut edits = Vec::new();
+        for (prefix, row) in longest {
+            let before = match target {
+                Target::Bans(origin) => self.intent.ban_of(prefix, origin),
+                Target::Allows | Target::List(..) => self.intent.allows().get(&prefix),
+            };
+            match before {
+                Some(before) if same_end(before.until, row.until) => {
+                    if before.reason == row.reason {
+                        difference.kept += 1;
+                        continue;
+                    }
+                    difference.updated += 1;
+                }
+                Some(before) if before.until > row.until && matches!(target, Target::Bans(_)) => {
+                    longer += 1;
+                    continue;
+                }
+                Some(_) => difference.updated += 1,
+                None => difference.added += 1,
+            }
+            edits.push(match target {
+                Target::Bans(origin) => Edit::Ban(prefix, origin.clone(), Some(row)),
+                Target::Allows | Target::List(..) => Edit::Allow(prefix, Some(row)),
+            });
+        }
+        let into = match target {
+            Target::Bans(Origin::Manual) => "bans".to_owned(),
+            Target::Bans(origin) => format!("bans, {origin}"),
+            Target::Allows | Target::List(..) => "allows".to_owned(),
+        };
+        answer.targets.push(ImportedInto {
+            longer,
+            ..reported(into, &difference)
+        });
+        edits
     }
 
     /// A name that an imported list can have.
@@ -304,53 +306,6 @@ fn require_word(
         "nothing was applied; --exempt-connected leaves these networks out, --include-connected bans them too",
     )
     .code(Code::ConnectedNetwork))
-}
-
-/// The changes that entries are, each prefix once: the one that holds longest.
-fn rows(
-    target: &Target,
-    entries: impl Iterator<Item = Arrived>,
-    edit: impl Fn(&Arrived) -> Change,
-    answer: &mut Imported,
-) -> Vec<Edit> {
-    let mut longest: BTreeMap<Prefix, Arrived> = BTreeMap::new();
-    for entry in entries {
-        if let Some(first) = longest.get_mut(&entry.prefix) {
-            answer.duplicates += 1;
-            if entry.row.until > first.row.until {
-                *first = entry;
-            }
-        } else {
-            longest.insert(entry.prefix, entry);
-        }
-    }
-    let mut difference = Difference::default();
-    let mut longer = 0;
-    let mut edits = Vec::new();
-    for entry in longest.values() {
-        match edit(entry) {
-            Change::None => difference.kept += 1,
-            Change::Shorter => longer += 1,
-            Change::Update(edit) => {
-                difference.updated += 1;
-                edits.push(edit);
-            }
-            Change::Add(edit) => {
-                difference.added += 1;
-                edits.push(edit);
-            }
-        }
-    }
-    let into = match target {
-        Target::Bans(Origin::Manual) => "bans".to_owned(),
-        Target::Bans(origin) => format!("bans, {origin}"),
-        Target::Allows | Target::List(..) => "allows".to_owned(),
-    };
-    answer.targets.push(ImportedInto {
-        longer,
-        ..reported(into, &difference)
-    });
-    edits
 }
 
 fn reported(into: String, difference: &Difference) -> ImportedInto {
