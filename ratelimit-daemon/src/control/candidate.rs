@@ -61,18 +61,7 @@ impl Candidate {
     ///
     /// The same, or what only root may try.
     pub fn of_request(request: &ApplyRequest, measure: &Measure) -> Result<Self, Refused> {
-        let Measure { main, in_force } = measure;
-        if let Some(in_force) = in_force {
-            trial_permission::require(request, main, in_force)?;
-        }
-        let file = File {
-            path: request.file.clone().into(),
-            text: request.text.clone(),
-        };
-        let invalid =
-            |error: ConfigError| Refused::because(error.to_string()).code(Code::BadConfiguration);
-        let texts = config::read_with(file, main).map_err(invalid)?;
-        let (config, _) = config::parse(&texts).map_err(invalid)?;
+        let (texts, config) = parsed(request, measure)?;
         Self::with_lists(texts, config)
     }
 
@@ -87,4 +76,29 @@ impl Candidate {
             warnings,
         })
     }
+}
+
+/// The texts of a request, and what they say. To who may not read every file, what is wrong is quoted of the request alone.
+pub(super) fn parsed(
+    request: &ApplyRequest,
+    Measure { main, in_force }: &Measure,
+) -> Result<(Vec<File>, Config), Refused> {
+    let own = PathBuf::from(&request.file);
+    let file = File {
+        path: own.clone(),
+        text: request.text.clone(),
+    };
+    let invalid = |error: ConfigError, own: Option<&Path>| match in_force {
+        None => Refused::because(error.to_string()).code(Code::BadConfiguration),
+        Some(_) => Refused::because(error.unquoted(own)).quoting(error.to_string()),
+    };
+    let texts = config::read_with(file, main).map_err(|error| invalid(error, None))?;
+    // Who names it as one of the others would be told what stands in that.
+    let is_other = texts.iter().skip(1).any(|file| file.path == own);
+    let own = (!is_other).then_some(own.as_path());
+    let (config, _) = config::parse(&texts).map_err(|error| invalid(error, own))?;
+    if let Some(in_force) = in_force {
+        trial_permission::require_known(in_force, &config)?;
+    }
+    Ok((texts, config))
 }

@@ -3,7 +3,6 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    time::{Duration, Instant},
 };
 
 use tokio::sync::mpsc;
@@ -13,11 +12,9 @@ use super::{
     journal::Journal,
     troubles::{Loudness, Troubles},
 };
-use crate::clock;
 
 /// What does not work when the port cannot be had.
 const METRICS: &str = "metrics";
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Whom listeners are handed to; `None` stands for no listener any more.
 pub type Listeners = mpsc::UnboundedReceiver<Option<TcpListener>>;
@@ -27,7 +24,6 @@ pub type Listeners = mpsc::UnboundedReceiver<Option<TcpListener>>;
 pub struct MetricsPort {
     wanted: Option<SocketAddr>,
     is_bound: bool,
-    tried: Option<Instant>,
     listeners: Option<mpsc::UnboundedSender<Option<TcpListener>>>,
 }
 
@@ -57,7 +53,6 @@ impl MetricsPort {
         if self.is_bound && self.wanted == wanted {
             return None;
         }
-        self.tried = Some(clock::monotonic());
         self.wanted = wanted;
         let bound = wanted.map(TcpListener::bind).transpose();
         if !matches!(bound, Ok(Some(_))) && std::mem::take(&mut self.is_bound) {
@@ -90,10 +85,7 @@ impl MetricsPort {
 
     /// Whether what could not be had is to be tried again.
     pub fn is_due(&self) -> bool {
-        let waited = self
-            .tried
-            .is_none_or(|tried| clock::elapsed(tried) >= AGAIN);
-        self.wanted.is_some() && !self.is_bound && waited
+        self.wanted.is_some() && !self.is_bound
     }
 }
 

@@ -3,32 +3,7 @@
 
 use std::path::Path;
 
-use ratelimit_core::{
-    api::{ApplyRequest, Refused},
-    config::{self, Config, ConfigError, File},
-};
-
-/// Refuses a configuration that has the daemon read files, or send a key, for somebody who is not root. What is wrong in it is quoted of
-/// the request alone.
-///
-/// # Errors
-///
-/// What only root may put on trial.
-pub fn require(request: &ApplyRequest, main: &Path, in_force: &Config) -> Result<(), Refused> {
-    let file = File {
-        path: request.file.clone().into(),
-        text: request.text.clone(),
-    };
-    let own = file.path.clone();
-    let unquoted =
-        |error: ConfigError, own| Refused::because(error.unquoted(own)).quoting(error.to_string());
-    let files = config::read_with(file, main).map_err(|error| unquoted(error, None))?;
-    // Who names it as one of the others would be told what stands in that.
-    let is_other = files.iter().skip(1).any(|file| file.path == own);
-    let own = (!is_other).then_some(own.as_path());
-    let (after, _) = config::parse(&files).map_err(|error| unquoted(error, own))?;
-    require_known(in_force, &after)
-}
+use ratelimit_core::{api::Refused, config::Config};
 
 /// Refuses what only root may try.
 pub fn require_known(before: &Config, after: &Config) -> Result<(), Refused> {

@@ -8,7 +8,7 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::control::{resume, trial_permission, trial_record::Trial};
+use crate::control::{candidate::parsed, resume, trial_record::Trial};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n";
@@ -452,8 +452,9 @@ impl Site {
     }
 
     fn require_own_files(&self, request: &ApplyRequest) -> Result<(), Refused> {
-        let in_force = &self.lab.controller.state.intent.config;
-        trial_permission::require(request, &self.main(), in_force)
+        let Controller { trials, state, .. } = &self.lab.controller;
+        let measure = trials.measure(&state.intent.config, false)?;
+        parsed(request, &measure).map(drop)
     }
 
     fn request(&self, text: &str) -> ApplyRequest {
