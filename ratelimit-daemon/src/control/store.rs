@@ -9,7 +9,6 @@ mod limited;
 mod lists;
 mod moving;
 mod offences;
-mod patience;
 mod rescue;
 mod restore;
 mod schema;
@@ -22,6 +21,7 @@ mod writer;
 use std::{
     cell::RefCell,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context, ensure};
@@ -40,7 +40,6 @@ pub use self::damage::finding;
 pub use self::{commits::Commits, damage::Damage, writer::Writer};
 use self::{
     flush::Flusher,
-    patience::Patience,
     schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
     table::Table,
     text::Texts,
@@ -55,6 +54,10 @@ use crate::{clock, private};
 /// The pages in the log, of 4 KiB, from which on whoever commits brings them over into the database.
 const LOG_PAGES: i64 = 16_384;
 
+/// How long a change waits for somebody who looks at the database for a moment. Where they take longer, it is written later
+/// (`unwritten.rs`).
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// The database.
 pub struct Store {
     connection: Connection,
@@ -67,7 +70,6 @@ pub struct Store {
     changes: u64,
     witness: Witness,
     flusher: Flusher,
-    patience: Patience,
     commits: Commits,
     /// Is told of changes that were written.
     pub progress: Progress,
@@ -148,7 +150,7 @@ impl Store {
         // Without it the ends of bans mean nothing, and each change is behind one.
         ensure!(note.is_some() || changes == 0, "the row of `clock` is gone");
         let timekeeper = Timekeeper::resume(note.as_ref(), boot, Reading::now());
-        let patience = Patience::begin(&connection)?;
+        connection.busy_timeout(PATIENCE)?;
         Ok(Self {
             connection,
             timekeeper,
@@ -158,7 +160,6 @@ impl Store {
             changes,
             witness: Witness::beside(path),
             flusher: Flusher::of(path, changes),
-            patience,
             commits: Commits::default(),
             progress: Progress::default(),
             read: RefCell::default(),

@@ -18,7 +18,6 @@ impl Store {
     ) -> anyhow::Result<()> {
         self.read.take();
         let answer = self.try_transaction(change);
-        self.patience.note(&self.connection, &answer);
         self.commits.note(&answer);
         answer
     }
