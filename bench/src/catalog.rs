@@ -115,7 +115,7 @@ fn challenging(store: Store) -> Scenario {
         })
 }
 
-/// One source that is verified, and is looked up for each of its queries and SYNs.
+/// Queries and SYNs of one source that is verified.
 fn verified(store: Store) -> Scenario {
     let toml = format!(
         "{}\n[challenge.tcp]\nwhen = \"always\"\n[challenge.dns]\nwhen = \"always\"\n",

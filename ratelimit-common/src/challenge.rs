@@ -25,6 +25,7 @@ pub mod siphash;
 pub mod state;
 mod targets;
 mod verified;
+mod verified_cache;
 
 pub use self::{
     cookie::{Key, Message},
@@ -33,6 +34,7 @@ pub use self::{
     state::ChallengeState,
     targets::{TARGETS_MAX, Targets},
     verified::Verified,
+    verified_cache::VerifiedCache,
 };
 use crate::{
     Address, ClassSet, Cursor, Flow, Instant,
@@ -92,42 +94,62 @@ pub fn judge_quickly<A: Address>(
     };
     let upper = flow.upper;
     let is_wanted = |asked| is_wanted(asked, rules, now, state);
-    let is_any_on = || is_wanted(Asked::Connections) || is_wanted(Asked::Queries);
-    // Nothing is taken for a source that is verified while it is on.
-    let is_known = |asked| is_wanted(asked) && is_verified(source, now, state);
-    let is_judged = if rules.prefers_verified() && is_wanted(Asked::Connections) {
-        true
-    } else if upper.fragment != Fragment::Whole {
-        false
+    // Nothing is taken for a source that is known while it is on.
+    let judged = if upper.fragment != Fragment::Whole {
+        Judged::None
     } else if upper.is_udp() {
-        query::port(frame, upper)
-            .is_none_or(|port| rules.asks_queries_to(port) && !is_known(Asked::Queries))
+        match query::port(frame, upper) {
+            Some(port) if !rules.asks_queries_to(port) => Judged::None,
+            Some(_) if is_wanted(Asked::Queries) => Judged::Unknown,
+            _ => Judged::All,
+        }
     } else if upper.is_tcp() {
         match upper.tcp_flags(frame) {
             Some(flags) if flags & (SYN | ACK | RST | FIN) == SYN => {
                 let port = upper
                     .ports(frame)
                     .map_or(0, |[_, port]| u16::from_be_bytes(port));
-                if rules.targets().include(flow.destination, port) {
-                    // One of those that this CPU has drawn is not judged.
-                    let is_judged = !rules.includes_all()
-                        || is_any_on()
-                        || !state.spends(Shared::Unverified, now);
-                    is_judged && !is_known(Asked::Connections)
+                let is_target = rules.targets().include(flow.destination, port);
+                if is_target && is_wanted(Asked::Connections) {
+                    Judged::Unknown
+                } else if rules.asks_queries_to(port) && is_wanted(Asked::Queries) {
+                    Judged::All
+                } else if !is_target || !rules.is_over(Asked::Connections) {
+                    Judged::None
+                } else if rules.includes_all_classes() && state.spends(Shared::Unverified, now) {
+                    // It is one of those that this CPU has drawn.
+                    Judged::None
                 } else {
-                    rules.asks_queries_to(port) && is_wanted(Asked::Queries)
+                    Judged::All
                 }
             }
             Some(flags) => {
                 let may_prove = flags & RST != 0 || flags & ACK != 0 && rules.asks_listeners();
-                may_prove && is_any_on()
+                if may_prove && (is_wanted(Asked::Connections) || is_wanted(Asked::Queries)) {
+                    Judged::All
+                } else {
+                    Judged::None
+                }
             }
-            None => true,
+            None => Judged::All,
         }
     } else {
-        false
+        Judged::None
+    };
+    let is_preferring = || rules.prefers_verified() && is_wanted(Asked::Connections);
+    let is_judged = match judged {
+        Judged::All => true,
+        Judged::None if !is_preferring() => false,
+        Judged::None | Judged::Unknown => !state.knows_verified(source, now),
     };
     (!is_judged).then_some(Outcome::Unasked)
+}
+
+/// Of which sources packets of a kind are judged at length.
+enum Judged {
+    None,
+    Unknown,
+    All,
 }
 
 /// Challenges a segment of `source`, or takes its proof; else what its source is. `classes` answers the [classes](Rules::include_classes)
@@ -160,7 +182,7 @@ pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeStat
     // While nobody has to prove anything, nobody can.
     if rules.prefers_verified()
         && is_on(Asked::Connections, rules, now, state)
-        && !is_verified(source, now, state)
+        && !state.is_verified(source, now)
     {
         Outcome::Unverified
     } else {
@@ -187,7 +209,7 @@ pub fn judge_datagram<A: Address>(
     if !was_on && state.takes(Shared::Queries, now) {
         return standing(source, now, state);
     }
-    if is_verified(source, now, state) {
+    if state.is_verified(source, now) {
         return Outcome::Unasked;
     }
     if rules.is_over(Asked::Queries) {
@@ -219,7 +241,7 @@ pub fn is_unproved<A: InSegment>(
     };
     if let Some(segment) = A::segment(frame, link_layer, upper) {
         return segment.asks_for_connection()
-            && !is_verified(source, now, state)
+            && !state.is_verified(source, now)
             && (is_for_queries(&segment, rules, now, state)
                 || is_on(Asked::Connections, rules, now, state)
                     && is_target(&segment, rules)
@@ -227,7 +249,7 @@ pub fn is_unproved<A: InSegment>(
     }
     query::port(frame, upper).is_some_and(|port| rules.asks_queries_to(port))
         && is_on(Asked::Queries, rules, now, state)
-        && !is_verified(source, now, state)
+        && !state.is_verified(source, now)
 }
 
 /// Challenges a segment, or takes its proof.
@@ -259,7 +281,7 @@ fn ask<A: Address>(
     if !is_on && !is_for_queries(segment, rules, now, state) {
         return Outcome::Unasked;
     }
-    if is_verified(source, now, state) {
+    if state.is_verified(source, now) {
         return Outcome::Unasked;
     }
     if is_on && is_over {
@@ -333,7 +355,7 @@ fn take_proof<A: Address>(
 ) -> Outcome {
     let is_on =
         is_on(Asked::Connections, rules, now, state) || is_for_queries(segment, rules, now, state);
-    if !is_on || is_verified(source, now, state) || !is_proof() {
+    if !is_on || state.is_verified(source, now) || !is_proof() {
         return Outcome::Unasked;
     }
     let until = now.as_nanos().saturating_add(rules.lasts_ns());
@@ -360,13 +382,6 @@ fn is_wanted<A: Address>(
     state: &impl ChallengeState<A>,
 ) -> bool {
     rules.is_always(asked) || rules.is_over(asked) && now < state.until(asked)
-}
-
-#[inline(always)]
-fn is_verified<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> bool {
-    state
-        .verified(source)
-        .is_some_and(|verified| now < verified.until())
 }
 
 #[cfg(test)]

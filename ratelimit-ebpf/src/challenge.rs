@@ -12,7 +12,7 @@ use ratelimit_common::{
     Instant, address,
     challenge::{
         ANSWER_BUCKETS, Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken,
-        Verified,
+        Verified, VerifiedCache,
         answer::{self, Cookies, Front, ListenerCookie},
         cookie::Message,
         options::{self, Request, Written},
@@ -134,10 +134,38 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
+    fn knows_verified(&self, source: &A, now: Instant) -> bool {
+        // Read again: the compiler would keep its bits up to here, for which the stack has no room.
+        let source = subprograms::again(source);
+        verified_cache().is_some_and(|cache| cache.knows(source, now))
+    }
+
+    #[inline(always)]
+    fn is_verified(&self, source: &A, now: Instant) -> bool {
+        let Some(verified) = self.verified(source) else {
+            return false;
+        };
+        if let Some(cache) = verified_cache() {
+            cache.keep(source, verified.until(), now);
+        }
+        now < verified.until()
+    }
+
+    #[inline(always)]
     fn verify(&self, source: &A, verified: Verified) {
         // Without room the source is asked again.
         let _ = A::VERIFIED.insert(source, verified.to_bits(), 0);
     }
+}
+
+#[inline(always)]
+fn verified_cache() -> Option<&'static mut VerifiedCache> {
+    if interruption::is_possible() {
+        return None;
+    }
+    let own = CHALLENGE_SHARES.get_ptr_mut(0)?;
+    // SAFETY: it belongs to this CPU, and XDP programs do not interrupt each other on one here.
+    Some(unsafe { &mut (*own).verified })
 }
 
 #[inline(always)]

@@ -77,6 +77,17 @@ pub fn unknown(mut answer: u64) -> u64 {
     answer
 }
 
+/// A reference of which the compiler does not know what it reads.
+#[inline(always)]
+pub fn again<T>(value: &T) -> &T {
+    let mut place = ptr::from_ref(value);
+    // SAFETY: a register moved to itself.
+    unsafe {
+        asm!("{0} = {0}", inout(reg) place, options(pure, nomem, nostack, preserves_flags));
+        &*place
+    }
+}
+
 /// The same outcome, of which the verifier forgets the number: two exclusive ors with a time that it does not know. Else it follows each
 /// outcome of its own to the end of the program, and kernel 6.1 gives up.
 #[inline(always)]

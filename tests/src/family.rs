@@ -9,6 +9,7 @@ use aya::{
 };
 use ratelimit_common::{
     Address, Detected, Ipv4, Ipv6, ListEntry, Record, Refusals, SourceKey,
+    challenge::Verified,
     compact::Set,
     generation::ByGeneration,
     list::{PrefixKey, lookup_cache::STATE},
@@ -88,6 +89,15 @@ where
             detected: map("DETECTED")?.try_into()?,
             verified: map("VERIFIED")?.try_into()?,
         })
+    }
+
+    /// Writes until when a source is verified, or takes it out.
+    pub fn set_verified(&mut self, source: A, verified: Option<Verified>) -> Result<()> {
+        match verified {
+            Some(verified) => self.verified.insert(source, verified.to_bits(), 0)?,
+            None => self.verified.remove(&source)?,
+        }
+        Ok(())
     }
 
     /// Sets the list entry of a prefix, and the bits of the prefix-length filter that let the kernel look for it.

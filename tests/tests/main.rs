@@ -89,6 +89,7 @@ mod tunnel_devices;
 mod tunnels;
 mod unverified;
 mod verbs;
+mod verified_cache;
 mod watch;
 mod wide;
 

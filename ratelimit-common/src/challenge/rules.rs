@@ -4,7 +4,7 @@ use core::{num::NonZeroU32, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{ANSWERS_PER_SOURCE, Targets, options::ListenerOptions};
+use super::{ANSWERS_PER_SOURCE, Targets, VerifiedCache, options::ListenerOptions};
 use crate::{
     ClassSet, Instant,
     algorithm::FixedWindow,
@@ -100,6 +100,8 @@ pub struct OfCpu {
     pub shares: [Share; 3],
     /// How many SYNs and queries it did not answer, as the answers were spent.
     pub unanswered: u64,
+    /// The sources that it knows as verified.
+    pub verified: VerifiedCache,
 }
 
 /// When sources are challenged, for how long they are verified, and how much is answered.
@@ -178,15 +180,13 @@ impl Rules {
     /// asked only where SYNs of some classes are challenged, and not all.
     #[inline(always)]
     pub fn include_classes(&self, classes: impl FnOnce(bool) -> ClassSet) -> bool {
-        self.classes == ClassSet::ALL || self.classes.counts(classes(self.asks_headers != 0))
+        self.includes_all_classes() || self.classes.counts(classes(self.asks_headers != 0))
     }
 
-    /// Whether all SYNs count among those that come in a second, wherever they go and whatever their classes are.
+    /// Whether SYNs are challenged whatever their classes are.
     #[inline(always)]
-    pub const fn includes_all(&self) -> bool {
-        self.is_over(Asked::Connections)
-            && self.targets.is_empty()
-            && self.classes.bits() == ClassSet::ALL.bits()
+    pub const fn includes_all_classes(&self) -> bool {
+        self.classes.bits() == ClassSet::ALL.bits()
     }
 
     /// What connections are challenged to.

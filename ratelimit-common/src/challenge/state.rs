@@ -72,6 +72,19 @@ pub trait ChallengeState<A: Address> {
         None
     }
 
+    /// Whether this CPU knows a source as verified without a look into the table, where that is less work.
+    #[inline(always)]
+    fn knows_verified(&self, source: &A, now: Instant) -> bool {
+        self.is_verified(source, now)
+    }
+
+    /// Whether a source is verified.
+    #[inline(always)]
+    fn is_verified(&self, source: &A, now: Instant) -> bool {
+        self.verified(source)
+            .is_some_and(|verified| now < verified.until())
+    }
+
     /// Notes that a source is verified.
     #[inline(always)]
     fn verify(&self, _source: &A, _: Verified) {}
