@@ -1,4 +1,4 @@
-//! Where entries of lists meet what is protected, and where a ban of them stops; and entries that cover a network which this host is
+//! Where entries of lists meet what is protected, and where a ban of them stops. And entries that cover a network which this host is
 //! connected to: the hosts there are most likely not meant.
 
 use ratelimit_core::{
