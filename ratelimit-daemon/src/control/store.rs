@@ -9,6 +9,7 @@ mod limited;
 mod lists;
 mod moving;
 mod offences;
+mod reader;
 mod rescue;
 mod restore;
 mod schema;
@@ -25,14 +26,13 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    intent::{EntryRow, FOREVER, LimitRow, Target},
+    intent::{Edit, EntryRow, FOREVER},
     origin::Origin,
     prefix::Prefix,
 };
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 use tracing::warn;
 
 #[cfg(test)]
@@ -40,9 +40,9 @@ pub use self::damage::finding;
 pub use self::{commits::Commits, damage::Damage, writer::Writer};
 use self::{
     flush::Flusher,
-    schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
+    reader::{Kind, OTHERS, POLICIES, Reader},
+    schema::{BAN, CHANGE, CLOCK},
     table::Table,
-    text::Texts,
     witness::Witness,
 };
 use super::{
@@ -216,7 +216,7 @@ impl Store {
         if let Some(read) = self.read.take() {
             return Ok(read);
         }
-        let mut texts = Texts::default();
+        let mut reader = Reader::of(&self.connection, &self.timekeeper);
         let mut before = Vec::new();
         let mut key = Vec::new();
         BAN.read(&self.connection, |row| {
@@ -226,73 +226,28 @@ impl Store {
             key.extend_from_slice(row.get_ref(1)?.as_bytes()?);
             ensure!(before < key, "it is out of order");
             std::mem::swap(&mut before, &mut key);
-            read_ban(row, &self.timekeeper, &mut texts)
+            reader.ban(row)
         })
     }
 
-    /// All allows.
-    pub fn allows(&self) -> anyhow::Result<Vec<(Prefix, EntryRow)>> {
-        ALLOW.read(&self.connection, |row| read_allow(row, &self.timekeeper))
-    }
-
-    /// All limits that were set at run time.
-    pub fn limits(&self) -> anyhow::Result<Vec<(Target, LimitRow)>> {
-        LIMITS.read(&self.connection, |row| read_limits(row, &self.timekeeper))
+    /// The rows of these tables.
+    fn edits(&self, kinds: &[Kind]) -> anyhow::Result<Vec<Edit>> {
+        let mut reader = Reader::of(&self.connection, &self.timekeeper);
+        let mut edits = Vec::new();
+        for (table, read) in kinds {
+            edits.extend(table.read(&self.connection, |row| read(&mut reader, row))?);
+        }
+        Ok(edits)
     }
 
     /// Fails where a row is not sound.
     fn check_rows(&self) -> anyhow::Result<()> {
         let bans = self.bans()?;
         self.read.replace(Some(bans));
-        self.allows()?;
-        self.limits()?;
-        self.lists()?;
-        self.offences()?;
-        self.limited()?;
+        self.edits(&POLICIES)?;
+        self.edits(&OTHERS)?;
         self.history(0).map(drop)
     }
-}
-
-/// A row of [`BAN`].
-fn read_ban(
-    row: &Row<'_>,
-    timekeeper: &Timekeeper,
-    texts: &mut Texts,
-) -> anyhow::Result<(Prefix, Origin, EntryRow)> {
-    let ban = read_entry(row, 2, timekeeper, texts)?;
-    Ok((prefix(row, 0)?, row.get_ref(1)?.as_str()?.parse()?, ban))
-}
-
-/// A row of [`ALLOW`].
-fn read_allow(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Prefix, EntryRow)> {
-    let allow = read_entry(row, 1, timekeeper, &mut Texts::default())?;
-    Ok((prefix(row, 0)?, allow))
-}
-
-/// A row of [`LIMITS`].
-fn read_limits(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Target, LimitRow)> {
-    let limits = LimitRow {
-        limits: serde_json::from_str(row.get_ref(1)?.as_str()?)?,
-        observe: row.get(2)?,
-        entry: read_entry(row, 3, timekeeper, &mut Texts::default())?,
-    };
-    Ok((read_target(row)?, limits))
-}
-
-/// What stands of an entry from a column on.
-fn read_entry(
-    row: &Row<'_>,
-    column: usize,
-    timekeeper: &Timekeeper,
-    texts: &mut Texts,
-) -> anyhow::Result<EntryRow> {
-    let reason = row.get_ref(column + 2)?.as_str_or_null()?;
-    Ok(EntryRow {
-        until: instant(row.get(column)?, timekeeper),
-        since: time(row, column + 1)?,
-        reason: reason.map(|reason| texts.keep(reason)),
-        author: texts.keep(row.get_ref(column + 3)?.as_str()?),
-    })
 }
 
 /// How many changes the database knows.
@@ -316,32 +271,6 @@ fn read_clock(connection: &Connection) -> anyhow::Result<Option<Note>> {
         })
     })?;
     Ok(found.pop())
-}
-
-fn read_target(row: &Row<'_>) -> anyhow::Result<Target> {
-    Ok(match row.get_ref(0)?.as_blob()? {
-        [] => Target::Default,
-        [writer::DESTINATION, bytes @ ..] => Target::Destination(prefix_of(bytes)?),
-        bytes => Target::Sources(prefix_of(bytes)?),
-    })
-}
-
-/// The point on the kernel's clock that an end is; none is forever.
-fn instant(until: Option<i64>, timekeeper: &Timekeeper) -> Instant {
-    until.map_or(FOREVER, |until| timekeeper.instant(until))
-}
-
-fn prefix(row: &Row<'_>, column: usize) -> anyhow::Result<Prefix> {
-    prefix_of(row.get_ref(column)?.as_blob()?)
-}
-
-fn prefix_of(bytes: &[u8]) -> anyhow::Result<Prefix> {
-    Prefix::from_bytes(bytes).with_context(|| format!("{bytes:?} are no prefix"))
-}
-
-fn time(row: &Row<'_>, column: usize) -> anyhow::Result<Timestamp> {
-    let nanos: i64 = row.get(column)?;
-    Ok(Timestamp::from_nanosecond(nanos.into())?)
 }
 
 #[cfg(test)]

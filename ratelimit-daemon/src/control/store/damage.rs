@@ -14,12 +14,9 @@ use tracing::error;
 use super::{
     Store,
     history::{HISTORY, read_history},
-    limited::{LIMITED, read_limited},
-    lists::{LIST, read_list},
-    offences::{OFFENCES, read_offence},
-    read_allow, read_ban, read_clock, read_limits,
-    schema::{ALLOW, BAN, LIMITS, OtherVersion},
-    text::Texts,
+    read_clock,
+    reader::{OTHERS, POLICIES, Reader},
+    schema::{BAN, OtherVersion},
 };
 use crate::{
     clock,
@@ -196,49 +193,26 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
     let connection = Connection::open_with_flags(file, flags)?;
     let note = read_clock(&connection).ok().flatten();
     let timekeeper = note.map(|note| Timekeeper::resume(Some(&note), boot, Reading::now()));
-    let mut edits = Vec::new();
-    let mut texts = Texts::default();
-    // Without the clock the ends of bans mean nothing: the kernel may know them.
-    if let Some(timekeeper) = &timekeeper {
-        edits.extend(BAN.read_sound(&connection, |row| {
-            let (prefix, origin, ban) = read_ban(row, timekeeper, &mut texts)?;
-            Ok(Edit::Ban(prefix, origin, Some(ban)))
-        }));
-        edits.extend(OFFENCES.read_sound(&connection, |row| {
-            let (source, offence) = read_offence(row, timekeeper)?;
-            Ok(Edit::Offence(source, Some(offence)))
-        }));
-        edits.extend(LIMITED.read_sound(&connection, |row| {
-            let (prefix, limited) = read_limited(row, timekeeper)?;
-            Ok(Edit::Limited(prefix, Some(limited)))
-        }));
-        edits.extend(LIST.read_sound(&connection, |row| {
-            let (name, list) = read_list(&connection, row, timekeeper)?;
-            Ok(Edit::List(name, Some(list.into()), [].into()))
-        }));
+    let lost = Timekeeper::resume(None, "", Reading::now());
+    let mut reader = Reader::of(&connection, timekeeper.as_ref().unwrap_or(&lost));
+    let mut edits = BAN.read_sound(&connection, |row| {
+        let (prefix, origin, ban) = reader.ban(row)?;
+        Ok(Edit::Ban(prefix, origin, Some(ban)))
+    });
+    for (table, read) in POLICIES.iter().chain(&OTHERS) {
+        edits.extend(table.read_sound(&connection, |row| read(&mut reader, row)));
     }
-    edits.extend(set_at_runtime(&connection, timekeeper.as_ref()));
+    // Without the clock ends mean nothing: the kernel may know what has one, and bans.
+    edits.retain(|edit| {
+        let is_endless =
+            matches!(edit, Edit::Allow(..) | Edit::Limits(..)) && edit.ending().is_none();
+        timekeeper.is_some() || is_endless
+    });
     Ok(SoundRows {
         timekeeper,
         edits,
         history: HISTORY.read_sound(&connection, read_history),
     })
-}
-
-/// The allows and limits that are sound. Without the clock only those that do not end: the kernel may know the other allows.
-fn set_at_runtime(connection: &Connection, timekeeper: Option<&Timekeeper>) -> Vec<Edit> {
-    let lost = Timekeeper::resume(None, "", Reading::now());
-    let read_by = timekeeper.unwrap_or(&lost);
-    let mut edits = ALLOW.read_sound(connection, |row| {
-        let (prefix, allow) = read_allow(row, read_by)?;
-        Ok(Edit::Allow(prefix, Some(allow)))
-    });
-    edits.extend(LIMITS.read_sound(connection, |row| {
-        let (target, limits) = read_limits(row, read_by)?;
-        Ok(Edit::Limits(target, Some(limits)))
-    }));
-    edits.retain(|edit| timekeeper.is_some() || edit.ending().is_none());
-    edits
 }
 
 pub fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {

@@ -1,10 +1,17 @@
 //! The further limits of sources of attacks.
 
-use ratelimit_core::{intent::LimitedRow, prefix::Prefix};
+use ratelimit_core::{
+    intent::{Edit, LimitedRow},
+    prefix::Prefix,
+};
 use rusqlite::{Row, params};
 
-use super::{Store, Table, Writer, prefix, time};
-use crate::control::timekeeper::{Timekeeper, nanos};
+use super::{
+    Writer,
+    reader::{Reader, prefix, time},
+    table::Table,
+};
+use crate::control::timekeeper::nanos;
 
 pub const LIMITED: Table = Table {
     name: "limited",
@@ -25,25 +32,15 @@ pub const DEFINITION: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-impl Store {
-    /// All further limits.
-    pub fn limited(&self) -> anyhow::Result<Vec<(Prefix, LimitedRow)>> {
-        LIMITED.read(&self.connection, |row| read_limited(row, &self.timekeeper))
-    }
-}
-
 /// A row of [`LIMITED`].
-pub fn read_limited(
-    row: &Row<'_>,
-    timekeeper: &Timekeeper,
-) -> anyhow::Result<(Prefix, LimitedRow)> {
+pub fn read_limited(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     let limited = LimitedRow {
-        until: timekeeper.instant(row.get(1)?),
+        until: reader.timekeeper.instant(row.get(1)?),
         since: time(row, 2)?,
         kind: serde_json::from_str(row.get_ref(3)?.as_str()?)?,
         limit: serde_json::from_str(row.get_ref(4)?.as_str()?)?,
     };
-    Ok((prefix(row, 0)?, limited))
+    Ok(Edit::Limited(prefix(row, 0)?, Some(limited)))
 }
 
 impl Writer<'_> {

@@ -1,12 +1,12 @@
 //! Lists: a row for each, and its entries in blobs of some thousands, 6 bytes for an IPv4 address that neither ends nor has a
 //! reason. A row for each entry takes ten times as long to write and to read.
 
-use std::{net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
 use anyhow::{Context, ensure};
 use ratelimit_core::{
     intent::{
-        FOREVER,
+        Edit, FOREVER,
         list::{List, ListEntry},
     },
     lists::{Action, ReasonId, Reasons},
@@ -14,7 +14,11 @@ use ratelimit_core::{
 };
 use rusqlite::{Connection, Row, params};
 
-use super::{Store, Table, Writer, time};
+use super::{
+    Writer,
+    reader::{Reader, time},
+    table::Table,
+};
 use crate::control::timekeeper::{Timekeeper, nanos};
 
 /// The tables.
@@ -62,32 +66,20 @@ const IS_V6: u8 = 1;
 const ENDS: u8 = 2;
 const HAS_REASON: u8 = 4;
 
-impl Store {
-    /// All lists, by name.
-    pub fn lists(&self) -> anyhow::Result<Vec<(Arc<str>, List)>> {
-        LIST.read(&self.connection, |row| {
-            read_list(&self.connection, row, &self.timekeeper)
-        })
-    }
-}
-
 /// A row of [`LIST`], with the entries.
-pub fn read_list(
-    connection: &Connection,
-    row: &Row<'_>,
-    timekeeper: &Timekeeper,
-) -> anyhow::Result<(Arc<str>, List)> {
+pub fn read_list(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     let (name, action) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
     let (file, author) = (row.get_ref(2)?.as_str_or_null()?, row.get_ref(4)?.as_str()?);
     let (reasons, parts) = (row.get_ref(5)?.as_str()?, row.get(6)?);
     let (action, file) = (read_action(action)?, file.map(Into::into));
     let list = List::new(action, file, time(row, 3)?, author.into());
-    let entries = read_entries(connection, name, parts, timekeeper)?;
+    let entries = read_entries(reader.connection, name, parts, reader.timekeeper)?;
     let mut texts = Reasons::default();
     for text in serde_json::from_str::<Vec<String>>(reasons)? {
         texts.add(&text);
     }
-    Ok((name.into(), list.with_entries(entries, texts)))
+    let list = list.with_entries(entries, texts);
+    Ok(Edit::List(name.into(), Some(list.into()), [].into()))
 }
 
 fn read_entries(

@@ -1,10 +1,16 @@
 //! How often sources were banned by policies.
 
-use ratelimit_core::{intent::Offence, prefix::Prefix};
+use ratelimit_core::{
+    intent::{Edit, Offence},
+    prefix::Prefix,
+};
 use rusqlite::{Row, params};
 
-use super::{Store, Table, Writer, prefix};
-use crate::control::timekeeper::Timekeeper;
+use super::{
+    Writer,
+    reader::{Reader, prefix},
+    table::Table,
+};
 
 pub const OFFENCES: Table = Table {
     name: "offence",
@@ -23,20 +29,13 @@ pub const DEFINITION: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-impl Store {
-    /// All offences.
-    pub fn offences(&self) -> anyhow::Result<Vec<(Prefix, Offence)>> {
-        OFFENCES.read(&self.connection, |row| read_offence(row, &self.timekeeper))
-    }
-}
-
 /// A row of [`OFFENCES`].
-pub fn read_offence(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Prefix, Offence)> {
+pub fn read_offence(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     let offence = Offence {
         bans: row.get(1)?,
-        forget: timekeeper.instant(row.get(2)?),
+        forget: reader.timekeeper.instant(row.get(2)?),
     };
-    Ok((prefix(row, 0)?, offence))
+    Ok(Edit::Offence(prefix(row, 0)?, Some(offence)))
 }
 
 impl Writer<'_> {

@@ -3,10 +3,11 @@
 mod history;
 mod rescue;
 
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
 
+use jiff::Timestamp;
 use ratelimit_core::{
-    intent::{Edit, Target},
+    intent::{LimitRow, LimitedRow, Offence, Target, list::List},
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
 
@@ -256,6 +257,58 @@ fn a_database_of_another_version_is_left_alone() {
             error.contains("state.db") && error.contains(&said),
             "{error}"
         );
+    }
+}
+
+impl Store {
+    /// The rows of one table.
+    fn rows<T>(&self, kinds: &[Kind], row: impl Fn(Edit) -> Option<T>) -> anyhow::Result<Vec<T>> {
+        Ok(self.edits(kinds)?.into_iter().filter_map(row).collect())
+    }
+
+    pub(in crate::control) fn allows(&self) -> anyhow::Result<Vec<(Prefix, EntryRow)>> {
+        self.rows(&OTHERS, |edit| {
+            let Edit::Allow(prefix, row) = edit else {
+                return None;
+            };
+            Some((prefix, row?))
+        })
+    }
+
+    pub(in crate::control) fn limits(&self) -> anyhow::Result<Vec<(Target, LimitRow)>> {
+        self.rows(&POLICIES, |edit| {
+            let Edit::Limits(target, row) = edit else {
+                return None;
+            };
+            Some((target, row?))
+        })
+    }
+
+    pub(in crate::control) fn limited(&self) -> anyhow::Result<Vec<(Prefix, LimitedRow)>> {
+        self.rows(&POLICIES, |edit| {
+            let Edit::Limited(prefix, row) = edit else {
+                return None;
+            };
+            Some((prefix, row?))
+        })
+    }
+
+    pub(in crate::control) fn lists(&self) -> anyhow::Result<Vec<Arc<List>>> {
+        self.rows(&OTHERS, |edit| {
+            let Edit::List(_, list, _) = edit else {
+                return None;
+            };
+            list
+        })
+    }
+
+    pub(in crate::control) fn offences(&self) -> anyhow::Result<Vec<(Prefix, Offence)>> {
+        self.rows(&OTHERS, |edit| {
+            let Edit::Offence(prefix, row) = edit else {
+                return None;
+            };
+            Some((prefix, row?))
+        })
     }
 }
 

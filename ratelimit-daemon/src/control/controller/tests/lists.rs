@@ -125,7 +125,6 @@ fn entries_end_also_where_the_database_cannot_be_written() {
     let entries = |lab: &Lab| lab.controller.lists()[0].entries;
     let kept = |lab: &Lab| {
         lab.controller.state.store.lists().unwrap()[0]
-            .1
             .entries()
             .len()
     };
@@ -462,7 +461,7 @@ fn a_configuration_and_its_lists_are_one_change_or_none() {
     lab.replace(next).unwrap();
     assert!(lab.is_banned("192.0.2.3") && lab.memory().settings.observe());
     let kept = lab.controller.state.store.lists().unwrap();
-    assert_eq!(kept[0].1.entries().len(), 3, "the database has it too");
+    assert_eq!(kept[0].entries().len(), 3, "the database has it too");
 }
 
 #[test]
