@@ -221,32 +221,6 @@ impl EntryCounters {
         })
     }
 
-    /// The packets that matched the default policy and those of the configuration, the first `most` of them, where that is counted.
-    pub fn configured_policy_counts(
-        &self,
-        most: usize,
-        intent: &Intent,
-        datapath: &dyn Datapath,
-    ) -> Vec<(String, Counter)> {
-        let slots = &self.slots;
-        let named = intent
-            .config
-            .policies
-            .keys()
-            .filter(|name| !intent.config.is_of_interface(name))
-            .take(most.saturating_sub(1));
-        let named = named.map(|name| (name, slots.slot(Owner::Policy(name))));
-        let named: Vec<(&String, u16)> = named.filter(|(_, slot)| *slot > 0).collect();
-        let counts = counts_of_policies(datapath, named.iter().map(|(_, slot)| *slot).max());
-        let at = |slot: u16| counts.get(usize::from(slot.saturating_sub(GONE))).copied();
-        let named = named.into_iter();
-        let named = named.filter_map(|(name, slot)| Some((name.clone(), at(slot)?)));
-        let default = self
-            .default_counter(intent, datapath)
-            .map(|count| (DEFAULT.to_owned(), count));
-        default.into_iter().chain(named).collect()
-    }
-
     /// All that limits judged, but for what matched other policies: so packets of the default policy pay for no counter. Where one of the
     /// others has none, nobody knows, nor where an interface has another policy, whose packets no slot counts.
     fn default_counter(&self, intent: &Intent, datapath: &dyn Datapath) -> Option<Counter> {
@@ -273,13 +247,6 @@ impl EntryCounters {
         self.of_default.set(most);
         Some(most)
     }
-}
-
-/// The counts of the slots of policies up to `last`, from the first one on; nothing where they cannot be read.
-fn counts_of_policies(datapath: &dyn Datapath, last: Option<u16>) -> Vec<Counter> {
-    let counted = u32::from(GONE)..u32::from(last.unwrap_or(GONE)) + 1;
-    let counts = datapath.entry_counters(counted);
-    counts.unwrap_or_default()
 }
 
 fn count_of(datapath: &dyn Datapath, slot: u16) -> Option<Counter> {

@@ -13,12 +13,13 @@ use crate::{
     control::{state::State, store::Found},
 };
 
-pub(in crate::control) fn configured_policies(state: &State) -> Vec<(String, EntryCounter)> {
+/// What matched the default policy and those of the configuration.
+pub(in crate::control) fn configured_policies(
+    state: &State,
+) -> impl Iterator<Item = (&str, EntryCounter)> {
     let configured = state.intent.config.policies.keys().map(String::as_str);
     let names = std::iter::once(DEFAULT).chain(configured);
-    names
-        .map(|name| (name.to_owned(), state.policy_counter(name)))
-        .collect()
+    names.map(|name| (name, state.policy_counter(name)))
 }
 
 /// How many bans there are that have not ended.

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{levels, views::counters, watched::Scanned};
+use ratelimit_common::layout::Counter;
+
+use super::{levels, status, views::counters, watched::Scanned};
 use crate::{
     clock,
     control::{
@@ -58,12 +60,10 @@ fn counted(state: &State) -> datapath::Result<Counters> {
     for (interface, row) in counters(state)? {
         counted.count(interface, row.family, row.verdict, row.count);
     }
-    let policies = state
-        .entry_counters
-        .configured_policy_counts(POLICIES_MAX, &state.intent, state.enforcer.datapath())
-        .into_iter();
-    counted.policies = policies
-        .map(|(name, count)| (Arc::from(name), count))
-        .collect();
+    let policies = status::configured_policies(state).filter_map(|(name, counter)| {
+        let (packets, bytes) = (counter.packets?, counter.bytes?);
+        Some((Arc::from(name), Counter { packets, bytes }))
+    });
+    counted.policies = policies.take(POLICIES_MAX).collect();
     Ok(counted)
 }

@@ -193,7 +193,9 @@ pub(in crate::control) fn metrics_snapshot(
             status::is_compact(&controller.state).then_some(sources.held),
         ),
         counters: counters(&controller.state)?,
-        policies: status::configured_policies(&controller.state),
+        policies: status::configured_policies(&controller.state)
+            .map(|(name, counter)| (name.to_owned(), counter))
+            .collect(),
         totals: controller.state.enforcer.datapath().totals()?,
         tally: controller.state.enforcer.datapath().tally()?,
         detections: controller.detections.clone(),
