@@ -144,11 +144,8 @@ fn is_banned(state: &State, source: Prefix, now: Instant) -> bool {
     })
 }
 
-const fn family(source: IpAddr) -> usize {
-    match source {
-        IpAddr::V4(_) => IpFamily::V4 as usize,
-        IpAddr::V6(_) => IpFamily::V6 as usize,
-    }
+fn family(source: IpAddr) -> usize {
+    IpFamily::of(source) as usize
 }
 
 fn nanos(time: Duration) -> u64 {
