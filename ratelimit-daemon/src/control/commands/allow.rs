@@ -39,20 +39,26 @@ impl Command for Disallow {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self(request, author) = self;
-        let author = &*author;
-        require_prefixes(&request.prefixes)?;
-        require_runtime(controller, &request.prefixes)?;
-        require_own(controller, &request.prefixes)?;
-        let is_there = |prefix: &Prefix| controller.state.intent.allows().contains_key(prefix);
-        let (present, absent): (Vec<Prefix>, _) = request.prefixes.into_iter().partition(is_there);
-        let edits: Vec<Edit> = present
-            .iter()
-            .map(|prefix| Edit::Allow(*prefix, None))
-            .collect();
-        let changed = controller.state.apply(edits, Cause::User(author))?;
-        Ok(Changed { absent, ..changed })
+        let Self(PrefixesRequest { prefixes }, author) = self;
+        require_prefixes(&prefixes)?;
+        require_runtime(controller, &prefixes)?;
+        require_own(controller, &prefixes)?;
+        disallow(controller, prefixes, &author)
     }
+}
+
+/// Takes those off that are there, and says which are not.
+pub(super) fn disallow(
+    controller: &mut Controller,
+    prefixes: Vec<Prefix>,
+    author: &str,
+) -> Result<Changed, Refused> {
+    let is_there = |prefix: &Prefix| controller.state.intent.allows().contains_key(prefix);
+    let (present, absent): (Vec<Prefix>, _) = prefixes.into_iter().partition(is_there);
+    let edits = present.iter().map(|prefix| Edit::Allow(*prefix, None));
+    let edits: Vec<Edit> = edits.collect();
+    let changed = controller.state.apply(edits, Cause::User(author))?;
+    Ok(Changed { absent, ..changed })
 }
 
 /// Refuses to take off what the configuration has.

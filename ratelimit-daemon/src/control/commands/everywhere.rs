@@ -11,7 +11,7 @@ use tracing::info;
 
 use super::{
     Command,
-    allow::{Allow, require_runtime},
+    allow::{Allow, disallow, require_runtime},
     limit::{SetLimits, none},
     require_prefixes,
 };
@@ -58,24 +58,14 @@ impl Command for DisallowEverywhere {
         require_prefixes(&prefixes)?;
         controller.cluster.author()?;
         require_runtime(controller, &prefixes)?;
-        let here = |prefix: &&Prefix| controller.state.intent.allows().contains_key(*prefix);
-        let present: Vec<Prefix> = prefixes.iter().filter(here).copied().collect();
-        let edits: Vec<Edit> = present
-            .iter()
-            .map(|prefix| Edit::Allow(*prefix, None))
-            .collect();
         // The other order would let a kill in between bring them back.
-        let lift = |prefix: &Prefix| controller.cluster.lift_allow(*prefix, &author);
-        let stated: Vec<bool> = prefixes.iter().map(lift).collect();
+        let mut stated = prefixes.clone();
+        stated.retain(|prefix| controller.cluster.lift_allow(*prefix, &author));
         controller.cluster.write_down();
-        let mut changed = controller.state.apply(edits, Cause::User(&author))?;
-        for (prefix, is_stated) in prefixes.into_iter().zip(stated) {
-            match (present.contains(&prefix), is_stated) {
-                (true, _) => {}
-                (false, true) => changed.removed += 1,
-                (false, false) => changed.absent.push(prefix),
-            }
-        }
+        let mut changed = disallow(controller, prefixes, &author)?;
+        let not_here = changed.absent.len();
+        changed.absent.retain(|prefix| !stated.contains(prefix));
+        changed.removed += not_here - changed.absent.len();
         changed.waits_for_store = controller.cluster.waits_for_store();
         info!(%author, "allowed on all nodes no more");
         Ok(changed)
