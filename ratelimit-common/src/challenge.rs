@@ -16,6 +16,7 @@
 //! challenge. An answer is never larger than its question, so nobody is hit harder by way of this host.
 
 pub mod answer;
+pub mod answer_limit;
 pub mod cookie;
 pub mod options;
 pub mod query;
@@ -46,12 +47,6 @@ use crate::{
 
 /// How long it stays on after the last second in which there were too many connections asked for.
 pub const HOLD_NS: u64 = 10_000_000_000;
-
-/// Answers to one source in a second; sources that fall into one [bucket](ANSWER_BUCKETS) share them.
-pub const ANSWERS_PER_SOURCE: u64 = 8;
-
-/// The words that answers to sources are counted in. A power of two.
-pub const ANSWER_BUCKETS: u32 = 1 << 18;
 
 /// What becomes of a packet by the challenge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -14,8 +14,8 @@ mod kind;
 mod recent;
 mod rule;
 mod sample;
-mod shape;
 mod space_saving;
+mod suspicion;
 #[cfg(test)]
 mod tests;
 mod window;

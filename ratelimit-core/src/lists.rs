@@ -32,14 +32,14 @@ mod merge;
 mod nft;
 mod nft_json;
 mod nft_tokens;
-mod own;
 mod plain;
 mod reader;
 mod reading;
 mod reasons;
+mod rlctl_json;
 mod sets;
 mod source;
-mod spamhaus;
+mod spamhaus_json;
 #[cfg(test)]
 mod tests;
 mod vetting;
@@ -94,8 +94,8 @@ pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
     let mut reader = Reader::new(text, source, format, vetting);
     match format {
         Format::Plain | Format::Netset | Format::DropText => plain::read(&mut reader),
-        Format::DropJson => spamhaus::read(&mut reader),
-        Format::Own => own::read(&mut reader),
+        Format::DropJson => spamhaus_json::read(&mut reader),
+        Format::Own => rlctl_json::read(&mut reader),
         Format::Ipset => ipset::read(&mut reader),
         Format::Nft => nft::read(&mut reader),
         Format::NftJson => nft_json::read(&mut reader),

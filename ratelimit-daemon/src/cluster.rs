@@ -9,14 +9,14 @@
 
 mod file;
 mod key;
-mod link;
+mod redis_connection;
 mod route;
 mod secret;
 
 pub use self::{
     file::read as read_file,
     key::ClusterKey,
-    link::{Link, LinkError, Stream},
+    redis_connection::{Link, LinkError, Stream},
     secret::read as read_secret,
 };
 

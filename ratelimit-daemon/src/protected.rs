@@ -1,13 +1,13 @@
 //! The addresses that are not banned: those without which this host would be cut off, those of the configuration, and why.
 //!
 //! What is protected is found (`netlink.rs`, `resolvers.rs`, `sessions.rs`), kept current (`tasks/protected.rs`), and asked whether a
-//! ban may be (`vetting.rs`). A protected address is not allowed: its limits hold. Only bans stop at it.
+//! ban may be (`ban_vetting.rs`). A protected address is not allowed: its limits hold. Only bans stop at it.
 
+mod ban_vetting;
 mod exempt;
 pub(crate) mod netlink;
 mod resolvers;
 mod sessions;
-mod vetting;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use std::{
 use ratelimit_core::prefix::Prefix;
 use tracing::warn;
 
-pub use self::vetting::{Requester, widest_by_detection};
+pub use self::ban_vetting::{Requester, widest_by_detection};
 
 /// Why an address is protected.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

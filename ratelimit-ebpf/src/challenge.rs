@@ -9,15 +9,15 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use ratelimit_common::{
-    Instant, address,
+    Instant,
     challenge::{
-        ANSWER_BUCKETS, Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken,
-        Verified, VerifiedCache,
+        Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken, Verified,
+        VerifiedCache,
         answer::{self, Cookies, Front, ListenerCookie},
+        answer_limit,
         cookie::Message,
         options::{self, Request, Written},
     },
-    compact::Mix,
     generation::Generation,
     layout,
     new_sources::Budget,
@@ -79,13 +79,11 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn may_answer(&self, source: &A, now: Instant) -> bool {
-        let Key(seeds) = key();
-        let [low, high] = words(source);
-        let bucket = Mix::new(seeds).tag(low ^ high.rotate_left(32)) as u32 & (ANSWER_BUCKETS - 1);
+        let bucket = answer_limit::bucket(source, key());
         let (Some(word), Some(rules)) = (ANSWERED.get_ptr_mut(bucket), CHALLENGE.get(0)) else {
             return false;
         };
-        rules.of(self.0).take_of_source(&MapWord(word), now)
+        rules.of(self.0).answer_limit().take(&MapWord(word), now)
     }
 
     #[inline(always)]
@@ -192,12 +190,6 @@ fn on(asked: Asked) -> Option<*mut On> {
 pub fn key() -> Key {
     let word = |index| CHALLENGE_KEY.get(index).copied().unwrap_or_default();
     Key([word(0), word(1)])
-}
-
-/// The bits of a source, which it is counted by.
-#[inline(always)]
-fn words<A: FamilyCode>(source: &A) -> [u64; 2] {
-    address::words(*source)
 }
 
 /// Takes one of what all CPUs share; `false` when it is spent.

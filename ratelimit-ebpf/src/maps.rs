@@ -16,7 +16,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     ban_budget,
     capture::{self, Capture, Room},
-    challenge::{self, ANSWER_BUCKETS},
+    challenge::{self, answer_limit::ANSWER_BUCKETS},
     charge::Step,
     class::Property,
     compact::Set,

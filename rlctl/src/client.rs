@@ -28,7 +28,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use crate::{exit_code::ExitCode, failure::Failure, ssh_peer, stream::block_on};
+use crate::{exit_code::ExitCode, failure::Failure, find_ssh_peer, stream::block_on};
 
 /// Where the daemon listens.
 pub const SOCKET: &str = "/run/ratelimit/control.sock";
@@ -75,7 +75,7 @@ impl Client {
         Self {
             socket,
             timeout: TIMEOUT,
-            ssh_peer: ssh_peer::find(),
+            ssh_peer: find_ssh_peer::find(),
             sudo_user: env::var("SUDO_USER")
                 .ok()
                 .filter(|name| author::is_name(name)),

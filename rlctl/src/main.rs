@@ -15,6 +15,7 @@ mod commands;
 mod completions;
 mod exit_code;
 mod failure;
+mod find_ssh_peer;
 mod input;
 mod keypress;
 mod lifetime;
@@ -25,7 +26,6 @@ mod phrase;
 mod prefixes;
 mod report;
 mod simulate_arguments;
-mod ssh_peer;
 mod stream;
 mod table;
 

@@ -19,7 +19,7 @@ use ratelimit_common::{
     Record, Settings, Standing, Verdict,
     aggregate::Aggregates,
     ban_budget::SLOTS,
-    challenge::{self, ANSWER_BUCKETS},
+    challenge::{self, answer_limit::ANSWER_BUCKETS},
     compact::Region,
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},

@@ -4,17 +4,8 @@ use core::{num::NonZeroU32, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{ANSWERS_PER_SOURCE, Targets, VerifiedCache, options::ListenerOptions};
-use crate::{
-    ClassSet, Instant,
-    algorithm::FixedWindow,
-    charge::words::{Words, charge_word},
-    new_sources::Budget,
-    node::Share,
-};
-
-/// The window in which answers to a source are counted: as in the word of a [`Budget`].
-const COUNT_BITS: u32 = 24;
+use super::{Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions};
+use crate::{ClassSet, new_sources::Budget, node::Share};
 
 /// The bit that says that listeners are asked, above the [options](ListenerOptions::number) that they keep.
 const ASKED: u16 = 1 << 15;
@@ -113,7 +104,7 @@ pub struct Rules {
     unverified: Budget,
     answers: Budget,
     queries: Budget,
-    of_source: FixedWindow,
+    answer_limit: AnswerLimit,
     targets: Targets,
     lasts_ns: u64,
     /// A bit for each of `ports`, by its lower six bits. Most packets are done with after a look at it.
@@ -134,7 +125,7 @@ impl Rules {
             unverified: when.budget(cpus)?,
             answers: Budget::new(answers, SECOND, cpus)?,
             queries: Budget::default(),
-            of_source: FixedWindow::with_count_bits(COUNT_BITS, ANSWERS_PER_SOURCE, SECOND).ok()?,
+            answer_limit: AnswerLimit::new()?,
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
             port_bits: 0,
             ports: [0; PORTS_MAX],
@@ -281,10 +272,10 @@ impl Rules {
         }
     }
 
-    /// Takes one of the answers to a source, which are counted in `word`; `false` when it had enough of them.
+    /// The limit of answers to a source.
     #[inline(always)]
-    pub fn take_of_source(&self, word: &impl Words, now: Instant) -> bool {
-        !charge_word(word, 0, |word| self.of_source.step(word, now, 1)).is_refused()
+    pub const fn answer_limit(&self) -> &AnswerLimit {
+        &self.answer_limit
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, vec::Vec};
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{answer_limit::ANSWERS_PER_SOURCE, *};
 use crate::{
     Cursor, Ipv4,
     absent::Absent,
@@ -508,7 +508,7 @@ impl ChallengeState<Ipv4> for World {
     fn may_answer(&self, source: &Ipv4, now: Instant) -> bool {
         let mut answered = self.answered.borrow_mut();
         let word = answered.entry(source.octets()).or_default();
-        self.rules.as_ref().unwrap().take_of_source(word, now)
+        self.rules.as_ref().unwrap().answer_limit().take(word, now)
     }
 
     fn until(&self, asked: Asked) -> Instant {

@@ -10,8 +10,8 @@ use super::{
     distinct::Distinct,
     evidence::{Around, Conversation, Crowd, Evidence, Question, Tally},
     recent::Recent,
-    shape::{Pace, Suspicion},
     space_saving::{Counter, SpaceSaving},
+    suspicion::{Pace, Suspicion},
 };
 use crate::prefix::Prefix;
 

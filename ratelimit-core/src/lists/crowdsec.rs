@@ -68,7 +68,7 @@ pub fn read(reader: &mut Reader<'_>) {
 
 fn read_one(part: &str, reader: &mut Reader<'_>) {
     if let Some(decision) = json::parse::<Decision<'_>>(part, reader) {
-        let value = super::spamhaus::part(part, &decision.value);
+        let value = super::spamhaus_json::part(part, &decision.value);
         take(value, &decision, reader);
     }
 }

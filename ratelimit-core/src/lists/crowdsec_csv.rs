@@ -78,5 +78,5 @@ fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Re
         scenario: text("reason").or(text("scenario")),
         simulated: column("simulated") == Some("true"),
     };
-    crowdsec::take(super::spamhaus::part(line, value), &decision, reader);
+    crowdsec::take(super::spamhaus_json::part(line, value), &decision, reader);
 }

@@ -79,7 +79,8 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     /// Takes one of the answers to a source. Here no source shares its word with another.
     pub(super) fn may_answer(&self, source: A, rules: &Rules, now: Instant) -> bool {
         let mut answered = self.answered.borrow_mut();
-        rules.take_of_source(&MemoryWord(answered.entry(source).or_default()), now)
+        let word = MemoryWord(answered.entry(source).or_default());
+        rules.answer_limit().take(&word, now)
     }
 
     /// Until when a source is, or was, verified.

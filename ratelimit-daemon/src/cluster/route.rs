@@ -9,7 +9,7 @@ use redis::{
 };
 use tokio::{task::JoinSet, time::timeout};
 
-use super::{file, link::LinkError};
+use super::{file, redis_connection::LinkError};
 
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The tables, and their version.
+//! The version of the tables, and those that have no file of their own. `offences`, `limited`, `history` and `lists` define theirs.
 
 use anyhow::ensure;
 use rusqlite::Connection;

@@ -12,7 +12,7 @@ use super::{
     export_line::{Facts, Line},
     json,
     reader::{Reader, Said},
-    spamhaus::part,
+    spamhaus_json::part,
 };
 
 /// What a line that is JSON should have.
