@@ -55,7 +55,7 @@ pub struct Arguments {
     filter: Vec<String>,
 }
 
-/// Runs the tests. Its exit code is that of `cargo test`.
+/// Runs the tests. Its exit code is that of the first `cargo test` that failed.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::everything()?;
     let skipped_file = workspace::target_dir().join("skipped-tests");
@@ -64,23 +64,24 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut binaries = of_all_packages("build");
     binaries.args(["--bins", "--tests"]);
     process::run(&mut binaries)?;
-    let mut status = process::status(&mut tests(&arguments.filter, &skipped_file)?)?;
-    if status.success() {
-        let mut on_compact = tests_of(&ON_BOTH_STORES, &arguments.filter, &skipped_file)?;
-        on_compact.env("RATELIMIT_STORE", "compact");
-        status = process::status(&mut on_compact)?;
-    }
+    let mut on_compact = tests_of(&ON_BOTH_STORES, &arguments.filter, &skipped_file)?;
+    on_compact.env("RATELIMIT_STORE", "compact");
+    let mut passes = vec![tests(&arguments.filter, &skipped_file)?, on_compact];
     let mut skipped = String::new();
-    if status.success() {
-        match setup::valkey_server() {
-            Ok(server) => {
-                let mut with_valkey = tests_of(&WITH_VALKEY, &arguments.filter, &skipped_file)?;
-                with_valkey.env("RATELIMIT_STORE_SERVER", server);
-                status = process::status(&mut with_valkey)?;
-            }
-            Err(error) => {
-                skipped = format!("SKIPPED: cluster with Valkey: {error:#}\n");
-            }
+    match setup::valkey_server() {
+        Ok(server) => {
+            let mut with_valkey = tests_of(&WITH_VALKEY, &arguments.filter, &skipped_file)?;
+            with_valkey.env("RATELIMIT_STORE_SERVER", server);
+            passes.push(with_valkey);
+        }
+        Err(error) => skipped = format!("SKIPPED: cluster with Valkey: {error:#}\n"),
+    }
+    // All of them: else what fails in a later one hides behind the first.
+    let mut failed = None;
+    for pass in &mut passes {
+        let status = process::status(pass)?;
+        if !status.success() {
+            failed = failed.or(Some(status));
         }
     }
 
@@ -89,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         eprintln!("{line}");
     }
     let may_skip = !arguments.no_skips && env::var_os("CI").is_none();
-    if !status.success() {
+    if let Some(status) = failed {
         return Ok(process::exit_code(status));
     }
     let may = |line: &str| line.contains(KERNEL_LACKS) || line.contains(UNREACHABLE);

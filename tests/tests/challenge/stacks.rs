@@ -9,8 +9,9 @@ use ratelimit_common::{
     layout::VERIFIED_MAX,
     parse::LinkLayer,
 };
+use ratelimit_core::capture::{Capture, CaptureError, Packet};
 use ratelimit_tests::{
-    Frame,
+    Frame, Program,
     packet::{ACK, RST},
     program::Action,
     proof, require_root,
@@ -58,52 +59,67 @@ fn who_connects_through_this_host_proves_itself_by_a_reset() {
     assert!(service.packets("drop", "challenged").unwrap() > 100);
 }
 
-/// The requests of stacks as they are, with what stands in their options, and whether their resets acknowledge too.
-const STACKS: [(&str, u8, &[u8], u8); 7] = [
+/// The options of requests, as the database of fingerprints of p0f 3.09b has them, and some that it lacks.
+const STACKS: [(&str, u8, &str, u8); 17] = [
+    ("Linux 3.11 and newer", SYN, "mss,sok,ts,nop,ws", RST),
     (
-        "Linux",
+        "Linux without timestamps",
         SYN,
-        &[
-            2, 4, 5, 180, 4, 2, 8, 10, 0, 1, 2, 3, 0, 0, 0, 0, 1, 3, 3, 7,
-        ],
+        "mss,nop,nop,sok,nop,ws",
         RST,
     ),
+    ("Linux 2.0", SYN, "mss", RST),
+    ("Windows XP", SYN, "mss,nop,nop,sok", RST),
+    ("Windows 7", SYN, "mss,nop,ws,nop,nop,sok", RST),
     (
-        "Windows",
+        "Windows with ECN",
         SYN | ECE_CWR,
-        &[2, 4, 5, 180, 1, 3, 3, 8, 1, 1, 4, 2],
+        "mss,nop,ws,nop,nop,sok",
         RST,
     ),
+    ("Windows with timestamps", SYN, "mss,nop,ws,sok,ts", RST),
+    ("a crawler", SYN, "mss,nop,nop,ts,nop,ws", RST),
     (
         "macOS",
         SYN | ECE_CWR,
-        &[
-            2, 4, 5, 180, 1, 3, 3, 6, 1, 1, 8, 10, 9, 8, 7, 6, 0, 0, 0, 0, 4, 2, 0, 0,
-        ],
+        "mss,nop,ws,nop,nop,ts,sok,eol,eol",
         RST,
     ),
+    ("OpenBSD", SYN, "mss,nop,nop,sok,nop,ws,nop,nop,ts", RST),
+    ("Solaris", SYN, "nop,ws,nop,nop,ts,nop,nop,sok,mss", RST),
+    ("OpenVMS", SYN, "mss,nop,ws", RST),
+    ("Blackberry", SYN, "mss,nop,nop,sok,nop,nop,ts", RST),
     (
-        "FreeBSD",
+        "a spider",
         SYN,
-        &[
-            2, 4, 5, 180, 1, 3, 3, 6, 4, 2, 8, 10, 9, 8, 7, 6, 0, 0, 0, 0,
-        ],
+        "mss,sok,nop,nop,nop,nop,nop,nop,nop,nop,nop,nop,nop,ws",
         RST,
     ),
-    (
-        "OpenBSD",
-        SYN,
-        &[
-            2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 6, 1, 1, 8, 10, 9, 8, 7, 6, 0, 0, 0, 0,
-        ],
-        RST,
-    ),
-    ("lwIP", SYN, &[2, 4, 2, 24], RST | ACK),
-    ("a scanner without options", SYN, &[], RST | ACK),
+    ("nmap", SYN, "ts,nop,nop,ws,nop,mss", RST),
+    ("lwIP", SYN, "mss", RST | ACK),
+    ("a scanner without options", SYN, "", RST | ACK),
 ];
 
 /// Both flags of ECN.
 const ECE_CWR: u8 = 0xc0;
+
+/// Options in the words of p0f.
+fn options(layout: &str) -> Vec<u8> {
+    let option = |name| -> &[u8] {
+        match name {
+            "mss" => &[2, 4, 5, 180],
+            "nop" => &[1],
+            "ws" => &[3, 3, 7],
+            "sok" => &[4, 2],
+            "ts" => &[8, 10, 9, 8, 7, 6, 0, 0, 0, 0],
+            "eol" | "" => &[0],
+            other => panic!("{other}"),
+        }
+    };
+    let mut options: Vec<u8> = layout.split(',').flat_map(option).copied().collect();
+    options.resize(options.len().next_multiple_of(4), 0);
+    if layout.is_empty() { vec![] } else { options }
+}
 
 #[test]
 fn the_requests_of_other_stacks_are_answered_and_their_resets_are_proofs() {
@@ -111,10 +127,8 @@ fn the_requests_of_other_stacks_are_answered_and_their_resets_are_proofs() {
     let program = challenging();
     let mut now = common::Instant::from_nanos(1 << 40);
     for tags in [&[][..], &[0x8100], &[0x88a8, 0x8100]] {
-        for (number, (stack, flags, options, reset)) in (0..).zip(STACKS) {
-            // Later, nobody is verified any more.
-            now = common::Instant::from_nanos(now.as_nanos() + 3_600_000_000_000);
-            program.set_clock(now).unwrap();
+        for (number, (stack, flags, layout, reset)) in (0..).zip(STACKS) {
+            let options = options(layout);
             let mut header = [0; 20];
             header[..8].copy_from_slice(&[200, number, 0, 80, 1, 2, 3, 4]);
             header[12] = u8::try_from(5 + options.len() / 4).unwrap() << 4;
@@ -126,35 +140,61 @@ fn the_requests_of_other_stacks_are_answered_and_their_resets_are_proofs() {
             let question = frame
                 .ipv4(source)
                 .protocol(6, &header)
-                .payload(options)
+                .payload(&options)
                 .pad_to(60)
                 .build();
-            let answer = program.answer(&question).unwrap().expect(stack);
-            assert!(answer.len() <= question.len(), "{stack}");
-            let front = 12 + 4 * tags.len();
-            assert_eq!(
-                answer[12..front + 2],
-                question[12..front + 2],
-                "{stack}: through its VLANs"
-            );
-            let expected = proof::answer(&question, LinkLayer::Ethernet, now).unwrap();
-            assert_eq!(answer[..expected.len()], expected, "{stack}");
-            let mut proof = proof::of(&question, LinkLayer::Ethernet, now).unwrap();
-            let flags = proof.len() - 7;
-            proof[flags] = reset;
-            let judge = |frame: &[u8]| program.judge(frame).unwrap().1;
-            assert_eq!(
-                judge(&proof),
-                Verdict::Pass(PassReason::Verified),
-                "{stack}"
-            );
-            assert_eq!(
-                judge(&question),
-                Verdict::Pass(PassReason::Unlimited),
-                "{stack}"
-            );
+            // Later, nobody is verified any more.
+            now = common::Instant::from_nanos(now.as_nanos() + 3_600_000_000_000);
+            proves_itself(&program, now, stack, &question, reset);
         }
     }
+}
+
+/// SYNs of Windows and Linux that were captured on the wire, one of IPv6: from the captures that `pcap-parser`, dpkt, gopacket and pypacker
+/// come with.
+const CAPTURED: &[u8] = include_bytes!("requests.pcap");
+
+#[test]
+fn captured_requests_are_answered_and_their_resets_are_proofs() {
+    require_root!();
+    let program = challenging();
+    let mut requests = vec![];
+    let mut capture = Capture::open(CAPTURED).unwrap();
+    let visit = |packet: Packet<'_>| {
+        requests.push(packet.frame.to_vec());
+        Ok::<(), CaptureError>(())
+    };
+    capture.read(visit).unwrap();
+    assert_eq!(requests.len(), 7);
+    for (number, question) in (0..).zip(requests) {
+        let now = common::Instant::from_nanos((1 << 40) + number);
+        proves_itself(&program, now, &format!("request {number}"), &question, RST);
+    }
+}
+
+/// Whether a request is answered, and its source is verified by the reset that a stack sends back with these flags.
+fn proves_itself(program: &Program, now: common::Instant, stack: &str, question: &[u8], reset: u8) {
+    program.set_clock(now).unwrap();
+    let answer = program.answer(question).unwrap().expect(stack);
+    assert!(answer.len() <= question.len(), "{stack}");
+    let is_tag = |at: usize| matches!(question[at..at + 2], [0x81, 0] | [0x88, 0xa8]);
+    let kind = (12..).step_by(4).find(|at| !is_tag(*at)).unwrap();
+    let through = 12..kind + 2;
+    assert_eq!(
+        answer[through.clone()],
+        question[through],
+        "{stack}: through its VLANs"
+    );
+    let expected = proof::answer(question, LinkLayer::Ethernet, now).unwrap();
+    assert_eq!(answer[..expected.len()], expected, "{stack}");
+    let mut proof = proof::of(question, LinkLayer::Ethernet, now).unwrap();
+    let flags = proof.len() - 7;
+    proof[flags] = reset;
+    let judge = |frame: &[u8]| program.judge(frame).unwrap().1;
+    let verified = Verdict::Pass(PassReason::Verified);
+    assert_eq!(judge(&proof), verified, "{stack}");
+    let passes = Verdict::Pass(PassReason::Unlimited);
+    assert_eq!(judge(question), passes, "{stack}");
 }
 
 #[test]
