@@ -1,9 +1,9 @@
 //! The periods of one node: counts become reports, reports become shares.
 
-mod dividing;
+mod own_report;
 mod rate;
-mod reported;
-mod reporting;
+mod reports_by_key;
+mod shares_of_period;
 
 use std::collections::{BTreeMap, BTreeSet};
 

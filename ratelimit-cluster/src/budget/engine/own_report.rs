@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::dividing::{Amount, wish};
-use super::reported::Reported;
+use super::reports_by_key::Reported;
+use super::shares_of_period::{Amount, wish};
 use super::{Budget, Own, Used};
 use crate::budget::division::divide;
 use crate::budget::{Count, Entry, Held, Limit, Report};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rate::Rate;
-use super::reported::Reported;
+use super::reports_by_key::Reported;
 use super::{Budget, Own, Used};
 use crate::budget::division::{Parts, Wish, divide};
 use crate::budget::{Held, Limit, Share};
