@@ -13,6 +13,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_common::Instant;
 use ratelimit_core::intent::renewed::later;
+use rustix::time::{ClockId, clock_getres};
 
 /// The time of the kernel's monotonic clock, which `bpf_ktime_get_ns` reads. It stands still while the machine sleeps.
 pub fn now() -> Instant {
@@ -58,14 +59,8 @@ fn read(clock: libc::clockid_t) -> Instant {
 
 /// How often the coarse clock moves on: with every timer interrupt of the kernel, as its own coarse clock does.
 pub fn tick() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the clock exists since Linux 2.6.32, and `time` outlives the call.
-    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+    let tick = clock_getres(ClockId::MonotonicCoarse);
+    tick.try_into().unwrap_or_default()
 }
 
 /// The point on the monotonic clock that lies `duration` after now.

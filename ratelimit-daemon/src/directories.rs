@@ -163,8 +163,7 @@ mod tests {
 
     /// Somebody else, and a directory of root that everybody may look into; `None` where only root could go on.
     fn nobody() -> Option<(User, tempfile::TempDir)> {
-        // SAFETY: it cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
+        if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: needs root");
             return None;
         }

@@ -3,6 +3,10 @@
 use std::{ffi::CString, io, os::unix::fs::chown, path::Path};
 
 use anyhow::{Context, ensure};
+use rustix::{
+    process::{Gid, getegid, geteuid, getgroups},
+    thread::set_thread_groups,
+};
 use tracing::warn;
 
 /// The user of an installation.
@@ -16,7 +20,7 @@ pub struct User {
     name: String,
     uid: libc::uid_t,
     gid: libc::gid_t,
-    groups: Vec<libc::gid_t>,
+    groups: Vec<Gid>,
     /// Whether the process may become it, and the one before again.
     is_another: bool,
 }
@@ -29,10 +33,8 @@ impl User {
     ///
     /// When there is no such user, or the process cannot become it.
     pub fn find(name: Option<&str>) -> anyhow::Result<Self> {
-        // SAFETY: it cannot fail.
-        let own = unsafe { libc::geteuid() };
-        if own != 0 {
-            return Self::current(own, name);
+        if !geteuid().is_root() {
+            return Self::current(geteuid().as_raw(), name);
         }
         let found = match name {
             Some(name) => Self::named(name)
@@ -61,12 +63,10 @@ impl User {
                 "only root can become `{name}`: this process is {own}"
             );
         }
-        // SAFETY: it cannot fail.
-        let gid = unsafe { libc::getegid() };
         Ok(Self {
             name: own,
             uid,
-            gid,
+            gid: getegid().as_raw(),
             groups: Vec::new(),
             is_another: false,
         })
@@ -79,7 +79,7 @@ impl User {
             name: name.to_owned(),
             uid: user.uid(),
             gid: user.primary_group_id(),
-            groups: groups.iter().map(uzers::Group::gid).collect(),
+            groups: groups.iter().map(|it| Gid::from_raw(it.gid())).collect(),
             is_another: user.uid() != 0,
         })
     }
@@ -108,13 +108,15 @@ impl User {
         if !self.is_another {
             return Ok(work());
         }
-        let before = groups().context("reading the groups of the process")?;
-        set_groups(&self.groups)
+        let before = getgroups().context("reading the groups of the process")?;
+        // Of this thread, as the call of the C library would be of all.
+        set_thread_groups(&self.groups)
+            .map_err(io::Error::from)
             .and_then(|()| set_file_user(self.uid, self.gid))
             .with_context(|| format!("acting as {}", self.name))?;
         let answer = work();
         set_file_user(0, 0)
-            .and_then(|()| set_groups(&before))
+            .and_then(|()| Ok(set_thread_groups(&before)?))
             .context("acting as root again")?;
         Ok(answer)
     }
@@ -129,7 +131,7 @@ impl User {
             return Ok(());
         }
         let becoming = || format!("becoming {}", self.name);
-        set_groups(&self.groups).with_context(becoming)?;
+        set_thread_groups(&self.groups).with_context(becoming)?;
         // SAFETY: these calls take no pointers.
         unsafe {
             done(libc::setresgid(self.gid, self.gid, self.gid)).with_context(becoming)?;
@@ -171,25 +173,6 @@ impl User {
     }
 }
 
-fn groups() -> io::Result<Vec<libc::gid_t>> {
-    // SAFETY: with a size of zero nothing is written.
-    let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
-    let mut groups = vec![0; usize::try_from(count).map_err(|_| io::Error::last_os_error())?];
-    // SAFETY: there is room for as many as is said.
-    let count = unsafe { libc::getgroups(count, groups.as_mut_ptr()) };
-    groups.truncate(usize::try_from(count).map_err(|_| io::Error::last_os_error())?);
-    Ok(groups)
-}
-
-/// Of this thread, as the call of the C library would be of all.
-fn set_groups(groups: &[libc::gid_t]) -> io::Result<()> {
-    // SAFETY: there are as many as is said.
-    match unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Who opens files in this thread.
 fn set_file_user(uid: libc::uid_t, gid: libc::gid_t) -> io::Result<()> {
     // SAFETY: these calls take no pointers. They answer what was before, and change nothing where the number is none.
@@ -221,8 +204,7 @@ mod tests {
 
     #[test]
     fn what_only_root_may_read_is_not_read_with_the_rights_of_another() {
-        // SAFETY: it cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
+        if !geteuid().is_root() {
             eprintln!("SKIPPED: needs root");
             return;
         }

@@ -2,6 +2,8 @@
 
 use std::{io, time::Duration};
 
+use rustix::event::{PollFd, PollFlags, poll};
+
 /// What came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Key {
@@ -15,18 +17,13 @@ pub enum Key {
 
 /// Waits for a line on stdin.
 pub fn wait(timeout: Duration) -> Key {
-    let mut stdin = libc::pollfd {
-        fd: libc::STDIN_FILENO,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-    // SAFETY: it is one descriptor, and it outlives the call.
-    let ready = unsafe { libc::poll(&raw mut stdin, 1, timeout) };
-    if ready <= 0 {
-        return Key::None;
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut polled, timeout.try_into().ok().as_ref()) {
+        Ok(0) | Err(_) => return Key::None,
+        Ok(_) => {}
     }
-    match io::stdin().read_line(&mut String::new()) {
+    match stdin.read_line(&mut String::new()) {
         Ok(0) | Err(_) => Key::Closed,
         Ok(_) => Key::Enter,
     }

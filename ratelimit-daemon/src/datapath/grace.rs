@@ -2,6 +2,8 @@
 
 use std::{thread, time::Duration};
 
+use rustix::thread::{MembarrierCommand, membarrier};
+
 /// Far longer than the program takes for a packet, where the kernel does not say when all are done.
 const LONG_ENOUGH: Duration = Duration::from_millis(20);
 
@@ -9,10 +11,7 @@ const LONG_ENOUGH: Duration = Duration::from_millis(20);
 ///
 /// A program runs in an RCU section, and the kernel waits for those of all CPUs before it answers (`kernel/sched/membarrier.c`).
 pub fn wait() {
-    const EVERYBODY: libc::c_int = libc::MEMBARRIER_CMD_GLOBAL;
-    // SAFETY: the call takes three numbers and touches no memory.
-    let answer = unsafe { libc::syscall(libc::SYS_membarrier, EVERYBODY, 0, 0) };
-    if answer != 0 {
+    if membarrier(MembarrierCommand::Global).is_err() {
         thread::sleep(LONG_ENOUGH);
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use ratelimit_core::author;
+use rustix::process::{getegid, geteuid};
 use tokio::net::{UnixStream, unix::UCred};
 use tracing::warn;
 
@@ -88,8 +89,7 @@ impl Peer {
 /// Root, the user of the daemon and the members of its group may command it. The socket's mode says the same; this holds also
 /// when somebody changed that.
 fn may_command(peer: &UCred, socket: BorrowedFd<'_>) -> bool {
-    // SAFETY: these calls cannot fail.
-    let (own_uid, own_gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (own_uid, own_gid) = (geteuid().as_raw(), getegid().as_raw());
     if peer.uid() == 0 || peer.uid() == own_uid || peer.gid() == own_gid {
         return true;
     }

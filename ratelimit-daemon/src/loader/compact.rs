@@ -1,10 +1,12 @@
 //! The pins of the store `compact`: its table, its seeds, and what belongs together with them.
 
-use std::{io, os::fd::AsFd};
+use std::os::fd::AsFd;
 
 use anyhow::Context;
 use aya::maps::{Array, MapData, MapInfo};
 use aya_obj::Object;
+use rustix::rand::{GetRandomFlags, getrandom};
+use zerocopy::IntoBytes as _;
 
 use super::{HeldTable, load::Seeds, pins::Pins};
 
@@ -80,14 +82,9 @@ pub fn seeds(pins: &Pins) -> anyhow::Result<Seeds> {
 
 /// Two random words.
 fn random() -> anyhow::Result<Seeds> {
-    let mut words = [0u64; 2];
-    // SAFETY: the buffer is as long as is said.
-    let filled = unsafe { libc::getrandom(words.as_mut_ptr().cast(), size_of_val(&words), 0) };
-    anyhow::ensure!(
-        usize::try_from(filled) == Ok(size_of_val(&words)),
-        "drawing random numbers: {}",
-        io::Error::last_os_error()
-    );
+    let mut words: Seeds = [0; 2];
+    // So few bytes are drawn whole.
+    getrandom(words.as_mut_bytes(), GetRandomFlags::empty()).context("drawing random numbers")?;
     Ok(words)
 }
 

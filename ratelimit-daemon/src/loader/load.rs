@@ -235,7 +235,7 @@ fn load(
         Some(_) => store::COMPACT,
     };
     let refused_sets = sets_of_cpu(plan.cpus);
-    let is_realtime = realtime::is_realtime()?;
+    let is_realtime = realtime::is_realtime();
     let (interruptible, clock) = (u32::from(is_realtime), clock::kernel(is_realtime));
     let (mask_v4, mask_v6) = (Ipv4::mask(plan.ipv4_prefix), Ipv6::mask(plan.ipv6_prefix));
     let mut loader = EbpfLoader::new();

@@ -75,8 +75,7 @@ impl Pins {
         };
         private::make_directory(root)
             .with_context(|| format!("making the directory {}", root.display()))?;
-        // SAFETY: it cannot fail.
-        require_owner(root, unsafe { libc::geteuid() })?;
+        require_owner(root, rustix::process::geteuid().as_raw())?;
         pins.make_directories()?;
         let narrow = fs::Permissions::from_mode(0o700);
         fs::set_permissions(root, narrow)

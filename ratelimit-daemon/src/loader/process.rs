@@ -2,11 +2,12 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, OwnedFd},
     process,
 };
 
 use anyhow::{Context, anyhow};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 use tokio::io::{Interest, unix::AsyncFd};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
@@ -22,7 +23,7 @@ const IGNORED: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, li
 /// The process, as its parent knows it.
 #[derive(Debug)]
 pub struct Process {
-    id: libc::pid_t,
+    id: Pid,
     /// Readable once it has ended.
     end: OwnedFd,
 }
@@ -81,20 +82,14 @@ fn confine(socket: &Socket) -> anyhow::Result<()> {
 
 impl Process {
     fn of(id: libc::pid_t) -> anyhow::Result<Self> {
-        // SAFETY: it takes no pointers.
-        let answer = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
-        let end = i32::try_from(answer)?;
-        if end < 0 {
-            return Err(io::Error::last_os_error()).context("watching the loader");
-        }
-        // SAFETY: the kernel gave it to this process just now, and nobody else has it.
-        let end = unsafe { OwnedFd::from_raw_fd(end) };
+        let id = Pid::from_raw(id).context("the loader has no number")?;
+        let end = pidfd_open(id, PidfdFlags::empty()).context("watching the loader")?;
         Ok(Self { id, end })
     }
 
     /// Its number.
-    pub const fn id(&self) -> libc::pid_t {
-        self.id
+    pub fn id(&self) -> libc::pid_t {
+        self.id.as_raw_pid()
     }
 
     /// Waits until it ends, which is an error before `stop`: what is attached stays so, but nothing can be attached any more.
@@ -112,15 +107,13 @@ impl Process {
             () = stop.cancelled() => return Ok(()),
             ended = end.readable() => drop(ended.context("watching the loader")?),
         }
-        let mut status = 0;
-        // SAFETY: there is room for the status.
-        let found = unsafe { libc::waitpid(id, &raw mut status, libc::WNOHANG) };
-        let how = if found != id {
-            "nobody knows how".to_owned()
-        } else if libc::WIFSIGNALED(status) {
-            format!("by signal {}", libc::WTERMSIG(status))
-        } else {
-            format!("with code {}", libc::WEXITSTATUS(status))
+        let found = waitpid(Some(id), WaitOptions::NOHANG).ok().flatten();
+        let signal = found.and_then(|(_, status)| status.terminating_signal());
+        let code = found.and_then(|(_, status)| status.exit_status());
+        let how = match (signal, code) {
+            (Some(signal), _) => format!("by signal {signal}"),
+            (None, Some(code)) => format!("with code {code}"),
+            (None, None) => "nobody knows how".to_owned(),
         };
         Err(anyhow!(
             "the loader has ended ({how}), so no interface could be attached any more: start ratelimitd again, which takes over \

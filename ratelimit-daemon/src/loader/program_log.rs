@@ -3,12 +3,16 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    os::fd::{AsFd, BorrowedFd},
 };
 
 use aya::Ebpf;
 use aya_log::EbpfLogger;
 use log::Log;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
 
 /// The log of a program, which has to be there before that is loaded.
 pub struct ProgramLog(Option<EbpfLogger<&'static dyn Log>>);
@@ -37,23 +41,13 @@ pub fn wait<'f>(
     first: BorrowedFd<'f>,
     others: impl Iterator<Item = BorrowedFd<'f>>,
 ) -> io::Result<bool> {
-    let poll = |descriptor: RawFd| libc::pollfd {
-        fd: descriptor,
-        events: libc::POLLIN,
-        revents: 0,
-    };
     let all = std::iter::once(first).chain(others);
-    let mut all: Vec<libc::pollfd> = all.map(|it| poll(it.as_raw_fd())).collect();
-    let count = libc::nfds_t::try_from(all.len()).unwrap_or_default();
-    // SAFETY: there are as many as is said.
-    if unsafe { libc::poll(all.as_mut_ptr(), count, -1) } < 0 {
-        let error = io::Error::last_os_error();
-        let is_interrupted = error.kind() == io::ErrorKind::Interrupted;
-        return if is_interrupted {
-            Ok(false)
-        } else {
-            Err(error)
-        };
+    let mut all: Vec<_> = all
+        .map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))
+        .collect();
+    match poll(&mut all, None) {
+        Ok(_) => Ok(!all[0].revents().is_empty()),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
-    Ok(all[0].revents != 0)
 }

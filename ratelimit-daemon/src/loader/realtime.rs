@@ -1,20 +1,9 @@
 //! Whether the kernel is a real-time one, where programs on one CPU may interrupt each other.
 
-use std::{ffi::CStr, io, mem::MaybeUninit};
-
-use anyhow::Context;
-
 /// Whether the kernel was built with `PREEMPT_RT`, as `uname -v` tells.
-pub fn is_realtime() -> anyhow::Result<bool> {
-    let mut names = MaybeUninit::<libc::utsname>::uninit();
-    // SAFETY: the place is as large as the kernel writes.
-    let result = unsafe { libc::uname(names.as_mut_ptr()) };
-    if result != 0 {
-        return Err(io::Error::last_os_error()).context("asking for the version of the kernel");
-    }
-    // SAFETY: the kernel has written all of it, and ends each name with a NUL.
-    let version = unsafe { CStr::from_ptr(names.assume_init_ref().version.as_ptr()) };
-    Ok(is_realtime_version(&version.to_string_lossy()))
+pub fn is_realtime() -> bool {
+    let names = rustix::system::uname();
+    is_realtime_version(&names.version().to_string_lossy())
 }
 
 fn is_realtime_version(version: &str) -> bool {
@@ -37,7 +26,7 @@ mod tests {
             assert!(!is_realtime_version(other), "{other}");
         }
         assert_eq!(
-            is_realtime().unwrap(),
+            is_realtime(),
             std::path::Path::new("/sys/kernel/realtime").exists()
         );
     }
