@@ -108,7 +108,7 @@ impl Plan {
             attacks,
         };
         for (series, counts) in counts {
-            history.report(series, &counts);
+            report(&mut history, series, &counts);
         }
         Ok(history)
     }
@@ -119,38 +119,33 @@ const fn parts(all: i64, length: i64) -> i64 {
     (all + length - 1).div_euclid(length)
 }
 
-trait Tell {
-    fn report(&mut self, series: &Series, counts: &[Option<Counter>]);
-}
-
-impl Tell for History {
-    fn report(&mut self, series: &Series, counts: &[Option<Counter>]) {
-        let known = || counts.iter().map(|it| it.unwrap_or_default());
-        let packets = known().map(|it| it.packets).collect();
-        let bytes = known().map(|it| it.bytes).collect();
-        match series {
-            Series::Verdict { action, reason } => self.verdicts.push(VerdictHistory {
-                action: action.to_string(),
-                reason: reason.to_string(),
-                packets,
-                bytes,
-            }),
-            Series::Policy(name) => self.policies.push(PolicyHistory {
-                policy: name.to_string(),
-                packets,
-                bytes,
-            }),
-            Series::Level { watched, limit } => {
-                // A limit of a newer version is not understood, and hides no other.
-                let Ok(limit) = serde_json::from_str(limit) else {
-                    return;
-                };
-                self.levels.push(LevelHistory {
-                    watched: watched.strip_prefix(LEVEL).unwrap_or(watched).to_owned(),
-                    limit,
-                    left: counts.iter().map(|it| it.map(|it| it.packets)).collect(),
-                });
-            }
+/// Adds what came of a series.
+fn report(history: &mut History, series: &Series, counts: &[Option<Counter>]) {
+    let known = || counts.iter().map(|it| it.unwrap_or_default());
+    let packets = known().map(|it| it.packets).collect();
+    let bytes = known().map(|it| it.bytes).collect();
+    match series {
+        Series::Verdict { action, reason } => history.verdicts.push(VerdictHistory {
+            action: action.to_string(),
+            reason: reason.to_string(),
+            packets,
+            bytes,
+        }),
+        Series::Policy(name) => history.policies.push(PolicyHistory {
+            policy: name.to_string(),
+            packets,
+            bytes,
+        }),
+        Series::Level { watched, limit } => {
+            // A limit of a newer version is not understood, and hides no other.
+            let Ok(limit) = serde_json::from_str(limit) else {
+                return;
+            };
+            history.levels.push(LevelHistory {
+                watched: watched.strip_prefix(LEVEL).unwrap_or(watched).to_owned(),
+                limit,
+                left: counts.iter().map(|it| it.map(|it| it.packets)).collect(),
+            });
         }
     }
 }
