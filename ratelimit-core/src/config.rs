@@ -51,6 +51,7 @@ use ratelimit_common::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
+use strum::{IntoStaticStr, VariantArray};
 
 pub use self::file::File;
 pub use self::{
@@ -367,16 +368,7 @@ pub struct Interface {
 
 /// Where in the kernel the program runs.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Eq,
-    PartialEq,
-    Deserialize,
-    Serialize,
-    strum::IntoStaticStr,
-    strum::VariantArray,
+    Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, IntoStaticStr, Serialize, VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -393,7 +385,7 @@ pub enum Mode {
 }
 
 /// Where the state of sources is kept.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(Clone, Copy, Debug, Default, Eq, IntoStaticStr, PartialEq, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum StateStore {
     /// In LRU hash maps: the sources that were not seen for longest are forgotten.
@@ -524,13 +516,13 @@ pub struct NodeConfig {
     Copy,
     Debug,
     Default,
-    Deserialize,
     Eq,
-    JsonSchema,
     PartialEq,
+    Deserialize,
+    IntoStaticStr,
+    JsonSchema,
     Serialize,
-    strum::IntoStaticStr,
-    strum::VariantArray,
+    VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -545,17 +537,7 @@ pub enum ClockWish {
 }
 
 /// What becomes of the datapath when the daemon stops.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Eq,
-    PartialEq,
-    serde::Deserialize,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum OnStop {

@@ -63,6 +63,15 @@ impl Origin {
         }
     }
 
+    /// The name of the list that it is.
+    pub fn list_name(&self) -> Option<&str> {
+        if let Self::List(name) = self {
+            Some(name)
+        } else {
+            None
+        }
+    }
+
     /// Whether the other nodes of a cluster are sent it: not what each of them has from elsewhere, or was sent itself.
     pub fn is_shared(&self) -> bool {
         match self {

@@ -296,15 +296,10 @@ fn rule(check: &Check) -> String {
             Entry::Policy { runtime, .. } => Origin::of_author(&runtime.as_ref()?.author),
             Entry::Ban(_) => return None,
         };
-        match origin {
-            Origin::Cluster(node) => covering.decides.then_some(node),
-            Origin::Config
-            | Origin::Manual
-            | Origin::Forced
-            | Origin::Detected
-            | Origin::List(_)
-            | Origin::Program(_)
-            | Origin::Crowdsec => None,
+        if let Origin::Cluster(node) = origin {
+            covering.decides.then_some(node)
+        } else {
+            None
         }
     });
     let node = node.map(|node| format!(", by node {} of the cluster", printable(&node)));
@@ -368,8 +363,8 @@ fn protected(why: &str) -> String {
 fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
     // Lists are reported by themselves.
     let is_of_list = match &covering.entry {
-        Entry::Allow(allow) => matches!(allow.origin, Origin::List(_)),
-        Entry::Ban(ban) => matches!(ban.origin, Origin::List(_)),
+        Entry::Allow(allow) => allow.origin.list_name().is_some(),
+        Entry::Ban(ban) => ban.origin.list_name().is_some(),
         Entry::Policy { .. } => false,
     };
     if covering.decides || is_of_list {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ratelimit_core::{
-    api::{Changed, Held, Origin, PrefixesRequest},
+    api::{Changed, Held, PrefixesRequest},
     prefix::Prefix,
 };
 
@@ -115,18 +115,11 @@ fn by_name(held: &[&Held]) -> String {
     let mut lists = Vec::new();
     let mut parts = Vec::new();
     for held in held {
-        match &held.origin {
-            Origin::List(name) => lists.push(printable(name)),
-            origin @ (Origin::Config
-            | Origin::Manual
-            | Origin::Forced
-            | Origin::Detected
-            | Origin::Program(_)
-            | Origin::Crowdsec
-            | Origin::Cluster(_)) => {
-                let origin = printable(&origin.to_string());
-                parts.push(format!("the ban of {} ({origin})", held.banned));
-            }
+        if let Some(name) = held.origin.list_name() {
+            lists.push(printable(name));
+        } else {
+            let origin = printable(&held.origin.to_string());
+            parts.push(format!("the ban of {} ({origin})", held.banned));
         }
     }
     match &lists[..] {

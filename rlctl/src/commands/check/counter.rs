@@ -1,6 +1,6 @@
 //! How many packets matched the entry that decides.
 
-use ratelimit_core::api::{Allow, Ban, Entry, Origin};
+use ratelimit_core::api::{Allow, Ban, Entry};
 
 use crate::{output::printable, phrase};
 
@@ -13,17 +13,10 @@ pub fn sentence(entry: &Entry) -> Option<String> {
         | Entry::Ban(Ban {
             origin, counter, ..
         }) => {
-            let by = match origin {
-                Origin::List(name) => format!(", by all entries of {}", printable(name)),
-                Origin::Config
-                | Origin::Manual
-                | Origin::Forced
-                | Origin::Detected
-                | Origin::Program(_)
-                | Origin::Crowdsec
-                | Origin::Cluster(_) => String::new(),
-            };
-            (counter, by)
+            let by = origin
+                .list_name()
+                .map(|name| format!(", by all entries of {}", printable(name)));
+            (counter, by.unwrap_or_default())
         }
         Entry::Policy {
             policy, counter, ..
