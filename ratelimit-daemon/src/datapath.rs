@@ -2,53 +2,38 @@
 //!
 //! [`Kernel`] is the one in BPF maps, `Shared` the one in memory that tests look into.
 
-mod attachments;
 mod batch;
 mod challenge_maps;
-mod challenge_tables;
 mod class_map;
 mod compact;
 mod count;
 mod cpu_counters;
 mod detected_maps;
-mod detection_tables;
 mod entry_counter_maps;
-mod entry_counter_tables;
 mod family_maps;
 mod grace;
 mod kernel;
 mod lease_maps;
-mod lease_tables;
-mod list_tables;
 mod logs;
 mod lru;
 mod mapped;
 mod maps;
 #[cfg(any(test, feature = "memory"))]
 mod memory;
-mod policy_tables;
 mod prefix_filter;
 mod refused_map;
-mod slots;
 mod source_maps;
-mod source_tables;
+mod tables;
 
 use std::{net::IpAddr, sync::Arc};
 
-pub use attachments::Attachments;
-pub use batch::Place;
-pub use challenge_tables::ChallengeTables;
+pub use batch::{Place, to_the_end};
 pub use compact::read_held;
-pub use detection_tables::DetectionTables;
-pub use entry_counter_tables::EntryCounterTables;
 pub use kernel::Kernel;
-pub use lease_tables::LeaseTables;
-pub use list_tables::ListTables;
 pub use logs::address_of;
 pub use mapped::Mapped;
 #[cfg(any(test, feature = "memory"))]
 pub use memory::{Gate, Memory, Shared, Write};
-pub use policy_tables::{InterfaceRules, PolicyTables};
 use ratelimit_common::{
     Family, ListEntry, Record, Verdict, generation::ByGeneration, layout::Counter,
 };
@@ -57,7 +42,10 @@ use ratelimit_core::{
     ip_family::IpFamily,
 };
 pub use refused_map::{refusals_in, refused_in, words_of_set};
-pub use source_tables::{SETS_AT_ONCE, SourceTables};
+pub use tables::{
+    Attachments, ChallengeTables, DetectionTables, EntryCounterTables, InterfaceRules, LeaseTables,
+    ListTables, PolicyTables, SETS_AT_ONCE, SourceTables,
+};
 
 use crate::loader::MapPlan;
 

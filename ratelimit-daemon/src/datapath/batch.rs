@@ -56,10 +56,15 @@ pub fn for_each<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     mut visit: impl FnMut(K, V),
 ) -> io::Result<()> {
+    to_the_end(|place| for_some(map, place, ELEMENTS, &mut visit))
+}
+
+/// Has `scan` look at all of a map: from the front on, and from each place that it answers, to the end.
+pub fn to_the_end<E>(mut scan: impl FnMut(&Place) -> Result<Place, E>) -> Result<(), E> {
     let mut place = Place::default();
     loop {
-        place = for_some(map, &place, ELEMENTS, &mut visit)?;
-        if place.bytes().is_none() {
+        place = scan(&place)?;
+        if place.is_front() {
             return Ok(());
         }
     }

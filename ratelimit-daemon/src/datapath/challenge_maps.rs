@@ -2,22 +2,18 @@
 
 use std::net::IpAddr;
 
-use aya::{
-    Pod,
-    maps::{MapData, PerCpuArray},
-};
+use aya::maps::{MapData, PerCpuArray};
 use ratelimit_common::{
-    Instant, Ipv4, Ipv6,
+    Instant,
     challenge::{self, Verified},
     generation::ByGeneration,
     layout::{VERIFIED_MAX, suspended},
 };
-use ratelimit_core::ip_family::IpAddress;
 
 use super::{
     ChallengeTables, Kernel, Result,
     family_maps::failed,
-    maps::{Elements, Keyed, Maps},
+    maps::{BySource, Elements, Maps},
 };
 
 /// Those of both families.
@@ -25,8 +21,7 @@ pub(super) struct ChallengeMaps {
     rules: Elements<ByGeneration<challenge::Rules>>,
     taken: Elements<challenge::Taken>,
     of_cpus: PerCpuArray<MapData, challenge::OfCpu>,
-    v4: Keyed<Ipv4, u64>,
-    v6: Keyed<Ipv6, u64>,
+    verified: BySource<u64>,
 }
 
 impl ChallengeMaps {
@@ -35,8 +30,7 @@ impl ChallengeMaps {
             rules: maps.elements("CHALLENGE")?,
             taken: maps.elements("CHALLENGE_TAKEN")?,
             of_cpus: maps.open("CHALLENGE_SHARES")?,
-            v4: maps.keyed("VERIFIED_V4")?,
-            v6: maps.keyed("VERIFIED_V6")?,
+            verified: maps.by_source(["VERIFIED_V4", "VERIFIED_V6"])?,
         })
     }
 }
@@ -69,18 +63,13 @@ impl ChallengeTables for Kernel {
     }
 
     fn verified(&self, source: IpAddr) -> Result<Option<Verified>> {
-        let word = match source {
-            IpAddr::V4(source) => self.challenge.v4.get(source.into()),
-            IpAddr::V6(source) => self.challenge.v6.get(source.into()),
-        };
-        Ok(word?.map(Verified::from_bits))
+        let word = self.challenge.verified.get(source)?;
+        Ok(word.map(Verified::from_bits))
     }
 
     fn for_each_verified(&self, visit: &mut dyn FnMut(IpAddr, Verified)) -> Result<()> {
-        let v4 = |source: Ipv4, word| visit(source.to_std(), Verified::from_bits(word));
-        self.challenge.v4.for_each(v4)?;
-        let v6 = |source: Ipv6, word| visit(source.to_std(), Verified::from_bits(word));
-        self.challenge.v6.for_each(v6)
+        let visit = |source, word| visit(source, Verified::from_bits(word));
+        self.challenge.verified.for_each(visit)
     }
 
     fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<()> {
@@ -89,20 +78,12 @@ impl ChallengeTables for Kernel {
             if before.is_some_and(|before| before.until() >= verified.until()) {
                 continue;
             }
+            let (maps, word) = (&mut self.challenge.verified, verified.to_bits());
             match *source {
-                IpAddr::V4(source) => insert(&mut self.challenge.v4, source.into(), *verified)?,
-                IpAddr::V6(source) => insert(&mut self.challenge.v6, source.into(), *verified)?,
+                IpAddr::V4(source) => maps.v4.set(source.into(), word, VERIFIED_MAX)?,
+                IpAddr::V6(source) => maps.v6.set(source.into(), word, VERIFIED_MAX)?,
             }
         }
         Ok(())
     }
-}
-
-fn insert<A: IpAddress + Pod>(
-    sources: &mut Keyed<A, u64>,
-    source: A,
-    verified: Verified,
-) -> Result<()> {
-    let answer = sources.map.insert(source, verified.to_bits(), 0);
-    answer.map_err(failed("writing", sources.name, VERIFIED_MAX))
 }

@@ -15,7 +15,7 @@ use aya::{
 };
 use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
-    BanBudgets, Detected, Instant, Ipv4, Ipv6, Standing,
+    BanBudgets, Detected, Instant, Standing,
     ban_budget::SLOTS,
     detected::{Filter, Tally},
     layout::DETECTED_MAX,
@@ -26,7 +26,7 @@ use super::{
     DetectionTables, Kernel, Result,
     family_maps::{failed, is_present, unreadable, unwritable},
     mapped::Mapped,
-    maps::{Elements, Keyed, Maps},
+    maps::{BySource, Elements, Keyed, Maps},
 };
 use crate::syscall;
 
@@ -34,12 +34,14 @@ use crate::syscall;
 pub(super) const V4: &str = "DETECTED_V4";
 /// That of IPv6 sources.
 pub(super) const V6: &str = "DETECTED_V6";
+/// The maps of the strikes of sources.
+pub(super) const STRIKES: [&str; 2] = ["STRIKES_V4", "STRIKES_V6"];
 const RING: &str = "DETECTION_RING";
 
 /// The bans of both families, their filters, their limit and their counters.
 pub(super) struct DetectedMaps {
-    v4: Bans<Ipv4>,
-    v6: Bans<Ipv6>,
+    bans: BySource<Detected>,
+    strikes: BySource<u64>,
     filter: Elements<Filter>,
     limit: Elements<BanBudgets>,
     ring: OwnedFd,
@@ -49,8 +51,8 @@ pub(super) struct DetectedMaps {
 impl DetectedMaps {
     pub fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
-            v4: Bans(maps.keyed(V4)?),
-            v6: Bans(maps.keyed(V6)?),
+            bans: maps.by_source([V4, V6])?,
+            strikes: maps.by_source(STRIKES)?,
             filter: maps.elements("FILTERS")?,
             limit: maps.elements("DETECTION_LIMIT")?,
             ring: maps.descriptor(RING)?,
@@ -61,10 +63,8 @@ impl DetectedMaps {
 
 impl DetectionTables for Kernel {
     fn strikes(&self, source: IpAddr) -> Result<u64> {
-        match source {
-            IpAddr::V4(address) => self.v4.strikes(address.into()),
-            IpAddr::V6(address) => self.v6.strikes(address.into()),
-        }
+        let word = self.detected.strikes.get(source)?;
+        Ok(word.unwrap_or_default())
     }
 
     fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<()> {
@@ -85,22 +85,13 @@ impl DetectionTables for Kernel {
     }
 
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>> {
-        match source {
-            IpAddr::V4(address) => self.detected.v4.0.get(address.into()),
-            IpAddr::V6(address) => self.detected.v6.0.get(address.into()),
-        }
+        self.detected.bans.get(source)
     }
 
     fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>> {
         let mut all = Vec::new();
-        self.detected
-            .v4
-            .0
-            .for_each(|source, ban| all.push((source.to_std(), ban)))?;
-        self.detected
-            .v6
-            .0
-            .for_each(|source, ban| all.push((source.to_std(), ban)))?;
+        let bans = &self.detected.bans;
+        bans.for_each(|source, ban| all.push((source, ban)))?;
         Ok(all)
     }
 
@@ -108,15 +99,15 @@ impl DetectionTables for Kernel {
         let maps = &mut self.detected;
         for (source, ban) in taken {
             match *source {
-                IpAddr::V4(address) => maps.v4.forget(address.into(), ban)?,
-                IpAddr::V6(address) => maps.v6.forget(address.into(), ban)?,
+                IpAddr::V4(address) => forget(&mut maps.bans.v4, address.into(), ban)?,
+                IpAddr::V6(address) => forget(&mut maps.bans.v6, address.into(), ban)?,
             }
         }
         if taken.iter().any(|(source, _)| source.is_ipv4()) {
-            clear_bits(&mut maps.filter, &maps.v4)?;
+            clear_bits(&mut maps.filter, &maps.bans.v4)?;
         }
         if taken.iter().any(|(source, _)| source.is_ipv6()) {
-            clear_bits(&mut maps.filter, &maps.v6)?;
+            clear_bits(&mut maps.filter, &maps.bans.v6)?;
         }
         Ok(())
     }
@@ -135,46 +126,45 @@ impl DetectionTables for Kernel {
     }
 }
 
-/// The bans of a family.
-struct Bans<A: IpAddress + Pod>(Keyed<A, Detected>);
-
-impl<A: IpAddress + Pod> Bans<A> {
-    /// Takes a ban out that was adopted. Where its end came before that, the program may have put another in its place, which
-    /// nobody knows of yet. It is found as it is taken out, and put back.
-    fn forget(&mut self, source: A, taken: &Detected) -> Result<()> {
-        let found = syscall::take::<A, Detected>(self.0.descriptor.as_fd(), &source);
-        match found.map_err(unwritable(self.0.name))? {
-            Some(found) if found.follows(taken) => self.put_back(source, found),
-            _ => Ok(()),
-        }
-    }
-
-    /// Puts a ban in, unless the program has made one more meanwhile.
-    fn put_back(&mut self, source: A, ban: Detected) -> Result<()> {
-        match self.0.map.insert(source, ban, BPF_NOEXIST.into()) {
-            Err(error) if !is_present(&error) => {
-                Err(failed("writing", self.0.name, DETECTED_MAX)(error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The filter of the bans that are there.
-    fn filter(&self) -> Result<Filter> {
-        let mut filter = Filter::CLEAR;
-        self.0
-            .for_each(|source, _| filter.insert(source.filter_bit()))?;
-        Ok(filter)
+/// Takes a ban out that was adopted. Where its end came before that, the program may have put another in its place, which
+/// nobody knows of yet. It is found as it is taken out, and put back.
+fn forget<A: IpAddress + Pod>(
+    bans: &mut Keyed<A, Detected>,
+    source: A,
+    taken: &Detected,
+) -> Result<()> {
+    let found = syscall::take::<A, Detected>(bans.descriptor.as_fd(), &source);
+    match found.map_err(unwritable(bans.name))? {
+        Some(found) if found.follows(taken) => put_back(bans, source, found),
+        _ => Ok(()),
     }
 }
 
+/// Puts a ban in, unless the program has made one more meanwhile.
+fn put_back<A: Pod>(bans: &mut Keyed<A, Detected>, source: A, ban: Detected) -> Result<()> {
+    match bans.map.insert(source, ban, BPF_NOEXIST.into()) {
+        Err(error) if !is_present(&error) => Err(failed("writing", bans.name, DETECTED_MAX)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The filter of the bans that are there.
+fn filter<A: IpAddress + Pod>(bans: &Keyed<A, Detected>) -> Result<Filter> {
+    let mut filter = Filter::CLEAR;
+    bans.for_each(|source, _| filter.insert(source.filter_bit()))?;
+    Ok(filter)
+}
+
 /// Clears the bits of bans that are gone.
-fn clear_bits<A: IpAddress + Pod>(filters: &mut Elements<Filter>, bans: &Bans<A>) -> Result<()> {
+fn clear_bits<A: IpAddress + Pod>(
+    filters: &mut Elements<Filter>,
+    bans: &Keyed<A, Detected>,
+) -> Result<()> {
     let family = A::IP_FAMILY as u32;
-    let mut written = bans.filter()?;
+    let mut written = filter(bans)?;
     loop {
         filters.set(family, written)?;
-        let there = bans.filter()?;
+        let there = filter(bans)?;
         if written.covers(&there) {
             return Ok(());
         }

@@ -8,14 +8,13 @@ use std::{
 
 use aya::maps::{MapData, PerCpuArray, PerCpuValues};
 use ratelimit_common::{
-    Family,
+    DropReason, Family, PassReason, Verdict,
     layout::{COUNTERS, Counter, INTERFACES_MAX, SLOTS_MAX, counter_index},
 };
 
 use super::{
     EntryCounterTables, Kernel, Result, batch,
     cpu_counters::CpuCounters,
-    entry_counter_tables::verdicts_of_limits,
     family_maps::{failed, unreadable, unwritable},
     kernel::at,
     maps::Maps,
@@ -100,4 +99,27 @@ impl EntryCounterTables for Kernel {
         let counts = PerCpuValues::try_from(counts).map_err(unwritable(ENTRY_COUNTERS))?;
         map.set(index, counts, 0).map_err(error())
     }
+}
+
+/// The verdicts of packets that a policy judged.
+fn verdicts_of_limits() -> impl Iterator<Item = Verdict> {
+    let passed = [
+        PassReason::Conforming,
+        PassReason::Unlimited,
+        PassReason::NewSources,
+        PassReason::Exempt,
+    ];
+    let refused = [
+        DropReason::Limited,
+        DropReason::Contended,
+        DropReason::NoState,
+        DropReason::AggregateLimited,
+        DropReason::NodeLimited,
+        DropReason::NewSources,
+        DropReason::Class,
+    ];
+    let refused = refused
+        .into_iter()
+        .flat_map(|reason| [Verdict::Drop(reason), Verdict::Observe(reason)]);
+    passed.into_iter().map(Verdict::Pass).chain(refused)
 }

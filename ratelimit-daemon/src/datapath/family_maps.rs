@@ -28,21 +28,18 @@ use super::{
 pub(super) struct Names {
     prefix_filter: &'static str,
     pub lists: &'static str,
-    strikes: &'static str,
 }
 
 /// The IPv4 maps.
 pub(super) const V4: Names = Names {
     prefix_filter: "FILTER_V4",
     lists: "LISTS_V4",
-    strikes: "STRIKES_V4",
 };
 
 /// The IPv6 maps.
 pub(super) const V6: Names = Names {
     prefix_filter: "FILTER_V6",
     lists: "LISTS_V6",
-    strikes: "STRIKES_V6",
 };
 
 /// The maps of the family of `A`.
@@ -56,7 +53,6 @@ where
     lists: HashMap<MapData, PrefixKey<A>, Entry>,
     lists_fd: OwnedFd,
     lists_count: Option<Count>,
-    strikes: HashMap<MapData, A, u64>,
 }
 
 impl<A> FamilyMaps<A>
@@ -77,7 +73,6 @@ where
                 maps.samples(names.lists)?,
                 LISTED_MAX,
             ),
-            strikes: maps.open(names.strikes)?,
         })
     }
 
@@ -178,13 +173,6 @@ where
     /// How many entries the kernel counts, where it does.
     pub fn count_entries(&self) -> Option<u64> {
         self.lists_count?.elements(self.lists_fd.as_fd())
-    }
-
-    /// The strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
-    pub fn strikes(&self, source: A) -> Result<u64> {
-        let word = present(self.strikes.get(&source, 0));
-        let word = word.map_err(failed("reading", self.names.strikes, 0))?;
-        Ok(word.unwrap_or_default())
     }
 }
 

@@ -42,7 +42,6 @@ use super::{
     lru::Replaced,
     maps::{Elements, Maps},
     prefix_filter::PrefixFilter,
-    slots,
     source_maps::SourceMaps,
 };
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
@@ -714,7 +713,8 @@ impl Kernel {
             return Ok(port.slot);
         }
         let taken: Vec<u32> = self.ports.values().map(|port| port.slot).collect();
-        slots::lowest_free(&taken).ok_or_else(|| {
+        let free = (0..INTERFACES_MAX).find(|slot| !taken.contains(slot));
+        free.ok_or_else(|| {
             anyhow!(
                 "{interface} is one interface too many: at most {INTERFACES_MAX} can be counted"
             )

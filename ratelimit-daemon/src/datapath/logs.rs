@@ -16,7 +16,7 @@ use ratelimit_core::log_size::LogSize;
 
 use super::{
     Result,
-    batch::{self, Place},
+    batch::{self, Place, to_the_end},
     family_maps::{unreadable, unwritable},
 };
 use crate::syscall;
@@ -95,10 +95,9 @@ impl Logs {
     ///
     /// When one of them cannot be read or written.
     pub fn take_over(&self, other: &Self) -> Result<()> {
-        let mut place = Place::default();
-        loop {
+        to_the_end(|place| {
             let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));
-            place = other.for_some(&place, |key, before| match self.words(key) {
+            let next = other.for_some(place, |key, before| match self.words(key) {
                 Ok(own) => {
                     let empty = || vec![0; self.size.words() as usize];
                     if let Some(merged) = merge(&own.unwrap_or_else(empty), before) {
@@ -110,11 +109,8 @@ impl Logs {
             })?;
             answer?;
             let written = batch::update_part(self.map.as_fd(), &keys, &words);
-            written.map_err(unwritable(LOGS))?;
-            if place.is_front() {
-                return Ok(());
-            }
-        }
+            written.map_err(unwritable(LOGS)).map(|()| next)
+        })
     }
 }
 

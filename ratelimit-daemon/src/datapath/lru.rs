@@ -14,7 +14,7 @@ use ratelimit_core::ip_family::IpAddress;
 
 use super::{
     Result,
-    batch::{self, Place},
+    batch::{self, Place, to_the_end},
     family_maps::{unreadable, unwritable},
     logs::{LOGS, Logs},
     maps::Maps,
@@ -101,10 +101,9 @@ where
     ///
     /// When one of them cannot be read or written.
     pub fn take_over(&self, other: &Self) -> Result<()> {
-        let mut place = Place::default();
-        loop {
+        to_the_end(|place| {
             let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));
-            place = other.for_some(&place, AT_ONCE, |key, before| match self.get(&key) {
+            let next = other.for_some(place, AT_ONCE, |key, before| match self.get(&key) {
                 Ok(own) => {
                     let own = own.unwrap_or_default();
                     let merged = merge(own, before, self.words);
@@ -117,11 +116,8 @@ where
             })?;
             answer?;
             let written = batch::update_part(self.map.as_fd(), &keys, &words);
-            written.map_err(unwritable(self.name))?;
-            if place.is_front() {
-                return Ok(());
-            }
-        }
+            written.map_err(unwritable(self.name)).map(|()| next)
+        })
     }
 }
 

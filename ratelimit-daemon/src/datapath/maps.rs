@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -10,8 +11,8 @@ use aya::{
     Pod,
     maps::{Array, HashMap, Map, MapData, MapError},
 };
-use ratelimit_common::{compact::SLOTS, refused::WAYS};
-use ratelimit_core::api::MapStatus;
+use ratelimit_common::{Ipv4, Ipv6, compact::SLOTS, refused::WAYS};
+use ratelimit_core::{api::MapStatus, ip_family::IpAddress as _};
 
 use super::{
     Result, batch, count,
@@ -47,6 +48,14 @@ impl Maps {
             name,
             map: self.open(name)?,
             descriptor: self.descriptor(name)?,
+        })
+    }
+
+    /// The hash maps of both families.
+    pub fn by_source<V: Pod>(&self, [v4, v6]: [&'static str; 2]) -> anyhow::Result<BySource<V>> {
+        Ok(BySource {
+            v4: self.keyed(v4)?,
+            v6: self.keyed(v6)?,
         })
     }
 
@@ -119,14 +128,48 @@ impl<K: Pod, V: Pod> Keyed<K, V> {
         present(self.map.get(&key, 0)).map_err(failed("reading", self.name, 0))
     }
 
+    pub fn set(&mut self, key: K, value: V, capacity: u32) -> Result<()> {
+        let answer = self.map.insert(key, value, 0);
+        answer.map_err(failed("writing", self.name, capacity))
+    }
+
     pub fn for_each(&self, visit: impl FnMut(K, V)) -> Result<()> {
         batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
+    }
+
+    /// Its name, and how many entries it has, which takes a scan.
+    pub fn count(&self) -> Result<(&'static str, u64)> {
+        let mut entries = 0;
+        self.for_each(|_, _| entries += 1)?;
+        Ok((self.name, entries))
     }
 
     pub fn all(&self) -> Result<Vec<(K, V)>> {
         let mut all = Vec::new();
         self.for_each(|key, value| all.push((key, value)))?;
         Ok(all)
+    }
+}
+
+/// The hash maps of both families whose keys are sources.
+pub struct BySource<V: Pod> {
+    pub v4: Keyed<Ipv4, V>,
+    pub v6: Keyed<Ipv6, V>,
+}
+
+impl<V: Pod> BySource<V> {
+    pub fn get(&self, source: IpAddr) -> Result<Option<V>> {
+        match source {
+            IpAddr::V4(source) => self.v4.get(source.into()),
+            IpAddr::V6(source) => self.v6.get(source.into()),
+        }
+    }
+
+    pub fn for_each(&self, mut visit: impl FnMut(IpAddr, V)) -> Result<()> {
+        self.v4
+            .for_each(|source, value| visit(source.to_std(), value))?;
+        self.v6
+            .for_each(|source, value| visit(source.to_std(), value))
     }
 }
 

@@ -5,7 +5,6 @@ use std::{
     hash::Hash,
     net::{IpAddr, Ipv6Addr},
     ops::Range,
-    os::fd::{AsFd, OwnedFd},
 };
 
 use aya::{
@@ -26,20 +25,17 @@ use ratelimit_core::{
 };
 
 use super::{
-    LogRow, Place, Result, SlotRow, SourceRow, batch,
+    LogRow, Place, Result, SlotRow, SourceRow, SourceTables,
+    batch::to_the_end,
     compact::CompactTable,
-    family_maps::{failed, unreadable},
-    logs::{Logs, address_of},
+    detected_maps::STRIKES,
+    family_maps::failed,
+    logs::{LOGS, Logs, address_of},
     lru::{Records, Replaced},
-    maps::Maps,
+    maps::{BySource, Keyed, Maps},
     refused_map::RefusedMap,
-    source_tables::SourceTables,
 };
 use crate::loader::{REFUSED_MAPS, Sizes};
-
-const STRIKES: [&str; 2] = ["STRIKES_V4", "STRIKES_V6"];
-const DEMANDS: &str = "DEMANDS";
-const LOGS: &str = "LOGS";
 
 /// Sources that are read in one call.
 const SOURCES_AT_ONCE: usize = 4096;
@@ -52,9 +48,8 @@ pub(super) struct SourceMaps {
     logs: Logs,
     node: Array<MapData, Record>,
     inserted: PerCpuArray<MapData, u64>,
-    strikes_v4: OwnedFd,
-    strikes_v6: OwnedFd,
-    demands: OwnedFd,
+    strikes: BySource<u64>,
+    demands: Keyed<LogKey, Demand>,
 }
 
 impl SourceMaps {
@@ -65,12 +60,11 @@ impl SourceMaps {
             v4: FamilySources::new(maps, "SOURCES_V4", REFUSED_MAPS[0])?,
             v6: FamilySources::new(maps, "SOURCES_V6", REFUSED_MAPS[1])?,
             compact: compact.transpose()?,
-            logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
+            logs: Logs::new(maps.descriptor(LOGS)?, sizes.logs),
             node: maps.open("NODE")?,
             inserted: maps.open("INSERTED")?,
-            strikes_v4: maps.descriptor(STRIKES[0])?,
-            strikes_v6: maps.descriptor(STRIKES[1])?,
-            demands: maps.descriptor(DEMANDS)?,
+            strikes: maps.by_source(STRIKES)?,
+            demands: maps.keyed("DEMANDS")?,
         })
     }
 
@@ -101,34 +95,15 @@ impl SourceMaps {
     }
 }
 
-/// How many entries a map has.
-fn count<K: Pod, V: Pod>(map: &OwnedFd, name: &'static str) -> Result<u64> {
-    let mut entries = 0;
-    let answer = batch::for_each(map.as_fd(), |_: K, _: V| entries += 1);
-    answer.map_err(unreadable(name)).map(|()| entries)
-}
-
 impl SourceTables for SourceMaps {
     fn count_others(&self) -> Result<Vec<(&'static str, u64)>> {
         let mut logs = 0;
-        let mut place = Place::default();
-        loop {
-            place = self.logs.for_some(&place, |_, _| logs += 1)?;
-            if place.is_front() {
-                break;
-            }
-        }
+        to_the_end(|place| self.logs.for_some(place, |_, _| logs += 1))?;
         Ok(vec![
             (LOGS, logs),
-            (
-                STRIKES[0],
-                count::<Ipv4, u64>(&self.strikes_v4, STRIKES[0])?,
-            ),
-            (
-                STRIKES[1],
-                count::<Ipv6, u64>(&self.strikes_v6, STRIKES[1])?,
-            ),
-            (DEMANDS, count::<LogKey, Demand>(&self.demands, DEMANDS)?),
+            self.strikes.v4.count()?,
+            self.strikes.v6.count()?,
+            self.demands.count()?,
         ])
     }
 
@@ -283,13 +258,7 @@ where
     }
 
     fn for_each(&self, mut visit: impl FnMut(SourceRow)) -> Result<()> {
-        let mut place = Place::default();
-        loop {
-            place = self.for_some(&place, SOURCES_AT_ONCE, &mut visit)?;
-            if place.is_front() {
-                return Ok(());
-            }
-        }
+        to_the_end(|place| self.for_some(place, SOURCES_AT_ONCE, &mut visit))
     }
 
     /// Shows some sources from a place on.

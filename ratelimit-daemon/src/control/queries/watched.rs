@@ -25,7 +25,7 @@ use crate::{
         read_only_ring::ReadOnlyRing,
         state::State,
     },
-    datapath::{self, Place, SourceTables},
+    datapath::{self, SourceTables, to_the_end},
     traffic_log::{Series, Sums},
 };
 
@@ -218,9 +218,8 @@ impl<'a> Least<'a> {
     }
 
     fn read_logs(&mut self, tables: &dyn SourceTables, now: Instant) -> datapath::Result<()> {
-        let mut place = Place::default();
-        loop {
-            place = tables.some_logs(&place, &mut |row| {
+        to_the_end(|place| {
+            tables.some_logs(place, &mut |row| {
                 let ring = ReadOnlyRing(row.words);
                 let index = row.limit as usize;
                 self.note(row.source, (row.scope, index), |algorithm| {
@@ -229,11 +228,8 @@ impl<'a> Least<'a> {
                     };
                     Some(log.used(&ring, now))
                 });
-            })?;
-            if place.is_front() {
-                return Ok(());
-            }
-        }
+            })
+        })
     }
 
     fn sums(self) -> Sums {
