@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     report::{At, Spot},
     suggestion,
-    table::{Section, Value},
+    table::{Section, Value, given},
 };
 use crate::{
     class::{
@@ -81,13 +81,13 @@ fn built_in_problem(
     Some((format!("`{name}` is a built-in class"), hint))
 }
 
-/// Reads which packets a limit counts. A name is added to `mentions`: whether a class has it is not known yet.
-pub fn read_match(value: Value<'_>, mentions: &mut Vec<At<String>>) -> Option<Match> {
+/// Reads which packets a limit counts.
+pub fn read_match(value: Value<'_>) -> Option<Match> {
     if value.is_table() {
         return read(value.table("`match`", EXAMPLE)?).map(Match::Inline);
     }
     let name = value.text(&format!("match = \"tcp-syn\", or match = {EXAMPLE}"))?;
-    mentions.push(value.at(name.to_owned()));
+    value.report.mention(value.at(name.to_owned()));
     Some(Match::Named(name.to_owned()))
 }
 
@@ -127,16 +127,6 @@ fn read(mut section: Section<'_>) -> Option<Class> {
         destination: given(destination)?,
     };
     report.accept(&spot, Class::new(parts).map_err(|error| explain(&error)))
-}
-
-/// What is given, or not; `None` when it is wrong.
-#[expect(clippy::option_option, reason = "wrong is not the same as not given")]
-fn given<T>(read: Option<Option<T>>) -> Option<Option<T>> {
-    match read {
-        None => Some(None),
-        Some(None) => None,
-        Some(value) => Some(value),
-    }
 }
 
 fn read_flags(value: &Value<'_>) -> Option<TcpFlags> {

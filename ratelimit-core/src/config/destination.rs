@@ -28,8 +28,6 @@ pub struct Destination {
     /// Those of what each source sends there.
     pub source_limits: Vec<At<LimitSpec>>,
     pub observe: bool,
-    /// The names of classes that its limits mention.
-    pub mentions: Vec<At<String>>,
 }
 
 /// Reads the destinations of a file.
@@ -46,9 +44,8 @@ fn read(name: At<String>, value: Value<'_>) -> Option<Destination> {
     let report = section.report;
     let prefix = name.value.parse::<Prefix>().map_err(Into::into);
     let prefix = report.accept(&name.spot, prefix);
-    let mut mentions = vec![];
-    let limits = read_limits("limits", LIMITS, &mut section, &mut mentions);
-    let source_limits = read_limits("source_limits", SOURCE_LIMITS, &mut section, &mut mentions);
+    let limits = read_limits("limits", LIMITS, &mut section);
+    let source_limits = read_limits("source_limits", SOURCE_LIMITS, &mut section);
     if limits.is_none() && source_limits.is_none() {
         section.lacks("limits", &format!("write {LIMITS}, or {SOURCE_LIMITS}"));
     }
@@ -67,7 +64,6 @@ fn read(name: At<String>, value: Value<'_>) -> Option<Destination> {
         limits,
         source_limits,
         observe,
-        mentions,
     })
 }
 
@@ -75,7 +71,6 @@ fn read_limits(
     key: &'static str,
     example: &str,
     section: &mut Section<'_>,
-    mentions: &mut Vec<At<String>>,
 ) -> Option<Vec<At<LimitSpec>>> {
     let value = section.take(key)?;
     if value.len() == Some(0) {
@@ -83,7 +78,7 @@ fn read_limits(
         value.complain(message, format!("write {example}, or remove it"));
     }
     let title = format!("`{key}` of {}", section.title);
-    Some(limit::read_list(value, &title, example, mentions))
+    Some(limit::read_list(value, &title, example))
 }
 
 impl Destination {

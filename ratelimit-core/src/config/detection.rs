@@ -32,8 +32,6 @@ pub struct Detection {
     pub attacks: Rules,
     /// The limits that sources may get, each with its place.
     pub limits: Vec<At<LimitSpec>>,
-    /// The names of classes that those mention.
-    pub mentions: Vec<At<String>>,
 }
 
 /// Reads `[detection]`.
@@ -45,12 +43,12 @@ pub fn read(mut section: Section<'_>) -> At<Detection> {
     let bans_per_minute = budget("bans_per_minute", PER_MINUTE_DEFAULT);
     let unverified_per_minute = budget("unverified_per_minute", UNVERIFIED_DEFAULT);
     let mut attacks = Rules::new();
-    let (mut limits, mut mentions) = (vec![], vec![]);
+    let mut limits = vec![];
     for kind in Kind::ALL.iter().copied() {
         let title = format!("[detection.{}]", kind.key());
         let table = section.take(kind.key());
         if let Some(table) = table.and_then(|value| value.table(&title, &title)) {
-            let (rule, limit) = read_rule(kind, table, &mut mentions);
+            let (rule, limit) = read_rule(kind, table);
             attacks.insert(kind, rule);
             limits.extend(limit);
         }
@@ -61,17 +59,12 @@ pub fn read(mut section: Section<'_>) -> At<Detection> {
         unverified_per_minute,
         attacks,
         limits,
-        mentions,
     };
     At { value, spot }
 }
 
 /// What is wrong is reported; the default stands in its place.
-fn read_rule(
-    kind: Kind,
-    mut section: Section<'_>,
-    mentions: &mut Vec<At<String>>,
-) -> (Rule, Option<At<LimitSpec>>) {
+fn read_rule(kind: Kind, mut section: Section<'_>) -> (Rule, Option<At<LimitSpec>>) {
     let default = Rule::of(kind);
     let above = section.integer("above", 1..=ABOVE_MAX, default.above.get());
     let answer = section.choice("answer");
@@ -81,7 +74,7 @@ fn read_rule(
         let hint = "write answer = \"limit\" beside it, or remove it";
         limit.complain("`limit` is for answer = \"limit\" alone", hint);
     }
-    let limit = limit.and_then(|value| limit::read(value, mentions));
+    let limit = limit.and_then(limit::read);
     section.finish();
     let rule = Rule {
         above: NonZeroU32::new(above).unwrap_or(default.above),

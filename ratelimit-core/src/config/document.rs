@@ -17,11 +17,13 @@ use super::{
     new_sources,
     policy::{self, Policy},
     prefixes,
-    report::{At, Report},
+    report::{At, Report, Spot},
     table::{Section, Value},
     wide::{self, Aggregate, Node},
 };
-use crate::{diagnostic::Problem, limit::LimitSpec, new_sources::NewSources, prefix::Prefix};
+use crate::{
+    class::Match, diagnostic::Problem, limit::LimitSpec, new_sources::NewSources, prefix::Prefix,
+};
 
 /// The most sources of a family that can have state.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -160,19 +162,12 @@ impl Document {
             .collect()
     }
 
-    /// Every name of a class that a limit or the challenge mentions.
-    pub fn mentions(&self) -> impl Iterator<Item = &At<String>> {
-        let policies = self.policies.iter().flat_map(|policy| &policy.mentions);
-        let aggregate = self.aggregate.iter().flat_map(|at| &at.value.mentions);
-        let node = self.node.iter().flat_map(|at| &at.value.mentions);
-        let detection = self.detection.iter().flat_map(|at| &at.value.mentions);
-        let destinations = self.destinations.iter().flat_map(|it| &it.mentions);
-        let interfaces = self.interfaces.iter().flatten();
-        let interfaces = interfaces.filter_map(|it| it.node.as_ref());
-        let interfaces = interfaces.flat_map(|node| &node.mentions);
-        let wide = aggregate.chain(destinations).chain(interfaces).chain(node);
-        let limits = policies.chain(wide).chain(detection);
-        limits.chain(self.challenged_classes())
+    /// Every class that a limit counts or the challenge names.
+    pub fn used_classes(&self) -> impl Iterator<Item = (Match, &Spot)> {
+        let limits = self.groups().into_iter().flat_map(|group| group.limits);
+        let counted = limits.filter_map(|limit| Some((limit.value.class()?.clone(), &limit.spot)));
+        let challenged = self.challenged_classes();
+        counted.chain(challenged.map(|at| (Match::Named(at.value.clone()), &at.spot)))
     }
 
     /// The names of the classes of which SYNs are challenged.

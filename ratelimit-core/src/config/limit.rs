@@ -8,7 +8,7 @@ use ratelimit_common::{algorithm::sliding_log::TIMES_MAX, limit::LIMITS_MAX};
 use super::{
     class,
     report::{At, Report},
-    table::{Section, Value},
+    table::{Section, Value, given},
 };
 use crate::{
     diagnostic::Problem,
@@ -20,20 +20,14 @@ use crate::{
 
 const EXAMPLE: &str = "{ packets = 1000, per = \"1s\" }";
 
-/// Reads the limits of what messages name `title`. The names of classes that they mention are added to `mentions`.
-pub fn read_list(
-    value: Value<'_>,
-    title: &str,
-    example: &str,
-    mentions: &mut Vec<At<String>>,
-) -> Vec<At<LimitSpec>> {
+/// Reads the limits of what messages name `title`.
+pub fn read_list(value: Value<'_>, title: &str, example: &str) -> Vec<At<LimitSpec>> {
     let items = value.list(example).unwrap_or_default();
     if let Some(ninth) = items.get(LIMITS_MAX) {
         let message = format!("{title} has {} limits", items.len());
         let hint = format!("keep {LIMITS_MAX}, the most that a policy can have");
         ninth.complain(message, hint);
     }
-    let read = |item| read(item, mentions);
     items.into_iter().filter_map(read).collect()
 }
 
@@ -65,16 +59,13 @@ pub fn refuse_shared<'d>(
     }
 }
 
-/// Reads a limit. The names of classes that it mentions are added to `mentions`.
-pub fn read(value: Value<'_>, mentions: &mut Vec<At<String>>) -> Option<At<LimitSpec>> {
-    read_section(value.table("a limit", EXAMPLE)?, mentions)
+/// Reads a limit.
+pub fn read(value: Value<'_>) -> Option<At<LimitSpec>> {
+    read_section(value.table("a limit", EXAMPLE)?)
 }
 
 /// Reads the rest of a table as a limit.
-pub fn read_section(
-    mut section: Section<'_>,
-    mentions: &mut Vec<At<String>>,
-) -> Option<At<LimitSpec>> {
+pub fn read_section(mut section: Section<'_>) -> Option<At<LimitSpec>> {
     let report = section.report;
     let amount = read_amount(&mut section);
     let window = read_window(&mut section);
@@ -83,19 +74,12 @@ pub fn read_section(
     let burst = section.take("burst");
     let burst = burst.map(|value| read_burst(&value, amount.as_ref()));
     let class = section.take("match");
-    let class = class.map(|value| class::read_match(value, mentions));
+    let class = class.map(class::read_match);
     let shared = read_shared(&mut section);
     let spot = section.finish();
     let (amount, window, algorithm) = (amount?, window?, algorithm?);
     let (units, unit) = amount.value;
-    let burst = match burst {
-        None => None,
-        Some(burst) => Some(burst?),
-    };
-    let class = match class {
-        None => None,
-        Some(class) => Some(class?),
-    };
+    let (burst, class) = (given(burst)?, given(class)?);
     let spec = algorithm
         .with(units, burst.as_ref().map(|burst| burst.value))
         .and_then(|algorithm| LimitSpec::new(units, unit, window, algorithm));

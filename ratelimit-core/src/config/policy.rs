@@ -22,8 +22,6 @@ pub struct Policy {
     pub limits: Vec<At<LimitSpec>>,
     pub observe: bool,
     pub ban: Option<At<BanSpec>>,
-    /// The names of classes that its limits mention.
-    pub mentions: Vec<At<String>>,
 }
 
 /// Reads the policies of a file.
@@ -41,12 +39,9 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
     let sources = section.take("sources");
     let has_sources = sources.is_some() || name == DEFAULT;
     let sources = sources.map_or(vec![], |value| read_sources(&name, &title, value));
-    let mut mentions = vec![];
     let hint = format!("write {LIMITS}, or limits = [] to limit nothing");
     let limits = section.require("limits", &hint);
-    let limits = limits.map_or(vec![], |value| {
-        limit::read_list(value, &title, LIMITS, &mut mentions)
-    });
+    let limits = limits.map_or(vec![], |value| limit::read_list(value, &title, LIMITS));
     let ban = section.take("ban").and_then(ban::read);
     let observe = section.flag("observe");
     Some(Policy {
@@ -58,7 +53,6 @@ fn read(name: String, value: Value<'_>) -> Option<Policy> {
         limits,
         observe,
         ban,
-        mentions,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The problems of a configuration, gathered while it is read.
+//! The problems of a configuration, gathered while it is read, and the names in it that are looked up at the end.
 
 use std::{cell::RefCell, collections::HashMap, hash::Hash, ops::Range};
 
@@ -48,6 +48,7 @@ pub struct Report<'f> {
     files: &'f [File],
     problems: RefCell<Vec<(Spot, Problem)>>,
     absent: RefCell<Vec<Problem>>,
+    mentions: RefCell<Vec<At<String>>>,
 }
 
 impl<'f> Report<'f> {
@@ -56,6 +57,7 @@ impl<'f> Report<'f> {
             files,
             problems: RefCell::default(),
             absent: RefCell::default(),
+            mentions: RefCell::default(),
         }
     }
 
@@ -97,6 +99,16 @@ impl<'f> Report<'f> {
                 self.add_repeated(spot, first, &what(it), hint);
             }
         }
+    }
+
+    /// Notes the name of a class: whether one has it is not known yet.
+    pub fn mention(&self, class: At<String>) {
+        self.mentions.borrow_mut().push(class);
+    }
+
+    /// The names of classes that were mentioned so far.
+    pub fn take_mentions(&self) -> Vec<At<String>> {
+        self.mentions.take()
     }
 
     /// Where `spot` is, as a message names it.

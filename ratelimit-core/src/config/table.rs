@@ -170,6 +170,15 @@ impl<'a> Section<'a> {
     }
 }
 
+/// What is given, or not; `None` when it is wrong.
+#[expect(clippy::option_option, reason = "wrong is not the same as not given")]
+pub fn given<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    match read {
+        None => Some(None),
+        Some(value) => value.map(Some),
+    }
+}
+
 /// What is chosen by its name.
 pub trait Choice: Copy + Into<&'static str> + VariantArray {}
 

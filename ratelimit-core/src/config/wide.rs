@@ -17,7 +17,6 @@ pub struct Aggregate {
     pub observe: bool,
     /// Of both families; each limit has a prefix.
     pub limits: Vec<(IpFamily, At<u8>, At<LimitSpec>)>,
-    pub mentions: Vec<At<String>>,
 }
 
 /// `[node]`, or `node` of an interface, with the places of what it says.
@@ -26,7 +25,6 @@ pub struct Node {
     /// `prefer = "verified"`.
     pub prefer: Option<At<()>>,
     pub limits: Vec<At<LimitSpec>>,
-    pub mentions: Vec<At<String>>,
 }
 
 /// Who draws first from the limits of the node.
@@ -37,7 +35,6 @@ pub fn read_aggregate(mut section: Section<'_>) -> At<Aggregate> {
     let mut aggregate = Aggregate {
         observe: section.flag("observe"),
         limits: vec![],
-        mentions: vec![],
     };
     let (ipv4, ipv6) = (section.take("ipv4"), section.take("ipv6"));
     if ipv4.is_none() && ipv6.is_none() {
@@ -83,13 +80,12 @@ fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>) -> Node {
     let title = section.title.clone();
     let hint = format!("write {EXAMPLE}, or remove {title}");
     let observe = section.flag("observe");
-    let mut mentions = vec![];
     let limits = section.require("limits", &hint);
     let limits = limits.map_or(vec![], |value| {
         if value.len() == Some(0) {
             value.complain(format!("the `limits` of {title} are none"), hint);
         }
-        limit::read_list(value, &title, EXAMPLE, &mut mentions)
+        limit::read_list(value, &title, EXAMPLE)
     });
     limit::refuse_logs(&title, &limits, section.report);
     section.finish();
@@ -97,7 +93,6 @@ fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>) -> Node {
         observe,
         prefer,
         limits,
-        mentions,
     }
 }
 
@@ -113,7 +108,7 @@ impl Aggregate {
                 continue;
             };
             let prefix = read_prefix(family, &mut section);
-            let limit = limit::read_section(section, &mut self.mentions);
+            let limit = limit::read_section(section);
             if let (Some(prefix), Some(limit)) = (prefix, limit) {
                 self.limits.push((family, prefix, limit));
             }

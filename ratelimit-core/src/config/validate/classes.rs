@@ -74,7 +74,8 @@ fn check_mentions(document: &Document, catalogue: &Catalogue, report: &Report) {
         .iter()
         .map(|named| named.name.as_str())
         .collect();
-    for name in document.mentions() {
+    let challenged = document.challenged_classes().cloned();
+    for name in report.take_mentions().into_iter().chain(challenged) {
         let known = catalogue.select(&Match::Named(name.value.clone())).is_ok();
         if known || defined.contains(&name.value.as_str()) {
             continue;
@@ -119,12 +120,8 @@ fn check_count(document: &Document, catalogue: &Catalogue, report: &Report) {
         .iter()
         .filter(|named| named.action.is_some())
         .map(|named| (Match::Named(named.name.clone()), &named.spot));
-    let limits = document.groups().into_iter().flat_map(|group| group.limits);
-    let counted = limits.filter_map(|limit| Some((limit.value.class()?.clone(), &limit.spot)));
-    let challenged = document.challenged_classes();
-    let challenged = challenged.map(|at| (Match::Named(at.value.clone()), &at.spot));
     let mut used: BTreeSet<Class> = BTreeSet::new();
-    for (wanted, spot) in acted_on.chain(counted).chain(challenged) {
+    for (wanted, spot) in acted_on.chain(document.used_classes()) {
         let Ok(Selected::Class(class)) = catalogue.select(&wanted) else {
             continue;
         };

@@ -13,10 +13,9 @@ use crate::{
 /// Reports what is suspicious about the classes of `document`.
 pub fn find(document: &Document, classes: &Catalogue, warnings: &Report) {
     for named in &document.classes {
-        let is_counted = document
-            .mentions()
-            .any(|mention| mention.value == named.name);
-        if !is_counted && classes.action(&named.name).is_none() {
+        let name = Match::Named(named.name.clone());
+        let is_used = document.used_classes().any(|(class, _)| class == name);
+        if !is_used && classes.action(&named.name).is_none() {
             let message = format!("no limit counts {}", named.title);
             let hint = format!(
                 "write match = \"{}\" in a limit, give it an action, or remove it",
