@@ -302,7 +302,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         .join()
         .map_err(|_| anyhow!("the controller ended badly"))?;
     controller.run(Stop);
-    remove_socket(socket)?;
+    private::remove(socket)?;
     match control::queries::views::on_stop(&controller.state) {
         OnStop::Keep => {
             let links = &controller.interfaces.links;
@@ -444,7 +444,7 @@ async fn wait_for_signal(stop: CancellationToken) -> anyhow::Result<()> {
 /// Binds the control socket, for root and the members of the user's group: of a user that is not the daemon's alone, for root. A
 /// file that is there is from a daemon that was killed: this one holds the lock.
 fn bind_control(path: &Path, user: &User) -> anyhow::Result<UnixSocket> {
-    remove_socket(path)?;
+    private::remove(path)?;
     let binding = || format!("binding {}", path.display());
     let socket = UnixSocket::new_stream().with_context(binding)?;
     socket.bind(path).with_context(binding)?;
@@ -455,10 +455,4 @@ fn bind_control(path: &Path, user: &User) -> anyhow::Result<UnixSocket> {
             .with_context(|| format!("giving {} to {}", path.display(), user.name()))?;
     }
     Ok(socket)
-}
-
-fn remove_socket(path: &Path) -> anyhow::Result<()> {
-    let removed = private::if_there(fs::remove_file(path));
-    let removed = removed.with_context(|| format!("removing {}", path.display()));
-    removed.map(drop)
 }

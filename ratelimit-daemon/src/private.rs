@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use anyhow::Context;
+
 const FILE: u32 = 0o600;
 const DIRECTORY: u32 = 0o700;
 
@@ -63,6 +65,17 @@ pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         done => done.map(Some),
     }
+}
+
+/// Removes a file, if it is there, and answers whether it was.
+///
+/// # Errors
+///
+/// When it stays.
+pub fn remove(path: &Path) -> anyhow::Result<bool> {
+    let removed = if_there(fs::remove_file(path));
+    let removed = removed.with_context(|| format!("removing {}", path.display()))?;
+    Ok(removed.is_some())
 }
 
 /// Brings to the disk which files there are beside `path`.

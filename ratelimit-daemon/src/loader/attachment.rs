@@ -1,6 +1,6 @@
 //! Attaching the program to interfaces, and taking it off.
 
-use std::{fs, io, path::Path, thread, time::Duration};
+use std::{io, path::Path, thread, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use aya::{
@@ -18,7 +18,7 @@ use super::{
     Attachment, InterfacePlan, foreign,
     pins::{LinkPin, Pins},
 };
-use crate::clock;
+use crate::{clock, private};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
 
 /// How long the kernel may take to let a link go.
@@ -57,7 +57,7 @@ pub fn attach(
                 pin(link, name, &path)?;
             }
             if let Some(pin) = pinned.filter(|pin| pin.path != path) {
-                remove(pin)?;
+                private::remove(&pin.path)?;
             }
         }
         Some(Adoption::TakenOff(mode)) => {
@@ -258,10 +258,6 @@ pub fn interface_of(pin: Option<&LinkPin>) -> anyhow::Result<Option<InterfaceSta
     pin.map_or(Ok(None), |pin| interface::running(program(pin)?))
 }
 
-fn remove(pin: &LinkPin) -> anyhow::Result<()> {
-    fs::remove_file(&pin.path).with_context(|| format!("removing {}", pin.path.display()))
-}
-
 /// Removes the pin of a link, which takes its program off the interface, and waits until it is off: the kernel lets a link go
 /// when it comes to it.
 ///
@@ -270,7 +266,7 @@ fn remove(pin: &LinkPin) -> anyhow::Result<()> {
 /// When the pin cannot be removed, or the program stays.
 pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     let program = program(pin)?;
-    remove(pin)?;
+    private::remove(&pin.path)?;
     let deadline = clock::monotonic() + DETACH_TIMEOUT;
     while let Some(on) = interface::running(program)? {
         if clock::monotonic() > deadline {

@@ -18,6 +18,7 @@ use aya::{
 use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS};
 
 use super::{Attachment, InterfacePlan, object::ENTRY, pins::Pins};
+use crate::private;
 
 /// The name of the pinned program.
 const PROGRAM: &str = "program";
@@ -36,7 +37,7 @@ impl Entry {
     ///
     /// When the kernel refuses, or what is pinned there is something else.
     pub fn set(directory: PathBuf, program: &Xdp, frags: bool) -> anyhow::Result<Self> {
-        crate::private::make_directory(&directory)
+        private::make_directory(&directory)
             .with_context(|| format!("making the directory {}", directory.display()))?;
         let mut loader = EbpfLoader::new();
         for [_, map] in [ENTRIES, ENTRIES_FRAGS] {
@@ -71,7 +72,7 @@ impl Entry {
     ///
     /// When they cannot be made.
     pub fn pin(&mut self) -> anyhow::Result<()> {
-        crate::private::make_directory(&self.directory)?;
+        private::make_directory(&self.directory)?;
         for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
             let path = self.directory.join(name);
             if !path.exists()
@@ -85,7 +86,7 @@ impl Entry {
         let wanted = self.names()[0];
         match ProgramInfo::from_pin(&path) {
             Ok(info) if info.name_as_str() == Some(wanted) => return Ok(()),
-            Ok(_) => remove_file(&path)?,
+            Ok(_) => drop(private::remove(&path)?),
             Err(_) => {}
         }
         self.xdp()?
@@ -135,11 +136,7 @@ pub fn give(
     pins: &Pins,
 ) -> anyhow::Result<(Attachment, Entry)> {
     let entry = Entry::set(pins.entry(&plan.name), program, frags)?;
-    for pin in pins.all_programs()? {
-        if pin.interface == plan.name {
-            remove_file(&pin.path)?;
-        }
-    }
+    unpin_program(pins, &plan.name)?;
     let path = pins.program(plan.slot, &plan.name, frags);
     program
         .pin(&path)
@@ -161,7 +158,7 @@ pub fn give(
 pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
     let directory = pins.entry(interface);
     empty(&directory)?;
-    let removed = crate::private::if_there(fs::remove_dir_all(&directory));
+    let removed = private::if_there(fs::remove_dir_all(&directory));
     removed.with_context(|| format!("removing {}", directory.display()))?;
     unpin_program(pins, interface)
 }
@@ -180,7 +177,7 @@ fn unpin_program(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
     let mut is_pinned = false;
     for pin in pins.all_programs()? {
         if pin.interface == interface {
-            remove_file(&pin.path)?;
+            private::remove(&pin.path)?;
             is_pinned = true;
         }
     }
@@ -211,8 +208,4 @@ fn clear<T: std::borrow::BorrowMut<aya::maps::MapData>>(
         }
         answer => answer.context("emptying the map of an entry"),
     }
-}
-
-fn remove_file(path: &Path) -> anyhow::Result<()> {
-    fs::remove_file(path).with_context(|| format!("removing {}", path.display()))
 }

@@ -27,7 +27,7 @@ use super::{
 };
 use ratelimit_interface::{self as interface, InterfaceState};
 
-use crate::{loader::TABLES, syscall};
+use crate::{links::MTU_OF_ONE_BUFFER, loader::TABLES, syscall};
 
 /// The maps of the sources that were refused.
 pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
@@ -40,9 +40,6 @@ const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
 
 /// The seeds of the tags of the store `compact`.
 pub type Seeds = [u64; 2];
-
-/// The longest packet that fits into one buffer with any driver.
-const MTU_OF_ONE_BUFFER: u32 = 1_500;
 
 /// What a program is made for: its constants and its entry point.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -198,7 +195,8 @@ fn entries(plan: &MapPlan) -> impl Iterator<Item = (&'static str, u32)> {
         .chain(REFUSED_MAPS.map(|name| (name, refused)))
 }
 
-fn missing(name: &str) -> anyhow::Error {
+/// What is said where the object is not what this version knows.
+pub fn missing(name: &str) -> anyhow::Error {
     anyhow!("the BPF object has no map {name}")
 }
 

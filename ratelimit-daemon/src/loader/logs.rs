@@ -1,12 +1,12 @@
 //! The maps of the sliding logs, as large as they are to be.
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use aya::maps::{MapData, MapInfo};
 use aya_obj::{Map, Object};
 use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
 use ratelimit_core::log_size::LogSize;
 
-use super::{MapPlan, pins::Pins};
+use super::{MapPlan, load::missing, pins::Pins};
 
 /// Its name.
 pub const LOGS: &str = "LOGS";
@@ -20,7 +20,7 @@ const EMPTY_LOG: &str = "EMPTY_LOG";
 pub fn resize(object: &mut Object, size: LogSize) -> anyhow::Result<()> {
     for name in [LOGS, EMPTY_LOG] {
         let Some(Map::Legacy(map)) = object.maps.get_mut(name) else {
-            return Err(anyhow!("the BPF object has no map {name}"));
+            return Err(missing(name));
         };
         map.def.value_size = size.value_bytes();
     }

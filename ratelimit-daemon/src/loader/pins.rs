@@ -174,7 +174,7 @@ impl Pins {
                     map = name,
                     difference, "a pinned map does not fit and is made anew"
                 );
-                fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+                private::remove(&path)?;
                 removed.push(name.to_owned());
             }
         }
@@ -187,11 +187,8 @@ impl Pins {
     ///
     /// The first that cannot be removed.
     pub fn remove_maps(&self, names: &[&str]) -> anyhow::Result<()> {
-        for path in names.iter().map(|name| self.map(name)) {
-            let removed = private::if_there(fs::remove_file(&path));
-            removed.with_context(|| format!("removing {}", path.display()))?;
-        }
-        Ok(())
+        let mut paths = names.iter().map(|name| self.map(name));
+        paths.try_for_each(|path| private::remove(&path).map(drop))
     }
 
     /// Whether a map is pinned that is as `wanted` declares it.

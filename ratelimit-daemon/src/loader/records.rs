@@ -5,17 +5,22 @@
 //! sources have used, and no program runs on them. So a daemon that dies in between leaves them to the next one.
 
 use std::{
-    fs, io,
+    fs,
     os::fd::{AsFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use aya::maps::{MapData, MapInfo};
 use aya_obj::{Map, Object};
 use tracing::info;
 
-use super::{load::SOURCE_MAPS, logs::LOGS, pins::Pins};
+use super::{
+    load::{SOURCE_MAPS, missing},
+    logs::LOGS,
+    pins::Pins,
+};
+use crate::private;
 
 const WORD_BYTES: u32 = u64::BITS / u8::BITS;
 
@@ -85,8 +90,8 @@ pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
                 .with_context(|| format!("renaming {} to {}", path.display(), aside.display()))?;
         } else if path.exists() {
             info!(map = name, "a pinned map does not fit and is made anew");
-            remove(&path)?;
-            asides.iter().try_for_each(|aside| remove(aside))?;
+            private::remove(&path)?;
+            remove_all(asides)?;
         }
         map.pin(&path)
             .with_context(|| format!("pinning {}", path.display()))?;
@@ -133,19 +138,10 @@ pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
 ///
 /// The first whose pin stays.
 pub fn forget(pins: &Pins) -> anyhow::Result<()> {
-    let mut kept = CARRIED.into_iter().flat_map(|name| asides(pins, name));
-    kept.try_for_each(|path| remove(&path))
+    remove_all(CARRIED.into_iter().flat_map(|name| asides(pins, name)))
 }
 
-fn remove(path: &Path) -> anyhow::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("removing {}", path.display()))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-fn missing(name: &str) -> anyhow::Error {
-    anyhow!("the BPF object has no map {name}")
+fn remove_all(paths: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<()> {
+    let mut paths = paths.into_iter();
+    paths.try_for_each(|path| private::remove(&path).map(drop))
 }

@@ -3,7 +3,7 @@
 //! What is under way stands in a document. A daemon that ends in between, or before it has looked at what the kernel holds, leaves
 //! to the next one what is left to do. That would take the new database for all that was ever intended.
 
-use std::{fs, fs::File, path::Path};
+use std::{fs::File, path::Path};
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
@@ -125,9 +125,7 @@ impl Rescue {
 /// Removes the files of a database that there may be.
 fn remove(path: &Path, suffixes: &[&str]) -> anyhow::Result<()> {
     for suffix in suffixes {
-        let file = with_suffix(path, suffix);
-        let removed = private::if_there(fs::remove_file(&file));
-        removed.with_context(|| format!("removing {}", file.display()))?;
+        private::remove(&with_suffix(path, suffix))?;
     }
     Ok(())
 }
