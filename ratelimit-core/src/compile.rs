@@ -29,7 +29,9 @@ use ratelimit_common::{
 use self::{
     class_numbers::{ClassNumbers, TooManyClasses},
     policy::{Compiler, select, shares_state, terms},
-    regions::{NoRoom, Regions, is_placed, is_whole, limited_sources, sources_of, table_sets},
+    regions::{
+        NoRoom, Regions, is_placed, is_whole, limited_sources, sets_for, sources_of, table_sets,
+    },
 };
 pub use self::{policy::keeps_state, tables::Tables};
 use crate::{
@@ -329,7 +331,7 @@ fn place(
 }
 
 /// The sets that a table is to have where `wanted` would do, and `held` is there from before. It keeps its own, if all that is intended
-/// fits into it and it is not far too large. A table of another size begins empty.
+/// fits into it, it was not made for fewer sources, and it is not far too large. A table of another size begins empty.
 pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
     let (mut policies, mut classes) = Default::default();
     let mut compile = |before: &BTreeMap<u32, Policy>, unsettled: Unsettled| {
@@ -348,11 +350,17 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
     // Beside what is in force, and when that has retired.
     let answer = compile(&held.policies, Unsettled::default())
         .and_then(|(before, unsettled)| compile(&before, unsettled));
-    let kept: BTreeSet<u32> = held.policies.values().map(Policy::scope).collect();
+    let placed = held.policies.values();
+    let placed = placed.filter(|policy| is_placed(policy, held.sets));
+    let limits = placed.clone().flat_map(Policy::limits);
+    let largest = limits.map(|limit| limit.region().sets()).max();
+    let kept: BTreeSet<u32> = placed.map(Policy::scope).collect();
     let is_whole = intent.policies().iter().all(|wanted| {
         policies.get(&wanted.name).is_none_or(|named| {
+            // What is kept may be small, as others have the room. Of a table without a single region as large, the capacity was another one.
             let is_whole = |policy: &Policy, sources| {
-                kept.contains(&policy.scope()) || is_whole(policy, sources)
+                let is_kept = kept.contains(&policy.scope());
+                is_kept && largest >= Some(sets_for(sources)) || is_whole(policy, sources)
             };
             let further = named.further.as_ref();
             (wanted.role.is_total() || is_whole(&named.policy, sources_of(wanted, intent)))

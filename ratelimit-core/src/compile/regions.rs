@@ -389,7 +389,8 @@ pub fn is_whole(policy: &Policy, sources: u64) -> bool {
     limits.all(|limit| limit.is_log() || limit.region().sets() >= sets_for(sources))
 }
 
-fn sets_for(sources: u64) -> u32 {
+/// The sets of a region for a limit of so many sources.
+pub(super) fn sets_for(sources: u64) -> u32 {
     let slots = SLOTS as u64;
     let tight = (sources * SLOTS_PER_EIGHT).div_ceil(8 * slots);
     let roomy = (sources * 2).div_ceil(slots).min(ROOMY_SETS);
