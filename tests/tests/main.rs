@@ -60,6 +60,7 @@ mod new_sources;
 mod new_user;
 mod next;
 mod openapi;
+mod other_tables;
 mod overflow;
 mod package;
 mod peers;

@@ -8,7 +8,11 @@ use aya_obj::Object;
 use rustix::rand::{GetRandomFlags, getrandom};
 use zerocopy::IntoBytes as _;
 
-use super::{HeldTable, load::Seeds, pins::Pins};
+use super::{
+    HeldTable,
+    load::{LOOKUP_CACHE_MAPS, Seeds},
+    pins::Pins,
+};
 
 const SEEDS: &str = "COMPACT_SEEDS";
 const CHALLENGE_KEY: &str = "CHALLENGE_KEY";
@@ -19,7 +23,7 @@ pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
 
 /// What a program reads and writes with the table. These are pins that are made anew with it, so that a program which still runs on the
 /// old table does not read of regions in the new one. The daemon fills them before the new program runs.
-const WITH_TABLES: [&str; 9] = [
+const WITH_TABLES: [&str; 11] = [
     "SETTINGS",
     "INTERFACES",
     POLICIES,
@@ -29,6 +33,9 @@ const WITH_TABLES: [&str; 9] = [
     "FILTER_V6",
     "LISTS_V4",
     "LISTS_V6",
+    // Its answers are those of one number of the lists' state, which begins anew in the new filters.
+    LOOKUP_CACHE_MAPS[0],
+    LOOKUP_CACHE_MAPS[1],
 ];
 
 /// Removes what was pinned with a table of another size.

@@ -32,6 +32,9 @@ use crate::{links::MTU_OF_ONE_BUFFER, loader::TABLES, syscall};
 /// The maps of the sources that were refused.
 pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 
+/// What CPUs keep of the lists' answers, and of which sources were refused.
+pub const LOOKUP_CACHE_MAPS: [&str; 2] = ["LOOKUP_CACHE_V4", "LOOKUP_CACHE_V6"];
+
 /// The maps of the store `lru`.
 pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
 

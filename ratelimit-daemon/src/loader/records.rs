@@ -16,7 +16,7 @@ use aya_obj::{Map, Object};
 use tracing::info;
 
 use super::{
-    load::{SOURCE_MAPS, missing},
+    load::{LOOKUP_CACHE_MAPS, REFUSED_MAPS, SOURCE_MAPS, missing},
     logs::LOGS,
     pins::Pins,
 };
@@ -26,6 +26,9 @@ const WORD_BYTES: u32 = u64::BITS / u8::BITS;
 
 /// The maps whose elements are carried over.
 const CARRIED: [&str; 3] = [SOURCE_MAPS[0], SOURCE_MAPS[1], LOGS];
+
+/// What programs keep of the words in records, by which they refuse without a look at these. So it is made anew with records that begin anew.
+const OF_WORDS: [[&str; 2]; 2] = [REFUSED_MAPS, LOOKUP_CACHE_MAPS];
 
 /// Maps that are kept beside of each whose elements are carried over: more than one where daemons were killed before they had carried them over.
 pub const REPLACED_MAX: usize = 4;
@@ -92,6 +95,9 @@ pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
             info!(map = name, "a pinned map does not fit and is made anew");
             private::remove(&path)?;
             remove_all(asides)?;
+            if SOURCE_MAPS.contains(&name) {
+                pins.remove_maps(OF_WORDS.as_flattened())?;
+            }
         }
         map.pin(&path)
             .with_context(|| format!("pinning {}", path.display()))?;
