@@ -9,10 +9,9 @@ use ratelimit_core::{
 use crate::{
     clock,
     control::{
-        cause::Cause,
         config_diff,
         controller::Controller,
-        feeds::trials::Next,
+        feeds::trials::{Next, Why},
         lists::configured::{self, ConfiguredLists, ListChanges},
         state::State,
     },
@@ -37,7 +36,7 @@ pub fn replace(
     );
     let scopes = controller.state.scopes(Target::Default);
     let Next { config, lists, why } = next;
-    let replaced = put_in_force(&mut controller.state, config, lists, why.cause());
+    let replaced = put_in_force(&mut controller.state, config, lists, &why);
     controller.trials.settle(why, replaced.is_ok());
     controller.follow_config();
     controller.follow_tables();
@@ -66,13 +65,16 @@ fn put_in_force(
     state: &mut State,
     config: Config,
     lists: ConfiguredLists,
-    cause: Cause<'_>,
+    why: &Why,
 ) -> Result<ListChanges, Refused> {
     config_diff::require_no_restart(&state.intent.config, &config)?;
+    if matches!(why, Why::Trial(_)) {
+        configured::require_none_imported(&state.intent, &config)?;
+    }
     let mut changes = configured::changes(state, &config, lists);
     let mut edits = std::mem::take(&mut changes.edits);
     edits.push(Edit::Config(Box::new(config)));
-    state.apply(edits, cause)?;
+    state.apply(edits, why.cause())?;
     Ok(changes)
 }
 

@@ -4,7 +4,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ratelimit_core::{api::Refused, config::Config, intent::Edit, lists::Reading};
+use ratelimit_core::{
+    api::Refused,
+    config::Config,
+    intent::{Edit, Intent},
+    lists::Reading,
+};
 
 use super::{
     ListRead,
@@ -55,6 +60,26 @@ impl ConfiguredLists {
 pub fn files(config: &Config) -> impl Iterator<Item = ListFile> {
     let lists = config.lists.iter();
     lists.map(|(name, config)| ListFile::new(name, config))
+}
+
+/// Refuses to try a configuration that reads a list from a file which was imported: it could not come back with the one before.
+///
+/// # Errors
+///
+/// With the list, and what to do.
+pub fn require_none_imported(intent: &Intent, config: &Config) -> Result<(), Refused> {
+    let mut lists = intent.lists().iter();
+    let replaced =
+        lists.find(|(name, list)| list.file.is_none() && config.lists.contains_key(&***name));
+    match replaced {
+        None => Ok(()),
+        Some((name, _)) => Err(Refused::because(format!(
+            "the list `{name}` was imported, and would not come back with the configuration before"
+        ))
+        .hint(format!(
+            "give [list.{name}] another name, or run `rlctl lists rm {name}` first"
+        ))),
+    }
 }
 
 /// What becomes of lists when a configuration takes the place of another one.

@@ -225,6 +225,29 @@ fn what_is_refused_leaves_nothing_behind() {
     assert_eq!(Trial::kept(site.directory.path()).read().unwrap(), None);
 }
 
+/// What was imported stands in no file.
+#[test]
+fn a_list_that_was_imported_is_not_lost_to_one_of_a_trial() {
+    let mut site = Site::new();
+    site.lab.import_list("drop", "198.51.100.9\n");
+    let file = site.directory.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n").unwrap();
+    let other = format!("{NEW}[list.NAME]\nfile = \"{}\"\n", file.display());
+    let refused = site
+        .apply(&other.replace("NAME", "drop"), 600.0)
+        .unwrap_err();
+    assert!(refused.error.contains("the list `drop` was imported"));
+    assert!(refused.hint.unwrap().contains("rlctl lists rm drop"));
+    assert_eq!((site.amount(), site.attempt()), (100, None));
+    site.apply(&other.replace("NAME", "other"), 600.0).unwrap();
+    site.lab.controller.roll_back("root").unwrap();
+    let lists = site.lab.controller.state.intent.lists();
+    assert_eq!(
+        lists.keys().map(|name| &**name).collect::<Vec<_>>(),
+        ["drop"]
+    );
+}
+
 #[test]
 fn what_is_in_force_is_not_told_as_refused_where_it_cannot_be_written_down() {
     let mut site = Site::new();
