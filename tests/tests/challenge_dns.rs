@@ -74,7 +74,7 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
         let far = if near.is_ipv4() { FAR } else { "fd77::2" };
         let verified = "verified: its SYNs are not challenged until";
         assert!(check(far).contains(verified), "{}", check(far));
-        let challenged = "its queries of DNS are challenged";
+        let challenged = "its queries of DNS are challenged, and SYNs to their ports";
         assert!(check("192.0.2.1").contains(challenged));
         // What is said of a query is what becomes of it.
         for (source, action) in [

@@ -100,6 +100,26 @@ fn what_is_over_the_budget_for_new_sources_is_told() {
     }
 }
 
+/// The dry run of a policy holds for new sources over the budget, too.
+#[test]
+fn what_a_dry_run_lets_pass_over_the_budget_is_not_told_as_dropped() {
+    require_root!();
+    let config = "[source]\nnew_sources = { count = 1, per = \"1h\", over_budget = \"drop\" }\n\
+                  [policy.default]\nlimits = [{ packets = 5, per = \"1h\" }]\nobserve = true\n";
+    let (_lab, service) = Service::in_lab(config).unwrap();
+    let program = Attached::of(&service).unwrap();
+    for last in [9, 10] {
+        let source = Ipv4Addr::new(203, 0, 113, last);
+        let frame = Frame::ethernet().ipv4(source).udp(9).build();
+        assert_eq!(program.passed(&frame, 3).unwrap(), 3, "{source}");
+    }
+    let said = service.wait_for("the sample", || {
+        let said = service.rlctl(&["check", "203.0.113.10"]).unwrap().stdout;
+        said.contains("seen: ").then_some(said)
+    });
+    assert!(said.contains(" would drop 203.0.113.10 "), "{said}");
+}
+
 #[test]
 fn what_is_said_of_a_packet_is_what_happens_to_it() {
     require_root!();

@@ -151,7 +151,7 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
         return format!("verified{by}: its SYNs are not challenged until {until}{queries}");
     }
     let queries = match &challenge.dns {
-        Some(dns) if dns.is_on => "; its queries of DNS are challenged",
+        Some(dns) if dns.is_on => "; its queries of DNS are challenged, and SYNs to their ports",
         Some(_) => "; its queries of DNS are not challenged at this moment",
         None => "",
     };

@@ -24,6 +24,12 @@ pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
         .filter(|_| is_of_now)
         .and_then(|reason| refuser(state, Some(&interface), source, reason));
     let limit = refuser.and_then(|(_, named)| limit(named, reason?, drop.limit));
+    // No limit refuses what is over the budget for new sources, but the dry run of a policy holds for it.
+    let judge = if is_of_now && reason == Some(DropReason::NewSources) {
+        levels::policy_of(state, Some(&interface), source)
+    } else {
+        refuser
+    };
     let link_layer = LinkLayer::from_number(drop.link_layer);
     let frame = Cursor::with_frame_bytes(drop.frame(), drop.frame_bytes);
     let (from, packet) = PacketRequest::of_frame(frame, link_layer).unzip();
@@ -33,7 +39,7 @@ pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
         packet: packet.unwrap_or_default(),
         reason: reason.map_or("unknown", DropReason::label).to_owned(),
         observed: state.intent.config.observes_on(Some(&interface))
-            || refuser.is_some_and(|(_, named)| named.policy.observe()),
+            || judge.is_some_and(|(_, named)| named.policy.observe()),
         policy: refuser.map(|(name, _)| name.to_owned()),
         limit: limit.cloned(),
         interface,
