@@ -84,10 +84,19 @@ pub fn judge_quickly<A: Address>(
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> Option<Outcome> {
+    let upper = flow.upper;
+    let flags = if upper.is_tcp() && upper.fragment == Fragment::Whole {
+        upper.tcp_flags(frame)
+    } else {
+        None
+    };
+    let is_syn = flags.is_some_and(|flags| flags & (SYN | ACK | RST | FIN) == SYN);
+    if is_syn && state.spends_of_all(now) {
+        return Some(Outcome::Unasked);
+    }
     let Some(rules) = state.rules() else {
         return Some(Outcome::Unasked);
     };
-    let upper = flow.upper;
     let is_wanted = |asked| is_wanted(asked, rules, now, state);
     // Nothing is taken for a source that is known while it is on.
     let judged = if upper.fragment != Fragment::Whole {
@@ -99,8 +108,8 @@ pub fn judge_quickly<A: Address>(
             _ => Judged::All,
         }
     } else if upper.is_tcp() {
-        match upper.tcp_flags(frame) {
-            Some(flags) if flags & (SYN | ACK | RST | FIN) == SYN => {
+        match flags {
+            Some(_) if is_syn => {
                 let port = upper
                     .ports(frame)
                     .map_or(0, |[_, port]| u16::from_be_bytes(port));
@@ -273,6 +282,9 @@ fn ask<A: Address>(
     let was_on = is_target && is_on(Asked::Connections, rules, now, state);
     let is_over = is_target && rules.is_over(Asked::Connections);
     let is_on = was_on || is_over && !state.takes(Shared::Unverified, now);
+    // What was drawn is for all that come next, unless it has to be known what they are.
+    let is_any_on = is_on || is_wanted(Asked::Queries, rules, now, state);
+    state.set_counts_all(is_over && rules.includes_all() && !is_any_on);
     if !is_on && !is_for_queries(segment, rules, now, state) {
         return Outcome::Unasked;
     }
@@ -329,6 +341,7 @@ fn hold<A: Address>(asked: Asked, was_on: bool, now: Instant, state: &impl Chall
     };
     if !was_on {
         state.set_since(asked, now);
+        state.set_counts_all(false);
     } else if state.takes(shared, now) {
         return;
     }

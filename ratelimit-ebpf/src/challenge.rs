@@ -78,6 +78,38 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
+    fn spends_of_all(&self, now: Instant) -> bool {
+        if interruption::is_possible() {
+            return false;
+        }
+        let Some(own) = CHALLENGE_SHARES.get_ptr_mut(0) else {
+            return false;
+        };
+        // SAFETY: as above.
+        let own = unsafe { &mut *own };
+        if own.counts_all != number(self.0) {
+            return false;
+        }
+        let share = share(&mut own.shares, Shared::Unverified);
+        match Budget::spend(*share, now) {
+            Some(spent) => {
+                *share = spent;
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn set_counts_all(&self, counts_all: bool) {
+        if let Some(own) = CHALLENGE_SHARES.get_ptr_mut(0) {
+            let number = if counts_all { number(self.0) } else { 0 };
+            // SAFETY: as above.
+            unsafe { (*own).counts_all = number };
+        }
+    }
+
+    #[inline(always)]
     fn may_answer(&self, source: &A, now: Instant) -> bool {
         let bucket = answer_limit::bucket(source, key());
         let (Some(word), Some(rules)) = (ANSWERED.get_ptr_mut(bucket), CHALLENGE.get(0)) else {
@@ -154,6 +186,12 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
         // Without room the source is asked again.
         let _ = A::VERIFIED.insert(source, verified.to_bits(), 0);
     }
+}
+
+/// The number of a generation, counted from 1.
+#[inline(always)]
+const fn number(generation: Generation) -> u64 {
+    generation as u64 + 1
 }
 
 #[inline(always)]

@@ -91,6 +91,8 @@ pub struct OfCpu {
     pub shares: [Share; 3],
     /// How many SYNs and queries it did not answer, as the answers were spent.
     pub unanswered: u64,
+    /// Not 0 where what it has drawn of the SYNs is for all that come next: the number of the generation by whose rules, counted from 1.
+    pub counts_all: u64,
     /// The sources that it knows as verified.
     pub verified: VerifiedCache,
 }
@@ -178,6 +180,12 @@ impl Rules {
     #[inline(always)]
     pub const fn includes_all_classes(&self) -> bool {
         self.classes.bits() == ClassSet::ALL.bits()
+    }
+
+    /// Whether all SYNs count among those that come in a second, wherever they go and whatever their classes are.
+    #[inline(always)]
+    pub const fn includes_all(&self) -> bool {
+        self.targets.is_empty() && self.includes_all_classes()
     }
 
     /// What connections are challenged to.

@@ -36,6 +36,17 @@ pub trait ChallengeState<A: Address> {
         false
     }
 
+    /// Takes one of the SYNs that this CPU has drawn, where [all count](Self::set_counts_all); `false` where it has nothing left. A share ends
+    /// with its second, and so does what another CPU does not know yet: that sources are challenged.
+    #[inline(always)]
+    fn spends_of_all(&self, _now: Instant) -> bool {
+        false
+    }
+
+    /// Notes whether a SYN that comes to this CPU is counted and no more, whatever it is.
+    #[inline(always)]
+    fn set_counts_all(&self, _: bool) {}
+
     /// Takes one of the answers to a source; `false` when it had enough of them.
     #[inline(always)]
     fn may_answer(&self, _source: &A, _now: Instant) -> bool {

@@ -371,6 +371,7 @@ struct World {
     rules: Option<Rules>,
     words: [Word; 3],
     shares: [Cell<Share>; 3],
+    counts_all: Cell<bool>,
     answered: RefCell<BTreeMap<[u8; 16], Word>>,
     on: [Cell<On>; 2],
     suspended: Cell<Instant>,
@@ -392,6 +393,7 @@ impl World {
             rules: Some(rules.unwrap()),
             words: Default::default(),
             shares: Default::default(),
+            counts_all: Cell::default(),
             answered: RefCell::default(),
             on: Default::default(),
             suspended: Cell::default(),
@@ -503,6 +505,14 @@ impl ChallengeState<Ipv4> for World {
         let share = &self.shares[which as usize];
         let next = Budget::spend(share.get(), now);
         next.map(|next| share.set(next)).is_some()
+    }
+
+    fn spends_of_all(&self, now: Instant) -> bool {
+        self.counts_all.get() && self.spends(Shared::Unverified, now)
+    }
+
+    fn set_counts_all(&self, counts_all: bool) {
+        self.counts_all.set(counts_all);
     }
 
     fn may_answer(&self, source: &Ipv4, now: Instant) -> bool {
