@@ -90,8 +90,9 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     };
     if apart_from_inner(before) != apart_from_inner(after) {
         lines.push(format!(
-            "source: changed, and what {} have used starts anew",
-            start_anew(both)
+            "source: changed, and what {} have used starts anew{}",
+            start_anew(both),
+            unless_kept(both)
         ));
     }
     let off = |address| text_or(address, "off");
@@ -125,6 +126,21 @@ fn start_anew([before, after]: [&Config; 2]) -> &'static str {
         "sources, destinations, interfaces and the node"
     } else {
         "sources"
+    }
+}
+
+/// A table of `compact` that is larger than it has to be is kept, but not one that is much larger.
+fn unless_kept(both: [&Config; 2]) -> &'static str {
+    let [before, after] = both.map(|config| Source {
+        inner: Tunnels::NONE,
+        capacity: 0,
+        ..config.source.clone()
+    });
+    let [larger, smaller] = both.map(|config| config.source.capacity);
+    if before == after && after.store == StateStore::Compact && larger > smaller {
+        ", unless the table is kept, as it is not much too large"
+    } else {
+        ""
     }
 }
 
@@ -250,13 +266,7 @@ fn policy_change(
     (after, new): (&PolicyConfig, &Catalogue),
 ) -> String {
     let mut parts = limit_changes((&before.limits, old), (&after.limits, new), "its sources");
-    if before.sources != after.sources {
-        parts.push(format!(
-            "{} prefixes -> {}",
-            before.sources.len(),
-            after.sources.len()
-        ));
-    }
+    parts.extend(prefix_changes("prefixes", &before.sources, &after.sources));
     let both = [before, after];
     parts.extend(change("observe", both, |it| it.observe, |observe| observe));
     let none = |ban| text_or(ban, "none");
@@ -420,6 +430,7 @@ fn limits(limits: &[LimitSpec]) -> String {
     let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
     limits.join(" and ")
 }
+
 /// How many prefixes of a list come and go; `None` where none does.
 fn prefix_changes(what: &str, before: &[Prefix], after: &[Prefix]) -> Option<String> {
     let missing = |of: &[Prefix], from: &[Prefix]| {
