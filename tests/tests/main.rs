@@ -90,7 +90,6 @@ mod tunnel_devices;
 mod tunnels;
 mod unverified;
 mod verbs;
-mod verified_cache;
 mod watch;
 mod wide;
 

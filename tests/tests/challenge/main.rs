@@ -2,6 +2,7 @@
 
 mod begins_and_ends;
 mod crowd;
+mod of_cpu;
 mod other_rules;
 mod stacks;
 mod syncookie;

@@ -1,10 +1,11 @@
-//! That a source is verified is known to a CPU for a second: until it ends, or is taken out of the table.
+//! What a CPU knows by itself: which sources are verified, for a second, and that the SYNs that it has drawn need no look.
 
 use std::{net::Ipv4Addr, num::NonZeroU32, time::Duration};
 
 use ratelimit_common::{
     DropReason, Instant, Ipv4, Settings, Unit, Verdict,
     challenge::{Rules, Verified, When},
+    generation::Generation,
 };
 use ratelimit_tests::{
     Frame, Scene,
@@ -45,12 +46,49 @@ fn a_source_that_is_known_is_so_until_its_end_and_longer_where_it_is_verified_ag
     assert_eq!(judge(&mut program, SECOND), CHALLENGED);
 }
 
+#[test]
+fn what_was_drawn_by_other_rules_is_not_passed() {
+    require_root!();
+    let many = When::Over(NonZeroU32::new(100_000).unwrap());
+    let mut program = challenging(rules(many));
+    for _ in 0..3 {
+        assert_eq!(judge(&mut program, 0), CONFORMING);
+    }
+    program.set_challenge(rules(When::Always)).unwrap();
+    let settings = SETTINGS.in_generation(Generation::Second);
+    program.set_settings(settings).unwrap();
+    assert_eq!(judge(&mut program, 0), CHALLENGED);
+}
+
+#[test]
+fn what_was_drawn_is_not_passed_to_a_port_of_which_queries_are_challenged() {
+    require_root!();
+    let many = When::Over(NonZeroU32::new(100_000).unwrap());
+    let ports = [PORT, 0, 0, 0, 0, 0, 0, 0];
+    let rules = rules(many).asking_queries(When::Always, ports, 1);
+    let mut program = challenging(rules.unwrap());
+    for _ in 0..3 {
+        let others = judge_at(&mut program, PORT + 1, 0);
+        assert_eq!((others, judge(&mut program, 0)), (CONFORMING, CHALLENGED));
+    }
+}
+
+const SETTINGS: Settings = Settings::new(0, false).with_challenge(true);
+const PORT: u16 = 80;
+
 fn program() -> Pooled {
-    let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
+    challenging(rules(When::Always))
+}
+
+fn rules(when: When) -> Rules {
     let answers = NonZeroU32::new(1_000).unwrap();
-    let rules = Rules::new(When::Always, Duration::from_mins(10), answers, 1).unwrap();
+    Rules::new(when, Duration::from_mins(10), answers, 1).unwrap()
+}
+
+fn challenging(rules: Rules) -> Pooled {
+    let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
     let scene = Scene {
-        settings: Settings::new(0, false).with_challenge(true),
+        settings: SETTINGS,
         challenge: rules,
         ..Scene::limited(&limits)
     };
@@ -65,7 +103,11 @@ fn verify(program: &mut Pooled, lasts_ns: Option<u64>) {
 }
 
 fn judge(program: &mut Pooled, after_ns: u64) -> Verdict {
-    let frame = Frame::ethernet().ipv4(SOURCE).tcp(80, SYN).pad_to(80);
+    judge_at(program, PORT, after_ns)
+}
+
+fn judge_at(program: &mut Pooled, port: u16, after_ns: u64) -> Verdict {
+    let frame = Frame::ethernet().ipv4(SOURCE).tcp(port, SYN).pad_to(80);
     Judge::judge(&mut **program, &frame.build(), at(after_ns))
 }
 
