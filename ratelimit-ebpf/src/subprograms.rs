@@ -79,6 +79,10 @@ pub fn unknown(mut answer: u64) -> u64 {
 
 /// A reference of which the compiler does not know what it reads.
 #[inline(always)]
+#[expect(
+    clippy::pointers_in_nomem_asm_block,
+    reason = "nothing is read or written by way of it there"
+)]
 pub fn again<T>(value: &T) -> &T {
     let mut place = ptr::from_ref(value);
     // SAFETY: a register moved to itself.

@@ -50,7 +50,7 @@ fn a_source_that_is_known_is_so_until_its_end_and_longer_where_it_is_verified_ag
 fn what_was_drawn_by_other_rules_is_not_passed() {
     require_root!();
     let many = When::Over(NonZeroU32::new(100_000).unwrap());
-    let mut program = challenging(rules(many));
+    let mut program = challenging(&rules(many));
     for _ in 0..3 {
         assert_eq!(judge(&mut program, 0), CONFORMING);
     }
@@ -66,7 +66,7 @@ fn what_was_drawn_is_not_passed_to_a_port_of_which_queries_are_challenged() {
     let many = When::Over(NonZeroU32::new(100_000).unwrap());
     let ports = [PORT, 0, 0, 0, 0, 0, 0, 0];
     let rules = rules(many).asking_queries(When::Always, ports, 1);
-    let mut program = challenging(rules.unwrap());
+    let mut program = challenging(&rules.unwrap());
     for _ in 0..3 {
         let others = judge_at(&mut program, PORT + 1, 0);
         assert_eq!((others, judge(&mut program, 0)), (CONFORMING, CHALLENGED));
@@ -77,7 +77,7 @@ const SETTINGS: Settings = Settings::new(0, false).with_challenge(true);
 const PORT: u16 = 80;
 
 fn program() -> Pooled {
-    challenging(rules(When::Always))
+    challenging(&rules(When::Always))
 }
 
 fn rules(when: When) -> Rules {
@@ -85,11 +85,11 @@ fn rules(when: When) -> Rules {
     Rules::new(when, Duration::from_mins(10), answers, 1).unwrap()
 }
 
-fn challenging(rules: Rules) -> Pooled {
+fn challenging(rules: &Rules) -> Pooled {
     let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
     let scene = Scene {
         settings: SETTINGS,
-        challenge: rules,
+        challenge: *rules,
         ..Scene::limited(&limits)
     };
     Pooled::with(&Constants::default(), &scene).expect("the program loads")
