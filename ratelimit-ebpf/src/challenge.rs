@@ -11,7 +11,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     Instant,
     challenge::{
-        Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken, Verified,
+        Asked, ChallengeState, Key, OfCpu, On, Place, Rules, Segment, Shared, Taken, Verified,
         VerifiedCache,
         answer::{self, Cookies, Front, ListenerCookie},
         answer_limit,
@@ -60,52 +60,20 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn spends(&self, which: Shared, now: Instant) -> bool {
-        if interruption::is_possible() {
-            return false;
-        }
-        let Some(own) = CHALLENGE_SHARES.get_ptr_mut(0) else {
-            return false;
-        };
-        // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
-        let share = share(unsafe { &mut (*own).shares }, which);
-        match Budget::spend(*share, now) {
-            Some(spent) => {
-                *share = spent;
-                true
-            }
-            None => false,
-        }
+        own().is_some_and(|own| spend(own, which, now))
     }
 
     #[inline(always)]
     fn spends_of_all(&self, now: Instant) -> bool {
-        if interruption::is_possible() {
-            return false;
-        }
-        let Some(own) = CHALLENGE_SHARES.get_ptr_mut(0) else {
-            return false;
-        };
-        // SAFETY: as above.
-        let own = unsafe { &mut *own };
-        if own.counts_all != number(self.0) {
-            return false;
-        }
-        let share = share(&mut own.shares, Shared::Unverified);
-        match Budget::spend(*share, now) {
-            Some(spent) => {
-                *share = spent;
-                true
-            }
-            None => false,
-        }
+        own().is_some_and(|own| {
+            own.counts_all == number(self.0) && spend(own, Shared::Unverified, now)
+        })
     }
 
     #[inline(always)]
     fn set_counts_all(&self, counts_all: bool) {
-        if let Some(own) = CHALLENGE_SHARES.get_ptr_mut(0) {
-            let number = if counts_all { number(self.0) } else { 0 };
-            // SAFETY: as above.
-            unsafe { (*own).counts_all = number };
+        if let Some(own) = own() {
+            own.counts_all = if counts_all { number(self.0) } else { 0 };
         }
     }
 
@@ -167,7 +135,7 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     fn knows_verified(&self, source: &A, now: Instant) -> bool {
         // Read again: the compiler would keep its bits up to here, for which the stack has no room.
         let source = subprograms::again(source);
-        verified_cache().is_some_and(|cache| cache.knows(source, now))
+        own().is_some_and(|own| own.verified.knows(source, now))
     }
 
     #[inline(always)]
@@ -175,8 +143,8 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
         let Some(verified) = self.verified(source) else {
             return false;
         };
-        if let Some(cache) = verified_cache() {
-            cache.keep(source, verified.until(), now);
+        if let Some(own) = own() {
+            own.verified.keep(source, verified.until(), now);
         }
         now < verified.until()
     }
@@ -194,14 +162,28 @@ const fn number(generation: Generation) -> u64 {
     generation as u64 + 1
 }
 
+/// What this CPU keeps; `None` where programs on one interrupt each other.
 #[inline(always)]
-fn verified_cache() -> Option<&'static mut VerifiedCache> {
+fn own() -> Option<&'static mut OfCpu> {
     if interruption::is_possible() {
         return None;
     }
     let own = CHALLENGE_SHARES.get_ptr_mut(0)?;
     // SAFETY: it belongs to this CPU, and XDP programs do not interrupt each other on one here.
-    Some(unsafe { &mut (*own).verified })
+    Some(unsafe { &mut *own })
+}
+
+/// Takes one of a share; `false` where nothing is left.
+#[inline(always)]
+fn spend(own: &mut OfCpu, which: Shared, now: Instant) -> bool {
+    let share = share(&mut own.shares, which);
+    match Budget::spend(*share, now) {
+        Some(spent) => {
+            *share = spent;
+            true
+        }
+        None => false,
+    }
 }
 
 #[inline(always)]
@@ -233,9 +215,7 @@ pub fn key() -> Key {
 /// Takes one of what all CPUs share; `false` when it is spent.
 #[inline(always)]
 pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
-    let (Some(rules), Some(taken), Some(own)) =
-        (CHALLENGE.get(0), taken(), CHALLENGE_SHARES.get_ptr_mut(0))
-    else {
+    let (Some(rules), Some(taken)) = (CHALLENGE.get(0), taken()) else {
         return false;
     };
     let budget = rules.of(generation).shared(which);
@@ -246,11 +226,10 @@ pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
         Shared::Answers => unsafe { taken.add(1) },
         Shared::Queries => unsafe { taken.add(2) },
     };
-    if interruption::is_possible() {
+    let Some(own) = own() else {
         return budget.take_one(&MapWord(word), now);
-    }
-    // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
-    let share = share(unsafe { &mut (*own).shares }, which);
+    };
+    let share = share(&mut own.shares, which);
     match budget.take(&MapWord(word), *share, now) {
         Some(next) => {
             *share = next;
