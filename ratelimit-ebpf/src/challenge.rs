@@ -12,7 +12,6 @@ use ratelimit_common::{
     Instant,
     challenge::{
         Asked, ChallengeState, Key, OfCpu, On, Place, Rules, Segment, Shared, Taken, Verified,
-        VerifiedCache,
         answer::{self, Cookies, Front, ListenerCookie},
         answer_limit,
         cookie::Message,
