@@ -1,5 +1,5 @@
-//! Where entries of lists meet what is protected, and where a ban of them stops. And entries that cover a network which this host is
-//! connected to: the hosts there are most likely not meant.
+//! Where entries of lists meet what is protected, and a ban of them stops; and which entries cover a network of this host, whose hosts are
+//! most likely not meant.
 
 use ratelimit_core::{
     api::{EXEMPT_REPORTED, ExemptEntries, ExemptEntry},
