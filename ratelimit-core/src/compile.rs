@@ -672,11 +672,11 @@ impl Compiled {
             Some(sets) => tables.compact(sets, SEEDS),
             None => tables.lru(source.capacity),
         };
-        tables.set_classes(self.classes.tables());
+        tables.classes = self.classes.tables();
         let [ipv4, ipv6] = IpFamily::ALL.map(|family| aggregates(&self.policies, family));
         tables.set_aggregates(ipv4, ipv6);
-        tables.set_detection_limit(detection_limit(self.config()));
-        tables.set_new_sources(new_sources(self.config(), 1));
+        tables.detection_limit = detection_limit(self.config());
+        tables.new_sources = new_sources(self.config(), 1);
         tables.set_challenge(
             challenge(self.config(), &self.classes, 1),
             challenge::Key::default(),

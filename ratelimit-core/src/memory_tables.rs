@@ -65,7 +65,8 @@ pub struct MemoryTables {
     tunnels: Tunnels,
     settings: Settings,
     policies: Vec<Policy>,
-    classes: ClassTables,
+    /// The arrays by which the classes of a packet are looked up.
+    pub classes: ClassTables,
     node: MemoryNode,
     ipv4: MemoryFamily<Ipv4>,
     ipv6: MemoryFamily<Ipv6>,
@@ -73,11 +74,14 @@ pub struct MemoryTables {
     entry_counters: RefCell<BTreeMap<u16, Counter>>,
     refusal: Cell<Option<Refusal>>,
     refused_scope: Cell<Option<u32>>,
-    pass_all_until: Instant,
-    detection_limit: BanBudgets,
+    /// The end of a time in which everything passes, where the settings say that there is one.
+    pub pass_all_until: Instant,
+    /// How many bans policies may make; at first none.
+    pub detection_limit: BanBudgets,
     detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     discovered: Cell<u64>,
-    new_sources: Budget,
+    /// How many sources may get state, where the settings say that they have a budget.
+    pub new_sources: Budget,
     challenge: MemoryChallenge,
     taken: [Cell<u64>; 2],
     budget_shares: [Cell<Share>; 2],
@@ -167,30 +171,10 @@ impl MemoryTables {
             .unwrap_or_default()
     }
 
-    /// Sets the arrays by which the classes of a packet are looked up.
-    pub fn set_classes(&mut self, classes: ClassTables) {
-        self.classes = classes;
-    }
-
     /// Sets the wider prefixes that have limits, of IPv4 and of IPv6.
     pub fn set_aggregates(&mut self, ipv4: Aggregates, ipv6: Aggregates) {
         self.ipv4.aggregates = ipv4;
         self.ipv6.aggregates = ipv6;
-    }
-
-    /// Sets the end of a time in which everything passes, where the settings say that there is one; without this none.
-    pub const fn set_pass_all_until(&mut self, until: Instant) {
-        self.pass_all_until = until;
-    }
-
-    /// Sets how many bans policies may make; without this none.
-    pub fn set_detection_limit(&mut self, limit: BanBudgets) {
-        self.detection_limit = limit;
-    }
-
-    /// Sets how many sources may get state, where the settings say that they have a budget.
-    pub fn set_new_sources(&mut self, budget: Budget) {
-        self.new_sources = budget;
     }
 
     /// Sets when sources are challenged, where the settings say that they may be, and what cookies are keyed with.

@@ -108,12 +108,12 @@ impl Scene {
         if constants.interruptible {
             tables = tables.interruptible();
         }
-        tables.set_classes(self.classes.clone());
+        tables.classes = self.classes.clone();
         let [ipv4, ipv6] = self.aggregates;
         tables.set_aggregates(ipv4, ipv6);
-        tables.set_pass_all_until(self.pass_all_until);
-        tables.set_detection_limit(self.detection_limit);
-        tables.set_new_sources(self.new_sources);
+        tables.pass_all_until = self.pass_all_until;
+        tables.detection_limit = self.detection_limit;
+        tables.new_sources = self.new_sources;
         tables.set_challenge(self.challenge, challenge::Key::default());
         for (prefix, entry) in &self.entries {
             tables.set_list_entry(*prefix, *entry);

@@ -219,13 +219,13 @@ impl State {
         if let Some(sets) = self.sets {
             tables = tables.compact(sets, [3, 5]);
         }
-        tables.set_classes(self.classes.clone());
+        tables.classes = self.classes.clone();
         let [ipv4, ipv6] = IpFamily::ALL.map(|family| {
             let both = self.aggregates.get(&family).copied().unwrap_or_default();
             *both.of(generation)
         });
         tables.set_aggregates(ipv4, ipv6);
-        tables.set_new_sources(*self.new_sources.of(generation));
+        tables.new_sources = *self.new_sources.of(generation);
         tables.set_challenge(*self.challenge.of(generation), challenge::Key::default());
         for (prefix, entry) in &self.entries {
             tables.set_list_entry(*prefix, *entry.of(generation));
