@@ -165,8 +165,7 @@ fn read_documents<'f>(files: &'f [File], report: &'f Report<'f>) -> Option<Docum
     let tables: Option<Vec<_>> = tables.into_iter().collect();
     let mut whole = Document::default();
     for (index, table) in tables?.into_iter().enumerate() {
-        let document = Document::read(index, table, report);
-        whole = whole.merge(document, report);
+        whole.read(index, table, report);
     }
     Some(whole)
 }

@@ -70,68 +70,45 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads the file with the index `file`.
-    pub fn read<'f>(file: usize, table: DeTable<'f>, report: &'f Report<'f>) -> Self {
-        let mut root = Section::root(file, table, report);
-        let observe = root.take("observe");
-        let clock = root.take("clock");
-        let on_stop = root.take("on_stop");
-        let interfaces = root.take("interface");
-        let source = root.take_table("source").map(read_source);
-        let (source, new_sources) = source.unzip();
-        let document = Self {
-            observe: observe.and_then(|value| value.located(Value::boolean)),
-            clock: clock.and_then(|value| value.located(Value::choice)),
-            on_stop: on_stop.and_then(|value| value.located(Value::choice)),
-            interfaces: interfaces.map_or(vec![], interface::read_all),
-            source,
-            new_sources: new_sources.flatten(),
-            challenge: root.take_table("challenge").map(challenge::read),
-            classes: root.take_table("class").map_or(vec![], class::read_all),
-            policies: root.take_table("policy").map_or(vec![], policy::read_all),
-            aggregate: root.take_table("aggregate").map(wide::read_aggregate),
-            destinations: root
-                .take_table("destination")
+    /// Reads the file with the index `file`: lists grow by what it says, everything else can be said once.
+    pub fn read<'f>(&mut self, file: usize, table: DeTable<'f>, report: &'f Report<'f>) {
+        let mut file = Section::root(file, table, report);
+        let root = &mut file;
+        set_value(&mut self.observe, root, "observe", Value::boolean);
+        set_value(&mut self.clock, root, "clock", Value::choice);
+        set_value(&mut self.on_stop, root, "on_stop", Value::choice);
+        let interfaces = root.take("interface").into_iter();
+        self.interfaces
+            .extend(interfaces.flat_map(interface::read_all));
+        set_table(&mut self.source, root, "source", |section| {
+            let (source, new_sources) = read_source(section);
+            self.new_sources = new_sources.or(self.new_sources.take());
+            source
+        });
+        set_table(&mut self.challenge, root, "challenge", challenge::read);
+        self.classes
+            .extend(root.take_table("class").map_or(vec![], class::read_all));
+        self.policies
+            .extend(root.take_table("policy").map_or(vec![], policy::read_all));
+        set_table(&mut self.aggregate, root, "aggregate", wide::read_aggregate);
+        self.destinations.extend(
+            root.take_table("destination")
                 .map_or(vec![], destination::read_all),
-            node: root.take_table("node").map(wide::read_node),
-            detection: root.take_table("detection").map(detection::read),
-            allow: root.take_table("allow").map_or(vec![], read_sources),
-            protected: root.take_table("protected").map_or(vec![], read_sources),
-            crowdsec: root.take_table("crowdsec").and_then(crowdsec::read),
-            cluster: root.take_table("cluster").and_then(cluster::read),
-            lists: root.take_table("list").map_or(vec![], list::read_all),
-            metrics: root.take_table("metrics").map(read_metrics),
-            history: root.take_table("history").map(history::read),
-            paths: root.take_table("paths").map(read_paths),
-        };
-        root.finish();
-        document
-    }
-
-    /// Adds what a file of `conf.d` says: lists grow, everything else can be said once.
-    pub fn merge(mut self, next: Self, report: &Report) -> Self {
-        self.interfaces.extend(next.interfaces);
-        self.classes.extend(next.classes);
-        self.policies.extend(next.policies);
-        self.destinations.extend(next.destinations);
-        self.allow.extend(next.allow);
-        self.protected.extend(next.protected);
-        self.lists.extend(next.lists);
-        set_once("`observe`", &mut self.observe, next.observe, report);
-        set_once("`clock`", &mut self.clock, next.clock, report);
-        set_once("`on_stop`", &mut self.on_stop, next.on_stop, report);
-        set_once("[source]", &mut self.source, next.source, report);
-        self.new_sources = next.new_sources.or(self.new_sources);
-        set_once("[challenge]", &mut self.challenge, next.challenge, report);
-        set_once("[aggregate]", &mut self.aggregate, next.aggregate, report);
-        set_once("[node]", &mut self.node, next.node, report);
-        set_once("[detection]", &mut self.detection, next.detection, report);
-        set_once("[crowdsec]", &mut self.crowdsec, next.crowdsec, report);
-        set_once("[cluster]", &mut self.cluster, next.cluster, report);
-        set_once("[metrics]", &mut self.metrics, next.metrics, report);
-        set_once("[history]", &mut self.history, next.history, report);
-        set_once("[paths]", &mut self.paths, next.paths, report);
-        self
+        );
+        set_table(&mut self.node, root, "node", wide::read_node);
+        set_table(&mut self.detection, root, "detection", detection::read);
+        self.allow
+            .extend(root.take_table("allow").map_or(vec![], read_sources));
+        self.protected
+            .extend(root.take_table("protected").map_or(vec![], read_sources));
+        set_table(&mut self.crowdsec, root, "crowdsec", crowdsec::read);
+        set_table(&mut self.cluster, root, "cluster", cluster::read);
+        self.lists
+            .extend(root.take_table("list").map_or(vec![], list::read_all));
+        set_table(&mut self.metrics, root, "metrics", read_metrics);
+        set_table(&mut self.history, root, "history", history::read);
+        set_table(&mut self.paths, root, "paths", read_paths);
+        file.finish();
     }
 
     /// All limits, those that a packet is charged to together side by side.
@@ -188,7 +165,29 @@ pub struct Metrics {
     pub token_file: Option<PathBuf>,
 }
 
-fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, report: &Report) {
+/// Reads the value of `key`, which only one file may give.
+fn set_value<'f, T>(
+    place: &mut Option<At<T>>,
+    root: &mut Section<'f>,
+    key: &'static str,
+    read: impl FnOnce(&Value<'f>) -> Option<T>,
+) {
+    let next = root.take(key).and_then(|value| value.located(read));
+    set_once(place, next, &format!("`{key}`"), root.report);
+}
+
+/// Reads the table of this name, which only one file may have.
+fn set_table<'f, T, R: Into<Option<At<T>>>>(
+    place: &mut Option<At<T>>,
+    root: &mut Section<'f>,
+    key: &'static str,
+    read: impl FnOnce(Section<'f>) -> R,
+) {
+    let next = root.take_table(key).and_then(|table| read(table).into());
+    set_once(place, next, &format!("[{key}]"), root.report);
+}
+
+fn set_once<T>(place: &mut Option<At<T>>, next: Option<At<T>>, what: &str, report: &Report) {
     if let (Some(first), Some(next)) = (&*place, &next) {
         let what = format!("{what} is set twice");
         report.add_repeated(&next.spot, &first.spot, &what, "keep one of them");
