@@ -33,13 +33,13 @@ pub struct Challenge {
     /// Those that ask a DNS server: beyond how many datagrams in a second.
     pub queries: When,
     /// The destinations to which connections are challenged; all where none is named.
-    pub destinations: [Option<Prefix>; DESTINATIONS_MAX],
-    /// The ports of them, likewise; 0 is none.
-    pub connection_ports: [u16; PORTS_MAX],
+    pub destinations: Vec<Prefix>,
+    /// The ports of them, likewise.
+    pub connection_ports: Vec<u16>,
     /// The names of the classes of which SYNs are challenged; all where none is named.
     pub classes: Vec<String>,
-    /// The ports that serve DNS; 0 is none.
-    pub ports: [u16; PORTS_MAX],
+    /// The ports that serve DNS.
+    pub ports: Vec<u16>,
     /// How long a source stays verified.
     pub lasts: Duration,
     /// Answers in a second, to all sources together.
@@ -84,7 +84,8 @@ impl Challenge {
         number: impl Fn(&Class) -> ClassSet,
     ) -> Rules {
         let rules = Rules::new(self.connections, self.lasts, self.answers, cpus);
-        let rules = rules.and_then(|rules| rules.asking_queries(self.queries, self.ports, cpus));
+        let ports = in_array(&self.ports);
+        let rules = rules.and_then(|rules| rules.asking_queries(self.queries, ports, cpus));
         let rules = rules.expect("the configuration refuses more");
         let mut rules = rules.of_targets(self.targets());
         if !self.classes.is_empty() {
@@ -97,8 +98,8 @@ impl Challenge {
     }
 
     fn targets(&self) -> Targets {
-        let all = Targets::default().at_ports(self.connection_ports);
-        self.destinations().fold(all, |targets, prefix| {
+        let all = Targets::default().at_ports(in_array(&self.connection_ports));
+        self.destinations.iter().fold(all, |targets, prefix| {
             let bits = prefix.len();
             let next = match prefix.address() {
                 IpAddr::V4(front) => targets.with(Ipv4::from(front), Ipv4::mask(bits)),
@@ -118,26 +119,12 @@ impl Challenge {
         })
     }
 
-    /// The destinations to which connections are challenged; all where there is none.
-    pub fn destinations(&self) -> impl Iterator<Item = Prefix> {
-        self.destinations.into_iter().flatten()
-    }
-
-    /// The ports of them, likewise.
-    pub fn connection_ports(&self) -> impl Iterator<Item = u16> {
-        let ports = self.connection_ports.into_iter();
-        ports.filter(|port| *port != 0)
-    }
-
     /// Whether SYNs are challenged of which that much is said, while that is on. What is not said may be anything.
     pub fn is_of(&self, syn: &PacketRequest, catalogue: &Catalogue) -> bool {
-        let is_at = |port| {
-            let mut ports = self.connection_ports().peekable();
-            ports.peek().is_none() || ports.any(|it| it == port)
-        };
+        let (ports, destinations) = (&self.connection_ports, &self.destinations);
+        let is_at = |port| ports.is_empty() || ports.contains(&port);
         let is_in = |to: IpAddr| {
-            let mut destinations = self.destinations().peekable();
-            destinations.peek().is_none() || destinations.any(|it| it.covers(to.into()))
+            destinations.is_empty() || destinations.iter().any(|it| it.covers(to.into()))
         };
         let may_be_of = |class: Class| {
             let said = [
@@ -156,10 +143,9 @@ impl Challenge {
 
     /// What connections are challenged to: `198.51.100.0/24, port 443`; `None` where that is all.
     pub fn to(&self) -> Option<String> {
-        let mut named: Vec<String> = self.destinations().map(|it| it.to_string()).collect();
-        let ports: Vec<u16> = self.connection_ports().collect();
-        if !ports.is_empty() {
-            named.push(to_ports(&ports));
+        let mut named: Vec<String> = self.destinations.iter().map(Prefix::to_string).collect();
+        if !self.connection_ports.is_empty() {
+            named.push(to_ports(&self.connection_ports));
         }
         (!named.is_empty()).then(|| named.join(", "))
     }
@@ -193,9 +179,14 @@ impl Challenge {
 
     /// The ports that serve DNS, as far as sources are challenged for that.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
-        let ports = self.ports.into_iter().filter(|port| *port != 0);
+        let ports = self.ports.iter().copied();
         ports.filter(|_| self.queries != When::Never)
     }
+}
+
+/// The ports as the datapath has them: 0 is none.
+fn in_array(ports: &[u16]) -> [u16; PORTS_MAX] {
+    std::array::from_fn(|place| ports.get(place).copied().unwrap_or_default())
 }
 
 /// What SYNs are challenged: ` of class web to 198.51.100.7, port 443`; nothing where all are.

@@ -37,10 +37,10 @@ pub struct Located {
 const DEFAULT: Challenge = Challenge {
     connections: When::Never,
     queries: When::Never,
-    destinations: [None; DESTINATIONS_MAX],
-    connection_ports: [0; PORTS_MAX],
+    destinations: Vec::new(),
+    connection_ports: Vec::new(),
     classes: Vec::new(),
-    ports: [0; PORTS_MAX],
+    ports: Vec::new(),
     lasts: LASTS,
     answers: NonZeroU32::new(ANSWERS).expect("it is not 0"),
     way: Way::Rst,
@@ -84,8 +84,14 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
     let answers = section.integer("answers", 1..=COUNT_MAX, ANSWERS);
     let destinations = section.take("destinations");
     let destinations = destinations.map(|value| {
-        let read = |it: &Value<'_>| it.parsed::<Prefix>(DESTINATIONS_EXAMPLE).map(Some);
-        read_few("destinations", DESTINATIONS_EXAMPLE, value, read)
+        let read = |it: &Value<'_>| it.parsed::<Prefix>(DESTINATIONS_EXAMPLE);
+        read_few(
+            "destinations",
+            DESTINATIONS_MAX,
+            DESTINATIONS_EXAMPLE,
+            value,
+            read,
+        )
     });
     let ports = section.take("ports");
     let ports = ports.map(|value| read_ports(value, "ports = [443]"));
@@ -112,8 +118,8 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
     *classes = named.unwrap_or_else(|| Some(Vec::new()))?;
     Some(Challenge {
         connections: when?,
-        destinations: destinations.unwrap_or(Some(DEFAULT.destinations))?,
-        connection_ports: ports.unwrap_or(Some(DEFAULT.connection_ports))?,
+        destinations: destinations.unwrap_or_else(|| Some(Vec::new()))?,
+        connection_ports: ports.unwrap_or_else(|| Some(Vec::new()))?,
         classes: classes.iter().map(|at| at.value.clone()).collect(),
         lasts,
         answers: NonZeroU32::new(answers)?,
@@ -125,22 +131,21 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
     })
 }
 
-fn read_dns(mut section: Section<'_>) -> Option<(When, [u16; PORTS_MAX])> {
+fn read_dns(mut section: Section<'_>) -> Option<(When, Vec<u16>)> {
     let when = read_when(Asked::Queries, &mut section);
     let ports = section.take("ports");
-    let ports = ports.map_or(Some(first([DNS_PORT])), |value| {
-        read_ports(value, "ports = [53]")
-    });
+    let read = |value| read_ports(value, "ports = [53]");
+    let ports = ports.map_or_else(|| Some(vec![DNS_PORT]), read);
     section.finish();
     Some((when?, ports?))
 }
 
-fn read_ports(value: Value<'_>, example: &str) -> Option<[u16; PORTS_MAX]> {
+fn read_ports(value: Value<'_>, example: &str) -> Option<Vec<u16>> {
     let port = |it: &Value<'_>| {
         let port = it.integer_in(1..=u16::MAX.into(), DNS_PORT.into())?;
         u16::try_from(port).ok()
     };
-    read_few("ports", example, value, port)
+    read_few("ports", PORTS_MAX, example, value, port)
 }
 
 fn read_classes(value: Value<'_>) -> Option<Vec<At<String>>> {
@@ -154,28 +159,19 @@ fn read_classes(value: Value<'_>) -> Option<Vec<At<String>>> {
 }
 
 /// Reads a list of a few.
-fn read_few<T: Copy + Default, const MOST: usize>(
+fn read_few<T>(
     key: &str,
+    most: usize,
     example: &str,
     value: Value<'_>,
     read: impl FnMut(&Value<'_>) -> Option<T>,
-) -> Option<[T; MOST]> {
-    if let Some(count) = value.len().filter(|count| !(1..=MOST).contains(count)) {
-        let hint = format!("write from 1 to {MOST} {key}, as in {example}");
+) -> Option<Vec<T>> {
+    if let Some(count) = value.len().filter(|count| !(1..=most).contains(count)) {
+        let hint = format!("write from 1 to {most} {key}, as in {example}");
         return value.refuse(format!("`{key}` has {count} {key}"), hint);
     }
     let items: Vec<_> = value.list(example)?.iter().map(read).collect();
-    let items: Option<Vec<T>> = items.into_iter().collect();
-    items.map(first)
-}
-
-/// The first of them, and behind them none.
-fn first<T: Copy + Default, const COUNT: usize>(values: impl IntoIterator<Item = T>) -> [T; COUNT] {
-    let mut array = [T::default(); COUNT];
-    for (place, value) in array.iter_mut().zip(values) {
-        *place = value;
-    }
-    array
+    items.into_iter().collect()
 }
 
 /// Reads when, of a section that has to tell.

@@ -83,10 +83,10 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
             let challenge = Challenge {
                 connections: When::Over(NonZeroU32::new(1000).unwrap()),
                 queries: When::Over(NonZeroU32::new(1000).unwrap()),
-                destinations: [None; 8],
-                connection_ports: [0; 8],
+                destinations: Vec::new(),
+                connection_ports: Vec::new(),
                 classes: Vec::new(),
-                ports: [53, 0, 0, 0, 0, 0, 0, 0],
+                ports: vec![53],
                 lasts: Duration::from_mins(10),
                 answers: NonZeroU32::new(1000).unwrap(),
                 way: Way::Rst,

@@ -19,10 +19,10 @@ fn challenging(scope: Scope) -> Config {
     let challenge = Challenge {
         connections: When::Always,
         queries: When::Never,
-        destinations: [None; 8],
-        connection_ports: [0; 8],
+        destinations: Vec::new(),
+        connection_ports: Vec::new(),
         classes: Vec::new(),
-        ports: [0; 8],
+        ports: Vec::new(),
         lasts: LASTS,
         answers: NonZeroU32::new(1000).unwrap(),
         way: Way::Rst,
