@@ -51,10 +51,10 @@ pub enum Content {
     },
     /// A UDP datagram, or the first fragment of one.
     Datagram(Datagram),
-    /// A message of ICMP, but none of neighbours and groups.
-    Icmp(Icmp),
-    /// A later fragment of ICMP.
-    LaterIcmp,
+    /// A message of ICMP that asks for an echo.
+    EchoRequest,
+    /// Another one, but none of neighbours and groups, or a later fragment of one.
+    Icmp,
     /// A later fragment of anything else.
     LaterFragment,
     /// A packet of another protocol, by its number.
@@ -76,20 +76,11 @@ pub struct Datagram {
     pub has_socket: bool,
 }
 
-/// What a message of ICMP is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Icmp {
-    /// It asks for an echo.
-    Question,
-    /// The echo, or an error.
-    Other,
-}
-
 impl Content {
     /// What is in `frame`, a cursor at its front.
     pub fn read(upper: UpperLayer, frame: Cursor<'_>) -> Self {
         match (upper.protocol, upper.fragment) {
-            (ICMP | ICMPV6, Fragment::Later) => Self::LaterIcmp,
+            (ICMP | ICMPV6, Fragment::Later) => Self::Icmp,
             (_, Fragment::Later) => Self::LaterFragment,
             (TCP, _) => segment(upper, frame),
             (UDP, fragment) => datagram(upper, fragment, frame),
@@ -121,8 +112,8 @@ impl Content {
             | Self::Acknowledging
             | Self::Connected { .. }
             | Self::Ending { .. }
-            | Self::Icmp(_)
-            | Self::LaterIcmp
+            | Self::EchoRequest
+            | Self::Icmp
             | Self::LaterFragment
             | Self::Protocol(_)
             | Self::Other) => other,
@@ -170,12 +161,12 @@ fn datagram(upper: UpperLayer, fragment: Fragment, frame: Cursor<'_>) -> Content
 
 fn icmp(protocol: u8, upper: UpperLayer, frame: Cursor<'_>) -> Content {
     let Some([kind, _]) = upper.details(frame).icmp_type_and_code() else {
-        return Content::Icmp(Icmp::Other);
+        return Content::Icmp;
     };
     match (protocol, kind) {
-        (ICMP, 8) | (ICMPV6, 128) => Content::Icmp(Icmp::Question),
+        (ICMP, 8) | (ICMPV6, 128) => Content::EchoRequest,
         // Neighbours and groups: the link itself needs them.
         (ICMPV6, 130..=143) => Content::Other,
-        _ => Content::Icmp(Icmp::Other),
+        _ => Content::Icmp,
     }
 }

@@ -83,8 +83,8 @@ impl Evidence {
             | Content::Reset { .. }
             | Content::Acknowledging
             | Content::Connected { .. }
-            | Content::Icmp(_)
-            | Content::LaterIcmp
+            | Content::EchoRequest
+            | Content::Icmp
             | Content::LaterFragment
             | Content::Other => {}
         }

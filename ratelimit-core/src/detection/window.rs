@@ -6,7 +6,7 @@ use smart_default::SmartDefault;
 
 use super::{
     Host, Kind, Rules, Sample, Subject,
-    content::{Content, Datagram, Icmp},
+    content::{Content, Datagram},
     distinct::Distinct,
     evidence::{Around, Conversation, Crowd, Evidence, Question, Tally},
     recent::Recent,
@@ -134,7 +134,7 @@ impl Window {
                 false
             }
             Content::Datagram(datagram) => self.add_datagram(datagram, sample),
-            Content::Icmp(_) | Content::LaterIcmp => self.attack(Kind::IcmpFlood, None, sample),
+            Content::EchoRequest | Content::Icmp => self.attack(Kind::IcmpFlood, None, sample),
             Content::LaterFragment => {
                 self.tally(sample.target, Tally::LaterFragments, sample);
                 self.attack(Kind::FragmentFlood, None, sample)
@@ -222,7 +222,7 @@ impl Window {
         let packets = u64::from(sample.packets);
         let question = match sample.content {
             Content::Request => Question::Connection,
-            Content::Icmp(Icmp::Question) => Question::Echo,
+            Content::EchoRequest => Question::Echo,
             Content::Datagram(datagram) => {
                 self.tally(sample.source, Tally::SentDatagrams, sample);
                 let port = datagram.destination_port;
@@ -239,8 +239,7 @@ impl Window {
             | Content::Connected { .. }
             | Content::Stray { .. }
             | Content::Ending { .. }
-            | Content::Icmp(_)
-            | Content::LaterIcmp
+            | Content::Icmp
             | Content::LaterFragment
             | Content::Protocol(_)
             | Content::Other => return,
@@ -328,25 +327,13 @@ impl Window {
             .certain()
             .saturating_sub(self.ended_at_once(address, &counter.value));
         let around = self.around(kind, address, source_port);
-        // The later fragments of a datagram come with it.
-        let received = match kind {
-            Kind::Reflection => {
-                let others = around.unasked_datagrams.saturating_sub(packets);
-                let besides = around.later_fragments.saturating_add(others);
-                around.received.saturating_sub(besides)
-            }
-            Kind::SynFlood
-            | Kind::AckFlood
-            | Kind::TcpFlags
-            | Kind::SynAckReflection
-            | Kind::RstFlood
-            | Kind::UdpFlood
-            | Kind::IcmpFlood
-            | Kind::FragmentFlood
-            | Kind::ProtocolFlood
-            | Kind::HeavyHitter
-            | Kind::Spread => around.received,
-        };
+        let mut received = around.received;
+        if kind == Kind::Reflection {
+            // The later fragments of a datagram come with it.
+            let others = around.unasked_datagrams.saturating_sub(packets);
+            let besides = around.later_fragments.saturating_add(others);
+            received = received.saturating_sub(besides);
+        }
         let samples = counter.value.samples;
         let suspicion = Suspicion {
             kind,
@@ -380,20 +367,11 @@ impl Window {
             (Kind::IcmpFlood, None) => Question::Echo,
             _ => Question::Connection,
         };
-        let opening = match kind {
-            // What it is compared with, it is not itself.
-            Kind::AckFlood => &[Kind::SynFlood, Kind::TcpFlags][..],
-            Kind::SynFlood
-            | Kind::TcpFlags
-            | Kind::SynAckReflection
-            | Kind::RstFlood
-            | Kind::Reflection
-            | Kind::UdpFlood
-            | Kind::IcmpFlood
-            | Kind::FragmentFlood
-            | Kind::ProtocolFlood
-            | Kind::HeavyHitter
-            | Kind::Spread => &[Kind::SynFlood, Kind::TcpFlags, Kind::SynAckReflection],
+        // What it is compared with, it is not itself.
+        let opening = if kind == Kind::AckFlood {
+            &[Kind::SynFlood, Kind::TcpFlags][..]
+        } else {
+            &[Kind::SynFlood, Kind::TcpFlags, Kind::SynAckReflection]
         };
         let subject = Subject::Target {
             address,

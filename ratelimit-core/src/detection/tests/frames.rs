@@ -1,7 +1,6 @@
 //! Segments without connections, ICMP and fragments.
 
 use super::*;
-use crate::detection::content::Icmp;
 
 const ACCEPTANCE: Content = Content::Acceptance { is_asked: false };
 const RESET: Content = Content::Reset {
@@ -71,11 +70,7 @@ fn clients_that_reset_their_connections_are_none() {
 
 #[test]
 fn icmp_that_nobody_asked_for_is_a_flood() {
-    for content in [
-        Content::Icmp(Icmp::Question),
-        Content::Icmp(Icmp::Other),
-        Content::LaterIcmp,
-    ] {
+    for content in [Content::EchoRequest, Content::Icmp] {
         check(traffic(1_200, |_| (CLIENT, content)), &[Kind::IcmpFlood]);
         let large = |rate| {
             let forged = move |packet: u32| (packet * 7919, content);
@@ -93,8 +88,8 @@ fn icmp_that_nobody_asked_for_is_a_flood() {
 fn echoes_that_a_monitor_asked_for_are_none() {
     let mut detector = detector();
     for (packet, mut sample) in (0_u32..).zip(traffic(6_000, |packet| match packet % 2 {
-        0 => (packet, Content::Icmp(Icmp::Question)),
-        _ => (packet - 1, Content::Icmp(Icmp::Other)),
+        0 => (packet, Content::EchoRequest),
+        _ => (packet - 1, Content::Icmp),
     })) {
         if packet % 2 == 0 {
             std::mem::swap(&mut sample.source, &mut sample.target);
@@ -121,7 +116,7 @@ fn later_fragments_without_a_first_one_are_a_flood() {
 #[test]
 fn fragments_and_errors_that_come_with_a_reflection_are_part_of_it() {
     let amplified = |packet: u32| match packet % 30 {
-        0 => (packet, Content::Icmp(Icmp::Other)),
+        0 => (packet, Content::Icmp),
         1..10 => (packet * 7919, first_fragment(53)),
         _ => (packet * 7919, Content::LaterFragment),
     };
