@@ -44,6 +44,7 @@ mod spamhaus_json;
 mod tests;
 mod vetting;
 
+use self::reader::Reader;
 pub use self::{
     acceptance::Acceptance,
     connected::Connected,
@@ -56,7 +57,6 @@ pub use self::{
     source::{NoList, Source},
     vetting::Vetting,
 };
-use self::{format::Guess, reader::Reader};
 
 /// The largest list that is read, in bytes.
 pub const BYTES_MAX: usize = 256 << 20;
@@ -83,14 +83,10 @@ pub const BYTES_MAX: usize = 256 << 20;
 pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
     let text = String::from_utf8_lossy(source.bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let format = match format::guess(source.bytes, text) {
-        Guess::Format(format) => format,
-        Guess::Nothing => Format::Plain,
-        Guess::Other { what, hint } => {
-            let error = format!("{}: {what}", source.name);
-            return Err(NoList { error, hint });
-        }
-    };
+    let format = format::guess(source.bytes, text).map_err(|(what, hint)| {
+        let error = format!("{}: {what}", source.name);
+        NoList { error, hint }
+    })?;
     let mut reader = Reader::new(text, source, format, vetting);
     match format {
         Format::Plain | Format::Netset | Format::DropText => plain::read(&mut reader),

@@ -44,50 +44,40 @@ impl fmt::Display for Format {
     }
 }
 
-/// What a text is taken for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Guess {
-    Format(Format),
-    /// There is nothing in it but comments.
-    Nothing,
-    /// It is something else: what, and what to do.
-    Other {
-        what: &'static str,
-        hint: &'static str,
-    },
-}
+/// What a text is that is no list, and what to do.
+pub type Other = (&'static str, &'static str);
 
 /// Guesses the format of `text`, which `bytes` are.
-pub fn guess(bytes: &[u8], text: &str) -> Guess {
+pub fn guess(bytes: &[u8], text: &str) -> Result<Format, Other> {
     if let Some(other) = not_text(bytes) {
-        return other;
+        return Err(other);
     }
     let said = |line: &&str| !line.is_empty() && !line.starts_with(['#', ';']);
     let Some(line) = text.lines().map(str::trim).find(said) else {
-        return Guess::Nothing;
+        return Ok(Format::Plain);
     };
     match line.as_bytes()[0] {
-        b'<' if text.contains("<ipset") => Guess::Other {
-            what: "is what `ipset -o xml` writes, which is not read",
-            hint: "save it without `-o xml`: ipset save | rlctl import -",
-        },
-        b'<' => Guess::Other {
-            what: "is a web page, not a list",
-            hint: "see whether the download failed: `curl --fail` says so",
-        },
+        b'<' if text.contains("<ipset") => Err((
+            "is what `ipset -o xml` writes, which is not read",
+            "save it without `-o xml`: ipset save | rlctl import -",
+        )),
+        b'<' => Err((
+            "is a web page, not a list",
+            "see whether the download failed: `curl --fail` says so",
+        )),
         b'{' => object(line),
         // Not an address with its port: [2001:db8::1]:80.
         b'[' if line[1..].trim_start().starts_with(['{', ']']) || line.len() == 1 => {
-            Guess::Format(Format::CrowdSecJson)
+            Ok(Format::CrowdSecJson)
         }
-        _ if line == "null" => Guess::Format(Format::CrowdSecJson),
-        _ => words(line, text),
+        _ if line == "null" => Ok(Format::CrowdSecJson),
+        _ => Ok(words(line, text)),
     }
 }
 
 /// What is recognized by its first bytes.
-fn not_text(bytes: &[u8]) -> Option<Guess> {
-    let other = |what, hint| Some(Guess::Other { what, hint });
+fn not_text(bytes: &[u8]) -> Option<Other> {
+    let other = |what, hint| Some((what, hint));
     match bytes {
         [0x1f, 0x8b, ..] => other(
             "is compressed (gzip)",
@@ -114,29 +104,29 @@ fn not_text(bytes: &[u8]) -> Option<Guess> {
 }
 
 /// JSON: the whole text is one object, or each line is.
-fn object(line: &str) -> Guess {
+fn object(line: &str) -> Result<Format, Other> {
     let has = |key: &str| line.contains(key);
     if has("\"nftables\"") || line == "{" {
-        Guess::Format(Format::NftJson)
+        Ok(Format::NftJson)
     } else if has("\"cidr\"") || has("\"metadata\"") {
-        Guess::Format(Format::DropJson)
+        Ok(Format::DropJson)
     } else if has("\"asn\"") && !has("\"prefix\"") {
-        Guess::Other {
-            what: "is a list of AS numbers",
-            hint: "take a list of prefixes: Spamhaus has them in drop_v4.json and drop_v6.json",
-        }
+        Err((
+            "is a list of AS numbers",
+            "take a list of prefixes: Spamhaus has them in drop_v4.json and drop_v6.json",
+        ))
     } else {
-        Guess::Format(Format::Own)
+        Ok(Format::Own)
     }
 }
 
-fn words(line: &str, text: &str) -> Guess {
+fn words(line: &str, text: &str) -> Format {
     let mut words = line.split_whitespace();
     let (first, second) = (
         words.next().unwrap_or_default(),
         words.next().unwrap_or_default(),
     );
-    let format = match first {
+    match first {
         "add" | "create" if matches!(second, "element" | "set" | "table" | "map" | "chain") => {
             Format::Nft
         }
@@ -147,8 +137,7 @@ fn words(line: &str, text: &str) -> Guess {
         _ if text.contains("Spamhaus") && line.contains(';') => Format::DropText,
         _ if text.contains(" ipset\n") && text.starts_with('#') => Format::Netset,
         _ => Format::Plain,
-    };
-    Guess::Format(format)
+    }
 }
 
 /// Whether a line names the columns of `CrowdSec`'s CSV.
@@ -207,20 +196,16 @@ mod tests {
                 "is a list of AS numbers",
             ),
         ] {
-            let Guess::Other { what, .. } = guess(bytes, &String::from_utf8_lossy(bytes)) else {
+            let Err((what, _)) = guess(bytes, &String::from_utf8_lossy(bytes)) else {
                 panic!("{expected}");
             };
             assert_eq!(what, expected);
         }
-        assert_eq!(guess(b"", ""), Guess::Nothing);
-        assert_eq!(guess(b"# nobody\n", "# nobody\n"), Guess::Nothing);
+        check("", Format::Plain);
+        check("# nobody\n", Format::Plain);
     }
 
     fn check(text: &str, expected: Format) {
-        assert_eq!(
-            guess(text.as_bytes(), text),
-            Guess::Format(expected),
-            "{text}"
-        );
+        assert_eq!(guess(text.as_bytes(), text), Ok(expected), "{text}");
     }
 }

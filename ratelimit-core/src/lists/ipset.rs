@@ -92,10 +92,8 @@ fn add(line: &str, words: &[&str], sets: &HashMap<&str, Set>, reader: &mut Reade
     };
     let netmask = set.netmask.filter(|_| !entry.contains(['/', '-']));
     let network = netmask.and_then(|length| Prefix::around(entry.parse().ok()?, length));
-    match network {
-        Some(network) => reader.take_prefix(entry, network, said),
-        None => reader.take(entry, entry, said),
-    }
+    let written = network.map_or_else(|| (*entry).to_owned(), |network| network.to_string());
+    reader.take(entry, &written, said);
 }
 
 #[derive(Default)]

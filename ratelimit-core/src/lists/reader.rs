@@ -14,10 +14,7 @@ use super::{
     source::Source,
     vetting::Vetting,
 };
-use crate::{
-    diagnostic::{Diagnostic, Position, Problem},
-    prefix::Prefix,
-};
+use crate::diagnostic::{Diagnostic, Position, Problem};
 
 /// The bad lines that are shown with their text; the others are counted.
 const SHOWN: usize = 10;
@@ -86,7 +83,7 @@ impl<'t> Reader<'t> {
 
     /// Takes what `written` names: an address, a prefix or a range. Problems are told of `part`, a part of the text.
     pub fn take(&mut self, part: &str, written: &str, said: Said<'_>) {
-        if self.has_ended(said) {
+        if said.until.is_some_and(|until| until <= self.now) {
             return self.skip("ended already");
         }
         let written = match address::read(written, said.sloppy) {
@@ -97,34 +94,15 @@ impl<'t> Reader<'t> {
             if let Err(problem) = self.vetting.vet(prefix) {
                 return self.report(part, problem);
             }
-            self.enter(prefix, said);
+            let reason = self.reading.reasons.add(said.reason);
+            self.sets.enter(prefix);
+            self.reading.entries.push(Entry {
+                prefix,
+                until: said.until,
+                reason,
+                facts: said.facts,
+            });
         }
-    }
-
-    /// Takes a prefix as [`Reader::take`] does.
-    pub fn take_prefix(&mut self, part: &str, prefix: Prefix, said: Said<'_>) {
-        if let Err(problem) = self.vetting.vet(prefix) {
-            return self.report(part, problem);
-        }
-        if self.has_ended(said) {
-            return self.skip("ended already");
-        }
-        self.enter(prefix, said);
-    }
-
-    fn has_ended(&self, said: Said<'_>) -> bool {
-        said.until.is_some_and(|until| until <= self.now)
-    }
-
-    fn enter(&mut self, prefix: Prefix, said: Said<'_>) {
-        let reason = self.reading.reasons.add(said.reason);
-        self.sets.enter(prefix);
-        self.reading.entries.push(Entry {
-            prefix,
-            until: said.until,
-            reason,
-            facts: said.facts,
-        });
     }
 
     /// The index of what a line says besides.
