@@ -106,17 +106,10 @@ impl Edit {
 
     /// Whose runtime limits it ends.
     pub fn ended_limits(&self) -> Option<Target> {
-        match self {
-            Self::Limits(target, None) => Some(*target),
-            Self::Limits(_, Some(_))
-            | Self::Ban(..)
-            | Self::Allow(..)
-            | Self::List(..)
-            | Self::Limited(..)
-            | Self::Offence(..)
-            | Self::Config(_)
-            | Self::PassAll(_) => None,
-        }
+        let Self::Limits(target, None) = self else {
+            return None;
+        };
+        Some(*target)
     }
 
     /// Whether it is another configuration.
@@ -137,15 +130,10 @@ impl Edit {
 
     /// Whether somebody set it at runtime.
     pub fn is_runtime(&self) -> bool {
-        match self {
-            Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
-            Self::List(..)
-            | Self::Limited(..)
-            | Self::Offence(..)
-            | Self::Config(_)
-            | Self::PassAll(_) => false,
-            Self::Allow(..) | Self::Limits(..) => true,
-        }
+        matches!(
+            self,
+            Self::Ban(_, Origin::Manual | Origin::Forced, _) | Self::Allow(..) | Self::Limits(..)
+        )
     }
 }
 
@@ -267,27 +255,14 @@ impl Intent {
     /// The words that a record of a source must have: one for each limit of the largest policy of sources or prefixes, as a power of two.
     /// Limits that are suspended count, as they may come back, and the one that a source of an attack may get.
     pub fn record_words(&self) -> u32 {
-        let config = &self.config;
-        let policies = [&config.default_policy]
-            .into_iter()
-            .chain(config.policies.values());
-        let of_sources = policies.map(|policy| policy.limits.len());
-        let levels = IpFamily::ALL
-            .into_iter()
-            .flat_map(|family| config.aggregate.levels(family));
-        let of_prefixes = levels.map(|level| level.limits.len());
-        let destinations = config.destinations.values();
-        let to_destinations = destinations.map(|destination| destination.source_limits.len());
         let runtime = self.limits.iter();
         let runtime = runtime.filter(|(target, _)| target.destination().is_none());
         let runtime = runtime.map(|(_, row)| row.limits.len());
         let limited = self.limited.keys();
         let of_attacks = limited.map(|prefix| self.limited_policy(*prefix).further.len());
-        let others = of_prefixes
-            .chain(to_destinations)
-            .chain(runtime)
-            .chain(of_attacks);
-        let limits = of_sources.chain(others).max().unwrap_or_default();
+        let configured = of_sources(&self.config).map(Vec::len);
+        let all = configured.chain(runtime).chain(of_attacks);
+        let limits = all.max().unwrap_or_default();
         let words = limits.clamp(1, LIMITS_MAX).next_power_of_two();
         u32::try_from(words).unwrap_or(u32::MAX)
     }
@@ -616,23 +591,25 @@ impl Intent {
     }
 }
 
+/// The limits of which sources or prefixes have state, those of one record together.
+fn of_sources(config: &Config) -> impl Iterator<Item = &Vec<LimitSpec>> {
+    let default = [&config.default_policy].into_iter();
+    let policies = default.chain(config.policies.values());
+    let families = IpFamily::ALL.into_iter();
+    let levels = families.flat_map(|family| config.aggregate.levels(family));
+    let destinations = config.destinations.values();
+    policies
+        .map(|policy| &policy.limits)
+        .chain(levels.map(|level| &level.limits))
+        .chain(destinations.map(|destination| &destination.source_limits))
+}
+
 /// The times that the logs of a configuration keep.
 pub fn log_times(config: &Config) -> u32 {
-    let policies = [&config.default_policy]
-        .into_iter()
-        .chain(config.policies.values());
-    let levels = IpFamily::ALL
-        .into_iter()
-        .flat_map(|family| config.aggregate.levels(family));
-    let of_sources = policies.flat_map(|policy| &policy.limits);
     let of_attacks = config.attacks.values();
     let of_attacks = of_attacks.filter(|rule| rule.answer == Answer::Limit);
     let of_attacks = of_attacks.map(|rule| &rule.limit);
-    let of_prefixes = levels.flat_map(|level| &level.limits);
-    let destinations = config.destinations.values();
-    let to_destinations = destinations.flat_map(|destination| &destination.source_limits);
-    let others = of_attacks.chain(to_destinations);
-    longest(of_sources.chain(of_prefixes).chain(others))
+    longest(of_sources(config).flatten().chain(of_attacks))
 }
 
 /// The times that the longest log of `limits` keeps; 0 where there is none.
