@@ -36,15 +36,6 @@ impl Format {
     }
 }
 
-/// What a metric is.
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
-    Info,
-    Histogram,
-}
-
 /// Writes metrics, family by family.
 pub struct Exposition {
     format: Format,
@@ -69,22 +60,26 @@ impl Exposition {
 
     /// Begins a family of values that only grow. The name is given without `_total`.
     pub fn counter(&mut self, name: &str, help: &str) -> Family<'_> {
-        self.family(name, Kind::Counter, help)
+        self.family(name, "counter", "_total", help)
     }
 
     /// Begins a family of values that go up and down.
     pub fn gauge(&mut self, name: &str, help: &str) -> Family<'_> {
-        self.family(name, Kind::Gauge, help)
+        self.family(name, "gauge", "", help)
     }
 
     /// Begins a family of one constant, whose labels are what it says. The name is given without `_info`.
     pub fn info(&mut self, name: &str, help: &str) -> Family<'_> {
-        self.family(name, Kind::Info, help)
+        let kind = match self.format {
+            Format::Classic => "gauge",
+            Format::OpenMetrics => "info",
+        };
+        self.family(name, kind, "_info", help)
     }
 
     /// Writes a family of one histogram of times. The name ends with `_seconds`.
     pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
-        let text = self.family(name, Kind::Histogram, help).text;
+        let text = self.family(name, "histogram", "", help).text;
         for (end, count) in histogram.buckets() {
             write_line(
                 text,
@@ -97,19 +92,12 @@ impl Exposition {
         write_line(text, format_args!("{name}_count {count}"));
     }
 
-    fn family(&mut self, name: &str, kind: Kind, help: &str) -> Family<'_> {
-        let sample = match kind {
-            Kind::Counter => format!("{name}_total"),
-            Kind::Gauge | Kind::Histogram => name.to_owned(),
-            Kind::Info => format!("{name}_info"),
-        };
-        let (family, kind) = match (self.format, kind) {
-            (Format::Classic, Kind::Counter) => (sample.as_str(), "counter"),
-            (_, Kind::Histogram) => (name, "histogram"),
-            (Format::Classic, Kind::Gauge | Kind::Info) => (sample.as_str(), "gauge"),
-            (Format::OpenMetrics, Kind::Counter) => (name, "counter"),
-            (Format::OpenMetrics, Kind::Gauge) => (name, "gauge"),
-            (Format::OpenMetrics, Kind::Info) => (name, "info"),
+    /// Begins a family, whose samples have a suffix behind its name.
+    fn family(&mut self, name: &str, kind: &str, suffix: &str, help: &str) -> Family<'_> {
+        let sample = format!("{name}{suffix}");
+        let family = match self.format {
+            Format::Classic => &sample,
+            Format::OpenMetrics => name,
         };
         write_line(&mut self.text, format_args!("# HELP {family} {help}"));
         write_line(&mut self.text, format_args!("# TYPE {family} {kind}"));

@@ -27,13 +27,6 @@ pub enum BlockError {
     Damaged(&'static str),
 }
 
-/// What was captured of a packet.
-struct Captured<'a> {
-    time_ns: Option<u64>,
-    data: &'a [u8],
-    wire_bytes: u32,
-}
-
 impl Section {
     /// The packet of a block; `None` for a block that has none.
     pub fn packet<'a>(
@@ -71,12 +64,8 @@ impl Section {
 
     fn classic<'a>(&'a mut self, block: &LegacyPcapBlock<'a>) -> Result<Packet<'a>, BlockError> {
         let interface = self.interface(0)?;
-        let captured = Captured {
-            time_ns: Some(interface.time_of_parts_ns(block.ts_sec, block.ts_usec)),
-            data: block.data,
-            wire_bytes: block.origlen,
-        };
-        self.frame(interface, &captured)
+        let time_ns = interface.time_of_parts_ns(block.ts_sec, block.ts_usec);
+        self.frame(interface, Some(time_ns), block.data, block.origlen)
     }
 
     fn enhanced<'a>(
@@ -85,12 +74,8 @@ impl Section {
     ) -> Result<Packet<'a>, BlockError> {
         let interface = self.interface(block.if_id)?;
         let units = u64::from(block.ts_high) << 32 | u64::from(block.ts_low);
-        let captured = Captured {
-            time_ns: Some(interface.time_ns(units)),
-            data: block.packet_data(),
-            wire_bytes: block.origlen,
-        };
-        self.frame(interface, &captured)
+        let time_ns = Some(interface.time_ns(units));
+        self.frame(interface, time_ns, block.packet_data(), block.origlen)
     }
 
     /// Its length was cut to the interface's, and is not written down.
@@ -101,24 +86,17 @@ impl Section {
         let interface = self.interface(0)?;
         let data = block.packet_data();
         let kept = usize::try_from(interface.snap_bytes).unwrap_or(usize::MAX);
-        let captured = Captured {
-            time_ns: None,
-            data: &data[..data.len().min(kept)],
-            wire_bytes: block.origlen,
-        };
-        self.frame(interface, &captured)
+        let data = &data[..data.len().min(kept)];
+        self.frame(interface, None, data, block.origlen)
     }
 
     fn frame<'a>(
         &'a mut self,
         interface: Interface,
-        captured: &Captured<'a>,
+        time_ns: Option<u64>,
+        data: &'a [u8],
+        wire_bytes: u32,
     ) -> Result<Packet<'a>, BlockError> {
-        let Captured {
-            time_ns,
-            data,
-            wire_bytes,
-        } = *captured;
         let wire_bytes = wire_bytes.max(u32::try_from(data.len()).unwrap_or(u32::MAX));
         let frame = interface.link.ethernet(data, wire_bytes, &mut self.frame);
         let (frame, frame_bytes) =

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ratelimit_common::{Verdict, verdict::VERDICTS};
+use ratelimit_common::{Verdict, layout::Counter, verdict::VERDICTS};
 
 use super::{
     answer::{ChangedSource, ComparisonAnswer, VerdictName, VerdictPair},
@@ -14,17 +14,11 @@ use super::{
 
 /// Packets by what both said of them: old verdict, then new.
 #[derive(Debug)]
-pub struct Comparison(Vec<[Count; VERDICTS]>);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    packets: u64,
-    bytes: u64,
-}
+pub struct Comparison(Vec<[Counter; VERDICTS]>);
 
 impl Default for Comparison {
     fn default() -> Self {
-        Self(vec![[Count::default(); VERDICTS]; VERDICTS])
+        Self(vec![[Counter::default(); VERDICTS]; VERDICTS])
     }
 }
 
@@ -32,8 +26,7 @@ impl Comparison {
     /// Counts a packet.
     pub fn count(&mut self, old: Verdict, new: Verdict, frame_bytes: u32) {
         let count = &mut self.0[old.index()][new.index()];
-        count.packets += 1;
-        count.bytes += u64::from(frame_bytes);
+        *count = count.with(frame_bytes);
     }
 
     /// The differences, with the `top` sources to which they matter the most.
@@ -69,7 +62,7 @@ impl Comparison {
     fn pairs(&self) -> Vec<VerdictPair> {
         let pairs = Verdict::all().flat_map(|old| Verdict::all().map(move |new| (old, new)));
         let rows = pairs.map(|(old, new)| {
-            let Count { packets, bytes } = self.0[old.index()][new.index()];
+            let Counter { packets, bytes } = self.0[old.index()][new.index()];
             VerdictPair {
                 old: name(old),
                 new: name(new),
