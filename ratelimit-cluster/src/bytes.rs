@@ -71,6 +71,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// As many things as a count says, up to a bound.
+    pub fn list<T>(
+        &mut self,
+        most: usize,
+        what: &'static str,
+        read: impl Fn(&mut Self) -> Result<T, Wrong>,
+    ) -> Result<Vec<T>, Wrong> {
+        let count = self.count(most, what)?;
+        (0..count).map(|_| read(self)).collect()
+    }
+
     /// A name of a node.
     pub fn name(&mut self) -> Result<NodeName, Wrong> {
         let length = self.count(NAME_MAX, "a name")?;
@@ -116,6 +127,14 @@ impl Writer {
     /// A count or a length.
     pub fn count(&mut self, count: usize) {
         self.number(count as u64);
+    }
+
+    /// A count and as many things.
+    pub fn list<T>(&mut self, things: &[T], write: impl Fn(&T, &mut Self)) {
+        self.count(things.len());
+        for thing in things {
+            write(thing, self);
+        }
     }
 
     /// A length and bytes.

@@ -165,12 +165,7 @@ impl<K: Key> Cluster<K> {
 
     /// States something until an end. What this node said before and ends later goes on.
     pub fn say(&mut self, now: Now, subject: Subject<K>, until: Millis, why: &str) {
-        let counts = |node: &NodeName| !self.revoked.contains(node);
-        let until = self
-            .statements
-            .end_of(&self.config.node, &subject, now.wall, counts)
-            .unwrap_or_default()
-            .max(until);
+        let until = self.own_end(now, &subject).unwrap_or_default().max(until);
         self.state(now, subject, Verb::Says, until, why);
     }
 

@@ -10,7 +10,7 @@ mod seal;
 mod tests;
 
 pub use refusal::Refusal;
-pub use replay::{Replay, WINDOW};
+pub use replay::{OVERLAP, Replay, WINDOW};
 pub use seal::{Header, MESSAGE_MAX, SIGNATURE, Secret, VERSION, open, seal};
 
 use crate::budget::{Entry, Report};
@@ -95,28 +95,24 @@ impl<K: Key> Body<K> {
             }
             Self::Statements(statements) => {
                 writer.0.push(2);
-                write_statements(&mut writer, statements);
+                writer.list(statements, Statement::write);
             }
             Self::Part(part) => {
                 writer.0.push(3);
                 writer.number(part.index.into());
                 writer.0.push(part.bits);
                 writer.fixed(part.at.0);
-                write_statements(&mut writer, &part.statements);
+                writer.list(&part.statements, Statement::write);
             }
             Self::Ask(ask) => {
                 writer.0.push(4);
                 writer.name(&ask.node);
                 writer.fixed(ask.after);
-                writer.count(ask.digests.len());
-                ask.digests.iter().for_each(|digest| writer.fixed(*digest));
+                writer.list(&ask.digests, |digest, writer| writer.fixed(*digest));
             }
             Self::Verified(sources) => {
                 writer.0.push(5);
-                writer.count(sources.len());
-                for source in sources {
-                    source.write(&mut writer);
-                }
+                writer.list(sources, Verified::write);
             }
         }
         writer.0
@@ -164,24 +160,18 @@ impl<K: Key> Body<K> {
             4 => {
                 let node = reader.name()?;
                 let after = reader.fixed("a time")?;
-                let count = reader.count(1 << PART_BITS_MAX, "the parts")?;
-                if !count.is_power_of_two() {
+                let digest = |reader: &mut Reader<'_>| reader.fixed("a digest");
+                let digests = reader.list(1 << PART_BITS_MAX, "the parts", digest)?;
+                if !digests.len().is_power_of_two() {
                     return Err(Wrong::Value("the parts"));
                 }
-                let digests = (0..count)
-                    .map(|_| reader.fixed("a digest"))
-                    .collect::<Result<_, _>>()?;
                 Self::Ask(Ask {
                     node,
                     after,
                     digests,
                 })
             }
-            5 => {
-                let count = reader.count(VERIFIED_MAX, "the sources")?;
-                let sources = (0..count).map(|_| Verified::read(&mut reader));
-                Self::Verified(sources.collect::<Result<_, _>>()?)
-            }
+            5 => Self::Verified(reader.list(VERIFIED_MAX, "the sources", Verified::read)?),
             _ => return Err(Wrong::Value("the kind")),
         };
         reader.end()?;
@@ -201,32 +191,23 @@ fn read_bits(reader: &mut Reader<'_>) -> Result<u8, Wrong> {
 fn write_report<K: Key>(writer: &mut Writer, report: &Report<K>) {
     writer.number(report.period);
     writer.fixed(report.view);
-    writer.count(report.unheard.len());
-    report
-        .unheard
-        .iter()
-        .for_each(|index| writer.number((*index).into()));
-    writer.count(report.entries.len());
-    for entry in &report.entries {
-        writer.key(&entry.key);
-        writer.number(entry.claim);
-        writer.number(entry.demand);
-        writer.number(entry.held);
-        writer.number(entry.passed);
-    }
+    writer.list(&report.unheard, |index, to| to.number((*index).into()));
+    writer.list(&report.entries, |entry, to| {
+        to.key(&entry.key);
+        to.number(entry.claim);
+        to.number(entry.demand);
+        to.number(entry.held);
+        to.number(entry.passed);
+    });
 }
 
 fn read_report<K: Key>(reader: &mut Reader<'_>) -> Result<Report<K>, Wrong> {
     let period = reader.number("a period")?;
     let view = reader.fixed("a view")?;
-    let count = reader.count(MEMBERS_MAX, "the unheard")?;
     let index = |reader: &mut Reader<'_>| {
         u16::try_from(reader.number("the unheard")?).map_err(|_| Wrong::Bound("the unheard"))
     };
-    let unheard = (0..count)
-        .map(|_| index(reader))
-        .collect::<Result<_, _>>()?;
-    let count = reader.count(ENTRIES_MAX, "the keys")?;
+    let unheard = reader.list(MEMBERS_MAX, "the unheard", index)?;
     let entry = |reader: &mut Reader<'_>| {
         Ok(Entry {
             key: reader.key()?,
@@ -236,9 +217,7 @@ fn read_report<K: Key>(reader: &mut Reader<'_>) -> Result<Report<K>, Wrong> {
             passed: reader.number("what passed")?,
         })
     };
-    let entries: Vec<_> = (0..count)
-        .map(|_| entry(reader))
-        .collect::<Result<_, Wrong>>()?;
+    let entries: Vec<Entry<K>> = reader.list(ENTRIES_MAX, "the keys", entry)?;
     if !entries.is_sorted_by(|one, next| one.key < next.key) {
         return Err(Wrong::Value("the order of keys"));
     }
@@ -250,14 +229,6 @@ fn read_report<K: Key>(reader: &mut Reader<'_>) -> Result<Report<K>, Wrong> {
     })
 }
 
-fn write_statements<K: Key>(writer: &mut Writer, statements: &[Statement<K>]) {
-    writer.count(statements.len());
-    for statement in statements {
-        statement.write(writer);
-    }
-}
-
 fn read_statements<K: Key>(reader: &mut Reader<'_>) -> Result<Vec<Statement<K>>, Wrong> {
-    let count = reader.count(STATEMENTS_MAX, "the statements")?;
-    (0..count).map(|_| Statement::read(reader)).collect()
+    reader.list(STATEMENTS_MAX, "the statements", Statement::read)
 }

@@ -8,7 +8,9 @@ use super::{Cluster, Host, Outgoing};
 use crate::budget::members::GONE_AFTER;
 use crate::bytes::Wrong;
 use crate::key::Key;
-use crate::message::{Ask, Body, Header, MEMBERS_MAX, Part, Refusal, Replay, Stated, open};
+use crate::message::{
+    Ask, Body, Header, MEMBERS_MAX, OVERLAP, Part, Refusal, Replay, Stated, open,
+};
 use crate::name::NodeName;
 use crate::statements::{Statement, Step, Subject, part_of};
 use crate::time::{Millis, Now};
@@ -19,9 +21,6 @@ const APART_MAX: Millis = 60_000;
 
 /// Two nodes whose clocks are both that far from the store's are as far from each other.
 const AHEAD_MAX: Millis = 2 * APART_MAX;
-
-/// So long after this node's start, messages of its life before may still come.
-const OVERLAP: Millis = 10_000;
 
 /// A node that is asked stores parts again at most once in this time.
 const ASKED_EVERY: Millis = 1_000;

@@ -8,7 +8,7 @@ use crate::time::Millis;
 pub const WINDOW: u64 = 1024;
 
 /// So long messages of a life may still come after the next one began.
-const OVERLAP: Millis = 10_000;
+pub const OVERLAP: Millis = 10_000;
 
 /// What was seen of one node.
 #[derive(Clone, Debug)]

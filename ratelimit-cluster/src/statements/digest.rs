@@ -39,10 +39,7 @@ pub fn hash<K: Key>(statement: &Statement<K>) -> u64 {
 /// The hash of what a statement is about.
 pub fn hash_subject<K: Key>(subject: &Subject<K>) -> u64 {
     let mut writer = Writer::default();
-    match subject {
-        Subject::Ban(key) | Subject::Allow(key) | Subject::Limits(key) => writer.key(key),
-        Subject::Node(name) => writer.name(name),
-    }
+    subject.write(&mut writer);
     hash_bytes(&writer.0)
 }
 

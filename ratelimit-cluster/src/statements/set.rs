@@ -37,7 +37,7 @@ struct Held {
 }
 
 /// What is held of one node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, SmartDefault)]
 struct Author<K> {
     ends: BTreeSet<(Millis, Subject<K>, Verb)>,
     confirmed: Digest,
@@ -59,13 +59,7 @@ impl<K: Key> StatementSet<K> {
     pub fn merge(&mut self, author: &NodeName, statement: &Statement<K>) -> bool {
         let hash = hash(statement);
         let held = self.held.entry(statement.subject.clone()).or_default();
-        let of_author = self
-            .authors
-            .entry(author.clone())
-            .or_insert_with(|| Author {
-                ends: BTreeSet::new(),
-                confirmed: Digest::default(),
-            });
+        let of_author = self.authors.entry(author.clone()).or_default();
         let new = Held {
             author: author.clone(),
             verb: statement.verb,
@@ -103,11 +97,7 @@ impl<K: Key> StatementSet<K> {
 
     /// Whether a statement would change anything.
     pub fn is_news(&self, author: &NodeName, statement: &Statement<K>) -> bool {
-        let held = self.held.get(&statement.subject);
-        let old = held.and_then(|held| {
-            held.iter()
-                .find(|held| held.author == *author && held.verb == statement.verb)
-        });
+        let old = self.find(author, &statement.subject, statement.verb);
         old.is_none_or(|old| {
             (old.stamp, old.until, &old.note) < (statement.stamp, statement.until, &statement.note)
         })
@@ -174,11 +164,9 @@ impl<K: Key> StatementSet<K> {
         wall: Millis,
         counts: impl Fn(&NodeName) -> bool,
     ) -> Option<NodeName> {
-        let held = self.held.get(subject)?;
-        let said = held
-            .iter()
-            .find(|held| held.author == *author && held.verb == Verb::Says && held.until > wall)?;
-        let lifts = held.iter().filter(|lift| {
+        let said = self.find(author, subject, Verb::Says);
+        let said = said.filter(|held| held.until > wall)?;
+        let lifts = self.held.get(subject)?.iter().filter(|lift| {
             let is_over = said.stamp <= lift.stamp && said.until <= lift.until;
             lift.verb == Verb::Lifts && is_over && counts(&lift.author)
         });

@@ -84,28 +84,27 @@ impl<K> Subject<K> {
     }
 }
 
+impl<K: Key> Subject<K> {
+    /// Writes what it names.
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::Ban(key) | Self::Allow(key) | Self::Limits(key) => writer.key(key),
+            Self::Node(name) => writer.name(name),
+        }
+    }
+}
+
 impl<K: Key> Statement<K> {
     /// Writes it: into a message, and for its hash.
     pub(crate) fn write(&self, writer: &mut Writer) {
-        let verb = u8::from(bool::from(self.verb));
-        match &self.subject {
-            Subject::Ban(key) => {
-                writer.0.push(verb);
-                writer.key(key);
-            }
-            Subject::Allow(key) => {
-                writer.0.push(2 | verb);
-                writer.key(key);
-            }
-            Subject::Node(name) => {
-                writer.0.push(4 | verb);
-                writer.name(name);
-            }
-            Subject::Limits(key) => {
-                writer.0.push(6 | verb);
-                writer.key(key);
-            }
-        }
+        let kind = match &self.subject {
+            Subject::Ban(_) => 0,
+            Subject::Allow(_) => 1,
+            Subject::Node(_) => 2,
+            Subject::Limits(_) => 3,
+        };
+        writer.0.push(kind << 1 | u8::from(bool::from(self.verb)));
+        self.subject.write(writer);
         writer.number(self.stamp.0);
         writer.number(self.until);
         writer.bytes(self.note.as_bytes());

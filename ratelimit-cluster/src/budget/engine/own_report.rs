@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::reports_by_key::Reported;
-use super::shares_of_period::{Amount, wish};
+use super::shares_of_period::wish;
 use super::{Budget, Own, Used};
 use crate::budget::division::divide;
 use crate::budget::{Count, Entry, Held, Limit, Report};
@@ -18,7 +18,7 @@ struct Before<'a, K> {
     /// What the others reported of the period before.
     reported: Reported<'a, K>,
     /// What this node may admit.
-    amounts: &'a BTreeMap<K, Amount>,
+    amounts: &'a BTreeMap<K, u64>,
 }
 
 impl<K: Key> Budget<K> {
@@ -30,7 +30,7 @@ impl<K: Key> Budget<K> {
         limit: &impl Fn(&K) -> Option<Limit>,
         used: &Used<'_, K, impl Fn(&K) -> Held>,
         counts: Vec<Count<K>>,
-        amounts: &mut BTreeMap<K, Amount>,
+        amounts: &mut BTreeMap<K, u64>,
     ) -> Option<Report<K>> {
         if period < self.reports_from {
             return None;
@@ -69,14 +69,14 @@ impl<K: Key> Budget<K> {
                 continue;
             };
             let claim = limit.newcomer(size);
-            let mut amount = amounts.get(key).map(|amount| amount.mine);
+            let mut amount = amounts.get(key).copied();
             if wanted.contains(key) {
                 amount = Some(amount.map_or(claim, |amount| amount.min(claim)));
             }
             let held = (used.held)(key).then.max(amount.unwrap_or_default());
             let passed = used.passed.get(key).copied().unwrap_or_default();
             if let Some(amount) = amount {
-                amounts.entry(key.clone()).or_default().mine = amount;
+                amounts.insert(key.clone(), amount);
             }
             if held.max(passed) > claim {
                 entries.push(Entry {
@@ -129,8 +129,8 @@ impl<K: Key> Budget<K> {
             .admitted
             .saturating_add(count.refused)
             .min(limit.amount);
-        let amount = before.amounts.get(&count.key);
-        let share = amount.map_or(limit.equal(self.sizes.0), |amount| amount.mine);
+        let amount = before.amounts.get(&count.key).copied();
+        let share = amount.unwrap_or(limit.equal(self.sizes.0));
         let is_busy = demand.saturating_mul(2) > share.min(limit.equal(before.size));
         is_busy.then(|| Entry {
             claim: self.claim(&limit, demand, &count.key, before),

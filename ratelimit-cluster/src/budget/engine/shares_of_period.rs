@@ -9,12 +9,6 @@ use crate::budget::division::{Parts, Wish, divide};
 use crate::budget::{Held, Limit, Share};
 use crate::key::Key;
 
-/// What this node may admit of a key.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Amount {
-    pub mine: u64,
-}
-
 impl<K: Key> Budget<K> {
     /// What this node may admit of each key in a period, where that is not what it may admit of every key.
     pub(super) fn divide(
@@ -23,7 +17,7 @@ impl<K: Key> Budget<K> {
         limit: &impl Fn(&K) -> Option<Limit>,
         before: BTreeMap<K, Share>,
         used: &Used<'_, K, impl Fn(&K) -> Held>,
-    ) -> BTreeMap<K, Amount> {
+    ) -> BTreeMap<K, u64> {
         let size = self.members.size();
         let mut amounts = BTreeMap::new();
         self.others.clear();
@@ -35,7 +29,7 @@ impl<K: Key> Budget<K> {
             let kept = before.into_iter().filter_map(|(key, share)| {
                 let most = limit(&key)?.equal(self.sizes.0);
                 let mine = share.then.min(most);
-                Some((key, Amount { mine }))
+                Some((key, mine))
             });
             amounts.extend(kept);
             return amounts;
@@ -62,7 +56,7 @@ impl<K: Key> Budget<K> {
             rates.insert(key.clone(), rate);
             self.others.insert(key.clone(), others);
             self.reserved.insert(key.clone(), left);
-            amounts.insert(key, Amount { mine });
+            amounts.insert(key, mine);
         }
         self.rates = rates;
         amounts
@@ -85,7 +79,7 @@ impl<K: Key> Budget<K> {
         &mut self,
         period: u64,
         limit: &impl Fn(&K) -> Option<Limit>,
-        amounts: &BTreeMap<K, Amount>,
+        amounts: &BTreeMap<K, u64>,
     ) {
         let mut then = BTreeMap::new();
         if let Some(own) = self.own.get(&period.saturating_sub(1)) {
@@ -101,7 +95,7 @@ impl<K: Key> Budget<K> {
             self.sizes.1 = self.sizes.1.max(self.members.size());
             let kept = amounts.iter().filter_map(|(key, amount)| {
                 let most = limit(key)?.equal(self.sizes.1);
-                Some((key.clone(), amount.mine.min(most)))
+                Some((key.clone(), most.min(*amount)))
             });
             then.extend(kept);
         }
@@ -111,7 +105,7 @@ impl<K: Key> Budget<K> {
                 continue;
             };
             let share = Share {
-                amount: amounts.get(&key).map_or(default.amount, |it| it.mine),
+                amount: amounts.get(&key).copied().unwrap_or(default.amount),
                 until: self.lease_end,
                 then: then.get(&key).copied().unwrap_or(default.then),
             };
