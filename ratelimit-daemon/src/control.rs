@@ -39,7 +39,7 @@ mod map_plan;
 mod metrics_port;
 mod prefix_filters;
 mod progress;
-mod protection;
+mod protected_now;
 pub mod queries;
 pub mod read_commands;
 mod read_only_ring;

@@ -17,7 +17,7 @@ use ratelimit_core::{
 use super::{
     lifetime::Ends,
     lists::{fill, require_no_file},
-    protection::Protection,
+    protected_now::Protection,
 };
 use crate::{clock, protected::Requester};
 

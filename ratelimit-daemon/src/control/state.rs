@@ -28,7 +28,7 @@ use super::{
     lists::copies::ListCopies,
     map_plan,
     progress::Progress,
-    protection::Protection,
+    protected_now::Protection,
     reserve::{Filling, Room},
     store::{Found, Store},
     suspended::Suspension,
