@@ -1,6 +1,6 @@
 //! What is intended: the configuration, bans of every origin, and what was set at runtime.
 
-mod ends;
+mod end_index;
 pub mod limited;
 pub mod list;
 mod offences;
@@ -19,7 +19,7 @@ use std::{
 use ratelimit_common::{Instant, limit::LIMITS_MAX};
 
 pub use self::{
-    ends::Ending,
+    end_index::Ending,
     offences::Offence,
     rows::{EntryRow, FOREVER, LimitRow, LimitedRow},
     suspended::Suspended,
