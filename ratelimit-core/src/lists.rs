@@ -21,25 +21,15 @@
 mod acceptance;
 mod address;
 mod connected;
-mod crowdsec;
-mod crowdsec_csv;
 mod export;
 mod export_line;
-mod format;
-mod ipset;
-mod json;
+mod formats;
 mod merge;
-mod nft;
-mod nft_json;
-mod nft_tokens;
-mod plain;
 mod reader;
 mod reading;
 mod reasons;
-mod rlctl_json;
 mod sets;
 mod source;
-mod spamhaus_json;
 #[cfg(test)]
 mod tests;
 mod vetting;
@@ -50,7 +40,7 @@ pub use self::{
     connected::Connected,
     export::{json_line, plain_line},
     export_line::{Action, Facts, Line},
-    format::Format,
+    formats::Format,
     merge::{Merged, merge},
     reading::{BadLines, Entry, Reading},
     reasons::{ReasonId, Reasons},
@@ -83,20 +73,11 @@ pub const BYTES_MAX: usize = 256 << 20;
 pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
     let text = String::from_utf8_lossy(source.bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let format = format::guess(source.bytes, text).map_err(|(what, hint)| {
+    let format = formats::guess(source.bytes, text).map_err(|(what, hint)| {
         let error = format!("{}: {what}", source.name);
         NoList { error, hint }
     })?;
     let mut reader = Reader::new(text, source, format, vetting);
-    match format {
-        Format::Plain | Format::Netset | Format::DropText => plain::read(&mut reader),
-        Format::DropJson => spamhaus_json::read(&mut reader),
-        Format::Own => rlctl_json::read(&mut reader),
-        Format::Ipset => ipset::read(&mut reader),
-        Format::Nft => nft::read(&mut reader),
-        Format::NftJson => nft_json::read(&mut reader),
-        Format::CrowdSecCsv => crowdsec_csv::read(&mut reader),
-        Format::CrowdSecJson => crowdsec::read(&mut reader),
-    }
+    formats::read(format, &mut reader);
     Ok(reader.finish())
 }

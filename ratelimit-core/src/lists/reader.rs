@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     address,
     export_line::Facts,
-    format::Format,
+    formats::Format,
     reading::{BadLines, Entry, Reading},
     reasons::Reasons,
     sets::Sets,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     export_line::Facts,
-    format::Format,
+    formats::Format,
     reasons::{ReasonId, Reasons},
 };
 use crate::{diagnostic::Diagnostic, prefix::Prefix};

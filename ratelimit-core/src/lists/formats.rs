@@ -1,6 +1,19 @@
-//! Which format a text is in, told by its first line that says something.
+//! Which format a text is in, told by its first line that says something, and what reads it.
+
+mod crowdsec;
+mod crowdsec_csv;
+mod ipset;
+mod json;
+mod nft;
+mod nft_json;
+mod nft_tokens;
+mod plain;
+mod rlctl_json;
+mod spamhaus_json;
 
 use std::fmt;
+
+use super::reader::Reader;
 
 /// How a list is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -72,6 +85,20 @@ pub fn guess(bytes: &[u8], text: &str) -> Result<Format, Other> {
         }
         _ if line == "null" => Ok(Format::CrowdSecJson),
         _ => Ok(words(line, text)),
+    }
+}
+
+/// Reads a text of a format.
+pub fn read(format: Format, reader: &mut Reader<'_>) {
+    match format {
+        Format::Plain | Format::Netset | Format::DropText => plain::read(reader),
+        Format::DropJson => spamhaus_json::read(reader),
+        Format::Own => rlctl_json::read(reader),
+        Format::Ipset => ipset::read(reader),
+        Format::Nft => nft::read(reader),
+        Format::NftJson => nft_json::read(reader),
+        Format::CrowdSecCsv => crowdsec_csv::read(reader),
+        Format::CrowdSecJson => crowdsec::read(reader),
     }
 }
 

@@ -7,8 +7,9 @@ use csv::{ReaderBuilder, StringRecord};
 
 use super::{
     crowdsec::{self, Decision},
-    reader::Reader,
+    json,
 };
+use crate::lists::reader::Reader;
 
 /// Reads all rows.
 pub fn read(reader: &mut Reader<'_>) {
@@ -78,5 +79,5 @@ fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Re
         scenario: text("reason").or(text("scenario")),
         simulated: column("simulated") == Some("true"),
     };
-    crowdsec::take(super::spamhaus_json::part(line, value), &decision, reader);
+    crowdsec::take(json::part(line, value), &decision, reader);
 }

@@ -1,6 +1,6 @@
 //! An address, a prefix or a range a line. What stands behind `#` or `;` is a comment, and the reason of its entry.
 
-use super::reader::{Reader, Said};
+use crate::lists::reader::{Reader, Said};
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {

@@ -3,8 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Error, value::RawValue};
 
-use super::reader::Reader;
-use crate::diagnostic::Problem;
+use crate::{diagnostic::Problem, lists::reader::Reader};
 
 /// Parses `part`, a part of the text; what is wrong is reported where it is.
 pub fn parse<'t, T: Deserialize<'t>>(part: &'t str, reader: &mut Reader<'_>) -> Option<T> {
@@ -25,6 +24,15 @@ pub fn parse<'t, T: Deserialize<'t>>(part: &'t str, reader: &mut Reader<'_>) -> 
 /// The items of a list, as parts of the text.
 pub fn items<'t>(part: &'t str, reader: &mut Reader<'_>) -> Vec<&'t RawValue> {
     parse(part, reader).unwrap_or_default()
+}
+
+/// Where `value` stands in `line`: all of the line, where it was written with escapes.
+pub fn part<'t>(line: &'t str, value: &str) -> &'t str {
+    if value.is_empty() {
+        return line;
+    }
+    line.find(value)
+        .map_or(line, |at| &line[at..at + value.len()])
 }
 
 /// Reports a part of the text that is not what it should be. `data` is what to write where it is JSON all the same.

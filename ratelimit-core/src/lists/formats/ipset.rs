@@ -6,8 +6,10 @@ use std::collections::HashMap;
 
 use jiff::SignedDuration;
 
-use super::reader::{Reader, Said};
-use crate::prefix::Prefix;
+use crate::{
+    lists::reader::{Reader, Said},
+    prefix::Prefix,
+};
 
 const COMMAND: &str = "ipset save";
 /// Options with a value, which is of no account here.

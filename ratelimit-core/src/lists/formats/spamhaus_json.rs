@@ -6,10 +6,8 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::{
-    json,
-    reader::{Reader, Said},
-};
+use super::json;
+use crate::lists::reader::{Reader, Said};
 
 #[derive(Deserialize)]
 struct Line<'t> {
@@ -51,7 +49,7 @@ pub fn read(reader: &mut Reader<'_>) {
             continue;
         };
         let reason = line.sblid.as_deref().unwrap_or_default();
-        let part = part(text, &cidr);
+        let part = json::part(text, &cidr);
         reader.take(
             part,
             &cidr,
@@ -61,13 +59,4 @@ pub fn read(reader: &mut Reader<'_>) {
             },
         );
     }
-}
-
-/// Where `value` stands in `line`: all of the line, where it was written with escapes.
-pub fn part<'t>(line: &'t str, value: &str) -> &'t str {
-    if value.is_empty() {
-        return line;
-    }
-    line.find(value)
-        .map_or(line, |at| &line[at..at + value.len()])
 }

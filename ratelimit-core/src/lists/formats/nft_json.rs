@@ -6,10 +6,8 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{
-    json,
-    reader::{Reader, Said},
-};
+use super::json;
+use crate::lists::reader::{Reader, Said};
 
 const COMMAND: &str = "nft -j list set FAMILY TABLE";
 

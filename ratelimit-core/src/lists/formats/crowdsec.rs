@@ -7,11 +7,11 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{
-    json,
-    reader::{Reader, Said},
+use super::json;
+use crate::{
+    lists::reader::{Reader, Said},
+    quantity,
 };
-use crate::quantity;
 
 #[derive(Deserialize)]
 struct Alert<'t> {
@@ -68,7 +68,7 @@ pub fn read(reader: &mut Reader<'_>) {
 
 fn read_one(part: &str, reader: &mut Reader<'_>) {
     if let Some(decision) = json::parse::<Decision<'_>>(part, reader) {
-        let value = super::spamhaus_json::part(part, &decision.value);
+        let value = json::part(part, &decision.value);
         take(value, &decision, reader);
     }
 }

@@ -7,11 +7,11 @@ use std::iter::Peekable;
 
 use jiff::SignedDuration;
 
-use super::{
-    nft_tokens::Tokens,
-    reader::{Reader, Said},
+use super::nft_tokens::Tokens;
+use crate::{
+    lists::reader::{Reader, Said},
+    quantity,
 };
-use crate::quantity;
 
 const COMMAND: &str = "nft list set FAMILY TABLE";
 

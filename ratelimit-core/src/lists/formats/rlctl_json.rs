@@ -8,11 +8,10 @@
 
 use std::borrow::Cow;
 
-use super::{
+use super::json::{self, part};
+use crate::lists::{
     export_line::{Facts, Line},
-    json,
     reader::{Reader, Said},
-    spamhaus_json::part,
 };
 
 /// What a line that is JSON should have.
