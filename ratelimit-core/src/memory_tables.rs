@@ -67,9 +67,12 @@ pub struct MemoryTables {
     policies: Vec<Policy>,
     /// The arrays by which the classes of a packet are looked up.
     pub classes: ClassTables,
-    node: MemoryNode,
-    ipv4: MemoryFamily<Ipv4>,
-    ipv6: MemoryFamily<Ipv6>,
+    /// What was used of the node's limits.
+    pub node: MemoryNode,
+    /// The lists and sources of IPv4.
+    pub ipv4: MemoryFamily<Ipv4>,
+    /// The lists and sources of IPv6.
+    pub ipv6: MemoryFamily<Ipv6>,
     counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
     entry_counters: RefCell<BTreeMap<u16, Counter>>,
     refusal: Cell<Option<Refusal>>,
@@ -79,7 +82,8 @@ pub struct MemoryTables {
     /// How many bans policies may make; at first none.
     pub detection_limit: BanBudgets,
     detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
-    discovered: Cell<u64>,
+    /// The word of the budget of neighbour discovery.
+    pub discovered: Cell<u64>,
     /// How many sources may get state, where the settings say that they have a budget.
     pub new_sources: Budget,
     challenge: MemoryChallenge,
@@ -198,16 +202,6 @@ impl MemoryTables {
         (self.taken.each_ref().map(Cell::get), shares)
     }
 
-    /// Sets the word of the budget of neighbour discovery.
-    pub fn set_discovered(&self, word: u64) {
-        self.discovered.set(word);
-    }
-
-    /// The word of the budget of neighbour discovery.
-    pub fn discovered(&self) -> u64 {
-        self.discovered.get()
-    }
-
     /// What became of the sources that policies were to ban.
     pub fn tally(&self) -> Tally {
         self.tally.get()
@@ -265,21 +259,6 @@ impl MemoryTables {
     /// The packets of `family` that got `verdict`.
     pub fn counter(&self, family: Family, verdict: Verdict) -> Counter {
         self.cell(family, verdict).get()
-    }
-
-    /// The lists and sources of IPv4.
-    pub const fn ipv4(&self) -> &MemoryFamily<Ipv4> {
-        &self.ipv4
-    }
-
-    /// The lists and sources of IPv6.
-    pub const fn ipv6(&self) -> &MemoryFamily<Ipv6> {
-        &self.ipv6
-    }
-
-    /// What was used of the node's limits.
-    pub const fn node(&self) -> &MemoryNode {
-        &self.node
     }
 
     fn cell(&self, family: Family, verdict: Verdict) -> &Cell<Counter> {

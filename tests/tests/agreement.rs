@@ -280,7 +280,7 @@ impl Duel {
         let left = now.as_nanos() & 1;
         let word = now.as_nanos() >> 16 << 16 | (neighbour_discovery::AMOUNT - left);
         self.kernel.set_discovered(word).unwrap();
-        self.host.set_discovered(word);
+        self.host.discovered.set(word);
     }
 
     /// Sends a frame to both, unless it takes more buffers than the program is given.
@@ -345,12 +345,12 @@ impl Duel {
             self.counted += host.entry_counter(slot).packets;
         }
         let sources = [
-            host.ipv4()
+            host.ipv4
                 .compact()
-                .map_or(host.ipv4().records().len() as u64, MemoryCompact::claims),
-            host.ipv6()
+                .map_or(host.ipv4.records().len() as u64, MemoryCompact::claims),
+            host.ipv6
                 .compact()
-                .map_or(host.ipv6().records().len() as u64, MemoryCompact::claims),
+                .map_or(host.ipv6.records().len() as u64, MemoryCompact::claims),
         ];
         for ((after, before), sources) in self
             .kernel_inserted()
@@ -363,39 +363,39 @@ impl Duel {
         same(
             "IPv4 records",
             kernel.ipv4.records().unwrap(),
-            host.ipv4().records(),
+            host.ipv4.records(),
         );
         same(
             "IPv6 records",
             kernel.ipv6.records().unwrap(),
-            host.ipv6().records(),
+            host.ipv6.records(),
         );
-        if let (Some(ipv4), Some(ipv6)) = (host.ipv4().compact(), host.ipv6().compact()) {
+        if let (Some(ipv4), Some(ipv6)) = (host.ipv4.compact(), host.ipv6.compact()) {
             assert_eq!(kernel.ipv4.sets().unwrap(), ipv4.sets(), "IPv4 slots");
             assert_eq!(kernel.ipv6.sets().unwrap(), ipv6.sets(), "IPv6 slots");
         }
         same(
             "IPv4 refusals and cached denials",
             kernel.ipv4.refused_by_first_cpu(),
-            host.ipv4().refused(),
+            host.ipv4.refused(),
         );
         same(
             "IPv6 refusals and cached denials",
             kernel.ipv6.refused_by_first_cpu(),
-            host.ipv6().refused(),
+            host.ipv6.refused(),
         );
         same(
             "IPv4 strikes",
             kernel.ipv4.strikes().unwrap(),
-            host.ipv4().strikes(),
+            host.ipv4.strikes(),
         );
         same(
             "IPv6 strikes",
             kernel.ipv6.strikes().unwrap(),
-            host.ipv6().strikes(),
+            host.ipv6.strikes(),
         );
-        same("IPv4 bans", kernel.ipv4.bans().unwrap(), host.ipv4().bans());
-        same("IPv6 bans", kernel.ipv6.bans().unwrap(), host.ipv6().bans());
+        same("IPv4 bans", kernel.ipv4.bans().unwrap(), host.ipv4.bans());
+        same("IPv6 bans", kernel.ipv6.bans().unwrap(), host.ipv6.bans());
         let tally = kernel.tally().unwrap();
         let tally = Tally {
             events_lost: 0,
@@ -405,15 +405,15 @@ impl Duel {
         for (sum, count) in self.detections.iter_mut().zip(tally.detections) {
             *sum += count;
         }
-        let logs = [host.ipv4().logs(), host.ipv6().logs()].concat();
+        let logs = [host.ipv4.logs(), host.ipv6.logs()].concat();
         same("logs", kernel.logs().unwrap(), logs);
         for (slot, record) in (0..).zip(kernel.totals().unwrap()) {
-            assert_eq!(record, host.node().record(slot), "slot {slot}");
+            assert_eq!(record, host.node.record(slot), "slot {slot}");
             let shares = kernel.shares(slot).unwrap();
-            assert_eq!(shares[Self::CPU], host.node().shares(slot), "slot {slot}");
+            assert_eq!(shares[Self::CPU], host.node.shares(slot), "slot {slot}");
         }
         let discovered = kernel.discovered().unwrap();
-        assert_eq!(discovered[Self::CPU], host.discovered(), "neighbours");
+        assert_eq!(discovered[Self::CPU], host.discovered.get(), "neighbours");
         let budgets = kernel.budgets(Self::CPU).unwrap();
         assert_eq!(budgets, host.budgets(), "budgets of new sources");
     }

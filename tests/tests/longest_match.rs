@@ -183,8 +183,8 @@ fn charged_in_kernel(kernel: &Program) -> BTreeSet<(IpAddr, u32)> {
 }
 
 fn charged_on_host(host: &MemoryTables) -> BTreeSet<(IpAddr, u32)> {
-    let ipv4 = host.ipv4().records().into_iter();
-    let ipv6 = host.ipv6().records().into_iter();
+    let ipv4 = host.ipv4.records().into_iter();
+    let ipv6 = host.ipv6.records().into_iter();
     let ipv4 = ipv4.map(|(key, _)| (key.address().to_std(), key.scope()));
     ipv4.chain(ipv6.map(|(key, _)| (key.address().to_std(), key.scope())))
         .collect()
