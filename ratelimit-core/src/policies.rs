@@ -135,16 +135,11 @@ pub enum Role {
 impl Role {
     /// The prefix around `address` whose limits they are; `None` where they are of no wider prefix.
     pub fn prefix_around(self, address: IpAddr) -> Option<Prefix> {
-        match self {
-            Self::Prefixes(family, length) if family == IpFamily::of(address) => {
-                Prefix::around(address, length)
-            }
-            Self::Prefixes(..)
-            | Self::Sources
-            | Self::Destination(_)
-            | Self::Interface
-            | Self::Node => None,
-        }
+        let Self::Prefixes(family, length) = self else {
+            return None;
+        };
+        let is_of_it = family == IpFamily::of(address);
+        is_of_it.then(|| Prefix::around(address, length)).flatten()
     }
 
     /// Whether its limits are those of all packets together, of which CPUs draw shares.
@@ -336,13 +331,11 @@ impl Policies {
 
     /// The limits of prefixes of a family, the narrowest first, by name.
     pub fn of_prefixes(&self, wanted: IpFamily) -> Vec<(u8, &str, &Named)> {
-        let all = self.iter().filter_map(|(name, named)| match named.role {
-            Role::Prefixes(family, length) if family == wanted => Some((length, name, named)),
-            Role::Prefixes(..)
-            | Role::Sources
-            | Role::Destination(_)
-            | Role::Interface
-            | Role::Node => None,
+        let all = self.iter().filter_map(|(name, named)| {
+            let Role::Prefixes(family, length) = named.role else {
+                return None;
+            };
+            (family == wanted).then_some((length, name, named))
         });
         let mut all: Vec<_> = all.collect();
         all.sort_by_key(|(length, ..)| std::cmp::Reverse(*length));
