@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
             since: None,
             origin: None,
         };
-        text += &lists::json_line(&line);
+        text += &line.json();
         text.push('\n');
     }
     if text.is_empty() {

@@ -21,7 +21,6 @@
 mod acceptance;
 mod address;
 mod connected;
-mod export;
 mod export_line;
 mod formats;
 mod merge;
@@ -38,7 +37,6 @@ use self::reader::Reader;
 pub use self::{
     acceptance::Acceptance,
     connected::Connected,
-    export::{json_line, plain_line},
     export_line::{Action, Facts, Line},
     formats::Format,
     merge::{Merged, merge},

@@ -81,3 +81,23 @@ pub struct Line<'t> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Cow<'t, str>>,
 }
+
+impl Line<'_> {
+    /// All that is known, as JSON.
+    ///
+    /// # Panics
+    ///
+    /// Never: lines have string keys.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("lines have string keys")
+    }
+
+    /// The prefix with its reason as a comment, for other tools. A reason of several lines becomes one.
+    pub fn plain(&self) -> String {
+        let prefix = &self.prefix;
+        self.reason.as_deref().map_or_else(
+            || prefix.to_string(),
+            |reason| format!("{prefix} # {}", reason.replace(char::is_control, " ")),
+        )
+    }
+}

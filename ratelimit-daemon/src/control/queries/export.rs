@@ -8,7 +8,7 @@ use ratelimit_core::{
         EntryRow, Intent,
         list::{List, ListEntry},
     },
-    lists::{Action, Line, json_line, plain_line},
+    lists::{Action, Line},
     origin::Origin,
     prefix::Prefix,
 };
@@ -157,8 +157,8 @@ impl Export {
 
     fn line(&self, text: &mut String, line: &Line<'_>) {
         text.push_str(&match self.format {
-            ExportFormat::Json => json_line(line),
-            ExportFormat::Plain => plain_line(line),
+            ExportFormat::Json => line.json(),
+            ExportFormat::Plain => line.plain(),
         });
         text.push('\n');
     }
