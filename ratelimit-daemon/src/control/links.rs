@@ -189,10 +189,10 @@ impl Interfaces {
             Ok(sight) => sight,
             Err(error) => return self.note_standing(state, name, failed(&error)),
         };
-        let step = match self.links.step(name, &sight, now) {
-            Step::Stay if anew && sight.is_anywhere() => Step::Attach,
-            step @ (Step::Stay | Step::Attach | Step::Move | Step::TakeOff) => step,
-        };
+        let mut step = self.links.step(name, &sight, now);
+        if step == Step::Stay && anew && sight.is_anywhere() {
+            step = Step::Attach;
+        }
         let reported = match Self::take_step(state, interface, step) {
             Ok(remark) => match state
                 .enforcer
@@ -216,13 +216,10 @@ impl Interfaces {
                 let still = standing(&seen);
                 self.links.note_failure(name, seen, now);
                 // It may have gone while it was tried, and what ran before may run on.
-                match still {
-                    Standing::Failed { .. } => failed(&error),
-                    still @ (Standing::Attached { .. }
-                    | Standing::Pinned { .. }
-                    | Standing::Renamed { .. }
-                    | Standing::Missing
-                    | Standing::Detached { .. }) => still.remarked(Some(format!("{error:#}"))),
+                if let Standing::Failed { .. } = still {
+                    failed(&error)
+                } else {
+                    still.remarked(Some(format!("{error:#}")))
                 }
             }
         };

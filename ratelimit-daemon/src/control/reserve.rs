@@ -113,15 +113,10 @@ impl Room<'_> {
 
     /// The entries that go with a list: those about which it alone said something.
     fn gone<'a>(&'a self, edit: &'a Edit, family: IpFamily) -> impl Iterator<Item = Prefix> + 'a {
-        let (list, touched) = match edit {
-            Edit::List(_, list, touched) => (list.as_deref(), &touched[..]),
-            Edit::Ban(..)
-            | Edit::Allow(..)
-            | Edit::Limits(..)
-            | Edit::Offence(..)
-            | Edit::Limited(..)
-            | Edit::Config(_)
-            | Edit::PassAll(_) => (None, &[][..]),
+        let (list, touched) = if let Edit::List(_, list, touched) = edit {
+            (list.as_deref(), &touched[..])
+        } else {
+            (None, &[][..])
         };
         touched.iter().copied().filter(move |prefix| {
             IpFamily::of(prefix.address()) == family

@@ -26,16 +26,9 @@ impl Unshared {
         let Some(unshared) = self.0.as_mut().filter(|_| cause != Cause::Time) else {
             return;
         };
-        let shared = edits.iter().filter(|edit| match edit {
-            Edit::Ban(_, origin, _) => origin.is_shared(),
-            Edit::Allow(..)
-            | Edit::List(..)
-            | Edit::Limits(..)
-            | Edit::Offence(..)
-            | Edit::Limited(..)
-            | Edit::Config(_)
-            | Edit::PassAll(_) => false,
-        });
+        let is_shared =
+            |edit: &&Edit| matches!(edit, Edit::Ban(_, origin, _) if origin.is_shared());
+        let shared = edits.iter().filter(is_shared);
         unshared.extend(shared.flat_map(Edit::prefixes));
     }
 

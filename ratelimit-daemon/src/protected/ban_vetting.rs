@@ -112,16 +112,10 @@ fn met(prefix: Prefix, protected: Prefix, why: &Why) -> Refused {
     } else {
         format!("{prefix} lies in {protected}, {why}")
     };
-    let hint = "ban prefixes without it, or add --force if you mean it";
-    let hint = match why {
-        Why::Configured => hint.to_owned(),
-        Why::Loopback
-        | Why::Own(_)
-        | Why::Gateway(_)
-        | Why::Resolver(_)
-        | Why::SshPeer
-        | Why::Service(_) => format!("{hint}: this host may be cut off"),
-    };
+    let mut hint = "ban prefixes without it, or add --force if you mean it".to_owned();
+    if *why != Why::Configured {
+        hint.push_str(": this host may be cut off");
+    }
     Refused::because(error).hint(hint).code(Code::Protected)
 }
 

@@ -152,18 +152,10 @@ impl Attacks {
 
 /// Whether a source has to prove itself for what it sends, and did not. It may be forged.
 fn is_challenged(state: &State, kind: Kind, source: Prefix) -> bool {
-    let is_on = |challenge: &SourceChallenge| match kind {
-        Kind::SynFlood | Kind::TcpFlags => challenge.is_on,
-        Kind::UdpFlood => challenge.dns.as_ref().is_some_and(|dns| dns.is_on),
-        Kind::AckFlood
-        | Kind::SynAckReflection
-        | Kind::RstFlood
-        | Kind::IcmpFlood
-        | Kind::Reflection
-        | Kind::FragmentFlood
-        | Kind::ProtocolFlood
-        | Kind::HeavyHitter
-        | Kind::Spread => false,
+    let is_on = |challenge: &SourceChallenge| {
+        let asks = challenge.dns.as_ref().is_some_and(|dns| dns.is_on);
+        let connects = matches!(kind, Kind::SynFlood | Kind::TcpFlags);
+        connects && challenge.is_on || kind == Kind::UdpFlood && asks
     };
     let source = views::source_of(state, source.address()).address();
     let challenge = queries::challenge::of_source(state, source, &PacketRequest::default());

@@ -5,10 +5,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::{
-    Instant, Limit, Policy, Record,
-    algorithm::{Algorithm, SlidingLog},
-};
+use ratelimit_common::{Instant, Limit, Policy, Record, algorithm::Algorithm};
 use ratelimit_core::{
     api::{LimitState, ShareView},
     limit::{FRAME_BYTES, LimitUnit},
@@ -91,19 +88,15 @@ impl<'a> SourceState<'a> {
             LimitUnit::Packets => 1,
             LimitUnit::Bytes => FRAME_BYTES.min(counted.capacity()),
         };
-        let (used, room_in_ns, clears_in_ns) = match self.part.algorithm(index, counted, now) {
-            Algorithm::SlidingLog(log) => {
-                let ring = self.ring(index)?;
-                let in_ns = (log.room_in_ns(&ring, now), log.clears_in_ns(&ring, now));
-                (log.used(&ring, now), in_ns.0, in_ns.1)
-            }
-            algorithm @ (Algorithm::FixedWindow(_)
-            | Algorithm::SlidingWindow(_)
-            | Algorithm::TokenBucket(_)) => (
-                algorithm.used(word, now),
-                algorithm.room_in_ns(word, now, packet),
-                algorithm.clears_in_ns(word, now),
-            ),
+        let algorithm = self.part.algorithm(index, counted, now);
+        let (used, room_in_ns, clears_in_ns) = if let Algorithm::SlidingLog(log) = algorithm {
+            let ring = self.ring(index)?;
+            let in_ns = (log.room_in_ns(&ring, now), log.clears_in_ns(&ring, now));
+            (log.used(&ring, now), in_ns.0, in_ns.1)
+        } else {
+            let room_in_ns = algorithm.room_in_ns(word, now, packet);
+            let clears_in_ns = algorithm.clears_in_ns(word, now);
+            (algorithm.used(word, now), room_in_ns, clears_in_ns)
         };
         let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
         Ok(LimitState {
@@ -127,11 +120,11 @@ impl<'a> SourceState<'a> {
     pub fn fullest(&self, now: Instant) -> datapath::Result<Option<(f64, usize)>> {
         let mut fullest: Option<(f64, usize)> = None;
         for (index, limit) in self.policy().limits().enumerate() {
-            let used = match limit.algorithm() {
-                Algorithm::SlidingLog(log) => self.logged(index, &log, now)?,
-                algorithm @ (Algorithm::FixedWindow(_)
-                | Algorithm::SlidingWindow(_)
-                | Algorithm::TokenBucket(_)) => algorithm.used(self.record.words[index], now),
+            let algorithm = limit.algorithm();
+            let used = if let Algorithm::SlidingLog(log) = algorithm {
+                log.used(&self.ring(index)?, now)
+            } else {
+                algorithm.used(self.record.words[index], now)
             };
             let fill = share(used, limit.capacity());
             if fill > fullest.map_or(0.0, |(fill, _)| fill) {
@@ -139,10 +132,6 @@ impl<'a> SourceState<'a> {
             }
         }
         Ok(fullest)
-    }
-
-    fn logged(&self, index: usize, log: &SlidingLog, now: Instant) -> datapath::Result<u64> {
-        Ok(log.used(&self.ring(index)?, now))
     }
 
     /// The ring of the limit at `index`; an empty one when nothing was logged.

@@ -53,15 +53,10 @@ pub(in crate::control) fn reported_ban(
     origin: &Origin,
     row: &EntryRow,
 ) -> Ban {
-    let owner = match origin {
-        Origin::List(name) => Owner::List(name),
-        Origin::Config
-        | Origin::Manual
-        | Origin::Forced
-        | Origin::Detected
-        | Origin::Program(_)
-        | Origin::Crowdsec
-        | Origin::Cluster(_) => Owner::Ban(prefix, origin),
+    let owner = if let Origin::List(name) = origin {
+        Owner::List(name)
+    } else {
+        Owner::Ban(prefix, origin)
     };
     rows::ban(prefix, origin, row, state.counter(owner))
 }
@@ -164,24 +159,18 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
         ),
     ];
     let reported = both.into_iter().filter(|(limits, ..)| !limits.is_empty());
-    let reported = reported.map(|(limits, applies_to, name)| PolicyView {
-        name,
-        prefixes: vec![prefix],
-        limits: limits.to_vec(),
-        runtime: view
-            .runtime
-            .clone()
-            .filter(|_| applies_to == AppliesTo::Destination),
-        origin: match applies_to {
-            AppliesTo::Destination => view.origin.clone(),
-            AppliesTo::Source
-            | AppliesTo::Prefix
-            | AppliesTo::SourceToDestination
-            | AppliesTo::Interface
-            | AppliesTo::Node => Origin::Config,
-        },
-        applies_to,
-        ..view.clone()
+    let reported = reported.map(|(limits, applies_to, name)| {
+        let is_total = applies_to == AppliesTo::Destination;
+        let origin = is_total.then(|| view.origin.clone());
+        PolicyView {
+            name,
+            prefixes: vec![prefix],
+            limits: limits.to_vec(),
+            runtime: view.runtime.clone().filter(|_| is_total),
+            origin: origin.unwrap_or(Origin::Config),
+            applies_to,
+            ..view.clone()
+        }
     });
     reported.collect()
 }

@@ -198,15 +198,11 @@ impl Membership {
             (Origin::cluster(it.by.as_str()), it.until, row)
         });
         let bans = state.intent.bans_of(prefix);
-        let theirs = bans.filter_map(|(origin, row)| match origin {
-            Origin::Cluster(by) => Some((origin, by, row)),
-            Origin::Config
-            | Origin::Manual
-            | Origin::Forced
-            | Origin::Detected
-            | Origin::List(_)
-            | Origin::Program(_)
-            | Origin::Crowdsec => None,
+        let theirs = bans.filter_map(|(origin, row)| {
+            let Origin::Cluster(by) = origin else {
+                return None;
+            };
+            Some((origin, by, row))
         });
         let mut gone = Vec::new();
         let mut is_there = false;
