@@ -62,7 +62,7 @@ mod unwritten;
 mod verified;
 mod workload;
 
-pub use busy::{BusyWith, asked_as};
+pub use busy::{BusyWith, OWN_WORK, asked_as};
 pub use candidate::Candidate;
 pub use cause::Cause;
 pub use challenge::UNANSWERED;

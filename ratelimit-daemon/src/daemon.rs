@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 use crate::{
     control::{
-        self, Controller, Handle, ListFile, PINS,
+        self, Controller, Handle, ListFile, OWN_WORK, PINS,
         commands::{
             CompareOn, Detach, DueLists, EndTrial, IsTrialOver, Reload, Stop, TakeList, Tick,
         },
@@ -186,7 +186,7 @@ impl Daemon {
         info!(%socket, "taking commands");
         let (history, history_ended) =
             TrafficLog::begin(self.state_directory).context("starting the history")?;
-        tasks.spawn(self.loading.watch(stop.clone()));
+        tasks.spawn(until(&stop, OWN_WORK, self.loading.watch()));
         let (recorder, requests) = Recorder::new();
         tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
         let serve = http::serve_control(
@@ -209,47 +209,29 @@ impl Daemon {
             traffic::follow(history, controller.clone(), stop.clone()),
         ));
         let alive = || systemd::notify(NotifyState::Watchdog);
-        tasks.spawn(control::asked_as(
-            "what is due each second",
-            keep_time(controller.clone(), stop.clone(), alive),
-        ));
-        tasks.spawn(protected::keep_current(
-            self.watch,
-            controller.clone(),
-            stop.clone(),
-        ));
-        tasks.spawn(links::keep_attached(
-            self.links,
-            controller.clone(),
-            stop.clone(),
-        ));
-        tasks.spawn(sample_sources(controller.clone(), stop.clone()));
-        tasks.spawn(keep_lists(controller.clone(), stop.clone()));
-        tasks.spawn(control::asked_as(
-            "the end of a trial",
-            end_trials(controller.clone(), stop.clone()),
-        ));
-        tasks.spawn(control::asked_as(
-            "a reload by SIGHUP",
-            reload_on_hangup(controller.clone(), stop.clone()),
-        ));
-        tasks.spawn(control::asked_as(
-            "what CrowdSec decided",
-            crowdsec::follow(controller.clone(), stop.clone()),
-        ));
-        tasks.spawn(control::asked_as(
-            "what the cluster shares",
-            cluster::follow(controller.clone(), stop.clone()),
-        ));
+        let ticks = keep_time(controller.clone(), alive);
+        tasks.spawn(until(&stop, "what is due each second", ticks));
+        let current = protected::keep_current(self.watch, controller.clone());
+        tasks.spawn(until(&stop, OWN_WORK, current));
+        let attached = links::keep_attached(self.links, controller.clone());
+        tasks.spawn(until(&stop, OWN_WORK, attached));
+        tasks.spawn(until(&stop, OWN_WORK, sample_sources(controller.clone())));
+        tasks.spawn(until(&stop, OWN_WORK, keep_lists(controller.clone())));
+        let trials = end_trials(controller.clone());
+        tasks.spawn(until(&stop, "the end of a trial", trials));
+        let reloads = reload_on_hangup(controller.clone());
+        tasks.spawn(until(&stop, "a reload by SIGHUP", reloads));
+        let decisions = crowdsec::follow(controller.clone());
+        tasks.spawn(until(&stop, "what CrowdSec decided", decisions));
+        let shared = cluster::follow(controller.clone());
+        tasks.spawn(until(&stop, "what the cluster shares", shared));
         if let Some(events) = self.events {
-            tasks.spawn(events::forward_events(
-                events,
-                controller.clone(),
-                stop.clone(),
-            ));
+            let forwarded = events::forward_events(events, controller.clone());
+            tasks.spawn(until(&stop, OWN_WORK, forwarded));
         }
         if let Some(samples) = self.samples {
-            tasks.spawn(samples::follow(samples, controller.clone(), stop.clone()));
+            let detected = samples::follow(samples, controller.clone());
+            tasks.spawn(until(&stop, OWN_WORK, detected));
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);
@@ -267,6 +249,18 @@ impl Daemon {
         finish(thread, &self.socket)?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// Runs a task until `stop`. Whoever waits for the controller meanwhile learns that `what` keeps it busy.
+fn until(
+    stop: &CancellationToken,
+    what: &'static str,
+    task: impl Future<Output = anyhow::Result<()>>,
+) -> impl Future<Output = anyhow::Result<()>> {
+    let stop = stop.clone();
+    control::asked_as(what, async move {
+        stop.run_until_cancelled(task).await.unwrap_or(Ok(()))
+    })
 }
 
 /// Waits until the daemon is to stop, and answers the error of a task that ended it.
@@ -332,42 +326,32 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
 }
 
 /// Has done what is due each second. `alive` is called when the controller has done it: where that hangs, nobody says that it lives.
-pub(crate) async fn keep_time(
-    controller: Handle,
-    stop: CancellationToken,
-    alive: impl Fn(),
-) -> anyhow::Result<()> {
+pub(crate) async fn keep_time(controller: Handle, alive: impl Fn()) -> anyhow::Result<()> {
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            _ = tick.tick() => controller.call(Tick).await?,
-        }
+        tick.tick().await;
+        controller.call(Tick).await?;
         alive();
         while controller.call(CompareOn).await? {}
     }
 }
 
 /// Counts what sources send, from time to time.
-async fn sample_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+async fn sample_sources(controller: Handle) -> anyhow::Result<()> {
     loop {
         let pause = control::read_commands::sample_sources(&controller).await?;
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep(pause) => {}
-        }
+        tokio::time::sleep(pause).await;
     }
 }
 
 /// Reads lists again when they are due: their files beside the controller, each beside the others.
-async fn keep_lists(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+async fn keep_lists(controller: Handle) -> anyhow::Result<()> {
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reads = JoinSet::new();
     loop {
         tokio::select! {
-            () = stop.cancelled() => return Ok(()),
             Some(read) = reads.join_next() => {
                 read.context("reading a list")??;
                 continue;
@@ -396,14 +380,11 @@ async fn read_list(controller: Handle, file: ListFile) -> anyhow::Result<()> {
 }
 
 /// Takes a configuration back that nobody has confirmed in time.
-async fn end_trials(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+async fn end_trials(controller: Handle) -> anyhow::Result<()> {
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            _ = tick.tick() => {}
-        }
+        tick.tick().await;
         if controller.call(IsTrialOver).await?
             && let Ok(lists) = control::read_before(&controller).await?
         {
@@ -413,19 +394,15 @@ async fn end_trials(controller: Handle, stop: CancellationToken) -> anyhow::Resu
     }
 }
 
-async fn reload_on_hangup(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+async fn reload_on_hangup(controller: Handle) -> anyhow::Result<()> {
     let mut hangups = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            _ = hangups.recv() => {
-                systemd::notify(NotifyState::Reloading);
-                let candidate = control::read_again(&controller).await?;
-                // The controller logs how it went.
-                let _ = controller.call(Reload(candidate)).await?;
-                systemd::notify(NotifyState::Ready);
-            }
-        }
+        hangups.recv().await;
+        systemd::notify(NotifyState::Reloading);
+        let candidate = control::read_again(&controller).await?;
+        // The controller logs how it went.
+        let _ = controller.call(Reload(candidate)).await?;
+        systemd::notify(NotifyState::Ready);
     }
 }
 

@@ -9,6 +9,9 @@ use std::{
 use crate::clock;
 use jiff::{Timestamp, Unit};
 
+/// What keeps the controller busy that nobody in particular asked for.
+pub const OWN_WORK: &str = "the work of the daemon itself";
+
 tokio::task_local! {
     static WHAT: Arc<str>;
 }
@@ -33,8 +36,8 @@ pub struct BusyWith {
 impl Busy {
     /// What the requests of this task are reported as.
     pub(super) fn what() -> Arc<str> {
-        let own = || "the work of the daemon itself".into();
-        WHAT.try_with(Arc::clone).unwrap_or_else(|_| own())
+        WHAT.try_with(Arc::clone)
+            .unwrap_or_else(|_| OWN_WORK.into())
     }
 
     /// Runs what the controller is asked for.

@@ -9,7 +9,6 @@ use std::{
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 use tokio::io::{Interest, unix::AsyncFd};
-use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use super::{Local, Remote, serve::serve, socket::Socket};
@@ -92,21 +91,18 @@ impl Process {
         self.id.as_raw_pid()
     }
 
-    /// Waits until it ends, which is an error before `stop`: what is attached stays so, but nothing can be attached any more.
+    /// Waits until it ends, which is an error: what is attached stays so, but nothing can be attached any more.
     ///
     /// # Errors
     ///
     /// That it has ended, and how.
-    pub async fn watch(self, stop: CancellationToken) -> anyhow::Result<()> {
+    pub async fn watch(self) -> anyhow::Result<()> {
         let Self { id, end } = self;
         // SAFETY: it owns its descriptor, and keeps it open and the same as long as it lives.
         let end = unsafe { AsyncFd::register_with_interest(end, Interest::READABLE) }
             .map_err(io::Error::from)
             .context("watching the loader")?;
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            ended = end.readable() => drop(ended.context("watching the loader")?),
-        }
+        drop(end.readable().await.context("watching the loader")?);
         let found = waitpid(Some(id), WaitOptions::NOHANG).ok().flatten();
         let signal = found.and_then(|(_, status)| status.terminating_signal());
         let code = found.and_then(|(_, status)| status.exit_status());

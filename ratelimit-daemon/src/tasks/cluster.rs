@@ -9,7 +9,6 @@ use tokio::{
     task::JoinSet,
     time::{MissedTickBehavior, interval, sleep},
 };
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock,
@@ -35,10 +34,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The first pause.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Follows the cluster that the configuration names, also another one after a reload, until `stop`.
-pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+/// Follows the cluster that the configuration names, also another one after a reload.
+pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     let wish = controller.ask(cluster_wishes);
-    connection::follow(wish.await?, stop, |config| obey(&controller, config)).await
+    connection::follow(wish.await?, |config| obey(&controller, config)).await
 }
 
 async fn obey(controller: &Handle, config: Option<Cluster>) -> Result<Infallible, Unanswered> {

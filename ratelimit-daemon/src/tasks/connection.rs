@@ -3,23 +3,20 @@
 use std::{convert::Infallible, time::Duration};
 
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use crate::{control::Unanswered, crowdsec::cut};
 
 /// The characters of an error that are reported.
 const ERROR_MAX: usize = 400;
 
-/// Has `obey` follow whom the configuration names, also another one after a reload, until `stop`.
+/// Has `obey` follow whom the configuration names, also another one after a reload.
 pub async fn follow<T: Clone, F: Future<Output = Result<Infallible, Unanswered>>>(
     mut wish: watch::Receiver<Option<T>>,
-    stop: CancellationToken,
     obey: impl Fn(Option<T>) -> F,
 ) -> anyhow::Result<()> {
     loop {
         let config = wish.borrow_and_update().clone();
         tokio::select! {
-            () = stop.cancelled() => return Ok(()),
             changed = wish.changed() => if changed.is_err() {
                 return Ok(());
             },

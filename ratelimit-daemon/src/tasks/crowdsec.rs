@@ -11,7 +11,6 @@ use anyhow::anyhow;
 use hyper::body::Bytes;
 use ratelimit_core::config::Crowdsec;
 use tokio::{sync::mpsc, task::spawn_blocking, time::sleep};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock,
@@ -32,10 +31,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause after a failure.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
-/// Follows the decisions of the API that the configuration names, also of another one after a reload, until `stop`.
-pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+/// Follows the decisions of the API that the configuration names, also of another one after a reload.
+pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     let wish = controller.ask(crowdsec_wishes);
-    connection::follow(wish.await?, stop, |config| obey(&controller, config)).await
+    connection::follow(wish.await?, |config| obey(&controller, config)).await
 }
 
 async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Result<Infallible, Unanswered> {

@@ -3,7 +3,6 @@
 use anyhow::Context;
 use ratelimit_common::event::{BanEvent, DropEvent};
 use tokio::io::unix::AsyncFd;
-use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zerocopy::FromBytes;
 
@@ -15,26 +14,19 @@ use crate::{
 /// The drops that are handed on at a time.
 const BATCH: usize = 256;
 
-/// Has each drop recorded, and bans by policies adopted, until `stop`. While the controller is busy they wait in the ring,
+/// Has each drop recorded, and bans by policies adopted. While the controller is busy they wait in the ring,
 /// and what finds no room there is counted as lost.
 ///
 /// # Errors
 ///
 /// When the ring cannot be waited for, or the controller has stopped.
-pub async fn forward_events(
-    events: Events,
-    controller: Handle,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
+pub async fn forward_events(events: Events, controller: Handle) -> anyhow::Result<()> {
     // SAFETY: the ring owns its descriptor, and keeps it open and the same as long as it lives.
     let mut ring = unsafe { AsyncFd::register(events) }
         .map_err(std::io::Error::from)
         .context("waiting for events")?;
     loop {
-        let mut ready = tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            ready = ring.readable_mut() => ready.context("waiting for events")?,
-        };
+        let mut ready = ring.readable_mut().await.context("waiting for events")?;
         let reported = read(ready.get_inner_mut());
         if reported.drops.len() < BATCH {
             ready.clear_ready();

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     control::{Handle, commands::TendLinks},
@@ -18,18 +17,13 @@ const EVERY: Duration = Duration::from_millis(250);
 /// How long a look draws others after it: where thousands of interfaces come and go, they are looked at 50 times a second.
 const SETTLES: Duration = Duration::from_millis(20);
 
-/// Has the controller look at the interfaces whenever they may be different, until `stop`.
-pub async fn keep_attached(
-    watch: Watch,
-    controller: Handle,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
+/// Has the controller look at the interfaces whenever they may be different.
+pub async fn keep_attached(watch: Watch, controller: Handle) -> anyhow::Result<()> {
     let changes = watch.changes()?;
     let mut every = interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = stop.cancelled() => return Ok(()),
             _ = every.tick() => {}
             changed = changes.next(|_| true) => changed?,
         }

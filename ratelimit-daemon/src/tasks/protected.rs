@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use netlink_packet_core::NetlinkPayload;
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use tokio_util::sync::CancellationToken;
 
 use ratelimit_interface::messages;
 
@@ -35,12 +34,8 @@ fn has_relevant(bytes: &[u8]) -> bool {
     })
 }
 
-/// Tells the controller what is protected, whenever that may be different, until `stop`.
-pub async fn keep_current(
-    watch: Watch,
-    controller: Handle,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
+/// Tells the controller what is protected, whenever that may be different.
+pub async fn keep_current(watch: Watch, controller: Handle) -> anyhow::Result<()> {
     let changes = watch.changes()?;
     let mut every = interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -48,7 +43,6 @@ pub async fn keep_current(
     every.tick().await;
     loop {
         tokio::select! {
-            () = stop.cancelled() => return Ok(()),
             _ = every.tick() => {}
             changed = changed(&changes) => changed?,
         }

@@ -17,7 +17,6 @@ use ratelimit_core::{
 };
 use ratelimit_interface as interface;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use zerocopy::FromBytes;
 
 use crate::{
@@ -46,16 +45,12 @@ const RAW_SOCKETS: [&str; 2] = ["/proc/net/raw", "/proc/net/raw6"];
 /// Tunnels that end at an interface of their kind, and their protocols.
 const TUNNELS: [(Tunnel, u8); 3] = [(Tunnel::Gre, 47), (Tunnel::Ipip, 4), (Tunnel::Ipip, 41)];
 
-/// Looks for what the configuration names, until `stop`.
+/// Looks for what the configuration names.
 ///
 /// # Errors
 ///
 /// When the controller has stopped, or the ring cannot be mapped.
-pub async fn follow(
-    samples: Ring,
-    controller: Handle,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
+pub async fn follow(samples: Ring, controller: Handle) -> anyhow::Result<()> {
     let mut rules = Rules::new();
     let mut detector = Detector::new(rules.clone());
     let mut asked: Option<Moment> = None;
@@ -81,11 +76,7 @@ pub async fn follow(
             }
             detector.set_host(host);
         }
-        let pace = if rules.is_empty() { RULES_LAST } else { PACE };
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            () = sleep(pace) => {}
-        }
+        sleep(if rules.is_empty() { RULES_LAST } else { PACE }).await;
         let Some(ring) = &mut ring else { continue };
         let step = read(ring, &mut detector);
         if step.is_news() {
