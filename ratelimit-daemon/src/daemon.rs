@@ -300,7 +300,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
     match control::queries::views::on_stop(&controller.state) {
         OnStop::Keep => {
             let links = &controller.interfaces.links;
-            let is_pinned = controller.troubles.of(PINS).is_none();
+            let is_pinned = controller.state.troubles.of(PINS).is_none();
             let unenforced = links.unenforced();
             let unenforced = unenforced.iter().map(|it| it.interface.as_str());
             let unenforced: Vec<&str> = unenforced.collect();

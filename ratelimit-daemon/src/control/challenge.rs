@@ -8,13 +8,7 @@ use ratelimit_common::{
 use ratelimit_core::api::What;
 use tracing::{info, warn};
 
-use super::{
-    queries,
-    state::State,
-    syncookies,
-    troubles::{Loudness, Troubles},
-    verified::VerifiedSources,
-};
+use super::{queries, state::State, syncookies, verified::VerifiedSources};
 use crate::clock;
 
 /// The trouble that nobody who is challenged proves itself.
@@ -63,10 +57,10 @@ struct Counted {
 
 impl Challenge {
     /// Tells what has changed, and has the program follow the settings of listeners.
-    pub fn tick(&mut self, state: &mut State, verified: &VerifiedSources, troubles: &mut Troubles) {
+    pub fn tick(&mut self, state: &mut State, verified: &VerifiedSources) {
         let options = syncookies::listener_options(&state.intent.config);
         let error = follow_listeners(state, options);
-        troubles.report(&mut state.journal, LISTENERS, Loudness::Warning, error);
+        state.report(LISTENERS, error);
         let status = queries::challenge::challenge(state, verified);
         let on = status.map(|it| {
             let dns = it.dns.map(|dns| (dns.is_on, dns.since, dns.when));
@@ -104,7 +98,7 @@ impl Challenge {
         }
         let is_long = self.silence.as_ref().is_some_and(|it| it.is_long);
         let why = is_long.then(|| WHY.to_owned());
-        troubles.report(&mut state.journal, UNANSWERED, Loudness::Warning, why);
+        state.report(UNANSWERED, why);
     }
 
     fn note_proof(&mut self, counted: Option<Counted>, now: Instant) {

@@ -28,14 +28,11 @@ use super::{
     scanner::{self, Scanner},
     state::State,
     store::Store,
-    troubles::{Loudness, Troubles},
+    troubles::{CONFIGURATION, STATE},
     verified::VerifiedSources,
     workload::Workload,
 };
 use crate::{clock, datapath::Datapath, protected::Protected};
-
-/// What does not work where the daemon started with another configuration than that of the files.
-pub const CONFIGURATION: &str = "configuration";
 
 /// The state, and everything that changes it by itself.
 pub struct Controller {
@@ -61,7 +58,6 @@ pub struct Controller {
     pub(super) challenge: Challenge,
     pub(crate) verified: VerifiedSources,
     pub(crate) interfaces: Interfaces,
-    pub(crate) troubles: Troubles,
     pub(super) last_good: LastGood,
     pub(super) metrics_port: MetricsPort,
     /// What stands in for a state directory that cannot be written.
@@ -137,7 +133,6 @@ impl Controller {
             crowdsec: CrowdsecFeed::new(state.intent.config.crowdsec.clone()),
             cluster: Membership::new(&state.intent.config),
             interfaces: Interfaces::default(),
-            troubles: Troubles::default(),
             metrics_port: MetricsPort::default(),
             fallback: None,
             scans: None,
@@ -159,15 +154,13 @@ impl Controller {
                 "the files cannot be put in force, and what was in force last holds until they are mended and `rlctl reload` takes them: {refused}"
             );
             self.reloads.error = Some(Refused::because(refused));
-            let journal = &mut self.state.journal;
-            self.troubles
-                .report(journal, CONFIGURATION, Loudness::Error, Some(error));
+            self.state.report(CONFIGURATION, Some(error));
         }
     }
 
     /// Works on a copy of the state from here on, until its directory can be written.
     pub fn fallback(&mut self, fallback: Option<FallbackDirectory>) {
-        FallbackDirectory::note(fallback.as_ref(), &mut self.state, &mut self.troubles);
+        FallbackDirectory::note(fallback.as_ref(), &mut self.state);
         self.fallback = fallback;
     }
 
@@ -192,7 +185,7 @@ impl Controller {
             self.last_good.behind(),
             self.fallback
                 .as_ref()
-                .and_then(|_| FallbackDirectory::behind(&self.troubles)),
+                .and_then(|_| self.state.troubles.of(STATE)),
         ];
         behind.into_iter().flatten().collect()
     }
@@ -242,10 +235,7 @@ impl Controller {
 
     /// Serves metrics where the configuration says.
     pub(super) fn follow_metrics(&mut self) {
-        let wanted = self.state.intent.config.metrics;
-        let journal = &mut self.state.journal;
-        self.metrics_port
-            .follow(wanted, &mut self.troubles, journal);
+        self.metrics_port.follow(&mut self.state);
     }
 
     /// Has those follow the configuration who talk to others.

@@ -14,14 +14,10 @@ use tracing::error;
 use super::{
     state::State,
     store::Store,
-    troubles::{Loudness, Troubles},
+    troubles::{DATABASE, STATE},
 };
 use crate::{clock, private};
 
-/// What does not work when the state cannot be written.
-const STATE: &str = "state";
-/// What does not work where the database is gone.
-const DATABASE: &str = "database";
 /// How often it is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// What has to fit on the disk for the database to be opened.
@@ -60,7 +56,7 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Fallb
 }
 
 /// Makes the database again that somebody removed, and says so until it is seen to be there.
-pub fn tend_database(state: &mut State, troubles: &mut Troubles) {
+pub fn tend_database(state: &mut State) {
     let trouble = match state.store.keep_in_place() {
         Ok(false) => None,
         Ok(true) => Some("somebody removed it, and it is made again".to_owned()),
@@ -68,7 +64,7 @@ pub fn tend_database(state: &mut State, troubles: &mut Troubles) {
             "somebody took it away, and what is set now is lost when ratelimitd ends: {error:#}"
         )),
     };
-    troubles.report(&mut state.journal, DATABASE, Loudness::Error, trouble);
+    state.report(DATABASE, trouble);
 }
 
 /// Copies the database in `state` to the directory beneath `runtime` that may stand in for it, and answers that.
@@ -107,13 +103,13 @@ fn require_writable(directory: &Path) -> io::Result<()> {
 
 impl FallbackDirectory {
     /// Takes notice of what stands in from here on, until its directory can be written.
-    pub fn note(fallback: Option<&Self>, state: &mut State, troubles: &mut Troubles) {
+    pub fn note(fallback: Option<&Self>, state: &mut State) {
         let trouble = fallback.map(Self::trouble);
-        troubles.report(&mut state.journal, STATE, Loudness::Error, trouble);
+        state.report(STATE, trouble);
     }
 
     /// Brings the state back where it belongs, if that can be.
-    pub fn tick(fallback: &mut Option<Self>, state: &mut State, troubles: &mut Troubles) {
+    pub fn tick(fallback: &mut Option<Self>, state: &mut State) {
         let Some(own) = fallback else {
             return;
         };
@@ -128,12 +124,7 @@ impl FallbackDirectory {
             Ok(()) => *fallback = None,
             Err(error) => own.error = format!("{error:#}"),
         }
-        Self::note(fallback.as_ref(), state, troubles);
-    }
-
-    /// Why what holds is lost with the machine.
-    pub fn behind(troubles: &Troubles) -> Option<&str> {
-        troubles.of(STATE)
+        Self::note(fallback.as_ref(), state);
     }
 
     /// Why it stands in, and what follows from that.

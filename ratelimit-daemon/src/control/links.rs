@@ -5,17 +5,12 @@ use std::time::{Duration, Instant};
 use ratelimit_core::{api::What, config::Interface};
 use tracing::{info, warn};
 
-use super::{
-    state::State,
-    troubles::{Loudness, Troubles},
-};
+use super::{state::State, troubles::PINS};
 use crate::{
     clock,
     links::{Links, Standing, Step, standing},
 };
 
-/// What does not work where pins are gone.
-pub const PINS: &str = "pins";
 /// How long a look at the interfaces is good for those who ask. That is less than it takes to start `rlctl` after a change, and yet thousands of
 /// commands a second do not look each time.
 const STALE: Duration = Duration::from_millis(2);
@@ -280,7 +275,7 @@ impl Interfaces {
 }
 
 /// Makes the pins again that somebody has removed, and says so until they are seen to be there.
-pub fn tend_pins(state: &mut State, troubles: &mut Troubles) {
+pub fn tend_pins(state: &mut State) {
     let trouble = match state.enforcer.attachments().keep_pinned() {
         Ok(false) => None,
         Ok(true) => Some("somebody removed pins, and they are made again".to_owned()),
@@ -288,7 +283,7 @@ pub fn tend_pins(state: &mut State, troubles: &mut Troubles) {
             "pins are gone and cannot be made again, so nothing is enforced when ratelimitd ends: {error:#}"
         )),
     };
-    troubles.report(&mut state.journal, PINS, Loudness::Error, trouble);
+    state.report(PINS, trouble);
 }
 
 fn stale_next(state: &mut State) -> Option<Vec<String>> {

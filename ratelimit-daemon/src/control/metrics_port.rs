@@ -8,10 +8,7 @@ use std::{
 use tokio::sync::mpsc;
 use tracing::info;
 
-use super::{
-    journal::Journal,
-    troubles::{Loudness, Troubles},
-};
+use super::state::State;
 
 /// What does not work when the port cannot be had.
 const METRICS: &str = "metrics";
@@ -36,15 +33,10 @@ impl MetricsPort {
     }
 
     /// Listens where the configuration says, and tells whether that works.
-    pub fn follow(
-        &mut self,
-        wanted: Option<SocketAddr>,
-        troubles: &mut Troubles,
-        journal: &mut Journal,
-    ) {
+    pub fn follow(&mut self, state: &mut State) {
         if self.listeners.is_some() {
-            let trouble = self.open(wanted);
-            troubles.report(journal, METRICS, Loudness::Warning, trouble);
+            let trouble = self.open(state.intent.config.metrics);
+            state.report(METRICS, trouble);
         }
     }
 

@@ -27,7 +27,6 @@ use super::{
     candidate::Measure,
     controller::Controller,
     feeds::cluster::no_cluster,
-    links::PINS,
     lists::file::ListFile,
     queries::{
         self,
@@ -36,6 +35,7 @@ use super::{
         levels, traffic, views,
         watched::{Many, Scanned},
     },
+    troubles::PINS,
 };
 use crate::{datapath, traffic_log::Sample};
 
@@ -152,7 +152,7 @@ pub fn returning_lists(controller: &Controller) -> Result<Vec<ListFile>, Refused
 
 /// What is not enforced, what is wrong with the pins, and whether everything passes.
 pub fn health(controller: &Controller) -> (Vec<Unenforced>, Option<String>, bool) {
-    let pins = controller.troubles.of(PINS).map(str::to_owned);
+    let pins = controller.state.troubles.of(PINS).map(str::to_owned);
     let is_open = controller.pass_all.status().is_some();
     (controller.unenforced(), pins, is_open)
 }

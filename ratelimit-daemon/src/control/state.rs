@@ -33,6 +33,7 @@ use super::{
     store::{Found, Store},
     suspended::Suspension,
     timekeeper::Reading,
+    troubles::Troubles,
     unshared::Unshared,
     unwritten::{self, Unwritten},
 };
@@ -56,6 +57,7 @@ pub struct State {
     pub(super) unwritten: Unwritten,
     pub(super) list_copies: ListCopies,
     pub(super) journal: Journal,
+    pub(crate) troubles: Troubles,
     pub(super) event_log: EventLog,
     pub(super) protection: Protection,
     pub(super) filling: Filling,
@@ -98,6 +100,7 @@ impl State {
             store,
             unwritten: Unwritten::default(),
             journal: Journal::after(changes),
+            troubles: Troubles::default(),
             event_log,
             filling: Filling::default(),
             unshared: Unshared::default(),
@@ -545,6 +548,11 @@ impl State {
     pub fn policy_counter(&self, name: &str) -> EntryCounter {
         self.entry_counters
             .policy_counter(name, &self.intent, self.enforcer.datapath())
+    }
+
+    /// Takes notice of how something stands, and tells where that is different: `None` when it works.
+    pub(super) fn report(&mut self, what: &'static str, error: Option<String>) {
+        self.troubles.report(&mut self.journal, what, error);
     }
 
     /// What happened lately.

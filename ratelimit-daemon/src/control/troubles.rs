@@ -9,14 +9,16 @@ use tracing::{error, info, warn};
 use super::journal::Journal;
 use crate::clock;
 
-/// How loudly the log tells a trouble.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Loudness {
-    /// Something besides enforcement does not work.
-    Warning,
-    /// What is enforced is not what somebody wrote.
-    Error,
-}
+/// What does not work where pins are gone.
+pub const PINS: &str = "pins";
+/// What does not work when the state cannot be written.
+pub const STATE: &str = "state";
+/// What does not work where the database is gone.
+pub const DATABASE: &str = "database";
+/// What does not work where the daemon started with another configuration than that of the files.
+pub const CONFIGURATION: &str = "configuration";
+/// Where one of these does not work, what is enforced is not what somebody wrote, or will not be: the log tells that as an error.
+const ERRORS: [&str; 4] = [PINS, STATE, DATABASE, CONFIGURATION];
 
 /// The troubles that last, by what does not work.
 #[derive(Clone, Debug, Default)]
@@ -41,21 +43,16 @@ impl Troubles {
     }
 
     /// Takes notice of how something stands, and tells where that is different: `None` when it works.
-    pub fn report(
-        &mut self,
-        journal: &mut Journal,
-        what: &'static str,
-        loudness: Loudness,
-        error: Option<String>,
-    ) {
+    pub fn report(&mut self, journal: &mut Journal, what: &'static str, error: Option<String>) {
         let at = clock::wall();
         if !self.note(what, error.clone(), at) {
             return;
         }
         let event = if let Some(error) = error {
-            match loudness {
-                Loudness::Warning => warn!(what, error, "does not work"),
-                Loudness::Error => error!(what, error, "does not work"),
+            if ERRORS.contains(&what) {
+                error!(what, error, "does not work");
+            } else {
+                warn!(what, error, "does not work");
             }
             What::TroubleBegan {
                 what: what.to_owned(),

@@ -15,7 +15,7 @@ use crate::{
     cluster::Heard,
     control::{
         controller::Controller, enforcer::leases::Leases, feeds::cluster::CLUSTER,
-        troubles::Loudness, unshared::Unshared,
+        unshared::Unshared,
     },
 };
 
@@ -45,20 +45,15 @@ impl Command for LeaveCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Controller {
-            cluster,
-            state,
-            troubles,
-            ..
-        } = controller;
+        let Controller { cluster, state, .. } = controller;
         state.unshared = Unshared::default();
         cluster.leave(state);
-        troubles.report(&mut state.journal, CLUSTER, Loudness::Warning, None);
+        state.report(CLUSTER, None);
         // What every source may always use is all that is left of the limits.
         if let Err(error) = state.lease(&Leases::default()) {
             warn!(%error, "the shares of limits are in force still");
         }
-        cluster.report_excess(&mut state.journal, troubles);
+        cluster.report_excess(state);
     }
 }
 
@@ -80,8 +75,7 @@ impl Command for FindCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let journal = &mut controller.state.journal;
-        controller.cluster.find(journal, &mut controller.troubles);
+        controller.cluster.find(&mut controller.state);
     }
 }
 
@@ -92,10 +86,7 @@ impl Command for LoseCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let journal = &mut controller.state.journal;
-        controller
-            .cluster
-            .lose(journal, &mut controller.troubles, self.0);
+        controller.cluster.lose(&mut controller.state, self.0);
     }
 }
 
@@ -109,7 +100,6 @@ impl Command for StepCluster {
         let Controller {
             cluster,
             state,
-            troubles,
             verified,
             ..
         } = controller;
@@ -124,7 +114,7 @@ impl Command for StepCluster {
         if let Some(wanted) = cluster.due_leases() {
             cluster.settle_leases(state.lease(&wanted));
         }
-        cluster.report_excess(&mut state.journal, troubles);
+        cluster.report_excess(state);
         cluster.write();
         outgoing
     }

@@ -1,10 +1,7 @@
 //! How the history of packets is kept.
 
 use super::Command;
-use crate::{
-    control::{controller::Controller, troubles::Loudness},
-    traffic_log::Report,
-};
+use crate::{control::controller::Controller, traffic_log::Report};
 
 /// What does not work where the history cannot be written.
 const HISTORY: &str = "history";
@@ -18,9 +15,6 @@ impl Command for NoteHistory {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Report { status, error } = self.0;
         controller.traffic = status;
-        let journal = &mut controller.state.journal;
-        controller
-            .troubles
-            .report(journal, HISTORY, Loudness::Warning, error);
+        controller.state.report(HISTORY, error);
     }
 }

@@ -8,8 +8,8 @@ use crate::{
     clock,
     control::{
         candidate::Candidate,
-        controller::{CONFIGURATION, Controller, Reloads},
-        troubles::Loudness,
+        controller::{Controller, Reloads},
+        troubles::CONFIGURATION,
     },
 };
 
@@ -59,10 +59,7 @@ fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded,
     let next = controller.trials.reload(candidate)?;
     let changes = replace(controller, next, true)?;
     controller.keep_last_good();
-    let journal = &mut controller.state.journal;
-    controller
-        .troubles
-        .report(journal, CONFIGURATION, Loudness::Error, None);
+    controller.state.report(CONFIGURATION, None);
     Ok(Reloaded {
         files,
         changes,

@@ -51,7 +51,7 @@ pub fn replace(
     ));
     if before.metrics != controller.state.intent.config.metrics {
         controller.follow_metrics();
-        changes.extend(controller.troubles.of("metrics").map(str::to_owned));
+        changes.extend(controller.state.troubles.of("metrics").map(str::to_owned));
     }
     let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
     let after = Some(controller.state.clock()).filter(is_other);

@@ -30,14 +30,13 @@ impl Command for Tick {
         controller.pass_all.tick(state);
         // Without pins nothing goes on when the daemon ends.
         controller.interfaces.tend_all(state);
-        links::tend_pins(state, &mut controller.troubles);
+        links::tend_pins(state);
         let _ = controller.interfaces.follow_next(state);
-        FallbackDirectory::tick(&mut controller.fallback, state, &mut controller.troubles);
-        tend_database(state, &mut controller.troubles);
+        FallbackDirectory::tick(&mut controller.fallback, state);
+        tend_database(state);
         let proved = controller.verified.look(state);
         controller.cluster.tell_verified(state, &proved);
-        let (verified, troubles) = (&controller.verified, &mut controller.troubles);
-        controller.challenge.tick(state, verified, troubles);
+        controller.challenge.tick(state, &controller.verified);
         if controller.metrics_port.is_due() {
             controller.follow_metrics();
         }
@@ -91,8 +90,8 @@ impl Command for Stop {
         if state.intent.config.on_stop == OnStop::Keep {
             controller.interfaces.tend_all(state);
             // Pins that were made again a moment ago are there the second time.
-            links::tend_pins(state, &mut controller.troubles);
-            links::tend_pins(state, &mut controller.troubles);
+            links::tend_pins(state);
+            links::tend_pins(state);
         }
     }
 }

@@ -35,14 +35,7 @@ pub use self::{changes::is_of_cluster, shared_limit::log_key, status::no_cluster
 use crate::{
     clock,
     cluster::{ClusterKey, Heard},
-    control::{
-        connection::Connection,
-        journal::Journal,
-        reminder::Reminder,
-        state::State,
-        state_file::StateFile,
-        troubles::{Loudness, Troubles},
-    },
+    control::{connection::Connection, reminder::Reminder, state::State, state_file::StateFile},
     protected::Requester,
 };
 
@@ -345,19 +338,19 @@ impl Membership {
     }
 
     /// Takes notice that the store takes messages.
-    pub fn find(&mut self, journal: &mut Journal, troubles: &mut Troubles) {
+    pub fn find(&mut self, state: &mut State) {
         if self.connection.turn(true, None) {
             info!(url = self.url(), "the store of the cluster answers");
-            troubles.report(journal, CLUSTER, Loudness::Warning, None);
+            state.report(CLUSTER, None);
         }
     }
 
     /// Takes notice that the store does not answer. Bans stay.
-    pub fn lose(&mut self, journal: &mut Journal, troubles: &mut Troubles, error: String) {
+    pub fn lose(&mut self, state: &mut State, error: String) {
         let url = self.url().unwrap_or_default();
         let trouble = format!("{url}: {error}; bans stay, and are not shared until it answers");
         if self.connection.lose(error) {
-            troubles.report(journal, CLUSTER, Loudness::Warning, Some(trouble));
+            state.report(CLUSTER, Some(trouble));
         }
     }
 

@@ -177,7 +177,7 @@ pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64
         attempt: controller.trials.attempt(),
         database: status::database(&controller.state),
         history: controller.traffic.clone(),
-        troubles: controller.troubles.views(),
+        troubles: controller.state.troubles.views(),
     }
 }
 

@@ -34,9 +34,7 @@ use crate::{
     cluster::ClusterKey,
     control::{
         enforcer::leases::{Leased, Leases},
-        journal::Journal,
         state::State,
-        troubles::{Loudness, Troubles},
     },
     datapath,
 };
@@ -404,12 +402,12 @@ impl Membership {
     }
 
     /// Tells where more nodes are here than the configuration says.
-    pub fn report_excess(&self, journal: &mut Journal, troubles: &mut Troubles) {
+    pub fn report_excess(&self, state: &mut State) {
         let excess = self.node.as_ref().and_then(|node| {
             let reported = |config: &Cluster| self.budgets.excess(node, config);
             self.connection.reported(reported).flatten()
         });
-        troubles.report(journal, TOO_MANY, Loudness::Warning, excess);
+        state.report(TOO_MANY, excess);
     }
 }
 
