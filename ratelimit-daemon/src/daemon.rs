@@ -252,11 +252,11 @@ impl Daemon {
 }
 
 /// Runs a task until `stop`. Whoever waits for the controller meanwhile learns that `what` keeps it busy.
-fn until(
+fn until<T: Future<Output = anyhow::Result<()>>>(
     stop: &CancellationToken,
     what: &'static str,
-    task: impl Future<Output = anyhow::Result<()>>,
-) -> impl Future<Output = anyhow::Result<()>> {
+    task: T,
+) -> impl Future<Output = anyhow::Result<()>> + use<T> {
     let stop = stop.clone();
     control::asked_as(what, async move {
         stop.run_until_cancelled(task).await.unwrap_or(Ok(()))
