@@ -90,6 +90,41 @@ fn a_reload_says_whose_state_another_store_starts_anew() {
     }
 }
 
+/// Who had state before is new in a store that begins empty. What the state before took of the budget went with it.
+#[test]
+fn a_store_that_begins_empty_has_the_whole_budget_for_new_sources() {
+    require_root!();
+    let source = |text: &str| {
+        format!(
+            "{OLD}[source]\n{text}\nnew_sources = {{ count = 2, per = \"1h\", over_budget = \"drop\" }}\n"
+        )
+    };
+    let (_lab, service) = Service::in_lab(&source("store = \"lru\"")).unwrap();
+    let known = [7, 8].map(|host| datagram(Ipv4Addr::new(192, 0, 2, host)));
+    let late = datagram(Ipv4Addr::new(192, 0, 2, 9));
+    let passed = || {
+        let program = Attached::of(&service).unwrap();
+        let known = known.each_ref().map(|frame| program.passes(frame).unwrap());
+        (known, program.passes(&late).unwrap())
+    };
+    assert_eq!(passed(), ([true; 2], false));
+    for text in [
+        "store = \"compact\"",
+        "store = \"lru\"",
+        "store = \"lru\"\ncapacity = 6000",
+    ] {
+        let said = service.reload(&source(text)).unwrap();
+        let expected = "new sources: all are new again, and over 2 per 1h they are dropped\n";
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(passed(), ([true; 2], false), "{text}");
+    }
+    let said = service.reload(&source(
+        "store = \"lru\"\ncapacity = 6000\ninner = [\"gre\"]",
+    ));
+    assert!(!said.unwrap().contains("new again"));
+    assert_eq!(passed(), ([true; 2], false));
+}
+
 #[test]
 fn a_hangup_reloads_too() {
     require_root!();

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use ratelimit_common::parse::Tunnels;
+use ratelimit_common::{parse::Tunnels, settings::OverBudget};
 use ratelimit_core::{
     api::Refused,
     challenge::Challenge,
@@ -15,6 +15,7 @@ use ratelimit_core::{
     config::{Config, DestinationConfig, Interface, PolicyConfig, Source, StateStore, inner},
     ip_family::IpFamily,
     limit::LimitSpec,
+    new_sources::NewSources,
     prefix::Prefix,
     quantity,
 };
@@ -94,6 +95,7 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
             start_anew(both),
             unless_kept(both)
         ));
+        lines.extend(new_again(both));
     }
     let off = |address| text_or(address, "off");
     lines.extend(change("metrics:", both, |it| it.metrics, off));
@@ -142,6 +144,33 @@ fn unless_kept(both: [&Config; 2]) -> &'static str {
     } else {
         ""
     }
+}
+
+/// What becomes of known sources where no state of theirs is left, and new ones have a budget that refuses or limits them.
+fn new_again(both: [&Config; 2]) -> Option<String> {
+    let [before, after] = both.map(|config| Source {
+        inner: Tunnels::NONE,
+        logs: 0,
+        ..config.source.clone()
+    });
+    if before == after {
+        return None;
+    }
+    let NewSources {
+        count,
+        per,
+        over_budget,
+    } = both[1].new_sources?;
+    let becomes = match over_budget {
+        OverBudget::Pass => return None,
+        OverBudget::Drop => "dropped",
+        OverBudget::Aggregate => "limited with their network",
+    };
+    let per = quantity::duration(per);
+    let unless = unless_kept(both);
+    Some(format!(
+        "new sources: all are new again, and over {count} per {per} they are {becomes}{unless}"
+    ))
 }
 
 /// What is different, a line each.

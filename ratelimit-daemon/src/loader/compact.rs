@@ -10,7 +10,7 @@ use zerocopy::IntoBytes as _;
 
 use super::{
     HeldTable,
-    load::{LOOKUP_CACHE_MAPS, Seeds},
+    load::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, Seeds},
     pins::Pins,
 };
 
@@ -23,7 +23,7 @@ pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
 
 /// What a program reads and writes with the table. These are pins that are made anew with it, so that a program which still runs on the
 /// old table does not read of regions in the new one. The daemon fills them before the new program runs.
-const WITH_TABLES: [&str; 11] = [
+const WITH_TABLES: [&str; 13] = [
     "SETTINGS",
     "INTERFACES",
     POLICIES,
@@ -36,6 +36,8 @@ const WITH_TABLES: [&str; 11] = [
     // Its answers are those of one number of the lists' state, which begins anew in the new filters.
     LOOKUP_CACHE_MAPS[0],
     LOOKUP_CACHE_MAPS[1],
+    NEW_SOURCES_MAPS[0],
+    NEW_SOURCES_MAPS[1],
 ];
 
 /// Removes what was pinned with a table of another size.

@@ -35,6 +35,9 @@ pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 /// What CPUs keep of the lists' answers, and of which sources were refused.
 pub const LOOKUP_CACHE_MAPS: [&str; 2] = ["LOOKUP_CACHE_V4", "LOOKUP_CACHE_V6"];
 
+/// What sources with state took of the budget for new ones. It goes with their state: who had some is new in what begins empty.
+pub const NEW_SOURCES_MAPS: [&str; 2] = ["NEW_SOURCES_TAKEN", "NEW_SOURCES_SHARES"];
+
 /// The maps of the store `lru`.
 pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
 

@@ -16,7 +16,7 @@ use aya_obj::{Map, Object};
 use tracing::info;
 
 use super::{
-    load::{LOOKUP_CACHE_MAPS, REFUSED_MAPS, SOURCE_MAPS, missing},
+    load::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, REFUSED_MAPS, SOURCE_MAPS, missing},
     logs::LOGS,
     pins::Pins,
 };
@@ -95,6 +95,7 @@ pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
             info!(map = name, "a pinned map does not fit and is made anew");
             private::remove(&path)?;
             remove_all(asides)?;
+            pins.remove_maps(&NEW_SOURCES_MAPS)?;
             if SOURCE_MAPS.contains(&name) {
                 pins.remove_maps(OF_WORDS.as_flattened())?;
             }
