@@ -188,6 +188,7 @@ pub fn compile_policies(
         held_node: held_node.and_then(|index| held.policies.get(&index)),
         cpus,
         nodes: nodes(&intent.config),
+        source: &intent.config.source,
     };
     let mut compiled: Vec<Named> = wanted
         .iter()

@@ -125,6 +125,28 @@ fn a_store_that_begins_empty_has_the_whole_budget_for_new_sources() {
     assert_eq!(passed(), ([true; 2], false));
 }
 
+/// The first address of a prefix is a source where sources are narrower, and the prefix where they are wider.
+#[test]
+fn a_source_of_another_width_has_not_the_state_of_one_before() {
+    require_root!();
+    for store in ["lru", "compact"] {
+        let source = |prefix: u8| {
+            format!(
+                "[policy.default]\nlimits = [{{ packets = 4, per = \"1h\" }}]\n[source]\nstore = \"{store}\"\nipv4_prefix = {prefix}\n"
+            )
+        };
+        let (_lab, service) = Service::in_lab(&source(32)).unwrap();
+        let [first, other] = [0, 7].map(|host| datagram(Ipv4Addr::new(192, 0, 2, host)));
+        let passed = |frame: &[u8]| Attached::of(&service).unwrap().passed(frame, 6).unwrap();
+        assert_eq!([passed(&first), passed(&other)], [4, 4], "{store}");
+        let said = service.reload(&source(24)).unwrap();
+        assert!(said.contains("sources have used starts anew"), "{said}");
+        assert_eq!([passed(&other), passed(&first)], [4, 0], "{store}");
+        service.reload(&source(25)).unwrap();
+        assert_eq!([passed(&other), passed(&first)], [4, 0], "{store}");
+    }
+}
+
 #[test]
 fn a_hangup_reloads_too() {
     require_root!();

@@ -9,6 +9,7 @@ use zerocopy::IntoBytes;
 use crate::{
     class::{Action, Catalogue, Selected, UnknownClass},
     compile::{class_numbers::ClassNumbers, node_scope},
+    config::Source,
     intent::WantedPolicy,
     limit::{Algorithm, LimitSpec},
     policies::{Further, Named, Role, scope, wide_hash},
@@ -30,6 +31,8 @@ pub struct Compiler<'a> {
     pub cpus: u32,
     /// How many nodes divide the limits that they share.
     pub nodes: u64,
+    /// What counts as one source.
+    pub source: &'a Source,
 }
 
 impl Compiler<'_> {
@@ -42,7 +45,13 @@ impl Compiler<'_> {
             Role::Sources | Role::Prefixes(..) => None,
         };
         let counted = self.counted(wanted.limits.iter());
-        let (limits, named) = self.limits(state, &wanted.limits, counted, shift);
+        let kept = match wanted.role {
+            Role::Sources => self.of_sources(state.to_owned()),
+            Role::Prefixes(..) | Role::Destination(_) | Role::Interface | Role::Node => {
+                state.to_owned()
+            }
+        };
+        let (limits, named) = self.limits(&kept, &wanted.limits, counted, shift);
         let scope = match wanted.role {
             Role::Node => node_scope::of(named, self.held_node),
             Role::Sources | Role::Prefixes(..) | Role::Destination(_) | Role::Interface => named,
@@ -62,8 +71,8 @@ impl Compiler<'_> {
         };
         let further = (!wanted.further.is_empty()).then(|| {
             let counted = self.counted(wanted.all_limits());
-            let (limits, scope) =
-                self.limits(&further_name(wanted), &wanted.further, counted, None);
+            let kept = self.of_sources(further_name(wanted));
+            let (limits, scope) = self.limits(&kept, &wanted.further, counted, None);
             let policy = self::policy(&limits, scope, wanted.further_observe);
             let policy = match wanted.role {
                 Role::Destination(_) => policy.for_destination(),
@@ -80,6 +89,21 @@ impl Compiler<'_> {
             further,
             has_state_of_another: state != wanted.name,
         }
+    }
+
+    /// What the state of sources is kept under. The first address of a prefix is a source, too, where sources are narrower: neither has the
+    /// state of the other.
+    fn of_sources(&self, name: String) -> String {
+        let default = Source::default();
+        let Source {
+            ipv4_prefix,
+            ipv6_prefix,
+            ..
+        } = self.source;
+        if (default.ipv4_prefix, default.ipv6_prefix) == (*ipv4_prefix, *ipv6_prefix) {
+            return name;
+        }
+        format!("{name} of /{ipv4_prefix} and /{ipv6_prefix}")
     }
 
     /// The classes of which the configuration says that this becomes of their packets.
