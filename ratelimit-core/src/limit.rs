@@ -288,6 +288,14 @@ impl LimitSpec {
         }
     }
 
+    /// The same for each node by itself.
+    pub fn alone(&self) -> Self {
+        Self {
+            shared: None,
+            ..self.clone()
+        }
+    }
+
     /// How nodes divide it; `None` where each node has it for itself.
     pub fn division(&self) -> Option<Division> {
         self.shared

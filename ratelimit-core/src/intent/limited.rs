@@ -5,7 +5,7 @@
 //! back nothing of what was used. All sources with the same policy and the same further limits share it. A prefix inside with a
 //! policy of its own stays under that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_common::limit::LIMITS_MAX;
 
@@ -21,7 +21,7 @@ use crate::{
 pub struct LimitedPolicy {
     /// The policy that it would be under.
     base: String,
-    /// The further limits: those of the prefixes around it too, the widest first.
+    /// The further limits: those of the prefixes around it too, the widest first, and those of interfaces last.
     pub(super) further: Vec<LimitSpec>,
 }
 
@@ -50,10 +50,25 @@ impl Intent {
                 further.push(row.limit.clone());
             }
         }
+        if base.is_none() && !further.is_empty() {
+            further.extend(self.interface_limits());
+        }
         LimitedPolicy {
             base: base.unwrap_or_else(|| DEFAULT.to_owned()),
             further,
         }
+    }
+
+    /// The limits that interfaces have for sources without a policy of their own. One that is limited has such a policy, on all interfaces:
+    /// with these limits it is looser on none of them.
+    fn interface_limits(&self) -> impl Iterator<Item = LimitSpec> {
+        let interfaces = self.config.interfaces.iter().filter(|it| !it.observe);
+        let names: BTreeSet<&str> = interfaces.filter_map(|it| it.policy.as_deref()).collect();
+        let policies = names
+            .into_iter()
+            .filter_map(|name| self.config.policies.get(name));
+        let enforced = policies.filter(|policy| !policy.observe);
+        enforced.flat_map(|policy| policy.limits.iter().map(LimitSpec::alone))
     }
 
     /// The prefixes that are under such a policy.

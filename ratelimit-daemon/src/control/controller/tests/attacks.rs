@@ -310,6 +310,34 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
     assert_eq!(texts(&lab, "198.51.100.7"), [limit(2).to_string()]);
 }
 
+/// The policy of who is limited takes the place of that of an interface.
+#[test]
+fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
+    let mut config = answering(Answer::Limit);
+    let lan = PolicyConfig {
+        limits: vec![limit(2)],
+        ..PolicyConfig::default()
+    };
+    config.policies.insert("lan".to_owned(), lan);
+    config.interfaces[0].policy = Some("lan".to_owned());
+    let mut lab = Lab::new(config);
+    let strict = LimitRequest {
+        prefix: Some(prefix("203.0.113.0/24")),
+        limits: vec![limit(3)],
+        ..LimitRequest::default()
+    };
+    lab.controller.set_limits(strict, "root").unwrap();
+    lab.controller
+        .note_attacks(&blaming(&["198.51.100.7", "203.0.113.9"]), vec![]);
+    let [further, lan] = ["5 packets per 1s", "2 packets per 1s"];
+    let own = texts(&lab, "198.51.100.8");
+    let limited = texts(&lab, "198.51.100.7");
+    assert_eq!(limited[..own.len()], own[..]);
+    assert_eq!(limited[own.len()..], [further, lan]);
+    // A policy of its own holds on all interfaces.
+    assert_eq!(texts(&lab, "203.0.113.9"), [&limit(3).to_string(), further]);
+}
+
 #[test]
 fn limits_of_a_dry_run_are_not_enforced_beside_a_further_one() {
     let mut lab = Lab::new(answering(Answer::Limit));
