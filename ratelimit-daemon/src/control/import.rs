@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Code, ExemptEntry, ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    config::Config,
     intent::{
         Edit, EntryRow, Intent,
         list::{Difference, List},
@@ -35,6 +36,8 @@ pub struct Importer<'a> {
     pub intent: &'a Intent,
     /// Where bans stop.
     pub protection: &'a Protection,
+    /// The configuration that comes back where nobody confirms the one on trial.
+    pub before_trial: Option<Config>,
 }
 
 impl Importer<'_> {
@@ -276,6 +279,13 @@ impl Importer<'_> {
                 .hint("write letters, digits, `-` and `_`"));
         }
         require_no_file(&self.intent.config, name)?;
+        let before = self.before_trial.as_ref();
+        if before.is_some_and(|before| before.lists.contains_key(name)) {
+            return Err(Refused::because(format!(
+                "the configuration before the one on trial reads the list `{name}` from a file, and would replace what is imported"
+            ))
+            .hint("give it another name, or run `rlctl confirm` first"));
+        }
         Ok(name.into())
     }
 }

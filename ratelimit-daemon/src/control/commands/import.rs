@@ -48,6 +48,7 @@ impl Command for Import {
         let importer = Importer {
             intent: &controller.state.intent,
             protection: &controller.state.protection,
+            before_trial: controller.trials.before(),
         };
         let edits = if request.into == ImportInto::List {
             importer.list(request, reading, &ends, author, &mut answer)?

@@ -130,7 +130,7 @@ impl Trials {
         }
     }
 
-    /// Whether the limits of a class that only the configuration before has may be set: it may come back.
+    /// The configuration that comes back where nobody confirms the one on trial.
     pub fn before(&self) -> Option<Config> {
         let trial = self.trial.as_ref().filter(|trial| trial.is_pending())?;
         config::parse(&trial.before).ok().map(|(config, _)| config)

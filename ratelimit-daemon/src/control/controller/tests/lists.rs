@@ -753,7 +753,11 @@ impl Lab {
         (into.added, into.removed, into.updated, into.kept)
     }
 
-    fn send(&mut self, request: &ImportRequest, text: &str) -> Result<Imported, Refused> {
+    pub(super) fn send(
+        &mut self,
+        request: &ImportRequest,
+        text: &str,
+    ) -> Result<Imported, Refused> {
         let now = clock::wall();
         let source = Source {
             name: "stdin",

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use ratelimit_core::{
-    api::{ApplyRequest, Attempt, Outcome},
+    api::{ApplyRequest, Attempt, ImportInto, ImportRequest, Outcome},
     config::{self, File},
 };
 
@@ -246,6 +246,38 @@ fn a_list_that_was_imported_is_not_lost_to_one_of_a_trial() {
         lists.keys().map(|name| &**name).collect::<Vec<_>>(),
         ["drop"]
     );
+}
+
+/// The configuration before the trial reads a list of this name from a file, which would take its place.
+#[test]
+fn a_list_that_comes_back_after_a_trial_takes_no_import_meanwhile() {
+    let mut site = Site::new();
+    let file = site.directory.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n").unwrap();
+    site.write(&format!(
+        "{OLD}[list.drop]\nfile = \"{}\"\n",
+        file.display()
+    ));
+    site.start();
+    site.lab.controller.reload().unwrap();
+    site.apply(NEW, 600.0).unwrap();
+    let lines = r#"{"prefix":"198.51.100.9","origin":"list:drop"}"#;
+    let all = ImportRequest {
+        into: ImportInto::Origins,
+        ..ImportRequest::default()
+    };
+    let list = ImportRequest {
+        list: Some("drop".to_owned()),
+        ..ImportRequest::default()
+    };
+    for request in [list.clone(), all] {
+        let refused = site.lab.send(&request, lines).unwrap_err();
+        assert!(refused.error.contains("`drop`"), "{}", refused.error);
+        assert!(refused.hint.unwrap().contains("rlctl confirm"));
+    }
+    assert!(site.lab.controller.state.intent.lists().is_empty());
+    site.lab.controller.confirm("root").unwrap();
+    site.lab.send(&list, "198.51.100.9\n").unwrap();
 }
 
 #[test]
