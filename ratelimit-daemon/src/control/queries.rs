@@ -7,6 +7,7 @@ pub mod drops;
 pub mod export;
 pub mod levels;
 mod limit_state;
+pub mod limited;
 pub mod lists;
 pub mod new_sources;
 pub mod preview;

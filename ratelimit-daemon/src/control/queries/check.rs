@@ -14,7 +14,7 @@ use ratelimit_common::{
 use ratelimit_core::{
     api::{
         Ban, Check, ClassVerdict, Covering, Entry, EntryCounter, InterfaceVerdict, LimitState,
-        Limited, Listed, NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView,
+        Listed, NOT_ENFORCED, PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView,
         Unenforced, What,
     },
     config::inner,
@@ -30,7 +30,7 @@ use ratelimit_core::{
 use super::{
     challenge, covering, drops,
     levels::{self, Shares},
-    new_sources,
+    limited, new_sources,
     preview::{self, Asked, Way},
     views,
 };
@@ -158,7 +158,7 @@ pub fn check(
         protected: state.protection.why(address).map(ToString::to_string),
         lists: listed(state, address.into(), now),
         policy: named.map_or(default, |(name, _)| name).to_owned(),
-        limited: limited(state, source),
+        limited: named.and_then(|(_, named)| limited::limited(state, source, named)),
         observe: named.is_some_and(|(_, named)| named.policy.observe()),
         limits,
         wider,
@@ -213,20 +213,6 @@ fn strikes_view(
         strikes: rule.strikes(word, now),
         ban: named.ban?,
         bans: offence.map_or(0, |offence| offence.bans),
-    })
-}
-
-/// The further limit of the narrowest prefix around `source` that has one.
-fn limited(state: &State, source: Prefix) -> Option<Limited> {
-    source.supernets().rev().find_map(|prefix| {
-        let row = state.intent.limited().get(&prefix)?;
-        Some(Limited {
-            prefix,
-            until: clock::to_wall(row.until),
-            since: row.since,
-            kind: row.kind,
-            limit: row.limit.clone(),
-        })
     })
 }
 

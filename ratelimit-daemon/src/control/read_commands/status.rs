@@ -17,7 +17,7 @@ use crate::{
         feeds::detected::Detections,
         handle::{Handle, Unanswered},
         queries::{
-            challenge, lists, new_sources, status,
+            challenge, limited, lists, new_sources, status,
             views::{allows, counters},
         },
         reconcile::Reconciliation,
@@ -159,7 +159,7 @@ pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64
         bans: status::count_bans(&controller.state),
         detected_bans: controller.state.intent.detected(),
         attacks: controller.attacks.views(),
-        limited: controller.state.intent.limited().len(),
+        limited: limited::count(&controller.state),
         allows: allows(&controller.state).len(),
         lists: lists::lists(&controller.state, &controller.list_files),
         policies: controller.state.compiled.policies.of_sources(),

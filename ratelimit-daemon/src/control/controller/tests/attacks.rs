@@ -301,6 +301,8 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
         .set_limits(strict("203.0.113.11"), "root")
         .unwrap();
     assert_eq!(texts(&lab, "203.0.113.11"), [limit(2).to_string()]);
+    assert_eq!(lab.checked("203.0.113.11").limited, None);
+    assert!(lab.checked("203.0.113.10").limited.is_some());
     assert_eq!(lab.controller.state.enforce_all().unwrap(), 0);
     let target = LimitTarget {
         destination: None,

@@ -5,6 +5,8 @@ use std::{fs, path::PathBuf};
 use ratelimit_core::{
     api::{ApplyRequest, Attempt, ImportInto, ImportRequest, Outcome},
     config::{self, File},
+    detection::Kind,
+    intent::LimitedRow,
 };
 
 use super::*;
@@ -278,6 +280,34 @@ fn a_list_that_comes_back_after_a_trial_takes_no_import_meanwhile() {
     assert!(site.lab.controller.state.intent.lists().is_empty());
     site.lab.controller.confirm("root").unwrap();
     site.lab.send(&list, "198.51.100.9\n").unwrap();
+}
+
+#[test]
+fn what_detection_limits_by_a_class_is_not_told_while_a_trial_has_no_such_class() {
+    let with_class =
+        |text: &str| format!("{text}[class.web]\nprotocol = \"tcp\"\ndestination_ports = [443]\n");
+    let mut site = Site::new();
+    site.write(&with_class(OLD));
+    site.start();
+    let row = LimitedRow {
+        until: clock::after(Duration::from_mins(10)),
+        since: clock::wall(),
+        kind: Kind::HeavyHitter,
+        limit: limit(5).of_class(Match::Named("web".into())),
+    };
+    let edit = Edit::Limited(prefix("192.0.2.0/24"), Some(row));
+    let state = &mut site.lab.controller.state;
+    state.apply([edit], Cause::Origin).unwrap();
+    let told = |site: &Site| {
+        let check = site.lab.checked("192.0.2.1");
+        let limited = site.lab.controller.status().limited;
+        (check.limits.len(), check.limited.is_some(), limited)
+    };
+    assert_eq!(told(&site), (2, true, 1));
+    site.apply(NEW, 600.0).unwrap();
+    assert_eq!(told(&site), (1, false, 0));
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(told(&site), (2, true, 1));
 }
 
 #[test]
