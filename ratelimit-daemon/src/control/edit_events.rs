@@ -53,6 +53,8 @@ pub fn record_edits(
     let one_by_one = changed().filter(|(edit, _)| !(are_many && is_ban(edit)));
     let events = one_by_one.filter_map(|(edit, before)| event(&edit, before, cause, anew));
     let mut events: Vec<What> = events.collect();
+    // The runtime limits of a prefix and the further one of an attack go at once, and are told as one.
+    events.dedup();
     if are_many {
         events.extend(summaries(changed(), cause));
     }

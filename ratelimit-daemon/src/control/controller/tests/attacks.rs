@@ -312,6 +312,24 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
     assert_eq!(texts(&lab, "198.51.100.7"), [limit(2).to_string()]);
 }
 
+#[test]
+fn limits_of_a_user_and_of_detection_that_go_at_once_are_one_event() {
+    let mut lab = Lab::new(answering(Answer::Limit));
+    lab.limit(Some("192.0.2.1"), 2).unwrap();
+    lab.controller
+        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    let target = LimitTarget {
+        destination: None,
+        prefix: Some(prefix("192.0.2.1")),
+    };
+    lab.controller.remove_limits(target, "root").unwrap();
+    let events = lab.controller.state.journal().kept();
+    let removed = events.iter().map(|event| &event.what);
+    let removed = removed.filter(|what| matches!(what, What::LimitsRemoved { .. }));
+    assert_eq!(removed.count(), 1);
+    assert_eq!(texts(&lab, "192.0.2.1"), texts(&lab, "192.0.2.2"));
+}
+
 /// The policy of who is limited takes the place of that of an interface.
 #[test]
 fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
