@@ -36,6 +36,15 @@ pub struct Sight {
 }
 
 impl Sight {
+    /// The program that gets what passes, where ours runs.
+    fn next(&self) -> Option<&PathBuf> {
+        let program = self.program.as_ref();
+        program
+            .filter(|program| program.on.is_some())?
+            .next
+            .as_ref()
+    }
+
     /// Whether there is an interface that the program could be put on, or runs on.
     pub fn is_anywhere(&self) -> bool {
         let program = self.program.as_ref();
@@ -275,6 +284,8 @@ pub struct Links {
 struct Link {
     wanted: Interface,
     standing: Option<Standing>,
+    /// The program that gets what passes.
+    next: Option<PathBuf>,
     since: Timestamp,
     /// What was seen when it failed, and when that was.
     failed: Option<(Sight, Instant)>,
@@ -292,10 +303,12 @@ impl Links {
         for wanted in interfaces {
             let link = before.remove(&wanted.name);
             let standing = link.as_ref().and_then(|link| link.standing.clone());
+            let next = link.as_ref().and_then(|link| link.next.clone());
             let since = link.map_or_else(clock::wall, |link| link.since);
             let link = Link {
                 wanted: wanted.clone(),
                 standing,
+                next,
                 since,
                 failed: None,
             };
@@ -344,6 +357,19 @@ impl Links {
         if let Some(link) = self.links.get_mut(name) {
             link.failed = Some((sight, now));
         }
+    }
+
+    /// Notes which program gets what passes: not the one that is wanted, where that could not be called.
+    pub fn note_next(&mut self, name: &str, sight: &Sight) {
+        if let Some(link) = self.links.get_mut(name) {
+            link.next = sight.next().cloned();
+        }
+    }
+
+    /// The interfaces where another program gets what passes, with its path.
+    pub fn next_programs(&self) -> impl Iterator<Item = (&String, &PathBuf)> {
+        let links = self.links.iter();
+        links.filter_map(|(name, link)| Some((name, link.next.as_ref()?)))
     }
 
     /// Notes how an interface stands, and answers whether that is to be reported.
@@ -415,11 +441,7 @@ impl Link {
             renamed_to,
             why: standing.and_then(Standing::trouble),
             remark: standing.and_then(Standing::remark),
-            next: self
-                .wanted
-                .next
-                .as_ref()
-                .map(|next| next.display().to_string()),
+            next: self.next.as_ref().map(|next| next.display().to_string()),
             policy: self.wanted.policy.clone(),
             node: self.wanted.node.is_some(),
             observe: self.wanted.observe,

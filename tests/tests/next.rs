@@ -157,9 +157,11 @@ fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
         assert!(said.contains(expected), "{said}");
         let fates = [BANNED, FREE].map(|it| fate(&lab, it));
         assert_eq!(fates, [Fate::Dropped, Fate::Passed], "{expected}");
+        assert!(!is_told(&service), "{expected}");
     }
     service.reload(&with_next(&whole, "")).unwrap();
     assert_eq!(fate(&lab, FREE), Fate::Returned);
+    assert!(is_told(&service));
     // The program of before keeps its next one too.
     service
         .configure(&with_next(&whole, "jumbo = true\n"))
@@ -266,6 +268,16 @@ fn what_is_pinned_anew_is_called_from_then_on() {
     pin_anew(answering(Answer::Return, false));
     service.start().unwrap();
     expect("the next daemon", Fate::Returned);
+}
+
+/// Whether `status` and `check` say that another program gets what passes.
+fn is_told(service: &Service) -> bool {
+    let told = [vec!["status"], vec!["check", "198.51.100.9"]].map(|arguments| {
+        let said = service.rlctl_ok(&arguments).unwrap();
+        said.contains("goes on to the program at")
+    });
+    assert_eq!(told[0], told[1]);
+    told[0]
 }
 
 /// A veth interface takes what its peer returns only where it has a program of its own.

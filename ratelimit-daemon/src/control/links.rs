@@ -188,14 +188,13 @@ impl Interfaces {
         if step == Step::Stay && anew && sight.is_anywhere() {
             step = Step::Attach;
         }
-        let reported = match Self::take_step(state, interface, step) {
-            Ok(remark) => match state
-                .enforcer
-                .attachments()
-                .look(name)
-                .as_ref()
-                .map(standing)
-            {
+        let taken = Self::take_step(state, interface, step);
+        let seen = state.enforcer.attachments().look(name);
+        if let Ok(seen) = &seen {
+            self.links.note_next(name, seen);
+        }
+        let reported = match taken {
+            Ok(remark) => match seen.as_ref().map(standing) {
                 Ok(standing @ Standing::Attached { .. }) if step == Step::Stay => {
                     standing.remarked(self.remark_of(name))
                 }
@@ -207,7 +206,7 @@ impl Interfaces {
                 Err(error) => failed(error),
             },
             Err(error) => {
-                let seen = state.enforcer.attachments().look(name).unwrap_or_default();
+                let seen = seen.unwrap_or_default();
                 let still = standing(&seen);
                 self.links.note_failure(name, seen, now);
                 // It may have gone while it was tried, and what ran before may run on.

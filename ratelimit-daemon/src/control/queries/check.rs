@@ -86,7 +86,7 @@ pub fn check(
     let shares = Shares::at(state, cluster, now)?;
     let leased = &shares.leased;
     let (verdict, refusal) = preview(state, leased, way, asked, now);
-    let next = next(state, interface);
+    let next = next(links, interface);
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
     let ban = ban.filter(|_| verdict_is_ban(verdict));
@@ -175,11 +175,11 @@ pub fn check(
 }
 
 /// The programs that get what passes, of an interface or of all.
-fn next(state: &State, interface: Option<&str>) -> BTreeMap<String, String> {
-    let interfaces = state.intent.config.interfaces.iter();
-    let asked = interfaces.filter(|it| interface.is_none_or(|name| it.name == name));
+fn next(links: &Links, interface: Option<&str>) -> BTreeMap<String, String> {
+    let all = links.next_programs();
+    let asked = all.filter(|(name, _)| interface.is_none_or(|interface| *name == interface));
     asked
-        .filter_map(|it| Some((it.name.clone(), it.next.as_ref()?.display().to_string())))
+        .map(|(name, next)| (name.clone(), next.display().to_string()))
         .collect()
 }
 
