@@ -171,7 +171,18 @@ impl<K: Key> Cluster<K> {
 
     /// Lifts what anybody stated about a subject so far; says whether there was anything.
     pub fn lift(&mut self, now: Now, subject: Subject<K>, why: &str) -> bool {
-        let Some(until) = self.statements.latest_end(&subject) else {
+        self.lift_to(now, subject, None, why)
+    }
+
+    /// Lifts, too, what was not heard yet and ends by then; says whether there was anything.
+    pub fn lift_to(
+        &mut self,
+        now: Now,
+        subject: Subject<K>,
+        end: Option<Millis>,
+        why: &str,
+    ) -> bool {
+        let Some(until) = self.statements.latest_end(&subject).max(end) else {
             return false;
         };
         self.state(now, subject, Verb::Lifts, until.max(now.wall), why);

@@ -1,11 +1,13 @@
 //! What is set with `--cluster` on one of three nodes: allows and limits hold in the kernels of all.
 
 use std::{
-    fs, thread,
+    fs,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_core::api::{Allow, PolicyView};
+use ratelimit_core::api::{Allow, Changed, PolicyView};
 use ratelimit_tests::{
     Frame,
     cluster::{Node, configuration, started, wait_for_all},
@@ -366,4 +368,196 @@ fn what_a_host_lifts_while_it_is_no_node_stays_lifted_and_what_it_set_for_all_no
     restart(node);
     other.wait_until("the second ban ends", || passes(other, TWO));
     assert!(passes(node, TWO));
+}
+
+/// Nodes that have a ban, an allow and limits of the second one.
+fn with_all_of_the_second(redis: &Redis, prefix: &str) -> Vec<Node> {
+    let nodes = started(redis, &NAMES[..2], NO_LIMITS).unwrap();
+    run(&nodes[1], &["ban", ONE, "--for", "1h"]);
+    run(
+        &nodes[1],
+        &["allow", "add", TWO, "--cluster", "--for", "1h"],
+    );
+    let limit = ["limit", "set", "--prefix", prefix, "--packets", "7"];
+    run(
+        &nodes[1],
+        &[&limit[..], &["--per", "1h", "--cluster"]].concat(),
+    );
+    nodes[0].wait_until("all of them", || has_all(&nodes[0], prefix) == [true; 3]);
+    nodes
+}
+
+/// Whether a ban, an allow and limits are here.
+fn has_all(node: &Node, prefix: &str) -> [bool; 3] {
+    let is_allowed = !allows(node).is_empty();
+    [
+        !passes(node, ONE),
+        is_allowed,
+        limits(node, prefix).is_some(),
+    ]
+}
+
+fn end_all(node: &Node, prefix: &str) {
+    run(node, &["unban", ONE]);
+    run(node, &["allow", "rm", TWO, "--cluster"]);
+    run(node, &["limit", "rm", "--prefix", prefix, "--cluster"]);
+}
+
+#[test]
+fn what_is_ended_before_the_other_nodes_are_heard_ends_on_all() {
+    require_root!();
+    require_package!("redis-server");
+    let mut redis = Redis::started().unwrap();
+    let prefix = "198.51.100.0/24";
+    let nodes = with_all_of_the_second(&redis, prefix);
+    nodes[0].service().stop("-TERM").unwrap();
+    redis.kill().unwrap();
+    nodes[0].service().start().unwrap();
+    assert_eq!(has_all(&nodes[0], prefix), [true; 3]);
+    end_all(&nodes[0], prefix);
+    redis.start().unwrap();
+    wait_for_all(&nodes).unwrap();
+    for node in &nodes {
+        node.wait_until("their ends", || has_all(node, prefix) == [false; 3]);
+    }
+    let until = Instant::now() + READ;
+    while Instant::now() < until {
+        for node in &nodes {
+            assert_eq!(
+                has_all(node, prefix),
+                [false; 3],
+                "{}",
+                node.service().log()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_node_stated_by_another_name_ends_on_all_by_its_commands() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let prefix = "198.51.100.0/24";
+    let nodes = with_all_of_the_second(&redis, prefix);
+    // Each has an end that is stated anew, and may differ by a moment.
+    let many: Vec<String> = (1..=20).map(|last| format!("198.18.0.{last}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for source in &many {
+        run(&nodes[1], &["ban", source, "--for", "1h"]);
+    }
+    let is_banned = |source: &&str| !passes(&nodes[0], source);
+    nodes[0].wait_until("their bans", || many.iter().all(is_banned));
+    let toml = configuration(&redis, "edge-9", 2, NO_LIMITS);
+    nodes[1].service().reload(&toml).unwrap();
+    nodes[0].wait_until("the other name", || {
+        let nodes = nodes[0].status().unwrap().nodes;
+        nodes
+            .iter()
+            .any(|it| it.name == "edge-9" && it.stated > many.len())
+    });
+    run(&nodes[1], &[&["unban"], &many[..]].concat());
+    end_all(&nodes[1], prefix);
+    nodes[0].wait_until("their ends", || {
+        has_all(&nodes[0], prefix) == [false; 3] && !many.iter().any(is_banned)
+    });
+}
+
+#[test]
+fn a_kill_right_after_an_unban_brings_no_ban_back() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
+    let memory = nodes[0].service().path("state/cluster.json");
+    let memory = || fs::read_to_string(&memory).unwrap_or_default();
+    run(&nodes[0], &["ban", ONE, "--for", "1h"]);
+    nodes[0].wait_until("what is written down", || memory().contains(ONE));
+    // It is written now and not again for a while.
+    run(&nodes[0], &["ban", TWO, "--for", "1h"]);
+    nodes[0].wait_until("what is written down", || memory().contains(TWO));
+    run(&nodes[0], &["unban", ONE]);
+    nodes[0].service().stop("-KILL").unwrap();
+    let memory = memory();
+    assert_eq!(memory.matches("\"lifts\": true").count(), 1, "{memory}");
+}
+
+#[test]
+fn an_end_of_what_only_other_nodes_have_is_told_once() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
+    // Neither comes into force on the first.
+    run(&nodes[0], &["allow", "add", ONE]);
+    run(&nodes[0], &["ban", TWO]);
+    run(&nodes[1], &["ban", ONE, "--for", "1h"]);
+    run(&nodes[1], &["allow", "add", TWO, "--cluster"]);
+    let has_heard = || {
+        let nodes = nodes[0].status().unwrap().nodes;
+        nodes.iter().any(|it| it.name == NAMES[1] && it.stated == 2)
+    };
+    nodes[0].wait_until("both", has_heard);
+    assert!(passes(&nodes[0], ONE) && !passes(&nodes[0], TWO));
+    let delete = |path: &str, prefix: &str| {
+        let service = nodes[0].service();
+        let output = service
+            .inside(Path::new("curl"))
+            .args(["--silent", "--unix-socket"])
+            .arg(service.path("run/control.sock"))
+            .args(["-X", "DELETE", "-H", "Content-Type: application/json"])
+            .args([
+                "-d",
+                &format!("{{\"prefixes\":[\"{prefix}\",\"{prefix}\"]}}"),
+            ])
+            .arg(format!("http://localhost{path}"))
+            .output()
+            .unwrap();
+        let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+        serde_json::from_str::<Changed>(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    };
+    for (path, prefix) in [("/v1/bans", ONE), ("/v1/cluster/allows", TWO)] {
+        let changed = delete(path, prefix);
+        assert_eq!((changed.removed, changed.absent), (1, vec![]), "{path}");
+    }
+    nodes[1].wait_until("their ends", || {
+        passes(&nodes[1], ONE) && allows(&nodes[1]).is_empty()
+    });
+}
+
+#[test]
+fn a_node_with_all_that_others_take_replaces_one_of_them() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
+    let all: Vec<String> = (0..1_000)
+        .map(|it| format!("198.18.{}.{}", it / 250, it % 250))
+        .collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    run(
+        &nodes[0],
+        &[&["allow", "add", "--cluster"], &all[..]].concat(),
+    );
+    nodes[1].wait_until("all of them", || allows(&nodes[1]).len() == all.len());
+    let shorter = ["allow", "add", "--cluster", "--for", "1h", all[7]];
+    run(&nodes[0], &shorter);
+    nodes[1].wait_until("an end", || {
+        let allows = allows(&nodes[1]);
+        assert_eq!(allows.len(), all.len());
+        allows.iter().any(|allow| allow.until.is_some())
+    });
+    let set = |prefix: &str, packets: &str| {
+        let set = ["limit", "set", "--cluster", "--per", "1h", "--prefix"];
+        run(
+            &nodes[0],
+            &[&set[..], &[prefix, "--packets", packets]].concat(),
+        );
+    };
+    all[..100].iter().for_each(|prefix| set(prefix, "5"));
+    set(all[7], "6");
+    nodes[1].wait_until("the other limit", || {
+        let policy = limits(&nodes[1], all[7]);
+        policy.is_some_and(|it| it.limits[0].to_string().starts_with("6 "))
+    });
 }

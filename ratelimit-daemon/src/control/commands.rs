@@ -21,6 +21,8 @@ mod replace;
 mod sample;
 mod tick;
 
+use std::collections::HashSet;
+
 use ratelimit_core::{api::Refused, prefix::Prefix};
 
 use super::controller::Controller;
@@ -87,12 +89,14 @@ impl Controller {
     }
 }
 
-/// Refuses an empty list.
-fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
+/// The prefixes of a request, each once: a client may name one twice. Refuses an empty list.
+fn distinct(prefixes: &[Prefix]) -> Result<Vec<Prefix>, Refused> {
     if prefixes.is_empty() {
         return Err(Refused::because(
             "no prefix was given: an empty list is not taken for anything",
         ));
     }
-    Ok(())
+    let mut seen = HashSet::new();
+    let distinct = prefixes.iter().filter(|prefix| seen.insert(**prefix));
+    Ok(distinct.copied().collect())
 }

@@ -8,7 +8,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{Command, require_prefixes};
+use super::{Command, distinct};
 use crate::control::{
     cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, lifetime, rows,
 };
@@ -21,11 +21,11 @@ impl Command for Allow {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        require_prefixes(&request.prefixes)?;
+        let prefixes = distinct(&request.prefixes)?;
         let until = lifetime::until("an allow", request.seconds)?;
         let row = rows::entry(until, request.reason, author);
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
-        let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let edits: Vec<Edit> = prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.until = lifetime::reported(until);
         Ok(changed)
@@ -39,8 +39,8 @@ impl Command for Disallow {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self(PrefixesRequest { prefixes }, author) = self;
-        require_prefixes(&prefixes)?;
+        let Self(request, author) = self;
+        let prefixes = distinct(&request.prefixes)?;
         require_runtime(controller, &prefixes)?;
         require_own(controller, &prefixes)?;
         disallow(controller, prefixes, &author)

@@ -11,7 +11,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{Command, require_prefixes};
+use super::{Command, distinct};
 use crate::{
     clock,
     control::{cause::Cause, controller::Controller, lifetime, rows, state::State},
@@ -27,12 +27,12 @@ impl Command for Ban {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        require_prefixes(&request.prefixes)?;
+        let prefixes = distinct(&request.prefixes)?;
         let until = lifetime::until("a ban", request.seconds)?;
         let requester = Requester::Operator {
             forced: request.force,
         };
-        for prefix in &request.prefixes {
+        for prefix in &prefixes {
             controller.state.protection.vet(*prefix, requester)?;
         }
         let row = rows::entry(until, request.reason, author);
@@ -42,7 +42,7 @@ impl Command for Ban {
             (Origin::Manual, Origin::Forced)
         };
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
-        let mut edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let mut edits: Vec<Edit> = prefixes.iter().map(edit).collect();
         // What is typed last holds, also in place of a longer ban.
         let replaced = |prefix: &&Prefix| {
             controller
@@ -51,7 +51,7 @@ impl Command for Ban {
                 .bans_of(**prefix)
                 .any(|(own, _)| *own == other)
         };
-        let replaced = request.prefixes.iter().filter(replaced);
+        let replaced = prefixes.iter().filter(replaced);
         edits.extend(replaced.map(|prefix| Edit::Ban(*prefix, other.clone(), None)));
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.added -= changed.removed;
@@ -70,13 +70,13 @@ impl Command for Unban {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         let author = &*author;
-        require_prefixes(&request.prefixes)?;
+        let prefixes = distinct(&request.prefixes)?;
         // What the kernel has banned a moment ago is ended as well.
         controller.detections.look_again();
         controller.state.take(&mut controller.detections)?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
-        for prefix in request.prefixes.iter().copied() {
+        for prefix in prefixes.iter().copied() {
             let origins = controller
                 .state
                 .intent
@@ -96,10 +96,16 @@ impl Command for Unban {
                 unbanned.absent.push(prefix);
             }
         }
-        controller.state.apply(edits, Cause::User(author))?;
-        controller.cluster.lift(&request.prefixes, author);
+        let Controller { cluster, state, .. } = controller;
+        let lifts = cluster.lifts(state, prefixes.iter().copied());
+        state.apply(edits, Cause::User(author))?;
+        // What is not in force here may be so on other nodes.
+        let stated = cluster.lift(lifts, author);
+        let not_here = unbanned.absent.len();
+        unbanned.absent.retain(|prefix| !stated.contains(prefix));
+        unbanned.removed += not_here - unbanned.absent.len();
         // Those that were ended together with it hold no more.
-        let named = request.prefixes.into_iter();
+        let named = prefixes.into_iter();
         unbanned.held = named
             .flat_map(|prefix| held(&controller.state, prefix))
             .collect();
@@ -139,12 +145,12 @@ impl Command for UnbanMatching {
         let offences = prefixes.iter().copied();
         let offences = offences.filter(|it| controller.state.intent.offence(*it).is_some());
         edits.extend(offences.map(|prefix| Edit::Offence(prefix, None)));
-        controller.state.apply(edits, Cause::User(&self.1))?;
+        let Controller { cluster, state, .. } = controller;
+        let mut lifts = cluster.lifts(state, prefixes);
+        state.apply(edits, Cause::User(&self.1))?;
         // A ban of another origin goes on holding, here and on the other nodes.
-        let intent = &controller.state.intent;
-        let is_free = |prefix: &Prefix| intent.bans_of(*prefix).next().is_none();
-        let lifted: Vec<Prefix> = prefixes.into_iter().filter(is_free).collect();
-        controller.cluster.lift(&lifted, &self.1);
+        lifts.retain(|lift| state.intent.bans_of(lift.prefix).next().is_none());
+        cluster.lift(lifts, &self.1);
         let within = filter.within.into_iter();
         Ok(Changed {
             removed,

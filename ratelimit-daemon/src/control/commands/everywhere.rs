@@ -12,8 +12,8 @@ use tracing::info;
 use super::{
     Command,
     allow::{Allow, disallow, require_runtime},
+    distinct,
     limit::{SetLimits, none},
-    require_prefixes,
 };
 use crate::control::{cause::Cause, controller::Controller};
 
@@ -26,22 +26,26 @@ impl Command for AllowEverywhere {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         let node = controller.cluster.author()?;
-        let prefixes = request.prefixes.clone();
+        let prefixes = distinct(&request.prefixes)?;
         let reason = request.reason.clone();
         controller
             .cluster
             .require_allows(&controller.state, &prefixes)?;
+        let unheard = controller
+            .cluster
+            .unheard_allows(&controller.state, &prefixes);
         let allow = Allow(request, node.into());
         let mut changed = allow.run(controller)?;
         changed.waits_for_store = controller.cluster.waits_for_store();
         let rows = controller.state.intent.allows();
         let until = prefixes.first().and_then(|prefix| rows.get(prefix));
         let until = until.map_or(FOREVER, |row| row.until);
+        let named = prefixes.len();
         controller
             .cluster
-            .say_allows(&prefixes, until, reason.as_deref());
+            .say_allows(prefixes.into_iter().zip(unheard), until, reason.as_deref());
         controller.cluster.write_down();
-        info!(%author, prefixes = prefixes.len(), "allowed on all nodes");
+        info!(%author, prefixes = named, "allowed on all nodes");
         Ok(changed)
     }
 }
@@ -54,13 +58,13 @@ impl Command for DisallowEverywhere {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        let prefixes = request.prefixes;
-        require_prefixes(&prefixes)?;
+        let prefixes = distinct(&request.prefixes)?;
         controller.cluster.author()?;
         require_runtime(controller, &prefixes)?;
         // The other order would let a kill in between bring them back.
         let mut stated = prefixes.clone();
-        stated.retain(|prefix| controller.cluster.lift_allow(*prefix, &author));
+        let Controller { cluster, state, .. } = controller;
+        stated.retain(|prefix| cluster.lift_allow(state, *prefix, &author));
         controller.cluster.write_down();
         let mut changed = disallow(controller, prefixes, &author)?;
         let not_here = changed.absent.len();
@@ -83,13 +87,15 @@ impl Command for LimitEverywhere {
         let node = controller.cluster.author()?;
         require_sources(request.destination)?;
         let (target, reason) = (request.prefix, request.reason.as_deref());
-        controller
-            .cluster
-            .require_limits(&controller.state, &request.limits, reason)?;
+        let Controller { cluster, state, .. } = controller;
+        cluster.require_limits(state, target, &request.limits, reason)?;
+        let unheard = cluster.unheard_limits(state, target);
         let set = SetLimits(request, node.into());
         let mut changed = set.run(controller)?;
         changed.waits_for_store = controller.cluster.waits_for_store();
-        controller.cluster.say_limits(&controller.state, target);
+        controller
+            .cluster
+            .say_limits(&controller.state, target, unheard);
         controller.cluster.write_down();
         info!(%author, "limits of all nodes were set");
         Ok(changed)
@@ -116,7 +122,8 @@ impl Command for RemoveLimitsEverywhere {
         let Self(request, author) = self;
         require_sources(request.destination)?;
         controller.cluster.author()?;
-        let is_stated = controller.cluster.lift_limits(request.prefix, &author);
+        let Controller { cluster, state, .. } = controller;
+        let is_stated = cluster.lift_limits(state, request.prefix, &author);
         let target = Target::from(request.prefix);
         controller.cluster.write_down();
         if !controller.state.intent.limits().contains_key(&target) {

@@ -10,7 +10,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{Command, require_prefixes};
+use super::{Command, distinct};
 use crate::{
     control::{cause::Cause, controller::Controller, lifetime, rows},
     protected::Requester,
@@ -28,10 +28,10 @@ impl Command for BanByProgram {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        require_prefixes(&request.prefixes)?;
+        let prefixes = distinct(&request.prefixes)?;
         let origin = origin(&request.program)?;
         let until = lifetime::until("a ban", request.seconds)?;
-        for prefix in &request.prefixes {
+        for prefix in &prefixes {
             controller
                 .state
                 .protection
@@ -39,7 +39,7 @@ impl Command for BanByProgram {
         }
         let row = rows::entry(until, request.reason, author);
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
-        let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let edits: Vec<Edit> = prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.until = lifetime::reported(until);
         Ok(changed)
@@ -56,10 +56,10 @@ impl Command for UnbanByProgram {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         let author = &*author;
-        require_prefixes(&request.prefixes)?;
+        let prefixes = distinct(&request.prefixes)?;
         let origin = origin(&request.program)?;
         let has = |prefix: &Prefix| controller.state.intent.ban_of(*prefix, &origin).is_some();
-        let (present, absent): (Vec<Prefix>, _) = request.prefixes.into_iter().partition(has);
+        let (present, absent): (Vec<Prefix>, _) = prefixes.into_iter().partition(has);
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), None);
         let edits: Vec<Edit> = present.iter().map(edit).collect();
         let changed = controller.state.apply(edits, Cause::User(author))?;

@@ -281,6 +281,10 @@ impl Membership {
     /// Never: a configuration has no name that is none.
     pub fn join(&mut self, state: &mut State, config: &Cluster, secret: Secret) -> NodeName {
         let node = NodeName::new(&config.node).expect("the configuration has checked the name");
+        if self.is_unwritten {
+            // Its next life begins with what is written down.
+            self.write_down();
+        }
         let Remembered {
             was_apart,
             mut memory,

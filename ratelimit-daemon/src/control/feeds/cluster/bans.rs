@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::{
     Here, Membership, Node,
-    changes::{allow_of, ends, subjects_of_rows},
+    changes::{Everything, allow_of, ends, row_of, subjects_of_rows},
 };
 use crate::{
     clock,
@@ -28,6 +28,13 @@ use crate::{
 pub(super) const SAME_END_MS: Millis = 2_000;
 /// The end of what is forever, as it is stated: the year 9999.
 const FOREVER_MS: Millis = 253_402_207_200_000;
+
+/// The lift of the bans of a prefix on all nodes.
+pub struct Lift {
+    pub prefix: Prefix,
+    /// Until when it has to last beside what was heard.
+    end: Option<Millis>,
+}
 
 impl Membership {
     /// States what changed of the bans of this host.
@@ -55,14 +62,68 @@ impl Membership {
         }
     }
 
-    /// Lifts on all nodes what is stated about prefixes.
-    pub fn lift(&mut self, prefixes: &[Prefix], author: &str) {
-        let Some(node) = &mut self.node else {
-            return;
+    /// What is to be lifted on all nodes once the bans of these prefixes have ended here.
+    pub fn lifts(&self, state: &State, prefixes: impl IntoIterator<Item = Prefix>) -> Vec<Lift> {
+        let lift = |prefix| Lift {
+            prefix,
+            end: self.unheard_end(state, &ban_of(prefix)),
         };
-        let now = super::now();
-        for prefix in prefixes {
-            self.is_unwritten |= node.lift(now, ban_of(*prefix), author);
+        prefixes.into_iter().map(lift).collect()
+    }
+
+    /// Lifts on all nodes what is stated about prefixes, and answers those of which anything was in force on any node. A kill right after it
+    /// brings nothing back.
+    pub fn lift(&mut self, lifts: Vec<Lift>, author: &str) -> Vec<Prefix> {
+        let Some(node) = &mut self.node else {
+            return Vec::new();
+        };
+        let (now, mut stated) = (super::now(), Vec::new());
+        for Lift { prefix, end } in lifts {
+            let subject = ban_of(prefix);
+            stated.extend(node.in_force(now, &subject, &Everything).map(|_| prefix));
+            self.is_unwritten |= node.lift_to(now, subject, end, author);
+        }
+        if self.is_unwritten {
+            self.write_down();
+        }
+        stated
+    }
+
+    /// Until when a lift has to last beside what was heard. Of what is here by the statement of a node that was not heard since this one
+    /// started, nobody knows. What this host banned it may have stated by another name, with an end that differs by moments.
+    pub(super) fn unheard_end(
+        &self,
+        state: &State,
+        subject: &Subject<ClusterKey>,
+    ) -> Option<Millis> {
+        let (node, now) = (self.node.as_ref()?, super::now());
+        let of_row = |origin: &Origin, until| match origin {
+            Origin::Cluster(by) => {
+                let is_heard = NodeName::new(by).is_some_and(|by| node.holds(&by, subject));
+                (!is_heard).then_some(FOREVER_MS)
+            }
+            origin if origin.is_shared() => Some(to_millis(until, now) + SAME_END_MS),
+            Origin::Config
+            | Origin::Manual
+            | Origin::Forced
+            | Origin::Detected
+            | Origin::List(_)
+            | Origin::Program(_)
+            | Origin::Crowdsec => None,
+        };
+        match subject {
+            Subject::Ban(ClusterKey::Prefix(prefix)) => {
+                let bans = state.intent.bans_of(*prefix);
+                bans.filter_map(|(origin, row)| of_row(origin, row.until))
+                    .max()
+            }
+            Subject::Ban(_) | Subject::Allow(_) | Subject::Limits(_) | Subject::Node(_) => {
+                let (author, _) = row_of(state, subject)?;
+                let origin = Origin::of_author(author);
+                matches!(origin, Origin::Cluster(_))
+                    .then(|| of_row(&origin, FOREVER))
+                    .flatten()
+            }
         }
     }
 

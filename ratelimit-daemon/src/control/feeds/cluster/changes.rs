@@ -9,7 +9,7 @@ use std::{
 };
 
 use ratelimit_cluster::{
-    NodeName, Now,
+    Millis, NodeName, Now,
     statements::{Guard, InForce, LIMITS_MAX, Subject},
 };
 use ratelimit_common::Instant;
@@ -48,7 +48,7 @@ struct SharedLimits {
 }
 
 /// Permits all that peers state.
-struct Everything;
+pub(super) struct Everything;
 
 impl Guard<ClusterKey> for Everything {
     fn permits(&self, _: &Subject<ClusterKey>) -> Result<(), &'static str> {
@@ -118,37 +118,62 @@ impl Membership {
     pub fn require_limits(
         &self,
         state: &State,
+        target: Option<Prefix>,
         limits: &[LimitSpec],
         reason: Option<&str>,
     ) -> Result<(), Refused> {
         let author = self.author()?;
+        let target = target.into();
         if text(limits, false, reason).len() > LIMITS_MAX {
             return Err(
                 Refused::because("these limits are too long for one message")
                     .hint("write a shorter reason, or fewer limits"),
             );
         }
-        let known = counts(state).limits.of(&author);
-        require_room(known + 1, TARGETS_MAX, "prefixes with limits")
+        let row = state.intent.limits().get(&target);
+        let is_new = row.is_none_or(|row| *row.entry.author != *author);
+        require_room(
+            counts(state).limits.of(&author) + usize::from(is_new),
+            TARGETS_MAX,
+            "prefixes with limits",
+        )
     }
 
-    /// States allows that are in force here.
-    pub fn say_allows(&mut self, prefixes: &[Prefix], until: Instant, reason: Option<&str>) {
+    /// Until when those allows may last that are to be replaced and were not heard: asked before there are others.
+    pub fn unheard_allows(&self, state: &State, prefixes: &[Prefix]) -> Vec<Option<Millis>> {
+        let prefixes = prefixes.iter();
+        prefixes
+            .map(|prefix| self.unheard_end(state, &allow_of(*prefix)))
+            .collect()
+    }
+
+    /// The same of limits.
+    pub fn unheard_limits(&self, state: &State, target: Option<Prefix>) -> Option<Millis> {
+        self.unheard_end(state, &limits_of(target))
+    }
+
+    /// States allows that are in force here, each in place of what was stated before and may last so long where that was not heard.
+    pub fn say_allows(
+        &mut self,
+        prefixes: impl IntoIterator<Item = (Prefix, Option<Millis>)>,
+        until: Instant,
+        reason: Option<&str>,
+    ) {
         let Some(node) = &mut self.node else {
             return;
         };
         let now = super::now();
-        for prefix in prefixes {
+        for (prefix, unheard) in prefixes {
             // A shorter one holds in place of a longer one, as on one host.
-            node.lift(now, allow_of(*prefix), "");
+            node.lift_to(now, allow_of(prefix), unheard, "");
             let until = to_millis(until, now);
-            node.say(now, allow_of(*prefix), until, reason.unwrap_or_default());
+            node.say(now, allow_of(prefix), until, reason.unwrap_or_default());
         }
         self.is_unwritten = true;
     }
 
     /// States limits that are in force here, in place of all that were stated before.
-    pub fn say_limits(&mut self, state: &State, target: Option<Prefix>) {
+    pub fn say_limits(&mut self, state: &State, target: Option<Prefix>, unheard: Option<Millis>) {
         let Some((node, row)) = self
             .node
             .as_mut()
@@ -158,7 +183,7 @@ impl Membership {
         };
         let now = super::now();
         let text = text_of(row);
-        node.lift(now, limits_of(target), "");
+        node.lift_to(now, limits_of(target), unheard, "");
         node.say(
             now,
             limits_of(target),
@@ -169,23 +194,24 @@ impl Membership {
     }
 
     /// Lifts an allow on all nodes; says whether any of them stated one.
-    pub fn lift_allow(&mut self, prefix: Prefix, author: &str) -> bool {
-        self.lift_change(allow_of(prefix), author)
+    pub fn lift_allow(&mut self, state: &State, prefix: Prefix, author: &str) -> bool {
+        self.lift_change(state, allow_of(prefix), author)
     }
 
     /// Lifts runtime limits on all nodes; says whether any of them stated some.
-    pub fn lift_limits(&mut self, target: Option<Prefix>, author: &str) -> bool {
-        self.lift_change(limits_of(target), author)
+    pub fn lift_limits(&mut self, state: &State, target: Option<Prefix>, author: &str) -> bool {
+        self.lift_change(state, limits_of(target), author)
     }
 
-    fn lift_change(&mut self, subject: Subject<ClusterKey>, author: &str) -> bool {
+    fn lift_change(&mut self, state: &State, subject: Subject<ClusterKey>, author: &str) -> bool {
+        let end = self.unheard_end(state, &subject);
         let Some(node) = &mut self.node else {
             return false;
         };
         let now = super::now();
         let is_stated = node.in_force(now, &subject, &Everything).is_some();
         self.unheeded.remove(&subject);
-        self.is_unwritten |= node.lift(now, subject, author);
+        self.is_unwritten |= node.lift_to(now, subject, end, author);
         is_stated
     }
 
@@ -330,7 +356,10 @@ fn state_again(
 }
 
 /// The author of the row that this host has of a subject, and what takes it away.
-fn row_of<'s>(state: &'s State, subject: &Subject<ClusterKey>) -> Option<(&'s str, Edit)> {
+pub(super) fn row_of<'s>(
+    state: &'s State,
+    subject: &Subject<ClusterKey>,
+) -> Option<(&'s str, Edit)> {
     match subject {
         Subject::Allow(ClusterKey::Prefix(prefix)) => {
             let row = state.intent.allows().get(prefix)?;
@@ -390,7 +419,10 @@ fn wanted_edit(
             if state.intent.allows().get(prefix).is_some_and(is_as_good) {
                 return Ok(None);
             }
-            counts.allows.take(&author, ALLOWS_MAX, "allows")?;
+            let before = state.intent.allows().get(prefix);
+            if before.is_none_or(|before| *before.author != *author) {
+                counts.allows.take(&author, ALLOWS_MAX, "allows")?;
+            }
             Ok(Some(Edit::Allow(*prefix, Some(row))))
         }
         Subject::Limits(key) => {
@@ -414,9 +446,12 @@ fn wanted_edit(
                 }
             }
             fitting::check(state, &limits).map_err(|refused| refused.error)?;
-            counts
-                .limits
-                .take(&author, TARGETS_MAX, "prefixes with limits")?;
+            let before = state.intent.limits().get(&target);
+            if before.is_none_or(|before| *before.entry.author != *author) {
+                counts
+                    .limits
+                    .take(&author, TARGETS_MAX, "prefixes with limits")?;
+            }
             let row = LimitRow {
                 limits,
                 observe,
