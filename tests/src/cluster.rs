@@ -40,6 +40,8 @@ pub struct Node {
     /// Packets a second that are sent to it.
     load: AtomicU32,
     admitted: Mutex<Vec<Admitted>>,
+    /// All that came until then is in `admitted`; nothing where nobody reads.
+    read_until: Mutex<Option<Instant>>,
 }
 
 /// A packet that a kernel admitted.
@@ -87,6 +89,7 @@ impl Node {
             service: Mutex::new(service),
             load: AtomicU32::new(0),
             admitted: Mutex::default(),
+            read_until: Mutex::default(),
         })
     }
 
@@ -139,10 +142,20 @@ impl Node {
     /// Notes what passes until told to stop.
     fn receive(&self, stop: &AtomicBool) -> Result<()> {
         let mut receiver = Receiver::new(&self.lab.near)?;
+        let read_until = |at| *self.read_until.lock().expect("no thread panicked with it") = at;
+        // From here on frames are stamped.
+        receiver.waited()?;
+        let mut at = Instant::now();
+        read_until(Some(at));
         while !stop.load(Relaxed) {
+            let before = Instant::now();
             let Some(frame) = receiver.next(POLL)? else {
+                read_until(Some(before));
                 continue;
             };
+            // In order, also where the clocks that it comes from differ by a moment.
+            let came = Instant::now().checked_sub(receiver.waited()?);
+            at = at.max(came.unwrap_or(at));
             let of_source = if frame[12..14] == [0x86, 0xdd] {
                 36
             } else {
@@ -150,13 +163,23 @@ impl Node {
             };
             let mut admitted = self.admitted.lock().expect("no thread panicked with it");
             admitted.push(Admitted {
-                at: Instant::now(),
+                at,
                 source: u16::from_be_bytes([frame[of_source], frame[of_source + 1]]),
                 bytes: frame.len().try_into()?,
             });
+            read_until(Some(at));
         }
+        read_until(None);
         ensure!(receiver.lost()? == 0, "packets were received too slowly");
         Ok(())
+    }
+
+    /// Waits until all that came before a time was read.
+    fn wait_for_reads(&self, until: Instant) {
+        waiting::wait_until("what was admitted is read", || {
+            let read = *self.read_until.lock().expect("no thread panicked with it");
+            read.is_none_or(|read| read >= until)
+        });
     }
 
     /// When it last admitted a packet of a source, by its last two bytes.
@@ -304,8 +327,7 @@ pub fn admitted_for(nodes: &[Node], time: Duration) -> Rates {
 #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
     let seconds = time.end.duration_since(time.start).as_secs_f64();
-    // What was admitted at the end may be read a moment later.
-    thread::sleep((time.end + POLL).saturating_duration_since(Instant::now()));
+    nodes.iter().for_each(|node| node.wait_for_reads(time.end));
     let (mut rates, mut by_source) = ((Vec::new(), Vec::new()), BTreeMap::new());
     for node in nodes {
         let (packets, bytes, sources) = node.admitted_in(&time);
@@ -326,8 +348,7 @@ pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
 #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_of(nodes: &[Node], source: u16, time: &Range<Instant>) -> Vec<f64> {
     let seconds = time.end.duration_since(time.start).as_secs_f64();
-    // What was admitted at the end may be read a moment later.
-    thread::sleep((time.end + POLL).saturating_duration_since(Instant::now()));
+    nodes.iter().for_each(|node| node.wait_for_reads(time.end));
     let of_source = |node: &Node| {
         let (_, _, by_source) = node.admitted_in(time);
         by_source.get(&source).copied().unwrap_or_default() as f64 / seconds

@@ -8,7 +8,7 @@ use std::{
 
 use ratelimit_core::api::{Check, ShareView};
 use ratelimit_tests::{
-    Frame,
+    Frame, PATIENCE,
     cluster::{
         Node, Rates, admitted_for, admitted_in, check_bound, set_load, started, under_load,
         wait_for_all,
@@ -23,8 +23,6 @@ const LIMIT: f64 = 1_000.0;
 const SETTLED: Duration = Duration::from_secs(2);
 /// How long packets are counted: whole windows.
 const COUNTED: Duration = Duration::from_secs(3);
-/// How often it is counted at most.
-const TRIES: usize = 4;
 const SOURCE: &str = "203.0.113.9";
 
 /// Is set where the machine does nothing else: what all nodes admit is within 5 % of the limit then, with each load.
@@ -42,7 +40,7 @@ fn within(limit: f64, busy: Range<f64>) -> Range<f64> {
     range.start * limit..range.end * limit
 }
 
-/// What nodes admit two seconds after they are sent so much.
+/// What nodes admit of so much, once they divide limits by reports of that.
 #[track_caller]
 fn rates(
     what: &str,
@@ -53,10 +51,12 @@ fn rates(
 ) -> Rates {
     set_load(nodes, &load);
     thread::sleep(SETTLED);
+    wait_for_all(nodes).unwrap();
     counted(what, nodes, || admitted_for(nodes, COUNTED), of, expected)
 }
 
-/// Counts again where it is less than expected: a machine that stands still for a moment has nodes fall back. More it is never.
+/// Counts again where it is less than expected, and more it is never. A machine that stands still for a moment has nodes fall back. One that is
+/// busy for long does so often, and sends less than it should.
 #[track_caller]
 fn counted(
     what: &str,
@@ -65,12 +65,13 @@ fn counted(
     of: impl Fn(&Rates) -> Vec<f64>,
     expected: &Range<f64>,
 ) -> Rates {
-    for try_left in (0..TRIES).rev() {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
         let rates = count();
         let each = of(&rates);
         let sum: f64 = each.iter().sum();
         println!("{what}: {sum:.0} a second, of {each:.0?}");
-        let is_told_again = try_left > 0 && sum < expected.start;
+        let is_told_again = sum < expected.start && Instant::now() < deadline;
         assert!(
             is_told_again || expected.contains(&sum),
             "{what}: {sum} of {each:?}, {:?} {}",
@@ -81,7 +82,6 @@ fn counted(
             return rates;
         }
     }
-    unreachable!()
 }
 
 fn packets(rates: &Rates) -> Vec<f64> {
@@ -277,9 +277,19 @@ fn five_hundred_sources_at_once_get_one_limit_each() {
         rates("equal load", &nodes, [7_500; 3], packets, &about(all));
         // Of 20 one is 5 %: here each node may have half of one more or less.
         let (load, expected) = ([20_000, 2_000, 500], within(all, 0.9..1.075));
-        let skewed = rates("skewed load", &nodes, load, packets, &expected);
-        assert_eq!(skewed.by_source.len(), usize::from(SOURCES));
-        let least = skewed.by_source.values().copied().fold(f64::MAX, f64::min);
+        let least = |rates: &Rates| {
+            let is_each_there = rates.by_source.len() == usize::from(SOURCES);
+            let each = rates.by_source.values().copied();
+            each.fold(if is_each_there { f64::MAX } else { 0.0 }, f64::min)
+        };
+        let mut skewed = rates("skewed load", &nodes, load, packets, &expected);
+        // While nodes fell back, each source had a part of its limit.
+        let deadline = Instant::now() + PATIENCE;
+        while least(&skewed) <= 13.0 && Instant::now() < deadline {
+            let again = || admitted_for(&nodes, COUNTED);
+            skewed = counted("skewed load", &nodes, again, packets, &expected);
+        }
+        let least = least(&skewed);
         let most = skewed.by_source.values().copied().fold(0.0, f64::max);
         println!("of a source {least:.1} to {most:.1} a second");
         // A window may begin right before and end right after what is counted.

@@ -7,7 +7,7 @@ use std::{
     io::Error,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -16,6 +16,9 @@ use super::{INTERFACE, Namespace};
 
 /// Bytes of frames that wait to be received while this process has no CPU.
 const BUFFER_BYTES: libc::c_int = 64 << 20;
+
+/// Asks when the kernel received what was read last.
+const SIOCGSTAMPNS: libc::c_ulong = 0x8907;
 
 /// How long a link can stay full.
 const FULL_MAX: Duration = Duration::from_secs(10);
@@ -114,6 +117,22 @@ impl Receiver {
             .map_err(|_| Error::last_os_error())
             .context("receiving")?;
         Ok(Some(self.buffer[..bytes].to_vec()))
+    }
+
+    /// For how long the frame that was received last had waited for that: this process may have had no CPU.
+    pub fn waited(&self) -> Result<Duration> {
+        // SAFETY: zeroes are a valid time.
+        let mut came: libc::timespec = unsafe { std::mem::zeroed() };
+        // SAFETY: the time outlives the call, which writes one.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCGSTAMPNS, &raw mut came) };
+        // The first call has frames stamped from then on.
+        if result != 0 && Error::last_os_error().raw_os_error() == Some(libc::ENOENT) {
+            return Ok(Duration::ZERO);
+        }
+        ensure!(result == 0, "asking for a time: {}", Error::last_os_error());
+        let came = Duration::new(came.tv_sec.try_into()?, came.tv_nsec.try_into()?);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        Ok(now.saturating_sub(came))
     }
 
     /// Receives until nothing comes for so long; answers how many frames that were.
