@@ -327,7 +327,9 @@ pub fn admitted_for(nodes: &[Node], time: Duration) -> Rates {
 #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
     let seconds = time.end.duration_since(time.start).as_secs_f64();
-    nodes.iter().for_each(|node| node.wait_for_reads(time.end));
+    for node in nodes {
+        node.wait_for_reads(time.end);
+    }
     let (mut rates, mut by_source) = ((Vec::new(), Vec::new()), BTreeMap::new());
     for node in nodes {
         let (packets, bytes, sources) = node.admitted_in(&time);
@@ -348,7 +350,9 @@ pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
 #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 pub fn admitted_of(nodes: &[Node], source: u16, time: &Range<Instant>) -> Vec<f64> {
     let seconds = time.end.duration_since(time.start).as_secs_f64();
-    nodes.iter().for_each(|node| node.wait_for_reads(time.end));
+    for node in nodes {
+        node.wait_for_reads(time.end);
+    }
     let of_source = |node: &Node| {
         let (_, _, by_source) = node.admitted_in(time);
         by_source.get(&source).copied().unwrap_or_default() as f64 / seconds
