@@ -22,11 +22,43 @@ const NONE: Target = Target {
     mask: [0, 0],
 };
 
+impl Target {
+    #[inline(always)]
+    const fn includes(&self, [low, high]: [u64; 2]) -> bool {
+        let ([first, second], [first_mask, second_mask]) = (self.front, self.mask);
+        first == low & first_mask && second == high & second_mask
+    }
+
+    /// What both have in common. No more bits count than those in which they are alike.
+    const fn in_common(&self, other: &Self) -> Self {
+        let ([a_first, a_second], [b_first, b_second]) = (self.front, other.front);
+        let ([a_mask, a_mask_second], [b_mask, b_mask_second]) = (self.mask, other.mask);
+        let mask = [
+            a_mask & b_mask & !(a_first ^ b_first),
+            a_mask_second & b_mask_second & !(a_second ^ b_second),
+        ];
+        let [first_mask, second_mask] = mask;
+        Self {
+            front: [a_first & first_mask, a_second & second_mask],
+            mask,
+        }
+    }
+}
+
+/// Those of a family.
+#[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
+#[repr(C)]
+struct OfFamily {
+    /// What all have in common. Most addresses that are in none of them are compared with nothing else.
+    in_common: Target,
+    prefixes: [Target; TARGETS_MAX],
+}
+
 /// The destinations and ports to which connections are challenged: all where none is named.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Targets {
-    prefixes: [[Target; TARGETS_MAX]; 2],
+    families: [OfFamily; 2],
     ports: [u16; PORTS_MAX],
     has_prefixes: u32,
     has_ports: u32,
@@ -34,8 +66,12 @@ pub struct Targets {
 
 impl Default for Targets {
     fn default() -> Self {
+        let none = OfFamily {
+            in_common: NONE,
+            prefixes: [NONE; TARGETS_MAX],
+        };
         Self {
-            prefixes: [[NONE; TARGETS_MAX]; 2],
+            families: [none; 2],
             ports: [0; PORTS_MAX],
             has_prefixes: 0,
             has_ports: 0,
@@ -59,8 +95,14 @@ impl Targets {
             front: words(address.masked(mask)),
             mask: words(mask),
         };
-        let prefixes = self.prefixes.get_mut(place::<A>())?;
-        *prefixes.iter_mut().find(|it| **it == NONE)? = target;
+        let [ipv4, ipv6] = &mut self.families;
+        let family = if is_ipv4::<A>() { ipv4 } else { ipv6 };
+        *family.prefixes.iter_mut().find(|it| **it == NONE)? = target;
+        family.in_common = if family.in_common == NONE {
+            target
+        } else {
+            target.in_common(&family.in_common)
+        };
         self.has_prefixes = 1;
         Some(self)
     }
@@ -80,21 +122,22 @@ impl Targets {
         if self.has_prefixes == 0 {
             return true;
         }
-        let [ipv4, ipv6] = &self.prefixes;
-        let prefixes = if place::<A>() == 0 { ipv4 } else { ipv6 };
-        let [low, high] = words(destination);
-        prefixes.iter().any(|target| {
-            let [first, second] = target.mask;
-            target.front == [low & first, high & second]
-        })
+        let [ipv4, ipv6] = &self.families;
+        let family = if is_ipv4::<A>() { ipv4 } else { ipv6 };
+        let address = words(destination);
+        family.in_common.includes(address)
+            && family
+                .prefixes
+                .iter()
+                .any(|target| target.includes(address))
     }
 }
 
 #[inline(always)]
-fn place<A: Address>() -> usize {
+fn is_ipv4<A: Address>() -> bool {
     match A::FAMILY {
-        Family::Ipv4 => 0,
-        Family::Ipv6 | Family::Other => 1,
+        Family::Ipv4 => true,
+        Family::Ipv6 | Family::Other => false,
     }
 }
 
