@@ -186,6 +186,21 @@ impl Algorithm {
         }
     }
 
+    /// How much comes free in so many nanoseconds, on average and at most; 0 of a sliding log.
+    #[inline(always)]
+    pub(crate) fn comes_free(&self, nanos: u64) -> u64 {
+        let of_window = |window_ns: u64| {
+            let parts = window_ns.checked_div(nanos).unwrap_or(0);
+            self.capacity() / parts.max(1)
+        };
+        match self {
+            Self::FixedWindow(window) => of_window(window.window_ns()),
+            Self::SlidingWindow(window) => of_window(window.window_ns()),
+            Self::TokenBucket(bucket) => bucket.flows_in(nanos),
+            Self::SlidingLog(_) => 0,
+        }
+    }
+
     /// Nanoseconds from `now` to when `holds` begins to hold, which it does for good while no packet comes.
     fn first_ns(&self, now: Instant, holds: impl Fn(Instant) -> bool) -> u64 {
         let forgotten_in_ns = match self {

@@ -33,6 +33,37 @@ pub const SHARES_PART: u64 = 128;
 /// [preferred](crate::challenge::Rules::prefers_verified).
 pub const RESERVE_PART: u64 = 2;
 
+/// One part in so many of the time is the turn of sources that are not verified. What comes free in it is for them, where verified ones
+/// have taken all.
+pub const TURNS: u64 = 16;
+
+/// A turn lasts 2^24 ns, 17 ms.
+const TURN_SHIFT: u32 = 24;
+
+/// What a packet leaves of each limit of the node to others.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Leaves {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A part of what comes free in the [turn](TURNS) of the others. Its source is verified.
+    Floor,
+    /// The [reserve](RESERVE_PART), but for what verified sources leave in its turn.
+    Reserve,
+}
+
+impl Leaves {
+    /// The one with this number.
+    #[inline(always)]
+    pub const fn from_number(number: u64) -> Self {
+        match number {
+            0 => Self::Nothing,
+            1 => Self::Floor,
+            _ => Self::Reserve,
+        }
+    }
+}
+
 /// How often a share is tried to be drawn, each time by [`ATTEMPTS`](crate::compare_and_swap::ATTEMPTS) compare-and-swaps: all CPUs
 /// may want one at the same time, when a window opens.
 pub const DRAWS_MAX: usize = 4;
@@ -103,6 +134,19 @@ pub trait Node: Sized {
     #[inline(always)]
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         charge(policy, self, arrival)
+    }
+
+    /// [`left_alone`], wherever its code is kept.
+    #[inline(always)]
+    fn left_alone(
+        &self,
+        policy: &Policy,
+        index: usize,
+        at: Instant,
+        needs: u64,
+        leaves: Leaves,
+    ) -> u64 {
+        left_alone(policy, self, index, at, needs, leaves)
     }
 
     /// [`draw`], wherever its code is kept.
@@ -216,7 +260,11 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     };
     let policy = node.leased(policy, arrival, false);
     let observe = policy.observe();
-    let leaves_reserve = arrival.settings.leaves_reserve() && !policy.is_of_destination();
+    let leaves = if policy.is_of_destination() {
+        Leaves::Nothing
+    } else {
+        arrival.settings.leaves()
+    };
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
             break;
@@ -225,13 +273,19 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
             continue;
         };
         // What this CPU has drawn may be of the reserve: who leaves that asks the words.
-        let needed = if leaves_reserve {
-            cost.saturating_add(limit.capacity() / RESERVE_PART)
+        let missing = if leaves == Leaves::Reserve {
+            cost
         } else {
             let share = node.share(policy, index);
             cost.saturating_sub(share.left(policy.scope(), arrival.at))
         };
-        if needed != 0 {
+        if missing != 0 {
+            let left = if leaves == Leaves::Nothing {
+                0
+            } else {
+                node.left_alone(policy, index, arrival.at, missing, leaves)
+            };
+            let needed = missing.saturating_add(left);
             let outcome = node.words(policy).map_or(NO_STATE, |words| {
                 words.check(limit, index, arrival.at, needed)
             });
@@ -242,6 +296,41 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
         }
     }
     Outcome::PASSED
+}
+
+/// How much of the limit at `index` of a policy has to be left, beside what a packet `needs` at `at`.
+#[inline(always)]
+pub fn left_alone(
+    policy: &Policy,
+    node: &impl Node,
+    index: usize,
+    at: Instant,
+    needs: u64,
+    leaves: Leaves,
+) -> u64 {
+    let (Some(limit), Some(words)) = (policy.limit(index), node.words(policy)) else {
+        return 0;
+    };
+    let floor = || {
+        let comes_free = limit.algorithm().comes_free(1 << (TURN_SHIFT - 2));
+        comes_free.min(limit.capacity() / TURNS)
+    };
+    let is_turn_of_rest = at.as_nanos() >> TURN_SHIFT & (TURNS - 1) == 0;
+    match leaves {
+        Leaves::Floor if is_turn_of_rest => floor(),
+        Leaves::Floor | Leaves::Nothing => 0,
+        Leaves::Reserve => {
+            let is_low = |above: u64| {
+                let needed = above.saturating_add(needs);
+                words.check(limit, index, at, needed).is_refused()
+            };
+            if is_turn_of_rest && is_low(floor().saturating_mul(2)) {
+                0
+            } else {
+                limit.capacity() / RESERVE_PART
+            }
+        }
+    }
 }
 
 /// That this CPU has not drawn what a packet costs.
@@ -344,7 +433,7 @@ fn concerns(policy: &Policy, arrival: &Arrival) -> bool {
 const fn may_spend(policy: &Policy, arrival: &Arrival) -> bool {
     !policy.is_of_cluster()
         && !policy.has_further()
-        && (policy.is_of_destination() || !arrival.settings.leaves_reserve())
+        && (policy.is_of_destination() || !matches!(arrival.settings.leaves(), Leaves::Reserve))
 }
 
 /// Charges a packet to all limits of the node, or of a destination, that count it, and had room.

@@ -6,6 +6,7 @@ use crate::{
     classify::Classified,
     flow::Content,
     layers::{self, NO_DESTINATION},
+    node::Leaves,
     parse::{self, Payload, ipv4, ipv6},
     placement::{FamilyPlacement, Placement},
     strikes::Strike,
@@ -104,7 +105,8 @@ where
                 return refuse(flow.source, refusal, tables);
             }
             challenge::Outcome::Verified => return Verdict::Pass(PassReason::Verified),
-            challenge::Outcome::Unverified => tables.leave_reserve(),
+            challenge::Outcome::Preferred => tables.leave(Leaves::Floor),
+            challenge::Outcome::Unverified => tables.leave(Leaves::Reserve),
         }
     }
     let settings = tables.settings();

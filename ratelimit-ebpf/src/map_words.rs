@@ -7,7 +7,7 @@ use ratelimit_common::{
     charge::{self, Outcome, Place, Places, Words},
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
-    node::{Node, Share, share_place},
+    node::{Leaves, Node, Share, share_place},
     source::LogKey,
     store::SourceWords,
 };
@@ -414,6 +414,18 @@ impl Node for MapNode {
     #[inline(always)]
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         subprograms::charge_node(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn left_alone(
+        &self,
+        policy: &Policy,
+        index: usize,
+        at: Instant,
+        needs: u64,
+        leaves: Leaves,
+    ) -> u64 {
+        subprograms::left_alone(policy, index, at, needs, leaves)
     }
 
     #[inline(always)]

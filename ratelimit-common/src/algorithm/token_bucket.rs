@@ -230,6 +230,12 @@ impl TokenBucket {
         self.odd_clock(now).wrapping_add(ahead)
     }
 
+    /// How many whole tokens flow in within `nanos`.
+    #[inline(always)]
+    pub(super) fn flows_in(&self, nanos: u64) -> u64 {
+        self.flowed(nanos).wrapping_shr(self.unit_bits.into())
+    }
+
     /// The time after which any bucket is full.
     pub(super) fn forgets_in_ns(&self) -> u64 {
         self.flows_in_ns(1u64.wrapping_shl(self.ahead_bits.into()))

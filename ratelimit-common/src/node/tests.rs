@@ -100,7 +100,7 @@ fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all()
         TokenBucket::new(AMOUNT, second, AMOUNT).unwrap().into(),
     ] {
         let node = Machine::new(algorithm, 2);
-        let rest = Settings::default().leaving_reserve();
+        let rest = Settings::default().leaving(Leaves::Reserve);
         let admitted = |settings, packets: u64| {
             let of_both = (0..packets).filter(|packet| {
                 let cpu = usize::try_from(packet % 2).unwrap();
@@ -118,6 +118,67 @@ fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all()
         let of_others = admitted(Settings::default(), AMOUNT);
         let sum = of_rest + 10 + of_others;
         assert!((AMOUNT - slack..=AMOUNT).contains(&sum), "{sum}");
+    }
+}
+
+/// What the verified and the rest get in eight seconds, from the third on, where each sends so many in a second, evenly.
+fn admitted_of_both(algorithm: Algorithm, [verified, rest]: [u64; 2]) -> [u64; 2] {
+    let node = Machine::new(algorithm, 2);
+    let mut packets = Vec::new();
+    for (rate, leaves) in [(verified, Leaves::Floor), (rest, Leaves::Reserve)] {
+        packets.extend((0..10 * rate).map(|number| (number * SECOND / rate, leaves)));
+    }
+    packets.sort_by_key(|(at, _)| *at);
+    let mut admitted = [0; 2];
+    for (number, (at, leaves)) in packets.into_iter().enumerate() {
+        let settings = Settings::default().leaving(leaves);
+        if node.admits_under(settings, number % 2, 1, 77 * SECOND + at) && at >= 2 * SECOND {
+            admitted[usize::from(leaves == Leaves::Reserve)] += 1;
+        }
+    }
+    admitted
+}
+
+/// Where verified sources ask for ten times the limit, the rest get what comes free in their turns. Nothing is lost by that.
+#[test]
+fn the_rest_get_a_floor_where_verified_sources_ask_for_all() {
+    const AMOUNT: u64 = 1_600;
+    let second = Duration::from_secs(1);
+    let floor = 8 * AMOUNT / TURNS;
+    for algorithm in [
+        SlidingWindow::new(AMOUNT, second).unwrap().into(),
+        TokenBucket::new(AMOUNT, second, AMOUNT).unwrap().into(),
+    ] {
+        for rest in [AMOUNT, 20 * AMOUNT] {
+            let [of_verified, of_rest] = admitted_of_both(algorithm, [10 * AMOUNT, rest]);
+            assert!(
+                of_rest.abs_diff(floor) <= floor / 20,
+                "{of_rest} of {floor}"
+            );
+            let all = of_verified + of_rest;
+            assert!(all.abs_diff(8 * AMOUNT) <= AMOUNT / SHARES_PART, "{all}");
+        }
+    }
+}
+
+/// Who floods gets nothing of what verified sources ask for, as long as that is less than all.
+#[test]
+fn verified_sources_lose_nothing_to_the_turns_of_the_rest() {
+    const AMOUNT: u64 = 1_600;
+    let second = Duration::from_secs(1);
+    for (algorithm, asked) in [
+        (window(AMOUNT), AMOUNT / 2),
+        (
+            SlidingWindow::new(AMOUNT, second).unwrap().into(),
+            AMOUNT * 7 / 8,
+        ),
+        (
+            TokenBucket::new(AMOUNT, second, AMOUNT).unwrap().into(),
+            AMOUNT * 7 / 8,
+        ),
+    ] {
+        let [of_verified, _] = admitted_of_both(algorithm, [asked, 20 * AMOUNT]);
+        assert_eq!(of_verified, 8 * asked, "{algorithm:?}");
     }
 }
 
@@ -144,7 +205,7 @@ fn what_is_drawn_is_spent_of_policies_that_all_packets_share_alike() {
     };
     let policy = machine.policy;
     assert_eq!(spent(&policy, &plain), Outcome::PASSED);
-    let leaving = arrival(Settings::default().leaving_reserve());
+    let leaving = arrival(Settings::default().leaving(Leaves::Reserve));
     assert_eq!(spent(&policy, &leaving), NOT_DRAWN);
     assert_eq!(spent(&policy.for_destination(), &leaving), Outcome::PASSED);
     // Of those who share a limit, or have one for each source there.
@@ -165,7 +226,7 @@ fn what_is_drawn_is_spent_of_policies_that_all_packets_share_alike() {
 fn of_the_limits_of_a_destination_nothing_is_kept() {
     let mut node = Machine::new(window(1_000), 1);
     node.policy = node.policy.for_destination();
-    let rest = Settings::default().leaving_reserve();
+    let rest = Settings::default().leaving(Leaves::Reserve);
     let admitted = (0..2_000).filter(|_| node.admits_under(rest, 0, 1, SECOND));
     assert_eq!(admitted.count(), 1_000);
 }

@@ -1,6 +1,11 @@
 //! Charging the limits of the node.
 
-use ratelimit_common::{Arrival, Instant, Policy, charge::Outcome, limit::LIMITS_MAX, node};
+use ratelimit_common::{
+    Arrival, Instant, Policy,
+    charge::Outcome,
+    limit::LIMITS_MAX,
+    node::{self, Leaves},
+};
 
 use super::{NOTHING, decode, encode, nullable, pack, unpack};
 use crate::{map_words::MapNode, maps::POLICIES};
@@ -79,6 +84,31 @@ fn pack_indices([of_node, destination]: [u32; 2]) -> u64 {
 #[inline(always)]
 fn policies(indices: u64) -> [Option<&'static Policy>; 2] {
     [indices as u32, (indices >> u32::BITS) as u32].map(|index| POLICIES.get(index))
+}
+
+/// [`node::left_alone`].
+#[inline(always)]
+pub fn left_alone(policy: &Policy, index: usize, at: Instant, needs: u64, leaves: Leaves) -> u64 {
+    let place = (leaves as u64) << u32::BITS | index as u64;
+    leave_of_node_limit(policy, place, at.as_nanos(), needs)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn leave_of_node_limit(
+    policy: *const Policy,
+    place: u64,
+    at_ns: u64,
+    needs: u64,
+) -> u64 {
+    // SAFETY: as above.
+    let Some(policy) = (unsafe { policy.as_ref() }) else {
+        return 0;
+    };
+    let leaves = Leaves::from_number(place >> u32::BITS);
+    let index = place as usize & (LIMITS_MAX - 1);
+    let at = Instant::from_nanos(at_ns);
+    node::left_alone(policy, &MapNode, index, at, needs, leaves)
 }
 
 /// [`node::draw`].

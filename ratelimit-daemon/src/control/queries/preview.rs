@@ -16,7 +16,7 @@ use ratelimit_common::{
     lease::{self, node_key},
     list::Listed,
     new_sources::Newcomer,
-    node::{Node, Share},
+    node::{Leaves, Node, Share},
     source::LogKey,
     store::{InsertError, SourceWords, Store},
     strikes::Strike,
@@ -85,7 +85,7 @@ pub(super) fn preview(
         way,
         asked,
         now,
-        leaves_reserve: Cell::new(false),
+        leaves: Cell::new(Leaves::Nothing),
         refusal: Cell::new(None),
     };
     let verdict = decide(Cursor::new(&frame), now, &preview);
@@ -152,7 +152,7 @@ struct Preview<'a> {
     way: Way,
     asked: Asked,
     now: Instant,
-    leaves_reserve: Cell<bool>,
+    leaves: Cell<Leaves>,
     refusal: Cell<Option<Refusal>>,
 }
 
@@ -170,15 +170,11 @@ impl Tables for Preview<'_> {
         } else {
             settings
         };
-        if self.leaves_reserve.get() {
-            settings.leaving_reserve()
-        } else {
-            settings
-        }
+        settings.leaving(self.leaves.get())
     }
 
-    fn leave_reserve(&self) {
-        self.leaves_reserve.set(true);
+    fn leave(&self, leaves: Leaves) {
+        self.leaves.set(leaves);
     }
 
     fn pass_all_until(&self) -> Instant {
