@@ -5,8 +5,7 @@ use std::sync::{
     mpsc,
 };
 
-use tokio::{runtime::Runtime, time::timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::runtime::Runtime;
 
 use super::*;
 use crate::{clock, control, daemon::keep_time};
