@@ -191,7 +191,8 @@ impl Algorithm {
     pub(crate) fn comes_free(&self, nanos: u64) -> u64 {
         let of_window = |window_ns: u64| {
             let parts = window_ns.checked_div(nanos).unwrap_or(0);
-            self.capacity() / parts.max(1)
+            let capacity = self.capacity();
+            capacity.checked_div(parts).unwrap_or(capacity)
         };
         match self {
             Self::FixedWindow(window) => of_window(window.window_ns()),

@@ -59,7 +59,7 @@ pub enum Outcome {
     Verified,
     /// It is judged as if there were no challenge, and leaves the [reserve](crate::node::RESERVE_PART) of the node to verified sources.
     Unverified,
-    /// The same, and leaves the [floor](crate::node::FLOOR_PART) of the node to the others: its source is verified.
+    /// The same, and leaves the [floor](crate::node::Leaves::Floor) of the node to the others: its source is verified.
     Preferred,
 }
 
