@@ -170,14 +170,17 @@ fn sample(count: u32, with: &[Prefix], client: &Client) -> Result<Sample, Failur
 
 fn text(picture: &Picture, now: &Zoned) -> String {
     let verdicts = stats::rate_table(&picture.verdicts);
-    let mut sources =
-        Table::new("SOURCE | POLICY | >ADMITTED/S | >LEVEL | >REFUSED/S | >REFUSED | BAN | LIMIT");
+    let mut sources = Table::new(SOURCE_HEAD);
     for row in &picture.sources {
         sources.row(cells(row, now));
     }
     let at = now.strftime("%H:%M:%S");
     format!("{at}\n{verdicts}\n\n{sources}\n")
 }
+
+/// The columns of what is reported of a source.
+const SOURCE_HEAD: &str =
+    "SOURCE | POLICY | >ADMITTED/S | >LEVEL | >REFUSED/S | >REFUSED | BAN | LIMIT";
 
 /// What is reported of a source.
 fn cells(row: &Row, now: &Zoned) -> [String; 8] {

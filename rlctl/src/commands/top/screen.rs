@@ -11,26 +11,20 @@ use ratatui::{
 use ratelimit_core::api::{ChallengeStatus, Status};
 
 use super::{
+    SOURCE_HEAD,
     keys::{Asked, Choice},
     picture::{Picture, Row},
 };
 use crate::{commands::stats::VerdictRate, output::printable, phrase};
 
-const SOURCE_COLUMNS: [&str; 8] = [
-    "SOURCE",
-    "POLICY",
-    "ADMITTED/S",
-    "LEVEL",
-    "REFUSED/S",
-    "REFUSED",
-    "BAN",
-    "LIMIT",
-];
+const REFUSED_RATE: usize = 4;
 const LIMIT: usize = 7;
 /// The columns that a narrow terminal does without, the first one first: limit, policy, and what is counted beside the rate that is refused.
 const GIVE_WAY: [usize; 4] = [LIMIT, 1, 5, 2];
+const VERDICT_HEAD: [&str; 4] = ["ACTION", "REASON", ">PACKETS/S", ">BYTES/S"];
 /// How many verdicts are shown.
 const VERDICTS_SHOWN: usize = 8;
+const PLAIN: Style = Style::new();
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 const MARKED: Style = Style::new().add_modifier(Modifier::REVERSED);
 const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
@@ -113,20 +107,18 @@ fn draw_verdicts(frame: &mut Frame<'_>, verdicts: &[VerdictRate], area: Rect) {
             "observe" => WARNING,
             _ => GOOD,
         };
-        let action = Span::styled(printable(&verdict.action), style);
-        Cells::new([
-            Line::from(action),
-            Line::from(printable(&verdict.reason)),
-            Line::from(phrase::rate(verdict.packets_per_second)).right_aligned(),
-            Line::from(format!("{}B", phrase::rate(verdict.bytes_per_second))).right_aligned(),
-        ])
+        let texts = [
+            verdict.action.clone(),
+            verdict.reason.clone(),
+            phrase::rate(verdict.packets_per_second),
+            format!("{}B", phrase::rate(verdict.bytes_per_second)),
+        ];
+        let styles = [style, PLAIN, PLAIN, PLAIN];
+        cells(VERDICT_HEAD.into_iter().zip(texts).zip(styles))
     });
     let widths = [8, 20, 12, 12].map(Constraint::Length);
-    let head = ["ACTION", "REASON", "PACKETS/S", "BYTES/S"];
-    frame.render_widget(
-        Table::new(rows, widths).header(header(head.into_iter().enumerate(), 2)),
-        area,
-    );
+    let table = Table::new(rows, widths).header(header(VERDICT_HEAD));
+    frame.render_widget(table, area);
 }
 
 fn draw_sources(
@@ -144,17 +136,19 @@ fn draw_sources(
     let width = u16::try_from(width.max().unwrap_or(6).max(6)).unwrap_or(u16::MAX);
     let widths = [width, 12, 10, 5, 10, 10, 16, 10];
     let kept = fitting(widths, area.width);
+    let columns: Vec<&str> = SOURCE_HEAD.split(" | ").collect();
     let rows = shown.iter().map(|row| {
-        let cells = source(row, now);
-        Cells::new(kept.iter().map(|column| cells[*column].clone()))
+        let (texts, styles) = source(row, now);
+        let cell = |&it: &usize| ((columns[it], texts[it].clone()), styles[it]);
+        cells(kept.iter().map(cell))
     });
     let constraints = kept.iter().map(|column| match *column {
         LIMIT => Constraint::Min(widths[LIMIT]),
         column => Constraint::Length(widths[column]),
     });
-    let head = kept.iter().map(|column| (*column, SOURCE_COLUMNS[*column]));
+    let head = kept.iter().map(|column| columns[*column]);
     let table = Table::new(rows, constraints)
-        .header(header(head, 2).top_margin(1))
+        .header(header(head).top_margin(1))
         .row_highlight_style(MARKED);
     let mut state = TableState::default().with_selected(place);
     frame.render_stateful_widget(table, area, &mut state);
@@ -173,49 +167,38 @@ fn fitting(widths: [u16; 8], room: u16) -> Vec<usize> {
     kept
 }
 
-fn source(row: &Row, now: &Zoned) -> [Line<'static>; 8] {
-    let percent = row.percent();
-    let level = match percent {
-        _ if row.limit.is_none() => Span::raw(""),
-        100.. => Span::styled(format!("{percent}%"), BAD),
-        80.. => Span::styled(format!("{percent}%"), WARNING),
-        _ => Span::raw(format!("{percent}%")),
+/// What is reported of a source, and how it looks.
+fn source(row: &Row, now: &Zoned) -> ([String; 8], [Style; 8]) {
+    let mut texts = super::cells(row, now);
+    if row.refused_packets_per_second <= 0.0 {
+        texts[REFUSED_RATE].clear();
+    }
+    let level = match row.percent() {
+        100.. => BAD,
+        80.. => WARNING,
+        _ => PLAIN,
     };
-    let refused = if row.refused_packets_per_second > 0.0 {
-        Span::styled(phrase::rate(row.refused_packets_per_second), BAD)
-    } else {
-        Span::raw("")
-    };
-    let limit = row
-        .limit
-        .as_ref()
-        .map(|state| printable(&state.limit.to_string()));
-    [
-        Line::from(row.source.to_string()),
-        Line::from(printable(&row.policy)),
-        Line::from(row.admitted()).right_aligned(),
-        Line::from(level).right_aligned(),
-        Line::from(refused).right_aligned(),
-        Line::from(row.refused_packets.to_string()).right_aligned(),
-        Line::from(Span::styled(row.banned_for(now), BAD)),
-        Line::from(limit.unwrap_or_default()),
-    ]
+    let styles = [PLAIN, PLAIN, PLAIN, level, BAD, PLAIN, BAD, PLAIN];
+    (texts, styles)
 }
 
-/// The names of columns: words stand left, and numbers from the column `numbers` on right.
-fn header(
-    names: impl IntoIterator<Item = (usize, &'static str)>,
-    numbers: usize,
-) -> Cells<'static> {
-    let cells = names.into_iter().map(|(place, name)| {
-        let line = Line::from(Span::styled(name, HEAD));
-        if place >= numbers && !matches!(name, "BAN" | "LIMIT") {
+/// The names of columns.
+fn header<'a>(names: impl IntoIterator<Item = &'a str>) -> Cells<'static> {
+    let cell = |name: &'a str| ((name, name.trim_start_matches('>').to_owned()), HEAD);
+    cells(names.into_iter().map(cell))
+}
+
+/// A row of texts under the names of their columns: words stand left, and numbers, behind a `>`, right.
+fn cells<'a>(cells: impl IntoIterator<Item = ((&'a str, String), Style)>) -> Cells<'static> {
+    let lines = cells.into_iter().map(|((column, text), style)| {
+        let line = Line::from(Span::styled(printable(&text), style));
+        if column.starts_with('>') {
             line.right_aligned()
         } else {
             line
         }
     });
-    Cells::new(cells)
+    lines.collect()
 }
 
 fn last_line(choice: &Choice) -> Line<'static> {
