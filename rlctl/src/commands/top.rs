@@ -2,7 +2,7 @@
 
 mod keys;
 mod live;
-mod picture;
+mod rates;
 mod screen;
 
 use std::{
@@ -18,7 +18,7 @@ use ratelimit_core::{
 };
 use serde_json::Value;
 
-use self::picture::{Picture, Row, Sample};
+use self::rates::{Picture, Row, Sample};
 use crate::{
     arguments::TopArguments,
     client::{self, Answer, Client},
@@ -60,7 +60,7 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
             source.policy.clone(),
             limit.map_or_else(String::new, |state| state.limit.to_string()),
             limit.map_or_else(String::new, |state| state.used.to_string()),
-            limit.map_or_else(String::new, |state| picture::percent(state).to_string()),
+            limit.map_or_else(String::new, |state| rates::percent(state).to_string()),
             source.refused_packets.to_string(),
         ]);
     }
@@ -119,7 +119,7 @@ fn destination_table(fullest: &[WiderLimits]) -> Table {
                     .capacity()
                     .saturating_sub(state.used)
                     .to_string(),
-                picture::percent(state).to_string(),
+                rates::percent(state).to_string(),
             ]);
         }
     }

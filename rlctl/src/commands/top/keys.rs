@@ -4,7 +4,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratelimit_core::prefix::Prefix;
 
-use super::picture::Row;
+use super::rates::Row;
 
 /// By what sources are sorted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, strum::IntoStaticStr)]

@@ -13,7 +13,7 @@ use ratelimit_core::{
 
 use super::{
     keys::{Action, Choice},
-    picture::Picture,
+    rates::Picture,
     sample, screen,
 };
 use crate::{

@@ -13,7 +13,7 @@ use ratelimit_core::api::{ChallengeStatus, Status};
 use super::{
     SOURCE_HEAD,
     keys::{Asked, Choice},
-    picture::{Picture, Row},
+    rates::{Picture, Row},
 };
 use crate::{commands::stats::VerdictRate, output::printable, phrase};
 

@@ -1,4 +1,4 @@
-//! What is shown of two answers: what came a second, and who is busy.
+//! The rates between two answers: what came a second, and who is busy.
 
 use std::{
     collections::BTreeMap,
