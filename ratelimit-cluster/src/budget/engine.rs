@@ -157,7 +157,7 @@ impl<K: Key> Budget<K> {
         }
     }
 
-    /// Takes another node's report.
+    /// Takes another node's report. `context` is the hash of what has to be in common now.
     ///
     /// # Errors
     /// It has two reports of a period, or claims more than anybody may.
@@ -165,6 +165,7 @@ impl<K: Key> Budget<K> {
         &mut self,
         node: &NodeName,
         report: Report<K>,
+        context: u64,
         limit: impl Fn(&K) -> Option<Limit>,
     ) -> Result<(), Refusal> {
         let Some(period) = self
@@ -173,7 +174,8 @@ impl<K: Key> Budget<K> {
         else {
             return Ok(());
         };
-        if report.view == self.members.view() {
+        // Where limits changed in this period, what was claimed of those before is nobody's fault.
+        if report.view == self.members.view() && self.members.context() == context {
             let size = self.members.size();
             let is_above = |entry: &Entry<K>| {
                 limit(&entry.key).is_none_or(|limit| entry.claim > limit.equal(size))

@@ -94,6 +94,11 @@ impl Members {
         self.view
     }
 
+    /// The hash of what members have in common.
+    pub fn context(&self) -> u64 {
+        self.context
+    }
+
     /// The members changed, or what is known of them.
     fn refresh(&mut self) {
         self.view = self.view_of(self.size());

@@ -178,7 +178,7 @@ impl Two {
                 .members_mut()
                 .heard(&name(from), report.view);
             self.nodes[to]
-                .take(&name(from), report.clone(), limit)
+                .take(&name(from), report.clone(), 0, limit)
                 .unwrap();
         }
         for (node, demand) in self.nodes.iter_mut().zip([5000, 400]) {
@@ -225,6 +225,11 @@ fn a_node_tells_what_the_others_have_and_why_it_does_not_know() {
 
 /// What a node answers to reports of one period: two nodes know each other and a limit of 1,000 for the key 7.
 fn answers(reports: [Report<Vec<u8>>; 2]) -> Vec<Result<(), String>> {
+    answers_in(0, reports)
+}
+
+/// The same of a node that has `context` in common with others by now, and had 0 when the period began.
+fn answers_in(context: u64, reports: [Report<Vec<u8>>; 2]) -> Vec<Result<(), String>> {
     let mut two = Two::new();
     (0..8).for_each(|_| two.go_on(true));
     let view = two.nodes[0].members().view();
@@ -234,7 +239,7 @@ fn answers(reports: [Report<Vec<u8>>; 2]) -> Vec<Result<(), String>> {
         view: view ^ report.view,
         ..report
     });
-    let mut take = |report| two.nodes[0].take(&name(1), report, limit);
+    let mut take = |report| two.nodes[0].take(&name(1), report, context, limit);
     reports
         .map(|report| take(report).map_err(|refusal| refusal.to_string()))
         .into()
@@ -279,6 +284,10 @@ fn a_claim_above_the_limit_divided_by_the_nodes_or_of_an_unknown_limit_is_refuse
         ..claims(8, 501)
     };
     assert_eq!(answers([other.clone(), other]), [Ok(()), Ok(())]);
+    // It had the limits of before, until the next period.
+    let of_before = || claims(7, 501);
+    let answers = answers_in(9, [of_before(), of_before()]);
+    assert_eq!(answers, [Ok(()), Ok(())]);
 }
 
 #[test]

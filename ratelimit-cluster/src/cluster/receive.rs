@@ -164,8 +164,9 @@ impl<K: Key> Cluster<K> {
                     self.budget.members_mut().heard(node, report.view);
                 }
                 self.compare(now, node, stated);
+                let (context, limit) = (self.context(host), |key: &K| host.limit(key));
                 self.budget
-                    .take(node, report, |key| host.limit(key))
+                    .take(node, report, context, limit)
                     .map(|()| Received::default())
             }
             Body::Statements(statements) => Ok(self.take_statements(

@@ -68,12 +68,17 @@ impl<K: Key> Cluster<K> {
         }
     }
 
+    /// A hash of what nodes have to have in common to divide limits.
+    pub(super) fn context(&self, host: &impl Host<K>) -> u64 {
+        host.limits() ^ self.config.period.rotate_left(32)
+    }
+
     fn end_period(&mut self, now: Now, host: &mut impl Host<K>) {
         let time = self.clock.at(now.monotonic);
         let is_new = time.is_some_and(|time| self.budget.is_over(time));
         let mut report = None;
         if let Some(time) = time.filter(|_| is_new) {
-            let context = host.limits() ^ self.config.period.rotate_left(32);
+            let context = self.context(host);
             let counts = host.counts();
             let (limit, held) = (
                 |key: &K| host.limit(key),
