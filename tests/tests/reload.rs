@@ -74,6 +74,18 @@ fn a_reload_says_whose_state_another_store_starts_anew() {
     let program = Attached::of(&service).unwrap();
     let frame = datagram(Ipv4Addr::new(192, 0, 2, 7));
     assert_eq!(program.passed(&frame, 9).unwrap(), 4);
+    // Of other state the number of sliding logs is none.
+    let lru = "store = \"lru\"\ncapacity = 5000";
+    let said = service
+        .reload(&source(&format!("{lru}\nlogs = 64")))
+        .unwrap();
+    assert!(
+        said.contains(" -> 64; what sliding logs hold starts anew\n") && !said.contains("sources"),
+        "{said}"
+    );
+    let program = Attached::of(&service).unwrap();
+    assert_eq!(program.passed(&frame, 9).unwrap(), 0);
+    service.reload(&source(lru)).unwrap();
     let all = "sources, destinations, interfaces and the node";
     let unless = ", unless the table is kept, as it is not much too large";
     for (text, whose, unless, passed) in [

@@ -85,11 +85,14 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     let mut lines = interface_changes(&before.interfaces, &after.interfaces);
     let both = [before, after];
     lines.extend(change("inner:", both, |it| it.source.inner, inner::text));
-    let apart_from_inner = |config: &Config| Source {
+    let logs = change("source: logs", both, |it| it.source.logs, |logs| logs);
+    lines.extend(logs.map(|change| format!("{change}; what sliding logs hold starts anew")));
+    let of_sources = |config: &Config| Source {
         inner: Tunnels::NONE,
+        logs: 0,
         ..config.source.clone()
     };
-    if apart_from_inner(before) != apart_from_inner(after) {
+    if of_sources(before) != of_sources(after) {
         lines.push(format!(
             "source: changed, and what {} have used starts anew{}",
             start_anew(both),
@@ -148,14 +151,6 @@ fn unless_kept(both: [&Config; 2]) -> &'static str {
 
 /// What becomes of known sources where no state of theirs is left, and new ones have a budget that refuses or limits them.
 fn new_again(both: [&Config; 2]) -> Option<String> {
-    let [before, after] = both.map(|config| Source {
-        inner: Tunnels::NONE,
-        logs: 0,
-        ..config.source.clone()
-    });
-    if before == after {
-        return None;
-    }
     let NewSources {
         count,
         per,

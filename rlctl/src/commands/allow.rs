@@ -40,11 +40,8 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
 pub fn rm(arguments: &AllowRmArguments, client: &Client) -> Result<Report, Failure> {
     let removal = Removal {
         path: path(arguments.cluster),
-        done: if arguments.cluster {
-            |whom| format!("took {whom} off the allow lists of all nodes")
-        } else {
-            |whom| format!("took {whom} off the allow list")
-        },
+        cluster: arguments.cluster,
+        done: |whom| format!("took {whom} off the allow list"),
         absent: "is not on the allow list",
         absent_many: "are not on the allow list",
     };

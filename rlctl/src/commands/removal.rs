@@ -18,6 +18,8 @@ const NAMED_MAX: usize = 10;
 pub struct Removal {
     /// Where the daemon has it.
     pub path: &'static str,
+    /// Whether all nodes take it off theirs.
+    pub cluster: bool,
     /// What is said of those who were on it: `unbanned {}`.
     pub done: fn(&str) -> String,
     /// What is said of one who was not: `is not banned`.
@@ -39,6 +41,7 @@ impl Removal {
             held,
             ..
         } = answer.value.clone();
+        let whereabouts = phrase::everywhere(self.cluster, &answer.value);
         let mut report = Report::new(answer, "");
         report.notes.extend(chunks::note(&prefixes));
         if removed == 0 {
@@ -49,7 +52,7 @@ impl Removal {
             .into_iter()
             .filter(|prefix| !absent.contains(prefix))
             .collect();
-        report.text = (self.done)(&phrase::whom(&gone));
+        report.text = (self.done)(&phrase::whom(&gone)) + whereabouts;
         absent.retain(|prefix| held.iter().all(|held| held.prefix != *prefix));
         report.notes.extend(self.remarks(&absent));
         report.notes.extend(still_banned(&held));

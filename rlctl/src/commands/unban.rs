@@ -23,6 +23,7 @@ pub fn run(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failur
     }
     let removal = Removal {
         path: "/v1/bans",
+        cluster: false,
         done: |whom| format!("unbanned {whom}"),
         absent: "is not banned",
         absent_many: "are not banned",

@@ -263,6 +263,27 @@ fn allow_rm_says_who_is_off_the_list() {
 }
 
 #[test]
+fn allow_rm_of_all_nodes_says_where_they_are_off_the_list() {
+    for (waits_for_store, nodes) in [
+        (false, "on all nodes"),
+        (
+            true,
+            "here, and on the other nodes when the store of the cluster answers",
+        ),
+    ] {
+        check_view(
+            &["allow", "rm", "192.0.2.10", "--cluster"],
+            answers(&Changed {
+                waits_for_store,
+                ..removed(1, &[])
+            }),
+            r#"DELETE /v1/cluster/allows {"prefixes":["192.0.2.10"]}"#,
+            &format!("took 192.0.2.10 off the allow list {nodes}"),
+        );
+    }
+}
+
+#[test]
 fn limit_set_sends_each_amount_with_its_window() {
     check_view(
         &[
