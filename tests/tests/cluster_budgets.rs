@@ -247,7 +247,8 @@ fn a_limit_of_a_class_falls_back_while_the_store_is_gone_and_is_divided_when_it_
             status.sharing.unwrap().fallback.is_some()
         });
         let expected = about(LIMIT * 2.0 / 3.0);
-        rates("no store", &nodes, load, limited, &expected);
+        thread::sleep(SETTLED);
+        counted("no store", &nodes, again, limited, &expected);
         let text = nodes[0].service().rlctl_ok(&["cluster", "status"]).unwrap();
         assert!(text.contains("fallen back since"), "{text}");
         let metrics = nodes[0].service().metrics().unwrap();
