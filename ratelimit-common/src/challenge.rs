@@ -59,8 +59,6 @@ pub enum Outcome {
     Verified,
     /// It is judged as if there were no challenge, and leaves the [reserve](crate::node::RESERVE_PART) of the node to verified sources.
     Unverified,
-    /// The same, and leaves the [floor](crate::node::Leaves::Floor) of the node to the others: its source is verified.
-    Preferred,
 }
 
 impl Outcome {
@@ -71,13 +69,12 @@ impl Outcome {
             0 => Self::Unasked,
             1 => Self::Challenged,
             2 => Self::Verified,
-            3 => Self::Unverified,
-            _ => Self::Preferred,
+            _ => Self::Unverified,
         }
     }
 }
 
-/// What becomes of the packet in `frame`, a cursor at its front, where it takes little to know: `Unasked` or `Preferred`. `None` where it has to be judged. So
+/// What becomes of the packet in `frame`, a cursor at its front, where it takes little to know: `Unasked`. `None` where it has to be judged. So
 /// most packets pay little while nobody is challenged.
 #[inline(always)]
 pub fn judge_quickly<A: Address>(
@@ -144,13 +141,12 @@ pub fn judge_quickly<A: Address>(
         Judged::None
     };
     let is_preferring = || rules.prefers_verified() && is_wanted(Asked::Connections);
-    match judged {
-        Judged::All => None,
-        Judged::None if !is_preferring() => Some(Outcome::Unasked),
-        Judged::None | Judged::Unknown if !state.knows_verified(source, now) => None,
-        Judged::Unknown if !is_preferring() => Some(Outcome::Unasked),
-        Judged::None | Judged::Unknown => Some(Outcome::Preferred),
-    }
+    let is_judged = match judged {
+        Judged::All => true,
+        Judged::None if !is_preferring() => false,
+        Judged::None | Judged::Unknown => !state.knows_verified(source, now),
+    };
+    (!is_judged).then_some(Outcome::Unasked)
 }
 
 /// Of which sources packets of a kind are judged at length.
@@ -181,19 +177,20 @@ pub fn judge<A: Address>(
     }
 }
 
-/// What the source of a packet is that is not challenged: `Unverified`, `Preferred` or `Unasked`.
+/// What the source of a packet is that is no segment: `Unverified` or `Unasked`.
 #[inline(always)]
 pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> Outcome {
     let Some(rules) = state.rules() else {
         return Outcome::Unasked;
     };
     // While nobody has to prove anything, nobody can.
-    if !rules.prefers_verified() || !is_on(Asked::Connections, rules, now, state) {
-        Outcome::Unasked
-    } else if state.is_verified(source, now) {
-        Outcome::Preferred
-    } else {
+    if rules.prefers_verified()
+        && is_on(Asked::Connections, rules, now, state)
+        && !state.is_verified(source, now)
+    {
         Outcome::Unverified
+    } else {
+        Outcome::Unasked
     }
 }
 
@@ -217,7 +214,7 @@ pub fn judge_datagram<A: Address>(
         return standing(source, now, state);
     }
     if state.is_verified(source, now) {
-        return standing(source, now, state);
+        return Outcome::Unasked;
     }
     if rules.is_over(Asked::Queries) {
         hold(Asked::Queries, was_on, now, state);

@@ -40,30 +40,6 @@ pub const TURNS: u64 = 16;
 /// A turn lasts 2^24 ns, 17 ms.
 const TURN_SHIFT: u32 = 24;
 
-/// What a packet leaves of each limit of the node to others.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Leaves {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// A part of what comes free in the [turn](TURNS) of the others. Its source is verified.
-    Floor,
-    /// The [reserve](RESERVE_PART), but for what verified sources leave in its turn.
-    Reserve,
-}
-
-impl Leaves {
-    /// The one with this number.
-    #[inline(always)]
-    pub const fn from_number(number: u64) -> Self {
-        match number {
-            0 => Self::Nothing,
-            1 => Self::Floor,
-            _ => Self::Reserve,
-        }
-    }
-}
-
 /// How often a share is tried to be drawn, each time by [`ATTEMPTS`](crate::compare_and_swap::ATTEMPTS) compare-and-swaps: all CPUs
 /// may want one at the same time, when a window opens.
 pub const DRAWS_MAX: usize = 4;
@@ -144,9 +120,9 @@ pub trait Node: Sized {
         index: usize,
         at: Instant,
         needs: u64,
-        leaves: Leaves,
+        is_of_rest: bool,
     ) -> u64 {
-        left_alone(policy, self, index, at, needs, leaves)
+        left_alone(policy, self, index, at, needs, is_of_rest)
     }
 
     /// [`draw`], wherever its code is kept.
@@ -260,11 +236,9 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     };
     let policy = node.leased(policy, arrival, false);
     let observe = policy.observe();
-    let leaves = if policy.is_of_destination() {
-        Leaves::Nothing
-    } else {
-        arrival.settings.leaves()
-    };
+    let is_of_node = !policy.is_of_destination();
+    let is_of_rest = is_of_node && arrival.settings.leaves_reserve();
+    let leaves = is_of_rest || is_of_node && arrival.settings.prefers_verified();
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
             break;
@@ -273,17 +247,17 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
             continue;
         };
         // What this CPU has drawn may be of the reserve: who leaves that asks the words.
-        let missing = if leaves == Leaves::Reserve {
+        let missing = if is_of_rest {
             cost
         } else {
             let share = node.share(policy, index);
             cost.saturating_sub(share.left(policy.scope(), arrival.at))
         };
         if missing != 0 {
-            let left = if leaves == Leaves::Nothing {
-                0
+            let left = if leaves {
+                node.left_alone(policy, index, arrival.at, missing, is_of_rest)
             } else {
-                node.left_alone(policy, index, arrival.at, missing, leaves)
+                0
             };
             let needed = missing.saturating_add(left);
             let outcome = node.words(policy).map_or(NO_STATE, |words| {
@@ -298,7 +272,8 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     Outcome::PASSED
 }
 
-/// How much of the limit at `index` of a policy has to be left, beside what a packet `needs` at `at`.
+/// How much of the limit at `index` of a policy has to be left, beside what a packet `needs` at `at`. The rest, whose sources are not verified,
+/// leave the [reserve](RESERVE_PART). In their [turn](TURNS) all others leave a floor, and where less than twice that is left, the rest leave nothing.
 #[inline(always)]
 pub fn left_alone(
     policy: &Policy,
@@ -306,30 +281,26 @@ pub fn left_alone(
     index: usize,
     at: Instant,
     needs: u64,
-    leaves: Leaves,
+    is_of_rest: bool,
 ) -> u64 {
     let (Some(limit), Some(words)) = (policy.limit(index), node.words(policy)) else {
         return 0;
     };
-    let floor = || {
-        let comes_free = limit.algorithm().comes_free(1 << (TURN_SHIFT - 2));
-        comes_free.min(limit.capacity() / TURNS)
-    };
-    let is_turn_of_rest = at.as_nanos() >> TURN_SHIFT & (TURNS - 1) == 0;
-    match leaves {
-        Leaves::Floor if is_turn_of_rest => floor(),
-        Leaves::Floor | Leaves::Nothing => 0,
-        Leaves::Reserve => {
-            let is_low = |above: u64| {
-                let needed = above.saturating_add(needs);
-                words.check(limit, index, at, needed).is_refused()
-            };
-            if is_turn_of_rest && is_low(floor().saturating_mul(2)) {
-                0
-            } else {
-                limit.capacity() / RESERVE_PART
-            }
-        }
+    let reserve = limit.capacity() / RESERVE_PART;
+    if at.as_nanos() >> TURN_SHIFT & (TURNS - 1) != 0 {
+        return if is_of_rest { reserve } else { 0 };
+    }
+    // A quarter of what comes free in a turn. More would be what verified sources have not asked for yet.
+    let comes_free = limit.algorithm().comes_free(1 << (TURN_SHIFT - 2));
+    let floor = comes_free.min(limit.capacity() / TURNS);
+    if !is_of_rest {
+        return floor;
+    }
+    let needed = floor.saturating_mul(2).saturating_add(needs);
+    if words.check(limit, index, at, needed).is_refused() {
+        0
+    } else {
+        reserve
     }
 }
 
@@ -433,7 +404,7 @@ fn concerns(policy: &Policy, arrival: &Arrival) -> bool {
 const fn may_spend(policy: &Policy, arrival: &Arrival) -> bool {
     !policy.is_of_cluster()
         && !policy.has_further()
-        && (policy.is_of_destination() || !matches!(arrival.settings.leaves(), Leaves::Reserve))
+        && (policy.is_of_destination() || !arrival.settings.leaves_reserve())
 }
 
 /// Charges a packet to all limits of the node, or of a destination, that count it, and had room.

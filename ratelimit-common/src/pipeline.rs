@@ -6,7 +6,6 @@ use crate::{
     classify::Classified,
     flow::Content,
     layers::{self, NO_DESTINATION},
-    node::Leaves,
     parse::{self, Payload, ipv4, ipv6},
     placement::{FamilyPlacement, Placement},
     strikes::Strike,
@@ -105,8 +104,7 @@ where
                 return refuse(flow.source, refusal, tables);
             }
             challenge::Outcome::Verified => return Verdict::Pass(PassReason::Verified),
-            challenge::Outcome::Preferred => tables.leave(Leaves::Floor),
-            challenge::Outcome::Unverified => tables.leave(Leaves::Reserve),
+            challenge::Outcome::Unverified => tables.leave_reserve(),
         }
     }
     let settings = tables.settings();

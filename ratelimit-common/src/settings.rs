@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX, node::Leaves};
+use crate::{generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX};
 
 /// One word, so that a change of several settings is seen whole or not at all. It holds flags, the index of the policy for sources that
 /// no list entry gives another one, and that of the node's policy. It also holds the generation of the other tables that is in force.
@@ -35,7 +35,7 @@ const NEW_SOURCES: u32 = 1 << 2;
 const OVER_BUDGET_DROP: u32 = 1 << 3;
 const OVER_BUDGET_AGGREGATE: u32 = 1 << 4;
 const LEAVES_RESERVE: u32 = 1 << 5;
-const LEAVES_FLOOR: u32 = 1 << 6;
+const PREFERS_VERIFIED: u32 = 1 << 6;
 const OBSERVE: u32 = 1 << 8;
 const COARSE_CLOCK: u32 = 1 << 9;
 const CLASSES: u32 = 1 << 10;
@@ -167,26 +167,31 @@ impl Settings {
         }
     }
 
-    /// The same for a packet that leaves so much of each limit of the node to others.
-    #[inline(always)]
-    pub const fn leaving(self, leaves: Leaves) -> Self {
-        match leaves {
-            Leaves::Nothing => self.without(LEAVES_RESERVE | LEAVES_FLOOR),
-            Leaves::Floor => self.with(LEAVES_FLOOR),
-            Leaves::Reserve => self.with(LEAVES_RESERVE),
+    /// The same where verified sources draw first from the limits of the node, and leave a [floor](crate::node::left_alone) to the rest; or not.
+    pub const fn preferring_verified(self, prefers_verified: bool) -> Self {
+        if prefers_verified {
+            self.with(PREFERS_VERIFIED)
+        } else {
+            self.without(PREFERS_VERIFIED)
         }
     }
 
-    /// What it leaves.
+    /// Whether they do.
     #[inline(always)]
-    pub const fn leaves(self) -> Leaves {
-        if self.has(LEAVES_RESERVE) {
-            Leaves::Reserve
-        } else if self.has(LEAVES_FLOOR) {
-            Leaves::Floor
-        } else {
-            Leaves::Nothing
-        }
+    pub const fn prefers_verified(self) -> bool {
+        self.has(PREFERS_VERIFIED)
+    }
+
+    /// The same for a packet that leaves the [reserve](crate::node::RESERVE_PART) of the node to others.
+    #[inline(always)]
+    pub const fn leaving_reserve(self) -> Self {
+        self.with(LEAVES_RESERVE)
+    }
+
+    /// Whether it does.
+    #[inline(always)]
+    pub const fn leaves_reserve(self) -> bool {
+        self.has(LEAVES_RESERVE)
     }
 
     /// The same with a budget for new sources.

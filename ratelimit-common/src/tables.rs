@@ -11,7 +11,6 @@ use crate::{
     detected::Detection,
     lease::{self, Demanded},
     list::Listed,
-    node::Leaves,
     node::Node,
     parse::{Inner, LinkLayer},
     strikes::Strike,
@@ -36,12 +35,12 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
         Inner::NONE
     }
 
-    /// What holds for all packets, and for this one what it [leaves](Settings::leaves) of the limits of the node.
+    /// What holds for all packets, and for this one whether it [leaves the reserve](Settings::leaves_reserve).
     fn settings(&self) -> Settings;
 
-    /// Has the settings say what this packet leaves of the limits of the node. They are one value, so two take no place on the stack.
+    /// Has the settings say of this packet that it leaves the reserve of the node. They are one value, so two take no place on the stack.
     #[inline(always)]
-    fn leave(&self, _: Leaves) {}
+    fn leave_reserve(&self) {}
 
     /// The end of a time in which everything passes, where the settings say that there is one.
     fn pass_all_until(&self) -> Instant;

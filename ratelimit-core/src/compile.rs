@@ -459,7 +459,9 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if let Some(new_sources) = &intent.config.new_sources {
         settings = settings.with_new_sources(new_sources.over_budget);
     }
-    settings = settings.with_challenge(intent.config.challenge.is_some());
+    settings = settings
+        .with_challenge(intent.config.challenge.is_some())
+        .preferring_verified(intent.config.node.prefers_verified);
     match policies.get(NODE) {
         Some(node) => settings.with_node(node.index),
         None => settings,

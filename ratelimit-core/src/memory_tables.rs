@@ -36,7 +36,7 @@ use ratelimit_common::{
     list::Listed,
     neighbour_discovery,
     new_sources::{Budget, BudgetShares, Newcomer, Taken},
-    node::{Leaves, Node as _, Share},
+    node::{Node as _, Share},
     parse::{Inner, LinkLayer, Tunnels, ipv6},
     refused,
     store::{InsertError, Store},
@@ -294,8 +294,8 @@ impl Tables for At<'_> {
         self.settings.get()
     }
 
-    fn leave(&self, leaves: Leaves) {
-        self.settings.set(self.settings.get().leaving(leaves));
+    fn leave_reserve(&self) {
+        self.settings.set(self.settings.get().leaving_reserve());
     }
 
     fn pass_all_until(&self) -> Instant {

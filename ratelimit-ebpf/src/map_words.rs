@@ -7,7 +7,7 @@ use ratelimit_common::{
     charge::{self, Outcome, Place, Places, Words},
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
-    node::{Leaves, Node, Share, share_place},
+    node::{Node, Share, share_place},
     source::LogKey,
     store::SourceWords,
 };
@@ -423,9 +423,9 @@ impl Node for MapNode {
         index: usize,
         at: Instant,
         needs: u64,
-        leaves: Leaves,
+        is_of_rest: bool,
     ) -> u64 {
-        subprograms::left_alone(policy, index, at, needs, leaves)
+        subprograms::left_alone(policy, index, at, needs, is_of_rest)
     }
 
     #[inline(always)]

@@ -17,7 +17,7 @@ use ratelimit_common::{
     layout::{self, Counter, counter_index},
     lease::Demanded,
     list::Listed,
-    node::{self, Leaves, NOT_DRAWN},
+    node::{self, NOT_DRAWN},
     parse::{Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
     placement::{FamilyPlacement, Placement},
     source_limits,
@@ -102,8 +102,8 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn leave(&self, leaves: Leaves) {
-        self.settings.set(self.settings.get().leaving(leaves));
+    fn leave_reserve(&self) {
+        self.settings.set(self.settings.get().leaving_reserve());
     }
 
     #[inline(always)]

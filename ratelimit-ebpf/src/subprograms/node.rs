@@ -1,11 +1,6 @@
 //! Charging the limits of the node.
 
-use ratelimit_common::{
-    Arrival, Instant, Policy,
-    charge::Outcome,
-    limit::LIMITS_MAX,
-    node::{self, Leaves},
-};
+use ratelimit_common::{Arrival, Instant, Policy, charge::Outcome, limit::LIMITS_MAX, node};
 
 use super::{NOTHING, decode, encode, nullable, pack, unpack};
 use crate::{map_words::MapNode, maps::POLICIES};
@@ -88,8 +83,8 @@ fn policies(indices: u64) -> [Option<&'static Policy>; 2] {
 
 /// [`node::left_alone`].
 #[inline(always)]
-pub fn left_alone(policy: &Policy, index: usize, at: Instant, needs: u64, leaves: Leaves) -> u64 {
-    let place = (leaves as u64) << u32::BITS | index as u64;
+pub fn left_alone(policy: &Policy, index: usize, at: Instant, needs: u64, is_of_rest: bool) -> u64 {
+    let place = u64::from(is_of_rest) << u32::BITS | index as u64;
     leave_of_node_limit(policy, place, at.as_nanos(), needs)
 }
 
@@ -105,10 +100,10 @@ extern "C" fn leave_of_node_limit(
     let Some(policy) = (unsafe { policy.as_ref() }) else {
         return 0;
     };
-    let leaves = Leaves::from_number(place >> u32::BITS);
+    let is_of_rest = place >> u32::BITS != 0;
     let index = place as usize & (LIMITS_MAX - 1);
     let at = Instant::from_nanos(at_ns);
-    node::left_alone(policy, &MapNode, index, at, needs, leaves)
+    node::left_alone(policy, &MapNode, index, at, needs, is_of_rest)
 }
 
 /// [`node::draw`].

@@ -16,7 +16,7 @@ use ratelimit_common::{
     lease::{self, node_key},
     list::Listed,
     new_sources::Newcomer,
-    node::{Leaves, Node, Share},
+    node::{Node, Share},
     source::LogKey,
     store::{InsertError, SourceWords, Store},
     strikes::Strike,
@@ -85,7 +85,7 @@ pub(super) fn preview(
         way,
         asked,
         now,
-        leaves: Cell::new(Leaves::Nothing),
+        leaves_reserve: Cell::new(false),
         refusal: Cell::new(None),
     };
     let verdict = decide(Cursor::new(&frame), now, &preview);
@@ -152,7 +152,7 @@ struct Preview<'a> {
     way: Way,
     asked: Asked,
     now: Instant,
-    leaves: Cell<Leaves>,
+    leaves_reserve: Cell<bool>,
     refusal: Cell<Option<Refusal>>,
 }
 
@@ -170,11 +170,15 @@ impl Tables for Preview<'_> {
         } else {
             settings
         };
-        settings.leaving(self.leaves.get())
+        if self.leaves_reserve.get() {
+            settings.leaving_reserve()
+        } else {
+            settings
+        }
     }
 
-    fn leave(&self, leaves: Leaves) {
-        self.leaves.set(leaves);
+    fn leave_reserve(&self) {
+        self.leaves_reserve.set(true);
     }
 
     fn pass_all_until(&self) -> Instant {
