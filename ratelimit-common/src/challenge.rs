@@ -109,6 +109,7 @@ pub fn judge_quickly<A: Address>(
         }
     } else if upper.is_tcp() {
         match flags {
+            Some(_) if is_syn && rules.are_of_others(flow.destination) => Judged::None,
             Some(_) if is_syn => {
                 let port = upper
                     .ports(frame)

@@ -5,7 +5,7 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions};
-use crate::{ClassSet, new_sources::Budget, node::Share};
+use crate::{Address, ClassSet, new_sources::Budget, node::Share};
 
 /// The bit that says that listeners are asked, above the [options](ListenerOptions::number) that they keep.
 const ASKED: u16 = 1 << 15;
@@ -253,6 +253,12 @@ impl Rules {
     #[inline(always)]
     pub fn asks_queries_to(&self, port: u16) -> bool {
         self.port_bits & port_bit(port) != 0 && port != 0 && self.ports.contains(&port)
+    }
+
+    /// Whether SYNs to this address ask nothing of their sources, whatever their ports are.
+    #[inline(always)]
+    pub fn are_of_others<A: Address>(&self, destination: A) -> bool {
+        self.port_bits == 0 && !self.targets.may_include(destination)
     }
 
     #[inline(always)]

@@ -113,6 +113,12 @@ impl Targets {
         self.has_prefixes == 0 && self.has_ports == 0
     }
 
+    /// Whether connections to this address may be challenged. What `false` says is so.
+    #[inline(always)]
+    pub fn may_include<A: Address>(&self, destination: A) -> bool {
+        self.has_prefixes == 0 || self.family::<A>().in_common.includes(words(destination))
+    }
+
     /// Whether a connection to this end is challenged.
     #[inline(always)]
     pub fn include<A: Address>(&self, destination: A, port: u16) -> bool {
@@ -122,14 +128,18 @@ impl Targets {
         if self.has_prefixes == 0 {
             return true;
         }
-        let [ipv4, ipv6] = &self.families;
-        let family = if is_ipv4::<A>() { ipv4 } else { ipv6 };
-        let address = words(destination);
+        let (family, address) = (self.family::<A>(), words(destination));
         family.in_common.includes(address)
             && family
                 .prefixes
                 .iter()
                 .any(|target| target.includes(address))
+    }
+
+    #[inline(always)]
+    fn family<A: Address>(&self) -> &OfFamily {
+        let [ipv4, ipv6] = &self.families;
+        if is_ipv4::<A>() { ipv4 } else { ipv6 }
     }
 }
 
@@ -159,7 +169,11 @@ mod tests {
     #[test]
     fn all_are_challenged_where_none_is_named() {
         let all = Targets::default();
-        assert!(all.include(v4([0, 0, 0, 1]), 0) && all.include(v6("::1"), 80));
+        assert!(
+            all.may_include(v4([0, 0, 0, 1]))
+                && all.include(v4([0, 0, 0, 1]), 0)
+                && all.include(v6("::1"), 80)
+        );
     }
 
     #[test]
@@ -180,6 +194,7 @@ mod tests {
             ([0, 0, 0, 1], false),
         ] {
             assert_eq!(targets.include(v4(address), 80), is_one, "{address:?}");
+            assert!(targets.may_include(v4(address)) || !is_one, "{address:?}");
             let at_ports = targets.at_ports([443, 8443, 0, 0, 0, 0, 0, 0]);
             assert!(!at_ports.include(v4(address), 80));
             assert_eq!(at_ports.include(v4(address), 8443), is_one, "{address:?}");
@@ -193,7 +208,16 @@ mod tests {
             assert_eq!(targets.include(v6(address), 80), is_one, "{address}");
         }
         let only_v4 = Targets::default().with(v4([10, 0, 0, 0]), v4([255, 0, 0, 0]));
-        assert!(!only_v4.unwrap().include(v6("2001:db8:1::"), 80));
+        let only_v4 = only_v4.unwrap();
+        assert!(!only_v4.include(v6("2001:db8:1::"), 80));
+        for (address, may_be) in [([10, 1, 2, 3], true), ([11, 1, 2, 3], false)] {
+            assert_eq!(only_v4.may_include(v4(address)), may_be);
+        }
+        assert!(
+            targets
+                .at_ports([443; 8])
+                .may_include(v4([198, 51, 100, 7]))
+        );
     }
 
     #[test]
