@@ -399,10 +399,10 @@ impl ClassParts {
         let header = if is_ipv6 { IPV6 } else { IPV4 };
         header
             + match self.fragment {
-                Some(Fragments::None) => transport,
+                Some(Fragments::NONE) => transport,
                 Some(Fragments::First | Fragments::Tiny) => FRAGMENT,
-                None | Some(Fragments::Any) if says_transport => transport.min(FRAGMENT),
-                None | Some(Fragments::Any | Fragments::Later) => 0,
+                None | Some(Fragments::ANY) if says_transport => transport.min(FRAGMENT),
+                None | Some(Fragments::ANY | Fragments::Later) => 0,
             }
     }
 

@@ -138,7 +138,7 @@ pub fn of(name: &str) -> Option<Selected> {
         "tcp-syn-ack" => tcp(TcpFlags::SYN_ACK),
         "tcp-rst" => tcp(TcpFlags::RST),
         "tcp-invalid" => tcp(TcpFlags::Invalid),
-        "fragments" => fragments(Fragments::Any),
+        "fragments" => fragments(Fragments::ANY),
         "later-fragments" => fragments(Fragments::Later),
         "reflection" => ClassParts {
             source_ports: Some(

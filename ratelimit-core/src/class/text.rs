@@ -124,7 +124,7 @@ impl fmt::Display for Class {
             .filter(|_| !follow_from_the_rest(parts));
         let protocols = protocols.map(|numbers| protocol::spell(numbers).join("/"));
         match (parts.fragment, protocols) {
-            (Some(Fragments::None), Some(protocols)) => {
+            (Some(Fragments::NONE), Some(protocols)) => {
                 write!(formatter, "unfragmented {protocols}")?;
             }
             (Some(fragments), None) => formatter.write_str(fragments.name())?,

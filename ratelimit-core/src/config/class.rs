@@ -153,12 +153,7 @@ fn explain_flags(text: &str, error: &FlagsError) -> Problem {
 
 fn read_fragments(value: &Value<'_>) -> Option<Fragments> {
     if !value.is_text() {
-        let is_any = value.boolean()?;
-        return Some(if is_any {
-            Fragments::Any
-        } else {
-            Fragments::None
-        });
+        return value.boolean().map(Fragments::Whether);
     }
     let word = value.text("fragment = true")?;
     let known = Fragments::WORDS.iter().find(|(text, _)| *text == word);
