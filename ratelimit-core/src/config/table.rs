@@ -389,7 +389,7 @@ impl<'a> Value<'a> {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
             DeValue::Float(_) => "a fraction",
-            DeValue::Boolean(_) => "true or false",
+            DeValue::Boolean(_) => "a boolean",
             DeValue::Datetime(_) => "a date",
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",

@@ -224,6 +224,14 @@ sources = [10]
     );
     check_behind_minimal(
         "[paths]
+state = true
+",
+        r#"config.toml:9:9: `state` is a boolean, not a string
+9 | state = true
+  |         ^^^^ write "/var/lib/ratelimit""#,
+    );
+    check_behind_minimal(
+        "[paths]
 pins = 1979-05-27
 ",
         r#"config.toml:9:8: `pins` is a date, not a string
