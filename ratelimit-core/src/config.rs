@@ -19,7 +19,7 @@ mod error;
 mod file;
 mod history;
 pub mod inner;
-mod interface;
+pub(crate) mod interface;
 mod limit;
 mod list;
 mod new_sources;
@@ -151,7 +151,7 @@ pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
         return Err(ConfigError::new(report.into_diagnostics()));
     }
     let warnings = Report::new(files);
-    warning::find(&document, &config.classes, &warnings);
+    warning::find(&document, &config, &warnings);
     Ok((config, warnings.into_diagnostics()))
 }
 

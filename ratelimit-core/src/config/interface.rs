@@ -1,19 +1,22 @@
 //! An interface: `[[interface]]`.
 
-use std::path::{Component, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Component, PathBuf},
+};
 
-use ratelimit_common::layout::INTERFACES_MAX;
+use ratelimit_common::{layout::INTERFACES_MAX, limit::LIMITS_MAX};
 
 use super::{
-    Interface,
+    Config, Interface,
     document::Group,
     policy::{self, Policy},
-    report::{At, Report},
+    report::{At, Report, Spot},
     suggestion,
     table::Value,
     wide::{self, Node},
 };
-use crate::diagnostic::Problem;
+use crate::{detection::Answer, diagnostic::Problem, limit::LimitSpec};
 
 /// Bytes of an interface's name, without the NUL: `IFNAMSIZ` less 1.
 const NAME_BYTES_MAX: usize = 15;
@@ -134,6 +137,40 @@ pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], repor
             let hint = "write for whom it is: sources = [\"192.0.2.0/24\"], or name it by `policy` in an [[interface]]";
             report.add(&policy.spot, Problem::new(message, hint));
         }
+    }
+}
+
+/// The limits that interfaces have for sources without a policy of their own. Of those that differ in the amount alone the least.
+pub fn limits_of_sources(config: &Config) -> Vec<LimitSpec> {
+    let interfaces = config.interfaces.iter().filter(|it| !it.observe);
+    let names: BTreeSet<&str> = interfaces.filter_map(|it| it.policy.as_deref()).collect();
+    let policies = names.iter().filter_map(|name| config.policies.get(*name));
+    let enforced = policies.filter(|policy| !policy.observe);
+    let mut limits: Vec<LimitSpec> = Vec::new();
+    for limit in enforced.flat_map(|policy| &policy.limits) {
+        let limit = limit.alone();
+        let least =
+            |it: &LimitSpec, other: &LimitSpec| it.with_amount(it.amount().min(other.amount()));
+        let mut known = limits.iter_mut();
+        match known.find(|it| least(it, &limit) == least(&limit, it)) {
+            Some(known) => *known = least(known, &limit),
+            None => limits.push(limit),
+        }
+    }
+    limits
+}
+
+/// Reports that a source which an attack limits has not all of them: a policy has so many limits, of which that of the attack is one.
+pub fn warn_of_limits_left_out(config: &Config, detection: &Spot, warnings: &Report) {
+    let count = limits_of_sources(config).len();
+    let mut rules = config.attacks.values();
+    if rules.any(|rule| rule.answer == Answer::Limit) && count >= LIMITS_MAX {
+        let kept = LIMITS_MAX - 1;
+        let message = format!(
+            "a source that is limited for an attack has {kept} of the {count} limits of interfaces' policies"
+        );
+        let hint = format!("write at most {kept} of different windows, units and classes");
+        warnings.add(detection, Problem::new(message, hint));
     }
 }
 

@@ -6,10 +6,10 @@ mod classes;
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    destination, detection,
+    Config, destination, detection,
     document::Document,
     document::Group,
-    policy,
+    interface, policy,
     report::{At, Report, Spot},
 };
 use crate::{
@@ -20,8 +20,9 @@ use crate::{
     quantity,
 };
 
-/// Reports what is suspicious in `document`, whose classes are `classes`.
-pub fn find(document: &Document, classes: &Catalogue, warnings: &Report) {
+/// Reports what is suspicious in `document`, which says `config`.
+pub fn find(document: &Document, config: &Config, warnings: &Report) {
+    let classes = &config.classes;
     let allowed: HashMap<Prefix, &Spot> = document
         .allow
         .iter()
@@ -46,6 +47,9 @@ pub fn find(document: &Document, classes: &Catalogue, warnings: &Report) {
     bans::find(document, warnings);
     classes::find(document, classes, warnings);
     warn_of_narrow_aggregates(document, classes, warnings);
+    if let Some(At { spot, .. }) = &document.detection {
+        interface::warn_of_limits_left_out(config, spot, warnings);
+    }
 }
 
 fn warn_of_allowed_source(

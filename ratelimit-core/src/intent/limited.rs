@@ -5,12 +5,13 @@
 //! back nothing of what was used. All sources with the same policy and the same further limits share it. A prefix inside with a
 //! policy of its own stays under that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ratelimit_common::limit::LIMITS_MAX;
 
 use super::{Edit, Intent, LimitedRow, Target, WantedPolicy};
 use crate::{
+    config::interface,
     limit::LimitSpec,
     policies::{DEFAULT, DETECTED},
     prefix::Prefix,
@@ -51,24 +52,13 @@ impl Intent {
             }
         }
         if base.is_none() && !further.is_empty() {
-            further.extend(self.interface_limits());
+            // With these it is looser on no interface.
+            further.extend(interface::limits_of_sources(&self.config));
         }
         LimitedPolicy {
             base: base.unwrap_or_else(|| DEFAULT.to_owned()),
             further,
         }
-    }
-
-    /// The limits that interfaces have for sources without a policy of their own. One that is limited has such a policy, on all interfaces:
-    /// with these limits it is looser on none of them.
-    fn interface_limits(&self) -> impl Iterator<Item = LimitSpec> {
-        let interfaces = self.config.interfaces.iter().filter(|it| !it.observe);
-        let names: BTreeSet<&str> = interfaces.filter_map(|it| it.policy.as_deref()).collect();
-        let policies = names
-            .into_iter()
-            .filter_map(|name| self.config.policies.get(name));
-        let enforced = policies.filter(|policy| !policy.observe);
-        enforced.flat_map(|policy| policy.limits.iter().map(LimitSpec::alone))
     }
 
     /// The prefixes that are under such a policy.

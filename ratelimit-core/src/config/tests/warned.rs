@@ -168,3 +168,35 @@ fn a_limit_into_which_no_full_frame_fits_is_warned_of() {
     );
     check_warnings_of_limits(r#"  { bytes = 1514, per = "1s" },"#, "");
 }
+
+/// With that of the attack they are more than a policy has. Those that differ in the amount alone are one.
+#[test]
+fn limits_of_interfaces_that_a_source_of_an_attack_has_no_room_for_are_warned_of() {
+    let toml = |windows: u32| {
+        let limit = |seconds| format!("{{ packets = 1{seconds}, per = \"{seconds}h\" }}");
+        let limits: Vec<String> = (1..=windows).map(limit).collect();
+        format!(
+            r#"[detection.syn_flood]
+answer = "limit"
+[policy.lan]
+limits = [{}]
+[policy.dmz]
+limits = [{{ packets = 8, per = "2h" }}]
+[[interface]]
+name = "rl1"
+policy = "dmz"
+[[interface]]
+name = "rl2"
+policy = "lan"
+"#,
+            limits.join(", ")
+        )
+    };
+    check_warnings_behind_minimal(&toml(7), "");
+    check_warnings_behind_minimal(
+        &toml(8),
+        "config.toml:8:2: a source that is limited for an attack has 7 of the 8 limits of interfaces' policies
+8 | [detection.syn_flood]
+  |  ^^^^^^^^^ write at most 7 of different windows, units and classes",
+    );
+}

@@ -340,6 +340,18 @@ fn a_further_limit_loosens_nothing_where_an_interface_has_a_policy() {
     };
     config.policies.insert("lan".to_owned(), lan);
     config.interfaces[0].policy = Some("lan".to_owned());
+    // Of limits that differ in the amount alone the least is enough.
+    let dmz = PolicyConfig {
+        limits: vec![limit(7)],
+        ..PolicyConfig::default()
+    };
+    config.policies.insert("dmz".to_owned(), dmz);
+    let interface = Interface {
+        name: "dmz0".to_owned(),
+        policy: Some("dmz".to_owned()),
+        ..config.interfaces[0].clone()
+    };
+    config.interfaces.push(interface);
     let mut lab = Lab::new(config);
     let strict = LimitRequest {
         prefix: Some(prefix("203.0.113.0/24")),
