@@ -178,7 +178,7 @@ pub fn judge<A: Address>(
     }
 }
 
-/// What the source of a packet is that is no segment: `Unverified` or `Unasked`.
+/// What the source of a packet is that is not challenged: `Unverified` or `Unasked`.
 #[inline(always)]
 pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeState<A>) -> Outcome {
     let Some(rules) = state.rules() else {
