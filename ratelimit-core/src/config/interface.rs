@@ -149,11 +149,10 @@ pub fn limits_of_sources(config: &Config) -> Vec<LimitSpec> {
     let mut limits: Vec<LimitSpec> = Vec::new();
     for limit in enforced.flat_map(|policy| &policy.limits) {
         let limit = limit.alone();
-        let least =
-            |it: &LimitSpec, other: &LimitSpec| it.with_amount(it.amount().min(other.amount()));
-        let mut known = limits.iter_mut();
-        match known.find(|it| least(it, &limit) == least(&limit, it)) {
-            Some(known) => *known = least(known, &limit),
+        let kind = |it: &LimitSpec| (it.unit(), it.window(), it.algorithm(), it.class().cloned());
+        match limits.iter_mut().find(|it| kind(it) == kind(&limit)) {
+            Some(known) if known.amount() <= limit.amount() => {}
+            Some(known) => *known = limit,
             None => limits.push(limit),
         }
     }
