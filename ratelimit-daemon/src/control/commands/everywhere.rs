@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ratelimit_core::{
     api::{AllowRequest, Changed, LimitRequest, LimitTarget, PrefixesRequest, Refused},
-    intent::{Edit, FOREVER, Target},
+    intent::{Edit, Target},
     prefix::Prefix,
 };
 use tracing::info;
@@ -15,7 +15,11 @@ use super::{
     distinct,
     limit::{SetLimits, none},
 };
-use crate::control::{cause::Cause, controller::Controller};
+use crate::control::{
+    cause::Cause,
+    controller::Controller,
+    feeds::cluster::{allow_of, limits_of},
+};
 
 /// Puts prefixes on the allow lists of all nodes.
 pub struct AllowEverywhere(pub AllowRequest, pub Arc<str>);
@@ -27,24 +31,19 @@ impl Command for AllowEverywhere {
         let Self(request, author) = self;
         let node = controller.cluster.author()?;
         let prefixes = distinct(&request.prefixes)?;
-        let reason = request.reason.clone();
-        controller
-            .cluster
-            .require_allows(&controller.state, &prefixes)?;
-        let unheard = controller
-            .cluster
-            .unheard_allows(&controller.state, &prefixes);
-        let allow = Allow(request, node.into());
-        let mut changed = allow.run(controller)?;
-        changed.waits_for_store = controller.cluster.waits_for_store();
-        let rows = controller.state.intent.allows();
-        let until = prefixes.first().and_then(|prefix| rows.get(prefix));
-        let until = until.map_or(FOREVER, |row| row.until);
+        let Controller { cluster, state, .. } = &mut *controller;
+        cluster.require_allows(state, &prefixes)?;
+        let subjects = prefixes.iter().copied().map(allow_of);
+        let unheard = subjects.map(|it| (cluster.unheard_end(state, &it), it));
+        let subjects: Vec<_> = unheard.collect();
+        let mut changed = Allow(request, node.into()).run(controller)?;
+        let Controller { cluster, state, .. } = controller;
+        changed.waits_for_store = cluster.waits_for_store();
+        for (unheard, subject) in &subjects {
+            cluster.say(state, subject, *unheard);
+        }
+        cluster.write_down();
         let named = prefixes.len();
-        controller
-            .cluster
-            .say_allows(prefixes.into_iter().zip(unheard), until, reason.as_deref());
-        controller.cluster.write_down();
         info!(%author, prefixes = named, "allowed on all nodes");
         Ok(changed)
     }
@@ -64,7 +63,7 @@ impl Command for DisallowEverywhere {
         // The other order would let a kill in between bring them back.
         let mut stated = prefixes.clone();
         let Controller { cluster, state, .. } = controller;
-        stated.retain(|prefix| cluster.lift_allow(state, *prefix, &author));
+        stated.retain(|prefix| cluster.lift_change(state, allow_of(*prefix), &author));
         controller.cluster.write_down();
         let mut changed = disallow(controller, prefixes, &author)?;
         let not_here = changed.absent.len();
@@ -87,16 +86,15 @@ impl Command for LimitEverywhere {
         let node = controller.cluster.author()?;
         require_sources(request.destination)?;
         let (target, reason) = (request.prefix, request.reason.as_deref());
-        let Controller { cluster, state, .. } = controller;
+        let Controller { cluster, state, .. } = &mut *controller;
         cluster.require_limits(state, target, &request.limits, reason)?;
-        let unheard = cluster.unheard_limits(state, target);
-        let set = SetLimits(request, node.into());
-        let mut changed = set.run(controller)?;
-        changed.waits_for_store = controller.cluster.waits_for_store();
-        controller
-            .cluster
-            .say_limits(&controller.state, target, unheard);
-        controller.cluster.write_down();
+        let subject = limits_of(target);
+        let unheard = cluster.unheard_end(state, &subject);
+        let mut changed = SetLimits(request, node.into()).run(controller)?;
+        let Controller { cluster, state, .. } = controller;
+        changed.waits_for_store = cluster.waits_for_store();
+        cluster.say(state, &subject, unheard);
+        cluster.write_down();
         info!(%author, "limits of all nodes were set");
         Ok(changed)
     }
@@ -123,7 +121,7 @@ impl Command for RemoveLimitsEverywhere {
         require_sources(request.destination)?;
         controller.cluster.author()?;
         let Controller { cluster, state, .. } = controller;
-        let is_stated = cluster.lift_limits(state, request.prefix, &author);
+        let is_stated = cluster.lift_change(state, limits_of(request.prefix), &author);
         let target = Target::from(request.prefix);
         controller.cluster.write_down();
         if !controller.state.intent.limits().contains_key(&target) {

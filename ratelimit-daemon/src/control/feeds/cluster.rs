@@ -31,7 +31,11 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use self::{budgets::Budgets, memory::Remembered, verified::VerifiedOfPeers};
-pub use self::{changes::is_of_cluster, shared_limit::log_key, status::no_cluster};
+pub use self::{
+    changes::{allow_of, is_of_cluster, limits_of},
+    shared_limit::log_key,
+    status::no_cluster,
+};
 use crate::{
     clock,
     cluster::{ClusterKey, Heard},

@@ -91,11 +91,7 @@ impl Membership {
 
     /// Until when a lift has to last beside what was heard. Of what is here by the statement of a node that was not heard since this one
     /// started, nobody knows. What this host banned it may have stated by another name, with an end that differs by moments.
-    pub(super) fn unheard_end(
-        &self,
-        state: &State,
-        subject: &Subject<ClusterKey>,
-    ) -> Option<Millis> {
+    pub fn unheard_end(&self, state: &State, subject: &Subject<ClusterKey>) -> Option<Millis> {
         let (node, now) = (self.node.as_ref()?, super::now());
         let of_row = |origin: &Origin, until| match origin {
             Origin::Cluster(by) => {
@@ -118,8 +114,7 @@ impl Membership {
                     .max()
             }
             Subject::Ban(_) | Subject::Allow(_) | Subject::Limits(_) | Subject::Node(_) => {
-                let (author, _) = row_of(state, subject)?;
-                let origin = Origin::of_author(author);
+                let origin = Origin::of_author(&row_of(state, subject)?.entry.author);
                 matches!(origin, Origin::Cluster(_))
                     .then(|| of_row(&origin, FOREVER))
                     .flatten()

@@ -3,10 +3,7 @@
 //! A row of them has the node that stated it as its author: `cluster:NODE`. Rows of users of this host stay as they are, also where
 //! other nodes state something else.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use ratelimit_cluster::{
     Millis, NodeName, Now,
@@ -57,12 +54,12 @@ impl Guard<ClusterKey> for Everything {
 }
 
 /// The subject of an allow.
-pub(super) fn allow_of(prefix: Prefix) -> Subject<ClusterKey> {
+pub fn allow_of(prefix: Prefix) -> Subject<ClusterKey> {
     Subject::Allow(ClusterKey::Prefix(prefix))
 }
 
 /// The subject of runtime limits.
-pub(super) fn limits_of(target: Option<Prefix>) -> Subject<ClusterKey> {
+pub fn limits_of(target: Option<Prefix>) -> Subject<ClusterKey> {
     Subject::Limits(target.map_or(ClusterKey::Default, ClusterKey::Prefix))
 }
 
@@ -83,7 +80,7 @@ impl Membership {
     /// When this host is no node.
     pub fn author(&self) -> Result<String, Refused> {
         let node = self.node.as_ref().ok_or_else(no_cluster)?;
-        Ok(Origin::cluster(node.name().as_str()).to_string())
+        Ok(author_of(node.name()))
     }
 
     /// Refuses an allow that other nodes would refuse.
@@ -98,16 +95,8 @@ impl Membership {
                     .hint("a /24 and, of IPv6, a /48 are the widest; write wider ones into the configuration of each node"),
             );
         }
-        let author = self.author()?;
-        let new = prefixes.iter().filter(|prefix| {
-            let row = state.intent.allows().get(prefix);
-            row.is_none_or(|row| *row.author != *author)
-        });
-        require_room(
-            counts(state).allows.of(&author) + new.count(),
-            ALLOWS_MAX,
-            "allows",
-        )
+        let subjects: Vec<_> = prefixes.iter().copied().map(allow_of).collect();
+        self.require_room(state, &subjects)
     }
 
     /// Refuses limits that other nodes would refuse.
@@ -122,88 +111,56 @@ impl Membership {
         limits: &[LimitSpec],
         reason: Option<&str>,
     ) -> Result<(), Refused> {
-        let author = self.author()?;
-        let target = target.into();
         if text(limits, false, reason).len() > LIMITS_MAX {
             return Err(
                 Refused::because("these limits are too long for one message")
                     .hint("write a shorter reason, or fewer limits"),
             );
         }
-        let row = state.intent.limits().get(&target);
-        let is_new = row.is_none_or(|row| *row.entry.author != *author);
-        require_room(
-            counts(state).limits.of(&author) + usize::from(is_new),
-            TARGETS_MAX,
-            "prefixes with limits",
+        self.require_room(state, &[limits_of(target)])
+    }
+
+    /// Refuses more of one kind than other nodes take of this one.
+    fn require_room(&self, state: &State, subjects: &[Subject<ClusterKey>]) -> Result<(), Refused> {
+        let author = self.author()?;
+        let Some(held) = subjects.first().map(|it| Held::of(state, it, &author)) else {
+            return Ok(());
+        };
+        let new = subjects
+            .iter()
+            .filter(|it| !is_row_of(state, it, &author))
+            .count();
+        if held.count + new <= held.most {
+            return Ok(());
+        }
+        let Held { most, what, .. } = held;
+        Err(
+            Refused::because(format!("other nodes take {most} {what} of one node"))
+                .hint("end some, or write them into the configuration of each node"),
         )
     }
 
-    /// Until when those allows may last that are to be replaced and were not heard: asked before there are others.
-    pub fn unheard_allows(&self, state: &State, prefixes: &[Prefix]) -> Vec<Option<Millis>> {
-        let prefixes = prefixes.iter();
-        prefixes
-            .map(|prefix| self.unheard_end(state, &allow_of(*prefix)))
-            .collect()
+    /// States an allow or limits that are in force here, in place of all that was stated before and may last until `unheard` where that was
+    /// not heard.
+    pub fn say(&mut self, state: &State, subject: &Subject<ClusterKey>, unheard: Option<Millis>) {
+        let row = row_of(state, subject);
+        let Some((node, row)) = self.node.as_mut().zip(row) else {
+            return;
+        };
+        let (now, until) = (super::now(), row.entry.until);
+        // A shorter one holds in place of a longer one, as on one host.
+        node.lift_to(now, subject.clone(), unheard, "");
+        node.say(now, subject.clone(), to_millis(until, now), &row.note());
+        self.is_unwritten = true;
     }
 
-    /// The same of limits.
-    pub fn unheard_limits(&self, state: &State, target: Option<Prefix>) -> Option<Millis> {
-        self.unheard_end(state, &limits_of(target))
-    }
-
-    /// States allows that are in force here, each in place of what was stated before and may last so long where that was not heard.
-    pub fn say_allows(
+    /// Lifts an allow or runtime limits on all nodes; says whether any of them stated some.
+    pub fn lift_change(
         &mut self,
-        prefixes: impl IntoIterator<Item = (Prefix, Option<Millis>)>,
-        until: Instant,
-        reason: Option<&str>,
-    ) {
-        let Some(node) = &mut self.node else {
-            return;
-        };
-        let now = super::now();
-        for (prefix, unheard) in prefixes {
-            // A shorter one holds in place of a longer one, as on one host.
-            node.lift_to(now, allow_of(prefix), unheard, "");
-            let until = to_millis(until, now);
-            node.say(now, allow_of(prefix), until, reason.unwrap_or_default());
-        }
-        self.is_unwritten = true;
-    }
-
-    /// States limits that are in force here, in place of all that were stated before.
-    pub fn say_limits(&mut self, state: &State, target: Option<Prefix>, unheard: Option<Millis>) {
-        let Some((node, row)) = self
-            .node
-            .as_mut()
-            .zip(state.intent.limits().get(&target.into()))
-        else {
-            return;
-        };
-        let now = super::now();
-        let text = text_of(row);
-        node.lift_to(now, limits_of(target), unheard, "");
-        node.say(
-            now,
-            limits_of(target),
-            to_millis(row.entry.until, now),
-            &text,
-        );
-        self.is_unwritten = true;
-    }
-
-    /// Lifts an allow on all nodes; says whether any of them stated one.
-    pub fn lift_allow(&mut self, state: &State, prefix: Prefix, author: &str) -> bool {
-        self.lift_change(state, allow_of(prefix), author)
-    }
-
-    /// Lifts runtime limits on all nodes; says whether any of them stated some.
-    pub fn lift_limits(&mut self, state: &State, target: Option<Prefix>, author: &str) -> bool {
-        self.lift_change(state, limits_of(target), author)
-    }
-
-    fn lift_change(&mut self, state: &State, subject: Subject<ClusterKey>, author: &str) -> bool {
+        state: &State,
+        subject: Subject<ClusterKey>,
+        author: &str,
+    ) -> bool {
         let end = self.unheard_end(state, &subject);
         let Some(node) = &mut self.node else {
             return false;
@@ -226,9 +183,8 @@ impl Membership {
             return;
         }
         self.take_lifts_over(now, &subjects);
-        let mut counts = counts(state);
         for subject in subjects {
-            let change = self.change(state, super::now(), &subject, &mut counts);
+            let change = self.change(state, super::now(), &subject);
             if let Some((by, edit)) = change
                 && let Err(refused) = state.apply([edit], Cause::Origin)
             {
@@ -258,7 +214,6 @@ impl Membership {
         state: &State,
         now: Now,
         subject: &Subject<ClusterKey>,
-        counts: &mut Counts,
     ) -> Option<(NodeName, Edit)> {
         let node = self.node.as_ref()?;
         let stated = node.in_force(now, subject, &Everything);
@@ -268,7 +223,7 @@ impl Membership {
             return removal(node, state, subject);
         };
         let is_own = stated.by == *node.name();
-        if is_own && is_row_of(state, subject, &stated.by) {
+        if is_own && is_row_of(state, subject, &author_of(&stated.by)) {
             // The row was written before the statement: a kill in between leaves an older statement.
             return None;
         }
@@ -282,7 +237,7 @@ impl Membership {
             Here(state, &self.budgets).permits(subject)
         };
         let wanted = wanted.map_err(str::to_owned);
-        let wanted = wanted.and_then(|()| wanted_edit(state, subject, &stated, now, counts));
+        let wanted = wanted.and_then(|()| wanted_edit(state, subject, &stated, now));
         match wanted {
             Ok(edit) => edit.map(|edit| (stated.by, edit)),
             Err(why) => {
@@ -304,18 +259,11 @@ impl Membership {
         let Some(node) = &mut self.node else {
             return;
         };
-        for (prefix, row) in state.intent.allows() {
-            let subject = allow_of(*prefix);
-            if *row.author == *author {
-                let reason = row.reason.as_deref().unwrap_or_default();
-                self.is_unwritten |= state_again(node, now, subject, row.until, reason);
-            }
-        }
-        for (target, row) in limits_of_sources(state) {
-            let subject = limits_of(target);
-            if *row.entry.author == *author {
-                self.is_unwritten |=
-                    state_again(node, now, subject, row.entry.until, &text_of(row));
+        for subject in subjects_of_rows(state) {
+            let row = row_of(state, &subject);
+            if let Some(row) = row.filter(|row| *row.entry.author == *author) {
+                let until = row.entry.until;
+                self.is_unwritten |= state_again(node, now, subject, until, &row.note());
             }
         }
     }
@@ -355,29 +303,55 @@ fn state_again(
     !is_stated
 }
 
-/// The author of the row that this host has of a subject, and what takes it away.
-pub(super) fn row_of<'s>(
-    state: &'s State,
-    subject: &Subject<ClusterKey>,
-) -> Option<(&'s str, Edit)> {
-    match subject {
-        Subject::Allow(ClusterKey::Prefix(prefix)) => {
-            let row = state.intent.allows().get(prefix)?;
-            Some((&row.author, Edit::Allow(*prefix, None)))
+/// An allow or runtime limits that this host has.
+pub(super) struct Row<'s> {
+    pub entry: &'s EntryRow,
+    /// All of it, where it is limits.
+    limits: Option<&'s LimitRow>,
+    /// What takes it away.
+    end: Edit,
+}
+
+impl Row<'_> {
+    /// What a statement of it says beside its end.
+    fn note(&self) -> String {
+        let reason = self.entry.reason.as_deref();
+        match self.limits {
+            Some(row) => text(&row.limits, row.observe, reason),
+            None => reason.unwrap_or_default().to_owned(),
         }
+    }
+}
+
+/// The row that this host has of a subject.
+pub(super) fn row_of<'s>(state: &'s State, subject: &Subject<ClusterKey>) -> Option<Row<'s>> {
+    match subject {
+        Subject::Allow(ClusterKey::Prefix(prefix)) => Some(Row {
+            entry: state.intent.allows().get(prefix)?,
+            limits: None,
+            end: Edit::Allow(*prefix, None),
+        }),
         Subject::Limits(key) => {
-            let target = target(key).ok()?;
-            let row = state.intent.limits().get(&target.into())?;
-            Some((&row.entry.author, Edit::Limits(target.into(), None)))
+            let target = target(key).ok()?.into();
+            let row = state.intent.limits().get(&target)?;
+            Some(Row {
+                entry: &row.entry,
+                limits: Some(row),
+                end: Edit::Limits(target, None),
+            })
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => None,
     }
 }
 
-/// Whether this host has a row of a subject by the statement of a node.
-fn is_row_of(state: &State, subject: &Subject<ClusterKey>, by: &NodeName) -> bool {
-    let its = Origin::cluster(by.as_str()).to_string();
-    row_of(state, subject).is_some_and(|(author, _)| author == its)
+/// Whether the row that this host has of a subject is an author's.
+fn is_row_of(state: &State, subject: &Subject<ClusterKey>, author: &str) -> bool {
+    row_of(state, subject).is_some_and(|row| *row.entry.author == *author)
+}
+
+/// The author of what a node stated.
+fn author_of(node: &NodeName) -> String {
+    Origin::cluster(node.as_str()).to_string()
 }
 
 /// The removal of what a node stated here and states no more.
@@ -386,14 +360,14 @@ fn removal(
     state: &State,
     subject: &Subject<ClusterKey>,
 ) -> Option<(NodeName, Edit)> {
-    let (author, edit) = row_of(state, subject)?;
-    let Origin::Cluster(by) = Origin::of_author(author) else {
+    let Row { entry, end, .. } = row_of(state, subject)?;
+    let Origin::Cluster(by) = Origin::of_author(&entry.author) else {
         return None;
     };
     let by = NodeName::new(&by)?;
     // After a restart it is not yet known what other nodes state: until then it stays.
     let is_known = node.agrees_with(&by) || node.holds(&by, subject);
-    is_known.then_some((by, edit))
+    is_known.then_some((by, end))
 }
 
 /// What brings this host to a statement; an error where it cannot have it.
@@ -402,28 +376,27 @@ fn wanted_edit(
     subject: &Subject<ClusterKey>,
     stated: &InForce,
     now: Now,
-    counts: &mut Counts,
 ) -> Result<Option<Edit>, String> {
     let until = to_instant(stated.until, now);
-    let author = Origin::cluster(stated.by.as_str()).to_string();
-    let is_same = |it: &EntryRow, row: &EntryRow| {
-        let [end, other] = [it, row].map(|row| Some(to_millis(row.until, now)));
-        (&it.author, &it.reason) == (&row.author, &row.reason) && is_same_end(end, other)
+    let author = author_of(&stated.by);
+    let before = row_of(state, subject).map(|row| row.entry);
+    let is_same = |row: &EntryRow| {
+        before.is_some_and(|before| {
+            let [end, other] = [before, row].map(|it| Some(to_millis(it.until, now)));
+            (&before.author, &before.reason) == (&row.author, &row.reason)
+                && is_same_end(end, other)
+        })
     };
-    match subject {
+    let of_user = before.filter(|before| !is_of_cluster(&before.author));
+    let edit = match subject {
         Subject::Allow(ClusterKey::Prefix(prefix)) => {
             let reason = Some(Arc::clone(&stated.note)).filter(|note| !note.is_empty());
             let row = rows::entry(until, reason, &*author);
             // This host's own allow is as good.
-            let is_as_good = |it: &EntryRow| !is_of_cluster(&it.author) || is_same(it, &row);
-            if state.intent.allows().get(prefix).is_some_and(is_as_good) {
+            if of_user.is_some() || is_same(&row) {
                 return Ok(None);
             }
-            let before = state.intent.allows().get(prefix);
-            if before.is_none_or(|before| *before.author != *author) {
-                counts.allows.take(&author, ALLOWS_MAX, "allows")?;
-            }
-            Ok(Some(Edit::Allow(*prefix, Some(row))))
+            Edit::Allow(*prefix, Some(row))
         }
         Subject::Limits(key) => {
             let target = target(key)?.into();
@@ -433,83 +406,64 @@ fn wanted_edit(
                 reason,
             } = serde_json::from_str(&stated.note)
                 .map_err(|error| format!("this release does not understand it: {error}"))?;
+            if let Some(row) = of_user {
+                return Err(format!(
+                    "this node has runtime limits of its own for it, set by {}; `rlctl limit rm` ends them",
+                    row.author
+                ));
+            }
             let entry = rows::entry(until, reason, &*author);
-            if let Some(it) = state.intent.limits().get(&target) {
-                if !is_of_cluster(&it.entry.author) {
-                    return Err(format!(
-                        "this node has runtime limits of its own for it, set by {}; `rlctl limit rm` ends them",
-                        it.entry.author
-                    ));
-                }
-                if (&it.limits, it.observe) == (&limits, observe) && is_same(&it.entry, &entry) {
-                    return Ok(None);
-                }
+            let its = state.intent.limits().get(&target);
+            let says_so = its.is_some_and(|it| (&it.limits, it.observe) == (&limits, observe));
+            if says_so && is_same(&entry) {
+                return Ok(None);
             }
             fitting::check(state, &limits).map_err(|refused| refused.error)?;
-            let before = state.intent.limits().get(&target);
-            if before.is_none_or(|before| *before.entry.author != *author) {
-                counts
-                    .limits
-                    .take(&author, TARGETS_MAX, "prefixes with limits")?;
-            }
             let row = LimitRow {
                 limits,
                 observe,
                 entry,
             };
-            Ok(Some(Edit::Limits(target, Some(row))))
+            Edit::Limits(target, Some(row))
         }
-        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => Err("it is no prefix".to_owned()),
-    }
-}
-
-/// How much each node has here.
-#[derive(Default)]
-struct Counts {
-    allows: ByAuthor,
-    limits: ByAuthor,
-}
-
-fn counts(state: &State) -> Counts {
-    let count = |mut counts: ByAuthor, author: &Arc<str>| {
-        *counts.0.entry(author.to_string()).or_default() += 1;
-        counts
+        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => {
+            return Err("it is no prefix".to_owned());
+        }
     };
-    let allows = state.intent.allows().values().map(|row| &row.author);
-    let limits = state.intent.limits().values();
-    let limits = limits.map(|row| &row.entry.author);
-    Counts {
-        allows: allows.fold(ByAuthor::default(), count),
-        limits: limits.fold(ByAuthor::default(), count),
+    let Held { count, most, what } = Held::of(state, subject, &author);
+    if count >= most && !is_row_of(state, subject, &author) {
+        return Err(format!("{most} {what} of one node are the most"));
     }
+    Ok(Some(edit))
 }
 
-#[derive(Default)]
-struct ByAuthor(BTreeMap<String, usize>);
+/// How much of one kind a node has here, and how much of it is taken.
+struct Held {
+    count: usize,
+    most: usize,
+    what: &'static str,
+}
 
-impl ByAuthor {
-    fn of(&self, author: &str) -> usize {
-        self.0.get(author).copied().unwrap_or_default()
-    }
-
-    fn take(&mut self, author: &str, most: usize, what: &str) -> Result<(), String> {
-        let count = self.0.entry(author.to_owned()).or_default();
-        if *count >= most {
-            return Err(format!("{most} {what} of one node are the most"));
+impl Held {
+    /// Allows or prefixes with limits, by what a subject is.
+    fn of(state: &State, subject: &Subject<ClusterKey>, author: &str) -> Self {
+        let is_its = |row: &&EntryRow| *row.author == *author;
+        if let Subject::Allow(_) = subject {
+            let rows = state.intent.allows().values();
+            Self {
+                count: rows.filter(is_its).count(),
+                most: ALLOWS_MAX,
+                what: "allows",
+            }
+        } else {
+            let rows = state.intent.limits().values().map(|row| &row.entry);
+            Self {
+                count: rows.filter(is_its).count(),
+                most: TARGETS_MAX,
+                what: "prefixes with limits",
+            }
         }
-        *count += 1;
-        Ok(())
     }
-}
-
-fn require_room(count: usize, most: usize, what: &str) -> Result<(), Refused> {
-    if count <= most {
-        return Ok(());
-    }
-    Err(
-        Refused::because(format!("other nodes take {most} {what} of one node"))
-            .hint("end some, or write them into the configuration of each node"),
-    )
 }
 
 /// Whether an author of allows and limits is a node.
@@ -521,10 +475,6 @@ pub fn is_of_cluster(author: &str) -> bool {
 pub(super) fn is_wide(prefix: Prefix) -> bool {
     let least = if prefix.address().is_ipv4() { 24 } else { 48 };
     prefix.len() < least
-}
-
-fn text_of(row: &LimitRow) -> String {
-    text(&row.limits, row.observe, row.entry.reason.as_deref())
 }
 
 fn text(limits: &[LimitSpec], observe: bool, reason: Option<&str>) -> String {
@@ -547,27 +497,21 @@ pub(super) fn name(subject: &Subject<ClusterKey>) -> String {
     }
 }
 
-/// The runtime limits that nodes can state: those of sources, of a prefix or of the default policy.
-fn limits_of_sources(state: &State) -> impl Iterator<Item = (Option<Prefix>, &LimitRow)> {
-    let limits = state.intent.limits().iter();
-    let limits = limits.filter(|(target, _)| target.destination().is_none());
-    limits.map(|(target, row)| (target.sources(), row))
-}
-
-/// All that the rows of this host are about that nodes stated.
+/// All that the rows of this host are about that nodes stated: of limits, those of sources.
 pub(super) fn subjects_of_rows(state: &State) -> impl Iterator<Item = Subject<ClusterKey>> {
     let allows = state.intent.allows().iter();
     let allows = allows.filter(|(_, row)| is_of_cluster(&row.author));
-    let limits = limits_of_sources(state);
+    let limits = state.intent.limits().iter();
     let limits = limits.filter(|(_, row)| is_of_cluster(&row.entry.author));
+    let limits = limits.filter(|(target, _)| target.destination().is_none());
     let allows = allows.map(|(prefix, _)| allow_of(*prefix));
-    allows.chain(limits.map(|(target, _)| limits_of(target)))
+    allows.chain(limits.map(|(target, _)| limits_of(target.sources())))
 }
 
 /// The ends of all of them, for a host that is no node any more.
 pub(super) fn ends(state: &State) -> Vec<Edit> {
     let subjects = subjects_of_rows(state);
     subjects
-        .filter_map(|subject| Some(row_of(state, &subject)?.1))
+        .filter_map(|subject| Some(row_of(state, &subject)?.end))
         .collect()
 }
