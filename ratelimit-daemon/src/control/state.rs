@@ -178,13 +178,8 @@ impl State {
 
     /// Has the kernel admit what this node may of limits that nodes share, and answers for how many leases there was no room. Leases end
     /// within seconds, so the database has none of them.
-    ///
-    /// # Errors
-    ///
-    /// When the datapath fails: then some are as before.
     pub fn lease(&mut self, wanted: &Leases) -> datapath::Result<usize> {
-        let counted = wanted.counted.iter().copied();
-        self.enforcer.lease(&wanted.leases, counted)
+        self.enforcer.lease(wanted)
     }
 
     /// From here on changes wait for [`end_group`](Self::end_group), to share a transaction.

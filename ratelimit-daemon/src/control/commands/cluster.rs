@@ -111,9 +111,7 @@ impl Command for StepCluster {
             cluster.note_verified(told.len() - denied, denied);
         }
         let outgoing = cluster.outgoing(state);
-        if let Some(wanted) = cluster.due_leases() {
-            cluster.settle_leases(state.lease(&wanted));
-        }
+        cluster.lease(state);
         cluster.report_excess(state);
         cluster.write();
         outgoing

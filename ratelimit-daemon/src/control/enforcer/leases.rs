@@ -9,7 +9,7 @@ use ratelimit_common::{
     Instant, Policy,
     detected::Filter,
     layout::{LEASED_MAX, LEASES_MAX, POLICIES_MAX},
-    lease::{Demand, Lease},
+    lease::Lease,
     source::LogKey,
 };
 use zerocopy::IntoBytes;
@@ -68,16 +68,16 @@ impl Enforcer {
     /// When the datapath fails: then some are as before.
     pub fn lease(
         &mut self,
-        wanted: &[Leased],
-        counted: impl Iterator<Item = LogKey>,
+        Leases {
+            leases: wanted,
+            counted,
+        }: &Leases,
     ) -> datapath::Result<usize> {
         let before = self.datapath.leases()?;
-        let leased = wanted.iter().map(|leased| leased.key);
+        let leased = wanted.iter().map(|leased| &leased.key);
+        let keys = counted.iter().chain(leased);
         let mut filters = [Filter::CLEAR; 2];
-        for key in counted
-            .chain(leased)
-            .chain(before.iter().map(|(key, _)| *key))
-        {
+        for key in keys.chain(before.iter().map(|(key, _)| key)) {
             let (family, bit) = key.filter_bit();
             filters[family as usize].insert(bit);
         }
@@ -87,13 +87,13 @@ impl Enforcer {
             let mut policies = lease.policies().into_iter();
             policies.any(|index| index < POLICIES_MAX + HALF)
         };
+        let taken = if before.iter().any(is_in_first) {
+            HALF
+        } else {
+            0
+        };
         let mut half = Half {
-            first: POLICIES_MAX
-                + if before.iter().any(is_in_first) {
-                    HALF
-                } else {
-                    0
-                },
+            first: POLICIES_MAX + taken,
             indices: HashMap::new(),
         };
         let mut leases = Vec::with_capacity(wanted.len());
@@ -143,10 +143,5 @@ impl Enforcer {
         let leases = self.datapath.leases()?.into_iter();
         let policies = leases.map(|(key, lease)| Ok((key, self.datapath.policy(lease.at(at))?)));
         policies.collect()
-    }
-
-    /// What packets asked of limits that nodes share.
-    pub fn demands(&self) -> datapath::Result<Vec<(LogKey, Demand)>> {
-        self.datapath.demands()
     }
 }

@@ -16,7 +16,6 @@ use ratelimit_common::{Instant, Limit as Limited, Policy, source::LogKey};
 use ratelimit_core::{
     api::SharingStatus,
     compile,
-    config::cluster::Cluster,
     limit::{self, FRAME_BYTES, LimitSpec, LimitUnit},
     policies::{Policies, Role, wide_hash},
 };
@@ -165,7 +164,7 @@ impl Budgets {
         if self.limits.is_empty() {
             return Vec::new();
         }
-        let demands = match state.enforcer.demands() {
+        let demands = match state.enforcer.datapath().demands() {
             Ok(demands) => demands,
             Err(error) => {
                 warn!(%error, "what sources ask of limits of the cluster is not known");
@@ -275,55 +274,6 @@ impl Budgets {
         Some(((key, shared.index), shared))
     }
 
-    /// Since when a limit of a key admits so much here, and how much the others may admit.
-    pub fn share(
-        &self,
-        node: &Node<ClusterKey>,
-        (key, index): (&LogKey, usize),
-        here: u64,
-    ) -> (Option<Timestamp>, Option<u64>) {
-        let Some(reported) = self.reported.get(&(*key, index)) else {
-            return (Some(self.default_since), None);
-        };
-        let id = self.policies.get(&key.scope());
-        let id = id.and_then(|of| of.shared.get(&index));
-        let others = id.and_then(|id| node.budget().others(&budget(key, *id)));
-        // A lease that has ended, as the next period is late, leaves another amount.
-        let since = (reported.share.amount == here).then_some(reported.since);
-        (since, others.filter(|_| since.is_some()))
-    }
-
-    /// How limits are divided; `None` where none is shared.
-    pub fn status(
-        &self,
-        node: &Node<ClusterKey>,
-        config: &Cluster,
-        lost: Option<&str>,
-    ) -> Option<SharingStatus> {
-        (!self.limits.is_empty()).then(|| SharingStatus {
-            keys: self.reported.len(),
-            without_room: self.without_room,
-            period_ms: config.period.as_millis().try_into().unwrap_or(u64::MAX),
-            configured_nodes: config.nodes,
-            divided_by: node.budget().members().size(),
-            divided_at: self.divided_at,
-            fallback: self.fallback.as_ref().map(|it| why(it, lost)),
-            since: self.since,
-        })
-    }
-
-    /// Why all nodes together may admit more than the limits: more of them are here than each was sent.
-    pub fn excess(&self, node: &Node<ClusterKey>, config: &Cluster) -> Option<String> {
-        let nodes = node.budget().members().names().len();
-        let reported = usize::try_from(config.nodes).unwrap_or(usize::MAX);
-        (!self.limits.is_empty() && nodes > reported).then(|| {
-            format!(
-                "{nodes} nodes are here, and `nodes` of [cluster] says {reported}: of a source without a share each admits the limit divided by \
-                 {reported}, all together more than the limit; write nodes = {nodes} on all of them, or revoke those that are gone"
-            )
-        })
-    }
-
     /// Nothing is shared any more.
     pub fn end(&mut self) {
         (self.written, self.divided_at) = (None, None);
@@ -376,36 +326,60 @@ impl Budgets {
 }
 
 impl Membership {
-    /// What the kernel is to admit, where that is not what it does.
-    pub fn due_leases(&mut self) -> Option<Leases> {
-        self.budgets.due_leases(self.node.as_ref()?)
-    }
-
-    /// Takes notice of what became of its leases.
-    pub fn settle_leases(&mut self, answer: datapath::Result<usize>) {
-        self.budgets.settle_leases(answer);
+    /// Has the kernel admit what this node may, where that is not what it does.
+    pub fn lease(&mut self, state: &mut State) {
+        let node = self.node.as_ref();
+        if let Some(wanted) = node.and_then(|node| self.budgets.due_leases(node)) {
+            self.budgets.settle_leases(state.lease(&wanted));
+        }
     }
 
     /// Since when this node admits so much by a limit of a key, and how much all others may admit, where that is known.
     pub fn share(&self, key: &LogKey, index: usize, here: u64) -> (Option<Timestamp>, Option<u64>) {
-        let reported = |node| self.budgets.share(node, (key, index), here);
-        self.node.as_ref().map(reported).unwrap_or_default()
+        let (Some(node), budgets) = (&self.node, &self.budgets) else {
+            return (None, None);
+        };
+        let Some(reported) = budgets.reported.get(&(*key, index)) else {
+            return (Some(budgets.default_since), None);
+        };
+        let id = budgets.policies.get(&key.scope());
+        let id = id.and_then(|of| of.shared.get(&index));
+        let others = id.and_then(|id| node.budget().others(&budget(key, *id)));
+        // A lease that has ended, as the next period is late, leaves another amount.
+        let since = (reported.share.amount == here).then_some(reported.since);
+        (since, others.filter(|_| since.is_some()))
     }
 
     /// How limits are divided; `None` where none is shared, or this host is no node yet.
     pub(super) fn sharing(&self) -> Option<SharingStatus> {
-        let node = self.node.as_ref()?;
+        let (node, budgets) = (self.node.as_ref()?, &self.budgets);
         let is_lost = self.connection.connected == Some(false);
         let lost = is_lost.then(|| self.connection.error.as_deref().unwrap_or_default());
-        let reported = |config: &Cluster| self.budgets.status(node, config, lost);
-        self.connection.reported(reported).flatten()
+        let status = self.connection.reported(|config| SharingStatus {
+            keys: budgets.reported.len(),
+            without_room: budgets.without_room,
+            period_ms: millis(config.period),
+            configured_nodes: config.nodes,
+            divided_by: node.budget().members().size(),
+            divided_at: budgets.divided_at,
+            fallback: budgets.fallback.as_ref().map(|it| why(it, lost)),
+            since: budgets.since,
+        });
+        status.filter(|_| !budgets.limits.is_empty())
     }
 
-    /// Tells where more nodes are here than the configuration says.
+    /// Tells where more nodes are here than the configuration says: all together may admit more than the limits.
     pub fn report_excess(&self, state: &mut State) {
-        let excess = self.node.as_ref().and_then(|node| {
-            let reported = |config: &Cluster| self.budgets.excess(node, config);
-            self.connection.reported(reported).flatten()
+        let node = self.node.as_ref();
+        let nodes = node.map_or(0, |node| node.budget().members().names().len());
+        let configured = self.connection.reported(|config| config.nodes);
+        let configured = configured.and_then(|nodes| usize::try_from(nodes).ok());
+        let exceeded = configured.filter(|it| !self.budgets.limits.is_empty() && nodes > *it);
+        let excess = exceeded.map(|configured| {
+            format!(
+                "{nodes} nodes are here, and `nodes` of [cluster] says {configured}: of a source without a share each admits the limit divided by \
+                 {configured}, all together more than the limit; write nodes = {nodes} on all of them, or revoke those that are gone"
+            )
         });
         state.report(TOO_MANY, excess);
     }
