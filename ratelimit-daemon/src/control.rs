@@ -70,7 +70,7 @@ pub use config_warnings::warn as warn_of_elsewhere;
 pub use controller::{Controller, Reloads, Unkept};
 pub use enforcer::verify::{ByKind, Kind};
 pub use fallback_directory::{copy as copy_state, open as open_store};
-pub use feeds::{Feed, detected::Detections};
+pub use feeds::detected::Detections;
 pub use file_reads::{read_again, read_before, read_request};
 pub use handle::{Handle, Unanswered};
 pub use journal::Journal;

@@ -109,7 +109,7 @@ impl Controller {
         let (mut list_files, mut detections) = (ListFiles::default(), Detections::default());
         // What went wrong is logged; the lists stay as they were.
         read_all(&mut state, &mut list_files);
-        let _ = state.take(&mut detections);
+        let _ = detections.adopt(&mut state);
         Ok(Self {
             trials,
             traffic: HistoryStatus::default(),

@@ -1,9 +1,12 @@
 //! What is intended, what it compiles to, and where it holds: how a change gets into the database and the datapath, or into neither.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use anyhow::Context;
-use ratelimit_common::{Instant, Standing};
+use ratelimit_common::{Detected, Instant, Standing};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused},
     compile::{self, HeldTable, carried::Scopes},
@@ -23,7 +26,6 @@ use super::{
     enforcer::{Changes, Enforcer, leases::Leases},
     entry_counters::EntryCounters,
     event_log::EventLog,
-    feeds::Feed,
     journal::Journal,
     lists::copies::ListCopies,
     map_plan,
@@ -476,38 +478,12 @@ impl State {
         self.protection.report(&self.compiled.rules);
     }
 
-    /// Makes the changes that a feed proposes: all of them, or none.
-    ///
-    /// # Errors
-    ///
-    /// Why none of them was made. The feed has been told.
-    pub fn take(&mut self, feed: &mut impl Feed) -> Result<Changed, Refused> {
-        self.take_at(feed, clock::now())
-    }
-
-    /// The same at another time.
-    ///
-    /// # Errors
-    ///
-    /// As [`take`](Self::take).
-    pub(super) fn take_at(
-        &mut self,
-        feed: &mut impl Feed,
-        now: Instant,
-    ) -> Result<Changed, Refused> {
-        let edits = feed.due(self, now);
-        let answer = edits.and_then(|edits| self.apply(edits, feed.cause()));
-        feed.settle(self, &answer);
-        let adopted = feed.adopted();
-        if adopted.is_empty() {
-            return answer;
+    /// Has the program forget bans of its own that what is intended holds in place of.
+    pub(super) fn forget_detected(&mut self, bans: &[(IpAddr, Detected)]) -> datapath::Result<()> {
+        if bans.is_empty() {
+            return Ok(());
         }
-        let forgotten = self.enforcer.detections().forget_detected(&adopted);
-        let forgotten = forgotten.map_err(Refused::from).and(answer);
-        if forgotten.is_err() {
-            feed.settle(self, &forgotten);
-        }
-        forgotten
+        self.enforcer.detections().forget_detected(bans)
     }
 
     /// Tries a last time to write what is not in the database.

@@ -3,7 +3,7 @@
 use ratelimit_core::detection::{Answer, Attack, Step};
 
 use super::Command;
-use crate::{clock, control::controller::Controller};
+use crate::control::controller::Controller;
 
 /// Takes over what was found, and bans or limits the sources that are to be.
 pub struct NoteAttacks {
@@ -22,11 +22,7 @@ impl Command for NoteAttacks {
         let journal = &mut controller.state.journal;
         controller.attacks.note(&step, going_on, observe, journal);
         for answer in [Answer::Ban, Answer::Limit] {
-            let may_answer = || controller.state.may_answer();
-            controller
-                .attacks
-                .answer(&controller.state, answer, clock::now(), may_answer);
-            let _ = controller.state.take(&mut controller.attacks);
+            controller.attacks.answer(&mut controller.state, answer);
         }
     }
 }

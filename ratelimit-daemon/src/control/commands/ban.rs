@@ -73,7 +73,7 @@ impl Command for Unban {
         let prefixes = distinct(&request.prefixes)?;
         // What the kernel has banned a moment ago is ended as well.
         controller.detections.look_again();
-        controller.state.take(&mut controller.detections)?;
+        controller.detections.adopt(&mut controller.state)?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
         for prefix in prefixes.iter().copied() {
@@ -127,7 +127,7 @@ impl Command for UnbanMatching {
             );
         }
         controller.detections.look_again();
-        controller.state.take(&mut controller.detections)?;
+        controller.detections.adopt(&mut controller.state)?;
         let now = clock::wall();
         let bans = controller.state.intent.bans().iter();
         let ended = bans.filter(|((prefix, origin), row)| {

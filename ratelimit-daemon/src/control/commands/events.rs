@@ -39,7 +39,7 @@ impl Command for TakeEvents {
             controller.state.journal.record(at, What::Drop(dropped));
         }
         if has_bans {
-            let _ = controller.state.take(&mut controller.detections);
+            let _ = controller.detections.adopt(&mut controller.state);
         }
     }
 }

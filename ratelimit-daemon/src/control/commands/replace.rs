@@ -29,7 +29,7 @@ pub fn replace(
     is_wanted_on: bool,
 ) -> Result<Vec<String>, Refused> {
     // What was banned in a dry run is not kept when that ends.
-    let _ = controller.state.take(&mut controller.detections);
+    let _ = controller.detections.adopt(&mut controller.state);
     let (before, clock) = (
         controller.state.intent.config.clone(),
         controller.state.clock(),

@@ -4,12 +4,15 @@ use ratelimit_core::config::OnStop;
 use tracing::warn;
 
 use super::Command;
-use crate::control::{
-    controller::Controller,
-    fallback_directory::{FallbackDirectory, tend_database},
-    feeds::adopted::Adopted,
-    links,
-    timekeeper::Reading,
+use crate::{
+    clock,
+    control::{
+        controller::Controller,
+        fallback_directory::{FallbackDirectory, tend_database},
+        feeds::adopted,
+        links,
+        timekeeper::Reading,
+    },
 };
 
 /// What is due each second, but for the end of the comparison. The clocks are read, bans that the kernel made are adopted, what ends
@@ -38,14 +41,14 @@ impl Command for Tick {
         controller.cluster.tell_verified(state, &proved);
         controller.challenge.tick(state, &controller.verified);
         if controller.metrics_port.is_due() {
-            controller.follow_metrics();
+            controller.metrics_port.follow(state);
         }
         controller.last_good.catch_up();
         // Feeds log what went wrong.
-        let _ = controller.state.take(&mut controller.detections);
-        let _ = controller.state.take(&mut controller.ended);
-        if Adopted::is_there(&controller.state) && is_reported_again(controller) {
-            let _ = controller.state.take(&mut Adopted::default());
+        let _ = controller.detections.adopt(state);
+        let _ = controller.ended.forget(state, clock::now());
+        if adopted::is_there(state) && is_reported_again(controller) {
+            adopted::take_away(&mut controller.state);
         }
         let state = &mut controller.state;
         state.entry_counters.free(state.enforcer.datapath());

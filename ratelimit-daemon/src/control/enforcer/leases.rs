@@ -66,13 +66,8 @@ impl Enforcer {
     /// # Errors
     ///
     /// When the datapath fails: then some are as before.
-    pub fn lease(
-        &mut self,
-        Leases {
-            leases: wanted,
-            counted,
-        }: &Leases,
-    ) -> datapath::Result<usize> {
+    pub fn lease(&mut self, wanted: &Leases) -> datapath::Result<usize> {
+        let (wanted, counted) = (&wanted.leases, &wanted.counted);
         let before = self.datapath.leases()?;
         let leased = wanted.iter().map(|leased| &leased.key);
         let keys = counted.iter().chain(leased);

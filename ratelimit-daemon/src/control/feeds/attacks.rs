@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{AttackView, Changed, PacketRequest, Refused, SourceChallenge, What},
+    api::{AttackView, PacketRequest, SourceChallenge, What},
     detection::{Answer, Attack, Kind, Step},
     intent::{Edit, EntryRow, LimitedRow, renewed::later},
     origin::Origin,
@@ -12,10 +11,11 @@ use ratelimit_core::{
 };
 use tracing::{debug, info, warn};
 
-use super::{Feed, detected};
+use super::detected;
 use crate::{
     clock,
     control::{
+        cause::Cause,
         journal::Journal,
         queries::{self, views},
         state::State,
@@ -32,23 +32,6 @@ pub struct Attacks {
     pub limited: BTreeMap<Kind, u64>,
     /// The sources that have part in one by the last step.
     to_blame: Vec<(Kind, Prefix)>,
-    /// What is due.
-    answers: Vec<Edit>,
-}
-
-impl Feed for Attacks {
-    fn due(&mut self, _: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
-        Ok(std::mem::take(&mut self.answers))
-    }
-
-    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        if let Err(refused) = answer {
-            warn!(
-                error = refused.error,
-                "sources of attacks could not be banned or limited"
-            );
-        }
-    }
 }
 
 impl Attacks {
@@ -84,14 +67,10 @@ impl Attacks {
         }
     }
 
-    /// Has the sources banned or limited for whose attacks that is the `answer`, as far as `may_answer` has a ban or limit left.
-    pub fn answer(
-        &mut self,
-        state: &State,
-        answer: Answer,
-        now: Instant,
-        mut may_answer: impl FnMut() -> bool,
-    ) {
+    /// Has the sources banned or limited for whose attacks that is the `answer`, as far as there is a ban or limit left.
+    pub fn answer(&mut self, state: &mut State, answer: Answer) {
+        let now = clock::now();
+        let mut edits = Vec::new();
         let mut answered = BTreeSet::new();
         for (kind, source) in &self.to_blame {
             let rule = state.intent.config.attacks.get(kind);
@@ -128,14 +107,20 @@ impl Attacks {
             {
                 continue;
             }
-            if !may_answer() {
+            if !state.may_answer() {
                 break;
             }
             if answer == Answer::Limit {
                 *self.limited.entry(*kind).or_default() += 1;
             }
             answered.insert(*source);
-            self.answers.push(edit);
+            edits.push(edit);
+        }
+        if let Err(refused) = state.apply(edits, Cause::Origin) {
+            warn!(
+                error = refused.error,
+                "sources of attacks could not be banned or limited"
+            );
         }
     }
 

@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
     time::Duration,
 };
 
@@ -18,8 +17,11 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::Feed;
-use crate::{clock, control::state::State, protected::Requester};
+use crate::{
+    clock,
+    control::{cause::Cause, state::State},
+    protected::Requester,
+};
 
 /// Of how many sources it is reported that their bans are lifted.
 const LIFTED_MAX: usize = 1024;
@@ -35,23 +37,10 @@ pub struct Detections {
     pub by_policy: BTreeMap<String, u64>,
     /// How many the kernel had made when they were last looked for; `None` where they are to be looked for whatever it counted.
     counted: Option<u64>,
-    /// What was found, and is being adopted.
-    found: Option<Found>,
-    /// Those that were adopted, and that the kernel is to forget.
-    taken: Vec<(IpAddr, Detected)>,
     /// Whose bans were lifted, as it was reported.
     lifted: BTreeSet<Prefix>,
     /// Whom a dry run would have banned, and when that was reported.
     would_be: BTreeMap<Prefix, std::time::Instant>,
-}
-
-/// What was found in the kernel.
-#[derive(Clone, Debug)]
-struct Found {
-    counted: u64,
-    bans: Vec<(IpAddr, Detected)>,
-    /// The policies of those that are adopted.
-    policies: Vec<String>,
 }
 
 impl Detections {
@@ -82,21 +71,30 @@ impl Detections {
     }
 }
 
-impl Feed for Detections {
-    fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
-        let datapath = state.enforcer.datapath();
+impl Detections {
+    /// Adopts those that there are, and has the kernel forget them: all, or none.
+    ///
+    /// # Errors
+    ///
+    /// Why they stay with the kernel alone.
+    pub fn adopt(&mut self, state: &mut State) -> Result<Changed, Refused> {
+        self.try_adopt(state).inspect_err(|refused| {
+            self.look_again();
+            let error = &refused.error;
+            warn!(error, "bans by policies stay with the kernel alone");
+        })
+    }
+
+    fn try_adopt(&mut self, state: &mut State) -> Result<Changed, Refused> {
+        let (now, datapath) = (clock::now(), state.enforcer.datapath());
         // Counted first: a ban that comes in between is looked for once more.
         let counted = datapath.tally()?.detections[Detection::Banned as usize];
         if self.counted == Some(counted) {
-            return Ok(Vec::new());
+            return Ok(Changed::default());
         }
-        let mut found = Found {
-            counted,
-            bans: datapath.all_detected()?,
-            policies: Vec::new(),
-        };
-        let mut edits = Vec::new();
-        for (address, ban) in &found.bans {
+        let found = datapath.all_detected()?;
+        let (mut edits, mut policies) = (Vec::new(), Vec::new());
+        for (address, ban) in &found {
             let source = state.intent.config.source.around(*address);
             if is_exempt(state, source) {
                 if self.is_news(source) {
@@ -113,34 +111,15 @@ impl Feed for Detections {
                 continue;
             }
             edits.extend(sentence.edits(source, now));
-            found.policies.push(sentence.policy);
+            policies.push(sentence.policy);
         }
-        self.found = Some(found);
-        Ok(edits)
-    }
-
-    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        let found = self.found.take();
-        if let Err(refused) = answer {
-            self.look_again();
-            warn!(
-                error = refused.error,
-                "bans by policies stay with the kernel alone"
-            );
-            return;
-        }
-        let Some(found) = found else {
-            return;
-        };
-        for policy in found.policies {
+        let changed = state.apply(edits, Cause::Origin)?;
+        for policy in policies {
             *self.by_policy.entry(policy).or_default() += 1;
         }
-        self.counted = Some(found.counted);
-        self.taken = found.bans;
-    }
-
-    fn adopted(&mut self) -> Vec<(IpAddr, Detected)> {
-        std::mem::take(&mut self.taken)
+        self.counted = Some(counted);
+        state.forget_detected(&found)?;
+        Ok(changed)
     }
 }
 

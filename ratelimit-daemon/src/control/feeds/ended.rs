@@ -13,7 +13,6 @@ use ratelimit_core::{
 use smart_default::SmartDefault;
 use tracing::warn;
 
-use super::Feed;
 use crate::{
     clock,
     control::{cause::Cause, state::State},
@@ -31,8 +30,13 @@ pub struct Ended {
     pruned: std::time::Instant,
 }
 
-impl Feed for Ended {
-    fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
+impl Ended {
+    /// Forgets what has ended.
+    ///
+    /// # Errors
+    ///
+    /// Why none of it could be.
+    pub fn forget(&mut self, state: &mut State, now: Instant) -> Result<Changed, Refused> {
         let forgotten = state.intent.forgotten(now).into_iter();
         let forgotten = forgotten.map(|source| Edit::Offence(source, None));
         let mut edits: Vec<Edit> = forgotten.chain(state.intent.ended(now)).collect();
@@ -42,24 +46,13 @@ impl Feed for Ended {
             list.soonest_end() <= now && (list.action == Action::Allow || !may_wait)
         });
         for (name, list) in due {
-            edits.extend(
-                state
-                    .intent
-                    .list_edit(name, Some(list.without_ended(now)))
-                    .1,
-            );
+            let lasting = Some(list.without_ended(now));
+            edits.extend(state.intent.list_edit(name, lasting).1);
             self.pruned = clock::monotonic();
         }
-        Ok(edits)
-    }
-
-    fn cause(&self) -> Cause<'_> {
-        Cause::Time
-    }
-
-    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
-        if let Err(refused) = answer {
-            warn!(error = refused.error, "what is over could not be ended");
-        }
+        state.apply(edits, Cause::Time).inspect_err(|refused| {
+            let error = &refused.error;
+            warn!(error, "what is over could not be ended");
+        })
     }
 }

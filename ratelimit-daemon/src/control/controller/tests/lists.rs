@@ -724,7 +724,7 @@ impl Lab {
 
     fn forget_ended_entries(&mut self, now: Instant) {
         let Controller { state, ended, .. } = &mut self.controller;
-        state.take_at(ended, now).unwrap();
+        ended.forget(state, now).unwrap();
     }
 
     /// Imports a list of bans, and answers what was added, removed, updated and kept.

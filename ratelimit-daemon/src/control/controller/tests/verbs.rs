@@ -89,7 +89,7 @@ impl Controller {
     }
 
     pub(super) fn take_missed(&mut self) {
-        let _ = self.state.take(&mut self.detections);
+        let _ = self.detections.adopt(&mut self.state);
     }
 
     pub(super) fn read_lists(&mut self) {
