@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
+    iter,
     path::PathBuf,
 };
 
@@ -12,7 +13,7 @@ use ratelimit_core::{
     challenge::Challenge,
     class::{Action, Catalogue, Class},
     compile::keeps_state,
-    config::{Config, DestinationConfig, Interface, PolicyConfig, Source, StateStore, inner},
+    config::{Config, Interface, PolicyConfig, Source, StateStore, inner},
     ip_family::IpFamily,
     limit::LimitSpec,
     new_sources::NewSources,
@@ -33,20 +34,21 @@ pub fn require_no_restart(before: &Config, after: &Config) -> Result<(), Refused
 
 /// What is different between the interfaces, a line each.
 fn interface_changes(before: &[Interface], after: &[Interface]) -> Vec<String> {
-    let find = |all: &[Interface], name: &str| all.iter().find(|it| it.name == name).cloned();
+    fn find<'a>(all: &'a [Interface], name: &str) -> Option<&'a Interface> {
+        all.iter().find(|it| it.name == name)
+    }
     let gone = before.iter().filter(|it| find(after, &it.name).is_none());
     let names = gone.chain(after).map(|it| &*it.name);
-    names
-        .filter_map(|name| {
-            let what = match (find(before, name), find(after, name)) {
-                (None, Some(_)) => "added".to_owned(),
-                (Some(_), None) => "removed".to_owned(),
-                (Some(before), Some(after)) => interface_change([&before, &after])?,
-                (None, None) => return None,
-            };
-            Some(format!("interface {name}: {what}"))
-        })
-        .collect()
+    let changes = names.filter_map(|name| {
+        let both = [find(before, name), find(after, name)];
+        difference(
+            &format!("interface {name}"),
+            both,
+            COMES_OR_GOES,
+            interface_change,
+        )
+    });
+    changes.collect()
 }
 
 /// What is different about an interface, but for its limits in place of those of the node.
@@ -62,7 +64,35 @@ fn interface_change(both: [&Interface; 2]) -> Option<String> {
         change("observe", both, |it| it.observe, |observe| observe),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
+    joined(&parts)
+}
+
+fn joined(parts: &[String]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// How it is called that something comes, and that it goes.
+const COMES_OR_GOES: [&str; 2] = ["added", "removed"];
+
+/// What is different about something that there may be: that it comes or goes, or what is another about it.
+fn difference<T>(
+    name: &str,
+    both: [Option<T>; 2],
+    [comes, goes]: [&str; 2],
+    change: impl FnOnce([T; 2]) -> Option<String>,
+) -> Option<String> {
+    let what = match both {
+        [None, None] => return None,
+        [None, Some(_)] => comes.to_owned(),
+        [Some(_), None] => goes.to_owned(),
+        [Some(before), Some(after)] => change([before, after])?,
+    };
+    Some(format!("{name}: {what}"))
+}
+
+/// What is not told any further than that it is another one.
+fn changed<T: PartialEq>([before, after]: [&T; 2]) -> Option<String> {
+    (before != after).then(|| "changed".to_owned())
 }
 
 /// `what before -> after`, where a setting is different.
@@ -172,32 +202,15 @@ fn new_again(both: [&Config; 2]) -> Option<String> {
 pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     let mut lines = base_changes(before, after);
     lines.extend(class_changes(&before.classes, &after.classes));
-    let (old, new) = (&before.classes, &after.classes);
-    let mut policy =
-        |name: &str, before: Option<&PolicyConfig>, after: Option<&PolicyConfig>| match (
-            before, after,
-        ) {
-            (None, Some(_)) => lines.push(format!("policy {name}: added")),
-            (Some(_), None) => lines.push(format!("policy {name}: removed")),
-            (Some(before), Some(after))
-                if before != after || !same_packets(before, old, after, new) =>
-            {
-                lines.push(policy_change(name, (before, old), (after, new)));
-            }
-            (None, None) | (Some(_), Some(_)) => {}
-        };
-    policy(
-        "default",
-        Some(&before.default_policy),
-        Some(&after.default_policy),
-    );
-    let names: BTreeSet<_> = before
-        .policies
-        .keys()
-        .chain(after.policies.keys())
-        .collect();
-    for name in names {
-        policy(name, before.policies.get(name), after.policies.get(name));
+    let both = [before, after];
+    let names: BTreeSet<_> = both.iter().flat_map(|it| it.policies.keys()).collect();
+    for name in iter::once(None).chain(names.into_iter().map(Some)) {
+        let policies = both.map(|it| match name {
+            Some(name) => Some((it.policies.get(name)?, &it.classes)),
+            None => Some((&it.default_policy, &it.classes)),
+        });
+        let policy = format!("policy {}", name.map_or("default", String::as_str));
+        lines.extend(difference(&policy, policies, COMES_OR_GOES, policy_change));
     }
     lines.extend(wide_changes(before, after));
     if before.bans_per_minute != after.bans_per_minute {
@@ -213,16 +226,11 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         ));
     }
     for kind in ratelimit_core::detection::Kind::ALL {
-        let (old, new) = (before.attacks.get(kind), after.attacks.get(kind));
-        let what = match (old, new) {
-            (None, Some(_)) => "looked for",
-            (Some(_), None) => "not looked for",
-            (old, new) if old != new => "changed",
-            (None, None) | (Some(_), Some(_)) => continue,
-        };
-        lines.push(format!("detection of {}: {what}", kind.label()));
+        let name = format!("detection of {}", kind.label());
+        let rules = both.map(|it| it.attacks.get(kind));
+        let words = ["looked for", "not looked for"];
+        lines.extend(difference(&name, rules, words, changed));
     }
-    let both = [before, after];
     let budget = |budget| text_or(budget, "any number");
     lines.extend(change("new sources:", both, |it| it.new_sources, budget));
     // `challenge: never -> always, for 10m, at most 1000000 answers a second`
@@ -246,56 +254,41 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         &after.protected,
     ));
     for (name, list) in &after.lists {
-        match before.lists.get(name) {
-            None => lines.push(format!("list {name}: added, from {}", list.file.display())),
-            Some(old) if old != list => lines.push(format!("list {name}: changed")),
-            Some(_) => {}
-        }
+        let lists = [before.lists.get(name), Some(list)];
+        let added = format!("added, from {}", list.file.display());
+        lines.extend(difference(
+            &format!("list {name}"),
+            lists,
+            [&added, ""],
+            changed,
+        ));
     }
     lines.extend(change("observe:", both, |it| it.observe, |observe| observe));
-    lines.extend(coming_or_going(
-        "crowdsec",
-        before.crowdsec.as_ref(),
-        after.crowdsec.as_ref(),
-        "its bans end",
-    ));
-    lines.extend(coming_or_going(
-        "cluster",
-        before.cluster.as_ref(),
-        after.cluster.as_ref(),
-        "bans of other nodes end, and allows and limits of all nodes",
-    ));
+    let crowdsec = both.map(|it| it.crowdsec.as_ref());
+    let words = ["added", "removed; its bans end"];
+    lines.extend(difference("crowdsec", crowdsec, words, changed));
+    let cluster = both.map(|it| it.cluster.as_ref());
+    let goes = "removed; bans of other nodes end, and allows and limits of all nodes";
+    lines.extend(difference("cluster", cluster, ["added", goes], changed));
     let label = |on_stop| format!("{on_stop:?}").to_lowercase();
     lines.extend(change("on_stop:", both, |it| it.on_stop, label));
     lines
 }
 
-/// What is different about what there is once or not at all, and what ends with it.
-fn coming_or_going<T: PartialEq>(
-    name: &str,
-    before: Option<&T>,
-    after: Option<&T>,
-    ends: &str,
-) -> Option<String> {
-    match (before, after) {
-        (None, Some(_)) => Some(format!("{name}: added")),
-        (Some(_), None) => Some(format!("{name}: removed; {ends}")),
-        (before, after) => (before != after).then(|| format!("{name}: changed")),
-    }
-}
-
+/// What is different about a policy, and about the classes of its limits.
 fn policy_change(
-    name: &str,
-    (before, old): (&PolicyConfig, &Catalogue),
-    (after, new): (&PolicyConfig, &Catalogue),
-) -> String {
+    [(before, old), (after, new)]: [(&PolicyConfig, &Catalogue); 2],
+) -> Option<String> {
+    if before == after && same_packets(before, old, after, new) {
+        return None;
+    }
     let mut parts = limit_changes((&before.limits, old), (&after.limits, new), "its sources");
     parts.extend(prefix_changes("prefixes", &before.sources, &after.sources));
     let both = [before, after];
     parts.extend(change("observe", both, |it| it.observe, |observe| observe));
     let none = |ban| text_or(ban, "none");
     parts.extend(change("ban", both, |it| it.ban, none));
-    format!("policy {name}: {}", parts.join("; "))
+    Some(parts.join("; "))
 }
 
 /// Whether the limits count the same packets, whatever their classes are called.
@@ -348,103 +341,72 @@ fn class_changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
     };
     let (before, after) = (texts(before), texts(after));
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let change = |name: &String| match (before.get(name), after.get(name)) {
-        (None, Some(class)) => Some(format!("class {name}: added, {class}")),
-        (Some(_), None) => Some(format!("class {name}: removed")),
-        (Some(old), Some(new)) if old != new => Some(format!("class {name}: {old} -> {new}")),
-        (None, None) | (Some(_), Some(_)) => None,
+    let change = |name: &String| {
+        let both = [before.get(name), after.get(name)];
+        let added = format!("added, {}", text_or(both[1], "nothing"));
+        let change = |[old, new]: [&String; 2]| (old != new).then(|| format!("{old} -> {new}"));
+        difference(&format!("class {name}"), both, [&added, "removed"], change)
     };
     names.into_iter().filter_map(change).collect()
 }
 
 /// What is different about the limits of wider prefixes and of the node.
 fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut compare = |what: String, old: &[LimitSpec], new: &[LimitSpec], whose: &str| match (
-        old.is_empty(),
-        new.is_empty(),
-    ) {
-        (true, true) => {}
-        (true, false) => lines.push(format!("{what}: added, {}", limits(new))),
-        (false, true) => lines.push(format!("{what}: removed")),
-        (false, false) => {
-            let parts = limit_changes((old, &before.classes), (new, &after.classes), whose);
-            if !parts.is_empty() {
-                lines.push(format!("{what}: {}", parts.join("; ")));
-            }
-        }
+    let (mut lines, mut observed) = (Vec::new(), Vec::new());
+    let both = [before, after];
+    let mut compare = |what: &str, old: &[LimitSpec], new: &[LimitSpec], whose: &str| {
+        let limited = [old, new].map(|limits| (!limits.is_empty()).then_some(limits));
+        let added = format!("added, {}", limits(new));
+        let change = |[old, new]: [&[LimitSpec]; 2]| {
+            let (old, new) = ((old, &before.classes), (new, &after.classes));
+            joined(&limit_changes(old, new, whose))
+        };
+        lines.extend(difference(what, limited, [&added, "removed"], change));
     };
     for (family, name) in [(IpFamily::V4, "ipv4"), (IpFamily::V6, "ipv6")] {
-        let level = |config: &Config, prefix| -> Vec<LimitSpec> {
-            let levels = config.aggregate.levels(family).iter();
-            let levels = levels.filter(|level| level.prefix == prefix);
-            levels.flat_map(|level| level.limits.clone()).collect()
-        };
-        let both = [before, after].map(|config| config.aggregate.levels(family));
-        let prefixes: BTreeSet<u8> = both
-            .into_iter()
-            .flatten()
-            .map(|level| level.prefix)
-            .collect();
+        let levels = both.iter().flat_map(|it| it.aggregate.levels(family));
+        let prefixes: BTreeSet<u8> = levels.map(|level| level.prefix).collect();
         for prefix in prefixes.into_iter().rev() {
+            let [old, new] = both.map(|config| -> Vec<LimitSpec> {
+                let levels = config.aggregate.levels(family).iter();
+                let levels = levels.filter(|level| level.prefix == prefix);
+                levels.flat_map(|level| level.limits.clone()).collect()
+            });
             let what = format!("aggregate {name}/{prefix}");
-            compare(
-                what,
-                &level(before, prefix),
-                &level(after, prefix),
-                "each prefix",
-            );
+            compare(&what, &old, &new, "each prefix");
         }
     }
-    let destinations: BTreeSet<&Prefix> = [before, after]
-        .into_iter()
-        .flat_map(|config| config.destinations.keys())
-        .collect();
-    let mut observed = Vec::new();
+    let destinations: BTreeSet<_> = both.iter().flat_map(|it| it.destinations.keys()).collect();
+    let observe = |observe| observe;
+    observed.extend(change(
+        "aggregate: observe",
+        both,
+        |it| it.aggregate.observe,
+        observe,
+    ));
+    observed.extend(change("node: observe", both, |it| it.node.observe, observe));
     for prefix in destinations {
-        let [old, new] = [before, after].map(|config| destination_of(config, prefix));
+        let destinations = both.map(|it| it.destinations.get(prefix).cloned());
+        let [old, new] = &destinations.map(Option::unwrap_or_default);
         let what = format!("destination {prefix}");
-        compare(what.clone(), &old.limits, &new.limits, "it");
+        compare(&what, &old.limits, &new.limits, "it");
         let to = format!("{what}, of each source");
-        compare(to, &old.source_limits, &new.source_limits, "each source");
-        observed.push((what, old.observe, new.observe));
+        compare(&to, &old.source_limits, &new.source_limits, "each source");
+        let what = format!("{what}: observe");
+        observed.extend(change(&what, [old, new], |it| it.observe, observe));
     }
-    compare(
-        "node".to_owned(),
-        &before.node.limits,
-        &after.node.limits,
-        "it",
-    );
-    let names: BTreeSet<&str> = [before, after]
-        .into_iter()
-        .flat_map(|config| &config.interfaces)
-        .map(|interface| &*interface.name)
-        .collect();
+    compare("node", &before.node.limits, &after.node.limits, "it");
+    let interfaces = both.iter().flat_map(|it| &it.interfaces);
+    let names: BTreeSet<&str> = interfaces.map(|it| &*it.name).collect();
     for name in names {
-        let [old, new] = [before, after].map(|config| config.node_of(name));
+        let [old, new] = both.map(|config| config.node_of(name));
         let what = format!("interface {name}, in place of the node's");
-        compare(what.clone(), &old.limits, &new.limits, "it");
-        observed.push((what, old.observe, new.observe));
+        compare(&what, &old.limits, &new.limits, "it");
+        let what = format!("{what}: observe");
+        observed.extend(change(&what, [&old, &new], |it| it.observe, observe));
     }
-    let others = [
-        (
-            "aggregate".to_owned(),
-            before.aggregate.observe,
-            after.aggregate.observe,
-        ),
-        ("node".to_owned(), before.node.observe, after.node.observe),
-    ];
-    for (name, old, new) in others.into_iter().chain(observed) {
-        if old != new {
-            lines.push(format!("{name}: observe {old} -> {new}"));
-        }
-    }
+    lines.extend(observed);
     lines
-}
-
-fn destination_of(config: &Config, prefix: &Prefix) -> DestinationConfig {
-    let destination = config.destinations.get(prefix);
-    destination.cloned().unwrap_or_default()
 }
 
 fn limits(limits: &[LimitSpec]) -> String {
