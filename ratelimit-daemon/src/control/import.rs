@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{Code, ExemptEntry, ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    api::{Code, ImportInto, ImportRequest, Imported, ImportedInto, Refused},
     config::Config,
     intent::{
         Edit, EntryRow, Intent,
@@ -302,11 +302,7 @@ fn require_word(
     let exempt = protection.all().describe_cut(cut);
     let mut lines = vec!["the list covers networks that this host is connected to:".to_owned()];
     lines.extend(exempt.first.iter().map(|entry| {
-        let ExemptEntry {
-            prefix,
-            protected,
-            why,
-        } = entry;
+        let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
         format!("  {prefix} would ban {protected}, {why}")
     }));
     if exempt.count > exempt.first.len() {

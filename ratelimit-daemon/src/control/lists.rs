@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{ExemptEntries, ExemptEntry, Refused},
+    api::{ExemptEntries, Refused},
     config::{Config, ListConfig},
     intent::{
         Edit, Intent,
@@ -114,22 +114,14 @@ pub(super) fn log(name: &str, read: &ListRead) {
         warn!(list = %name, lines = read.left_out, "bad lines of a list were left out");
     }
     if let Some(entry) = read.unsaid.first.first() {
-        let ExemptEntry {
-            prefix,
-            protected,
-            why,
-        } = entry;
+        let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
         let count = read.unsaid.count;
         warn!(list = %name, entries = count, %prefix, network = %protected, why, "a list does not hold for connected networks: say so with connected = \"exempt\", or ban them with connected = \"include\"");
     }
-    let Difference {
-        added,
-        removed,
-        updated,
-        kept,
-        ..
-    } = &read.difference;
-    if !read.difference.is_empty() {
+    let difference = &read.difference;
+    if !difference.is_empty() {
+        let (added, removed) = (difference.added, difference.removed);
+        let (updated, kept) = (difference.updated, difference.kept);
         info!(list = %name, added, removed, updated, kept, "list replaced");
     }
 }
@@ -137,30 +129,16 @@ pub(super) fn log(name: &str, read: &ListRead) {
 /// Says what is different, if anything is.
 pub(super) fn reported(name: &str, read: &ListRead) -> Option<String> {
     let unsaid = read.unsaid.first.first().map(|entry| {
-        let ExemptEntry {
-            prefix,
-            protected,
-            why,
-        } = entry;
+        let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
         format!("list {name}: {prefix} does not hold for {protected}, {why}; say so with connected = \"exempt\", or ban it with connected = \"include\"")
     });
-    if read.difference.is_empty() {
-        return unsaid;
-    }
-    let Difference {
-        added,
-        removed,
-        updated,
-        kept,
-        ..
-    } = &read.difference;
-    let lines = [
-        Some(format!(
-            "list {name}: +{added} -{removed} ~{updated} ={kept}"
-        )),
-        unsaid,
-    ];
-    Some(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
+    let it = &read.difference;
+    let different = (!it.is_empty()).then(|| {
+        let (added, removed, updated, kept) = (it.added, it.removed, it.updated, it.kept);
+        format!("list {name}: +{added} -{removed} ~{updated} ={kept}")
+    });
+    let lines: Vec<String> = different.into_iter().chain(unsaid).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// Puts entries into a list, and says which of them say nothing of their own.

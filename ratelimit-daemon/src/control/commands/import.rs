@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ratelimit_core::{
-    api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    api::{ImportInto, ImportRequest, Imported, Refused},
     intent::Edit,
     lists::Reading,
 };
@@ -64,25 +64,17 @@ impl Command for Import {
             edited?;
         }
         for target in &answer.targets {
-            let ImportedInto {
-                into,
-                added,
-                removed,
-                updated,
-                kept,
-                longer,
-            } = target;
             // Bans and allows are reported as changes.
-            if !request.dry_run && !into.starts_with("list:") {
+            if !request.dry_run && !target.into.starts_with("list:") {
                 continue;
             }
             info!(
-                into,
-                added,
-                removed,
-                updated,
-                kept,
-                longer,
+                into = target.into,
+                added = target.added,
+                removed = target.removed,
+                updated = target.updated,
+                kept = target.kept,
+                longer = target.longer,
                 author,
                 dry_run = request.dry_run,
                 "imported"
