@@ -116,50 +116,41 @@ impl Export {
         action: Action,
         rows: impl Iterator<Item = (Prefix, &'r Origin, &'r EntryRow)>,
     ) -> String {
-        let mut text = String::new();
-        for (prefix, origin, row) in rows {
-            self.line(
-                &mut text,
-                &Line {
-                    prefix: prefix.to_string().into(),
-                    action: Some(action),
-                    until: lifetime::reported(row.until),
-                    reason: row.reason.as_deref().map(Cow::from),
-                    author: Some((&*row.author).into()),
-                    since: Some(row.since),
-                    origin: Some(origin.to_string().into()),
-                },
-            );
-        }
-        text
+        self.lines(rows.map(|(prefix, origin, row)| Line {
+            prefix: prefix.to_string().into(),
+            action: Some(action),
+            until: lifetime::reported(row.until),
+            reason: row.reason.as_deref().map(Cow::from),
+            author: Some((&*row.author).into()),
+            since: Some(row.since),
+            origin: Some(origin.to_string().into()),
+        }))
     }
 
     fn of_list(&self, name: &str, list: &List, entries: &[ListEntry]) -> String {
-        let mut text = String::new();
         let origin = Origin::list(name).to_string();
         let now = clock::now();
-        for entry in entries.iter().filter(|entry| entry.until > now) {
-            self.line(
-                &mut text,
-                &Line {
-                    prefix: entry.prefix.to_string().into(),
-                    action: Some(list.action),
-                    until: lifetime::reported(entry.until),
-                    reason: list.reasons.get(entry.reason).map(Cow::from),
-                    author: Some((&*list.author).into()),
-                    since: Some(list.since),
-                    origin: Some(origin.as_str().into()),
-                },
-            );
-        }
-        text
+        let lasting = entries.iter().filter(|entry| entry.until > now);
+        self.lines(lasting.map(|entry| Line {
+            prefix: entry.prefix.to_string().into(),
+            action: Some(list.action),
+            until: lifetime::reported(entry.until),
+            reason: list.reasons.get(entry.reason).map(Cow::from),
+            author: Some((&*list.author).into()),
+            since: Some(list.since),
+            origin: Some(origin.as_str().into()),
+        }))
     }
 
-    fn line(&self, text: &mut String, line: &Line<'_>) {
-        text.push_str(&match self.format {
-            ExportFormat::Json => line.json(),
-            ExportFormat::Plain => line.plain(),
-        });
-        text.push('\n');
+    fn lines<'l>(&self, lines: impl Iterator<Item = Line<'l>>) -> String {
+        let mut text = String::new();
+        for line in lines {
+            text.push_str(&match self.format {
+                ExportFormat::Json => line.json(),
+                ExportFormat::Plain => line.plain(),
+            });
+            text.push('\n');
+        }
+        text
     }
 }

@@ -14,6 +14,8 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use tracing::warn;
 
+use super::damage::with_suffix;
+
 /// The changes after which the log is brought over: many of them are of the same pages.
 const CHANGES_LOGGED: u64 = 1_000;
 
@@ -30,11 +32,9 @@ pub struct Flusher {
 impl Flusher {
     /// That of the log of the database at `path`, which knows so many `changes`.
     pub fn of(path: &Path, changes: u64) -> Self {
-        let mut log = path.as_os_str().to_owned();
-        log.push("-wal");
         Self {
             database: path.to_owned(),
-            log: log.into(),
+            log: with_suffix(path, "-wal"),
             flushed: 0,
             brought_over: changes,
             is_flushing: Arc::default(),

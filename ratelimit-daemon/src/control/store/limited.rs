@@ -51,9 +51,4 @@ impl Writer<'_> {
         let limit = serde_json::to_string(&row.limit)?;
         self.put(&LIMITED, params![key, until, since, kind, limit])
     }
-
-    pub(super) fn remove_limited(&self, prefix: Prefix) -> anyhow::Result<()> {
-        let key = prefix.to_bytes();
-        self.run("DELETE FROM limited WHERE prefix = ?1", params![key])
-    }
 }

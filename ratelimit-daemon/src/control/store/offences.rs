@@ -43,9 +43,4 @@ impl Writer<'_> {
         let (key, forget) = (prefix.to_bytes(), self.timekeeper.time(offence.forget));
         self.put(&OFFENCES, params![key, offence.bans, forget])
     }
-
-    pub(super) fn remove_offence(&self, prefix: Prefix) -> anyhow::Result<()> {
-        let key = prefix.to_bytes();
-        self.run("DELETE FROM offence WHERE prefix = ?1", params![key])
-    }
 }

@@ -10,7 +10,10 @@ use rusqlite::{Connection, params};
 
 use super::{
     super::timekeeper::{Note, Timekeeper, nanos},
+    limited::LIMITED,
+    offences::OFFENCES,
     schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
+    table::Table,
 };
 
 /// A transaction.
@@ -29,15 +32,12 @@ impl Writer<'_> {
                 params![prefix.to_bytes(), origin.to_string()],
             ),
             Edit::Allow(prefix, Some(allow)) => self.put_allow(*prefix, allow),
-            Edit::Allow(prefix, None) => self.run(
-                "DELETE FROM allow WHERE prefix = ?1",
-                params![prefix.to_bytes()],
-            ),
+            Edit::Allow(prefix, None) => self.remove(&ALLOW, *prefix),
             Edit::List(name, list, _) => self.put_list(name, list.as_deref()),
             Edit::Offence(source, Some(offence)) => self.put_offence(*source, offence),
-            Edit::Offence(source, None) => self.remove_offence(*source),
+            Edit::Offence(source, None) => self.remove(&OFFENCES, *source),
             Edit::Limited(prefix, Some(row)) => self.put_limited(*prefix, row),
-            Edit::Limited(prefix, None) => self.remove_limited(*prefix),
+            Edit::Limited(prefix, None) => self.remove(&LIMITED, *prefix),
             // Files have them.
             Edit::Config(_) | Edit::PassAll(_) => Ok(()),
             Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
@@ -105,6 +105,11 @@ impl Writer<'_> {
     /// An end on the daemon's clock; none is forever.
     fn end(&self, until: Instant) -> Option<i64> {
         (until != FOREVER).then(|| self.timekeeper.time(until))
+    }
+
+    fn remove(&self, table: &Table, prefix: Prefix) -> anyhow::Result<()> {
+        let remove = format!("DELETE FROM {} WHERE prefix = ?1", table.name);
+        self.run(&remove, params![prefix.to_bytes()])
     }
 
     pub(super) fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
