@@ -40,10 +40,6 @@ pub struct Attempted {
 
 impl Candidate {
     /// What the files say.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with them, or with the files of the lists.
     pub fn of_files(main: &Path) -> Result<Self, Refused> {
         let invalid = |error: ConfigError| {
             Refused::because(error.unquoted(None))
@@ -56,10 +52,6 @@ impl Candidate {
     }
 
     /// What a request says.
-    ///
-    /// # Errors
-    ///
-    /// The same, or what only root may try.
     pub fn of_request(request: &ApplyRequest, measure: &Measure) -> Result<Self, Refused> {
         let (texts, config) = parsed(request, measure)?;
         Self::with_lists(texts, config)

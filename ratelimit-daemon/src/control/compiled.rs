@@ -48,10 +48,6 @@ pub struct CompiledPolicies(Arc<Policies>, ClassNumbers);
 
 impl Compiled {
     /// What nothing compiles to.
-    ///
-    /// # Errors
-    ///
-    /// When the CPUs of this machine cannot be counted.
     pub fn nothing() -> anyhow::Result<Self> {
         Ok(Self {
             rules: Rules::default(),
@@ -65,10 +61,6 @@ impl Compiled {
     }
 
     /// Compiles the policies and classes, beside those that `enforcer` still holds.
-    ///
-    /// # Errors
-    ///
-    /// When there is no room for them.
     pub fn compile_policies(
         &mut self,
         intent: &Intent,

@@ -88,10 +88,6 @@ pub struct Unkept {
 
 impl Controller {
     /// Takes the datapath over, and brings it to what `config` and `store` say. Bans stop at what is `protected`.
-    ///
-    /// # Errors
-    ///
-    /// When the database or the datapath cannot be read, or the datapath cannot hold what is intended.
     pub fn new(
         config: Config,
         store: Store,

@@ -33,10 +33,6 @@ pub struct FallbackDirectory {
 }
 
 /// Opens the database in `state`, or a copy of it beneath `runtime`.
-///
-/// # Errors
-///
-/// When neither can be.
 pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<FallbackDirectory>)> {
     let Err(error) = require_writable(state) else {
         return Ok((Store::open(state)?, None));

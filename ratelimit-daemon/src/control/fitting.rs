@@ -10,10 +10,6 @@ use ratelimit_core::{
 use super::state::State;
 
 /// Refuses limits that this host cannot have, whoever sets them.
-///
-/// # Errors
-///
-/// When there are none or too many, or they have a class or a length that is not known here.
 pub fn check(state: &State, limits: &[LimitSpec]) -> Result<(), Refused> {
     if limits.is_empty() {
         return Err(Refused::because("no limit was given")

@@ -12,10 +12,6 @@ use crate::clock;
 const TERM_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// The end of `what`, for example `a ban`, that lasts so many seconds from now on; none is forever.
-///
-/// # Errors
-///
-/// As [`duration`].
 pub fn until(what: &str, seconds: Option<f64>) -> Result<Instant, Refused> {
     match seconds {
         None => Ok(FOREVER),
@@ -24,10 +20,6 @@ pub fn until(what: &str, seconds: Option<f64>) -> Result<Instant, Refused> {
 }
 
 /// How long `what` lasts.
-///
-/// # Errors
-///
-/// When it is no time at all, or longer than 100 years.
 pub fn duration(what: &str, seconds: f64) -> Result<Duration, Refused> {
     let duration = Duration::try_from_secs_f64(seconds).ok();
     let duration = duration.filter(|duration| !duration.is_zero() && *duration <= TERM_MAX);

@@ -17,10 +17,6 @@ use crate::{
 };
 
 /// Has the loader open the maps, with room for everything. Nothing is attached yet.
-///
-/// # Errors
-///
-/// When the database cannot be read, or the loader refuses.
 pub fn open_kernel(
     config: &Config,
     store: &Store,
@@ -38,10 +34,6 @@ pub fn open_kernel(
 }
 
 /// What the loader is to make for a configuration, with tables of these sizes.
-///
-/// # Errors
-///
-/// When the kernel does not tell how many CPUs there may be.
 pub(super) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
     Ok(MapPlan {
         ipv4_prefix: config.source.ipv4_prefix,
@@ -57,10 +49,6 @@ pub(super) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
 
 /// What a configuration and what was set at runtime before need: the datapath makes room for it when it is loaded, once and for
 /// all. While a configuration is on trial, the one before counts too: it may come back.
-///
-/// # Errors
-///
-/// When the database or the table that is pinned cannot be read.
 pub(super) fn sizes(
     config: &Config,
     store: &Store,

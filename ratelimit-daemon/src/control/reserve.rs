@@ -40,10 +40,6 @@ pub struct Room<'a> {
 
 impl Room<'_> {
     /// The edits that make room for `edits`: ends of automatic bans.
-    ///
-    /// # Errors
-    ///
-    /// When not enough of them can be evicted.
     pub fn make_for(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
         let mut ends = Vec::new();
         let coming = edits.iter().filter(|edit| edit.adds());

@@ -80,10 +80,6 @@ struct Before {
 
 impl State {
     /// Takes the datapath over, and brings it to what `config` and `store` say. Everything passes until `pass_all`.
-    ///
-    /// # Errors
-    ///
-    /// When the database or the datapath cannot be read, or the datapath cannot hold what is intended.
     pub(super) fn new(
         config: Config,
         store: Store,
@@ -152,10 +148,6 @@ impl State {
     }
 
     /// Makes changes: in the datapath and here, or nowhere. The database has them too, or as soon as it can be written.
-    ///
-    /// # Errors
-    ///
-    /// Why none of them was made.
     pub fn apply(
         &mut self,
         edits: impl Into<Vec<Edit>>,

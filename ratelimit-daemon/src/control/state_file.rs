@@ -40,10 +40,6 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     }
 
     /// What it says; `None` where there is none.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read, or is not understood.
     pub fn read(&self) -> anyhow::Result<Option<T>> {
         let text = private::if_there(fs::read_to_string(&self.path));
         let text = text.with_context(|| self.context("reading"))?;
@@ -52,10 +48,6 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     }
 
     /// Replaces it. Whoever reads finds the one before or this one, also after a crash.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be written; then the one before stands.
     pub fn write(&self, document: &T) -> anyhow::Result<()> {
         let text = serde_json::to_vec_pretty(document)?;
         private::replace(&self.path, |file| file.write_all(&text))
@@ -73,10 +65,6 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     }
 
     /// Replaces it, or removes it where there is none to be.
-    ///
-    /// # Errors
-    ///
-    /// Why it stays as it was.
     pub fn replace(&mut self, document: Option<&T>) -> anyhow::Result<()> {
         document.map_or_else(|| self.remove(), |document| self.write(document))?;
         if self.behind.take().is_some() {

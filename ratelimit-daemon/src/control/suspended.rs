@@ -19,10 +19,6 @@ pub(super) struct Suspension<'a> {
 
 impl Suspension<'_> {
     /// Compiles the policies of what is intended, where it is not possible without some of the runtime limits.
-    ///
-    /// # Errors
-    ///
-    /// When it is not possible without any of them either.
     pub(super) fn compile_at_start(&mut self) -> anyhow::Result<()> {
         let candidates = self.intent.limits().keys().copied().collect();
         self.compile_without(candidates, &BTreeMap::new())
@@ -30,10 +26,6 @@ impl Suspension<'_> {
 
     /// Compiles those of another configuration: what was suspended holds again, if it can. One that comes back after a trial may suspend
     /// others: it is not refused.
-    ///
-    /// # Errors
-    ///
-    /// When it is not possible.
     pub(super) fn compile_anew(&mut self, on_trial: bool) -> anyhow::Result<()> {
         let before = std::mem::take(&mut self.intent.suspended);
         let candidates = if on_trial {

@@ -17,10 +17,6 @@ const AS_THEY_ARE: u8 = 2;
 const WINDOW_BITS: u32 = 15;
 
 /// Refuses a configuration that needs SYN cookies where there are none.
-///
-/// # Errors
-///
-/// Why there are none, with what to write.
 pub fn require(config: &Config) -> Result<(), Refused> {
     if way(config) != Some(Way::Syncookie) {
         return Ok(());

@@ -73,10 +73,6 @@ impl Detections {
 
 impl Detections {
     /// Adopts those that there are, and has the kernel forget them: all, or none.
-    ///
-    /// # Errors
-    ///
-    /// Why they stay with the kernel alone.
     pub fn adopt(&mut self, state: &mut State) -> Result<Changed, Refused> {
         self.try_adopt(state).inspect_err(|refused| {
             self.look_again();

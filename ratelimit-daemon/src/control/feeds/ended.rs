@@ -32,10 +32,6 @@ pub struct Ended {
 
 impl Ended {
     /// Forgets what has ended.
-    ///
-    /// # Errors
-    ///
-    /// Why none of it could be.
     pub fn forget(&mut self, state: &mut State, now: Instant) -> Result<Changed, Refused> {
         let forgotten = state.intent.forgotten(now).into_iter();
         let forgotten = forgotten.map(|source| Edit::Offence(source, None));

@@ -193,10 +193,6 @@ fn document(opened: Option<&Opened>) -> Option<&Document> {
 }
 
 /// That everything passes for a time, or until it is ended.
-///
-/// # Errors
-///
-/// When it is for too long.
 pub fn asked(request: &PassAllRequest, author: &str) -> Result<Opened, Refused> {
     let duration = request.seconds.map(duration).transpose()?;
     let until = duration.map(clock::after);

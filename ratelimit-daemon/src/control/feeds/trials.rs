@@ -154,10 +154,6 @@ impl Trials {
     }
 
     /// The files as they were read.
-    ///
-    /// # Errors
-    ///
-    /// When another configuration is on trial.
     pub fn reload(&self, candidate: Candidate) -> Result<Next, Refused> {
         self.require_none_pending()?;
         let Candidate {
@@ -172,10 +168,6 @@ impl Trials {
     }
 
     /// A configuration that is on trial for a time.
-    ///
-    /// # Errors
-    ///
-    /// When another one is, or this cannot be written down.
     pub fn begin(
         &mut self,
         candidate: Candidate,
@@ -204,10 +196,6 @@ impl Trials {
     }
 
     /// Keeps the configuration that is on trial.
-    ///
-    /// # Errors
-    ///
-    /// When none is, or that cannot be written down.
     pub fn confirm(&mut self) -> Result<Attempt, Refused> {
         let mut trial = self.pending()?;
         trial.outcome = Outcome::Confirmed { at: clock::wall() };
@@ -219,10 +207,6 @@ impl Trials {
     }
 
     /// The configuration that was before the one on trial. Lists that could not be read stay as they are.
-    ///
-    /// # Errors
-    ///
-    /// When none is on trial, or the one before is not understood.
     pub fn roll_back(&self, lists: ConfiguredLists) -> Result<(Attempt, Next), Refused> {
         let mut trial = self.pending()?;
         let config = before(&trial)?;
@@ -253,10 +237,6 @@ impl Trials {
     }
 
     /// The file that a reload begins with.
-    ///
-    /// # Errors
-    ///
-    /// When there is to be no reload.
     pub fn reloaded_file(&self) -> Result<PathBuf, Refused> {
         self.require_none_pending()?;
         self.main().map(Path::to_owned).ok_or_else(|| {
@@ -267,10 +247,6 @@ impl Trials {
     }
 
     /// What a request to try a configuration is measured by.
-    ///
-    /// # Errors
-    ///
-    /// When none can be tried.
     pub fn measure(&self, in_force: &Config, is_root: bool) -> Result<Measure, Refused> {
         self.require_none_pending()?;
         let main = self.main().map(Path::to_owned).ok_or_else(|| {
@@ -284,10 +260,6 @@ impl Trials {
     }
 
     /// The files of the lists that come back with the configuration before the one on trial.
-    ///
-    /// # Errors
-    ///
-    /// When there is none, or the one before is not understood.
     pub fn returning_lists(&self, in_force: &Config) -> Result<Vec<ListFile>, Refused> {
         let before = before(&self.pending()?)?;
         let files = configured::files(&before);

@@ -23,10 +23,6 @@ pub struct ConfiguredLists(BTreeMap<Arc<str>, (ListFile, Reading)>);
 
 impl ConfiguredLists {
     /// Reads the files of all lists.
-    ///
-    /// # Errors
-    ///
-    /// The first file that cannot be read, or is not taken as a list.
     pub fn read(config: &Config) -> Result<Self, Refused> {
         let deadline = Deadline::default();
         let files = files(config).map(|file| {
@@ -63,10 +59,6 @@ pub fn files(config: &Config) -> impl Iterator<Item = ListFile> {
 }
 
 /// Refuses to try a configuration that reads a list from a file which was imported: it could not come back with the one before.
-///
-/// # Errors
-///
-/// With the list, and what to do.
 pub fn require_none_imported(intent: &Intent, config: &Config) -> Result<(), Refused> {
     let mut lists = intent.lists().iter();
     let replaced =

@@ -40,19 +40,11 @@ impl ListFile {
     }
 
     /// Reads the file.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read, or is not taken as a list.
     pub fn read(&self) -> Result<Reading, Refused> {
         self.read_by(&Deadline::default())
     }
 
     /// The same of one of several files, whose file systems may take until `deadline` to answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
     pub fn read_by(&self, deadline: &Deadline) -> Result<Reading, Refused> {
         list_file::take(&self.config, self.bytes_by(deadline), clock::wall())
     }

@@ -65,10 +65,6 @@ impl From<IpAddr> for Packet {
 }
 
 /// What would happen to a packet.
-///
-/// # Errors
-///
-/// When there is no such packet or interface, or the kernel's tables cannot be read.
 pub fn check(
     state: &State,
     links: &Links,

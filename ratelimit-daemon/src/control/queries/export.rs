@@ -32,10 +32,6 @@ pub struct Export {
 }
 
 /// What is asked for.
-///
-/// # Errors
-///
-/// When there is no such list.
 pub fn export(intent: &Intent, request: &ExportRequest) -> Result<Export, Refused> {
     let what = request.what;
     let name = request.list.as_deref().unwrap_or_default();

@@ -73,10 +73,6 @@ impl<'a> SourceState<'a> {
     }
 
     /// The state of the limit at `index`.
-    ///
-    /// # Errors
-    ///
-    /// When its ring cannot be read.
     pub fn limit(&self, index: usize, now: Instant) -> datapath::Result<LimitState> {
         let spec = self.part.limits[index].clone();
         let word = self.record.words[index];

@@ -26,10 +26,6 @@ use crate::{
 const BEYOND: f64 = 10.0;
 
 /// The limits that would have let the asked part of all windows through, with headroom.
-///
-/// # Errors
-///
-/// When what is asked for makes no sense, or of no limit enough was seen.
 pub fn suggest(
     state: &State,
     history: &History,

@@ -108,10 +108,6 @@ fn application_of(version: u32) -> u32 {
 }
 
 /// Makes the tables in an empty file.
-///
-/// # Errors
-///
-/// When the file is of another version ([`OtherVersion`]), damaged, or SQLite refuses.
 pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: u32 =

@@ -21,11 +21,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// All rows.
-    ///
-    /// # Errors
-    ///
-    /// When one of them is not sound.
+    /// All rows; an error where one of them is not sound.
     pub fn read<T>(
         &self,
         connection: &Connection,

@@ -8,10 +8,6 @@ use crate::clock;
 
 impl Store {
     /// Runs `change` in a transaction: all of it is kept, or nothing.
-    ///
-    /// # Errors
-    ///
-    /// Those of `change`, and of the database.
     pub fn transaction(
         &mut self,
         change: impl FnOnce(&Writer<'_>) -> anyhow::Result<()>,

@@ -74,20 +74,12 @@ fn target(key: &ClusterKey) -> Result<Option<Prefix>, &'static str> {
 
 impl Membership {
     /// The author of what is set here for all nodes.
-    ///
-    /// # Errors
-    ///
-    /// When this host is no node.
     pub fn author(&self) -> Result<String, Refused> {
         let node = self.node.as_ref().ok_or_else(no_cluster)?;
         Ok(author_of(node.name()))
     }
 
     /// Refuses an allow that other nodes would refuse.
-    ///
-    /// # Errors
-    ///
-    /// When one of the prefixes is too wide, or they are too many.
     pub fn require_allows(&self, state: &State, prefixes: &[Prefix]) -> Result<(), Refused> {
         if let Some(wide) = prefixes.iter().find(|prefix| is_wide(**prefix)) {
             return Err(
@@ -100,10 +92,6 @@ impl Membership {
     }
 
     /// Refuses limits that other nodes would refuse.
-    ///
-    /// # Errors
-    ///
-    /// When there are too many, or they are too long.
     pub fn require_limits(
         &self,
         state: &State,

@@ -89,10 +89,6 @@ impl Membership {
     }
 
     /// Revokes a node on all nodes, or takes that back.
-    ///
-    /// # Errors
-    ///
-    /// When this host is no node, or the name is none of another one.
     pub fn revoke(
         &mut self,
         state: &mut State,
