@@ -280,8 +280,8 @@ fn play(nodes: usize) -> Seen {
         seen.bytes = sent.iter().map(Vec::len).sum::<usize>() / sent.len().max(1);
         let mut passed = 0;
         for node in &mut run {
-            let shares: BTreeMap<_, _> = node.cluster.shares().collect();
-            let default = node.cluster.default_share(&LIMIT);
+            let shares: BTreeMap<_, _> = node.cluster.budget().shares().collect();
+            let default = node.cluster.budget().default_share(&LIMIT);
             let share = |key: &Key| {
                 let share = shares.get(key).copied().unwrap_or(default);
                 share.at(now.monotonic)

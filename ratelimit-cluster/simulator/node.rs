@@ -177,12 +177,13 @@ impl Kernel {
             }
         }
         self.shares = cluster
+            .budget()
             .shares()
             .map(|(key, share)| (key.clone(), share))
             .collect();
         self.defaults = LIMITS
             .iter()
-            .map(|limit| cluster.default_share(limit))
+            .map(|limit| cluster.budget().default_share(limit))
             .collect();
     }
 }

@@ -50,12 +50,6 @@ impl Limit {
         self.amount / nodes.max(1)
     }
 
-    /// The most that may pass on a node in a time: parts of one window more than begin in it.
-    pub fn most_in(&self, time: Millis) -> u64 {
-        let windows = time / self.window.max(1) + 2;
-        self.amount.saturating_mul(windows)
-    }
-
     /// What an idle node keeps, of so many.
     pub fn newcomer(&self, nodes: u64) -> u64 {
         self.equal(nodes) / NEWCOMER

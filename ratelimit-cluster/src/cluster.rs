@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::members::Views;
-use crate::budget::{Budget, Count, Held, Limit, Share};
+use crate::budget::{Budget, Count, Held, Limit};
 use crate::cluster_clock::ClusterClock;
 use crate::key::Key;
 use crate::message::Secret;
@@ -201,8 +201,9 @@ impl<K: Key> Cluster<K> {
     /// Until when this node itself states something that nobody has lifted.
     pub fn own_end(&self, now: Now, subject: &Subject<K>) -> Option<Millis> {
         let counts = |node: &NodeName| !self.revoked.contains(node);
-        self.statements
-            .end_of(&self.config.node, subject, now.wall, counts)
+        let mut sayers = self.statements.sayers(subject, now.wall, counts);
+        let own = sayers.find(|(node, _)| **node == self.config.node);
+        own.map(|(_, until)| until)
     }
 
     /// Which node lifted what this node stated and would hold still.
@@ -326,15 +327,15 @@ impl<K: Key> Cluster<K> {
             let me = &self.config.node;
             // By its own word this host revokes; a node that it revoked has no say about others.
             let own = |node: &NodeName| {
-                self.statements
-                    .end_of(me, &Subject::Node(node.clone()), wall, |_| true)
-                    .is_some()
+                let of_node = Subject::Node(node.clone());
+                let mut sayers = self.statements.sayers(&of_node, wall, |_| true);
+                sayers.any(|(node, _)| node == me)
             };
-            let sayers = self
-                .statements
-                .who_says(&subject, wall, |node| node == me || !own(node));
+            let counts = |node: &NodeName| node == me || !own(node);
+            let sayers = self.statements.sayers(&subject, wall, counts);
+            let sayers: Vec<_> = sayers.map(|(node, _)| node).collect();
             *name != me
-                && (sayers.contains(me) || sayers.len() >= self.config.bounds.revokers.max(1))
+                && (sayers.contains(&me) || sayers.len() >= self.config.bounds.revokers.max(1))
         };
         let revoked: BTreeSet<_> = self
             .stated_nodes
@@ -357,17 +358,7 @@ impl<K: Key> Cluster<K> {
             .collect()
     }
 
-    /// The keys that have a share of their own, with it.
-    pub fn shares(&self) -> impl Iterator<Item = (&K, Share)> {
-        self.budget.shares()
-    }
-
-    /// The share of every other key of a limit.
-    pub fn default_share(&self, limit: &Limit) -> Share {
-        self.budget.default_share(limit)
-    }
-
-    /// The budgets: members, who is silent, the current period.
+    /// The budgets: members, who is silent, the current period, shares.
     pub fn budget(&self) -> &Budget<K> {
         &self.budget
     }

@@ -131,29 +131,15 @@ impl<K: Key> StatementSet<K> {
         })
     }
 
-    /// Who says so, and is not lifted.
-    pub fn who_says(
+    /// Who says so and is not lifted, each until when.
+    pub fn sayers(
         &self,
         subject: &Subject<K>,
         wall: Millis,
         counts: impl Fn(&NodeName) -> bool,
-    ) -> Vec<NodeName> {
+    ) -> impl Iterator<Item = (&NodeName, Millis)> {
         self.said(subject, wall, counts)
-            .map(|held| held.author.clone())
-            .collect()
-    }
-
-    /// Until when a node says so itself, and is not lifted.
-    pub fn end_of(
-        &self,
-        author: &NodeName,
-        subject: &Subject<K>,
-        wall: Millis,
-        counts: impl Fn(&NodeName) -> bool,
-    ) -> Option<Millis> {
-        self.said(subject, wall, counts)
-            .find(|held| held.author == *author)
-            .map(|held| held.until)
+            .map(|held| (&held.author, held.until))
     }
 
     /// Who lifted what a node said and would hold still: the one who did so last.

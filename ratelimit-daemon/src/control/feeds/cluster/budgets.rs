@@ -240,7 +240,7 @@ impl Budgets {
     fn note(&mut self, node: &Node<ClusterKey>) {
         let at = clock::wall();
         let mut before = std::mem::take(&mut self.reported);
-        for (key, share) in node.shares() {
+        for (key, share) in node.budget().shares() {
             let Some((place, _)) = self.place(key) else {
                 continue;
             };
