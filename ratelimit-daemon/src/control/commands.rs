@@ -33,10 +33,9 @@ pub use self::{
     attacks::NoteAttacks,
     ban::{Ban, Unban, UnbanMatching},
     cluster::{
-        FindCluster, HearStored, JoinCluster, LeaveCluster, LoseCluster, ReachCluster, RevokeNode,
-        StepCluster,
+        HearStored, JoinCluster, LeaveCluster, NoteStore, ReachCluster, RevokeNode, StepCluster,
     },
-    crowdsec::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
+    crowdsec::{EndCrowdsecBans, TakeDecisions},
     detach::Detach,
     events::TakeEvents,
     everywhere::{AllowEverywhere, DisallowEverywhere, LimitEverywhere, RemoveLimitsEverywhere},

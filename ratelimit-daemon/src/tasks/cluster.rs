@@ -15,10 +15,7 @@ use crate::{
     cluster::{Heard, Link, LinkError, Stream, read_secret},
     control::{
         Handle, Unanswered,
-        commands::{
-            FindCluster, HearStored, JoinCluster, LeaveCluster, LoseCluster, ReachCluster,
-            StepCluster,
-        },
+        commands::{HearStored, JoinCluster, LeaveCluster, NoteStore, ReachCluster, StepCluster},
         read_commands::cluster_wishes,
     },
 };
@@ -84,7 +81,7 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
 }
 
 async fn lose(controller: &Handle, error: String) -> Result<(), Unanswered> {
-    controller.call(LoseCluster(error)).await
+    controller.call(NoteStore(Err(error))).await
 }
 
 /// Waits, while periods pass without a store: what is to be sent is not kept, and asked for again by those who miss it.
@@ -135,7 +132,7 @@ async fn carry(
             }
         }
         if takes {
-            controller.call(FindCluster).await?;
+            controller.call(NoteStore(Ok(()))).await?;
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     clock,
     control::{
         Handle, Unanswered,
-        commands::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
+        commands::{EndCrowdsecBans, TakeDecisions},
         read_commands::crowdsec_wishes,
     },
     crowdsec::{Client, Decisions, Update},
@@ -53,14 +53,9 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unan
     let mut failures = 0;
     loop {
         let is_due = whole.is_none_or(|at| clock::elapsed(at) >= WHOLE);
-        let is_kept = match pull(&client, &mut decisions, is_due).await {
-            Ok(update) => controller.call(TakeDecisions(update)).await?,
-            Err(error) => {
-                let error = reported(&error);
-                controller.call(LoseCrowdsec(error)).await?;
-                false
-            }
-        };
+        let answer = pull(&client, &mut decisions, is_due).await;
+        let answer = answer.map_err(|error| reported(&error));
+        let is_kept = controller.call(TakeDecisions(answer)).await?;
         match (is_kept, is_due) {
             (true, true) => whole = Some(clock::monotonic()),
             (true, false) => {}

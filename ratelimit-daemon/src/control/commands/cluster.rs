@@ -68,25 +68,14 @@ impl Command for ReachCluster {
     }
 }
 
-/// Notes that the store answers.
-pub struct FindCluster;
+/// Notes that the store takes messages, or why it does not.
+pub struct NoteStore(pub Result<(), String>);
 
-impl Command for FindCluster {
+impl Command for NoteStore {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.cluster.find(&mut controller.state);
-    }
-}
-
-/// Notes that the store does not answer, and why.
-pub struct LoseCluster(pub String);
-
-impl Command for LoseCluster {
-    type Answer = ();
-
-    fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.cluster.lose(&mut controller.state, self.0);
+        controller.cluster.note_store(&mut controller.state, self.0);
     }
 }
 

@@ -8,34 +8,28 @@ use crate::{
     crowdsec::Update,
 };
 
-/// Puts what the API answered in force, and tells whether that worked: all of it, or nothing.
-pub struct TakeDecisions(pub Update);
+/// Puts what the API answered in force, all of it or nothing, and tells whether that worked. Where it does not answer, its bans stay.
+pub struct TakeDecisions(pub Result<Update, String>);
 
 impl Command for TakeDecisions {
     type Answer = bool;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self(update) = self;
         let Controller {
             crowdsec, state, ..
         } = controller;
+        let update = match self.0 {
+            Ok(update) => update,
+            Err(error) => {
+                crowdsec.lost(state, error);
+                return false;
+            }
+        };
         let edits = crowdsec.answered(state, update);
         let answer = state.apply(edits, Cause::Origin);
         let is_in_force = answer.is_ok();
         crowdsec.settle(state, answer.err().map(|refused| refused.error));
         is_in_force
-    }
-}
-
-/// Notes that the API does not answer, and why. Its bans stay.
-pub struct LoseCrowdsec(pub String);
-
-impl Command for LoseCrowdsec {
-    type Answer = ();
-
-    fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self(error) = self;
-        controller.crowdsec.lost(&controller.state, error);
     }
 }
 

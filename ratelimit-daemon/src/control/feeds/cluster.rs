@@ -345,20 +345,23 @@ impl Membership {
         }
     }
 
-    /// Takes notice that the store takes messages.
-    pub fn find(&mut self, state: &mut State) {
-        if self.connection.turn(true, None) {
-            info!(url = self.url(), "the store of the cluster answers");
-            state.report(CLUSTER, None);
-        }
-    }
-
-    /// Takes notice that the store does not answer. Bans stay.
-    pub fn lose(&mut self, state: &mut State, error: String) {
+    /// Takes notice that the store takes messages, or why it does not. Bans stay.
+    pub fn note_store(&mut self, state: &mut State, answer: Result<(), String>) {
         let url = self.url().unwrap_or_default();
-        let trouble = format!("{url}: {error}; bans stay, and are not shared until it answers");
-        if self.connection.lose(error) {
-            state.report(CLUSTER, Some(trouble));
+        match answer {
+            Ok(()) => {
+                if self.connection.turn(true, None) {
+                    info!(url, "the store of the cluster answers");
+                    state.report(CLUSTER, None);
+                }
+            }
+            Err(error) => {
+                let trouble =
+                    format!("{url}: {error}; bans stay, and are not shared until it answers");
+                if self.connection.lose(error) {
+                    state.report(CLUSTER, Some(trouble));
+                }
+            }
         }
     }
 

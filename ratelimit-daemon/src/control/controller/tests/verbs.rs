@@ -17,9 +17,9 @@ use crate::{
         candidate::Attempted,
         commands::{
             Allow, Apply, Ban, BanByProgram, CompareOn, Confirm, Disallow, DueLists,
-            EndCrowdsecBans, EndTrial, Import, LoseCrowdsec, NoteAttacks, Protect, Reload,
-            RemoveLimits, RemoveList, RollBack, SetLimits, SetPassAll, TakeDecisions, TakeList,
-            Tick, Unban, UnbanByProgram,
+            EndCrowdsecBans, EndTrial, Import, NoteAttacks, Protect, Reload, RemoveLimits,
+            RemoveList, RollBack, SetLimits, SetPassAll, TakeDecisions, TakeList, Tick, Unban,
+            UnbanByProgram,
         },
         enforcer::verify::Extent,
         queries::{check, lists, suggest, views},
@@ -187,11 +187,11 @@ impl Controller {
     }
 
     pub(super) fn take_decisions(&mut self, update: Update) -> bool {
-        self.run(TakeDecisions(update))
+        self.run(TakeDecisions(Ok(update)))
     }
 
     pub(super) fn lose_crowdsec(&mut self, error: String) {
-        self.run(LoseCrowdsec(error));
+        self.run(TakeDecisions(Err(error)));
     }
 
     pub(super) fn end_crowdsec_bans(&mut self) {
