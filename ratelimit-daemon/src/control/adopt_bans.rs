@@ -49,13 +49,8 @@ struct AllRenewed {
 impl Renewed {
     /// Adds one, unless it says what the one of a prefix around it does.
     fn add(&mut self, prefix: Prefix, until: Instant) {
-        while self
-            .around
-            .last()
-            .is_some_and(|(outer, _)| !outer.covers(prefix))
-        {
-            self.around.pop();
-        }
+        let is_beside = |(outer, _): &mut (Prefix, Instant)| !outer.covers(prefix);
+        while self.around.pop_if(is_beside).is_some() {}
         if self.around.iter().any(|(_, outer)| *outer >= until) {
             return;
         }

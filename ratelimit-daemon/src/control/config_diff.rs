@@ -16,7 +16,6 @@ use ratelimit_core::{
     config::{Config, Interface, PolicyConfig, Source, StateStore, inner},
     ip_family::IpFamily,
     limit::LimitSpec,
-    new_sources::NewSources,
     prefix::Prefix,
     quantity,
 };
@@ -181,17 +180,13 @@ fn unless_kept(both: [&Config; 2]) -> &'static str {
 
 /// What becomes of known sources where no state of theirs is left, and new ones have a budget that refuses or limits them.
 fn new_again(both: [&Config; 2]) -> Option<String> {
-    let NewSources {
-        count,
-        per,
-        over_budget,
-    } = both[1].new_sources?;
-    let becomes = match over_budget {
+    let budget = both[1].new_sources?;
+    let becomes = match budget.over_budget {
         OverBudget::Pass => return None,
         OverBudget::Drop => "dropped",
         OverBudget::Aggregate => "limited with their network",
     };
-    let per = quantity::duration(per);
+    let (count, per) = (budget.count, quantity::duration(budget.per));
     let unless = unless_kept(both);
     Some(format!(
         "new sources: all are new again, and over {count} per {per} they are {becomes}{unless}"

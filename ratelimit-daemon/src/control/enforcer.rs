@@ -181,7 +181,8 @@ impl Enforcer {
             new_sources: *self.datapath.new_sources()?.of(generation),
             challenge: *self.datapath.challenge()?.of(generation),
             interfaces: self.read_interfaces(generation)?,
-            settings: without_generation(settings),
+            // What they say besides the generation.
+            settings: settings.in_generation(Generation::First),
         })
     }
 
@@ -733,9 +734,4 @@ enum Undo {
     PassAllUntil(Instant),
     DetectionLimit(BanBudgets),
     Settings(Settings),
-}
-
-/// What the settings say besides the generation.
-const fn without_generation(settings: Settings) -> Settings {
-    settings.in_generation(Generation::First)
 }

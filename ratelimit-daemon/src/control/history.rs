@@ -147,21 +147,16 @@ impl History {
     }
 
     fn add(&mut self, windows: Windows) {
-        let Windows {
-            measured,
-            used,
-            capacity,
-            sources,
-        } = windows;
-        if self.seen.len() >= LIMITS_MAX && !self.seen.contains_key(&measured) {
+        let is_known = self.seen.contains_key(&windows.measured);
+        if self.seen.len() >= LIMITS_MAX && !is_known {
             return;
         }
-        let seen = self.seen.entry(measured).or_insert_with(Seen::new);
-        for used in &used {
-            seen.held.record(*used).expect("it grows");
+        let seen = self.seen.entry(windows.measured).or_insert_with(Seen::new);
+        for used in windows.used {
+            seen.held.record(used).expect("it grows");
+            seen.full += u64::from(used >= windows.capacity);
         }
-        seen.full += used.iter().filter(|used| **used >= capacity).count() as u64;
-        seen.sources = seen.sources.max(sources);
+        seen.sources = seen.sources.max(windows.sources);
     }
 }
 

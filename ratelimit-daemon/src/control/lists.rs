@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{ExemptEntries, Refused},
-    config::{Config, ListConfig},
+    config::Config,
     intent::{
         Edit, Intent,
         list::{Difference, List, ListEntry},
@@ -42,12 +42,7 @@ pub fn from_file(
     file: &ListFile,
     mut reading: Reading,
 ) -> (ListRead, Option<Edit>) {
-    let ListConfig {
-        action,
-        file: path,
-        connected,
-        ..
-    } = &file.config;
+    let (action, connected) = (file.config.action, file.config.connected);
     let cut = match (action, connected) {
         (Action::Ban, None | Some(Connected::Exempt)) => protected.cut(&mut reading.entries),
         (Action::Ban, Some(Connected::Include)) | (Action::Allow, _) => Vec::new(),
@@ -57,12 +52,8 @@ pub fn from_file(
         Some(_) => ExemptEntries::default(),
     };
     let (left_out, fetched) = (reading.bad.count, reading.fetched);
-    let mut list = List::new(
-        *action,
-        Some(path.clone()),
-        clock::wall(),
-        CONFIGURATION.into(),
-    );
+    let path = Some(file.config.file.clone());
+    let mut list = List::new(action, path, clock::wall(), CONFIGURATION.into());
     list.cut = cut;
     let (list, _) = fill(list, reading.entries, reading.reasons, &Ends::now(None));
     let (difference, edit) = intent.list_edit(&file.name, Some(list));

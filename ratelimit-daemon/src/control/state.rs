@@ -582,10 +582,8 @@ impl State {
         let targets: Vec<Target> = targets.collect();
         // Where the policies cannot be compiled, the start says so.
         let scopes = |state: &Self, target| {
-            let Self {
-                compiled, enforcer, ..
-            } = state;
-            compiled.scopes_of(&state.intent, enforcer, target).ok()
+            let (intent, enforcer) = (&state.intent, &state.enforcer);
+            state.compiled.scopes_of(intent, enforcer, target).ok()
         };
         let before: Vec<_> = targets.iter().map(|it| scopes(self, *it)).collect();
         self.intent.edit_all(&mut edits);

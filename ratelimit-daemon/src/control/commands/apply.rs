@@ -30,12 +30,9 @@ impl Command for Apply {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { attempted, author } = self;
-        let Attempted {
-            request,
-            candidate,
-            measure,
-        } = attempted?;
-        let duration = duration(request.seconds)?;
+        let attempted = attempted?;
+        let (candidate, measure) = (attempted.candidate, attempted.measure);
+        let duration = duration(attempted.request.seconds)?;
         if measure.in_force.is_some() {
             // What is in force may be another one by now.
             trial_permission::require_known(&controller.state.intent.config, &candidate.config)?;
@@ -44,7 +41,7 @@ impl Command for Apply {
         let (attempt, next) = trials.begin(candidate, measure.main, duration)?;
         let changes = replace(controller, next, true)?;
         info!(
-            file = request.file,
+            file = attempted.request.file,
             author = &*author,
             ?duration,
             "configuration on trial"

@@ -26,12 +26,7 @@ impl Command for Import {
     type Answer = Result<Imported, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self {
-            request,
-            reading,
-            author,
-        } = self;
-        let (request, author) = (&*request, &*author);
+        let (request, reading, author) = (&*self.request, self.reading, &*self.author);
         let default = request
             .seconds
             .map(|seconds| lifetime::duration("a ban", seconds))

@@ -289,11 +289,8 @@ impl Membership {
             // Its next life begins with what is written down.
             self.write_down();
         }
-        let Remembered {
-            was_apart,
-            mut memory,
-            ..
-        } = self.remembered(&node);
+        let remembered = self.remembered(&node);
+        let (was_apart, mut memory) = (remembered.was_apart, remembered.memory);
         self.budgets.begin(config.period);
         self.budgets.follow(state);
         memory.shares = self.budgets.leased(state);

@@ -156,14 +156,9 @@ impl Trials {
     /// The files as they were read.
     pub fn reload(&self, candidate: Candidate) -> Result<Next, Refused> {
         self.require_none_pending()?;
-        let Candidate {
-            texts,
-            config,
-            lists,
-            warnings,
-        } = candidate;
-        report(&warnings);
-        let why = Why::Reload(texts);
+        report(&candidate.warnings);
+        let (config, lists) = (candidate.config, candidate.lists);
+        let why = Why::Reload(candidate.texts);
         Ok(Next { config, lists, why })
     }
 

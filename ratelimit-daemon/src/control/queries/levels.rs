@@ -75,11 +75,8 @@ fn levels(
             levels.extend(limit_states(state, shares, source, named, now)?);
         }
     } else {
-        for (_, _, named) in state
-            .compiled
-            .policies
-            .of_prefixes(IpFamily::of(prefix.address()))
-        {
+        let family = IpFamily::of(prefix.address());
+        for (_, _, named) in state.compiled.policies.of_prefixes(family) {
             if named.role.prefix_around(prefix.address()) == Some(prefix) {
                 levels.extend(limit_states(state, shares, prefix, named, now)?);
             }
@@ -131,11 +128,8 @@ pub(super) fn wider(
     now: Instant,
 ) -> datapath::Result<Vec<WiderLimits>> {
     let mut wider = Vec::new();
-    for (_, _, named) in state
-        .compiled
-        .policies
-        .of_prefixes(IpFamily::of(source.address()))
-    {
+    let family = IpFamily::of(source.address());
+    for (_, _, named) in state.compiled.policies.of_prefixes(family) {
         let prefix = named.role.prefix_around(source.address());
         let Some(around) = prefix else {
             continue;

@@ -59,9 +59,9 @@ pub fn suggest(
     if most < needed {
         let length = first.map(|since| quantity::duration(age(since)).to_string());
         return Err(Refused::because(format!(
-            "too little was seen: {most} windows of the busiest limit in {}, and the {} percentile takes {needed}",
+            "too little was seen: {most} windows of the busiest limit in {}, and the {}th percentile takes {needed}",
             length.as_deref().unwrap_or("no time at all"),
-            ordinal(request.percentile),
+            request.percentile,
         ))
         .hint("ask again later, or for a lower --percentile; what no limit counts is not seen"));
     }
@@ -160,10 +160,6 @@ fn with_capacity(limit: &LimitSpec, capacity: u64) -> Option<LimitSpec> {
 fn age(since: Timestamp) -> std::time::Duration {
     let age = clock::wall().duration_since(since).as_secs().max(0);
     std::time::Duration::from_secs(age.unsigned_abs())
-}
-
-fn ordinal(percentile: f64) -> String {
-    format!("{percentile}th")
 }
 
 #[cfg(test)]

@@ -170,10 +170,8 @@ impl<'a> Least<'a> {
         let Some(spec) = part.limits.get(index) else {
             return;
         };
-        let View {
-            telling, leased, ..
-        } = &self.many.view;
-        let prefix = telling.reported_as(source);
+        let view = &self.many.view;
+        let prefix = view.telling.reported_as(source);
         let is_in = |group: &Group| match &group.watched {
             Watched::Policy(policy) => policy == name,
             Watched::Prefix(wider) => wider.covers(prefix),
@@ -181,7 +179,8 @@ impl<'a> Least<'a> {
         };
         let groups = self.many.groups.iter().enumerate();
         for (number, _) in groups.filter(|(_, group)| is_in(group)) {
-            let policy = leased.get(&log_key(source, scope)).unwrap_or(part.policy);
+            let leased = view.leased.get(&log_key(source, scope));
+            let policy = leased.unwrap_or(part.policy);
             let Some(limit) = policy.limit(index) else {
                 return;
             };

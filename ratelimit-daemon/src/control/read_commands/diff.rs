@@ -8,12 +8,7 @@ use crate::control::{
 
 /// What is different between the configuration in force and another one. Refused is one that waits for a restart.
 pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
-    let Candidate {
-        config,
-        lists,
-        warnings,
-        ..
-    } = candidate;
+    let (config, lists) = (candidate.config, candidate.lists);
     let before = &controller.state.intent.config;
     config_diff::require_no_restart(before, &config)?;
     let mut changes = config_diff::changes(before, &config);
@@ -23,6 +18,6 @@ pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, R
     Ok(Reloaded {
         files,
         changes,
-        warnings,
+        warnings: candidate.warnings,
     })
 }

@@ -130,12 +130,8 @@ impl Store {
                 return Ok(0);
             }
         };
-        let SoundRows {
-            timekeeper,
-            edits,
-            history,
-        } = rows;
-        if let Some(timekeeper) = timekeeper {
+        let (edits, history) = (rows.edits, rows.history);
+        if let Some(timekeeper) = rows.timekeeper {
             self.timekeeper = timekeeper;
         }
         let written = self.transaction(|writer| {

@@ -89,13 +89,9 @@ impl Writer<'_> {
 
     fn put_limits(&self, target: Target, row: &LimitRow) -> anyhow::Result<()> {
         let (key, limits) = (target_bytes(target), serde_json::to_string(&row.limits)?);
-        let EntryRow {
-            until,
-            since,
-            reason,
-            author,
-        } = &row.entry;
-        let (until, since) = (self.end(*until), nanos(*since));
+        let entry = &row.entry;
+        let (until, since) = (self.end(entry.until), nanos(entry.since));
+        let (reason, author) = (&entry.reason, &entry.author);
         self.put(
             &LIMITS,
             params![key, limits, row.observe, until, since, reason, author],
