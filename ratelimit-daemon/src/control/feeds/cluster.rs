@@ -289,8 +289,7 @@ impl Membership {
             // Its next life begins with what is written down.
             self.write_down();
         }
-        let remembered = self.remembered(&node);
-        let (was_apart, mut memory) = (remembered.was_apart, remembered.memory);
+        let (was_apart, mut memory) = self.remembered(&node);
         self.budgets.begin(config.period);
         self.budgets.follow(state);
         memory.shares = self.budgets.leased(state);

@@ -27,30 +27,21 @@ impl Remembered {
             memory: node.memory(),
         }
     }
-
-    fn nothing(node: &NodeName) -> Self {
-        Self {
-            node: node.clone(),
-            was_apart: false,
-            memory: Memory::default(),
-        }
-    }
 }
 
 impl Membership {
-    /// What a node of this name remembers; nothing where this host had another name.
-    pub(super) fn remembered(&self, node: &NodeName) -> Remembered {
-        match self.kept.read() {
-            Ok(Some(remembered)) if remembered.node == *node => remembered,
-            Ok(_) => Remembered::nothing(node),
-            Err(error) => {
-                warn!(
-                    error = format!("{error:#}"),
-                    "what this node stated is read from the store, and its bans are stated again"
-                );
-                Remembered::nothing(node)
-            }
-        }
+    /// What a node of this name remembers, and whether this host was no node since; nothing where it had another name.
+    pub(super) fn remembered(&self, node: &NodeName) -> (bool, Memory<ClusterKey>) {
+        let kept = self.kept.read().unwrap_or_else(|error| {
+            warn!(
+                error = format!("{error:#}"),
+                "what this node stated is read from the store, and its bans are stated again"
+            );
+            None
+        });
+        let own = kept.filter(|kept| kept.node == *node);
+        own.map(|own| (own.was_apart, own.memory))
+            .unwrap_or_default()
     }
 
     /// Notes that this host is no node any more.
