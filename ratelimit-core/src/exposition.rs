@@ -42,6 +42,14 @@ pub struct Exposition {
     text: String,
 }
 
+/// A family that is not begun: who names it says next what it is.
+pub struct Metric<'a> {
+    text: &'a mut String,
+    name: String,
+    kind: &'static str,
+    sample: String,
+}
+
 /// One family of metrics, to add samples to.
 pub struct Family<'a> {
     text: &'a mut String,
@@ -58,28 +66,44 @@ impl Exposition {
         }
     }
 
-    /// Begins a family of values that only grow. The name is given without `_total`.
-    pub fn counter(&mut self, name: &str, help: &str) -> Family<'_> {
-        self.family(name, "counter", "_total", help)
+    /// A family of values that only grow. The name is given without `_total`.
+    pub fn counter(&mut self, name: &str) -> Metric<'_> {
+        self.metric(name, "counter", "_total")
     }
 
-    /// Begins a family of values that go up and down.
-    pub fn gauge(&mut self, name: &str, help: &str) -> Family<'_> {
-        self.family(name, "gauge", "", help)
+    /// A family of values that go up and down.
+    pub fn gauge(&mut self, name: &str) -> Metric<'_> {
+        self.metric(name, "gauge", "")
     }
 
-    /// Begins a family of one constant, whose labels are what it says. The name is given without `_info`.
-    pub fn info(&mut self, name: &str, help: &str) -> Family<'_> {
+    /// A family of one constant, whose labels are what it says. The name is given without `_info`.
+    pub fn info(&mut self, name: &str) -> Metric<'_> {
         let kind = match self.format {
             Format::Classic => "gauge",
             Format::OpenMetrics => "info",
         };
-        self.family(name, kind, "_info", help)
+        self.metric(name, kind, "_info")
+    }
+
+    /// A family whose samples have a suffix behind its name.
+    fn metric(&mut self, name: &str, kind: &'static str, suffix: &str) -> Metric<'_> {
+        let sample = format!("{name}{suffix}");
+        let name = match self.format {
+            Format::Classic => sample.clone(),
+            Format::OpenMetrics => name.to_owned(),
+        };
+        let text = &mut self.text;
+        Metric {
+            text,
+            name,
+            kind,
+            sample,
+        }
     }
 
     /// Writes a family of one histogram of times. The name ends with `_seconds`.
     pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
-        let text = self.family(name, "histogram", "", help).text;
+        let text = self.metric(name, "histogram", "").help(help).text;
         for (end, count) in histogram.buckets() {
             write_line(
                 text,
@@ -92,27 +116,23 @@ impl Exposition {
         write_line(text, format_args!("{name}_count {count}"));
     }
 
-    /// Begins a family, whose samples have a suffix behind its name.
-    fn family(&mut self, name: &str, kind: &str, suffix: &str, help: &str) -> Family<'_> {
-        let sample = format!("{name}{suffix}");
-        let family = match self.format {
-            Format::Classic => &sample,
-            Format::OpenMetrics => name,
-        };
-        write_line(&mut self.text, format_args!("# HELP {family} {help}"));
-        write_line(&mut self.text, format_args!("# TYPE {family} {kind}"));
-        Family {
-            text: &mut self.text,
-            sample,
-        }
-    }
-
     /// The whole text.
     pub fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
+    }
+}
+
+impl<'a> Metric<'a> {
+    /// Begins the family with what it is.
+    pub fn help(self, help: &str) -> Family<'a> {
+        let (text, name, kind) = (self.text, self.name, self.kind);
+        write_line(text, format_args!("# HELP {name} {help}"));
+        write_line(text, format_args!("# TYPE {name} {kind}"));
+        let sample = self.sample;
+        Family { text, sample }
     }
 }
 
@@ -203,7 +223,8 @@ mod tests {
     fn check(format: Format, expected: &str) {
         let mut exposition = Exposition::new(format);
         exposition
-            .counter("a", "Help.")
+            .counter("a")
+            .help("Help.")
             .labelled(&[("l", "x\"y")], 3);
         assert_eq!(exposition.finish(), expected);
     }

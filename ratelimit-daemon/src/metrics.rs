@@ -2,12 +2,15 @@
 
 mod daemon;
 
-use ratelimit_common::{Family as AddressFamily, detected::Detection};
+use std::collections::BTreeMap;
+
+use ratelimit_common::{Family as AddressFamily, detected::Detection, layout::Counter};
 use ratelimit_core::{
     api::{
         ClusterStatus, CrowdsecStatus, EntryCounter, ListView, NodeState, SharingStatus, Status,
     },
-    exposition::{Exposition, Format},
+    detection::Kind,
+    exposition::{Exposition, Family, Format},
 };
 
 use crate::control::{Filling, Reconciliation, Snapshot, UNANSWERED};
@@ -36,26 +39,17 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
 }
 
 fn traffic(to: &mut Exposition, snapshot: &Snapshot) {
-    let mut packets = to.counter(
-        "ratelimit_packets",
-        "Packets received, by verdict and reason.",
-    );
-    each_counter(snapshot, |labels, count| {
-        packets.labelled(labels, count.packets);
-    });
-    let mut bytes = to.counter(
-        "ratelimit_bytes",
-        "Bytes of frames received, by verdict and reason.",
-    );
-    each_counter(snapshot, |labels, count| {
-        bytes.labelled(labels, count.bytes);
-    });
+    let packets = to
+        .counter("ratelimit_packets")
+        .help("Packets received, by verdict and reason.");
+    each_counter(snapshot, packets, |count| count.packets);
+    let bytes = to
+        .counter("ratelimit_bytes")
+        .help("Bytes of frames received, by verdict and reason.");
+    each_counter(snapshot, bytes, |count| count.bytes);
 }
 
-fn each_counter(
-    snapshot: &Snapshot,
-    mut visit: impl FnMut(&[(&str, &str)], &ratelimit_common::layout::Counter),
-) {
+fn each_counter(snapshot: &Snapshot, mut to: Family<'_>, value: fn(&Counter) -> u64) {
     for (interface, row) in &snapshot.counters {
         let labels = [
             ("interface", interface.as_str()),
@@ -63,23 +57,28 @@ fn each_counter(
             ("verdict", row.verdict.action()),
             ("reason", row.verdict.reason()),
         ];
-        visit(&labels, &row.count);
+        to.labelled(&labels, value(&row.count));
     }
 }
 
 fn lists(to: &mut Exposition, snapshot: &Snapshot) {
     let status = &snapshot.status;
-    to.gauge("ratelimit_bans", "Bans in force.")
+    to.gauge("ratelimit_bans")
+        .help("Bans in force.")
         .value(status.bans);
-    to.gauge("ratelimit_allows", "Entries of the allow list.")
+    to.gauge("ratelimit_allows")
+        .help("Entries of the allow list.")
         .value(status.allows);
-    to.gauge("ratelimit_policies", "Policies, with the default policy.")
+    to.gauge("ratelimit_policies")
+        .help("Policies, with the default policy.")
         .value(status.policies);
     policies(to, snapshot);
     files(to, &status.lists);
 
     let maps = || status.maps.iter();
-    let mut entries = to.gauge("ratelimit_map_entries", "Entries in use of a BPF map.");
+    let mut entries = to
+        .gauge("ratelimit_map_entries")
+        .help("Entries in use of a BPF map.");
     entries.each(
         "map",
         maps().filter_map(|map| Some((&map.name, map.entries?))),
@@ -90,12 +89,11 @@ fn lists(to: &mut Exposition, snapshot: &Snapshot) {
             entries.labelled(&[("map", map)], count);
         }
     }
-    to.gauge(
-        "ratelimit_map_capacity",
-        "Entries that a BPF map has room for.",
-    )
-    .each("map", maps().map(|map| (&map.name, map.capacity)));
-    to.gauge("ratelimit_map_memory_bytes", "Kernel memory of a BPF map.")
+    to.gauge("ratelimit_map_capacity")
+        .help("Entries that a BPF map has room for.")
+        .each("map", maps().map(|map| (&map.name, map.capacity)));
+    to.gauge("ratelimit_map_memory_bytes")
+        .help("Kernel memory of a BPF map.")
         .each("map", maps().map(|map| (&map.name, map.memory_bytes)));
 }
 
@@ -105,109 +103,76 @@ fn policies(to: &mut Exposition, snapshot: &Snapshot) {
         let policies = snapshot.policies.iter();
         policies.filter_map(move |(name, counter)| Some((name, count(counter)?)))
     };
-    to.counter(
-        "ratelimit_policy_packets",
-        "Packets that were judged by a policy.",
-    )
-    .each("policy", counters(|counter| counter.packets));
-    to.counter(
-        "ratelimit_policy_bytes",
-        "Bytes of frames that were judged by a policy.",
-    )
-    .each("policy", counters(|counter| counter.bytes));
+    to.counter("ratelimit_policy_packets")
+        .help("Packets that were judged by a policy.")
+        .each("policy", counters(|counter| counter.packets));
+    to.counter("ratelimit_policy_bytes")
+        .help("Bytes of frames that were judged by a policy.")
+        .each("policy", counters(|counter| counter.bytes));
 }
 
 fn files(to: &mut Exposition, lists: &[ListView]) {
-    to.gauge("ratelimit_list_entries", "Entries of a list.")
+    to.gauge("ratelimit_list_entries")
+        .help("Entries of a list.")
         .each("list", lists.iter().map(|list| (&list.name, list.entries)));
     let counters = |count: fn(&ListView) -> Option<u64>| {
         lists
             .iter()
             .filter_map(move |list| Some((&list.name, count(list)?)))
     };
-    to.counter(
-        "ratelimit_list_packets",
-        "Packets that matched an entry of a list.",
-    )
-    .each("list", counters(|list| list.counter.packets));
-    to.counter(
-        "ratelimit_list_bytes",
-        "Bytes of frames that matched an entry of a list.",
-    )
-    .each("list", counters(|list| list.counter.bytes));
+    to.counter("ratelimit_list_packets")
+        .help("Packets that matched an entry of a list.")
+        .each("list", counters(|list| list.counter.packets));
+    to.counter("ratelimit_list_bytes")
+        .help("Bytes of frames that matched an entry of a list.")
+        .each("list", counters(|list| list.counter.bytes));
     let from_files = lists.iter().filter(|list| list.file.is_some());
-    to.counter(
-        "ratelimit_list_errors",
-        "Failed attempts to read the file of a list.",
-    )
-    .each("list", from_files.map(|list| (&list.name, list.errors)));
+    to.counter("ratelimit_list_errors")
+        .help("Failed attempts to read the file of a list.")
+        .each("list", from_files.map(|list| (&list.name, list.errors)));
     let read = lists
         .iter()
         .filter_map(|list| Some((&list.name, seconds(list.read?))));
-    to.gauge(
-        "ratelimit_list_last_success_timestamp_seconds",
-        "When the file of a list was last applied.",
-    )
-    .each("list", read);
+    to.gauge("ratelimit_list_last_success_timestamp_seconds")
+        .help("When the file of a list was last applied.")
+        .each("list", read);
     let fetched = lists
         .iter()
         .filter_map(|list| Some((&list.name, seconds(list.fetched?))));
-    to.gauge(
-        "ratelimit_list_fetched_timestamp_seconds",
-        "When the file of a list with a url was last downloaded, or its server had nothing newer.",
-    )
-    .each("list", fetched);
+    let help =
+        "When the file of a list with a url was last downloaded, or its server had nothing newer.";
+    to.gauge("ratelimit_list_fetched_timestamp_seconds")
+        .help(help)
+        .each("list", fetched);
 }
 
 fn detection(to: &mut Exposition, snapshot: &Snapshot) {
-    to.gauge(
-        "ratelimit_detected_bans",
-        "Bans in force that policies made.",
-    )
-    .value(snapshot.status.detected_bans);
-    to.counter(
-        "ratelimit_detected_bans_made",
-        "Bans that policies made, since the daemon started.",
-    )
-    .each("policy", &snapshot.detections.by_policy);
+    to.gauge("ratelimit_detected_bans")
+        .help("Bans in force that policies made.")
+        .value(snapshot.status.detected_bans);
+    to.counter("ratelimit_detected_bans_made")
+        .help("Bans that policies made, since the daemon started.")
+        .each("policy", &snapshot.detections.by_policy);
     let results = Detection::ALL.map(|it| (it.label(), snapshot.tally.detections[it as usize]));
-    to.counter(
-        "ratelimit_detections",
-        "Sources that reached the strikes of a policy, by result.",
-    )
-    .each("result", results);
-    to.counter(
-        "ratelimit_detection_events_lost",
-        "Bans by policies that the daemon learned of late, as the event ring was full.",
-    )
-    .value(snapshot.tally.events_lost);
-    to.counter(
-        "ratelimit_attacks",
-        "Attacks found since the daemon started, by kind.",
-    )
-    .each(
-        "kind",
-        snapshot
-            .attacks
-            .iter()
-            .map(|(kind, count)| (kind.label(), count)),
-    );
-    to.gauge(
-        "ratelimit_detected_limits",
-        "Sources of attacks that have a further limit.",
-    )
-    .value(snapshot.status.limited);
-    to.counter(
-        "ratelimit_detected_limits_made",
-        "Sources that got a further limit since the daemon started, by kind of attack.",
-    )
-    .each(
-        "kind",
-        snapshot
-            .limited
-            .iter()
-            .map(|(kind, count)| (kind.label(), count)),
-    );
+    to.counter("ratelimit_detections")
+        .help("Sources that reached the strikes of a policy, by result.")
+        .each("result", results);
+    to.counter("ratelimit_detection_events_lost")
+        .help("Bans by policies that the daemon learned of late, as the event ring was full.")
+        .value(snapshot.tally.events_lost);
+    to.counter("ratelimit_attacks")
+        .help("Attacks found since the daemon started, by kind.")
+        .each("kind", by_kind(&snapshot.attacks));
+    to.gauge("ratelimit_detected_limits")
+        .help("Sources of attacks that have a further limit.")
+        .value(snapshot.status.limited);
+    to.counter("ratelimit_detected_limits_made")
+        .help("Sources that got a further limit since the daemon started, by kind of attack.")
+        .each("kind", by_kind(&snapshot.limited));
+}
+
+fn by_kind(counts: &BTreeMap<Kind, u64>) -> impl Iterator<Item = (&'static str, &u64)> {
+    counts.iter().map(|(kind, count)| (kind.label(), count))
 }
 
 fn reconciliation(to: &mut Exposition, reconciliation: &Reconciliation) {
@@ -216,44 +181,33 @@ fn reconciliation(to: &mut Exposition, reconciliation: &Reconciliation) {
         missing,
         repaired,
     } = reconciliation;
-    to.gauge(
-        "ratelimit_intended",
-        "Entries that belong into the kernel's tables.",
-    )
-    .each("kind", intended.labelled());
-    to.gauge(
-        "ratelimit_enforced",
-        "Entries confirmed in the kernel's tables.",
-    )
-    .each("kind", intended.less(missing).labelled());
-    to.counter(
-        "ratelimit_repaired",
-        "Entries of the kernel's tables that were wrong, and were repaired.",
-    )
-    .each("kind", repaired.labelled());
+    to.gauge("ratelimit_intended")
+        .help("Entries that belong into the kernel's tables.")
+        .each("kind", intended.labelled());
+    to.gauge("ratelimit_enforced")
+        .help("Entries confirmed in the kernel's tables.")
+        .each("kind", intended.less(missing).labelled());
+    to.counter("ratelimit_repaired")
+        .help("Entries of the kernel's tables that were wrong, and were repaired.")
+        .each("kind", repaired.labelled());
 }
 
 fn filling(to: &mut Exposition, filling: &Filling) {
-    to.gauge(
-        "ratelimit_list_nearly_full",
-        "Whether bans, allows and policies take over 80 % of their room.",
-    )
-    .each("family", labels().zip(filling.nearly_full.map(u8::from)));
-    to.counter(
-        "ratelimit_bans_given_way",
-        "Automatic bans that were evicted from a full list.",
-    )
-    .value(filling.evicted);
+    to.gauge("ratelimit_list_nearly_full")
+        .help("Whether bans, allows and policies take over 80 % of their room.")
+        .each("family", labels().zip(filling.nearly_full.map(u8::from)));
+    to.counter("ratelimit_bans_given_way")
+        .help("Automatic bans that were evicted from a full list.")
+        .value(filling.evicted);
 }
 
 fn sources(to: &mut Exposition, snapshot: &Snapshot) {
-    to.counter("ratelimit_sources_inserted", "Sources that got state.")
+    to.counter("ratelimit_sources_inserted")
+        .help("Sources that got state.")
         .each("family", labels().zip(snapshot.totals.inserted));
-    to.counter(
-        "ratelimit_sources_evicted",
-        "Sources whose state was evicted, counted every 10 seconds.",
-    )
-    .each("family", labels().zip(snapshot.sources.evicted));
+    to.counter("ratelimit_sources_evicted")
+        .help("Sources whose state was evicted, counted every 10 seconds.")
+        .each("family", labels().zip(snapshot.sources.evicted));
 }
 
 /// The budget, where there is one. The counters of packets say what became of packets over budget.
@@ -261,16 +215,12 @@ fn new_sources(to: &mut Exposition, snapshot: &Snapshot) {
     let Some(budget) = &snapshot.status.new_sources else {
         return;
     };
-    to.gauge(
-        "ratelimit_new_sources",
-        "New sources that may get state in a window.",
-    )
-    .each("over_budget", [(budget.over_budget.as_str(), budget.count)]);
-    to.gauge(
-        "ratelimit_new_sources_window_seconds",
-        "Length of that window.",
-    )
-    .value(budget.per_seconds);
+    to.gauge("ratelimit_new_sources")
+        .help("New sources that may get state in a window.")
+        .each("over_budget", [(budget.over_budget.as_str(), budget.count)]);
+    to.gauge("ratelimit_new_sources_window_seconds")
+        .help("Length of that window.")
+        .value(budget.per_seconds);
 }
 
 /// Whether sources are challenged, where they may be. The counters of packets say how many were, and how many proved themselves.
@@ -278,62 +228,50 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
     let Some(challenge) = &snapshot.status.challenge else {
         return;
     };
-    to.gauge(
-        "ratelimit_challenge_on",
-        "1 while sources that are not verified are challenged.",
-    )
-    .value(u8::from(challenge.is_on));
+    to.gauge("ratelimit_challenge_on")
+        .help("1 while sources that are not verified are challenged.")
+        .value(u8::from(challenge.is_on));
     if let Some(dns) = &challenge.dns {
-        to.gauge(
-            "ratelimit_challenge_dns_on",
-            "1 while sources that are not verified are challenged for queries of DNS.",
-        )
-        .value(u8::from(dns.is_on));
+        to.gauge("ratelimit_challenge_dns_on")
+            .help("1 while sources that are not verified are challenged for queries of DNS.")
+            .value(u8::from(dns.is_on));
     }
-    to.gauge(
-        "ratelimit_challenge_verified_sources",
-        "Sources that are verified, by where they proved themselves.",
-    )
-    .each(
-        "by",
-        [
-            ("here", challenge.verified_here),
-            ("cluster", challenge.verified_by_peers),
-        ],
-    );
-    to.counter(
-        "ratelimit_challenge_over_budget",
-        "SYNs and queries without an answer, as the answers to all sources or to one were spent.",
-    )
-    .value(challenge.unanswered_packets);
-    to.gauge(
-        "ratelimit_challenge_suspended",
-        "1 while nobody is challenged, as nobody who was proved itself.",
-    )
-    .value(u8::from(challenge.suspended_until.is_some()));
+    to.gauge("ratelimit_challenge_verified_sources")
+        .help("Sources that are verified, by where they proved themselves.")
+        .each(
+            "by",
+            [
+                ("here", challenge.verified_here),
+                ("cluster", challenge.verified_by_peers),
+            ],
+        );
+    let help =
+        "SYNs and queries without an answer, as the answers to all sources or to one were spent.";
+    to.counter("ratelimit_challenge_over_budget")
+        .help(help)
+        .value(challenge.unanswered_packets);
+    to.gauge("ratelimit_challenge_suspended")
+        .help("1 while nobody is challenged, as nobody who was proved itself.")
+        .value(u8::from(challenge.suspended_until.is_some()));
     let troubles = &snapshot.status.troubles;
-    to.gauge(
-        "ratelimit_challenge_unanswered",
-        "1 while many are challenged and nobody proves itself.",
-    )
-    .value(u8::from(troubles.iter().any(|it| it.what == UNANSWERED)));
+    to.gauge("ratelimit_challenge_unanswered")
+        .help("1 while many are challenged and nobody proves itself.")
+        .value(u8::from(troubles.iter().any(|it| it.what == UNANSWERED)));
 }
 
 fn events(to: &mut Exposition, snapshot: &Snapshot) {
-    to.counter("ratelimit_events_sent", "Sampled drops sent to the daemon.")
+    to.counter("ratelimit_events_sent")
+        .help("Sampled drops sent to the daemon.")
         .value(snapshot.totals.events_sent);
-    to.counter(
-        "ratelimit_events_lost",
-        "Sampled drops lost, as the event ring was full.",
-    )
-    .value(snapshot.totals.events_lost);
+    to.counter("ratelimit_events_lost")
+        .help("Sampled drops lost, as the event ring was full.")
+        .value(snapshot.totals.events_lost);
 }
 
 fn interfaces(to: &mut Exposition, snapshot: &Snapshot) {
-    let mut attached = to.gauge(
-        "ratelimit_interface_attached",
-        "Whether the program runs on an interface, and its mode.",
-    );
+    let mut attached = to
+        .gauge("ratelimit_interface_attached")
+        .help("Whether the program runs on an interface, and its mode.");
     for interface in &snapshot.status.interfaces {
         let mode = interface.mode.as_deref().unwrap_or("none");
         attached.labelled(
@@ -344,52 +282,40 @@ fn interfaces(to: &mut Exposition, snapshot: &Snapshot) {
 }
 
 fn crowdsec(to: &mut Exposition, status: &CrowdsecStatus) {
-    to.gauge(
-        "ratelimit_crowdsec_connected",
-        "Whether CrowdSec's local API answered the last request.",
-    )
-    .value(u8::from(status.connected == Some(true)));
-    to.gauge("ratelimit_crowdsec_bans", "Bans in force from CrowdSec.")
+    to.gauge("ratelimit_crowdsec_connected")
+        .help("Whether CrowdSec's local API answered the last request.")
+        .value(u8::from(status.connected == Some(true)));
+    to.gauge("ratelimit_crowdsec_bans")
+        .help("Bans in force from CrowdSec.")
         .value(status.bans);
-    to.gauge(
-        "ratelimit_crowdsec_decisions",
-        "Decisions of CrowdSec behind these bans.",
-    )
-    .value(status.decisions);
-    to.counter(
-        "ratelimit_crowdsec_pulls",
-        "Requests to CrowdSec's local API, by result.",
-    )
-    .each(
-        "result",
-        [("answered", status.pulls), ("failed", status.failures)],
-    );
-    to.counter(
-        "ratelimit_crowdsec_ignored",
-        "Decisions of CrowdSec that ban nobody here, by reason.",
-    )
-    .each("reason", &status.ignored);
+    to.gauge("ratelimit_crowdsec_decisions")
+        .help("Decisions of CrowdSec behind these bans.")
+        .value(status.decisions);
+    to.counter("ratelimit_crowdsec_pulls")
+        .help("Requests to CrowdSec's local API, by result.")
+        .each(
+            "result",
+            [("answered", status.pulls), ("failed", status.failures)],
+        );
+    to.counter("ratelimit_crowdsec_ignored")
+        .help("Decisions of CrowdSec that ban nobody here, by reason.")
+        .each("reason", &status.ignored);
     if let Some(pulled) = status.pulled {
-        to.gauge(
-            "ratelimit_crowdsec_last_pull_timestamp_seconds",
-            "When CrowdSec's local API last answered.",
-        )
-        .value(seconds(pulled));
+        to.gauge("ratelimit_crowdsec_last_pull_timestamp_seconds")
+            .help("When CrowdSec's local API last answered.")
+            .value(seconds(pulled));
     }
 }
 
 fn cluster(to: &mut Exposition, status: &ClusterStatus) {
-    to.gauge(
-        "ratelimit_cluster_connected",
-        "Whether the store of the cluster takes messages.",
-    )
-    .value(u8::from(status.connected == Some(true)));
-    to.counter(
-        "ratelimit_cluster_failures",
-        "How often the store of the cluster failed.",
-    )
-    .value(status.failures);
-    to.gauge("ratelimit_cluster_bans", "Bans in force of other nodes.")
+    to.gauge("ratelimit_cluster_connected")
+        .help("Whether the store of the cluster takes messages.")
+        .value(u8::from(status.connected == Some(true)));
+    to.counter("ratelimit_cluster_failures")
+        .help("How often the store of the cluster failed.")
+        .value(status.failures);
+    to.gauge("ratelimit_cluster_bans")
+        .help("Bans in force of other nodes.")
         .value(status.bans);
     let count = |state| {
         status
@@ -401,23 +327,17 @@ fn cluster(to: &mut Exposition, status: &ClusterStatus) {
     let states = NodeState::ALL
         .iter()
         .map(|state| (state.label(), count(*state)));
-    to.gauge("ratelimit_cluster_nodes", "Nodes of the cluster, by state.")
+    to.gauge("ratelimit_cluster_nodes")
+        .help("Nodes of the cluster, by state.")
         .each("state", states);
-    to.counter(
-        "ratelimit_cluster_refused",
-        "Messages of the cluster that were refused, by reason.",
-    )
-    .each("reason", &status.refused);
-    to.counter(
-        "ratelimit_cluster_denied",
-        "Statements of other nodes without effect here.",
-    )
-    .value(status.denied);
-    to.counter(
-        "ratelimit_cluster_verified",
-        "Sources that proved themselves here and were told, or on other nodes and were taken over, or were not.",
-    )
-    .each(
+    to.counter("ratelimit_cluster_refused")
+        .help("Messages of the cluster that were refused, by reason.")
+        .each("reason", &status.refused);
+    to.counter("ratelimit_cluster_denied")
+        .help("Statements of other nodes without effect here.")
+        .value(status.denied);
+    let help = "Sources that proved themselves here and were told, or on other nodes and were taken over, or were not.";
+    to.counter("ratelimit_cluster_verified").help(help).each(
         "what",
         [
             ("told", status.verified_told),
@@ -431,32 +351,22 @@ fn cluster(to: &mut Exposition, status: &ClusterStatus) {
 }
 
 fn shares(to: &mut Exposition, sharing: &SharingStatus) {
-    to.gauge(
-        "ratelimit_cluster_configured_nodes",
-        "Nodes that the configuration says there are.",
-    )
-    .value(sharing.configured_nodes);
-    to.gauge(
-        "ratelimit_cluster_shares",
-        "Limits of sources, prefixes and the node of which this node has a share of its own.",
-    )
-    .value(sharing.keys);
-    to.gauge(
-        "ratelimit_cluster_shares_without_room",
-        "Sources, prefixes and nodes whose shares have no room in the kernel.",
-    )
-    .value(sharing.without_room);
-    to.gauge(
-        "ratelimit_cluster_fallback",
-        "Whether this node admits no more of each limit than it may always claim.",
-    )
-    .value(u8::from(sharing.fallback.is_some()));
+    to.gauge("ratelimit_cluster_configured_nodes")
+        .help("Nodes that the configuration says there are.")
+        .value(sharing.configured_nodes);
+    to.gauge("ratelimit_cluster_shares")
+        .help("Limits of sources, prefixes and the node of which this node has a share of its own.")
+        .value(sharing.keys);
+    to.gauge("ratelimit_cluster_shares_without_room")
+        .help("Sources, prefixes and nodes whose shares have no room in the kernel.")
+        .value(sharing.without_room);
+    to.gauge("ratelimit_cluster_fallback")
+        .help("Whether this node admits no more of each limit than it may always claim.")
+        .value(u8::from(sharing.fallback.is_some()));
     if let Some(at) = sharing.divided_at {
-        to.gauge(
-            "ratelimit_cluster_last_division_timestamp_seconds",
-            "When limits were last divided by the reports of all nodes.",
-        )
-        .value(seconds(at));
+        to.gauge("ratelimit_cluster_last_division_timestamp_seconds")
+            .help("When limits were last divided by the reports of all nodes.")
+            .value(seconds(at));
     }
 }
 

@@ -14,13 +14,12 @@ use crate::{
 /// Writes them.
 pub fn write(to: &mut Exposition, snapshot: &Snapshot) {
     let status = &snapshot.status;
-    to.gauge("ratelimit_observe", "Whether everything is a dry run.")
+    to.gauge("ratelimit_observe")
+        .help("Whether everything is a dry run.")
         .value(u8::from(status.observe));
-    to.gauge(
-        "ratelimit_pass_all",
-        "Whether everything passes, as an operator asked for it.",
-    )
-    .value(u8::from(status.pass_all.is_some()));
+    to.gauge("ratelimit_pass_all")
+        .help("Whether everything passes, as an operator asked for it.")
+        .value(u8::from(status.pass_all.is_some()));
     configuration(to, snapshot);
     database(to, snapshot);
     history(to, &status.history);
@@ -28,113 +27,96 @@ pub fn write(to: &mut Exposition, snapshot: &Snapshot) {
     if let Some(process) = snapshot.beside.process {
         self::process(to, process);
     }
-    to.gauge("ratelimit_start_time_seconds", "When the daemon started.")
+    to.gauge("ratelimit_start_time_seconds")
+        .help("When the daemon started.")
         .value(seconds(status.started));
-    to.info("ratelimit_clock", "The clock that packets are judged by.")
+    to.info("ratelimit_clock")
+        .help("The clock that packets are judged by.")
         .each("clock", [(status.clock.clock.label(), 1)]);
-    to.info("ratelimit_build", "The version of the daemon.")
+    to.info("ratelimit_build")
+        .help("The version of the daemon.")
         .each("version", [(&status.version, 1)]);
 }
 
 fn configuration(to: &mut Exposition, snapshot: &Snapshot) {
     let status = &snapshot.status;
-    to.gauge(
-        "ratelimit_config_last_reload_successful",
-        "Whether the last reload of the configuration succeeded.",
-    )
-    .value(u8::from(snapshot.reloads.error.is_none()));
+    to.gauge("ratelimit_config_last_reload_successful")
+        .help("Whether the last reload of the configuration succeeded.")
+        .value(u8::from(snapshot.reloads.error.is_none()));
     let fallback = status.troubles.iter().any(|it| it.what == CONFIGURATION);
-    to.gauge(
-        "ratelimit_config_fallback",
-        "Whether what was in force before holds, as the files could not be put in force at the start.",
-    )
-    .value(u8::from(fallback));
-    to.gauge(
-        "ratelimit_config_last_reload_success_timestamp_seconds",
-        "When the configuration was last applied.",
-    )
-    .value(seconds(snapshot.reloads.applied));
+    let help = "Whether what was in force before holds, as the files could not be put in force at the start.";
+    to.gauge("ratelimit_config_fallback")
+        .help(help)
+        .value(u8::from(fallback));
+    to.gauge("ratelimit_config_last_reload_success_timestamp_seconds")
+        .help("When the configuration was last applied.")
+        .value(seconds(snapshot.reloads.applied));
     let attempt = status.attempt.as_ref();
     let is_pending = attempt.is_some_and(|it| matches!(it.outcome, Outcome::Pending { .. }));
-    to.gauge(
-        "ratelimit_trial_pending",
-        "Whether a configuration waits for its confirmation.",
-    )
-    .value(u8::from(is_pending));
+    to.gauge("ratelimit_trial_pending")
+        .help("Whether a configuration waits for its confirmation.")
+        .value(u8::from(is_pending));
 }
 
 fn database(to: &mut Exposition, snapshot: &Snapshot) {
-    to.gauge(
-        "ratelimit_database_damaged",
-        "Damaged databases that were put aside.",
-    )
-    .value(snapshot.status.database.aside);
+    to.gauge("ratelimit_database_damaged")
+        .help("Damaged databases that were put aside.")
+        .value(snapshot.status.database.aside);
     to.histogram(
         "ratelimit_commit_seconds",
         "How long the database takes to commit a transaction.",
         &snapshot.commits.took,
     );
-    to.counter(
-        "ratelimit_commit_errors",
-        "Changes that the database refused, and that are tried again.",
-    )
-    .value(snapshot.commits.failed);
+    to.counter("ratelimit_commit_errors")
+        .help("Changes that the database refused, and that are tried again.")
+        .value(snapshot.commits.failed);
     let unkept = snapshot.unkept;
-    to.gauge(
-        "ratelimit_unwritten",
-        "Changes that hold and are not written down, so that a restart may undo them.",
-    )
-    .each(
-        "where",
-        [("database", unkept.changes), ("files", unkept.files)],
-    );
+    to.gauge("ratelimit_unwritten")
+        .help("Changes that hold and are not written down, so that a restart may undo them.")
+        .each(
+            "where",
+            [("database", unkept.changes), ("files", unkept.files)],
+        );
 }
 
 fn history(to: &mut Exposition, status: &HistoryStatus) {
-    to.gauge(
-        "ratelimit_history_bytes",
-        "The size of the database of what packets came.",
-    )
-    .value(status.bytes);
-    to.gauge(
-        "ratelimit_history_written_timestamp_seconds",
-        "When the history of packets was written last; 0 where it was not since the daemon started.",
-    )
-    .value(status.written.map_or(0.0, seconds));
-    to.counter(
-        "ratelimit_history_errors",
-        "How often the history of packets could not be written, or was damaged.",
-    )
-    .value(status.errors);
+    to.gauge("ratelimit_history_bytes")
+        .help("The size of the database of what packets came.")
+        .value(status.bytes);
+    let help = "When the history of packets was written last; 0 where it was not since the daemon started.";
+    to.gauge("ratelimit_history_written_timestamp_seconds")
+        .help(help)
+        .value(status.written.map_or(0.0, seconds));
+    to.counter("ratelimit_history_errors")
+        .help("How often the history of packets could not be written, or was damaged.")
+        .value(status.errors);
 }
 
 fn workload(to: &mut Exposition, seen: &SeenWorkload) {
-    to.gauge(
-        "ratelimit_queue_depth",
-        "Requests that wait for the controller.",
-    )
-    .value(seen.waiting);
-    to.gauge(
-        "ratelimit_tick_age_seconds",
-        "How long ago the controller did what is due each second.",
-    )
-    .value(seen.tick_age.as_secs_f64());
+    to.gauge("ratelimit_queue_depth")
+        .help("Requests that wait for the controller.")
+        .value(seen.waiting);
+    to.gauge("ratelimit_tick_age_seconds")
+        .help("How long ago the controller did what is due each second.")
+        .value(seen.tick_age.as_secs_f64());
     let refused = seen.refused.iter();
-    to.counter(
-        "ratelimit_refused_commands",
-        "Commands that were refused, by the code of the error.",
-    )
-    .each("code", refused.map(|(code, count)| (code.label(), count)));
+    to.counter("ratelimit_refused_commands")
+        .help("Commands that were refused, by the code of the error.")
+        .each("code", refused.map(|(code, count)| (code.label(), count)));
 }
 
 /// The names that client libraries of Prometheus have for them.
 fn process(to: &mut Exposition, process: Process) {
-    to.gauge("process_resident_memory_bytes", "Memory that is in RAM.")
+    to.gauge("process_resident_memory_bytes")
+        .help("Memory that is in RAM.")
         .value(process.resident_bytes);
-    to.gauge("process_virtual_memory_bytes", "Addresses in use.")
+    to.gauge("process_virtual_memory_bytes")
+        .help("Addresses in use.")
         .value(process.virtual_bytes);
-    to.gauge("process_open_fds", "File descriptors that are open.")
+    to.gauge("process_open_fds")
+        .help("File descriptors that are open.")
         .value(process.open_fds);
-    to.gauge("process_max_fds", "File descriptors that may be open.")
+    to.gauge("process_max_fds")
+        .help("File descriptors that may be open.")
         .value(process.max_fds);
 }
