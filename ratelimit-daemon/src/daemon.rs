@@ -161,10 +161,6 @@ impl Daemon {
     }
 
     /// Runs until SIGTERM or SIGINT.
-    ///
-    /// # Errors
-    ///
-    /// The error of the first task that failed.
     pub fn run(self) -> anyhow::Result<()> {
         let runtime = runtime()?;
         let ended = runtime.block_on(self.serve());

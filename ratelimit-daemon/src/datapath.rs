@@ -179,9 +179,5 @@ pub trait Datapath:
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()>;
 
     /// Takes over what programs have charged to records of another size until they were replaced, and lets those go.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be read, or stay.
     fn settle(&mut self) -> anyhow::Result<()>;
 }

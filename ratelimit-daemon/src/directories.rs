@@ -20,10 +20,6 @@ const RUNTIME: u32 = 0o755;
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Makes the directories that are missing, and gives those to `user` that a daemon has used which ran as root.
-///
-/// # Errors
-///
-/// When one cannot be made, or `user` may not write to it: what to type is in the message.
 pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
     if !paths.state.is_dir()
         && let Err(error) =

@@ -47,26 +47,14 @@ use ratelimit_interface::XdpMode;
 /// Makes maps, and puts the program on interfaces. What is pinned is adopted wherever it fits.
 pub trait Loader: Send {
     /// Looks at what stands under `pins`, a directory on a bpffs, where everything is pinned from then on.
-    ///
-    /// # Errors
-    ///
-    /// When that is no bpffs, or cannot be read.
     fn open(&mut self, pins: &Path) -> anyhow::Result<Held>;
 
     /// The maps of this plan. Those that are pinned and do not fit are made anew; programs that are attached keep the old ones
     /// until they are replaced.
-    ///
-    /// # Errors
-    ///
-    /// When there is not enough memory, or the kernel refuses.
     fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors>;
 
     /// Has the pinned links of interfaces, by the names before, count for others from here on: they were renamed. All at once, as two
     /// may have changed their names.
-    ///
-    /// # Errors
-    ///
-    /// The first pin that stays.
     fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()>;
 
     /// Puts the program, on the maps that were opened last, on an interface, or where there is none of its name on the one that runs
@@ -78,24 +66,12 @@ pub trait Loader: Send {
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment>;
 
     /// Makes pins again that somebody removed, of maps and of links, and answers whether there were any.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be made.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
     /// The interfaces whose program calls another one than the one that is pinned where their `next` says, or where none is pinned there.
-    ///
-    /// # Errors
-    ///
-    /// When the loader does not answer.
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
 
     /// Lets go of the maps whose records were carried over to larger or smaller ones.
-    ///
-    /// # Errors
-    ///
-    /// When a pin cannot be removed.
     fn forget_replaced(&mut self) -> anyhow::Result<()>;
 
     /// Waits until somebody asks for something on this socket, and tells meanwhile what programs log.
@@ -104,17 +80,9 @@ pub trait Loader: Send {
     }
 
     /// Takes the program off an interface; `false` where none of ours is pinned for it.
-    ///
-    /// # Errors
-    ///
-    /// When the program stays.
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool>;
 
     /// Takes the program off all interfaces, which it answers, and removes the pins of the maps.
-    ///
-    /// # Errors
-    ///
-    /// The first interface that the program stays on.
     fn detach_all(&mut self) -> anyhow::Result<Vec<String>>;
 }
 

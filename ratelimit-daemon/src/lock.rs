@@ -20,10 +20,6 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock of a daemon with these directories: that of `state`, or where no file can be made there that of `runtime`. A
     /// disk that is full or read-only keeps nobody from starting.
-    ///
-    /// # Errors
-    ///
-    /// When another daemon has it.
     pub fn take(state: &Path, runtime: &Path) -> anyhow::Result<Self> {
         let beside = |directory: &Path| directory.join("ratelimitd.lock");
         let mut path = beside(state);

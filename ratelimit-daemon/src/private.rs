@@ -13,10 +13,6 @@ const FILE: u32 = 0o600;
 const DIRECTORY: u32 = 0o700;
 
 /// An empty file at `path`.
-///
-/// # Errors
-///
-/// When it cannot be made, or its mode not set.
 pub fn create(path: &Path) -> io::Result<File> {
     let file = open(path)?;
     file.set_len(0)?;
@@ -24,10 +20,6 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// The file at `path` with what stands in it; an empty one where there is none.
-///
-/// # Errors
-///
-/// When it cannot be opened or made, or its mode not set.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(FILE);
@@ -68,10 +60,6 @@ pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// Removes a file, if it is there, and answers whether it was.
-///
-/// # Errors
-///
-/// When it stays.
 pub fn remove(path: &Path) -> anyhow::Result<bool> {
     let removed = if_there(fs::remove_file(path));
     let removed = removed.with_context(|| format!("removing {}", path.display()))?;

@@ -18,10 +18,6 @@ const KEPT: [Capability; 3] = [
 ];
 
 /// Makes sure that programs can be loaded and attached.
-///
-/// # Errors
-///
-/// What is missing, and how to get it.
 pub fn require() -> anyhow::Result<()> {
     let effective = read(CapSet::Effective)?;
     // CAP_SYS_ADMIN contains CAP_BPF and CAP_PERFMON.

@@ -21,10 +21,6 @@ impl Ring {
     }
 
     /// Brings it into memory, for one reader, empty: what was written while nobody read is passed over.
-    ///
-    /// # Errors
-    ///
-    /// When there are too many open files, or no address space.
     pub fn open(&self) -> anyhow::Result<Events> {
         let map = MapData::from_fd(self.descriptor()?).context("opening a ring")?;
         let mut ring = RingBuf::try_from(Map::RingBuf(map)).context("mapping a ring")?;
@@ -33,10 +29,6 @@ impl Ring {
     }
 
     /// What can be waited for: it is readable when something is in the ring.
-    ///
-    /// # Errors
-    ///
-    /// When there are too many open files.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         self.0.as_fd().try_clone_to_owned()
     }

@@ -50,10 +50,6 @@ impl Changes {
     }
 
     /// Reads what has come, and answers whether any of it matters.
-    ///
-    /// # Errors
-    ///
-    /// As [`next`](Self::next).
     pub fn drain(&self, matters: impl Fn(&[u8]) -> bool) -> anyhow::Result<bool> {
         let mut has_come = false;
         loop {

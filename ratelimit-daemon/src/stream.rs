@@ -78,10 +78,6 @@ impl Streams {
     }
 
     /// Begins a stream: the body of the answer, and where it is written to.
-    ///
-    /// # Errors
-    ///
-    /// When there are too many.
     pub fn begin(&self) -> Result<(Writer, Body), TooManyStreams> {
         let slot = Arc::clone(&self.slots).try_acquire_owned();
         let slot = slot.map_err(|_| TooManyStreams)?;

@@ -67,10 +67,6 @@ impl TrafficLog {
     }
 
     /// What came in a time.
-    ///
-    /// # Errors
-    ///
-    /// When nothing is kept, the time makes no sense, or the file cannot be read.
     pub async fn ask(&self, request: HistoryRequest) -> Result<History, Refused> {
         let (sender, answer) = oneshot::channel();
         let busy = || {

@@ -28,10 +28,6 @@ pub struct User {
 impl User {
     /// The user `name`; where that is `None`, `ratelimit` where there is one, else `nobody`. A process that root did not start stays
     /// who it is.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such user, or the process cannot become it.
     pub fn find(name: Option<&str>) -> anyhow::Result<Self> {
         if !geteuid().is_root() {
             return Self::current(geteuid().as_raw(), name);

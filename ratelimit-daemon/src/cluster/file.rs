@@ -10,10 +10,6 @@ const READING: Duration = Duration::from_secs(1);
 static READS: Semaphore = Semaphore::const_new(4);
 
 /// What a file has.
-///
-/// # Errors
-///
-/// When it cannot be read, or not in time.
 pub async fn read(path: &Path) -> io::Result<Vec<u8>> {
     let path = path.to_owned();
     let read = async {

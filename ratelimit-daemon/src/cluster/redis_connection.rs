@@ -118,10 +118,6 @@ async fn ask(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Va
 
 impl Link {
     /// Connects. The stream is read from its end on.
-    ///
-    /// # Errors
-    ///
-    /// When the store does not let this node in, or does not answer in time.
     pub async fn connect(config: &Cluster) -> Result<(Self, Stream), LinkError> {
         let route = Route::new(config).await?;
         let mut last = cmd("XREVRANGE");
@@ -146,10 +142,6 @@ impl Link {
     }
 
     /// Appends a message to the stream.
-    ///
-    /// # Errors
-    ///
-    /// When the store does not take it in time.
     pub async fn publish(&mut self, message: &[u8]) -> Result<(), LinkError> {
         let mut append = cmd("XADD");
         append.arg(STREAM).arg("MINID").arg("~");
@@ -159,10 +151,6 @@ impl Link {
     }
 
     /// Stores a part of what a node stated, until the wall clock shows `until`.
-    ///
-    /// # Errors
-    ///
-    /// When the store does not take it in time.
     pub async fn store(
         &mut self,
         node: &NodeName,

@@ -7,10 +7,6 @@ use ratelimit_core::config::{cluster::SECRET_MIN, crowdsec::Key};
 use super::file;
 
 /// The secret itself.
-///
-/// # Errors
-///
-/// When its file does not have it.
 pub async fn read(secret: &Key) -> anyhow::Result<Secret> {
     let path = match secret {
         Key::Given(secret) => return Ok(Secret::new(secret.expose().as_bytes())),

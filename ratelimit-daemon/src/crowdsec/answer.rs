@@ -170,10 +170,6 @@ impl Ignored {
 
 impl Decision<'_> {
     /// Whom it bans.
-    ///
-    /// # Errors
-    ///
-    /// Why it bans nobody.
     pub fn banned(&self) -> Result<Prefix, Ignored> {
         if !self.kind.eq_ignore_ascii_case("ban") {
             return Err(Ignored::Type);

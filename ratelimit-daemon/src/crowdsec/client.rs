@@ -108,10 +108,6 @@ pub struct Answer {
 
 impl Answer {
     /// The next bytes; none behind the last.
-    ///
-    /// # Errors
-    ///
-    /// Why there are no more.
     pub async fn next(&mut self) -> anyhow::Result<Option<Bytes>> {
         loop {
             let frame = timeout_at(self.deadline.into(), self.body.frame()).await;

@@ -151,10 +151,6 @@ pub fn update<K: Pod + Sync, V: Pod + Sync>(
 }
 
 /// The same in one system call, where `values` has as many parts for each key as its value has.
-///
-/// # Errors
-///
-/// The same.
 pub fn update_part<K: Pod, P: Pod>(
     map: BorrowedFd<'_>,
     keys: &[K],

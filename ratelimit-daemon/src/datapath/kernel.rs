@@ -116,10 +116,6 @@ struct OwnProgram {
 impl Kernel {
     /// Has the loader open the maps of this plan, for these interfaces. Nothing is attached yet, so the tables can be filled
     /// before the first packet.
-    ///
-    /// # Errors
-    ///
-    /// When there are too many interfaces, or the loader refuses.
     pub fn open(mut loader: Box<dyn Loader>, held: &Held, plan: &MapPlan) -> anyhow::Result<Self> {
         let maps = Maps::new(loader.open_maps(plan)?);
         let port = |link: &HeldLink| {
@@ -206,10 +202,6 @@ impl Kernel {
     }
 
     /// The maps of captures, for their one owner.
-    ///
-    /// # Errors
-    ///
-    /// When they have one already.
     pub fn take_captures(&mut self) -> anyhow::Result<CaptureMaps> {
         let captures = self.captures.take();
         captures.ok_or_else(|| anyhow!("the maps of captures are taken already"))

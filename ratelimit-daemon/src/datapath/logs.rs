@@ -50,10 +50,6 @@ impl Logs {
     }
 
     /// The logs in a map that others replace.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell their size.
     pub fn replaced(map: OwnedFd) -> anyhow::Result<Self> {
         let info = MapData::from_fd(map.try_clone()?).and_then(|data| data.info())?;
         let words = info.value_size() / (u64::BITS / u8::BITS);
@@ -90,10 +86,6 @@ impl Logs {
     }
 
     /// Takes over what was logged in another map, beside what was logged here. It may be done again.
-    ///
-    /// # Errors
-    ///
-    /// When one of them cannot be read or written.
     pub fn take_over(&self, other: &Self) -> Result<()> {
         to_the_end(|place| {
             let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));

@@ -38,10 +38,6 @@ where
     SourceKey<A>: Pod,
 {
     /// The records in `map`.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell their size, or they are no records.
     pub fn new(name: &'static str, map: OwnedFd) -> anyhow::Result<Self> {
         let asking = || format!("asking for the size of {name}");
         let data = map.try_clone().with_context(asking)?;
@@ -96,10 +92,6 @@ where
 
     /// Takes over what sources have used by another map. Where a source has a record here too, each word becomes the one by which more
     /// is used. So it may be done again.
-    ///
-    /// # Errors
-    ///
-    /// When one of them cannot be read or written.
     pub fn take_over(&self, other: &Self) -> Result<()> {
         to_the_end(|place| {
             let (mut keys, mut words, mut answer) = (Vec::new(), Vec::new(), Ok(()));
@@ -144,10 +136,6 @@ pub struct Replaced {
 
 impl Replaced {
     /// Those of what the loader gave; `None` where nothing was replaced.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell their size.
     pub fn of(maps: &Maps) -> anyhow::Result<Option<Self>> {
         let [v4, v6] = SOURCE_MAPS;
         let of_v4 = maps.replaced(v4)?.into_iter();
@@ -171,10 +159,6 @@ impl Replaced {
     }
 
     /// Has these records and logs take over what was used by those.
-    ///
-    /// # Errors
-    ///
-    /// When a map cannot be read or written.
     pub fn carry_to(&self, v4: &Records<Ipv4>, v6: &Records<Ipv6>, logs: &Logs) -> Result<()> {
         self.v4
             .iter()

@@ -42,10 +42,6 @@ impl Mapped {
     }
 
     /// Maps some words of an array, with the pages that they are in.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new).
     pub fn part(map: BorrowedFd<'_>, words: Range<usize>) -> io::Result<Self> {
         let first_page = words.start / words_of_a_page() * words_of_a_page();
         let words = words.start - first_page..words.end - first_page;

@@ -274,31 +274,15 @@ pub trait Attachments {
     fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>>;
 
     /// Takes the program off an interface, or off the one that had its name.
-    ///
-    /// # Errors
-    ///
-    /// When it stays.
     fn take_off(&mut self, interface: &str) -> anyhow::Result<()>;
 
     /// Takes the program off all interfaces but these.
-    ///
-    /// # Errors
-    ///
-    /// The first that it stays on.
     fn keep_only(&mut self, interfaces: &[Interface]) -> anyhow::Result<()>;
 
     /// Makes pins again that somebody removed, and answers whether there were any.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be made.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
     /// The interfaces whose program calls another one than the one that is pinned where their `next` says, or where none is pinned there.
-    ///
-    /// # Errors
-    ///
-    /// When that cannot be told.
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
 
     /// Takes the programs off their interfaces, which it answers, and lets the tables go.

@@ -33,10 +33,6 @@ pub struct Full;
 
 impl Seats {
     /// Takes a place for a connection of a user.
-    ///
-    /// # Errors
-    ///
-    /// When there is none.
     pub fn take(&self, peer: &Peer) -> Result<Seat, Full> {
         self.take_for(peer.uid())
     }

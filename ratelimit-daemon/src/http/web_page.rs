@@ -11,10 +11,6 @@ use super::answers::Failure;
 ///
 /// Such a page can lead a name of its own here (DNS rebinding), but neither an address nor a name without a dot. Where it asks under our address,
 /// the browser says whose page that is (`Origin`, RFC 6454).
-///
-/// # Errors
-///
-/// When the request may be one of them.
 pub fn check(headers: &HeaderMap) -> Result<(), Failure> {
     require(headers).map_err(|refused| Failure(StatusCode::FORBIDDEN, refused))
 }

@@ -36,10 +36,6 @@ enum Adoption {
 }
 
 /// Puts `program` on `interface`: in place of the program on a pinned link of ours, without a gap, else on a new link.
-///
-/// # Errors
-///
-/// When the interface does not exist, has somebody else's program, or its driver refuses.
 pub fn attach(
     program: &mut Xdp,
     (interface, state): (&InterfacePlan, &InterfaceState),
@@ -221,10 +217,6 @@ pub fn pin(link: FdLink, name: &str, path: &Path) -> anyhow::Result<FdLink> {
 }
 
 /// The link that is pinned at `path`.
-///
-/// # Errors
-///
-/// When there is none.
 pub fn open_at(path: &Path) -> anyhow::Result<FdLink> {
     let link = PinnedLink::from_pin(path);
     let link = link.with_context(|| format!("opening the pinned link {}", path.display()))?;
@@ -260,10 +252,6 @@ pub fn interface_of(pin: Option<&LinkPin>) -> anyhow::Result<Option<InterfaceSta
 
 /// Removes the pin of a link, which takes its program off the interface, and waits until it is off: the kernel lets a link go
 /// when it comes to it.
-///
-/// # Errors
-///
-/// When the pin cannot be removed, or the program stays.
 pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     let program = program(pin)?;
     private::remove(&pin.path)?;

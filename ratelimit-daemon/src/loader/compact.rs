@@ -74,10 +74,6 @@ pub fn held_table(pins: &Pins) -> anyhow::Result<Option<HeldTable>> {
 }
 
 /// The seeds of the tags: those of the table that is pinned, or new ones.
-///
-/// # Errors
-///
-/// When the pinned ones cannot be read, or the kernel has no random numbers.
 pub fn seeds(pins: &Pins) -> anyhow::Result<Seeds> {
     let path = pins.map(SEEDS);
     if path.exists() {
@@ -98,10 +94,6 @@ fn random() -> anyhow::Result<Seeds> {
 }
 
 /// Draws the key of the cookies, unless there is one: the cookies of a daemon before stay good.
-///
-/// # Errors
-///
-/// When the kernel refuses, or has no random numbers.
 pub fn keep_challenge_key(maps: &mut aya::Ebpf) -> anyhow::Result<()> {
     let map = maps
         .map_mut(CHALLENGE_KEY)

@@ -67,10 +67,6 @@ impl Entry {
     }
 
     /// Makes the pins that are missing, of the maps that others hold.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be made.
     pub fn pin(&mut self) -> anyhow::Result<()> {
         private::make_directory(&self.directory)?;
         for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
@@ -125,10 +121,6 @@ impl Entry {
 }
 
 /// Pins a program for others to call, and answers by what they do.
-///
-/// # Errors
-///
-/// When the kernel refuses.
 pub fn give(
     program: &mut Xdp,
     plan: &InterfacePlan,
@@ -151,10 +143,6 @@ pub fn give(
 }
 
 /// Takes the program of an interface away from those who call it, and answers whether there was one.
-///
-/// # Errors
-///
-/// When it stays.
 pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
     let directory = pins.entry(interface);
     empty(&directory)?;
@@ -164,10 +152,6 @@ pub fn take_away(pins: &Pins, interface: &str) -> anyhow::Result<bool> {
 }
 
 /// The same where the program may come back: what others call stays pinned, and passes everything until then.
-///
-/// # Errors
-///
-/// When it stays.
 pub fn suspend(pins: &Pins, interface: &str) -> anyhow::Result<()> {
     empty(&pins.entry(interface))?;
     unpin_program(pins, interface).map(drop)

@@ -58,10 +58,6 @@ pub struct Variant {
 
 impl Variant {
     /// That of a plan, on an interface.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell of it, or its frames are nothing that the program reads.
     pub fn of(
         plan: &InterfacePlan,
         on: &InterfaceState,
@@ -101,10 +97,6 @@ impl Loaded {
 }
 
 /// The object, with maps as large as planned.
-///
-/// # Errors
-///
-/// When the object is not what this version knows.
 pub fn object(plan: &MapPlan) -> anyhow::Result<Object> {
     let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
     for (name, entries) in entries(plan) {

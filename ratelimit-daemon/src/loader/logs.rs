@@ -13,10 +13,6 @@ pub const LOGS: &str = "LOGS";
 const EMPTY_LOG: &str = "EMPTY_LOG";
 
 /// Gives the maps of the object their size.
-///
-/// # Errors
-///
-/// When the object does not have them.
 pub fn resize(object: &mut Object, size: LogSize) -> anyhow::Result<()> {
     for name in [LOGS, EMPTY_LOG] {
         let Some(Map::Legacy(map)) = object.maps.get_mut(name) else {
@@ -41,10 +37,6 @@ pub fn held(pins: &Pins) -> Option<LogSize> {
 }
 
 /// Refuses logs that would take more than half of the memory that is available, unless they are there already.
-///
-/// # Errors
-///
-/// With the figures, and what to write instead.
 pub fn require_memory(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::Result<()> {
     if object.maps.get(LOGS).is_some_and(|map| pins.has(LOGS, map)) {
         return Ok(());
@@ -67,10 +59,6 @@ fn ensure_half(size: LogSize, available: u64) -> anyhow::Result<()> {
 }
 
 /// Makes the map of the empty log, where it is not pinned yet.
-///
-/// # Errors
-///
-/// When the kernel refuses: usually for want of memory.
 pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
     let path = pins.map(EMPTY_LOG);
     let Some(map) = object.maps.get(EMPTY_LOG).filter(|_| !path.exists()) else {

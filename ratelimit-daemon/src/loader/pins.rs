@@ -41,10 +41,6 @@ pub struct LinkPin {
 
 impl LinkPin {
     /// Has it count for an interface of another name.
-    ///
-    /// # Errors
-    ///
-    /// When it stays as it was.
     pub fn rename(&self, interface: &str) -> anyhow::Result<()> {
         let name = link_name(self.slot, interface, self.frags);
         let path = self.path.with_file_name(name);
@@ -84,10 +80,6 @@ impl Pins {
     }
 
     /// Makes the directories that are missing.
-    ///
-    /// # Errors
-    ///
-    /// The first that cannot be made.
     pub fn make_directories(&self) -> anyhow::Result<()> {
         for directory in [self.maps(), self.links(), self.programs()] {
             private::make_directory(&directory)
@@ -122,10 +114,6 @@ impl Pins {
     }
 
     /// All pinned programs that others call, the same.
-    ///
-    /// # Errors
-    ///
-    /// When a directory cannot be read.
     pub fn all_programs(&self) -> anyhow::Result<Vec<LinkPin>> {
         self.all("programs")
     }
@@ -156,10 +144,6 @@ impl Pins {
     /// Removes pinned maps that are not as `object` declares them, so that they are made anew, and names them.
     ///
     /// aya opens a pinned map without looking at it. The program that is attached keeps the old map until it is replaced.
-    ///
-    /// # Errors
-    ///
-    /// When a pin can be neither read nor removed.
     pub fn remove_mismatched(&self, object: &Object) -> anyhow::Result<Vec<String>> {
         let mut removed = Vec::new();
         for (name, wanted) in pinnable(object) {
@@ -182,10 +166,6 @@ impl Pins {
     }
 
     /// Removes the pins of these maps, so that they are made anew.
-    ///
-    /// # Errors
-    ///
-    /// The first that cannot be removed.
     pub fn remove_maps(&self, names: &[&str]) -> anyhow::Result<()> {
         let mut paths = names.iter().map(|name| self.map(name));
         paths.try_for_each(|path| private::remove(&path).map(drop))
@@ -197,10 +177,6 @@ impl Pins {
     }
 
     /// Removes every pin and directory of this layout.
-    ///
-    /// # Errors
-    ///
-    /// The first file that cannot be removed.
     pub fn remove_all(&self) -> anyhow::Result<()> {
         let layout = self.layout();
         private::if_there(fs::remove_dir_all(&layout))
@@ -212,10 +188,6 @@ impl Pins {
     }
 
     /// Removes the pins of other layouts that have no link any more, so that nobody reads their maps.
-    ///
-    /// # Errors
-    ///
-    /// The first directory that cannot be removed.
     pub fn remove_unused_layouts(&self) -> anyhow::Result<()> {
         for layout in layouts(&self.root)? {
             let kinds = ["links", "programs"].map(|kind| directory(&layout.join(kind)));

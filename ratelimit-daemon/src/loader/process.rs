@@ -28,10 +28,6 @@ pub struct Process {
 }
 
 /// Starts the loader. It has to come while there is one thread: it is a fork.
-///
-/// # Errors
-///
-/// What is missing to load programs, or what the kernel refuses.
 pub fn start() -> anyhow::Result<(Remote, Process)> {
     privileges::require()?;
     let (own, theirs) = Socket::pair().context("making the socket of the loader")?;
@@ -92,10 +88,6 @@ impl Process {
     }
 
     /// Waits until it ends, which is an error: what is attached stays so, but nothing can be attached any more.
-    ///
-    /// # Errors
-    ///
-    /// That it has ended, and how.
     pub async fn watch(self) -> anyhow::Result<()> {
         let Self { id, end } = self;
         // SAFETY: it owns its descriptor, and keeps it open and the same as long as it lives.

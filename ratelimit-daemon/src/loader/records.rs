@@ -44,10 +44,6 @@ fn asides(pins: &Pins, name: &str) -> [PathBuf; REPLACED_MAX] {
 }
 
 /// Gives the maps of the object records of so many words.
-///
-/// # Errors
-///
-/// When the object does not have them.
 pub fn resize(object: &mut Object, words: u32) -> anyhow::Result<()> {
     for name in SOURCE_MAPS {
         let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
@@ -117,10 +113,6 @@ fn has_other_words(pins: &Pins, name: &str, wanted: &Map) -> bool {
 }
 
 /// The maps that were replaced, by their names.
-///
-/// # Errors
-///
-/// When one cannot be opened.
 pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
     let mut found = Vec::new();
     for name in CARRIED {
@@ -140,10 +132,6 @@ pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
 }
 
 /// Lets them go.
-///
-/// # Errors
-///
-/// The first whose pin stays.
 pub fn forget(pins: &Pins) -> anyhow::Result<()> {
     remove_all(CARRIED.into_iter().flat_map(|name| asides(pins, name)))
 }

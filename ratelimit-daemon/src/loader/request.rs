@@ -52,10 +52,6 @@ pub type Answer = Result<serde_json::Value, String>;
 
 impl Request {
     /// The request that `bytes` are.
-    ///
-    /// # Errors
-    ///
-    /// What of it is wrong.
     pub fn read(bytes: &[u8]) -> anyhow::Result<Self> {
         let request: Self = serde_json::from_slice(bytes).context("not a request")?;
         request.check()?;

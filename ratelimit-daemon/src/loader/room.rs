@@ -13,10 +13,6 @@ const ELEMENT_BYTES: u64 = 48;
 const BUCKET_BYTES: u64 = 16;
 
 /// Refuses state that would take more than half of the memory that is available, unless it is there already.
-///
-/// # Errors
-///
-/// With the figures, and what to write instead.
 pub fn require(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::Result<()> {
     let maps = match plan.sizes.sets {
         None => SOURCE_MAPS,

@@ -50,10 +50,6 @@ impl CaptureMaps {
     }
 
     /// Has the kernel copy packets for as long as `lease`, with counts that begin at 0.
-    ///
-    /// # Errors
-    ///
-    /// When nothing can be captured like this, or the maps cannot be written.
     pub fn begin(&mut self, request: &CaptureRequest, lease: Duration) -> Result<(), Refused> {
         self.held = compile(request)?;
         let ring = self.packets.open()?;
@@ -89,10 +85,6 @@ impl CaptureMaps {
     }
 
     /// What can be waited for: it is readable when there are packets.
-    ///
-    /// # Errors
-    ///
-    /// When there are too many open files.
     pub fn ring_fd(&self) -> io::Result<OwnedFd> {
         self.packets.descriptor()
     }

@@ -46,10 +46,6 @@ const RAW_SOCKETS: [&str; 2] = ["/proc/net/raw", "/proc/net/raw6"];
 const TUNNELS: [(Tunnel, u8); 3] = [(Tunnel::Gre, 47), (Tunnel::Ipip, 4), (Tunnel::Ipip, 41)];
 
 /// Looks for what the configuration names.
-///
-/// # Errors
-///
-/// When the controller has stopped, or the ring cannot be mapped.
 pub async fn follow(samples: Ring, controller: Handle) -> anyhow::Result<()> {
     let mut rules = Rules::new();
     let mut detector = Detector::new(rules.clone());

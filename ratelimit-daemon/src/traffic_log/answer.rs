@@ -34,10 +34,6 @@ pub struct Plan {
 
 impl Plan {
     /// That of a request.
-    ///
-    /// # Errors
-    ///
-    /// When the time is empty, or has too many points.
     pub fn of(request: HistoryRequest, now: i64, keep: Duration) -> Result<Self, Refused> {
         let to = request.to.map_or(now + 1, Timestamp::as_second);
         let from = request.from.map_or(to - HOUR, Timestamp::as_second);

@@ -149,10 +149,6 @@ impl File {
     }
 
     /// What goes on from it.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read or made.
     pub fn load(&mut self) -> anyhow::Result<Found> {
         let connection = self.connection()?;
         let last = read_last(connection)?;
