@@ -57,42 +57,6 @@ enum KeepAlive {
     No,
 }
 
-/// A listener of either kind.
-trait Accept: Send + 'static {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
-}
-
-impl Accept for UnixListener {
-    type Stream = UnixStream;
-
-    async fn accept(&self) -> io::Result<UnixStream> {
-        Self::accept(self).await.map(|(stream, _)| stream)
-    }
-}
-
-impl Accept for TcpListener {
-    type Stream = TcpStream;
-
-    async fn accept(&self) -> io::Result<TcpStream> {
-        Self::accept(self).await.map(|(stream, _)| stream)
-    }
-}
-
-/// What answers the requests of a connection.
-trait Answers:
-    Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + 'static
-{
-}
-
-impl<S> Answers for S where
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
-        + Send
-        + 'static
-{
-}
-
 /// Serves the control API until `stop`, to peers that may use it.
 pub async fn serve_control(listener: UnixListener, api: ControlApi, stop: CancellationToken) {
     let (seats, names) = (Seats::default(), Names::of_system());
@@ -116,7 +80,7 @@ pub async fn serve_control(listener: UnixListener, api: ControlApi, stop: Cancel
     };
     // How many there may be is told when it is known who connects.
     let slots = Semaphore::new(Semaphore::MAX_PERMITS);
-    serve(listener, slots, begin, stop).await;
+    serve(|| listener.accept(), slots, begin, stop).await;
 }
 
 /// What the requests of a connection share.
@@ -173,15 +137,16 @@ pub async fn serve_read_only(listener: TcpListener, router: Router, stop: Cancel
             drop(slot);
         });
     };
-    serve(listener, Semaphore::new(CONNECTIONS_MAX), begin, stop).await;
+    let slots = Semaphore::new(CONNECTIONS_MAX);
+    serve(|| listener.accept(), slots, begin, stop).await;
 }
 
-/// Has `begin` take who connects, with one of the slots. Ends when all connections have, after `stop`. Where it is dropped before,
+/// Has `begin` take who is accepted, with one of the slots. Ends when all connections have, after `stop`. Where it is dropped before,
 /// they are cut off.
-async fn serve<L: Accept>(
-    listener: L,
+async fn serve<S, A, F: Future<Output = io::Result<(S, A)>>>(
+    accept: impl Fn() -> F,
     slots: Semaphore,
-    begin: impl Fn(L::Stream, OwnedSemaphorePermit, &mut JoinSet<()>) + Send,
+    begin: impl Fn(S, OwnedSemaphorePermit, &mut JoinSet<()>),
     stop: CancellationToken,
 ) {
     let slots = Arc::new(slots);
@@ -195,10 +160,10 @@ async fn serve<L: Accept>(
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = accept() => accepted,
         };
         match accepted {
-            Ok(stream) => begin(stream, slot, &mut connections),
+            Ok((stream, _)) => begin(stream, slot, &mut connections),
             Err(error) => {
                 warn!(%error, "a connection could not be accepted");
                 sleep(ACCEPT_PAUSE).await;
@@ -211,7 +176,9 @@ async fn serve<L: Accept>(
 /// Serves one connection: until `end` and the answer that is under way then, and not for `too_long`.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    service: impl Answers,
+    service: impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
+    + Send
+    + 'static,
     keep_alive: KeepAlive,
     too_long: impl Future<Output = ()>,
     end: impl Future<Output = ()>,
@@ -278,7 +245,10 @@ mod tests {
             }
         };
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(serve(listener, Semaphore::new(1), begin, stop.clone()));
+        let ends = stop.clone();
+        let serving = tokio::spawn(async move {
+            serve(|| listener.accept(), Semaphore::new(1), begin, ends).await;
+        });
         let client = UnixStream::connect(&socket).await.unwrap();
         let request = b"GET /v1/export HTTP/1.1\r\nhost: ratelimitd\r\n\r\n";
         assert_eq!(client.try_write(request).unwrap(), request.len());
