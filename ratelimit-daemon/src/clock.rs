@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use ratelimit_common::Instant;
 use ratelimit_core::intent::renewed::later;
 use rustix::time::{ClockId, clock_getres};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// The time of the kernel's monotonic clock, which `bpf_ktime_get_ns` reads. It stands still while the machine sleeps.
 pub fn now() -> Instant {
@@ -61,6 +62,13 @@ fn read(clock: libc::clockid_t) -> Instant {
 pub fn tick() -> Duration {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     tick.try_into().unwrap_or_default()
+}
+
+/// Ticks, the first of them at once. One that is late delays those behind it.
+pub fn ticks(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// The point on the monotonic clock that lies `duration` after now.

@@ -16,12 +16,13 @@ use tokio::{
     runtime::Runtime,
     signal::unix::{SignalKind, signal},
     task::JoinSet,
-    time::{MissedTickBehavior, interval, timeout},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
+    clock,
     control::{
         self, Controller, Handle, ListFile, OWN_WORK, PINS,
         commands::{
@@ -60,10 +61,7 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 
 /// Everything that needs capabilities, done; nothing runs yet.
 pub struct Daemon {
-    controller: Controller,
-    events: Option<ring::Events>,
-    samples: Option<ring::Ring>,
-    captures: CaptureMaps,
+    enforcing: Enforcing,
     loading: loader::Process,
     watch: Watch,
     links: Watch,
@@ -129,25 +127,18 @@ impl Daemon {
         let links = Watch::new(&links::GROUPS)?;
         let protected = Protected::find();
         let enforcing = Enforcing::of(&start, &loader, &protected);
-        let Enforcing {
-            mut controller,
-            events,
-            samples,
-            captures,
-        } = enforcing.or_else(|error| {
+        let mut enforcing = enforcing.or_else(|error| {
             let before = start.before(&error);
             start = before.ok_or(error)?;
             Enforcing::of(&start, &loader, &protected)
         })?;
+        let controller = &mut enforcing.controller;
         controller.note_start(start.texts, start.refused);
         controller.attach();
         let metrics = controller.serve_metrics();
         heap::give_back();
         Ok(Self {
-            controller,
-            events,
-            samples,
-            captures,
+            enforcing,
             loading,
             watch,
             links,
@@ -171,7 +162,13 @@ impl Daemon {
 
     async fn serve(self) -> anyhow::Result<()> {
         let stop = CancellationToken::new();
-        let (controller, thread) = self.controller.spawn().context("starting the controller")?;
+        let Enforcing {
+            controller,
+            events,
+            samples,
+            captures,
+        } = self.enforcing;
+        let (controller, thread) = controller.spawn().context("starting the controller")?;
         let mut tasks = JoinSet::new();
         let control = self
             .control
@@ -184,7 +181,7 @@ impl Daemon {
             TrafficLog::begin(self.state_directory).context("starting the history")?;
         tasks.spawn(until(&stop, OWN_WORK, self.loading.watch()));
         let (recorder, requests) = Recorder::new();
-        tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
+        tasks.spawn(recording::serve(captures, requests, stop.clone()));
         let serve = http::serve_control(
             control,
             ControlApi::new(controller.clone(), recorder, history.clone()),
@@ -221,11 +218,11 @@ impl Daemon {
         tasks.spawn(until(&stop, "what CrowdSec decided", decisions));
         let shared = cluster::follow(controller.clone());
         tasks.spawn(until(&stop, "what the cluster shares", shared));
-        if let Some(events) = self.events {
+        if let Some(events) = events {
             let forwarded = events::forward_events(events, controller.clone());
             tasks.spawn(until(&stop, OWN_WORK, forwarded));
         }
-        if let Some(samples) = self.samples {
+        if let Some(samples) = samples {
             let detected = samples::follow(samples, controller.clone());
             tasks.spawn(until(&stop, OWN_WORK, detected));
         }
@@ -323,8 +320,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
 
 /// Has done what is due each second. `alive` is called when the controller has done it: where that hangs, nobody says that it lives.
 pub(crate) async fn keep_time(controller: Handle, alive: impl Fn()) -> anyhow::Result<()> {
-    let mut tick = interval(TICK);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tick = clock::ticks(TICK);
     loop {
         tick.tick().await;
         controller.call(Tick).await?;
@@ -343,8 +339,7 @@ async fn sample_sources(controller: Handle) -> anyhow::Result<()> {
 
 /// Reads lists again when they are due: their files beside the controller, each beside the others.
 async fn keep_lists(controller: Handle) -> anyhow::Result<()> {
-    let mut tick = interval(TICK);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tick = clock::ticks(TICK);
     let mut reads = JoinSet::new();
     loop {
         tokio::select! {
@@ -377,8 +372,7 @@ async fn read_list(controller: Handle, file: ListFile) -> anyhow::Result<()> {
 
 /// Takes a configuration back that nobody has confirmed in time.
 async fn end_trials(controller: Handle) -> anyhow::Result<()> {
-    let mut tick = interval(TICK);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tick = clock::ticks(TICK);
     loop {
         tick.tick().await;
         if controller.call(IsTrialOver).await?

@@ -14,7 +14,7 @@ use ratelimit_core::api::{CaptureRequest, Refused};
 use tokio::{
     io::unix::AsyncFd,
     sync::{mpsc, oneshot},
-    time::{Instant, MissedTickBehavior, interval, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -130,8 +130,7 @@ async fn record(
         let time = Duration::try_from_secs_f64(seconds).ok()?;
         started.checked_add(time)
     });
-    let mut renewal = interval(RENEWAL);
-    renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut renewal = clock::ticks(RENEWAL);
     // SAFETY: the descriptor is owned, and stays open and the same as long as it lives.
     let ring = unsafe { AsyncFd::register(maps.ring_fd()?) };
     let ring = ring

@@ -23,10 +23,7 @@ use axum::{
 use ratelimit_core::api::{Access, LiveRequest, PacketRequest, Refused};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::{
-    sync::Mutex,
-    time::{MissedTickBehavior, interval},
-};
+use tokio::sync::Mutex;
 
 use self::found::Found;
 use super::{
@@ -173,8 +170,7 @@ async fn live(
 
 /// Writes what is new, until the client or the daemon has enough.
 async fn follow(dashboard: &Dashboard, writer: &Writer, request: LiveRequest) {
-    let mut ticks = interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = clock::ticks(PERIOD);
     let mut sent = Vec::new();
     loop {
         tokio::select! {

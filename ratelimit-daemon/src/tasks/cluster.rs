@@ -4,11 +4,7 @@ use std::{convert::Infallible, future::pending, time::Duration};
 
 use ratelimit_cluster::{Arrival, NodeName, Outgoing};
 use ratelimit_core::config::cluster::Cluster;
-use tokio::{
-    sync::mpsc,
-    task::JoinSet,
-    time::{MissedTickBehavior, interval, sleep},
-};
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use crate::{
     clock,
@@ -105,8 +101,7 @@ async fn carry(
     // It ends with this function.
     let mut reader = JoinSet::new();
     reader.spawn(listen(stream, sender));
-    let mut step = interval(STEP);
-    step.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut step = clock::ticks(STEP);
     loop {
         let heard = tokio::select! {
             answer = answers.recv() => match answer {

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
 use crate::{
+    clock,
     control::{Handle, commands::TendLinks},
     rtnetlink::Watch,
 };
@@ -20,8 +21,7 @@ const SETTLES: Duration = Duration::from_millis(20);
 /// Has the controller look at the interfaces whenever they may be different.
 pub async fn keep_attached(watch: Watch, controller: Handle) -> anyhow::Result<()> {
     let changes = watch.changes()?;
-    let mut every = interval(EVERY);
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut every = clock::ticks(EVERY);
     loop {
         tokio::select! {
             _ = every.tick() => {}

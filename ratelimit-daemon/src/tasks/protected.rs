@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use netlink_packet_core::NetlinkPayload;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
 use ratelimit_interface::messages;
 
 use crate::{
+    clock,
     control::{Handle, commands::Protect},
     protected::{Protected, netlink::is_relevant},
     rtnetlink::{Changes, Watch},
@@ -37,8 +38,7 @@ fn has_relevant(bytes: &[u8]) -> bool {
 /// Tells the controller what is protected, whenever that may be different.
 pub async fn keep_current(watch: Watch, controller: Handle) -> anyhow::Result<()> {
     let changes = watch.changes()?;
-    let mut every = interval(EVERY);
-    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut every = clock::ticks(EVERY);
     // The first comes at once, and was looked at before the program was put on the interfaces.
     every.tick().await;
     loop {
