@@ -4,7 +4,6 @@
 
 mod batch;
 mod challenge_maps;
-mod class_map;
 mod compact;
 mod count;
 mod cpu_counters;

@@ -64,7 +64,7 @@ impl CompactTable {
     }
 
     /// Empties a region.
-    pub fn clear(&mut self, region: Region) -> Result<()> {
+    pub fn clear(&self, region: Region) -> Result<()> {
         for family in &self.families {
             if let Some(mapped) = family.map(self.part(region, 0..region.sets()))? {
                 for word in mapped.words() {
@@ -77,7 +77,7 @@ impl CompactTable {
 
     /// Copies what sources have used into the empty region of a limit, which no packet asks for yet. Where that is the larger one, each
     /// has room; else those have that have used most, as in a set into which others come.
-    pub fn copy(&mut self, from: Region, to: &Limit) -> Result<()> {
+    pub fn copy(&self, from: Region, to: &Limit) -> Result<()> {
         let origin = to.algorithm().debt_origin(clock::now());
         for family in &self.families {
             let of = |region: Region| family.map(self.part(region, 0..region.sets()));

@@ -34,14 +34,11 @@ use crate::syscall;
 pub(super) const V4: &str = "DETECTED_V4";
 /// That of IPv6 sources.
 pub(super) const V6: &str = "DETECTED_V6";
-/// The maps of the strikes of sources.
-pub(super) const STRIKES: [&str; 2] = ["STRIKES_V4", "STRIKES_V6"];
 const RING: &str = "DETECTION_RING";
 
 /// The bans of both families, their filters, their limit and their counters.
 pub(super) struct DetectedMaps {
     bans: BySource<Detected>,
-    strikes: BySource<u64>,
     filter: Elements<Filter>,
     limit: Elements<BanBudgets>,
     ring: OwnedFd,
@@ -52,7 +49,6 @@ impl DetectedMaps {
     pub fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
             bans: maps.by_source([V4, V6])?,
-            strikes: maps.by_source(STRIKES)?,
             filter: maps.elements("FILTERS")?,
             limit: maps.elements("DETECTION_LIMIT")?,
             ring: maps.descriptor(RING)?,
@@ -63,7 +59,7 @@ impl DetectedMaps {
 
 impl DetectionTables for Kernel {
     fn strikes(&self, source: IpAddr) -> Result<u64> {
-        let word = self.detected.strikes.get(source)?;
+        let word = self.sources.strikes.get(source)?;
         Ok(word.unwrap_or_default())
     }
 

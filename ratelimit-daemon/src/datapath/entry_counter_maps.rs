@@ -1,10 +1,6 @@
 //! The maps of packets that matched an entry of the lists.
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    os::fd::{AsFd, OwnedFd},
-};
+use std::{collections::BTreeMap, ops::Range};
 
 use aya::maps::{MapData, PerCpuArray, PerCpuValues};
 use ratelimit_common::{
@@ -13,21 +9,20 @@ use ratelimit_common::{
 };
 
 use super::{
-    EntryCounterTables, Kernel, Result, batch,
+    EntryCounterTables, Kernel, Result,
     cpu_counters::CpuCounters,
     family_maps::{failed, unreadable, unwritable},
     kernel::at,
-    maps::Maps,
+    maps::{Elements, Maps},
 };
 
 const ENTRY_COUNTERS: &str = "ENTRY_COUNTERS";
-const OWNERS: &str = "COUNTER_OWNERS";
 
 /// Both maps.
 pub(super) struct EntryCounterMaps {
     counters: PerCpuArray<MapData, Counter>,
     sums: CpuCounters,
-    owners: OwnedFd,
+    owners: Elements<u64>,
 }
 
 impl EntryCounterMaps {
@@ -35,44 +30,25 @@ impl EntryCounterMaps {
         Ok(Self {
             counters: maps.open(ENTRY_COUNTERS)?,
             sums: CpuCounters::new(maps, ENTRY_COUNTERS)?,
-            owners: maps.descriptor(OWNERS)?,
+            owners: maps.elements("COUNTER_OWNERS")?,
         })
     }
 }
 
 impl EntryCounterTables for Kernel {
     fn counter_owners(&self) -> Result<BTreeMap<u16, u64>> {
-        let mut owners = BTreeMap::new();
-        let answer = batch::for_each(
-            self.entry_counters.owners.as_fd(),
-            |slot: u32, owner: u64| {
-                if let Some(slot) = u16::try_from(slot).ok().filter(|_| owner != 0) {
-                    owners.insert(slot, owner);
-                }
-            },
-        );
-        answer.map_err(unreadable(OWNERS))?;
-        Ok(owners)
+        let owners = self.entry_counters.owners.some(0..SLOTS_MAX)?;
+        let owners = (0..=u16::MAX).zip(owners);
+        Ok(owners.filter(|(_, owner)| *owner != 0).collect())
     }
 
     fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<()> {
-        let owners = self.entry_counters.owners.as_fd();
-        let answer = batch::update(owners, &[u32::from(slot)], &[owner]);
-        answer.map_err(unwritable(OWNERS))
+        self.entry_counters.owners.set(slot.into(), owner)
     }
 
     fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>> {
         let sums = self.entry_counters.sums.sums(slots);
         sums.map_err(unreadable(ENTRY_COUNTERS))
-    }
-
-    fn entry_counter(&self, slot: u16) -> Result<Counter> {
-        let counts = self.entry_counters.counters.get(&slot.into(), 0);
-        let counts = counts.map_err(failed("reading", ENTRY_COUNTERS, SLOTS_MAX))?;
-        Ok(counts
-            .iter()
-            .copied()
-            .fold(Counter::default(), Counter::plus))
     }
 
     fn judged(&self) -> Result<Counter> {

@@ -28,9 +28,8 @@ use tracing::warn;
 
 use super::{
     Attachments, CounterRow, Datapath, Entry, InterfaceRules, ListTables, Place, PolicyTables,
-    Result, SourceTables, Totals, batch,
+    Result, SourceTables, Totals,
     challenge_maps::ChallengeMaps,
-    class_map::ClassMap,
     compact::CompactTable,
     count,
     cpu_counters::CpuCounters,
@@ -66,11 +65,10 @@ pub struct Kernel {
     ports: BTreeMap<String, Port>,
     settings: Elements<Settings>,
     suspended_until: Elements<u64>,
-    classes: ClassMap,
+    classes: Elements<ClassSet>,
     aggregates: Elements<ByGeneration<Aggregates>>,
     node: Elements<Record>,
-    compact: Option<CompactTable>,
-    sources: Arc<SourceMaps>,
+    pub(super) sources: Arc<SourceMaps>,
     /// Records of another size, which programs are charging until they are replaced.
     replaced: Option<Replaced>,
     pub(super) detected: DetectedMaps,
@@ -79,7 +77,6 @@ pub struct Kernel {
     pub(super) challenge: ChallengeMaps,
     pub(super) leases: LeaseMaps,
     policies: Elements<Policy>,
-    policies_fd: OwnedFd,
     pub(super) v4: FamilyMaps<Ipv4>,
     pub(super) v6: FamilyMaps<Ipv6>,
     verdicts: CpuCounters,
@@ -163,7 +160,7 @@ impl Kernel {
             ports: BTreeMap::new(),
             settings: maps.elements("SETTINGS")?,
             suspended_until: maps.elements("SUSPENDED_UNTIL")?,
-            classes: ClassMap::new(maps)?,
+            classes: maps.elements("EXCLUDED_CLASSES")?,
             aggregates: maps.elements("AGGREGATES")?,
             node: maps.elements("NODE")?,
             detected: DetectedMaps::new(maps)?,
@@ -171,13 +168,8 @@ impl Kernel {
             new_sources_taken: maps.elements("NEW_SOURCES_TAKEN")?,
             challenge: ChallengeMaps::new(maps)?,
             leases: LeaseMaps::new(maps)?,
-            compact: sizes
-                .sets
-                .map(|sets| CompactTable::new(maps, sets))
-                .transpose()?,
             sources: Arc::new(SourceMaps::new(maps, sizes)?),
             replaced: Replaced::of(maps)?,
-            policies_fd: maps.descriptor("POLICIES")?,
             policies: maps.elements("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
             v6: FamilyMaps::new(maps, &family_maps::V6)?,
@@ -300,15 +292,21 @@ impl PolicyTables for Kernel {
     }
 
     fn set_classes(&mut self, classes: &ClassTables) -> Result<()> {
-        self.classes.set(classes)
+        let held = self.classes()?;
+        let entries = (0..).zip(classes.entries().iter().zip(held.entries()));
+        for (index, (wanted, _)) in entries.filter(|(_, (wanted, held))| wanted != held) {
+            self.classes.set(index, *wanted)?;
+        }
+        Ok(())
     }
 
     fn classes(&self) -> Result<ClassTables> {
-        self.classes.read()
+        let entries = self.classes.some(0..self.classes.len())?;
+        Ok(ClassTables::from_entries(entries))
     }
 
     fn some_classes(&self, indices: Range<u32>) -> Result<Vec<ClassSet>> {
-        self.classes.read_some(indices)
+        self.classes.some(indices)
     }
 
     fn set_aggregates(
@@ -340,16 +338,16 @@ impl PolicyTables for Kernel {
     }
 
     fn table_sets(&self) -> Option<u32> {
-        self.compact.as_ref().map(CompactTable::sets)
+        self.sources.compact.as_ref().map(CompactTable::sets)
     }
 
     fn clear_region(&mut self, region: Region) -> Result<()> {
-        let table = self.compact.as_mut();
+        let table = self.sources.compact.as_ref();
         table.map_or(Ok(()), |table| table.clear(region))
     }
 
     fn copy_region(&mut self, from: Region, to: &Limit) -> Result<()> {
-        let table = self.compact.as_mut();
+        let table = self.sources.compact.as_ref();
         table.map_or(Ok(()), |table| table.copy(from, to))
     }
 
@@ -358,15 +356,9 @@ impl PolicyTables for Kernel {
     }
 
     fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>> {
-        let mut policies = Vec::new();
-        let policies_fd = self.policies_fd.as_fd();
-        batch::for_range(policies_fd, indices, |index, policy: Policy| {
-            if policy != Policy::default() {
-                policies.push((index, policy));
-            }
-        })
-        .map_err(unreadable("POLICIES"))?;
-        Ok(policies)
+        let policies = indices.clone().zip(self.policies.some(indices)?);
+        let policies = policies.filter(|(_, policy)| *policy != Policy::default());
+        Ok(policies.collect())
     }
 
     fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {

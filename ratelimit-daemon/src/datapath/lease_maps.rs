@@ -15,11 +15,10 @@ use super::{
     maps::{Elements, Keyed, Maps},
 };
 
-/// Both maps, and the filter in front of them.
+/// The leases, and the filter in front of them and of the demands.
 pub(super) struct LeaseMaps {
     filters: Elements<Filter>,
     leases: Keyed<LogKey, Lease>,
-    demands: Keyed<LogKey, Demand>,
 }
 
 impl LeaseMaps {
@@ -27,7 +26,6 @@ impl LeaseMaps {
         Ok(Self {
             filters: maps.elements("FILTERS")?,
             leases: maps.keyed("LEASES")?,
-            demands: maps.keyed("DEMANDS")?,
         })
     }
 }
@@ -56,6 +54,6 @@ impl LeaseTables for Kernel {
     }
 
     fn demands(&self) -> Result<Vec<(LogKey, Demand)>> {
-        self.leases.demands.all()
+        self.sources.demands.all()
     }
 }

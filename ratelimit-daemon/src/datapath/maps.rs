@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     net::IpAddr,
+    ops::Range,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -38,8 +39,11 @@ impl Maps {
 
     /// An array.
     pub fn elements<T: Pod>(&self, name: &'static str) -> anyhow::Result<Elements<T>> {
-        let array = self.open(name)?;
-        Ok(Elements { name, array })
+        Ok(Elements {
+            name,
+            array: self.open(name)?,
+            descriptor: self.descriptor(name)?,
+        })
     }
 
     /// A hash map.
@@ -98,6 +102,7 @@ impl Maps {
 pub struct Elements<T: Pod> {
     name: &'static str,
     array: Array<MapData, T>,
+    descriptor: OwnedFd,
 }
 
 impl<T: Pod> Elements<T> {
@@ -109,6 +114,14 @@ impl<T: Pod> Elements<T> {
     pub fn set(&mut self, index: u32, value: T) -> Result<()> {
         let answer = self.array.set(index, value, 0);
         answer.map_err(failed("writing", self.name, self.array.len()))
+    }
+
+    /// The elements at some indices, as many of which there are.
+    pub fn some(&self, indices: Range<u32>) -> Result<Vec<T>> {
+        let mut elements = Vec::with_capacity(indices.len());
+        let visit = |_, element| elements.push(element);
+        batch::for_range(self.descriptor.as_fd(), indices, visit).map_err(unreadable(self.name))?;
+        Ok(elements)
     }
 
     pub fn len(&self) -> u32 {

@@ -531,14 +531,11 @@ impl EntryCounterTables for Shared {
         Ok(())
     }
 
-    fn entry_counter(&self, slot: u16) -> Result<Counter> {
-        let counter = self.memory().entry_counters.get(&slot).copied();
-        Ok(counter.unwrap_or_default())
-    }
-
     fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>> {
+        let memory = self.memory();
         let slots = slots.map(|slot| u16::try_from(slot).unwrap_or_default());
-        slots.map(|slot| self.entry_counter(slot)).collect()
+        let counters = slots.map(|slot| memory.entry_counters.get(&slot).copied());
+        Ok(counters.map(Option::unwrap_or_default).collect())
     }
 
     fn judged(&self) -> Result<Counter> {

@@ -9,12 +9,11 @@ use std::{
 
 use aya::{
     Pod,
-    maps::{Array, MapData, PerCpuArray},
+    maps::{MapData, PerCpuArray},
 };
 use ratelimit_common::{
     Address, Family, Instant, Ipv4, Ipv6, Policy, Record, Refusals, SourceKey,
     compact::Region,
-    layout::TOTALS_MAX,
     lease::Demand,
     refused::{self, Refused},
     source::LogKey,
@@ -28,11 +27,10 @@ use super::{
     LogRow, Place, Result, SlotRow, SourceRow, SourceTables,
     batch::to_the_end,
     compact::CompactTable,
-    detected_maps::STRIKES,
     family_maps::failed,
     logs::{LOGS, Logs, address_of},
     lru::{Records, Replaced},
-    maps::{BySource, Keyed, Maps},
+    maps::{BySource, Elements, Keyed, Maps},
     refused_map::RefusedMap,
 };
 use crate::loader::{REFUSED_MAPS, Sizes};
@@ -44,12 +42,12 @@ const SOURCES_AT_ONCE: usize = 4096;
 pub(super) struct SourceMaps {
     v4: FamilySources<Ipv4>,
     v6: FamilySources<Ipv6>,
-    compact: Option<CompactTable>,
+    pub compact: Option<CompactTable>,
     logs: Logs,
-    node: Array<MapData, Record>,
+    node: Elements<Record>,
     inserted: PerCpuArray<MapData, u64>,
-    strikes: BySource<u64>,
-    demands: Keyed<LogKey, Demand>,
+    pub strikes: BySource<u64>,
+    pub demands: Keyed<LogKey, Demand>,
 }
 
 impl SourceMaps {
@@ -61,9 +59,9 @@ impl SourceMaps {
             v6: FamilySources::new(maps, "SOURCES_V6", REFUSED_MAPS[1])?,
             compact: compact.transpose()?,
             logs: Logs::new(maps.descriptor(LOGS)?, sizes.logs),
-            node: maps.open("NODE")?,
+            node: maps.elements("NODE")?,
             inserted: maps.open("INSERTED")?,
-            strikes: maps.by_source(STRIKES)?,
+            strikes: maps.by_source(["STRIKES_V4", "STRIKES_V6"])?,
             demands: maps.keyed("DEMANDS")?,
         })
     }
@@ -195,9 +193,7 @@ impl SourceTables for SourceMaps {
     }
 
     fn total(&self, slot: u32) -> Result<Record> {
-        self.node
-            .get(&slot, 0)
-            .map_err(failed("reading", "NODE", TOTALS_MAX))
+        self.node.get(slot)
     }
 
     fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>> {

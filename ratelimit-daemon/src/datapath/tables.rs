@@ -236,11 +236,15 @@ pub trait EntryCounterTables {
     /// Replaces that of one slot.
     fn set_counter_owner(&mut self, slot: u16, owner: u64) -> Result<()>;
 
-    /// The count of a slot.
-    fn entry_counter(&self, slot: u16) -> Result<Counter>;
-
     /// The counts of slots that stand side by side.
     fn entry_counters(&self, slots: Range<u32>) -> Result<Vec<Counter>>;
+
+    /// The count of a slot.
+    fn entry_counter(&self, slot: u16) -> Result<Counter> {
+        let slot = u32::from(slot);
+        let counts = self.entry_counters(slot..slot + 1)?;
+        Ok(counts.first().copied().unwrap_or_default())
+    }
 
     /// The packets that limits judged on all interfaces there ever were.
     fn judged(&self) -> Result<Counter>;
