@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     ops::Range,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
     slice,
     sync::atomic::{
         AtomicU64,
@@ -13,7 +13,6 @@ use std::{
 };
 
 use anyhow::Context;
-use aya::maps::{Array, MapData};
 use ratelimit_common::{
     Address, Instant, Limit, Policy, Record,
     compact::{self, Mix, Region, SLOTS, Set, Slots},
@@ -22,9 +21,9 @@ use ratelimit_core::{compile::HeldTable, ip_family::IpFamily};
 
 use super::{
     Result, SlotRow, batch,
-    family_maps::{failed, unreadable},
+    family_maps::unreadable,
     mapped::Mapped,
-    maps::Maps,
+    maps::{Elements, Maps},
 };
 use crate::{
     clock,
@@ -35,25 +34,19 @@ const SEEDS: &str = "COMPACT_SEEDS";
 
 /// The table of both families.
 pub struct CompactTable {
-    families: [Family; 2],
+    families: [Elements<Set>; 2],
     mix: Mix,
     sets: u32,
-}
-
-struct Family {
-    name: &'static str,
-    sets: Array<MapData, Set>,
-    map: OwnedFd,
 }
 
 impl CompactTable {
     /// A table of `sets` sets.
     pub fn new(maps: &Maps, sets: u32) -> anyhow::Result<Self> {
-        let seeds: Array<MapData, u64> = maps.open(SEEDS)?;
-        let [v4, v6] = TABLES.map(|name| Family::new(maps, name));
+        let seeds = maps.elements(SEEDS)?;
+        let [v4, v6] = TABLES.map(|name| maps.elements(name));
         Ok(Self {
             families: [v4?, v6?],
-            mix: Mix::new([seeds.get(&0, 0)?, seeds.get(&1, 0)?]),
+            mix: Mix::new([seeds.get(0)?, seeds.get(1)?]),
             sets,
         })
     }
@@ -66,7 +59,7 @@ impl CompactTable {
     /// Empties a region.
     pub fn clear(&self, region: Region) -> Result<()> {
         for family in &self.families {
-            if let Some(mapped) = family.map(self.part(region, 0..region.sets()))? {
+            if let Some(mapped) = map(family, self.part(region, 0..region.sets()))? {
                 for word in mapped.words() {
                     word.store(0, Relaxed);
                 }
@@ -80,7 +73,7 @@ impl CompactTable {
     pub fn copy(&self, from: Region, to: &Limit) -> Result<()> {
         let origin = to.algorithm().debt_origin(clock::now());
         for family in &self.families {
-            let of = |region: Region| family.map(self.part(region, 0..region.sets()));
+            let of = |region: Region| map(family, self.part(region, 0..region.sets()));
             let (Some(from), Some(target)) = (of(from)?, of(to.region())?) else {
                 continue;
             };
@@ -102,7 +95,7 @@ impl CompactTable {
         sets: Range<u32>,
         visit: &mut dyn FnMut(SlotRow),
     ) -> Result<()> {
-        let mapped = self.families[family as usize].map(self.part(region, sets))?;
+        let mapped = map(&self.families[family as usize], self.part(region, sets))?;
         for set in mapped.iter().flat_map(SharedSet::all) {
             for slot in 0..SLOTS {
                 let (tag, word) = (set.tag(slot), set.word(slot));
@@ -122,9 +115,8 @@ impl CompactTable {
         for (word, limit) in record.words.iter_mut().zip(policy.limits()) {
             let place = limit.region().set_of(tag);
             if place < self.sets && !limit.is_log() {
-                let set = family.sets.get(&place, 0);
-                let set = set.map_err(failed("reading", family.name, self.sets))?;
-                *word = compact::word_for(&SharedSet::from(set), tag, limit, now);
+                let set = SharedSet::from(family.get(place)?);
+                *word = compact::word_for(&set, tag, limit, now);
             }
         }
         Ok(record)
@@ -143,24 +135,14 @@ impl CompactTable {
     }
 }
 
-impl Family {
-    fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
-        Ok(Self {
-            name,
-            map: maps.descriptor(name)?,
-            sets: maps.open(name)?,
-        })
+/// Some sets of a family in memory; `None` where they are none.
+fn map(family: &Elements<Set>, sets: Range<u32>) -> Result<Option<Mapped>> {
+    if sets.is_empty() {
+        return Ok(None);
     }
-
-    /// Some sets in memory; `None` where they are none.
-    fn map(&self, sets: Range<u32>) -> Result<Option<Mapped>> {
-        if sets.is_empty() {
-            return Ok(None);
-        }
-        let words = sets.start as usize * WORDS..sets.end as usize * WORDS;
-        let mapped = Mapped::part(self.map.as_fd(), words);
-        mapped.map(Some).map_err(unreadable(self.name))
-    }
+    let words = sets.start as usize * WORDS..sets.end as usize * WORDS;
+    let mapped = Mapped::part(family.descriptor.as_fd(), words);
+    mapped.map(Some).map_err(unreadable(family.name))
 }
 
 /// The words of a set.

@@ -30,10 +30,8 @@ use super::{
 };
 use crate::syscall;
 
-/// The map of the bans of IPv4 sources.
-pub(super) const V4: &str = "DETECTED_V4";
-/// That of IPv6 sources.
-pub(super) const V6: &str = "DETECTED_V6";
+/// The maps of the bans, of IPv4 sources and of IPv6 sources.
+pub(super) const BANS: [&str; 2] = ["DETECTED_V4", "DETECTED_V6"];
 const RING: &str = "DETECTION_RING";
 
 /// The bans of both families, their filters, their limit and their counters.
@@ -48,7 +46,7 @@ pub(super) struct DetectedMaps {
 impl DetectedMaps {
     pub fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
-            bans: maps.by_source([V4, V6])?,
+            bans: maps.by_source(BANS)?,
             filter: maps.elements("FILTERS")?,
             limit: maps.elements("DETECTION_LIMIT")?,
             ring: maps.descriptor(RING)?,

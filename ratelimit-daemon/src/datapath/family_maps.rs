@@ -2,14 +2,11 @@
 
 use std::{
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
     sync::atomic::{Ordering::SeqCst, fence},
 };
 
-use aya::{
-    Pod,
-    maps::{HashMap, MapData, MapError},
-};
+use aya::{Pod, maps::MapError};
 use ratelimit_common::{
     layout::LISTED_MAX,
     list::{PrefixKey, lookup_cache::STATE},
@@ -20,27 +17,14 @@ use super::{
     DatapathError, Entry, Result,
     batch::{self, Place},
     count::Count,
-    maps::Maps,
+    maps::{Keyed, Maps},
     prefix_filter::PrefixFilter,
 };
 
-/// The names of a family's maps.
-pub(super) struct Names {
-    prefix_filter: &'static str,
-    pub lists: &'static str,
-}
-
-/// The IPv4 maps.
-pub(super) const V4: Names = Names {
-    prefix_filter: "FILTER_V4",
-    lists: "LISTS_V4",
-};
-
-/// The IPv6 maps.
-pub(super) const V6: Names = Names {
-    prefix_filter: "FILTER_V6",
-    lists: "LISTS_V6",
-};
+/// The maps of the lists, IPv4 and IPv6.
+pub(super) const LISTS: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
+/// The maps of the filters of prefix lengths before them.
+const FILTERS: [&str; 2] = ["FILTER_V4", "FILTER_V6"];
 
 /// The maps of the family of `A`.
 pub(super) struct FamilyMaps<A>
@@ -48,10 +32,8 @@ where
     A: IpAddress + Pod,
     PrefixKey<A>: Pod,
 {
-    names: &'static Names,
-    prefix_filter: PrefixFilter,
-    lists: HashMap<MapData, PrefixKey<A>, Entry>,
-    lists_fd: OwnedFd,
+    pub prefix_filter: PrefixFilter,
+    lists: Keyed<PrefixKey<A>, Entry>,
     lists_count: Option<Count>,
 }
 
@@ -60,29 +42,17 @@ where
     A: IpAddress + Pod,
     PrefixKey<A>: Pod,
 {
-    pub fn new(maps: &Maps, names: &'static Names) -> anyhow::Result<Self> {
-        let prefix_filter = PrefixFilter::new(maps, names.prefix_filter, A::LEVELS.words())?;
+    pub fn new(maps: &Maps) -> anyhow::Result<Self> {
+        let family = A::IP_FAMILY as usize;
+        let prefix_filter = PrefixFilter::new(maps, FILTERS[family], A::LEVELS.words())?;
         // Another daemon may have died while it changed a list.
         forget_answers(&prefix_filter);
+        let samples = maps.samples(LISTS[family])?;
         Ok(Self {
-            names,
             prefix_filter,
-            lists_fd: maps.descriptor(names.lists)?,
-            lists: maps.open(names.lists)?,
-            lists_count: Count::learn::<PrefixKey<A>, Entry>(
-                maps.samples(names.lists)?,
-                LISTED_MAX,
-            ),
+            lists: maps.keyed(LISTS[family])?,
+            lists_count: Count::learn::<PrefixKey<A>, Entry>(samples, LISTED_MAX),
         })
-    }
-
-    pub const fn prefix_filter(&self) -> &PrefixFilter {
-        &self.prefix_filter
-    }
-
-    /// Lets go of memory that is only held to be fast.
-    pub fn release(&mut self) {
-        self.prefix_filter.release();
     }
 
     /// Puts those of the family on the list.
@@ -92,14 +62,14 @@ where
             .filter_map(|(prefix, entry)| Some((key(*prefix)?, *entry)));
         let (keys, values): (Vec<PrefixKey<A>>, Vec<Entry>) = own.unzip();
         let answer = self.change(&keys, || {
-            batch::update(self.lists_fd.as_fd(), &keys, &values)
+            batch::update(self.lists.descriptor.as_fd(), &keys, &values)
         });
         answer.map_err(|source| match source.raw_os_error() {
             Some(libc::E2BIG) => DatapathError::Full {
-                map: self.names.lists,
+                map: self.lists.name,
                 capacity: LISTED_MAX,
             },
-            _ => unwritable(self.names.lists)(source),
+            _ => unwritable(self.lists.name)(source),
         })
     }
 
@@ -107,8 +77,10 @@ where
     pub fn remove_entries(&self, prefixes: &[Prefix]) -> Result<()> {
         let own = prefixes.iter().filter_map(|prefix| key(*prefix));
         let keys: Vec<PrefixKey<A>> = own.collect();
-        let answer = self.change(&keys, || batch::delete(self.lists_fd.as_fd(), &keys));
-        answer.map_err(unwritable(self.names.lists))
+        let answer = self.change(&keys, || {
+            batch::delete(self.lists.descriptor.as_fd(), &keys)
+        });
+        answer.map_err(unwritable(self.lists.name))
     }
 
     /// Changes the entries of `keys`, while no CPU caches what the lists say, and lets all forget what they said before.
@@ -134,7 +106,7 @@ where
         let Some(key) = key(prefix) else {
             return Ok(None);
         };
-        present(self.lists.get(&key, 0)).map_err(failed("reading", self.names.lists, LISTED_MAX))
+        self.lists.get(key)
     }
 
     pub fn for_each_entry(&self, mut visit: impl FnMut(Prefix, Entry)) -> Result<()> {
@@ -142,12 +114,11 @@ where
         if self.count_entries() == Some(0) {
             return Ok(());
         }
-        batch::for_each(self.lists_fd.as_fd(), |key: PrefixKey<A>, entry| {
+        self.lists.for_each(|key, entry| {
             if let Some(prefix) = prefix(key) {
                 visit(prefix, entry);
             }
         })
-        .map_err(unreadable(self.names.lists))
     }
 
     /// Shows some entries from a place on.
@@ -158,7 +129,7 @@ where
         visit: &mut dyn FnMut(Prefix, Entry),
     ) -> Result<Place> {
         batch::for_some(
-            self.lists_fd.as_fd(),
+            self.lists.descriptor.as_fd(),
             place,
             count,
             |key: PrefixKey<A>, entry| {
@@ -167,12 +138,12 @@ where
                 }
             },
         )
-        .map_err(unreadable(self.names.lists))
+        .map_err(unreadable(self.lists.name))
     }
 
     /// How many entries the kernel counts, where it does.
     pub fn count_entries(&self) -> Option<u64> {
-        self.lists_count?.elements(self.lists_fd.as_fd())
+        self.lists_count?.elements(self.lists.descriptor.as_fd())
     }
 }
 

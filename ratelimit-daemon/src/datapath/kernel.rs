@@ -35,7 +35,7 @@ use super::{
     cpu_counters::CpuCounters,
     detected_maps::{self, DetectedMaps},
     entry_counter_maps::EntryCounterMaps,
-    family_maps::{self, FamilyMaps, failed, unreadable},
+    family_maps::{FamilyMaps, LISTS, failed, unreadable},
     grace,
     lease_maps::LeaseMaps,
     lru::Replaced,
@@ -143,14 +143,8 @@ impl Kernel {
     }
 
     fn from_maps(maps: &Maps, sizes: Sizes) -> anyhow::Result<Self> {
-        let on_demand = [
-            family_maps::V4.lists,
-            family_maps::V6.lists,
-            detected_maps::V4,
-            detected_maps::V6,
-        ];
+        let on_demand = LISTS.into_iter().chain(detected_maps::BANS);
         let on_demand = on_demand
-            .into_iter()
             .map(|name| Ok((name, maps.descriptor(name)?)))
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
@@ -171,8 +165,8 @@ impl Kernel {
             sources: Arc::new(SourceMaps::new(maps, sizes)?),
             replaced: Replaced::of(maps)?,
             policies: maps.elements("POLICIES")?,
-            v4: FamilyMaps::new(maps, &family_maps::V4)?,
-            v6: FamilyMaps::new(maps, &family_maps::V6)?,
+            v4: FamilyMaps::new(maps)?,
+            v6: FamilyMaps::new(maps)?,
             verdicts: CpuCounters::new(maps, VERDICTS_MAP)?,
             entry_counters: EntryCounterMaps::new(maps)?,
             sampler: maps.open("SAMPLER")?,
@@ -233,8 +227,8 @@ impl ListTables for Kernel {
     }
 
     fn release(&mut self) {
-        self.v4.release();
-        self.v6.release();
+        self.v4.prefix_filter.release();
+        self.v6.prefix_filter.release();
     }
 
     fn list_capacity(&self, _family: IpFamily) -> u32 {
@@ -707,8 +701,8 @@ impl Kernel {
 
     const fn prefix_filter(&self, family: IpFamily) -> &PrefixFilter {
         match family {
-            IpFamily::V4 => self.v4.prefix_filter(),
-            IpFamily::V6 => self.v6.prefix_filter(),
+            IpFamily::V4 => &self.v4.prefix_filter,
+            IpFamily::V6 => &self.v6.prefix_filter,
         }
     }
 

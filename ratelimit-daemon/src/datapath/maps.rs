@@ -100,9 +100,9 @@ impl Maps {
 
 /// An array, which names itself where it fails.
 pub struct Elements<T: Pod> {
-    name: &'static str,
+    pub name: &'static str,
     array: Array<MapData, T>,
-    descriptor: OwnedFd,
+    pub descriptor: OwnedFd,
 }
 
 impl<T: Pod> Elements<T> {

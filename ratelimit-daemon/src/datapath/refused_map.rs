@@ -5,14 +5,11 @@ use std::{
     collections::HashMap,
     hash::Hash,
     net::IpAddr,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::AsFd,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use aya::{
-    Pod,
-    maps::{Array, MapData},
-};
+use aya::Pod;
 use ratelimit_common::{
     Address, Ipv6, Refusals,
     refused::{Refused, WAYS, set_of, sets_of_cpu},
@@ -22,9 +19,9 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
     Result,
-    family_maps::{failed, unreadable},
+    family_maps::unreadable,
     mapped::Mapped,
-    maps::Maps,
+    maps::{Elements, Maps},
 };
 use crate::cpus;
 
@@ -33,9 +30,7 @@ pub(super) struct RefusedMap<A: IpAddress + Hash + Pod>
 where
     Refused<A>: Pod,
 {
-    name: &'static str,
-    sets: Array<MapData, [Refused<A>; WAYS]>,
-    descriptor: OwnedFd,
+    sets: Elements<[Refused<A>; WAYS]>,
     sets_of_cpu: u32,
 }
 
@@ -44,12 +39,9 @@ where
     Refused<A>: Pod,
 {
     pub fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
-        let sets_of_cpu = sets_of_cpu(cpus::possible()?);
         Ok(Self {
-            name,
-            descriptor: maps.descriptor(name)?,
-            sets: maps.open(name)?,
-            sets_of_cpu,
+            sets: maps.elements(name)?,
+            sets_of_cpu: sets_of_cpu(cpus::possible()?),
         })
     }
 
@@ -57,8 +49,7 @@ where
     pub fn of(&self, source: A) -> Result<Option<Refusals>> {
         let mut all = None;
         for cpu in 0..self.sets.len() / self.sets_of_cpu {
-            let set = self.sets.get(&set_of(&source, cpu, self.sets_of_cpu), 0);
-            let set = set.map_err(failed("reading", self.name, 1))?;
+            let set = self.sets.get(set_of(&source, cpu, self.sets_of_cpu))?;
             let own = set.iter().find(|known| known.source() == Some(source));
             all = sum(all, own.map(Refused::refusals));
         }
@@ -68,7 +59,8 @@ where
     /// Those of all sources that are known to have been refused.
     pub fn for_each(&self, mut visit: impl FnMut(IpAddr, Refusals)) -> Result<()> {
         let words = self.sets.len() as usize * words_of_set::<A>();
-        let mapped = Mapped::new(self.descriptor.as_fd(), words).map_err(unreadable(self.name))?;
+        let mapped = Mapped::new(self.sets.descriptor.as_fd(), words);
+        let mapped = mapped.map_err(unreadable(self.sets.name))?;
         for (source, refusals) in refusals_in::<A>(&mapped) {
             visit(source.to_std(), refusals);
         }
