@@ -85,7 +85,7 @@ fn adopt(
     state: &InterfaceState,
 ) -> anyhow::Result<Adoption> {
     let name = &interface.name;
-    let link = open(pin)?;
+    let link = open_at(&pin.path)?;
     let linked = link.info().context("reading the pinned link")?.program_id();
     let running = state.program.filter(|(_, running)| *running == linked);
     let fits = match (interface.mode, running) {
@@ -241,7 +241,9 @@ fn running_mode(on: &InterfaceState) -> anyhow::Result<XdpMode> {
 
 /// The number of the program of a pinned link.
 pub fn program(pin: &LinkPin) -> anyhow::Result<u32> {
-    let info = open(pin)?.info().context("reading the pinned link")?;
+    let info = open_at(&pin.path)?
+        .info()
+        .context("reading the pinned link")?;
     Ok(info.program_id())
 }
 
@@ -267,8 +269,4 @@ pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     }
     info!(interface = pin.interface, "detached");
     Ok(())
-}
-
-fn open(pin: &LinkPin) -> anyhow::Result<FdLink> {
-    open_at(&pin.path)
 }

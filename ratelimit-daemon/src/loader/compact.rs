@@ -1,7 +1,5 @@
 //! The pins of the store `compact`: its table, its seeds, and what belongs together with them.
 
-use std::os::fd::AsFd;
-
 use anyhow::Context;
 use aya::maps::{Array, MapData, MapInfo};
 use aya_obj::Object;
@@ -11,7 +9,7 @@ use zerocopy::IntoBytes as _;
 use super::{
     HeldTable,
     load::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, Seeds},
-    pins::Pins,
+    pins::{Pins, open_map},
 };
 
 const SEEDS: &str = "COMPACT_SEEDS";
@@ -63,13 +61,7 @@ pub fn held_table(pins: &Pins) -> anyhow::Result<Option<HeldTable>> {
     if sets == 1 || !path.exists() {
         return Ok(None);
     }
-    let opening = || format!("opening {}", path.display());
-    let map = MapData::from_pin(&path).with_context(opening)?;
-    let policies = map
-        .fd()
-        .as_fd()
-        .try_clone_to_owned()
-        .with_context(opening)?;
+    let policies = open_map(&path)?;
     Ok(Some(HeldTable { sets, policies }))
 }
 

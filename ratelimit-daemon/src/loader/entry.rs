@@ -4,24 +4,24 @@
 //! `<root>/entries/<interface>/program`, with its maps beside it, where `xdp-loader load --pin-path` finds them.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, anyhow};
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Map, MapError, ProgramArray},
+    maps::{Map, MapData, ProgramArray},
     programs::{ProgramInfo, Xdp},
-    sys::SyscallError,
 };
 use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS};
 
-use super::{Attachment, InterfacePlan, object::ENTRY, pins::Pins};
+use super::{Attachment, InterfacePlan, next, object::ENTRY, pins::Pins};
 use crate::private;
 
 /// The name of the pinned program.
 const PROGRAM: &str = "program";
+const EMPTYING: &str = "emptying the map of an entry";
 
 /// An entry, whose maps live as long as this or their pins.
 pub struct Entry {
@@ -113,7 +113,7 @@ impl Entry {
                 let set = behind.set(0, program.fd()?, 0);
                 set.with_context(|| format!("leaving packets to the program by {name}"))?;
             } else {
-                clear(&mut behind)?;
+                next::clear(&mut behind, 0).context(EMPTYING)?;
             }
         }
         Ok(())
@@ -173,23 +173,11 @@ fn empty(directory: &Path) -> anyhow::Result<()> {
     for [_, name] in [ENTRIES, ENTRIES_FRAGS] {
         let path = directory.join(name);
         if path.exists() {
-            let map = aya::maps::MapData::from_pin(&path)
-                .with_context(|| format!("opening {}", path.display()))?;
-            clear(&mut ProgramArray::try_from(Map::ProgramArray(map))?)?;
+            let map =
+                MapData::from_pin(&path).with_context(|| format!("opening {}", path.display()))?;
+            let mut behind = ProgramArray::try_from(Map::ProgramArray(map))?;
+            next::clear(&mut behind, 0).context(EMPTYING)?;
         }
     }
     Ok(())
-}
-
-fn clear<T: std::borrow::BorrowMut<aya::maps::MapData>>(
-    behind: &mut ProgramArray<T>,
-) -> anyhow::Result<()> {
-    match behind.clear_index(&0) {
-        Err(MapError::SyscallError(SyscallError { io_error, .. }))
-            if io_error.kind() == io::ErrorKind::NotFound =>
-        {
-            Ok(())
-        }
-        answer => answer.context("emptying the map of an entry"),
-    }
 }

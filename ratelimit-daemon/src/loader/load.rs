@@ -2,15 +2,11 @@
 
 use std::{
     io,
-    os::fd::{AsFd, FromRawFd, OwnedFd},
+    os::fd::{FromRawFd, OwnedFd},
 };
 
-use anyhow::{Context, anyhow, bail};
-use aya::{
-    Ebpf, EbpfLoader,
-    maps::{Map, MapData},
-    programs::Xdp,
-};
+use anyhow::{Context, anyhow};
+use aya::{Ebpf, EbpfLoader, programs::Xdp};
 use aya_obj::{Object, generated::bpf_cmd};
 use ratelimit_common::{
     Ipv4, Ipv6,
@@ -21,7 +17,7 @@ use ratelimit_core::ip_family::IpAddress;
 
 use super::{
     Descriptors, InterfacePlan, MapPlan, OBJECT, compact, logs,
-    pins::{self, LinkPin, Pins},
+    pins::{self, LinkPin, Pins, open_map},
     program_log::ProgramLog,
     realtime, records,
 };
@@ -48,7 +44,7 @@ const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
 pub type Seeds = [u64; 2];
 
 /// What a program is made for: its constants and its entry point.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Variant {
     slot: u32,
     entry_point: &'static str,
@@ -70,6 +66,11 @@ impl Variant {
             has_next: plan.next.is_some(),
         })
     }
+
+    /// Whether it is that of frames which may take several buffers.
+    pub fn frags(&self) -> bool {
+        self.entry_point == PROGRAM_FRAGS
+    }
 }
 
 /// A program that can be put on an interface, as often as that comes and goes.
@@ -82,11 +83,6 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Whether it is the one of frames that may take several buffers.
-    pub fn frags(&self) -> bool {
-        self.variant.entry_point == PROGRAM_FRAGS
-    }
-
     /// The program.
     pub fn xdp(&mut self) -> anyhow::Result<&mut Xdp> {
         let program = self.ebpf.program_mut(self.variant.entry_point);
@@ -115,15 +111,12 @@ pub fn maps(
     plan: &MapPlan,
     seeds: Seeds,
 ) -> anyhow::Result<Descriptors> {
-    let mut ebpf = load(object, pins, plan, seeds, &Fixed::default())?;
+    let mut ebpf = load(object, pins, plan, seeds, Variant::default())?;
     compact::keep_seeds(&mut ebpf, seeds)?;
     compact::keep_challenge_key(&mut ebpf)?;
     let mut descriptors = Descriptors::new();
-    for (name, map) in ebpf.maps().filter(|(name, _)| pins::is_shared(name)) {
-        let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
-        let descriptor =
-            descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))?;
-        descriptors.insert(name.to_owned(), descriptor);
+    for (name, _) in pins::pinnable(object) {
+        descriptors.insert(name.to_owned(), open_map(&pins.map(name))?);
     }
     descriptors.extend(records::replaced(pins)?);
     for name in SAMPLED {
@@ -165,13 +158,7 @@ pub fn program(
     maps: &MapPlan,
     seeds: Seeds,
 ) -> anyhow::Result<Loaded> {
-    let fixed = Fixed {
-        slot: variant.slot,
-        link_layer: variant.link_layer.number(),
-        frags: (variant.entry_point == PROGRAM_FRAGS).into(),
-        has_next: variant.has_next.into(),
-    };
-    let mut ebpf = load(object, pins, maps, seeds, &fixed)?;
+    let mut ebpf = load(object, pins, maps, seeds, variant)?;
     let log = ProgramLog::of(&mut ebpf);
     let mut loaded = Loaded { ebpf, variant, log };
     loaded.xdp()?.load().context("passing the verifier")?;
@@ -209,22 +196,15 @@ fn entry_point(plan: &InterfacePlan, on: &InterfaceState, pin: Option<&LinkPin>)
     }
 }
 
-/// What of a program its interface fixes.
-#[derive(Clone, Copy, Default)]
-struct Fixed {
-    slot: u32,
-    link_layer: u32,
-    frags: u32,
-    has_next: u32,
-}
-
 fn load(
     object: &Object,
     pins: &Pins,
     plan: &MapPlan,
     seeds: Seeds,
-    fixed: &Fixed,
+    variant: Variant,
 ) -> anyhow::Result<Ebpf> {
+    let link_layer = variant.link_layer.number();
+    let (frags, has_next) = (u32::from(variant.frags()), u32::from(variant.has_next));
     let log_words = plan.sizes.logs.words();
     let store = match plan.sizes.sets {
         None => store::LRU,
@@ -236,10 +216,10 @@ fn load(
     let (mask_v4, mask_v6) = (Ipv4::mask(plan.ipv4_prefix), Ipv6::mask(plan.ipv6_prefix));
     let mut loader = EbpfLoader::new();
     loader
-        .override_global("INTERFACE", &fixed.slot, true)
-        .override_global("LINK_LAYER", &fixed.link_layer, true)
-        .override_global("FRAGS", &fixed.frags, true)
-        .override_global("HAS_NEXT", &fixed.has_next, true)
+        .override_global("INTERFACE", &variant.slot, true)
+        .override_global("LINK_LAYER", &link_layer, true)
+        .override_global("FRAGS", &frags, true)
+        .override_global("HAS_NEXT", &has_next, true)
         .override_global("INTERRUPTIBLE", &interruptible, true)
         .override_global("TUNNELS", &plan.tunnels, true)
         .override_global("CLOCK", &clock, true)
@@ -258,20 +238,4 @@ fn load(
         loader.map_pin_path(name, pins.map(name));
     }
     loader.load(OBJECT).context("making the maps")
-}
-
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the object has maps of these kinds alone"
-)]
-fn data_of(map: &Map) -> anyhow::Result<&MapData> {
-    match map {
-        Map::Array(data)
-        | Map::HashMap(data)
-        | Map::LruHashMap(data)
-        | Map::PerCpuArray(data)
-        | Map::ProgramArray(data)
-        | Map::RingBuf(data) => Ok(data),
-        _ => bail!("a map of a kind that this program does not have"),
-    }
 }

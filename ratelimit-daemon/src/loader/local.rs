@@ -51,24 +51,12 @@ impl Local {
 impl Loader for Local {
     fn open(&mut self, root: &Path) -> anyhow::Result<Held> {
         let pins = self.pins.insert(Pins::open(root)?);
-        let links = pins.all_links()?.into_iter().map(|pin| {
-            let program = attachment::program(&pin)?;
-            Ok(HeldLink {
-                interface: pin.interface,
-                slot: pin.slot,
-                program,
-                takes_long_frames: pin.frags,
-            })
-        });
+        let links = pins.all_links()?.into_iter();
+        let links = links.map(|pin| Ok(held(attachment::program(&pin)?, pin)));
         let programs = pins.all_programs()?.into_iter().map(|pin| {
             let info = ProgramInfo::from_pin(&pin.path)
                 .with_context(|| format!("reading {}", pin.path.display()))?;
-            Ok(HeldLink {
-                interface: pin.interface,
-                slot: pin.slot,
-                program: info.id(),
-                takes_long_frames: pin.frags,
-            })
+            Ok(held(info.id(), pin))
         });
         Ok(Held {
             links: links.chain(programs).collect::<anyhow::Result<_>>()?,
@@ -177,7 +165,7 @@ impl Loader for Local {
             None => load::program(&load::object(maps)?, variant, pins, maps, *seeds)
                 .with_context(|| format!("loading the program for {}", plan.name))?,
         };
-        let frags = program.frags();
+        let frags = variant.frags();
         let next = plan.next.as_deref();
         // What runs there keeps its next program until it is replaced.
         let attached = next
@@ -270,6 +258,16 @@ impl Loader for Local {
         pins.remove_all()?;
         // Programs that are attached again need the maps: they are pinned then.
         Ok(interfaces)
+    }
+}
+
+/// What is told of a pin, whose program has this number.
+fn held(program: u32, pin: LinkPin) -> HeldLink {
+    HeldLink {
+        interface: pin.interface,
+        slot: pin.slot,
+        program,
+        takes_long_frames: pin.frags,
     }
 }
 

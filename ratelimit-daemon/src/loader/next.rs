@@ -1,6 +1,7 @@
 //! The program of somebody else that gets what passes on an interface: a tail call, from a slot of a map that is pinned.
 
 use std::{
+    borrow::BorrowMut,
     io,
     path::{Path, PathBuf},
 };
@@ -57,7 +58,7 @@ pub fn set(pins: &Pins, slot: u32, frags: bool, path: &Path) -> anyhow::Result<N
 pub fn release(pins: &Pins, slot: u32, kept: Option<bool>) -> anyhow::Result<()> {
     for frags in [false, true] {
         if kept != Some(frags) && pins.map(map(frags)).exists() {
-            clear(&mut open(pins, map(frags))?, slot)?;
+            clear(&mut open(pins, map(frags))?, slot).context("letting go of the next program")?;
         }
     }
     Ok(())
@@ -69,12 +70,14 @@ fn open(pins: &Pins, map: &str) -> anyhow::Result<ProgramArray<MapData>> {
     Ok(ProgramArray::try_from(Map::ProgramArray(data))?)
 }
 
-fn clear(programs: &mut ProgramArray<MapData>, slot: u32) -> anyhow::Result<()> {
+/// Empties a slot, if there is something in it.
+pub fn clear<T: BorrowMut<MapData>>(
+    programs: &mut ProgramArray<T>,
+    slot: u32,
+) -> Result<(), MapError> {
     match programs.clear_index(&slot) {
-        Err(error) if kind(&error) != Some(io::ErrorKind::NotFound) => {
-            Err(error).context("letting go of the next program")
-        }
-        _ => Ok(()),
+        Err(error) if kind(&error) == Some(io::ErrorKind::NotFound) => Ok(()),
+        answer => answer,
     }
 }
 

@@ -5,12 +5,15 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, bail};
-use aya::maps::MapInfo;
+use aya::maps::{MapData, MapInfo};
 use aya_obj::Object;
 use ratelimit_common::layout::{self, INTERFACES_MAX};
 use tracing::{info, warn};
@@ -141,11 +144,10 @@ impl Pins {
         Ok(links)
     }
 
-    /// Removes pinned maps that are not as `object` declares them, so that they are made anew, and names them.
+    /// Removes pinned maps that are not as `object` declares them, so that they are made anew.
     ///
     /// aya opens a pinned map without looking at it. The program that is attached keeps the old map until it is replaced.
-    pub fn remove_mismatched(&self, object: &Object) -> anyhow::Result<Vec<String>> {
-        let mut removed = Vec::new();
+    pub fn remove_mismatched(&self, object: &Object) -> anyhow::Result<()> {
         for (name, wanted) in pinnable(object) {
             let path = self.map(name);
             if !path.exists() {
@@ -159,10 +161,9 @@ impl Pins {
                     difference, "a pinned map does not fit and is made anew"
                 );
                 private::remove(&path)?;
-                removed.push(name.to_owned());
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
     /// Removes the pins of these maps, so that they are made anew.
@@ -227,6 +228,14 @@ pub fn pinnable(object: &Object) -> impl Iterator<Item = (&str, &aya_obj::Map)> 
 /// Whether a map is shared by the programs of all interfaces, and outlives them: all but the constants and the log of one.
 pub fn is_shared(name: &str) -> bool {
     !name.starts_with('.') && name != "AYA_LOGS"
+}
+
+/// A descriptor of the map that is pinned at `path`.
+pub fn open_map(path: &Path) -> anyhow::Result<OwnedFd> {
+    let opening = || format!("opening {}", path.display());
+    let map = MapData::from_pin(path).with_context(opening)?;
+    let descriptor = map.fd().as_fd().try_clone_to_owned();
+    descriptor.with_context(opening)
 }
 
 /// What differs between a map in the kernel and its declaration.

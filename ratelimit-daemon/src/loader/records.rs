@@ -4,11 +4,7 @@
 //! Maps that differ from what is wanted in that alone are replaced. They stay pinned beside until the daemon has carried over what
 //! sources have used, and no program runs on them. So a daemon that dies in between leaves them to the next one.
 
-use std::{
-    fs,
-    os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
-};
+use std::{fs, os::fd::OwnedFd, path::PathBuf};
 
 use anyhow::Context;
 use aya::maps::{MapData, MapInfo};
@@ -18,7 +14,7 @@ use tracing::info;
 use super::{
     load::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, REFUSED_MAPS, SOURCE_MAPS, missing},
     logs::LOGS,
-    pins::Pins,
+    pins::{Pins, open_map},
 };
 use crate::private;
 
@@ -118,14 +114,7 @@ pub fn replaced(pins: &Pins) -> anyhow::Result<Vec<(String, OwnedFd)>> {
     for name in CARRIED {
         let kept = replaced_names(name).into_iter().zip(asides(pins, name));
         for (name, path) in kept.filter(|(_, path)| path.exists()) {
-            let opening = || format!("opening {}", path.display());
-            let map = MapData::from_pin(&path).with_context(opening)?;
-            let map = map
-                .fd()
-                .as_fd()
-                .try_clone_to_owned()
-                .with_context(opening)?;
-            found.push((name, map));
+            found.push((name, open_map(&path)?));
         }
     }
     Ok(found)
