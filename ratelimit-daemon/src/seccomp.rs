@@ -212,46 +212,32 @@ const OF_LOADING: [bpf_cmd; 8] = [
 pub fn enter_loader() -> anyhow::Result<()> {
     let mut rules = allowed(&[COMMON, FILES, OLD, SOCKETS]);
     let commands = OF_MAPS.into_iter().chain(OF_LOADING);
-    rules.insert(
-        libc::SYS_bpf,
-        first_is(commands.map(|command| command as u64))?,
-    );
-    rules.insert(
-        libc::SYS_socket,
-        first_is([libc::AF_NETLINK].map(i32::unsigned_abs).map(u64::from))?,
-    );
+    let commands = first_is(commands.map(|command| command as u32))?;
+    rules.insert(libc::SYS_bpf, commands);
+    let families = [libc::AF_NETLINK].map(i32::unsigned_abs);
+    rules.insert(libc::SYS_socket, first_is(families)?);
     enter(rules)
 }
 
 /// Lets this process do what the daemon does, and nothing else.
 pub fn enter_daemon() -> anyhow::Result<()> {
     let mut rules = allowed(&[COMMON, FILES, OLD, SOCKETS, DAEMON, DAEMON_OLD]);
-    rules.insert(
-        libc::SYS_bpf,
-        first_is(OF_MAPS.map(|command| command as u64))?,
-    );
+    let commands = OF_MAPS.map(|command| command as u32);
+    rules.insert(libc::SYS_bpf, first_is(commands)?);
     let families = [
         libc::AF_UNIX,
         libc::AF_INET,
         libc::AF_INET6,
         libc::AF_NETLINK,
     ];
-    let families = families.map(i32::unsigned_abs).map(u64::from);
+    let families = families.map(i32::unsigned_abs);
     rules.insert(libc::SYS_socket, first_is(families)?);
     // A thread, and no process. Where the arguments cannot be looked at (`clone3`), the C library falls back to it.
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
-    rules.insert(
-        libc::SYS_clone,
-        vec![rule(0, Is::MaskedEq(thread), thread)?],
-    );
-    rules.insert(
-        libc::SYS_prctl,
-        first_is(
-            [libc::PR_SET_NAME, libc::PR_GET_NAME]
-                .map(i32::unsigned_abs)
-                .map(u64::from),
-        )?,
-    );
+    let of_thread = rule(0, Is::MaskedEq(thread), thread)?;
+    rules.insert(libc::SYS_clone, vec![of_thread]);
+    let options = [libc::PR_SET_NAME, libc::PR_GET_NAME].map(i32::unsigned_abs);
+    rules.insert(libc::SYS_prctl, first_is(options)?);
     let requests = [libc::FIONBIO, libc::FIONREAD, libc::FIOCLEX, libc::TCGETS];
     #[allow(
         clippy::cast_sign_loss,
@@ -259,10 +245,8 @@ pub fn enter_daemon() -> anyhow::Result<()> {
         reason = "their type is another one in each C library"
     )]
     let requests = requests.map(|request| rule(1, Is::Eq, request as u64));
-    rules.insert(
-        libc::SYS_ioctl,
-        requests.into_iter().collect::<Result<_, _>>()?,
-    );
+    let requests = requests.into_iter().collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_ioctl, requests);
     enter(rules)
 }
 
@@ -272,11 +256,9 @@ fn allowed(calls: &[&[c_long]]) -> Rules {
 }
 
 /// Rules for a call whose first argument is one of `values`.
-fn first_is(values: impl IntoIterator<Item = u64>) -> anyhow::Result<Vec<SeccompRule>> {
-    values
-        .into_iter()
-        .map(|value| rule(0, Is::Eq, value))
-        .collect()
+fn first_is(values: impl IntoIterator<Item = u32>) -> anyhow::Result<Vec<SeccompRule>> {
+    let values = values.into_iter();
+    values.map(|it| rule(0, Is::Eq, it.into())).collect()
 }
 
 fn rule(argument: u8, is: Is, value: u64) -> anyhow::Result<SeccompRule> {
