@@ -153,32 +153,25 @@ fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -
 
 /// What is to be reported where nothing is to be done any more.
 pub fn standing(sight: &Sight) -> Standing {
-    let on = sight
-        .program
-        .as_ref()
-        .and_then(|program| program.on.as_ref());
-    let mode = |state: &InterfaceState| state.program.map(|(mode, _)| mode);
-    let entry = sight
-        .program
-        .as_ref()
-        .and_then(|program| program.entry.as_ref());
-    if let (Some(there), Some(on), Some(entry)) = (&sight.there, on, entry)
-        && there.index == on.index
-    {
-        return Standing::Pinned {
-            entry: entry.clone(),
-            has_caller: there.program.is_some(),
-            remark: None,
-        };
-    }
+    let program = sight.program.as_ref();
+    let on = program.and_then(|program| program.on.as_ref());
+    let entry = program.and_then(|program| program.entry.clone());
+    let mode = |on: &InterfaceState| on.program.map_or(XdpMode::Generic, |(mode, _)| mode);
     match (&sight.there, on) {
-        (Some(there), Some(on)) if there.index == on.index => Standing::Attached {
-            mode: mode(on).unwrap_or(XdpMode::Generic),
-            remark: None,
+        (Some(there), Some(on)) if there.index == on.index => match entry {
+            Some(entry) => Standing::Pinned {
+                entry,
+                has_caller: there.program.is_some(),
+                remark: None,
+            },
+            None => Standing::Attached {
+                mode: mode(on),
+                remark: None,
+            },
         },
         (_, Some(on)) => Standing::Renamed {
             to: on.name.clone(),
-            mode: mode(on).unwrap_or(XdpMode::Generic),
+            mode: mode(on),
         },
         (Some(_), None) => Standing::Failed {
             error: "its program is gone".to_owned(),

@@ -43,10 +43,6 @@ pub struct Writer {
     _slot: OwnedSemaphorePermit,
 }
 
-/// There are as many streams as there may be.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TooManyStreams;
-
 impl Streams {
     /// Streams that end with `stop`.
     pub fn new(stop: CancellationToken) -> Self {
@@ -77,10 +73,9 @@ impl Streams {
         &self.stop
     }
 
-    /// Begins a stream: the body of the answer, and where it is written to.
-    pub fn begin(&self) -> Result<(Writer, Body), TooManyStreams> {
-        let slot = Arc::clone(&self.slots).try_acquire_owned();
-        let slot = slot.map_err(|_| TooManyStreams)?;
+    /// Begins a stream: the body of the answer, and where it is written to; `None` where there are as many as there may be.
+    pub fn begin(&self) -> Option<(Writer, Body)> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
         self.is_used.store(true, Relaxed);
         let (pieces, body) = mpsc::channel(PIECES_MAX);
         let writer = Writer {
@@ -88,7 +83,7 @@ impl Streams {
             stop: self.stop.clone(),
             _slot: slot,
         };
-        Ok((writer, Body::new(Pieces(body))))
+        Some((writer, Body::new(Pieces(body))))
     }
 
     /// Waits as long as the stream of this connection may last; no time when it has none.
@@ -140,9 +135,9 @@ mod tests {
         let streams = Streams::new(CancellationToken::new());
         let begun: Vec<_> = (0..STREAMS_MAX).map(|_| streams.begin().unwrap()).collect();
         let other = streams.of_connection(false);
-        assert_eq!(other.begin().err(), Some(TooManyStreams));
-        assert!(streams.of_connection(true).begin().is_ok());
+        assert!(other.begin().is_none());
+        assert!(streams.of_connection(true).begin().is_some());
         drop(begun);
-        assert!(streams.begin().is_ok());
+        assert!(streams.begin().is_some());
     }
 }

@@ -27,7 +27,7 @@ pub async fn begin(
     Body(request): Body<CaptureRequest>,
 ) -> Result<Response, Failure> {
     let interfaces = controller.ask(read_commands::interface_names).await?;
-    let Ok((writer, body)) = streams.begin() else {
+    let Some((writer, body)) = streams.begin() else {
         return Err(Failure::unavailable(TOO_MANY));
     };
     let wanted = Wanted {

@@ -153,7 +153,7 @@ async fn live(
     Extension(streams): Extension<Streams>,
     Parameters(request): Parameters<LiveRequest>,
 ) -> Result<Response, Failure> {
-    let Ok((writer, body)) = streams.begin() else {
+    let Some((writer, body)) = streams.begin() else {
         return Err(Failure::unavailable(
             "too many dashboards, events and captures are being followed already",
         ));

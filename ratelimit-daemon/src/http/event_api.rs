@@ -50,7 +50,7 @@ pub async fn events(
     if !query.follow {
         return Ok((lines, kept).into_response());
     }
-    let Ok((writer, body)) = streams.begin() else {
+    let Some((writer, body)) = streams.begin() else {
         return Err(Failure::unavailable(TOO_MANY));
     };
     tokio::spawn(async move { follow(&writer, kept.into(), coming, filter).await });

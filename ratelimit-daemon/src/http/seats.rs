@@ -27,17 +27,13 @@ pub struct Seat {
     presence: Presence,
 }
 
-/// Every connection that the user may have has a request under way.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Full;
-
 impl Seats {
-    /// Takes a place for a connection of a user.
-    pub fn take(&self, peer: &Peer) -> Result<Seat, Full> {
+    /// Takes a place for a connection of a user; `None` where every one that it may have has a request under way.
+    pub fn take(&self, peer: &Peer) -> Option<Seat> {
         self.take_for(peer.uid())
     }
 
-    fn take_for(&self, uid: Option<u32>) -> Result<Seat, Full> {
+    fn take_for(&self, uid: Option<u32>) -> Option<Seat> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (own, room) = match uid {
             Some(0) => (OF_ROOT, OF_ROOT),
@@ -51,26 +47,26 @@ impl Seats {
             presence: presence.clone(),
         };
         all.push(taken);
-        Ok(Seat {
+        Some(Seat {
             seats: self.clone(),
             presence,
         })
     }
 }
 
-/// Sees to it that there is room for one more of those that count, of which there may be `room`.
-fn make_room(all: &[Taken], room: usize, counts: impl Fn(&Taken) -> bool) -> Result<(), Full> {
+/// Sees to it that there is room for one more of those that count, of which there may be `room`; `None` where there is none.
+fn make_room(all: &[Taken], room: usize, counts: impl Fn(&Taken) -> bool) -> Option<()> {
     let those = || {
         all.iter()
             .filter(|it| counts(it) && !it.presence.is_leaving())
     };
     if those().count() < room {
-        return Ok(());
+        return Some(());
     }
     let idle = those().filter_map(|it| Some((it.presence.idle_since()?, it)));
-    let (_, longest) = idle.min_by_key(|(since, _)| *since).ok_or(Full)?;
+    let (_, longest) = idle.min_by_key(|(since, _)| *since)?;
     longest.presence.leave();
-    Ok(())
+    Some(())
 }
 
 impl Seat {
@@ -97,10 +93,10 @@ mod tests {
     fn a_user_at_work_with_all_of_its_connections_is_refused_and_others_are_not() {
         let seats = Seats::default();
         let busy: Vec<_> = (0..OF_USER).map(|_| at_work(&seats, 1000)).collect();
-        assert!(seats.take_for(Some(1000)).is_err());
-        assert!(seats.take_for(Some(1001)).is_ok() && seats.take_for(Some(0)).is_ok());
+        assert!(seats.take_for(Some(1000)).is_none());
+        assert!(seats.take_for(Some(1001)).is_some() && seats.take_for(Some(0)).is_some());
         drop(busy);
-        assert!(seats.take_for(Some(1000)).is_ok());
+        assert!(seats.take_for(Some(1000)).is_some());
     }
 
     #[test]
@@ -111,8 +107,8 @@ mod tests {
             .take(OF_OTHERS)
             .map(|uid| at_work(&seats, uid))
             .collect();
-        assert!(seats.take_for(Some(5000)).is_err());
-        assert!(seats.take_for(Some(0)).is_ok());
+        assert!(seats.take_for(Some(5000)).is_none());
+        assert!(seats.take_for(Some(0)).is_some());
         drop(busy);
     }
 
@@ -120,18 +116,18 @@ mod tests {
     fn the_connection_that_has_been_idle_for_longest_gives_way() {
         let seats = Seats::default();
         let idle: Vec<_> = (0..OF_USER).map(|_| seats.take_for(Some(1000))).collect();
-        let idle: Vec<Seat> = idle.into_iter().map(|seat| seat.ok().unwrap()).collect();
-        let _next = seats.take_for(Some(1000)).ok().unwrap();
+        let idle: Vec<Seat> = idle.into_iter().map(Option::unwrap).collect();
+        let _next = seats.take_for(Some(1000)).unwrap();
         let leaving: Vec<bool> = idle.iter().map(|it| it.presence.is_leaving()).collect();
         assert_eq!(leaving.iter().filter(|it| **it).count(), 1);
         // Also while those that leave are not gone yet.
         for _ in 0..3 * OF_USER {
-            assert!(seats.take_for(Some(1000)).is_ok());
+            assert!(seats.take_for(Some(1000)).is_some());
         }
     }
 
     fn at_work(seats: &Seats, uid: u32) -> impl Sized {
-        let seat = seats.take_for(Some(uid)).ok().unwrap();
+        let seat = seats.take_for(Some(uid)).unwrap();
         let request = seat.presence.begin(Request::new(Body::empty()));
         (seat, request)
     }

@@ -64,7 +64,7 @@ pub async fn serve_control(listener: UnixListener, api: ControlApi, stop: Cancel
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
     let begin = move |stream: UnixStream, _, connections: &mut JoinSet<()>| {
         let peer = Peer::of(&stream);
-        let Ok(seat) = seats.take(&peer) else {
+        let Some(seat) = seats.take(&peer) else {
             if let Ok(slot) = Arc::clone(&refusals).try_acquire_owned() {
                 connections.spawn(refuse(stream, slot));
             }

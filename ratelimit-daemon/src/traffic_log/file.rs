@@ -142,7 +142,8 @@ impl File {
             connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
             connection.execute_batch(TABLES)?;
-            self.ids = read_series(&connection)?;
+            let names = read_names(&connection)?.into_iter();
+            self.ids = names.map(|(id, series)| (series, id)).collect();
             self.connection = Some(connection);
         }
         Ok(self.connection.as_mut().expect("it was just opened"))
@@ -292,11 +293,6 @@ pub fn is_damage(error: &anyhow::Error) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[error("a row is not sound")]
 struct Unsound;
-
-fn read_series(connection: &Connection) -> anyhow::Result<BTreeMap<Series, u16>> {
-    let names = read_names(connection)?.into_iter();
-    Ok(names.map(|(id, series)| (series, id)).collect())
-}
 
 fn read_names(connection: &Connection) -> anyhow::Result<BTreeMap<u16, Series>> {
     let mut statement = connection.prepare_cached("SELECT id, kind, name FROM series")?;
