@@ -7,10 +7,7 @@ use std::{
 };
 
 use jiff::SignedDuration;
-use ratelimit_core::{
-    prefix::{Prefix, PrefixError},
-    quantity,
-};
+use ratelimit_core::prefix::{Prefix, PrefixError};
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -191,22 +188,10 @@ impl Decision<'_> {
         }
     }
 
-    /// How long it lasts from now on.
+    /// How long it lasts from now on. What Go's `Duration.String` writes is read by jiff: `1h2m3.5s`, `1.5ms`, `2µs`, `-4s`.
     pub fn lasts(&self) -> Result<SignedDuration, Ignored> {
-        go_duration(&self.duration).ok_or(Ignored::Duration)
+        self.duration.parse().map_err(|_| Ignored::Duration)
     }
-}
-
-/// Reads what Go's `Duration.String` writes: `1h2m3.5s`, `1.5ms`, `2µs`, `-4s`.
-fn go_duration(text: &str) -> Option<SignedDuration> {
-    let length = text.strip_prefix('-').unwrap_or(text).replace('µ', "u");
-    let length = quantity::parse_duration(&length).ok()?;
-    let length = SignedDuration::try_from(length).ok()?;
-    Some(if text.starts_with('-') {
-        -length
-    } else {
-        length
-    })
 }
 
 #[cfg(test)]
@@ -215,7 +200,10 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_writes_them() {
-        let nanos = |text| go_duration(text).map(|duration| duration.as_nanos());
+        let nanos = |text: &str| {
+            let decision = decision("192.0.2.1", text);
+            decision.lasts().ok().map(|lasts| lasts.as_nanos())
+        };
         let second = 1_000_000_000;
         for (text, expected) in [
             (
@@ -276,8 +264,18 @@ mod tests {
     }
 
     fn prefix(value: &str) -> Option<Prefix> {
-        let text = format!(r#"{{"duration":"1s","scope":"Ip","type":"ban","value":"{value}"}}"#);
-        let decision: Decision<'_> = serde_json::from_str(&text).unwrap();
-        decision.prefix()
+        decision(value, "1s").prefix()
+    }
+
+    fn decision<'a>(value: &'a str, duration: &'a str) -> Decision<'a> {
+        Decision {
+            id: 0,
+            duration: duration.into(),
+            scope: "Ip".into(),
+            kind: "ban".into(),
+            value: value.into(),
+            origin: "".into(),
+            scenario: "".into(),
+        }
     }
 }
