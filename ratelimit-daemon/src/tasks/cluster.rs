@@ -33,16 +33,12 @@ pub async fn follow(controller: Handle) -> anyhow::Result<()> {
     connection::follow(wish.await?, |config| obey(&controller, config)).await
 }
 
+/// Takes part in a cluster: reads the secret, then carries messages.
 async fn obey(controller: &Handle, config: Option<Cluster>) -> Result<Infallible, Unanswered> {
     let Some(config) = config else {
         controller.call(LeaveCluster).await?;
         return pending().await;
     };
-    take_part(controller, config).await
-}
-
-/// Reads the secret, then carries messages.
-async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, Unanswered> {
     let mut failures = 0;
     let secret = loop {
         match read_secret(&config.secret).await {
@@ -52,13 +48,11 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
         failures += 1;
         sleep(pause(PAUSE, PAUSE_MAX, failures)).await;
     };
-    let join = config.clone();
-    let node = controller
-        .call(JoinCluster {
-            config: join,
-            secret,
-        })
-        .await?;
+    let join = JoinCluster {
+        config: config.clone(),
+        secret,
+    };
+    let node = controller.call(join).await?;
     failures = 0;
     loop {
         let since = clock::monotonic();

@@ -42,11 +42,7 @@ async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Result<Infallibl
         controller.call(EndCrowdsecBans).await?;
         return pending().await;
     };
-    poll(controller, &config).await
-}
-
-async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unanswered> {
-    let client = Client::new(config.address.clone(), config.key.clone());
+    let client = Client::new(config.address, config.key);
     let mut decisions = Decisions::default();
     // When all decisions were asked for; what was missed since a failure can only be learned from all of them.
     let mut whole: Option<Instant> = None;
