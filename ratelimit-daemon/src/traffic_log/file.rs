@@ -11,7 +11,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 use ratelimit_common::layout::{self, Counter};
 use ratelimit_core::{api::PastAttack, detection::Kind};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, params, params_from_iter};
 
 use super::{
     increments::Last,
@@ -155,20 +155,8 @@ impl File {
         let last = read_last(connection)?;
         let mut ends = BTreeMap::new();
         for tier in Tier::ALL {
-            let query = "SELECT max(number) FROM bucket WHERE tier = ?1";
-            let number: Option<i64> =
-                connection.query_row(query, [tier.seconds()], |row| row.get(0))?;
-            let Some(number) = number else {
-                continue;
-            };
-            let names = read_names(connection)?;
-            let query = "SELECT at, observed, counts FROM bucket WHERE tier = ?1 AND number = ?2";
-            let (at, observed, counts) =
-                connection.query_row(query, [tier.seconds(), number], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?))
-                })?;
-            let sums = decode(&counts, &names)?;
-            ends.insert((tier, number), Bucket { at, observed, sums });
+            let last = "tier = ?1 ORDER BY number DESC LIMIT 1";
+            ends.extend(read_buckets(connection, tier, last, &[tier.seconds()])?);
         }
         Ok(Found { ends, last })
     }
@@ -217,21 +205,8 @@ impl File {
         tier: Tier,
         [from, to]: [i64; 2],
     ) -> anyhow::Result<BTreeMap<Place, Bucket>> {
-        let connection = self.connection()?;
-        let names = read_names(connection)?;
-        let query = "SELECT number, at, observed, counts FROM bucket WHERE tier = ?1 AND at >= ?2 AND at < ?3";
-        let mut statement = connection.prepare_cached(query)?;
-        let mut rows = statement.query([tier.seconds(), from, to])?;
-        let mut buckets = BTreeMap::new();
-        while let Some(row) = rows.next()? {
-            let bucket = Bucket {
-                at: row.get(1)?,
-                observed: row.get(2)?,
-                sums: decode(row.get_ref(3)?.as_blob()?, &names)?,
-            };
-            buckets.insert((tier, row.get(0)?), bucket);
-        }
-        Ok(buckets)
+        let time = "tier = ?1 AND at >= ?2 AND at < ?3";
+        read_buckets(self.connection()?, tier, time, &[tier.seconds(), from, to])
     }
 
     /// The attacks that were seen in a time.
@@ -300,6 +275,29 @@ fn read_names(connection: &Connection) -> anyhow::Result<BTreeMap<u16, Series>> 
         Ok((row.get(0)?, Series::from_texts(row.get(1)?, row.get(2)?)))
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The sums of a tier of which a condition holds, by their numbers.
+fn read_buckets(
+    connection: &Connection,
+    tier: Tier,
+    condition: &str,
+    values: &[i64],
+) -> anyhow::Result<BTreeMap<Place, Bucket>> {
+    let names = read_names(connection)?;
+    let query = format!("SELECT number, at, observed, counts FROM bucket WHERE {condition}");
+    let mut statement = connection.prepare_cached(&query)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut buckets = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let bucket = Bucket {
+            at: row.get(1)?,
+            observed: row.get(2)?,
+            sums: decode(&row.get::<_, Vec<u8>>(3)?, &names)?,
+        };
+        buckets.insert((tier, row.get(0)?), bucket);
+    }
+    Ok(buckets)
 }
 
 fn encode(
