@@ -129,46 +129,23 @@ fn merge(one: Record, other: Record, words: usize) -> Record {
 
 /// The maps of both families, and those of sliding logs, that others replace.
 pub struct Replaced {
-    v4: Vec<Records<Ipv4>>,
-    v6: Vec<Records<Ipv6>>,
-    logs: Vec<Logs>,
+    pub v4: Vec<Records<Ipv4>>,
+    pub v6: Vec<Records<Ipv6>>,
+    pub logs: Vec<Logs>,
 }
 
 impl Replaced {
     /// Those of what the loader gave; `None` where nothing was replaced.
     pub fn of(maps: &Maps) -> anyhow::Result<Option<Self>> {
         let [v4, v6] = SOURCE_MAPS;
-        let of_v4 = maps.replaced(v4)?.into_iter();
-        let of_v6 = maps.replaced(v6)?.into_iter();
         let replaced = Self {
-            v4: of_v4
-                .map(|map| Records::new(v4, map))
-                .collect::<Result<_, _>>()?,
-            v6: of_v6
-                .map(|map| Records::new(v6, map))
-                .collect::<Result<_, _>>()?,
-            logs: maps
-                .replaced(LOGS)?
-                .into_iter()
-                .map(Logs::replaced)
-                .collect::<Result<_, _>>()?,
+            v4: maps.replaced(v4, |map| Records::new(v4, map))?,
+            v6: maps.replaced(v6, |map| Records::new(v6, map))?,
+            logs: maps.replaced(LOGS, Logs::replaced)?,
         };
         let is_any =
             !replaced.v4.is_empty() || !replaced.v6.is_empty() || !replaced.logs.is_empty();
         Ok(is_any.then_some(replaced))
-    }
-
-    /// Has these records and logs take over what was used by those.
-    pub fn carry_to(&self, v4: &Records<Ipv4>, v6: &Records<Ipv6>, logs: &Logs) -> Result<()> {
-        self.v4
-            .iter()
-            .try_for_each(|replaced| v4.take_over(replaced))?;
-        self.v6
-            .iter()
-            .try_for_each(|replaced| v6.take_over(replaced))?;
-        self.logs
-            .iter()
-            .try_for_each(|replaced| logs.take_over(replaced))
     }
 }
 

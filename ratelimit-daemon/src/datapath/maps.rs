@@ -76,11 +76,15 @@ impl Maps {
             .ok_or_else(|| anyhow!("the loader gave no map {name}"))
     }
 
-    /// The maps that another one replaces.
-    pub fn replaced(&self, name: &str) -> anyhow::Result<Vec<OwnedFd>> {
+    /// The maps that another one replaces, as `open` opens them.
+    pub fn replaced<T>(
+        &self,
+        name: &str,
+        open: impl Fn(OwnedFd) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
         let names = loader::replaced_names(name);
         let given = names.iter().filter(|name| self.0.contains_key(*name));
-        given.map(|name| self.descriptor(name)).collect()
+        given.map(|name| open(self.descriptor(name)?)).collect()
     }
 
     /// Two empty maps like this one, with room for one element and two.

@@ -78,7 +78,10 @@ impl SourceMaps {
 
     /// Takes over what sources have used by records of another size.
     pub fn take_over(&self, replaced: &Replaced) -> Result<()> {
-        replaced.carry_to(&self.v4.records, &self.v6.records, &self.logs)
+        let Replaced { v4, v6, logs } = replaced;
+        v4.iter().try_for_each(|it| self.v4.records.take_over(it))?;
+        v6.iter().try_for_each(|it| self.v6.records.take_over(it))?;
+        logs.iter().try_for_each(|it| self.logs.take_over(it))
     }
 
     /// The sources of a family that ever got state.
