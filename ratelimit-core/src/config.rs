@@ -510,21 +510,10 @@ pub struct NodeConfig {
 }
 
 /// The clock that packets are judged by.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Eq,
-    PartialEq,
-    Deserialize,
-    IntoStaticStr,
-    JsonSchema,
-    Serialize,
-    VariantArray,
-)]
+#[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ClockWish {
     /// The coarse one where every limit stays within its promised error with it.
     #[default]

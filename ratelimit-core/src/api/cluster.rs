@@ -110,20 +110,10 @@ pub struct NodeView {
 }
 
 /// How a node is, as another one sees it.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Deserialize,
-    Eq,
-    IntoStaticStr,
-    JsonSchema,
-    PartialEq,
-    Serialize,
-    VariantArray,
-)]
+#[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NodeState {
     /// It is the one that answers.
     Here,

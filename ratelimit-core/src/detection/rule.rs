@@ -11,20 +11,10 @@ use crate::limit::{Algorithm, LimitSpec, LimitUnit};
 pub const ABOVE_MAX: u32 = 1_000_000_000;
 
 /// What is done when an attack is found.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Deserialize,
-    Eq,
-    PartialEq,
-    Serialize,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-)]
+#[derive(Deserialize, strum::IntoStaticStr, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Answer {
     /// It is named, and nothing else.
     #[default]
