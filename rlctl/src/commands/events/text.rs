@@ -12,7 +12,11 @@ use crate::{
 /// When it happened, and what.
 pub fn line(event: &Event, now: &Zoned) -> String {
     let at = phrase::moment(event.at, now);
-    let (style, verb, rest) = what(&event.what, now);
+    let (style, verb, mut rest) = what(&event.what, now);
+    // What is said of an attack has a style in it, and is printable.
+    if !event.what.is_attack() {
+        rest = printable(&rest);
+    }
     format!("{at} {}{rest}", styled(style, verb))
 }
 
@@ -34,23 +38,19 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
         What::BanAdded(ban) => {
             let (author, why) = (phrase::author(ban), reason(ban.reason.as_deref()));
             let until = until(ban.until);
-            (
-                BAD,
-                "banned",
-                format!(" {} by {author} {until}{why}", ban.prefix),
-            )
+            let rest = format!(" {} by {author} {until}{why}", ban.prefix);
+            (BAD, "banned", rest)
         }
         What::BanEnded(ban) => {
             let (prefix, author) = (ban.prefix, phrase::author(ban));
             (GOOD, "ended", format!(" the ban of {prefix} by {author}"))
         }
         What::BanRemoved { ban, by } => {
-            let prefix = ban.prefix;
             let by = match by {
-                Some(by) => format!(" by {}", printable(by)),
+                Some(by) => format!(" by {by}"),
                 None => format!(": no more a ban by {}", phrase::author(ban)),
             };
-            (GOOD, "unbanned", format!(" {prefix}{by}"))
+            (GOOD, "unbanned", format!(" {}{by}", ban.prefix))
         }
         What::Bans {
             change,
@@ -63,7 +63,6 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
                 BanChange::Ended => (GOOD, "ended", "bans of"),
                 BanChange::Removed => (GOOD, "unbanned", "prefixes, of"),
             };
-            let origin = printable(&origin.to_string());
             let by = by_whom(by.as_deref());
             (style, verb, format!(" {count} {what} origin {origin}{by}"))
         }
@@ -73,7 +72,7 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             different,
             by,
         } => {
-            let (list, by) = (printable(list), by_whom(by.as_deref()));
+            let by = by_whom(by.as_deref());
             if *entries == 0 {
                 return (WARNING, "took", format!(" away the list {list}{by}"));
             }
@@ -88,8 +87,7 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             (GOOD, "allowed", rest)
         }
         What::AllowEnded(allow) => {
-            let (prefix, author) = (allow.prefix, author(allow));
-            let rest = format!(" the allow of {prefix} by {author}");
+            let rest = format!(" the allow of {} by {}", allow.prefix, author(allow));
             (WARNING, "ended", rest)
         }
         What::AllowRemoved { allow, by } => {
@@ -107,7 +105,7 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             let target = phrase::target(*target);
             let limits = phrase::and(limits);
             let dry_run = phrase::when(*observe, " (dry run)");
-            let (by, until, why) = (printable(by), until(*end), reason(why.as_deref()));
+            let (until, why) = (until(*end), reason(why.as_deref()));
             let rest = format!(" {target} to {limits}{dry_run} by {by} {until}{why}");
             (WARNING, "limited", rest)
         }
@@ -129,7 +127,7 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             (WARNING, "took", rest)
         }
         What::ChallengeBegan { when, is_of_dns } => {
-            let (when, whose) = (printable(when), if *is_of_dns { "DNS" } else { "TCP" });
+            let whose = if *is_of_dns { "DNS" } else { "TCP" };
             let rest =
                 format!(" is on, {when}: {whose} sources that are not verified are challenged");
             (BAD, "challenge", rest)
@@ -155,7 +153,7 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             (HEAD, "reloaded", rest)
         }
         What::ReloadRefused { error } => {
-            let error = printable(&error.replace('\n', "; "));
+            let error = error.replace('\n', "; ");
             let rest = format!(" the configuration, the one before stays in force: {error}");
             (BAD, "refused", rest)
         }
@@ -165,20 +163,15 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             changes,
             by,
         } => {
-            let (file, until, by) = (printable(file), until(Some(*end)), printable(by));
+            let until = until(Some(*end));
             let rest = format!(" {file} {until} by {by}: {}", different(changes));
             (WARNING, "trying", rest)
         }
         What::TrialConfirmed { file, by } => {
-            let (file, by) = (printable(file), printable(by));
-            (
-                GOOD,
-                "kept",
-                format!(" {file}, which was on trial, by {by}"),
-            )
+            let rest = format!(" {file}, which was on trial, by {by}");
+            (GOOD, "kept", rest)
         }
         What::TrialRolledBack { file, by } => {
-            let file = printable(file);
             let by = match by {
                 Some(by) => by_whom(Some(by)),
                 None => ", which nobody confirmed".to_owned(),
@@ -187,12 +180,12 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             (WARNING, "took", rest)
         }
         What::Detached { interfaces, by } => {
-            let (from, by) = (printable(&phrase::and(interfaces)), printable(by));
+            let from = phrase::and(interfaces);
             let rest = format!(" from {from} by {by}: nothing is dropped any more");
             (BAD, "detached", rest)
         }
         What::PassAllOn { until: end, by } => {
-            let (until, by) = (until(*end), printable(by));
+            let until = until(*end);
             let rest = format!(" is on {until} by {by}: nothing is limited or banned");
             (BAD, "pass-all", rest)
         }
@@ -206,15 +199,13 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             mode,
             remark,
         } => {
-            let (interface, mode) = (printable(interface), printable(mode));
-            let remark = remark.iter().map(|it| format!("; {}", printable(it)));
+            let remark = remark.iter().map(|it| format!("; {it}"));
             let remark: String = remark.collect();
             let rest = format!(" to {interface} in {mode} mode{remark}");
             (GOOD, "attached", rest)
         }
         What::InterfaceLost { interface, why } => {
-            let rest = format!(" on {}: {}", printable(interface), printable(why));
-            (BAD, "not enforced", rest)
+            (BAD, "not enforced", format!(" on {interface}: {why}"))
         }
         What::AttackBegan(attack) => {
             let attack = phrase::attack(attack, now);
@@ -224,12 +215,9 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             let attack = phrase::attack(attack, now);
             (GOOD, "an attack has ended", format!(": {attack}"))
         }
-        What::TroubleBegan { what, error } => {
-            let rest = format!(" {}: {}", printable(what), printable(error));
-            (BAD, "trouble with", rest)
-        }
+        What::TroubleBegan { what, error } => (BAD, "trouble with", format!(" {what}: {error}")),
         What::TroubleEnded { what } => {
-            let rest = format!(" {}: it works again", printable(what));
+            let rest = format!(" {what}: it works again");
             (GOOD, "no more trouble with", rest)
         }
         What::Lost { count } => {
@@ -242,44 +230,41 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
 /// `dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: limited, 1000 packets per 1s of policy default`
 fn drop(dropped: &Dropped) -> (Style, &'static str, String) {
     let source = dropped.from.unwrap_or(dropped.source);
-    let packet = match printable(&dropped.packet.to_string()).as_str() {
+    let packet = match dropped.packet.to_string().as_str() {
         "" => String::new(),
         packet => format!(" ({packet})"),
     };
-    let (interface, why) = (printable(&dropped.interface), printable(&dropped.reason));
+    let (interface, why) = (&dropped.interface, &dropped.reason);
     let limit = dropped.limit.iter().map(|limit| format!(", {limit}"));
-    let policy = dropped.policy.iter();
-    let policy = policy.map(|policy| format!(" of policy {}", printable(policy)));
+    let policy = dropped.policy.as_deref();
+    let policy = policy.map(|policy| format!(" of policy {policy}"));
     let by: String = limit.chain(policy).collect();
     let (style, verb) = if dropped.observed {
         (WARNING, "would drop")
     } else {
         (BAD, "dropped")
     };
-    (
-        style,
-        verb,
-        format!(" {source}{packet} on {interface}: {why}{by}"),
-    )
+    let rest = format!(" {source}{packet} on {interface}: {why}{by}");
+    (style, verb, rest)
 }
 
-fn author(allow: &Allow) -> String {
-    printable(allow.author.as_deref().unwrap_or("somebody"))
+fn author(allow: &Allow) -> &str {
+    allow.author.as_deref().unwrap_or("somebody")
 }
 
 fn different(changes: &[String]) -> String {
     if changes.is_empty() {
         return "nothing is different".to_owned();
     }
-    printable(&changes.join("; "))
+    changes.join("; ")
 }
 
 fn reason(reason: Option<&str>) -> String {
-    reason.map_or_else(String::new, |reason| format!(": {}", printable(reason)))
+    reason.map_or_else(String::new, |reason| format!(": {reason}"))
 }
 
 fn by_whom(by: Option<&str>) -> String {
-    by.map_or_else(String::new, |by| format!(" by {}", printable(by)))
+    by.map_or_else(String::new, |by| format!(" by {by}"))
 }
 
 #[cfg(test)]
