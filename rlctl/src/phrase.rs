@@ -71,11 +71,10 @@ pub fn author(ban: &Ban) -> String {
 
 /// Entries that ban, and stop at what this host needs; nothing where there are none.
 pub fn exempt(exempt: &ExemptEntries) -> Option<String> {
-    let number = match exempt.count {
-        0 => return None,
-        1 => "1 entry does".to_owned(),
-        count => format!("{count} entries do"),
-    };
+    if exempt.count == 0 {
+        return None;
+    }
+    let number = count(exempt.count, "entry does", "entries do");
     let named = exempt.first.iter().map(|entry| {
         let ExemptEntry {
             prefix,

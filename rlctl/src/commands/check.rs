@@ -245,8 +245,7 @@ fn of_class(verdict: &ClassVerdict) -> String {
     let full = verdict.refused_by.as_ref().map(full).unwrap_or_default();
     let seen = match verdict.drops_seen {
         0 => String::new(),
-        1 => "; 1 drop seen".to_owned(),
-        drops => format!("; {drops} drops seen"),
+        drops => format!("; {} seen", phrase::count(drops, "drop", "drops")),
     };
     let (class, reason) = (printable(&verdict.class), printable(&verdict.reason));
     format!(

@@ -134,30 +134,25 @@ fn difference(target: &ImportedInto) -> String {
 fn notes(imported: &Imported) -> Vec<String> {
     let mut notes = vec![format!("read as {}", printable(&imported.format))];
     if imported.duplicates > 0 {
-        let entries = phrase::count(
+        notes.push(phrase::count(
             imported.duplicates,
-            "entry stood twice",
-            "entries stood twice",
-        );
-        notes.push(format!(
-            "{entries}, and {} merged",
-            was(imported.duplicates)
+            "entry stood twice, and was merged",
+            "entries stood twice, and were merged",
         ));
     }
     if imported.covered > 0 {
-        let entries = phrase::count(imported.covered, "entry lay", "entries lay");
-        notes.push(format!(
-            "{entries} in a wider one, and {} merged",
-            was(imported.covered)
+        notes.push(phrase::count(
+            imported.covered,
+            "entry lay in a wider one, and was merged",
+            "entries lay in a wider one, and were merged",
         ));
     }
     let longer: usize = imported.targets.iter().map(|target| target.longer).sum();
     if longer > 0 {
-        let bans = phrase::count(longer, "ban holds", "bans hold");
-        notes.push(format!(
-            "{bans} longer than the list says, and {} left as {}",
-            was(longer),
-            if longer == 1 { "it was" } else { "they were" }
+        notes.push(phrase::count(
+            longer,
+            "ban holds longer than the list says, and was left as it was",
+            "bans hold longer than the list says, and were left as they were",
         ));
     }
     let skipped = imported.skipped.iter();
@@ -171,8 +166,4 @@ fn notes(imported: &Imported) -> Vec<String> {
         notes.push(format!("{count} left out:\n{}", printable_lines(lines)));
     }
     notes
-}
-
-fn was(count: usize) -> &'static str {
-    if count == 1 { "was" } else { "were" }
 }

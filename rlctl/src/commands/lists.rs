@@ -84,11 +84,10 @@ pub fn trouble(list: &ListView) -> Option<String> {
 
 /// What the configuration should say of networks that this host is connected to.
 pub fn unsaid(list: &ListView) -> Option<String> {
-    let number = match list.connected_unsaid {
-        0 => return None,
-        1 => "1 entry does".to_owned(),
-        count => format!("{count} entries do"),
-    };
+    if list.connected_unsaid == 0 {
+        return None;
+    }
+    let number = phrase::count(list.connected_unsaid, "entry does", "entries do");
     let (name, warning) = (printable(&list.name), styled(WARNING, "connected networks"));
     Some(format!(
         "list {name}: {number} not hold for {warning}: write connected = \"exempt\" or \"include\" into [list.{name}]"

@@ -46,14 +46,11 @@ pub fn notes(answer: &Answer) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if time.backwards == 1 {
-        notes.push(
-            "1 packet is older than the one before, and was judged by its own time".to_owned(),
-        );
-    } else if time.backwards > 1 {
-        let packets = time.backwards;
-        notes.push(format!(
-            "{packets} packets are older than the one before, and were judged by their own times"
+    if time.backwards > 0 {
+        notes.push(phrase::count(
+            time.backwards,
+            "packet is older than the one before, and was judged by its own time",
+            "packets are older than the one before, and were judged by their own times",
         ));
     }
     if time.untimed > 0 {
