@@ -39,6 +39,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The same, for lists of a million entries, for what reads the files of lists, and for what may have programs loaded anew.
 const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// What to do about it where the user may not talk to the daemon.
+const NO_PERMISSION: &str = "use sudo, or join the group that the socket belongs to";
+
 /// Knows where the daemon listens.
 pub struct Client {
     socket: PathBuf,
@@ -251,7 +254,10 @@ impl Client {
     fn unconnected(&self, error: &io::Error) -> Failure {
         let socket = self.socket.display();
         match error.kind() {
-            ErrorKind::PermissionDenied => no_permission(format!("no permission to use {socket}")),
+            ErrorKind::PermissionDenied => {
+                let error = format!("no permission to use {socket}");
+                Failure::new(ExitCode::NoPermission, error).hint(NO_PERMISSION)
+            }
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
                 Failure::new(ExitCode::NoDaemon, format!("no daemon answers on {socket}"))
                     .hint("is ratelimitd running? systemctl status ratelimitd")
@@ -332,24 +338,14 @@ fn garbled(error: &serde_json::Error) -> Failure {
 
 fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let unknown = |_| Refused::because(format!("the daemon answers {status}"));
-    let refused = serde_json::from_slice(body).unwrap_or_else(unknown);
-    if status != StatusCode::FORBIDDEN {
-        return Failure {
-            code: ExitCode::Refused,
-            refused,
-        };
+    let mut refused: Refused = serde_json::from_slice(body).unwrap_or_else(unknown);
+    let mut code = ExitCode::Refused;
+    if status == StatusCode::FORBIDDEN {
+        code = ExitCode::NoPermission;
+        let hint = refused.hint.unwrap_or_else(|| NO_PERMISSION.to_owned());
+        refused.hint = Some(hint);
     }
-    let mut failure = no_permission(refused.error);
-    failure.refused.code = refused.code;
-    match refused.hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
-}
-
-fn no_permission(error: String) -> Failure {
-    Failure::new(ExitCode::NoPermission, error)
-        .hint("use sudo, or join the group that the socket belongs to")
+    Failure { code, refused }
 }
 
 #[cfg(test)]

@@ -20,12 +20,9 @@ pub fn lists() -> ArgValueCompleter {
 
 /// Proposes the names of lists that no file has: those that can be removed.
 pub fn imported_lists() -> ArgValueCompleter {
-    from("/v1/lists", |list: ListView| {
-        let is_imported = list.file.is_none();
-        is_imported
-            .then(|| list.name.to_string())
-            .into_iter()
-            .collect()
+    from("/v1/lists", |list: ListView| match list.file {
+        None => vec![list.name.to_string()],
+        Some(_) => Vec::new(),
     })
 }
 
@@ -84,21 +81,14 @@ pub fn origins() -> ArgValueCompleter {
 /// Proposes the interfaces of this host.
 pub fn interfaces() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
-        matching(
-            typed,
-            ratelimit_interface::names()
-                .unwrap_or_default()
-                .into_values(),
-        )
+        let names = ratelimit_interface::names().unwrap_or_default();
+        matching(typed, names.into_values())
     })
 }
 
 fn prefixes(policy: PolicyView) -> Vec<String> {
-    policy
-        .prefixes
-        .into_iter()
-        .map(|it| it.to_string())
-        .collect()
+    let prefixes = policy.prefixes.into_iter();
+    prefixes.map(|it| it.to_string()).collect()
 }
 
 /// Proposes the names of what the daemon has that begin as typed; none where no daemon answers, as a shell has no place for an error.
@@ -108,10 +98,8 @@ fn from<T: DeserializeOwned + 'static>(
 ) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| -> Vec<CompletionCandidate> {
         let all = client().get::<Vec<T>>(path);
-        matching(
-            typed,
-            all.into_iter().flat_map(|all| all.value).flat_map(names),
-        )
+        let all = all.into_iter().flat_map(|all| all.value);
+        matching(typed, all.flat_map(names))
     })
 }
 

@@ -16,15 +16,8 @@ pub struct Failure {
 impl Failure {
     /// A failure without a hint.
     pub fn new(code: ExitCode, error: impl Into<String>) -> Self {
-        Self {
-            code,
-            refused: Refused {
-                error: error.into(),
-                hint: None,
-                code: None,
-                quoting: None,
-            },
-        }
+        let refused = Refused::because(error);
+        Self { code, refused }
     }
 
     /// A command line that makes no sense.

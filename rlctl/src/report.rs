@@ -45,8 +45,13 @@ impl Report {
     }
 
     /// The report, with something good to know.
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
+    pub fn note(self, note: impl Into<String>) -> Self {
+        self.notes([note.into()])
+    }
+
+    /// The same with several things.
+    pub fn notes(mut self, notes: impl IntoIterator<Item = String>) -> Self {
+        self.notes.extend(notes);
         self
     }
 }

@@ -28,12 +28,8 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
     let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
     let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let novelty = ban::novelty(prefixes.len(), &answer.value);
-    let mut report = Report::new(
-        answer,
-        format!("allowed {whom} {lifetime}{whereabouts}{novelty}"),
-    );
-    report.notes.extend(chunks::note(&prefixes));
-    Ok(report)
+    let text = format!("allowed {whom} {lifetime}{whereabouts}{novelty}");
+    Ok(Report::new(answer, text).notes(chunks::note(&prefixes)))
 }
 
 /// Takes the prefixes off the allow list.

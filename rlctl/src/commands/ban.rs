@@ -37,9 +37,7 @@ pub fn run(arguments: &BanArguments, client: &Client, now: &Zoned) -> Result<Rep
         &answer.value,
         now,
     );
-    let mut report = Report::new(answer, text);
-    report.notes.extend(chunks::note(&prefixes));
-    Ok(report)
+    Ok(Report::new(answer, text).notes(chunks::note(&prefixes)))
 }
 
 /// `banned 1.2.3.4 for 10m (until 14:32:07)`

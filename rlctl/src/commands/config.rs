@@ -37,9 +37,8 @@ pub fn check(file: &Path) -> Report {
         "observe": config.observe,
         "warnings": warnings,
     });
-    let report = Report::from_json(json, sentence(file, &config));
     let notes = warnings.iter().map(ToString::to_string);
-    notes.fold(report, Report::note)
+    Report::from_json(json, sentence(file, &config)).notes(notes)
 }
 
 /// Shows every setting in force, and what set it where `origin` is asked for.

@@ -52,14 +52,7 @@ fn text(history: &History, now: &Zoned) -> String {
     for (point, observed) in history.observed_seconds.iter().enumerate() {
         let at = phrase::moment(begin(history, point), now);
         if *observed == 0 {
-            table.row([
-                at,
-                "-".into(),
-                "-".into(),
-                "-".into(),
-                "-".into(),
-                String::new(),
-            ]);
+            table.row([&at, "-", "-", "-", "-", ""].map(str::to_owned));
             continue;
         }
         let rate = |count: u64| phrase::rate(per_second(count, f64::from(*observed)));

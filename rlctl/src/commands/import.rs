@@ -41,9 +41,7 @@ pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failu
     let answer = answer?;
     let text = sentences(&answer.value);
     let notes = notes(&answer.value);
-    let mut report = Report::new(answer, text);
-    report.notes = notes;
-    Ok(report)
+    Ok(Report::new(answer, text).notes(notes))
 }
 
 /// Does `work`, and shows meanwhile how far the daemon is, where anybody sees it.

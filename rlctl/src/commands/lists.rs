@@ -29,9 +29,7 @@ pub fn show(client: &Client, now: &Zoned) -> Result<Report, Failure> {
         table.row(row(list, now));
     }
     let notes: Vec<String> = answer.value.iter().flat_map(notes).collect();
-    let mut report = Report::new(answer, table.to_string());
-    report.notes = notes;
-    Ok(report)
+    Ok(Report::new(answer, table.to_string()).notes(notes))
 }
 
 fn row(list: &ListView, now: &Zoned) -> [String; 9] {

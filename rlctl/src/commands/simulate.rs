@@ -49,28 +49,18 @@ pub fn run(arguments: &SimulateArguments) -> Result<Report, Failure> {
     drop(capture);
     let json = answer::json(arguments, &name, format, &answer, broken.as_ref());
     notes.extend(text::notes(&answer));
-    let mut report = Report::from_json(json, text::render(&name, arguments, &answer));
-    report.notes = notes;
+    let text = text::render(&name, arguments, &answer);
+    let mut report = Report::from_json(json, text).notes(notes);
     report.failure = broken.map(|error| half_read(&name, &error, &answer));
     Ok(report)
 }
 
 /// Why packets are not read any further.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 enum Stopped {
-    Capture(CaptureError),
-    Intervals(TooManyIntervals),
-}
-
-impl From<CaptureError> for Stopped {
-    fn from(error: CaptureError) -> Self {
-        Self::Capture(error)
-    }
-}
-
-impl From<TooManyIntervals> for Stopped {
-    fn from(error: TooManyIntervals) -> Self {
-        Self::Intervals(error)
-    }
+    Capture(#[from] CaptureError),
+    Intervals(#[from] TooManyIntervals),
 }
 
 /// A configuration with its lists, what in it is probably not meant, and the lists that cannot be read.

@@ -69,17 +69,8 @@ fn shown<'a>(rows: &'a [StatsRow], arguments: &StatsArguments) -> Vec<&'a StatsR
 
 /// What was counted between two answers. A counter that is less was begun anew.
 pub fn since(before: &[StatsRow], after: &[StatsRow]) -> Vec<StatsRow> {
-    let same = |row: &StatsRow, other: &StatsRow| {
-        (&row.interface, &row.family, &row.action, &row.reason)
-            == (
-                &other.interface,
-                &other.family,
-                &other.action,
-                &other.reason,
-            )
-    };
     let rows = after.iter().map(|row| {
-        let old = before.iter().find(|old| same(old, row));
+        let old = before.iter().find(|old| key(old) == key(row));
         let (packets, bytes) = old.map_or((0, 0), |old| (old.packets, old.bytes));
         StatsRow {
             packets: row.packets.checked_sub(packets).unwrap_or(row.packets),
@@ -88,6 +79,11 @@ pub fn since(before: &[StatsRow], after: &[StatsRow]) -> Vec<StatsRow> {
         }
     });
     rows.collect()
+}
+
+/// What a row counts.
+fn key(row: &StatsRow) -> [&String; 4] {
+    [&row.interface, &row.family, &row.action, &row.reason]
 }
 
 /// What came of one verdict.

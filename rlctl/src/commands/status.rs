@@ -102,10 +102,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     lines.extend(database(&status.database));
     lines.extend(status.database.suspended.iter().map(suspended));
     if status.observe {
-        let dry_run = styled(WARNING, "dry run");
-        lines.push(format!(
-            "{dry_run}: what would be dropped is counted and passes"
-        ));
+        lines.push(dry_run());
     }
     if let Some(opened) = &status.pass_all {
         lines.push(styled(BAD, &printable(&pass_all::warning(opened, now))));
@@ -356,35 +353,32 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
             (false, None) => "NOT ATTACHED".to_owned(),
         };
         table.row([interface.name.clone(), state, mode(interface)]);
-        let why = interface
-            .why
-            .as_deref()
-            .map(|why| styled(BAD, &printable(why)));
-        let remark = interface.remark.as_deref();
-        let remark = remark.map(|remark| styled(WARNING, &printable(remark)));
-        let policy = interface.policy.as_deref();
-        let policy = policy.map(|name| {
-            format!(
-                "sources without a policy of their own have {}",
-                printable(name)
-            )
-        });
-        let node = interface
-            .node
-            .then(|| "has limits in place of those of the node".to_owned());
-        let dry_run = interface.observe.then(|| {
-            let dry_run = styled(WARNING, "dry run");
-            format!("{dry_run}: what would be dropped is counted and passes")
-        });
-        let next = interface.next.as_deref();
-        let next =
-            next.map(|next| format!("what passes goes on to the program at {}", printable(next)));
-        let about = why.into_iter().chain(remark).chain(next).chain(policy);
-        let about = about.chain(node).chain(dry_run);
+        let [why, remark, next, policy] = [
+            &interface.why,
+            &interface.remark,
+            &interface.next,
+            &interface.policy,
+        ]
+        .map(|text| text.as_deref().map(printable));
+        let node = "has limits in place of those of the node";
+        let about = [
+            why.map(|why| styled(BAD, &why)),
+            remark.map(|remark| styled(WARNING, &remark)),
+            next.map(|next| format!("what passes goes on to the program at {next}")),
+            policy.map(|name| format!("sources without a policy of their own have {name}")),
+            interface.node.then(|| node.to_owned()),
+            interface.observe.then(dry_run),
+        ];
+        let about = about.into_iter().flatten();
         remarks.extend(about.map(|about| format!("{}: {about}", printable(&interface.name))));
     }
     let lines = std::iter::once(table.to_string()).chain(remarks);
     lines.collect::<Vec<_>>().join("\n")
+}
+
+fn dry_run() -> String {
+    let dry_run = styled(WARNING, "dry run");
+    format!("{dry_run}: what would be dropped is counted and passes")
 }
 
 /// The mode that the kernel runs, and whether that is what was hoped for.

@@ -10,6 +10,7 @@ mod redactor;
 use std::path::PathBuf;
 
 use jiff::{Zoned, tz::TimeZone};
+use serde::Serialize;
 use serde_json::json;
 
 use self::{parts::Parts, redactor::Redactor};
@@ -18,6 +19,7 @@ use crate::{
 };
 
 /// What is left out, and why.
+#[derive(Serialize)]
 struct LeftOut {
     what: &'static str,
     why: String,
@@ -46,7 +48,12 @@ pub fn run(arguments: &SupportArguments, client: &Client, now: &Zoned) -> Result
             ..it
         })
         .collect();
-    let readme = readme(&redacted, &left_out, &redactor);
+    let mut remarks: Vec<String> = left_out
+        .iter()
+        .map(|it| format!("left out: {}: {}", it.what, it.why))
+        .collect();
+    remarks.push(redactor.summary());
+    let readme = readme(&redacted, &remarks);
     redacted.insert(0, ("README.txt", readme));
     if let Err(error) = archive::write(file, &redacted, now) {
         // An archive that is cut is of no use.
@@ -57,28 +64,19 @@ pub fn run(arguments: &SupportArguments, client: &Client, now: &Zoned) -> Result
         )));
     }
     let names: Vec<&str> = redacted.iter().map(|(name, _)| *name).collect();
-    let left: Vec<_> = left_out
-        .iter()
-        .map(|it| json!({ "what": it.what, "why": it.why }))
-        .collect();
     let json = json!({
         "file": path,
         "contains": names,
-        "left_out": left,
+        "left_out": left_out,
         "addresses_replaced": redactor.addresses_replaced(),
     });
     let mut lines = vec![format!("{} has {}", path.display(), phrase::and(&names))];
-    lines.extend(
-        left_out
-            .iter()
-            .map(|it| format!("left out: {}: {}", it.what, it.why)),
-    );
-    lines.push(redactor.summary());
+    lines.extend(remarks);
     Ok(Report::from_json(json, lines.join("\n")))
 }
 
 /// What whoever opens the archive reads first.
-fn readme(files: &[(&str, String)], left_out: &[LeftOut], redactor: &Redactor) -> String {
+fn readme(files: &[(&str, String)], remarks: &[String]) -> String {
     let mut lines = vec![
         "What `rlctl support` collected of ratelimit.".to_owned(),
         String::new(),
@@ -89,11 +87,6 @@ fn readme(files: &[(&str, String)], left_out: &[LeftOut], redactor: &Redactor) -
             .map(|(name, text)| format!("{name}: {}", phrase::size(text.len() as u64))),
     );
     lines.push(String::new());
-    lines.extend(
-        left_out
-            .iter()
-            .map(|it| format!("left out: {}: {}", it.what, it.why)),
-    );
-    lines.push(redactor.summary());
+    lines.extend_from_slice(remarks);
     lines.join("\n") + "\n"
 }

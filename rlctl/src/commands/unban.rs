@@ -68,7 +68,5 @@ fn by_program(program: &str, texts: &[String], client: &Client) -> Result<Report
     let ended = phrase::count(answer.value.removed, "ban", "bans");
     let whom = phrase::whom(&prefixes);
     let text = format!("ended {ended} of {whom} by {program}");
-    let mut report = Report::new(answer, text);
-    report.notes.extend(chunks::note(&prefixes));
-    Ok(report)
+    Ok(Report::new(answer, text).notes(chunks::note(&prefixes)))
 }
