@@ -54,8 +54,8 @@ struct BanText {
 
 impl From<BanSpec> for BanText {
     fn from(spec: BanSpec) -> Self {
-        let [within, length, max] = [spec.within, spec.length, spec.length_max]
-            .map(|duration| quantity::duration(duration).to_string());
+        let [within, length, max] =
+            [spec.within, spec.length, spec.length_max].map(quantity::duration);
         Self {
             after: spec.after,
             within,

@@ -390,7 +390,7 @@ impl LimitUnit {
     pub fn amount(self, amount: u64) -> String {
         match self {
             Self::Packets => amount.to_string(),
-            Self::Bytes => quantity::bytes(amount).to_string(),
+            Self::Bytes => quantity::bytes(amount),
         }
     }
 }
@@ -480,7 +480,7 @@ impl From<LimitSpec> for LimitText {
             LimitUnit::Packets => (amount, None),
             LimitUnit::Bytes => (None, amount),
         };
-        let per = quantity::duration(limit.window).to_string();
+        let per = quantity::duration(limit.window);
         Self {
             packets,
             bytes,

@@ -102,7 +102,7 @@ impl<'a> Section<'a> {
         default: Duration,
     ) -> Duration {
         let value = self.take(key);
-        let example = quantity::duration(default).to_string();
+        let example = quantity::duration(default);
         let value = value.and_then(|value| value.duration_in(range, &example));
         value.unwrap_or(default)
     }

@@ -51,10 +51,7 @@ fn row(list: &ListView, now: &Zoned) -> [String; 9] {
         phrase::counted(list.counter.bytes),
         list.since.map_or_else(|| "never".to_owned(), moment),
         read,
-        every.map_or_else(
-            || "-".to_owned(),
-            |every| quantity::duration(every).to_string(),
-        ),
+        every.map_or_else(|| "-".to_owned(), quantity::duration),
         list.file.clone().unwrap_or_else(|| "imported".to_owned()),
     ]
 }

@@ -57,7 +57,7 @@ pub fn suggest(
     }
     let most = limits.iter().map(|it| it.windows).max().unwrap_or_default();
     if most < needed {
-        let length = first.map(|since| quantity::duration(age(since)).to_string());
+        let length = first.map(|since| quantity::duration(age(since)));
         return Err(Refused::because(format!(
             "too little was seen: {most} windows of the busiest limit in {}, and the {}th percentile takes {needed}",
             length.as_deref().unwrap_or("no time at all"),

@@ -106,7 +106,7 @@ fn timeline(answer: &Answer) -> String {
     } in &answer.timeline.intervals
     {
         table.row([
-            quantity::duration(Duration::from_secs_f64(*start_seconds)).to_string(),
+            quantity::duration(Duration::from_secs_f64(*start_seconds)),
             tally.packets().to_string(),
             tally.passed.to_string(),
             tally.dropped.to_string(),
