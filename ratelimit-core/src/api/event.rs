@@ -280,17 +280,6 @@ pub enum EventKind {
     Drops,
 }
 
-/// Which events somebody wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct EventFilter {
-    /// Those of a kind; `None` is all.
-    pub only: Option<EventKind>,
-    /// Those about a prefix, a part of it, or what it is a part of; `None` is all.
-    pub source: Option<Prefix>,
-    /// Those that happened then or later; `None` is all.
-    pub since: Option<Timestamp>,
-}
-
 /// Which events are asked for, and how.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
@@ -316,18 +305,7 @@ pub struct EventRequest {
 }
 
 impl EventRequest {
-    /// Which of all events are wanted.
-    pub const fn filter(&self) -> EventFilter {
-        EventFilter {
-            only: self.only,
-            source: self.source,
-            since: self.since,
-        }
-    }
-}
-
-impl EventFilter {
-    /// Whether an event is wanted. What was lost may have been.
+    /// Whether an event is wanted, as far as its kind, its prefix and its time say. What was lost may have been.
     pub fn has(&self, event: &Event) -> bool {
         let is_of_kind = match self.only {
             None => true,
@@ -447,14 +425,15 @@ mod tests {
             (Some(at), true),
             (Some(at + jiff::SignedDuration::from_secs(1)), false),
         ] {
-            let filter = EventFilter {
+            let request = EventRequest {
                 only,
                 source,
                 since,
+                ..EventRequest::default()
             };
-            let has = [DROP, REMOVED].map(|text| filter.has(&event(text)));
-            assert_eq!(has, expected.map(|it| it && is_late), "{filter:?}");
-            assert!(filter.has(&event(LOST)));
+            let has = [DROP, REMOVED].map(|text| request.has(&event(text)));
+            assert_eq!(has, expected.map(|it| it && is_late), "{request:?}");
+            assert!(request.has(&event(LOST)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::Refused;
 
@@ -10,9 +10,10 @@ use super::Refused;
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What kind of error it is, for programs.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize)]
+#[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Code {
     /// Path, query or body are not understood.
     BadRequest,
@@ -51,23 +52,10 @@ pub enum Code {
 
 impl Code {
     /// Those that the daemon sends.
-    pub const ALL: [Self; 15] = [
-        Self::BadRequest,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::TooLarge,
-        Self::UnsupportedMediaType,
-        Self::Refused,
-        Self::Protected,
-        Self::TooWide,
-        Self::ConnectedNetwork,
-        Self::BadList,
-        Self::BadConfiguration,
-        Self::MapFull,
-        Self::Unavailable,
-        Self::Internal,
-    ];
+    pub const ALL: &[Self] = match Self::VARIANTS {
+        [sent @ .., Self::Other] => sent,
+        all => all,
+    };
 
     /// As it is sent.
     pub fn label(self) -> &'static str {

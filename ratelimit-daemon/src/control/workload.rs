@@ -69,12 +69,12 @@ impl Workload {
 
     /// How it is at the moment.
     pub fn seen(&self) -> Seen {
-        let refused = Code::ALL.into_iter().zip(&self.0.refused);
+        let refused = Code::ALL.iter().zip(&self.0.refused);
         Seen {
             waiting: self.0.waiting.load(Relaxed),
             tick_age: clock::elapsed(*self.ticked()),
             refused: refused
-                .map(|(code, count)| (code, count.load(Relaxed)))
+                .map(|(code, count)| (*code, count.load(Relaxed)))
                 .collect(),
         }
     }

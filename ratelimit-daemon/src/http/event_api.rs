@@ -9,7 +9,7 @@ use axum::{
     http::header::CONTENT_TYPE,
     response::{IntoResponse, Response},
 };
-use ratelimit_core::api::{Event, EventFilter, EventRequest, What};
+use ratelimit_core::api::{Event, EventRequest, What};
 use tokio::sync::broadcast::{
     Receiver,
     error::{RecvError, TryRecvError},
@@ -33,10 +33,9 @@ pub async fn events(
     Parameters(query): Parameters<EventRequest>,
 ) -> Result<Response, Failure> {
     let (kept, coming) = controller.ask(read_commands::events).await?;
-    let filter = query.filter();
     let last = kept.last().map_or(0, |event| event.number);
     let after = query.after.filter(|after| *after <= last).unwrap_or(0);
-    let is_wanted = |event: &&Arc<Event>| event.number > after && filter.has(event);
+    let is_wanted = |event: &&Arc<Event>| event.number > after && query.has(event);
     let mut kept: Vec<_> = kept.iter().filter(is_wanted).collect();
     let count = query.count.unwrap_or(usize::MAX);
     let first = kept.len().saturating_sub(count);
@@ -53,7 +52,7 @@ pub async fn events(
     let Some((writer, body)) = streams.begin() else {
         return Err(Failure::unavailable(TOO_MANY));
     };
-    tokio::spawn(async move { follow(&writer, kept.into(), coming, filter).await });
+    tokio::spawn(async move { follow(&writer, kept.into(), coming, query).await });
     Ok((lines, body).into_response())
 }
 
@@ -62,12 +61,12 @@ async fn follow(
     writer: &Writer,
     kept: Bytes,
     mut coming: Receiver<Arc<Event>>,
-    filter: EventFilter,
+    query: EventRequest,
 ) {
     let write = async {
         let mut piece = kept;
         while writer.write(piece).await {
-            match next(&mut coming, &filter).await {
+            match next(&mut coming, &query).await {
                 Some(lines) => piece = lines.into(),
                 None => return,
             }
@@ -80,10 +79,10 @@ async fn follow(
 }
 
 /// The lines of the next event and of those that came with it; `None` when none can come any more.
-async fn next(coming: &mut Receiver<Arc<Event>>, filter: &EventFilter) -> Option<Vec<u8>> {
+async fn next(coming: &mut Receiver<Arc<Event>>, query: &EventRequest) -> Option<Vec<u8>> {
     let mut lines = loop {
         match coming.recv().await {
-            Ok(event) if filter.has(&event) => break line(&event),
+            Ok(event) if query.has(&event) => break line(&event),
             Ok(_) => {}
             Err(RecvError::Lagged(count)) => break lost(count),
             Err(RecvError::Closed) => return None,
@@ -91,7 +90,7 @@ async fn next(coming: &mut Receiver<Arc<Event>>, filter: &EventFilter) -> Option
     };
     while lines.len() < PIECE_BYTES {
         match coming.try_recv() {
-            Ok(event) if filter.has(&event) => lines.extend(line(&event)),
+            Ok(event) if query.has(&event) => lines.extend(line(&event)),
             Ok(_) => {}
             Err(TryRecvError::Lagged(count)) => lines.extend(lost(count)),
             Err(TryRecvError::Empty | TryRecvError::Closed) => break,
