@@ -80,21 +80,14 @@ const fn field(key: &'static str, what: &'static str, last: u16) -> Field {
 }
 
 /// The keys that take numbers.
-pub const SOURCE_PORTS: Field = field("source_ports", "port", u16::MAX);
-/// See [`ClassParts::destination_ports`].
-pub const DESTINATION_PORTS: Field = field("destination_ports", "port", u16::MAX);
-/// See [`ClassParts::icmp_type`].
-pub const ICMP_TYPE: Field = field("icmp_type", "type of ICMP", u8::MAX as u16);
-/// See [`ClassParts::icmp_code`].
-pub const ICMP_CODE: Field = field("icmp_code", "code of ICMP", u8::MAX as u16);
-/// See [`ClassParts::length`].
-pub const LENGTH: Field = field("length", "length of a packet", u16::MAX);
-/// See [`ClassParts::ttl`].
-pub const TTL: Field = field("ttl", "time to live", u8::MAX as u16);
-/// See [`ClassParts::dscp`].
-pub const DSCP: Field = field("dscp", "DSCP", 63);
-/// See [`ClassParts::vlan`].
-pub const VLAN: Field = field("vlan", "VLAN", 4095);
+pub(crate) const SOURCE_PORTS: Field = field("source_ports", "port", u16::MAX);
+pub(crate) const DESTINATION_PORTS: Field = field("destination_ports", "port", u16::MAX);
+pub(crate) const ICMP_TYPE: Field = field("icmp_type", "type of ICMP", u8::MAX as u16);
+pub(crate) const ICMP_CODE: Field = field("icmp_code", "code of ICMP", u8::MAX as u16);
+pub(crate) const LENGTH: Field = field("length", "length of a packet", u16::MAX);
+pub(crate) const TTL: Field = field("ttl", "time to live", u8::MAX as u16);
+pub(crate) const DSCP: Field = field("dscp", "DSCP", 63);
+pub(crate) const VLAN: Field = field("vlan", "VLAN", 4095);
 
 const NUMBERS: [NumbersOf; 8] = [
     (SOURCE_PORTS, |parts| &parts.source_ports),

@@ -427,7 +427,7 @@ pub fn scope<'a>(
     name: &str,
     limits: impl Iterator<Item = (&'a Limit, Option<&'a Selected>)>,
 ) -> u32 {
-    let mut hash = Fnv::default();
+    let mut hash = Fnv(0x811c_9dc5);
     hash.write(name.as_bytes());
     for (limit, selected) in limits {
         hash.write(&[0xff, limit.unit() as u8]);
@@ -453,12 +453,6 @@ pub fn wide_hash(bytes: &[u8]) -> u64 {
 
 /// FNV-1a, 32 bits (Fowler, Noll, Vo; RFC 9923): the standard library's hashes may change between releases.
 struct Fnv(u32);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0x811c_9dc5)
-    }
-}
 
 impl Fnv {
     fn write(&mut self, bytes: &[u8]) {

@@ -53,9 +53,20 @@ impl From<ListEntry> for Said {
 }
 
 impl Said {
-    /// The same in half of the memory.
+    /// The same in half of the memory, as the datapath holds it. An allow ends there within a tick of its end.
     fn kept(self) -> ListEntry {
-        entry(self.allowed, self.banned, self.policy).as_destination(self.destination)
+        let slot = |counted: Option<Counted>| counted.map_or(0, |counted| counted.slot);
+        let (policy, of_policy) = self.policy.unzip();
+        let slots = Slots::new(
+            slot(self.allowed),
+            slot(self.banned),
+            of_policy.unwrap_or_default(),
+        );
+        let entry = ListEntry::new(false, self.banned.map(|banned| banned.until), policy);
+        self.allowed
+            .map_or(entry, |allowed| entry.with_allow_until(allowed.until))
+            .counted_in(slots)
+            .as_destination(self.destination)
     }
 
     /// The same with what is said about a prefix inside.
@@ -193,12 +204,14 @@ impl Rules {
 
     /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its own name.
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
-        self.is_named(prefix).then(|| self.compile(prefix))
+        self.is_named(prefix).then(|| self.sum(prefix))
     }
 
     /// What is said about the addresses of `prefix`, by its own name or those of the prefixes around it.
     pub fn sum(&self, prefix: Prefix) -> ListEntry {
-        self.compile(prefix)
+        let around = self.around(prefix);
+        let sum = around.fold(Said::default(), |sum, (_, said)| sum.with(&said));
+        self.entry_of(prefix, sum)
     }
 
     /// The entry of the longest prefix that matches `address`, with that prefix: what the datapath finds.
@@ -207,7 +220,7 @@ impl Rules {
         let said = said.map(|(prefix, _)| prefix);
         let named = said.into_iter().chain(self.exempt.around(address));
         let prefix = named.max_by_key(|prefix| prefix.len())?;
-        Some((prefix, self.compile(prefix)))
+        Some((prefix, self.sum(prefix)))
     }
 
     /// The prefixes whose entries depend on what is said about `prefix`: itself, and those inside.
@@ -220,9 +233,7 @@ impl Rules {
     /// Every prefix with the entry that the datapath needs, in the order of prefixes: the wider ones before those inside.
     pub fn entries(&self) -> Vec<(Prefix, ListEntry)> {
         let protected = self.only_protected();
-        let mut entries: Vec<_> = protected
-            .map(|prefix| (prefix, self.compile(prefix)))
-            .collect();
+        let mut entries: Vec<_> = protected.map(|prefix| (prefix, self.sum(prefix))).collect();
         entries.reserve_exact(self.said.len());
         // What is said about the prefixes around, summed up, the widest first.
         let mut around: Vec<(Prefix, Said)> = Vec::new();
@@ -235,12 +246,6 @@ impl Rules {
         }
         entries.sort_unstable_by_key(|(prefix, _)| *prefix);
         entries
-    }
-
-    fn compile(&self, prefix: Prefix) -> ListEntry {
-        let around = self.around(prefix);
-        let sum = around.fold(Said::default(), |sum, (_, said)| sum.with(&said));
-        self.entry_of(prefix, sum)
     }
 
     /// The entry of a prefix of which this is said, the prefixes around it included.
@@ -296,24 +301,6 @@ impl Rules {
             }
         }
     }
-}
-
-/// What the datapath holds of an allow, a ban and a policy. An allow ends there within a tick of its end.
-fn entry(
-    allowed: Option<Counted>,
-    banned: Option<Counted>,
-    policy: Option<CountedPolicy>,
-) -> ListEntry {
-    let slot = |counted: Option<Counted>| counted.map_or(0, |counted| counted.slot);
-    let of_policy = policy.map_or(0, |(_, slot)| slot);
-    let entry = ListEntry::new(
-        false,
-        banned.map(|banned| banned.until),
-        policy.map(|(index, _)| index),
-    );
-    allowed
-        .map_or(entry, |allowed| entry.with_allow_until(allowed.until))
-        .counted_in(Slots::new(slot(allowed), slot(banned), of_policy))
 }
 
 #[cfg(test)]

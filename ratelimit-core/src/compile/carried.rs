@@ -27,13 +27,9 @@ impl Scopes {
         target: Target,
         runtime: impl Iterator<Item = Prefix>,
     ) -> Self {
-        let runtime = runtime.filter_map(|prefix| {
-            let named = policies.get(&prefix.to_string())?;
-            Some((prefix, named.policy.scope()))
-        });
         Self {
             target: scope_of(rules, policies, target),
-            runtime: runtime.collect(),
+            runtime: scopes_of(runtime, policies),
         }
     }
 
@@ -46,14 +42,10 @@ impl Scopes {
         let destination = target.destination().map(destination_name);
         let name = destination.or(names);
         let named = policies.get(name.as_deref().unwrap_or(DEFAULT));
-        let runtime = intent.limits().keys().filter_map(|target| {
-            let prefix = target.sources()?;
-            let named = policies.get(&prefix.to_string())?;
-            Some((prefix, named.policy.scope()))
-        });
+        let runtime = intent.limits().keys().filter_map(|it| it.sources());
         Self {
             target: named.and_then(|named| scope_with_limits(&named.policy)),
-            runtime: runtime.collect(),
+            runtime: scopes_of(runtime, policies),
         }
     }
 
@@ -93,6 +85,12 @@ pub fn scope_of(rules: &Rules, policies: &Policies, target: Target) -> Option<u3
         None => policies.get(DEFAULT),
     };
     scope_with_limits(&named?.policy)
+}
+
+fn scopes_of(runtime: impl Iterator<Item = Prefix>, policies: &Policies) -> BTreeMap<Prefix, u32> {
+    let scope = |prefix: &Prefix| Some(policies.get(&prefix.to_string())?.policy.scope());
+    let scopes = runtime.filter_map(|prefix| Some((prefix, scope(&prefix)?)));
+    scopes.collect()
 }
 
 fn scope_with_limits(policy: &Policy) -> Option<u32> {

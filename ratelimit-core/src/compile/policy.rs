@@ -38,12 +38,8 @@ pub struct Compiler<'a> {
 impl Compiler<'_> {
     /// The policy as the datapath reads it, with the state of the policy `state`; its indices are not known yet.
     pub fn compile(&self, wanted: &WantedPolicy<'_>, state: &str) -> Named {
-        let shift = match wanted.role {
-            Role::Node | Role::Interface | Role::Destination(_) => {
-                Some(self.share_shift(&wanted.limits))
-            }
-            Role::Sources | Role::Prefixes(..) => None,
-        };
+        let is_total = wanted.role.is_total();
+        let shift = is_total.then(|| self.share_shift(&wanted.limits));
         let counted = self.counted(wanted.limits.iter());
         let kept = match wanted.role {
             Role::Sources => self.of_sources(state.to_owned()),

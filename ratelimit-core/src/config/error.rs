@@ -1,11 +1,12 @@
 //! Why a configuration is refused.
 
-use std::{fmt, path::Path};
+use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
 
 /// Every problem of a configuration that could be found.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}", lines(.diagnostics.iter().map(ToString::to_string)))]
 pub struct ConfigError {
     diagnostics: Vec<Diagnostic>,
 }
@@ -21,7 +22,7 @@ impl ConfigError {
                 diagnostic.unquoted()
             }
         });
-        reported.collect::<Vec<_>>().join("\n")
+        lines(reported)
     }
 
     /// The problems of a configuration; at least one.
@@ -35,16 +36,8 @@ impl ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, diagnostic) in self.diagnostics.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "\n" };
-            write!(formatter, "{separator}{diagnostic}")?;
-        }
-        Ok(())
-    }
+fn lines(reported: impl Iterator<Item = String>) -> String {
+    reported.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -33,15 +33,9 @@ impl Intent {
         longest(listed.chain(own.map(|until| Counted { until, slot })))
     }
 
-    /// Until when a prefix is on the allow list: the longest of its allows holds.
-    pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
-        let allow = self.allow_of(prefix, &CounterSlots::default());
-        allow.map(|allow| allow.until)
-    }
-
     /// Whether a prefix is on the allow list.
     pub fn is_allowed(&self, prefix: Prefix) -> bool {
-        self.allowed_until(prefix).is_some()
+        self.allow_of(prefix, &CounterSlots::default()).is_some()
     }
 
     /// The ban of a prefix that lasts longest.
