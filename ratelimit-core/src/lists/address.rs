@@ -34,10 +34,8 @@ pub fn read(text: &str, sloppy: bool) -> Result<Written, Problem> {
     match text.parse() {
         Ok(prefix) => Ok(Written::One(prefix)),
         Err(PrefixError::HostBits { network, .. }) if sloppy => {
-            let network = Prefix::around(network.ip(), network.prefix());
-            network
-                .map(Written::One)
-                .ok_or_else(|| not_an_address(text))
+            let network = Prefix::around(network.ip(), network.prefix()).map(Written::One);
+            network.ok_or_else(|| not_an_address(text))
         }
         Err(PrefixError::Syntax(_)) => Err(not_an_address(text)),
         Err(error) => Err(error.into()),
@@ -87,10 +85,8 @@ fn not_an_address(text: &str) -> Problem {
     {
         return Problem::new(format!("`{shown}` is a name"), "write its addresses");
     }
-    Problem::new(
-        format!("`{shown}` is no address, prefix or range"),
-        EXAMPLES,
-    )
+    let message = format!("`{shown}` is no address, prefix or range");
+    Problem::new(message, EXAMPLES)
 }
 
 /// An IPv4 address or prefix without the zeros in front of its numbers; `None` where there are none, or it is none.

@@ -140,10 +140,8 @@ fn object(line: &str) -> Result<Format, Other> {
 
 fn words(line: &str, text: &str) -> Format {
     let mut words = line.split_whitespace();
-    let (first, second) = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    );
+    let mut word = || words.next().unwrap_or_default();
+    let (first, second) = (word(), word());
     match first {
         "add" | "create" if matches!(second, "element" | "set" | "table" | "map" | "chain") => {
             Format::Nft

@@ -100,11 +100,8 @@ pub fn take(part: &str, decision: &Decision<'_>, reader: &mut Reader<'_>) {
         let duration = quantity::parse_duration(text).ok();
         let Some(duration) = duration.and_then(|duration| SignedDuration::try_from(duration).ok())
         else {
-            return reader.bad(
-                part,
-                format!("the duration `{}` is no time", short(text)),
-                "write for example 4h or 1h30m",
-            );
+            let message = format!("the duration `{}` is no time", short(text));
+            return reader.bad(part, message, "write for example 4h or 1h30m");
         };
         said.until = Some(reader.after(duration));
     }

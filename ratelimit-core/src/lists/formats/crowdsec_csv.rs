@@ -32,12 +32,8 @@ pub fn read(reader: &mut Reader<'_>) {
         let start = row.position().map_or(0, csv::Position::byte);
         let start = usize::try_from(start).unwrap_or_default();
         let written = text.get(start..).unwrap_or_default();
-        let written = written
-            .trim_start_matches(['\r', '\n'])
-            .lines()
-            .next()
-            .unwrap_or_default();
-        read_row(written, &head, &row, reader);
+        let mut lines = written.trim_start_matches(['\r', '\n']).lines();
+        read_row(lines.next().unwrap_or_default(), &head, &row, reader);
     }
 }
 
@@ -50,11 +46,8 @@ fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Re
             .filter(|text| !text.is_empty())
     };
     if row.len() != head.len() {
-        let message = format!(
-            "the row has {} fields, and the head {}",
-            row.len(),
-            head.len()
-        );
+        let (fields, columns) = (row.len(), head.len());
+        let message = format!("the row has {fields} fields, and the head {columns}");
         return reader.bad(line, message, "write as many as the head has");
     }
     // An address may have colons, and no scope before it.
@@ -63,11 +56,8 @@ fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Re
     let scoped = scoped.and_then(|text| text.split_once(':'));
     let value = column("value").or(scoped.map(|(_, value)| value));
     let Some(value) = value.or(column("ip")) else {
-        return reader.bad(
-            line,
-            "the address is missing",
-            "write it under `value`, or as Ip:192.0.2.1 under `ip`",
-        );
+        let hint = "write it under `value`, or as Ip:192.0.2.1 under `ip`";
+        return reader.bad(line, "the address is missing", hint);
     };
     let text = |name: &str| column(name).map(Into::into);
     let scope = column("scope").or(scoped.map(|(scope, _)| scope));

@@ -56,11 +56,8 @@ fn create(kind: &str, options: &[&str], reader: &mut Reader<'_>) -> Option<Set> 
         "hash:ip" | "hash:net" | "bitmap:ip" | "iphash" | "nethash"
     ) {
         let message = format!("a set of the type {kind} is not one of addresses or prefixes");
-        reader.bad(
-            kind,
-            message,
-            "save sets of the types hash:ip and hash:net only: ipset save NAME",
-        );
+        let hint = "save sets of the types hash:ip and hash:net only: ipset save NAME";
+        reader.bad(kind, message, hint);
         return None;
     }
     let number = |name: &str| {
@@ -119,11 +116,8 @@ fn read_options<'t>(
                 options.timeout = value.parse().ok();
                 if options.timeout.is_none() {
                     let part = if value.is_empty() { word } else { value };
-                    reader.bad(
-                        part,
-                        "the timeout is no number",
-                        "write it in seconds: timeout 600",
-                    );
+                    let hint = "write it in seconds: timeout 600";
+                    reader.bad(part, "the timeout is no number", hint);
                     return None;
                 }
             }
@@ -132,21 +126,15 @@ fn read_options<'t>(
             }
             "nomatch" => {
                 let message = format!("{entry} is an exception from the set (nomatch)");
-                reader.bad(
-                    entry,
-                    message,
-                    "take it out, and let it through: rlctl allow add",
-                );
+                let hint = "take it out, and let it through: rlctl allow add";
+                reader.bad(entry, message, hint);
                 return None;
             }
             option if WITH_VALUE.contains(&option) => drop(words.next()),
             option if FLAGS.contains(&option) => {}
             other => {
-                reader.bad(
-                    other,
-                    format!("unknown option `{other}`"),
-                    "write timeout SECONDS or comment \"TEXT\"",
-                );
+                let hint = "write timeout SECONDS or comment \"TEXT\"";
+                reader.bad(other, format!("unknown option `{other}`"), hint);
                 return None;
             }
         }

@@ -10,12 +10,8 @@ pub fn parse<'t, T: Deserialize<'t>>(part: &'t str, reader: &mut Reader<'_>) -> 
     match serde_json::from_str(part) {
         Ok(value) => Some(value),
         Err(error) => {
-            report(
-                part,
-                &error,
-                "write it as the tool does that this is from",
-                reader,
-            );
+            let data = "write it as the tool does that this is from";
+            report(part, &error, data, reader);
             None
         }
     }

@@ -78,11 +78,9 @@ fn elements<'t>(
     words.next_if_eq(&"=");
     while words.next_if_eq(&"\n").is_some() {}
     if words.next_if_eq(&"{").is_none() {
-        return reader.bad(
-            from,
-            format!("there are no elements of `{set}` here"),
-            "write them in braces: { 192.0.2.1, 192.0.2.0/24 }",
-        );
+        let message = format!("there are no elements of `{set}` here");
+        let hint = "write them in braces: { 192.0.2.1, 192.0.2.0/24 }";
+        return reader.bad(from, message, hint);
     }
     let mut element: Vec<&'t str> = Vec::new();
     loop {
@@ -101,11 +99,9 @@ fn elements<'t>(
             Some("\n") => {}
             Some(word) => element.push(word),
             None => {
-                return reader.bad(
-                    from,
-                    format!("the elements of `{set}` have no end"),
-                    "see whether all of the text was saved: a } is missing",
-                );
+                let message = format!("the elements of `{set}` have no end");
+                let hint = "see whether all of the text was saved: a } is missing";
+                return reader.bad(from, message, hint);
             }
         }
     }
@@ -134,32 +130,22 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
                 let value = options.next().copied().unwrap_or_default();
                 let Ok(duration) = quantity::parse_duration(value) else {
                     let part = if value.is_empty() { word } else { value };
-                    return reader.bad(
-                        part,
-                        format!("the {word} is no time"),
-                        "write for example 1d2h30m",
-                    );
+                    let hint = "write for example 1d2h30m";
+                    return reader.bad(part, format!("the {word} is no time"), hint);
                 };
                 timeout = SignedDuration::try_from(duration).ok();
             }
             "comment" => {
-                said.reason = options
-                    .next()
-                    .copied()
-                    .unwrap_or_default()
-                    .trim_matches('"');
+                let comment = options.next().copied().unwrap_or_default();
+                said.reason = comment.trim_matches('"');
             }
             "counter" => {}
             "packets" | "bytes" => drop(options.next()),
             // What a dynamic set counts of an element: `limit rate over 10/second burst 5 packets`.
             "limit" | "quota" | "ct" | "last" => {
-                while options
-                    .as_slice()
-                    .first()
-                    .is_some_and(|word| !is_about(word))
-                {
-                    options.next();
-                }
+                let behind = options.as_slice().iter();
+                let counted = behind.take_while(|word| !is_about(word)).count();
+                options = options.as_slice()[counted..].iter();
             }
             other => {
                 let message = format!("`{other}` stands behind the address");

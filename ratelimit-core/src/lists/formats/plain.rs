@@ -15,11 +15,9 @@ pub fn read(reader: &mut Reader<'_>) {
         }
         if let Some(rest) = behind(written) {
             let shown: String = rest.chars().take(60).collect();
-            reader.bad(
-                rest,
-                format!("`{shown}` stands behind the address"),
-                "write one address, prefix or range a line, and comments behind #",
-            );
+            let message = format!("`{shown}` stands behind the address");
+            let hint = "write one address, prefix or range a line, and comments behind #";
+            reader.bad(rest, message, hint);
             continue;
         }
         let said = Said {

@@ -41,22 +41,14 @@ pub fn read(reader: &mut Reader<'_>) {
         }
         lines += 1;
         let Some(cidr) = line.cidr else {
-            reader.bad(
-                text,
-                "there is no `cidr`",
-                "write {\"cidr\":\"192.0.2.0/24\"}",
-            );
+            let hint = "write {\"cidr\":\"192.0.2.0/24\"}";
+            reader.bad(text, "there is no `cidr`", hint);
             continue;
         };
-        let reason = line.sblid.as_deref().unwrap_or_default();
-        let part = json::part(text, &cidr);
-        reader.take(
-            part,
-            &cidr,
-            Said {
-                reason,
-                ..Said::default()
-            },
-        );
+        let said = Said {
+            reason: line.sblid.as_deref().unwrap_or_default(),
+            ..Said::default()
+        };
+        reader.take(json::part(text, &cidr), &cidr, said);
     }
 }
