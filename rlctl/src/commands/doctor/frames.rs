@@ -63,16 +63,12 @@ pub fn lro(state: &InterfaceState, device: &Device) -> Finding {
     if on.is_empty() {
         return Finding::ok(check, "off");
     }
-    Finding::warning(
-        check,
-        format!("on: {}", on.join(" and ")),
-        "the device puts packets together: several count as one, and most drivers refuse native XDP so",
-    )
-    .fix(format!(
-        "ethtool --features {} {} off",
-        state.name,
-        on.join(" off ")
-    ))
+    let found = format!("on: {}", on.join(" and "));
+    let why = "the device puts packets together: several count as one, \
+               and most drivers refuse native XDP so";
+    let features = on.join(" off ");
+    Finding::warning(check, found, why)
+        .fix(format!("ethtool --features {} {features} off", state.name))
 }
 
 /// Whether the stack puts frames together before the program sees them.
@@ -114,14 +110,12 @@ fn stacked(state: &InterfaceState, beneath: &[String], merging: &[String]) -> Fi
         .iter()
         .map(|name| format!("ethtool --features {name} gro off"))
         .collect();
-    Finding::warning(
-        check,
-        format!("on, on {merging_names} beneath this {kind}"),
-        format!(
-            "in generic mode here, frames of up to 64 kB that GRO has put together count as one packet: configure {merging_names} instead, or turn it off"
-        ),
-    )
-    .fix(turn_off.join(" && "))
+    let found = format!("on, on {merging_names} beneath this {kind}");
+    let why = format!(
+        "in generic mode here, frames of up to 64 kB that GRO has put together \
+         count as one packet: configure {merging_names} instead, or turn it off"
+    );
+    Finding::warning(check, found, why).fix(turn_off.join(" && "))
 }
 
 fn merges(name: &str) -> bool {
@@ -143,11 +137,9 @@ fn queues_of(state: &InterfaceState, device: &Device, cpus: u32) -> Finding {
     let Some(queues) = queues else {
         return Finding::ok(check, format!("at most {most} to receive by, {cpus} CPUs"));
     };
-    let (now, wanted) = (queues.receiving, cpus.min(queues.receiving_max));
-    let found = format!(
-        "{now} of {} to receive by, {cpus} CPUs",
-        queues.receiving_max
-    );
+    let (now, most) = (queues.receiving, queues.receiving_max);
+    let found = format!("{now} of {most} to receive by, {cpus} CPUs");
+    let wanted = cpus.min(most);
     if now >= wanted {
         return Finding::ok(check, found);
     }
@@ -156,15 +148,10 @@ fn queues_of(state: &InterfaceState, device: &Device, cpus: u32) -> Finding {
     } else {
         "rx"
     };
-    Finding::warning(
-        check,
-        found,
-        "a queue is served by one CPU at a time: the other CPUs do not help in a flood",
-    )
-    .fix(format!(
-        "ethtool --set-channels {} {kind} {wanted}",
-        state.name
-    ))
+    let name = &state.name;
+    let why = "a queue is served by one CPU at a time: the other CPUs do not help in a flood";
+    Finding::warning(check, found, why)
+        .fix(format!("ethtool --set-channels {name} {kind} {wanted}"))
 }
 
 /// Whether the device takes the VLAN tag out of frames.

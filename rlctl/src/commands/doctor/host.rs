@@ -25,14 +25,13 @@ fn version(release: &str) -> Finding {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
     let mut next = || numbers.next()?.parse::<u32>().ok();
     let found = format!("Linux {release}");
-    let (oldest_major, oldest_minor) = OLDEST;
+    let (major, minor) = OLDEST;
     match next().zip(next()) {
         Some(version) if version >= OLDEST => Finding::ok("kernel", found),
-        Some(_) => Finding::error(
-            "kernel",
-            found,
-            format!("the program is made for Linux {oldest_major}.{oldest_minor} and later"),
-        ),
+        Some(_) => {
+            let why = format!("the program is made for Linux {major}.{minor} and later");
+            Finding::error("kernel", found, why)
+        }
         None => Finding::unknown("kernel", found, "that is no version of Linux"),
     }
 }
@@ -54,24 +53,20 @@ fn jit_of(text: Result<&str, ErrorKind>) -> Finding {
     let mend = "sysctl -w net.core.bpf_jit_enable=1";
     match text.map(str::trim) {
         Ok("1") => Finding::ok(check, "on"),
-        Ok("2") => Finding::warning(
-            check,
-            "on, for debugging",
-            "the kernel writes each compiled program to its log",
-        )
-        .fix(mend),
-        Ok("0") => Finding::warning(
-            check,
-            "off",
-            "the kernel interprets the program, and a packet costs several times as much",
-        )
-        .fix(mend),
-        Err(ErrorKind::NotFound) => Finding::unknown(
-            check,
-            "not shown here",
-            "only the first network namespace has the setting, and a kernel without JIT has none",
-        )
-        .fix("nsenter --target 1 --net sysctl net.core.bpf_jit_enable"),
+        Ok("2") => {
+            let why = "the kernel writes each compiled program to its log";
+            Finding::warning(check, "on, for debugging", why).fix(mend)
+        }
+        Ok("0") => {
+            let why = "the kernel interprets the program, and a packet costs several times as much";
+            Finding::warning(check, "off", why).fix(mend)
+        }
+        Err(ErrorKind::NotFound) => {
+            let why = "only the first network namespace has the setting, \
+                       and a kernel without JIT has none";
+            Finding::unknown(check, "not shown here", why)
+                .fix("nsenter --target 1 --net sysctl net.core.bpf_jit_enable")
+        }
         other => Finding::unknown(check, "unread", format!("{JIT}: {other:?}"))
             .fix("sysctl net.core.bpf_jit_enable"),
     }
@@ -82,36 +77,27 @@ pub fn btf() -> Finding {
     if Path::new(BTF).exists() {
         return Finding::ok("btf", BTF);
     }
-    Finding::error(
-        "btf",
-        format!("there is no {BTF}"),
-        "no kernel without BTF is supported: its build needs CONFIG_DEBUG_INFO_BTF=y",
-    )
+    let why = "no kernel without BTF is supported: its build needs CONFIG_DEBUG_INFO_BTF=y";
+    Finding::error("btf", format!("there is no {BTF}"), why)
 }
 
 /// Whether a daemon answers.
 pub fn daemon(answer: &Result<Answer<Status>, Failure>) -> Finding {
-    match answer {
-        Ok(answer) => Finding::ok(
-            "daemon",
-            format!(
-                "ratelimitd {}, process {}",
-                answer.value.version, answer.value.pid
-            ),
-        ),
-        Err(failure) if failure.code == ExitCode::NoPermission => Finding::unknown(
-            "daemon",
-            failure.refused.error.clone(),
-            "only root and the group of the socket may ask the daemon",
-        )
-        .fix("sudo rlctl doctor"),
-        Err(failure) => Finding::warning(
-            "daemon",
-            failure.refused.error.clone(),
-            "the kernel goes on with what was in force, and nobody changes it",
-        )
-        .fix("systemctl start ratelimitd"),
+    let check = "daemon";
+    let failure = match answer {
+        Ok(answer) => {
+            let Status { version, pid, .. } = &answer.value;
+            return Finding::ok(check, format!("ratelimitd {version}, process {pid}"));
+        }
+        Err(failure) => failure,
+    };
+    let found = failure.refused.error.clone();
+    if failure.code == ExitCode::NoPermission {
+        let why = "only root and the group of the socket may ask the daemon";
+        return Finding::unknown(check, found, why).fix("sudo rlctl doctor");
     }
+    let why = "the kernel goes on with what was in force, and nobody changes it";
+    Finding::warning(check, found, why).fix("systemctl start ratelimitd")
 }
 
 /// Why the configuration is not known. The daemon knows its interfaces all the same.
@@ -129,16 +115,14 @@ pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bo
             }
             finding
         }
-        (Ok(_), true) => Finding::warning(
-            check,
-            found,
-            "the next reload is refused, and what is in force goes on",
-        ),
-        (Ok(_), false) => Finding::error(
-            check,
-            found,
-            "a daemon that has never run with a right one does not start with it",
-        ),
+        (Ok(_), true) => {
+            let why = "the next reload is refused, and what is in force goes on";
+            Finding::warning(check, found, why)
+        }
+        (Ok(_), false) => {
+            let why = "a daemon that has never run with a right one does not start with it";
+            Finding::error(check, found, why)
+        }
     };
     finding.fix(format!("rlctl config check {}", file.display()))
 }
@@ -173,11 +157,8 @@ fn bpffs_at(place: &Path) -> Finding {
         return Finding::error(check, found, why).fix(format!("mount -t bpf bpf {shown}"));
     }
     let mode = metadata.mode() & 0o7777;
-    let found = format!(
-        "{shown}, mode {mode:04o}, of user {} and group {}",
-        metadata.uid(),
-        metadata.gid()
-    );
+    let (user, group) = (metadata.uid(), metadata.gid());
+    let found = format!("{shown}, mode {mode:04o}, of user {user} and group {group}");
     let others_write = mode & 0o022 != 0;
     let is_sticky = mode & 0o1000 != 0;
     if others_write && !is_sticky {

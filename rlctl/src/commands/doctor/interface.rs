@@ -1,6 +1,6 @@
 //! An interface: what it is, and what its driver can do.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use ratelimit_core::{api::InterfaceStatus, config::Config};
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
@@ -18,11 +18,8 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     let state = match interface::query(name) {
         Ok(Some(state)) => state,
         Ok(None) => {
-            let finding = Finding::error(
-                "interface",
-                "there is no such interface",
-                "nothing is limited on it until it comes",
-            );
+            let why = "nothing is limited on it until it comes";
+            let finding = Finding::error("interface", "there is no such interface", why);
             return vec![finding.fix("ip link").on(name)];
         }
         Err(error) => {
@@ -66,19 +63,11 @@ fn driver(state: &InterfaceState) -> Finding {
         return Finding::ok(check, "loopback");
     }
     let Some((bus, device)) = &state.device else {
-        return Finding::unknown(
-            check,
-            "not told",
-            "the kernel names no device: Linux before 5.15, or an interface without one",
-        )
-        .fix(format!("ethtool --driver {}", state.name));
+        let why = "the kernel names no device: Linux before 5.15, or an interface without one";
+        return Finding::unknown(check, "not told", why)
+            .fix(format!("ethtool --driver {}", state.name));
     };
-    let link = Path::new("/sys/bus")
-        .join(bus)
-        .join("devices")
-        .join(device)
-        .join("driver");
-    match fs::read_link(&link) {
+    match fs::read_link(format!("/sys/bus/{bus}/devices/{device}/driver")) {
         Ok(driver) => {
             let name = driver.file_name().unwrap_or_default().to_string_lossy();
             Finding::ok(check, format!("{name}, at {bus} {device}"))
@@ -91,11 +80,8 @@ fn driver(state: &InterfaceState) -> Finding {
 /// Whether what comes out of a tunnel was judged before.
 fn tunnel(state: &InterfaceState, config: Option<&Config>) -> Option<Finding> {
     let twice = config?.judged_twice(&state.name, state.kind.as_deref())?;
-    Some(Finding::warning(
-        "tunnel",
-        "packets are judged twice",
-        twice,
-    ))
+    let found = "packets are judged twice";
+    Some(Finding::warning("tunnel", found, twice))
 }
 
 /// What frames begin with. Without Ethernet there is no VLAN that a class could ask for.
@@ -104,14 +90,14 @@ fn link_layer(state: &InterfaceState, config: Option<&Config>) -> Finding {
     let check = "link-layer";
     match interface::link_layer(state.index) {
         Ok(Some(LinkLayer::Ethernet)) => Finding::ok(check, "Ethernet"),
-        Ok(Some(LinkLayer::None)) => match config.and_then(Config::class_of_vlan) {
-            Some(class) => Finding::warning(
-                check,
-                "IP without a header in front",
-                format!("{class} asks for a VLAN, which no packet of this interface has"),
-            ),
-            None => Finding::ok(check, "IP without a header in front"),
-        },
+        Ok(Some(LinkLayer::None)) => {
+            let found = "IP without a header in front";
+            let Some(class) = config.and_then(Config::class_of_vlan) else {
+                return Finding::ok(check, found);
+            };
+            let why = format!("{class} asks for a VLAN, which no packet of this interface has");
+            Finding::warning(check, found, why)
+        }
         Ok(None) => Finding::error(check, "the interface has gone", "it was there a moment ago"),
         Err(error) => Finding::error(check, "none that is read", format!("{error:#}"))
             .fix(format!("ip -details link show dev {}", state.name)),
@@ -125,23 +111,22 @@ fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStat
     let runs_generic = ours.is_some() && matches!(state.program, Some((XdpMode::Generic, _)));
     match device.xdp {
         _ if runs_native => Finding::ok(check, "yes, and a program runs in the driver"),
-        Some(features) if features.is_native() && runs_generic => Finding::warning(
-            check,
-            "yes, and the program runs in generic mode",
-            "generic mode costs several times as much: configured so, or the driver refused",
-        )
-        .fix("journalctl --unit ratelimitd --grep 'refuses XDP'"),
+        Some(features) if features.is_native() && runs_generic => {
+            let why =
+                "generic mode costs several times as much: configured so, or the driver refused";
+            Finding::warning(check, "yes, and the program runs in generic mode", why)
+                .fix("journalctl --unit ratelimitd --grep 'refuses XDP'")
+        }
         Some(features) if features.is_native() => Finding::ok(check, "yes"),
-        Some(_) => Finding::warning(
-            check,
-            "no",
-            "the program runs in generic mode, in which a packet costs several times as much",
-        ),
-        None => Finding::unknown(
-            check,
-            "not told",
-            "Linux tells since 6.3; ratelimitd tries native mode first, and reports which one it got",
-        )
-        .fix("rlctl status"),
+        Some(_) => {
+            let why =
+                "the program runs in generic mode, in which a packet costs several times as much";
+            Finding::warning(check, "no", why)
+        }
+        None => {
+            let why = "Linux tells since 6.3; ratelimitd tries native mode first, \
+                       and reports which one it got";
+            Finding::unknown(check, "not told", why).fix("rlctl status")
+        }
     }
 }
