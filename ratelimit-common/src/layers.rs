@@ -6,7 +6,7 @@
 //! passes; if one of those refuses it, that is its verdict.
 
 use crate::{
-    Address, Arrival, DropReason, Policy, Tables,
+    Address, Arrival, DropReason, Instant, Policy, Tables,
     aggregate::LEVELS_MAX,
     charge::Outcome,
     lease::{self, Demanded},
@@ -140,16 +140,22 @@ fn charge_layers<A: Address>(
     let is_none = |layer| layer == FURTHER && !has_further;
     let destination = tables.policy(destination);
     let mut walk = Walk::new();
+    let at = arrival.at;
     // The policy of the node is looked up each time: a pointer that is kept takes a word of the stack, which is full.
     let _ = (0..LAYERS).all(|layer| {
-        is_none(layer) || walk.check(layer, tables.check_layer(layer, source, policy, arrival))
+        is_none(layer)
+            || walk.check(layer, tables.check_layer(layer, source, policy, arrival))
+                && walk.forget(at, tables)
     }) && walk.check(NODE, tables.node().check(of_node(tables), arrival))
+        && walk.forget(at, tables)
         && (destination.is_none()
-            || walk.go(tables.charge_destination(source, destination, arrival)))
+            || walk.go(tables.charge_destination(source, destination, arrival))
+                && walk.forget(at, tables))
         && (0..LAYERS).all(|layer| {
             is_none(layer)
                 || walk.is_full(layer)
                 || walk.go(tables.charge_layer(layer, source, policy, arrival))
+                    && walk.forget(at, tables)
         })
         && (walk.is_full(NODE) || walk.go(tables.node().charge(of_node(tables), arrival)));
     walk.outcome
@@ -290,6 +296,15 @@ impl Walk {
             self.outcome = self.outcome.or_more(outcome);
         }
         !outcome.is_enforced()
+    }
+
+    /// Goes on, and has a verifier forget what was said so far: else it follows each combination to the end.
+    #[inline(always)]
+    fn forget(&mut self, at: Instant, tables: &impl Tables) -> bool {
+        let outcome = self.outcome.to_bits();
+        self.outcome = Outcome::from_bits(tables.forget(outcome, at));
+        self.full = tables.forget(self.full, at);
+        true
     }
 }
 

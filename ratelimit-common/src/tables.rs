@@ -45,6 +45,12 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// The end of a time in which everything passes, where the settings say that there is one.
     fn pass_all_until(&self) -> Instant;
 
+    /// The same number, of which a verifier that follows each path forgets what it has learned on this one.
+    #[inline(always)]
+    fn forget(&self, number: u32, _now: Instant) -> u32 {
+        number
+    }
+
     /// The policy at `index`; `None` where there is none.
     fn policy(&self, index: u32) -> Option<&Policy>;
 

@@ -92,11 +92,11 @@ pub fn again<T>(value: &T) -> &T {
     }
 }
 
-/// The same outcome, of which the verifier forgets the number: two exclusive ors with a time that it does not know. Else it follows each
+/// The same number, of which the verifier forgets what it knows: two exclusive ors with a time that it does not know. Else it follows each
 /// outcome of its own to the end of the program, and kernel 6.1 gives up.
 #[inline(always)]
-pub fn forgotten(outcome: Outcome, time: Instant) -> Outcome {
-    let mut number = u64::from(outcome.to_bits());
+pub fn forgotten(number: u32, time: Instant) -> u32 {
+    let mut number = u64::from(number);
     // SAFETY: registers alone.
     unsafe {
         asm!(
@@ -107,7 +107,7 @@ pub fn forgotten(outcome: Outcome, time: Instant) -> Outcome {
             options(pure, nomem, nostack, preserves_flags),
         );
     }
-    Outcome::from_bits(number as u32)
+    number as u32
 }
 
 #[inline(always)]

@@ -97,6 +97,11 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
+    fn forget(&self, number: u32, now: Instant) -> u32 {
+        subprograms::forgotten(number, now)
+    }
+
+    #[inline(always)]
     fn settings(&self) -> Settings {
         self.settings.get()
     }
@@ -271,7 +276,7 @@ impl Placement for KernelTables {
         let policies = [self.node_policy(), destination];
         let spent = spend_one_each(policies, arrival);
         let spent = spent.unwrap_or_else(|| subprograms::spend_shares(policies, arrival));
-        subprograms::forgotten(spent, arrival.at)
+        Outcome::from_bits(self.forget(spent.to_bits(), arrival.at))
     }
 
     #[inline(always)]
@@ -363,7 +368,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         } else {
             source_limits::charge_source(source, policy, arrival, &Records, self)
         };
-        subprograms::forgotten(outcome, arrival.at)
+        Outcome::from_bits(self.forget(outcome.to_bits(), arrival.at))
     }
 
     #[inline(always)]
