@@ -20,7 +20,6 @@ use ratelimit_common::{
     generation::Generation,
     layout,
     new_sources::Budget,
-    node::Share,
 };
 
 use crate::{
@@ -175,7 +174,9 @@ fn own() -> Option<&'static mut OfCpu> {
 /// Takes one of a share; `false` where nothing is left.
 #[inline(always)]
 fn spend(own: &mut OfCpu, which: Shared, now: Instant) -> bool {
-    let share = share(&mut own.shares, which);
+    let Some(share) = own.shares.get_mut(which as usize) else {
+        return false;
+    };
     match Budget::spend(*share, now) {
         Some(spent) => {
             *share = spent;
@@ -211,40 +212,27 @@ pub fn key() -> Key {
     Key([word(0), word(1)])
 }
 
-/// Takes one of what all CPUs share; `false` when it is spent.
+/// Takes one of the [`Shared`] of this number; `false` when it is spent. All of them are one path for the verifier.
 #[inline(always)]
-pub fn take(which: Shared, now: Instant, generation: Generation) -> bool {
+pub fn take(which: usize, now: Instant, generation: Generation) -> bool {
+    let which = which & 3;
     let (Some(rules), Some(taken)) = (CHALLENGE.get(0), taken()) else {
         return false;
     };
-    let budget = rules.of(generation).shared(which);
-    let taken = taken.cast::<u64>();
-    // SAFETY: the words of both stand in front.
-    let word = match which {
-        Shared::Unverified => taken,
-        Shared::Answers => unsafe { taken.add(1) },
-        Shared::Queries => unsafe { taken.add(2) },
+    let Some(budget) = rules.of(generation).shared().get(which) else {
+        return false;
     };
-    let Some(own) = own() else {
-        return budget.take_one(&MapWord(word), now);
+    // SAFETY: the words of all stand in front of the live map value, and there are as many as budgets.
+    let word = MapWord(unsafe { taken.cast::<u64>().add(which) });
+    let Some(share) = own().and_then(|own| own.shares.get_mut(which)) else {
+        return budget.take_one(&word, now);
     };
-    let share = share(&mut own.shares, which);
-    match budget.take(&MapWord(word), *share, now) {
+    match budget.take(&word, *share, now) {
         Some(next) => {
             *share = next;
             true
         }
         None => false,
-    }
-}
-
-#[inline(always)]
-const fn share(shares: &mut [Share; 3], which: Shared) -> &mut Share {
-    let [unverified, answers, queries] = shares;
-    match which {
-        Shared::Unverified => unverified,
-        Shared::Answers => answers,
-        Shared::Queries => queries,
     }
 }
 

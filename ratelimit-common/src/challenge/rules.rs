@@ -103,9 +103,8 @@ pub struct OfCpu {
 )]
 #[repr(C)]
 pub struct Rules {
-    unverified: Budget,
-    answers: Budget,
-    queries: Budget,
+    /// The budget of each [`Shared`].
+    shared: [Budget; 3],
     answer_limit: AnswerLimit,
     targets: Targets,
     lasts_ns: u64,
@@ -124,9 +123,11 @@ impl Rules {
     /// `when` has, so many CPUs draw shares. `None` when a number is more than a word counts.
     pub fn new(when: When, lasts: Duration, answers: NonZeroU32, cpus: u32) -> Option<Self> {
         Some(Self {
-            unverified: when.budget(cpus)?,
-            answers: Budget::new(answers, SECOND, cpus)?,
-            queries: Budget::default(),
+            shared: [
+                when.budget(cpus)?,
+                Budget::new(answers, SECOND, cpus)?,
+                Budget::default(),
+            ],
             answer_limit: AnswerLimit::new()?,
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
             port_bits: 0,
@@ -145,8 +146,9 @@ impl Rules {
         let asked = ports
             .iter()
             .filter(|port| when != When::Never && **port != 0);
+        let [unverified, answers, _] = self.shared;
         Some(Self {
-            queries: when.budget(cpus)?,
+            shared: [unverified, answers, when.budget(cpus)?],
             port_bits: asked.fold(0, |bits, port| bits | port_bit(*port)),
             ports,
             when: [self.when[0], when.number()],
@@ -276,14 +278,10 @@ impl Rules {
         self.lasts_ns
     }
 
-    /// The budget of what all CPUs take of together.
+    /// The budget of each [`Shared`].
     #[inline(always)]
-    pub const fn shared(&self, which: Shared) -> &Budget {
-        match which {
-            Shared::Unverified => &self.unverified,
-            Shared::Answers => &self.answers,
-            Shared::Queries => &self.queries,
-        }
+    pub const fn shared(&self) -> &[Budget; 3] {
+        &self.shared
     }
 
     /// The limit of answers to a source.

@@ -495,7 +495,7 @@ impl ChallengeState<Ipv4> for World {
     }
 
     fn takes(&self, which: Shared, now: Instant) -> bool {
-        let budget = self.rules.as_ref().unwrap().shared(which);
+        let budget = &self.rules.as_ref().unwrap().shared()[which as usize];
         let share = &self.shares[which as usize];
         let next = budget.take(&self.words[which as usize], share.get(), now);
         next.map(|next| share.set(next)).is_some()

@@ -30,7 +30,7 @@ impl MemoryChallenge {
     }
 
     pub(super) fn takes(&self, which: Shared, now: Instant, keeps_shares: bool) -> bool {
-        let budget = self.rules.shared(which);
+        let budget = &self.rules.shared()[which as usize];
         let word = MemoryWord(&self.words[which as usize]);
         if !keeps_shares {
             return budget.take_one(&word, now);

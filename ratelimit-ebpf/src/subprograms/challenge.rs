@@ -165,12 +165,7 @@ pub fn take_of_challenge(which: Shared, generation: Generation, now: Instant) ->
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_of_challenge_budget(which: u64, of: u64, at_ns: u64) -> u64 {
-    let which = match which {
-        0 => Shared::Unverified,
-        1 => Shared::Answers,
-        _ => Shared::Queries,
-    };
-    crate::challenge::take(which, Instant::from_nanos(at_ns), generation(of)).into()
+    crate::challenge::take(which as usize, Instant::from_nanos(at_ns), generation(of)).into()
 }
 
 /// [`cookie::hash`] with the key of this host.
