@@ -117,13 +117,11 @@ impl<A: Address> Refused<A> {
             // What is free was written at boot.
             place = usize::from(second.last_ns < first.last_ns);
             let other = if place == 0 { first } else { second };
-            *other = Self {
-                packets: 0,
-                last_ns: 0,
-                word: 0,
-                scope: 0,
-                source: *source,
-            };
+            // Its time stays, which is not later. Where all is written at once, the compiler calls a loop over bytes.
+            other.packets = 0;
+            other.word = 0;
+            other.scope = 0;
+            other.source = *source;
         }
         set.get_mut(place)
     }
