@@ -33,9 +33,6 @@ const BITS: u8 = 62;
 const NARROW: u8 = 62;
 const NARROWEST: u8 = 63;
 
-/// The most lengths of a level.
-const LENGTHS_MAX: u8 = 49;
-
 /// The place of [`Widths`].
 pub const WIDTHS: u32 = 1 << 16;
 

@@ -1,6 +1,6 @@
 //! A level: some lengths of prefixes, and how words tell them.
 
-use super::{BITS, LENGTHS_MAX, WIDE, WIDTH_MIN};
+use super::{BITS, WIDE, WIDTH_MIN};
 use crate::Address;
 
 /// Some lengths of prefixes, and the words that say where there are any.
@@ -121,7 +121,8 @@ impl Level {
         lookup: impl Fn(A, u8) -> Option<T>,
     ) -> Option<T> {
         let mut lengths = word & self.length_bits();
-        for _ in 0..LENGTHS_MAX {
+        // No level has more than the wide one.
+        for _ in 0..A::LEVELS.wide.lengths {
             if lengths == 0 {
                 return None;
             }
