@@ -180,6 +180,12 @@ impl Ipv6 {
             back.to_be_bytes()
         ]))
     }
+
+    /// The address of which these are the bytes, in network order.
+    #[inline(always)]
+    pub fn of_words(words: [u64; 2]) -> Self {
+        Self(zerocopy::transmute!(words))
+    }
 }
 
 /// Odd numbers without a pattern: 2^64 over the golden ratio, and fractions of the roots of 3 and 5.
