@@ -16,7 +16,11 @@ use super::{
     table::Value,
     wide::{self, Node},
 };
-use crate::{detection::Answer, diagnostic::Problem, limit::LimitSpec};
+use crate::{
+    detection::{Answer, Kind},
+    diagnostic::Problem,
+    limit::LimitSpec,
+};
 
 /// Bytes of an interface's name, without the NUL: `IFNAMSIZ` less 1.
 const NAME_BYTES_MAX: usize = 15;
@@ -159,18 +163,29 @@ pub fn limits_of_sources(config: &Config) -> Vec<LimitSpec> {
     limits
 }
 
-/// Reports that a source which an attack limits has not all of them: a policy has so many limits, of which that of the attack is one.
+/// Reports that a source which attacks limit has not all of them: a policy has so many limits, and those of attacks come first.
 pub fn warn_of_limits_left_out(config: &Config, detection: &Spot, warnings: &Report) {
     let count = limits_of_sources(config).len();
-    let mut rules = config.attacks.values();
-    if rules.any(|rule| rule.answer == Answer::Limit) && count >= LIMITS_MAX {
-        let kept = LIMITS_MAX - 1;
+    let kept = LIMITS_MAX - limits_of_attacks(config);
+    if count > kept {
         let message = format!(
             "a source that is limited for an attack has {kept} of the {count} limits of interfaces' policies"
         );
         let hint = format!("write at most {kept} of different windows, units and classes");
         warnings.add(detection, Problem::new(message, hint));
     }
+}
+
+/// The most limits that a source has of attacks: its own, and that of its subnet where this is another.
+fn limits_of_attacks(config: &Config) -> usize {
+    let rules = config.attacks.iter();
+    let limited = rules.filter(|(_, rule)| rule.answer == Answer::Limit);
+    let (of_subnet, of_source): (Vec<_>, Vec<_>) = limited
+        .map(|(kind, rule)| (*kind, &rule.limit))
+        .partition(|(kind, _)| *kind == Kind::Spread);
+    let subnet = of_subnet.first().map(|(_, limit)| limit);
+    let is_other = |limit| Some(limit) != subnet;
+    usize::from(subnet.is_some()) + usize::from(of_source.iter().any(|(_, limit)| is_other(limit)))
 }
 
 /// What is wrong with so many interfaces.

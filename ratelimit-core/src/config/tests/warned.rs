@@ -169,16 +169,18 @@ fn a_limit_into_which_no_full_frame_fits_is_warned_of() {
     check_warnings_of_limits(r#"  { bytes = 1514, per = "1s" },"#, "");
 }
 
-/// With that of the attack they are more than a policy has. Those that differ in the amount alone are one.
+/// With those of attacks they are more than a policy has. Those that differ in the amount alone are one.
 #[test]
 fn limits_of_interfaces_that_a_source_of_an_attack_has_no_room_for_are_warned_of() {
-    let toml = |windows: u32| {
+    const SUBNETS: &str = "[detection.spread]\nanswer = \"limit\"\n";
+    const OTHER: &str = "limit = { packets = 3, per = \"1s\" }\n";
+    let toml = |windows: u32, more: &str| {
         let limit = |seconds| format!("{{ packets = 1{seconds}, per = \"{seconds}h\" }}");
         let limits: Vec<String> = (1..=windows).map(limit).collect();
         format!(
             r#"[detection.syn_flood]
 answer = "limit"
-[policy.lan]
+{more}[policy.lan]
 limits = [{}]
 [policy.dmz]
 limits = [{{ packets = 8, per = "2h" }}]
@@ -192,11 +194,38 @@ policy = "lan"
             limits.join(", ")
         )
     };
-    check_warnings_behind_minimal(&toml(7), "");
+    check_warnings_behind_minimal(&toml(7, ""), "");
     check_warnings_behind_minimal(
-        &toml(8),
+        &toml(8, ""),
         "config.toml:8:2: a source that is limited for an attack has 7 of the 8 limits of interfaces' policies
 8 | [detection.syn_flood]
   |  ^^^^^^^^^ write at most 7 of different windows, units and classes",
     );
+    check_warnings_behind_minimal(&toml(7, SUBNETS), "");
+    check_warnings_behind_minimal(&toml(6, &format!("{SUBNETS}{OTHER}")), "");
+    check_warnings_behind_minimal(
+        &toml(7, &format!("{SUBNETS}{OTHER}")),
+        "config.toml:8:2: a source that is limited for an attack has 6 of the 7 limits of interfaces' policies
+8 | [detection.syn_flood]
+  |  ^^^^^^^^^ write at most 6 of different windows, units and classes",
+    );
+}
+
+/// A large bucket cannot fill as slowly as the other: with that amount its time does not fit a word.
+#[test]
+fn token_buckets_of_interfaces_that_differ_in_the_burst_are_compared_as_they_are() {
+    let toml = r#"[detection.syn_flood]
+answer = "limit"
+[policy.lan]
+limits = [{ packets = 1, per = "31d", algorithm = "token-bucket", burst = 1 }]
+[policy.dmz]
+limits = [{ packets = 1_000_000, per = "31d", algorithm = "token-bucket", burst = 1_000_000 }]
+[[interface]]
+name = "rl1"
+policy = "dmz"
+[[interface]]
+name = "rl2"
+policy = "lan"
+"#;
+    check_warnings_behind_minimal(toml, "");
 }
