@@ -3,7 +3,6 @@
 use ratelimit_common::Instant;
 
 use super::{Intent, LimitRow, Target};
-use crate::api::SuspendedLimits;
 
 /// Limits that are suspended.
 #[derive(Clone, Debug)]
@@ -33,16 +32,11 @@ impl Intent {
         (!self.is_suspended(target, row)).then_some(row)
     }
 
-    /// Those that do not hold.
-    pub fn suspended_limits(&self) -> Vec<SuspendedLimits> {
+    /// The targets of those that do not hold, and why.
+    pub fn suspended_limits(&self) -> impl Iterator<Item = (Target, &str)> {
         let limits = self.limits().iter();
         let suspended = limits.filter(|(target, row)| self.is_suspended(**target, row));
-        suspended
-            .map(|(target, _)| SuspendedLimits {
-                policy: target.policy_name(),
-                error: self.suspended[target].why.clone(),
-            })
-            .collect()
+        suspended.map(|(target, _)| (*target, &*self.suspended[target].why))
     }
 
     fn is_suspended(&self, target: Target, row: &LimitRow) -> bool {

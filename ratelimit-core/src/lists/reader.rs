@@ -7,8 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     address,
     export_line::Facts,
-    formats::Format,
-    reading::{BadLines, Entry, Reading},
+    reading::{BadLines, Entry, Format, Reading},
     reasons::Reasons,
     sets::Sets,
     source::Source,

@@ -363,7 +363,7 @@ impl State {
 
     /// Tries again what had no room beside what the configuration before had.
     fn retry_suspended(&mut self, on_trial: bool) {
-        if self.intent.suspended_limits().is_empty() {
+        if self.intent.suspended_limits().next().is_none() {
             return;
         }
         let compiled = self.suspension().compile_anew(on_trial);

@@ -1,7 +1,7 @@
 //! How the daemon is, as far as the state knows it.
 
 use ratelimit_core::{
-    api::{ClassView, DamagedDatabase, DatabaseStatus, EntryCounter, MapStatus},
+    api::{ClassView, DamagedDatabase, DatabaseStatus, EntryCounter, MapStatus, SuspendedLimits},
     class::{Action, Class},
     intent::Edit,
     ip_family::IpFamily,
@@ -37,10 +37,15 @@ pub(in crate::control) fn database(state: &State) -> DatabaseStatus {
         }),
         Found::Sound | Found::Nothing => None,
     };
+    let suspended = state.intent.suspended_limits();
+    let suspended = suspended.map(|(target, why)| SuspendedLimits {
+        policy: target.policy_name(),
+        error: why.to_owned(),
+    });
     DatabaseStatus {
         damaged,
         aside: state.store.count_aside(),
-        suspended: state.intent.suspended_limits(),
+        suspended: suspended.collect(),
     }
 }
 
