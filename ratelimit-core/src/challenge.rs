@@ -5,11 +5,9 @@ use std::{fmt, net::IpAddr, num::NonZeroU32, time::Duration};
 use ratelimit_common::{
     ClassSet, Ipv4, Ipv6,
     challenge::{Asked, PORTS_MAX, Rules, TARGETS_MAX, Targets, When},
-    class::Property,
 };
 
 use crate::{
-    api::PacketRequest,
     class::{Catalogue, Class, Match, Selected},
     ip_family::IpAddress as _,
     limit::Scope,
@@ -117,28 +115,6 @@ impl Challenge {
             Ok(Selected::Class(class)) => Some(class),
             Ok(Selected::Other) | Err(_) => None,
         })
-    }
-
-    /// Whether SYNs are challenged of which that much is said, while that is on. What is not said may be anything.
-    pub fn is_of(&self, syn: &PacketRequest, catalogue: &Catalogue) -> bool {
-        let (ports, destinations) = (&self.connection_ports, &self.destinations);
-        let is_at = |port| ports.is_empty() || ports.contains(&port);
-        let is_in = |to: IpAddr| {
-            destinations.is_empty() || destinations.iter().any(|it| it.covers(to.into()))
-        };
-        let may_be_of = |class: Class| {
-            let said = [
-                (Property::SourcePort, syn.source_port),
-                (Property::DestinationPort, syn.destination_port),
-            ];
-            let has = |(property, port): (_, Option<u16>)| {
-                port.is_none_or(|port| class.has(property, port.into()))
-            };
-            said.into_iter().all(has)
-        };
-        syn.destination_port.is_none_or(is_at)
-            && syn.to.is_none_or(is_in)
-            && (self.classes.is_empty() || self.classes(catalogue).any(may_be_of))
     }
 
     /// What connections are challenged to: `198.51.100.0/24, port 443`; `None` where that is all.

@@ -11,11 +11,7 @@ use std::{
 use serde::Serialize;
 
 pub use self::place::Place;
-use crate::{
-    config::{cluster::StoreError, crowdsec::AddressError},
-    prefix::PrefixError,
-    quantity::QuantityError,
-};
+use crate::{prefix::PrefixError, quantity::QuantityError};
 
 /// The most characters of a line that are shown.
 const EXCERPT_MAX: usize = 110;
@@ -107,18 +103,6 @@ impl From<PrefixError> for Problem {
             )
             .replaced_by(format!("\"{network}\"")),
         }
-    }
-}
-
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Self {
-        Self::new(error.to_string(), error.hint())
-    }
-}
-
-impl From<AddressError> for Problem {
-    fn from(error: AddressError) -> Self {
-        Self::new(error.to_string(), error.hint())
     }
 }
 

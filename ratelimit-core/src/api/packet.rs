@@ -4,6 +4,7 @@ use std::{fmt, net::IpAddr};
 
 use ratelimit_common::{
     Cursor,
+    class::Property,
     parse::{
         LinkLayer,
         transport::{Fragment, has_ports},
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Refused;
 use crate::{
-    class::{flags, protocol},
+    challenge::Challenge,
+    class::{Catalogue, Class, flags, protocol},
     detection::headers,
     ip_family::IpFamily,
 };
@@ -76,6 +78,28 @@ impl PacketRequest {
             interface: None,
         };
         Some((source, packet))
+    }
+
+    /// Whether a challenge is for it, while that is on. What is not said may be anything.
+    pub fn is_challenged(&self, challenge: &Challenge, catalogue: &Catalogue) -> bool {
+        let (ports, destinations) = (&challenge.connection_ports, &challenge.destinations);
+        let is_at = |port| ports.is_empty() || ports.contains(&port);
+        let is_in = |to: IpAddr| {
+            destinations.is_empty() || destinations.iter().any(|it| it.covers(to.into()))
+        };
+        let may_be_of = |class: Class| {
+            let said = [
+                (Property::SourcePort, self.source_port),
+                (Property::DestinationPort, self.destination_port),
+            ];
+            let has = |(property, port): (_, Option<u16>)| {
+                port.is_none_or(|port| class.has(property, port.into()))
+            };
+            said.into_iter().all(has)
+        };
+        self.destination_port.is_none_or(is_at)
+            && self.to.is_none_or(is_in)
+            && (challenge.classes.is_empty() || challenge.classes(catalogue).any(may_be_of))
     }
 
     /// The packet; `None` where nothing is said of it.

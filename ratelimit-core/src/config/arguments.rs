@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    Config, ConfigError, Interface, Mode, PolicyConfig, interface, limit, validate::defaults,
+    error::ConfigError,
+    interface, limit,
+    model::{Config, Interface, Mode, PolicyConfig},
+    validate::defaults,
 };
 use crate::{
     diagnostic::{Diagnostic, Problem},

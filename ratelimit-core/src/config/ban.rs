@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 use ratelimit_common::strikes::AFTER_MAX;
 
 use super::{
-    Source,
+    model::Source,
     report::{At, Report, Spot},
     table::{Section, Value},
 };

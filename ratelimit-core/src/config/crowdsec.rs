@@ -9,7 +9,7 @@ pub use self::{
     address::{Address, AddressError},
     key::{Key, Secret},
 };
-use super::{Crowdsec, report::At, table::Section};
+use super::{report::At, table::Section};
 
 /// How often it is asked unless the configuration says otherwise.
 const EVERY: Duration = Duration::from_secs(10);
@@ -18,6 +18,17 @@ const EVERY_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration:
 
 const URL_EXAMPLE: &str = "url = \"http://127.0.0.1:8080\"";
 const KEY_HINT: &str = "write key_file = \"/etc/ratelimit/crowdsec.key\", or key = \"...\": `cscli bouncers add ratelimit` prints it";
+
+/// A local API of `CrowdSec`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Crowdsec {
+    /// Where it is.
+    pub address: Address,
+    /// The key that it knows this bouncer by.
+    pub key: Key,
+    /// How often it is asked.
+    pub every: Duration,
+}
 
 /// Reads `[crowdsec]`; `None` in place of what is wrong, and reported.
 pub(super) fn read(mut section: Section<'_>) -> Option<At<Crowdsec>> {

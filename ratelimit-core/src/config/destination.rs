@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{
-    DestinationConfig,
-    document::Group,
-    limit,
-    report::{At, Report},
+    limit::{self, Group},
+    model::DestinationConfig,
+    report::{At, Report, values},
     table::{Section, Value},
-    validate::values,
 };
 use crate::{limit::LimitSpec, prefix::Prefix};
 

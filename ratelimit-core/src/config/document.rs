@@ -6,14 +6,16 @@ use smart_default::SmartDefault;
 use toml::de::DeTable;
 
 use super::{
-    ClockWish, Crowdsec, OnStop, Paths, Source, StateStore, challenge,
+    challenge,
     class::{self, NamedClass},
     cluster::{self, Cluster},
-    crowdsec, default_metrics,
+    crowdsec::{self, Crowdsec},
     destination::{self, Destination},
     detection::{self, Detection},
     history, inner, interface,
+    limit::Group,
     list::{self, NamedList},
+    model::{ClockWish, OnStop, Paths, Source, StateStore, default_metrics},
     new_sources,
     policy::{self, Policy},
     prefixes,
@@ -21,9 +23,7 @@ use super::{
     table::{Section, Value},
     wide::{self, Aggregate, Node},
 };
-use crate::{
-    class::Match, diagnostic::Problem, limit::LimitSpec, new_sources::NewSources, prefix::Prefix,
-};
+use crate::{class::Match, diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
 
 /// The most sources of a family that can have state.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -33,14 +33,6 @@ const LOGS_MAX: u32 = 1 << 24;
 
 /// The bits of a tag are 64.
 const COMPACT_IPV6_PREFIX_MAX: u32 = 64;
-
-/// Limits that a packet is charged to together: of a policy, of a prefix around its source, of its destination, or of the node.
-pub struct Group<'d> {
-    /// As a message names it: `[policy.default]`.
-    pub title: String,
-    /// The limits, in the order of the file.
-    pub limits: Vec<&'d At<LimitSpec>>,
-}
 
 /// The contents of a file, or of several that were merged.
 #[derive(Default)]

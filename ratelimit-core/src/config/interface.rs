@@ -8,8 +8,8 @@ use std::{
 use ratelimit_common::{layout::INTERFACES_MAX, limit::LIMITS_MAX};
 
 use super::{
-    Config, Interface,
-    document::Group,
+    limit::Group,
+    model::{Config, Interface},
     policy::{self, Policy},
     report::{At, Report, Spot},
     suggestion,

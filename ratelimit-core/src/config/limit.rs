@@ -20,6 +20,14 @@ use crate::{
 
 const EXAMPLE: &str = "{ packets = 1000, per = \"1s\" }";
 
+/// Limits that a packet is charged to together: of a policy, of a prefix around its source, of its destination, or of the node.
+pub struct Group<'d> {
+    /// As a message names it: `[policy.default]`.
+    pub title: String,
+    /// The limits, in the order of the file.
+    pub limits: Vec<&'d At<LimitSpec>>,
+}
+
 /// Reads the limits of what messages name `title`.
 pub fn read_list(value: Value<'_>, title: &str, example: &str) -> Vec<At<LimitSpec>> {
     let items = value.list(example).unwrap_or_default();

@@ -7,7 +7,11 @@ use ratelimit_common::{
     settings::OverBudget,
 };
 
-use super::{Source, StateStore, report::At, table::Value};
+use super::{
+    model::{Source, StateStore},
+    report::At,
+    table::Value,
+};
 use crate::new_sources::{NewSources, OVER_BUDGET};
 
 const EXAMPLE: &str = "new_sources = { count = 100_000, per = \"1s\", over_budget = \"drop\" }";

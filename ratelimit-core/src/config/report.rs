@@ -43,6 +43,11 @@ impl<T> At<T> {
     }
 }
 
+/// What several say, without their places.
+pub fn values<T: Clone>(located: &[At<T>]) -> Vec<T> {
+    located.iter().map(|at| at.value.clone()).collect()
+}
+
 /// The problems found so far.
 pub struct Report<'f> {
     files: &'f [File],

@@ -6,16 +6,17 @@ mod shared;
 use std::collections::BTreeMap;
 
 use super::{
-    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban, destination,
+    ban, destination,
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     document::Document,
     file::File,
     history, interface,
-    list::NamedList,
+    list::{ListConfig, NamedList},
+    model::{AggregateConfig, Config, Interface, NodeConfig, PolicyConfig},
     new_sources,
     policy::{self, Policy},
     prefixes::{self, Places},
-    report::{At, Report},
+    report::{At, Report, values},
 };
 use crate::{detection::Rules, diagnostic::Problem, prefix::Prefix};
 
@@ -157,10 +158,6 @@ fn sorted(prefixes: &[At<Prefix>]) -> Vec<Prefix> {
     let mut prefixes = values(prefixes);
     prefixes.sort_unstable();
     prefixes
-}
-
-pub fn values<T: Clone>(located: &[At<T>]) -> Vec<T> {
-    located.iter().map(|at| at.value.clone()).collect()
 }
 
 fn value_or_default<T: Clone + Default>(located: Option<&At<T>>) -> T {

@@ -6,10 +6,12 @@ mod classes;
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    Config, destination, detection,
+    destination, detection,
     document::Document,
-    document::Group,
-    interface, policy,
+    interface,
+    limit::Group,
+    model::Config,
+    policy,
     report::{At, Report, Spot},
 };
 use crate::{

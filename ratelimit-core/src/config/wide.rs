@@ -3,12 +3,10 @@
 use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 
 use super::{
-    AggregateConfig, LevelConfig, NodeConfig, Source,
-    document::Group,
-    limit,
-    report::{At, Report},
+    limit::{self, Group},
+    model::{AggregateConfig, LevelConfig, NodeConfig, Source},
+    report::{At, Report, values},
     table::{Section, Value},
-    validate::values,
 };
 use crate::{diagnostic::Problem, ip_family::IpFamily, limit::LimitSpec};
 

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use http::Uri;
 
+use crate::diagnostic::Problem;
+
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
@@ -51,6 +53,12 @@ pub enum StoreError {
     /// Sentinels without the name of what they watch.
     #[error("`url` of [cluster] does not say what the sentinels call the servers")]
     Service,
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Self::new(error.to_string(), error.hint())
+    }
 }
 
 impl StoreError {

@@ -4,6 +4,8 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use http::Uri;
 
+use crate::diagnostic::Problem;
+
 /// `http://HOST[:PORT][/PATH]`, or the path of a Unix socket.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Address {
@@ -29,6 +31,12 @@ pub enum AddressError {
     /// Something else.
     #[error("`{0}` is no address of a local API")]
     Syntax(String),
+}
+
+impl From<AddressError> for Problem {
+    fn from(error: AddressError) -> Self {
+        Self::new(error.to_string(), error.hint())
+    }
 }
 
 impl AddressError {

@@ -88,12 +88,13 @@ fn connections_to_some_destinations_and_ports_are_challenged_where_it_is_written
         "always to 198.51.100.7, 2001:db8::/64, ports 443, 8443, by rst, for 10m, at most 1000000 answers a second"
     );
     let catalogue = Catalogue::default();
-    let is_of = |to: &str, port| both.is_of(&syn(Some(to), Some(port)), &catalogue);
+    let is_of = |to: &str, port| syn(Some(to), Some(port)).is_challenged(&both, &catalogue);
     assert!(is_of("198.51.100.7", 443) && is_of("2001:db8::9", 8443));
     assert!(!is_of("198.51.100.8", 443) && !is_of("198.51.100.7", 80));
-    assert!(both.is_of(&syn(None, None), &catalogue));
-    assert!(!both.is_of(&syn(None, Some(80)), &catalogue));
-    assert!(challenge("").is_of(&syn(Some("198.51.100.8"), Some(80)), &catalogue));
+    assert!(syn(None, None).is_challenged(&both, &catalogue));
+    assert!(!syn(None, Some(80)).is_challenged(&both, &catalogue));
+    let elsewhere = syn(Some("198.51.100.8"), Some(80));
+    assert!(elsewhere.is_challenged(&challenge(""), &catalogue));
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"always\"\ndestinations = []\nports = [0]\n",
         r#"config.toml:10:16: `destinations` has 0 destinations
@@ -116,7 +117,7 @@ fn syns_of_some_classes_are_challenged_where_it_is_written() {
     };
     let is_of = |config: &Config, packet: &PacketRequest| {
         let challenge = config.challenge.as_ref().unwrap();
-        challenge.is_of(packet, &config.classes)
+        packet.is_challenged(challenge, &config.classes)
     };
     let web = config("classes = [\"web\"]\ndestinations = [\"198.51.100.7\"]");
     assert_eq!(

@@ -1,7 +1,9 @@
 //! Bans that never come.
 
-use super::Problem;
-use crate::config::{document::Document, report::Report};
+use crate::{
+    config::{document::Document, report::Report},
+    diagnostic::Problem,
+};
 
 /// Reports bans of policies that refuse nothing.
 pub fn find(document: &Document, warnings: &Report) {

@@ -2,10 +2,7 @@
 
 use crate::{
     class::{Catalogue, Match, Selected},
-    config::{
-        document::{Document, Group},
-        report::Report,
-    },
+    config::{document::Document, limit::Group, report::Report},
     diagnostic::Problem,
     limit::LimitSpec,
 };

@@ -57,7 +57,7 @@ pub(in crate::control) fn of_source(
     packet: &PacketRequest,
 ) -> Option<SourceChallenge> {
     let challenge = state.intent.config.challenge.as_ref()?;
-    let is_of = challenge.is_of(packet, &state.intent.config.classes);
+    let is_of = packet.is_challenged(challenge, &state.intent.config.classes);
     let (is_on, since) = on(Asked::Connections, state)?;
     let verified = state.enforcer.datapath().verified(source).ok().flatten();
     let verified = verified.filter(|it| clock::now() < it.until());
