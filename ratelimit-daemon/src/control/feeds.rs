@@ -1,6 +1,7 @@
 //! What produces changes by itself. A feed owns what it knows, reads the state and proposes edits.
 //!
-//! It never writes to the kernel or the database: its edits go through [`State::apply`](super::State::apply).
+//! `due` of a feed answers its edits, and changes nothing of the state. It never writes to the kernel or the database: its edits go through
+//! [`State::apply`](super::State::apply).
 
 pub mod adopted;
 pub mod attacks;

@@ -11,12 +11,18 @@ pub fn is_there(state: &State) -> bool {
     KEPT.iter().any(|(name, _)| lists.contains_key(*name))
 }
 
+/// The edits that take it away.
+pub fn due(state: &State) -> Vec<Edit> {
+    let gone = KEPT.map(|(name, _)| state.intent.list_edit(&name.into(), None));
+    gone.into_iter().filter_map(|(_, edit)| edit).collect()
+}
+
 /// Takes it away.
 pub fn take_away(state: &mut State) {
-    let gone = KEPT.map(|(name, _)| state.intent.list_edit(&name.into(), None));
-    let entries: usize = gone.iter().map(|(difference, _)| difference.removed).sum();
-    let edits: Vec<Edit> = gone.into_iter().filter_map(|(_, edit)| edit).collect();
-    match state.apply(edits, Cause::Origin) {
+    let lists = state.intent.lists();
+    let kept = KEPT.iter().filter_map(|(name, _)| lists.get(*name));
+    let entries: usize = kept.map(|list| list.entries().len()).sum();
+    match state.apply(due(state), Cause::Origin) {
         Ok(_) => info!(
             entries,
             "lists and CrowdSec say again whom they ban and allow: what was kept from the kernel in their place is gone"

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{AttackView, PacketRequest, SourceChallenge, What},
     detection::{Answer, Attack, Kind, Step},
@@ -67,9 +68,8 @@ impl Attacks {
         }
     }
 
-    /// Has the sources banned or limited for whose attacks that is the `answer`, as far as there is a ban or limit left.
-    pub fn answer(&mut self, state: &mut State, answer: Answer) {
-        let now = clock::now();
+    /// The edits that ban or limit the sources for whose attacks that is the `answer`, as far as there is a ban or limit left.
+    pub fn due(&mut self, state: &State, answer: Answer, now: Instant) -> Vec<Edit> {
         let mut edits = Vec::new();
         let mut answered = BTreeSet::new();
         for (kind, source) in &self.to_blame {
@@ -116,6 +116,12 @@ impl Attacks {
             answered.insert(*source);
             edits.push(edit);
         }
+        edits
+    }
+
+    /// Has those sources banned or limited.
+    pub fn answer(&mut self, state: &mut State, answer: Answer) {
+        let edits = self.due(state, answer, clock::now());
         if let Err(refused) = state.apply(edits, Cause::Origin) {
             warn!(
                 error = refused.error,

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     time::Duration,
 };
 
@@ -20,6 +21,7 @@ use tracing::{info, warn};
 use crate::{
     clock,
     control::{cause::Cause, state::State},
+    datapath,
     protected::Requester,
 };
 
@@ -41,6 +43,18 @@ pub struct Detections {
     lifted: BTreeSet<Prefix>,
     /// Whom a dry run would have banned, and when that was reported.
     would_be: BTreeMap<Prefix, std::time::Instant>,
+}
+
+/// What is to become of the bans that the kernel made.
+#[derive(Default)]
+pub struct Due {
+    /// What adopts them.
+    pub edits: Vec<Edit>,
+    /// The policies of those that are adopted, one for each.
+    policies: Vec<String>,
+    /// All of them, which the kernel is to forget.
+    found: Vec<(IpAddr, Detected)>,
+    counted: u64,
 }
 
 impl Detections {
@@ -81,16 +95,20 @@ impl Detections {
         })
     }
 
-    fn try_adopt(&mut self, state: &mut State) -> Result<Changed, Refused> {
-        let (now, datapath) = (clock::now(), state.enforcer.datapath());
+    /// The edits that adopt those that there are; none where the kernel counted no further one.
+    pub fn due(&mut self, state: &State, now: Instant) -> datapath::Result<Due> {
+        let datapath = state.enforcer.datapath();
         // Counted first: a ban that comes in between is looked for once more.
         let counted = datapath.tally()?.detections[Detection::Banned as usize];
+        let mut due = Due {
+            counted,
+            ..Due::default()
+        };
         if self.counted == Some(counted) {
-            return Ok(Changed::default());
+            return Ok(due);
         }
-        let found = datapath.all_detected()?;
-        let (mut edits, mut policies) = (Vec::new(), Vec::new());
-        for (address, ban) in &found {
+        due.found = datapath.all_detected()?;
+        for (address, ban) in &due.found {
             let source = state.intent.config.source.around(*address);
             if is_exempt(state, source) {
                 if self.is_news(source) {
@@ -106,15 +124,20 @@ impl Detections {
                 }
                 continue;
             }
-            edits.extend(sentence.edits(source, now));
-            policies.push(sentence.policy);
+            due.edits.extend(sentence.edits(source, now));
+            due.policies.push(sentence.policy);
         }
-        let changed = state.apply(edits, Cause::Origin)?;
-        for policy in policies {
+        Ok(due)
+    }
+
+    fn try_adopt(&mut self, state: &mut State) -> Result<Changed, Refused> {
+        let due = self.due(state, clock::now())?;
+        let changed = state.apply(due.edits, Cause::Origin)?;
+        for policy in due.policies {
             *self.by_policy.entry(policy).or_default() += 1;
         }
-        self.counted = Some(counted);
-        state.forget_detected(&found)?;
+        self.counted = Some(due.counted);
+        state.forget_detected(&due.found)?;
         Ok(changed)
     }
 }

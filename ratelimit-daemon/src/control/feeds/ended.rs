@@ -31,8 +31,8 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Forgets what has ended.
-    pub fn forget(&mut self, state: &mut State, now: Instant) -> Result<Changed, Refused> {
+    /// The edits that forget what has ended.
+    pub fn due(&mut self, state: &State, now: Instant) -> Vec<Edit> {
         let forgotten = state.intent.forgotten(now).into_iter();
         let forgotten = forgotten.map(|source| Edit::Offence(source, None));
         let mut edits: Vec<Edit> = forgotten.chain(state.intent.ended(now)).collect();
@@ -46,6 +46,12 @@ impl Ended {
             edits.extend(state.intent.list_edit(name, lasting).1);
             self.pruned = clock::monotonic();
         }
+        edits
+    }
+
+    /// Forgets what has ended.
+    pub fn forget(&mut self, state: &mut State, now: Instant) -> Result<Changed, Refused> {
+        let edits = self.due(state, now);
         state.apply(edits, Cause::Time).inspect_err(|refused| {
             let error = &refused.error;
             warn!(error, "what is over could not be ended");
