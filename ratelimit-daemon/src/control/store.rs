@@ -37,12 +37,11 @@ use tracing::warn;
 
 #[cfg(test)]
 pub use self::damage::finding;
-pub use self::{commits::Commits, damage::Damage, writer::Writer};
+pub use self::{commits::Commits, damage::Damage, table::Writer};
 use self::{
     flush::Flusher,
-    reader::{Kind, OTHERS, POLICIES, Reader},
-    schema::{BAN, CHANGE, CLOCK},
-    table::Table,
+    reader::Reader,
+    schema::{BAN, CHANGE, CLOCK, Kind, OTHERS, POLICIES},
     witness::Witness,
 };
 use super::{

@@ -15,8 +15,8 @@ use super::{
     Store,
     history::{HISTORY, read_history},
     read_clock,
-    reader::{OTHERS, POLICIES, Reader},
-    schema::{BAN, OtherVersion},
+    reader::Reader,
+    schema::{BAN, OTHERS, OtherVersion, POLICIES},
 };
 use crate::{
     clock,

@@ -3,7 +3,10 @@
 use hdrhistogram::Histogram;
 use rusqlite::{Row, params};
 
-use super::{Store, Table, Writer};
+use super::{
+    Store,
+    table::{Table, Writer},
+};
 use crate::control::history::seen::{Measured, Seen};
 
 /// The hours are counted since 1970. What windows held is JSON: pairs of how much, and how many windows held it.

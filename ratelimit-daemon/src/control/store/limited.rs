@@ -7,9 +7,8 @@ use ratelimit_core::{
 use rusqlite::{Row, params};
 
 use super::{
-    Writer,
     reader::{Reader, prefix, time},
-    table::Table,
+    table::{Table, Writer},
 };
 use crate::control::timekeeper::nanos;
 

@@ -15,9 +15,8 @@ use ratelimit_core::{
 use rusqlite::{Connection, Row, params};
 
 use super::{
-    Writer,
     reader::{Reader, time},
-    table::Table,
+    table::{Table, Writer},
 };
 use crate::control::timekeeper::{Timekeeper, nanos};
 

@@ -7,9 +7,8 @@ use ratelimit_core::{
 use rusqlite::{Row, params};
 
 use super::{
-    Writer,
     reader::{Reader, prefix},
-    table::Table,
+    table::{Table, Writer},
 };
 
 pub const OFFENCES: Table = Table {

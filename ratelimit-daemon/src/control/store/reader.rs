@@ -9,32 +9,11 @@ use ratelimit_core::{
 };
 use rusqlite::{Connection, Row};
 
-use super::{
-    limited::{LIMITED, read_limited},
-    lists::{LIST, read_list},
-    offences::{OFFENCES, read_offence},
-    schema::{ALLOW, LIMITS},
-    table::Table,
-    text::Texts,
-    writer,
-};
+use super::text::Texts;
 use crate::control::timekeeper::Timekeeper;
 
-/// A table, and how its rows are read.
-pub type Kind = (
-    &'static Table,
-    fn(&mut Reader<'_>, &Row<'_>) -> anyhow::Result<Edit>,
-);
-
-/// What policies are made of.
-pub const POLICIES: [Kind; 2] = [(&LIMITS, read_limits), (&LIMITED, read_limited)];
-
-/// The others, beside bans.
-pub const OTHERS: [Kind; 3] = [
-    (&ALLOW, read_allow),
-    (&LIST, read_list),
-    (&OFFENCES, read_offence),
-];
+/// What the key of a destination begins with. That of a prefix of sources begins with its family, 4 or 6.
+pub(super) const DESTINATION: u8 = 1;
 
 /// What rows are read with.
 pub struct Reader<'a> {
@@ -72,11 +51,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn read_allow(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
+/// A row of `allow`.
+pub fn read_allow(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     Ok(Edit::Allow(prefix(row, 0)?, Some(reader.entry(row, 1)?)))
 }
 
-fn read_limits(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
+/// A row of `limits`.
+pub fn read_limits(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
     let limits = LimitRow {
         limits: serde_json::from_str(row.get_ref(1)?.as_str()?)?,
         observe: row.get(2)?,
@@ -88,7 +69,7 @@ fn read_limits(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
 fn target(row: &Row<'_>) -> anyhow::Result<Target> {
     Ok(match row.get_ref(0)?.as_blob()? {
         [] => Target::Default,
-        [writer::DESTINATION, bytes @ ..] => Target::Destination(prefix_of(bytes)?),
+        [DESTINATION, bytes @ ..] => Target::Destination(prefix_of(bytes)?),
         bytes => Target::Sources(prefix_of(bytes)?),
     })
 }

@@ -4,7 +4,7 @@ use ratelimit_core::{config::Config, intent::Intent};
 
 use super::{
     Store,
-    reader::{OTHERS, POLICIES},
+    schema::{OTHERS, POLICIES},
 };
 
 impl Store {

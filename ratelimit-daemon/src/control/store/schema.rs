@@ -1,9 +1,17 @@
 //! The version of the tables, and those that have no file of their own. `offences`, `limited`, `history` and `lists` define theirs.
 
 use anyhow::ensure;
-use rusqlite::Connection;
+use ratelimit_core::intent::Edit;
+use rusqlite::{Connection, Row};
 
-use super::{history, limited, lists, offences, table::Table};
+use super::{
+    history,
+    limited::{self, LIMITED, read_limited},
+    lists::{self, LIST, read_list},
+    offences::{self, OFFENCES, read_offence},
+    reader::{Reader, read_allow, read_limits},
+    table::Table,
+};
 
 /// The version of the tables, in SQLite's `user_version`.
 pub const VERSION: u32 = 3;
@@ -95,6 +103,22 @@ pub const LIMITS: Table = Table {
     put: "INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     nullable: &[3, 5],
 };
+
+/// A table, and how its rows are read.
+pub type Kind = (
+    &'static Table,
+    fn(&mut Reader<'_>, &Row<'_>) -> anyhow::Result<Edit>,
+);
+
+/// What policies are made of.
+pub const POLICIES: [Kind; 2] = [(&LIMITS, read_limits), (&LIMITED, read_limited)];
+
+/// The others, beside bans.
+pub const OTHERS: [Kind; 3] = [
+    (&ALLOW, read_allow),
+    (&LIST, read_list),
+    (&OFFENCES, read_offence),
+];
 
 /// The file was made by a newer version, or before the first release.
 #[derive(Clone, Copy, Debug, thiserror::Error)]

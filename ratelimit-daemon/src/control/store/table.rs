@@ -2,12 +2,13 @@
 //! structure of its file, and not what stands in it.
 
 use anyhow::{Context, ensure};
+use ratelimit_core::prefix::Prefix;
 use rusqlite::{
-    Connection, Row, params_from_iter,
+    Connection, Row, params, params_from_iter,
     types::{ToSql, ToSqlOutput, ValueRef},
 };
 
-use super::Writer;
+use crate::control::timekeeper::Timekeeper;
 
 /// A table.
 pub struct Table {
@@ -93,6 +94,12 @@ fn add(sum: &mut crc32fast::Hasher, value: ValueRef<'_>) {
     }
 }
 
+/// A transaction.
+pub struct Writer<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) timekeeper: &'a Timekeeper,
+}
+
 impl Writer<'_> {
     /// Puts a row, all values but an `id`, in place of the one that has its key.
     pub(super) fn put(&self, table: &Table, values: &[&dyn ToSql]) -> anyhow::Result<()> {
@@ -105,6 +112,17 @@ impl Writer<'_> {
         }));
         values.push(sum.into());
         self.run(table.put, params_from_iter(values))
+    }
+
+    /// Removes the row of a prefix.
+    pub(super) fn remove(&self, table: &Table, prefix: Prefix) -> anyhow::Result<()> {
+        let remove = format!("DELETE FROM {} WHERE prefix = ?1", table.name);
+        self.run(&remove, params![prefix.to_bytes()])
+    }
+
+    pub(super) fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
+        self.connection.prepare_cached(statement)?.execute(values)?;
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! A transaction: rows are put and removed.
+//! What is written of each change.
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
@@ -6,21 +6,16 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use super::{
-    super::timekeeper::{Note, Timekeeper, nanos},
+    super::timekeeper::{Note, nanos},
     limited::LIMITED,
     offences::OFFENCES,
+    reader::DESTINATION,
     schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
-    table::Table,
+    table::Writer,
 };
-
-/// A transaction.
-pub struct Writer<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) timekeeper: &'a Timekeeper,
-}
 
 impl Writer<'_> {
     /// Keeps a change.
@@ -102,20 +97,7 @@ impl Writer<'_> {
     fn end(&self, until: Instant) -> Option<i64> {
         (until != FOREVER).then(|| self.timekeeper.time(until))
     }
-
-    fn remove(&self, table: &Table, prefix: Prefix) -> anyhow::Result<()> {
-        let remove = format!("DELETE FROM {} WHERE prefix = ?1", table.name);
-        self.run(&remove, params![prefix.to_bytes()])
-    }
-
-    pub(super) fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
-        self.connection.prepare_cached(statement)?.execute(values)?;
-        Ok(())
-    }
 }
-
-/// What the key of a destination begins with. That of a prefix of sources begins with its family, 4 or 6.
-pub(super) const DESTINATION: u8 = 1;
 
 /// The key of limits; nothing is the default policy.
 fn target_bytes(target: Target) -> Vec<u8> {
