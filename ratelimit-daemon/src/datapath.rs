@@ -15,6 +15,7 @@ mod kernel;
 mod lease_maps;
 mod logs;
 mod lru;
+mod map_errors;
 mod mapped;
 mod maps;
 #[cfg(any(test, feature = "memory"))]

@@ -9,6 +9,7 @@ mod foreign;
 mod load;
 mod local;
 mod logs;
+mod map_names;
 mod next;
 mod object;
 mod pins;
@@ -30,8 +31,9 @@ use std::{
 };
 
 pub use compact::TABLES;
-pub use load::{REFUSED_MAPS, SOURCE_MAPS, samples};
+pub use load::samples;
 pub use local::Local;
+pub use map_names::{REFUSED_MAPS, SOURCE_MAPS};
 pub use object::{ENTRY, OBJECT};
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};

@@ -12,7 +12,7 @@ use ratelimit_common::{
 
 use super::{
     ChallengeTables, Kernel, Result,
-    family_maps::failed,
+    map_errors::failed,
     maps::{BySource, Elements, Maps},
 };
 

@@ -21,7 +21,7 @@ use ratelimit_core::{compile::HeldTable, ip_family::IpFamily};
 
 use super::{
     Result, SlotRow, batch,
-    family_maps::unreadable,
+    map_errors::unreadable,
     mapped::Mapped,
     maps::{Elements, Maps},
 };

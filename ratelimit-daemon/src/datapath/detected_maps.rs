@@ -24,7 +24,7 @@ use ratelimit_core::{atomic_ring::AtomicRing, ip_family::IpAddress};
 
 use super::{
     DetectionTables, Kernel, Result,
-    family_maps::{failed, is_present, unreadable, unwritable},
+    map_errors::{failed, is_present, unreadable, unwritable},
     mapped::Mapped,
     maps::{BySource, Elements, Keyed, Maps},
 };

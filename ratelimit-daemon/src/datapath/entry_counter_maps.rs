@@ -11,8 +11,8 @@ use ratelimit_common::{
 use super::{
     EntryCounterTables, Kernel, Result,
     cpu_counters::CpuCounters,
-    family_maps::{failed, unreadable, unwritable},
     kernel::at,
+    map_errors::{failed, unreadable, unwritable},
     maps::{Elements, Maps},
 };
 

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{Ordering::SeqCst, fence},
 };
 
-use aya::{Pod, maps::MapError};
+use aya::Pod;
 use ratelimit_common::{
     layout::LISTED_MAX,
     list::{PrefixKey, lookup_cache::STATE},
@@ -17,6 +17,7 @@ use super::{
     DatapathError, Entry, Result,
     batch::{self, Place},
     count::Count,
+    map_errors::{unreadable, unwritable},
     maps::{Keyed, Maps},
     prefix_filter::PrefixFilter,
 };
@@ -161,85 +162,4 @@ fn key<A: IpAddress>(prefix: Prefix) -> Option<PrefixKey<A>> {
 /// The prefix of a key; `None` for what is no key of ours.
 fn prefix<A: IpAddress>(key: PrefixKey<A>) -> Option<Prefix> {
     Prefix::around(key.address().to_std(), key.length()?)
-}
-
-/// Names the map in an error, and tells a full one.
-pub(super) fn failed(
-    action: &'static str,
-    map: &'static str,
-    capacity: u32,
-) -> impl Fn(MapError) -> DatapathError {
-    move |source| match errno(&source) {
-        Some(libc::E2BIG) => DatapathError::Full { map, capacity },
-        _ => DatapathError::Failed {
-            action,
-            map,
-            source: source.into(),
-        },
-    }
-}
-
-pub(super) fn unreadable(map: &'static str) -> impl Fn(io::Error) -> DatapathError {
-    io_failed("reading", map)
-}
-
-pub(super) fn unwritable(map: &'static str) -> impl Fn(io::Error) -> DatapathError {
-    io_failed("writing", map)
-}
-
-fn io_failed(action: &'static str, map: &'static str) -> impl Fn(io::Error) -> DatapathError {
-    move |source| DatapathError::Failed {
-        action,
-        map,
-        source: source.into(),
-    }
-}
-
-pub(super) fn present<T>(answer: Result<T, MapError>) -> Result<Option<T>, MapError> {
-    match answer {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-pub(super) fn is_absent(error: &MapError) -> bool {
-    matches!(error, MapError::KeyNotFound | MapError::ElementNotFound)
-        || errno(error) == Some(libc::ENOENT)
-}
-
-pub(super) fn is_present(error: &MapError) -> bool {
-    errno(error) == Some(libc::EEXIST)
-}
-
-fn errno(error: &MapError) -> Option<i32> {
-    let MapError::SyscallError(error) = error else {
-        return None;
-    };
-    error.io_error.raw_os_error()
-}
-
-#[cfg(test)]
-mod tests {
-    use aya::sys::SyscallError;
-
-    use super::*;
-
-    #[test]
-    fn a_full_map_is_told_from_other_failures() {
-        check(libc::E2BIG, "the map LISTS_V4 is full: it holds 7 entries");
-        check(libc::EPERM, "writing the map LISTS_V4");
-    }
-
-    fn check(errno: i32, expected: &str) {
-        let io_error = io::Error::from_raw_os_error(errno);
-        let error = MapError::SyscallError(SyscallError {
-            call: "bpf_map_update_elem",
-            io_error,
-        });
-        assert_eq!(
-            failed("writing", "LISTS_V4", 7)(error).to_string(),
-            expected
-        );
-    }
 }

@@ -11,7 +11,7 @@ use ratelimit_common::{
 
 use super::{
     Kernel, LeaseTables, Result, batch,
-    family_maps::unwritable,
+    map_errors::unwritable,
     maps::{Elements, Keyed, Maps},
 };
 

@@ -17,7 +17,7 @@ use ratelimit_core::log_size::LogSize;
 use super::{
     Result,
     batch::{self, Place, to_the_end},
-    family_maps::{unreadable, unwritable},
+    map_errors::{unreadable, unwritable},
 };
 use crate::syscall;
 

@@ -15,8 +15,8 @@ use ratelimit_core::ip_family::IpAddress;
 use super::{
     Result,
     batch::{self, Place, to_the_end},
-    family_maps::{unreadable, unwritable},
     logs::{LOGS, Logs},
+    map_errors::{unreadable, unwritable},
     maps::Maps,
 };
 use crate::{loader::SOURCE_MAPS, syscall};

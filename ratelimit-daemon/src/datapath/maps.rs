@@ -17,7 +17,7 @@ use ratelimit_core::{api::MapStatus, ip_family::IpAddress as _};
 
 use super::{
     Result, batch, count,
-    family_maps::{failed, present, unreadable},
+    map_errors::{failed, present, unreadable},
 };
 use crate::loader::{self, REFUSED_MAPS, TABLES};
 

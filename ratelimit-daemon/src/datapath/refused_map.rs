@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
     Result,
-    family_maps::unreadable,
+    map_errors::unreadable,
     mapped::Mapped,
     maps::{Elements, Maps},
 };

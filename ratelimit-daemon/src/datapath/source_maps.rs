@@ -27,9 +27,9 @@ use super::{
     LogRow, Place, Result, SlotRow, SourceRow, SourceTables,
     batch::to_the_end,
     compact::CompactTable,
-    family_maps::failed,
     logs::{LOGS, Logs, address_of},
     lru::{Records, Replaced},
+    map_errors::failed,
     maps::{BySource, Elements, Keyed, Maps},
     refused_map::RefusedMap,
 };

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes as _;
 
 use super::{
     HeldTable,
-    load::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, Seeds},
+    map_names::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS},
     pins::{Pins, open_map},
 };
 
@@ -37,6 +37,9 @@ const WITH_TABLES: [&str; 13] = [
     NEW_SOURCES_MAPS[0],
     NEW_SOURCES_MAPS[1],
 ];
+
+/// The seeds of the tags of the store `compact`.
+pub type Seeds = [u64; 2];
 
 /// Removes what was pinned with a table of another size.
 pub fn remove_mismatched(object: &Object, pins: &Pins) -> anyhow::Result<()> {

@@ -16,7 +16,10 @@ use ratelimit_common::{
 use ratelimit_core::ip_family::IpAddress;
 
 use super::{
-    Descriptors, InterfacePlan, MapPlan, OBJECT, compact, logs,
+    Descriptors, InterfacePlan, MapPlan, OBJECT,
+    compact::{self, Seeds},
+    logs,
+    map_names::{REFUSED_MAPS, SOURCE_MAPS, missing},
     pins::{self, LinkPin, Pins, open_map},
     program_log::ProgramLog,
     realtime, records,
@@ -25,23 +28,8 @@ use ratelimit_interface::{self as interface, InterfaceState};
 
 use crate::{links::MTU_OF_ONE_BUFFER, loader::TABLES, syscall};
 
-/// The maps of the sources that were refused.
-pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
-
-/// What CPUs keep of the lists' answers, and of which sources were refused.
-pub const LOOKUP_CACHE_MAPS: [&str; 2] = ["LOOKUP_CACHE_V4", "LOOKUP_CACHE_V6"];
-
-/// What sources with state took of the budget for new ones. It goes with their state: who had some is new in what begins empty.
-pub const NEW_SOURCES_MAPS: [&str; 2] = ["NEW_SOURCES_TAKEN", "NEW_SOURCES_SHARES"];
-
-/// The maps of the store `lru`.
-pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
-
 /// The maps whose elements are counted by what the kernel says of their memory.
 const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
-
-/// The seeds of the tags of the store `compact`.
-pub type Seeds = [u64; 2];
 
 /// What a program is made for: its constants and its entry point.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -178,11 +166,6 @@ fn entries(plan: &MapPlan) -> impl Iterator<Item = (&'static str, u32)> {
         .into_iter()
         .chain(TABLES.map(|name| (name, sets)))
         .chain(REFUSED_MAPS.map(|name| (name, refused)))
-}
-
-/// What is said where the object is not what this version knows.
-pub fn missing(name: &str) -> anyhow::Error {
-    anyhow!("the BPF object has no map {name}")
 }
 
 /// The program of frames that may take several buffers costs a call more, and lets the MTU be raised while it runs. It stays

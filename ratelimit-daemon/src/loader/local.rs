@@ -16,8 +16,9 @@ use ratelimit_core::config::Mode;
 
 use super::{
     Attachment, Descriptors, Held, HeldLink, InterfacePlan, Loader, MapPlan, attachment, compact,
+    compact::Seeds,
     entry::{self, Entry},
-    load::{self, Loaded, Seeds},
+    load::{self, Loaded},
     logs,
     next::{self, Next},
     pins::{LinkPin, Pins, is_shared},

@@ -6,7 +6,7 @@ use aya_obj::{Map, Object};
 use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
 use ratelimit_core::log_size::LogSize;
 
-use super::{MapPlan, load::missing, pins::Pins};
+use super::{MapPlan, map_names::missing, pins::Pins};
 
 /// Its name.
 pub const LOGS: &str = "LOGS";

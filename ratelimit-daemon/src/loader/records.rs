@@ -12,8 +12,8 @@ use aya_obj::{Map, Object};
 use tracing::info;
 
 use super::{
-    load::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, REFUSED_MAPS, SOURCE_MAPS, missing},
     logs::LOGS,
+    map_names::{LOOKUP_CACHE_MAPS, NEW_SOURCES_MAPS, REFUSED_MAPS, SOURCE_MAPS, missing},
     pins::{Pins, open_map},
 };
 use crate::private;

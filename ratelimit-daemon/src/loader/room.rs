@@ -4,7 +4,7 @@ use anyhow::ensure;
 use aya_obj::Object;
 use ratelimit_common::compact::Set;
 
-use super::{MapPlan, load::SOURCE_MAPS, pins::Pins};
+use super::{MapPlan, map_names::SOURCE_MAPS, pins::Pins};
 use crate::loader::TABLES;
 
 /// What the kernel keeps with each element of a hash map, beside its key and value, and for its bucket (`struct htab_elem` and

@@ -1,0 +1,20 @@
+//! The names of maps that are replaced, carried over or resized together.
+
+use anyhow::anyhow;
+
+/// The maps of the sources that were refused.
+pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
+
+/// What CPUs keep of the lists' answers, and of which sources were refused.
+pub const LOOKUP_CACHE_MAPS: [&str; 2] = ["LOOKUP_CACHE_V4", "LOOKUP_CACHE_V6"];
+
+/// What sources with state took of the budget for new ones. It goes with their state: who had some is new in what begins empty.
+pub const NEW_SOURCES_MAPS: [&str; 2] = ["NEW_SOURCES_TAKEN", "NEW_SOURCES_SHARES"];
+
+/// The maps of the store `lru`.
+pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
+
+/// What is said where the object is not what this version knows.
+pub fn missing(name: &str) -> anyhow::Error {
+    anyhow!("the BPF object has no map {name}")
+}
