@@ -325,7 +325,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         {
             return outcome;
         }
-        subprograms::challenge(self.context, source, flow.upper, listed, generation, now)
+        subprograms::judge_challenge(self.context, source, flow.upper, listed, generation, now)
     }
 
     #[inline(always)]

@@ -28,7 +28,7 @@ use crate::{
 
 /// [`challenge::judge`] of the packet of `context`.
 #[inline(always)]
-pub fn challenge<A: Subprograms>(
+pub fn judge_challenge<A: Subprograms>(
     context: *mut xdp_md,
     source: &A,
     upper: UpperLayer,
