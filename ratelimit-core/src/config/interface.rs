@@ -8,13 +8,13 @@ use std::{
 use ratelimit_common::{layout::INTERFACES_MAX, limit::LIMITS_MAX};
 
 use super::{
+    aggregate::{self, Node},
     limit::Group,
     model::{Config, Interface},
     policy::{self, Policy},
     report::{At, Report, Spot},
     suggestion,
     table::Value,
-    wide::{self, Node},
 };
 use crate::{
     detection::{Answer, Kind},
@@ -55,7 +55,7 @@ fn read(value: Value<'_>) -> Option<Located> {
     let node = section.take("node").and_then(|value| {
         let title = format!("`node` of {}", section.title);
         let section = value.table(title, "[interface.node] under it")?;
-        Some(wide::read_node_of_interface(section))
+        Some(aggregate::read_node_of_interface(section))
     });
     let report = section.report;
     section.finish();
@@ -166,8 +166,9 @@ pub fn limits_of_sources(config: &Config) -> Vec<LimitSpec> {
 /// Reports that a source which attacks limit has not all of them: a policy has so many limits, and those of attacks come first.
 pub fn warn_of_limits_left_out(config: &Config, detection: &Spot, warnings: &Report) {
     let count = limits_of_sources(config).len();
-    let kept = LIMITS_MAX - limits_of_attacks(config);
-    if count > kept {
+    let of_attacks = limits_of_attacks(config);
+    let kept = LIMITS_MAX - of_attacks;
+    if of_attacks > 0 && count > kept {
         let message = format!(
             "a source that is limited for an attack has {kept} of the {count} limits of interfaces' policies"
         );

@@ -195,6 +195,9 @@ policy = "lan"
         )
     };
     check_warnings_behind_minimal(&toml(7, ""), "");
+    // Without an attack that limits, no source is limited for one.
+    let observed = toml(8, "").replace("answer = \"limit\"", "answer = \"observe\"");
+    check_warnings_behind_minimal(&observed, "");
     check_warnings_behind_minimal(
         &toml(8, ""),
         "config.toml:8:2: a source that is limited for an attack has 7 of the 8 limits of interfaces' policies
