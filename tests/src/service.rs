@@ -4,11 +4,8 @@ use std::{
     env,
     fmt::Write as _,
     fs::{self, File},
-    io::{self, Write as _},
-    os::{
-        fd::AsRawFd as _,
-        unix::{fs::PermissionsExt as _, net::UnixStream, process::CommandExt as _},
-    },
+    io::Write as _,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -306,18 +303,11 @@ impl Service {
 
     /// A command that runs in the namespace of the daemon, with the bpffs of everybody.
     pub fn inside(&self, program: &Path) -> Command {
-        // Not `ip netns exec`, which hides the bpffs behind a /sys of its own.
-        let namespace = File::open(&self.namespace).expect("the namespace exists");
-        let mut command = Command::new(program);
-        let enter = move || {
-            // SAFETY: the descriptor is open. It is the new process that moves.
-            match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        // SAFETY: it makes a system call, and takes neither memory nor a lock.
-        unsafe { command.pre_exec(enter) };
+        // Not `ip netns exec`, which hides the bpffs behind a /sys of its own. Nor a fork of this process, which copies its page tables.
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net={}", self.namespace))
+            .arg(program);
         command
     }
 
