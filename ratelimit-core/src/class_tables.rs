@@ -6,12 +6,20 @@ use ratelimit_common::{
     ClassSet,
     class::{CLASSES_MAX, Property},
 };
+use zerocopy::IntoBytes as _;
 
 use crate::class::Class;
 
 /// For each value of each property the classes that packets with it do not belong to.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq)]
 pub struct ClassTables(Vec<ClassSet>);
+
+impl PartialEq for ClassTables {
+    /// As bytes: they are compared with each change, and there are many.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes() == other.0.as_bytes()
+    }
+}
 
 impl Default for ClassTables {
     /// An array that excludes no packet from any class.
