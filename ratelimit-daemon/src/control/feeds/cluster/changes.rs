@@ -3,7 +3,10 @@
 //! A row of them has the node that stated it as its author: `cluster:NODE`. Rows of users of this host stay as they are, also where
 //! other nodes state something else.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use ratelimit_cluster::{
     Millis, NodeName, Now,
@@ -111,17 +114,17 @@ impl Membership {
     /// Refuses more of one kind than other nodes take of this one.
     fn require_room(&self, state: &State, subjects: &[Subject<ClusterKey>]) -> Result<(), Refused> {
         let author = self.author()?;
-        let Some(held) = subjects.first().map(|it| Held::of(state, it, &author)) else {
+        let Some(first) = subjects.first() else {
             return Ok(());
         };
+        let (most, what) = most(first);
         let new = subjects
             .iter()
             .filter(|it| !is_row_of(state, it, &author))
             .count();
-        if held.count + new <= held.most {
+        if count(state, first, &author) + new <= most {
             return Ok(());
         }
-        let Held { most, what, .. } = held;
         Err(
             Refused::because(format!("other nodes take {most} {what} of one node"))
                 .hint("end some, or write them into the configuration of each node"),
@@ -171,12 +174,18 @@ impl Membership {
             return;
         }
         self.take_lifts_over(now, &subjects);
+        let mut counts = Counts::default();
         for subject in subjects {
-            let change = self.change(state, super::now(), &subject);
-            if let Some((by, edit)) = change
-                && let Err(refused) = state.apply([edit], Cause::Origin)
-            {
-                self.unheeded.insert(subject, (by, refused.error));
+            let change = self.change(state, super::now(), &subject, &mut counts);
+            let Some((by, edit)) = change else {
+                continue;
+            };
+            let before = author_of_row(state, &subject);
+            match state.apply([edit], Cause::Origin) {
+                Ok(_) => counts.note(&subject, before, author_of_row(state, &subject)),
+                Err(refused) => {
+                    self.unheeded.insert(subject, (by, refused.error));
+                }
             }
         }
     }
@@ -202,6 +211,7 @@ impl Membership {
         state: &State,
         now: Now,
         subject: &Subject<ClusterKey>,
+        counts: &mut Counts,
     ) -> Option<(NodeName, Edit)> {
         let node = self.node.as_ref()?;
         let stated = node.in_force(now, subject, &Everything);
@@ -225,7 +235,7 @@ impl Membership {
             Here(state, &self.budgets).permits(subject)
         };
         let wanted = wanted.map_err(str::to_owned);
-        let wanted = wanted.and_then(|()| wanted_edit(state, subject, &stated, now));
+        let wanted = wanted.and_then(|()| wanted_edit(state, subject, &stated, now, counts));
         match wanted {
             Ok(edit) => edit.map(|edit| (stated.by, edit)),
             Err(why) => {
@@ -364,6 +374,7 @@ fn wanted_edit(
     subject: &Subject<ClusterKey>,
     stated: &InForce,
     now: Now,
+    counts: &mut Counts,
 ) -> Result<Option<Edit>, String> {
     let until = to_instant(stated.until, now);
     let author = author_of(&stated.by);
@@ -418,40 +429,70 @@ fn wanted_edit(
             return Err("it is no prefix".to_owned());
         }
     };
-    let Held { count, most, what } = Held::of(state, subject, &author);
-    if count >= most && !is_row_of(state, subject, &author) {
+    let (most, what) = most(subject);
+    if !is_row_of(state, subject, &author) && counts.get(state, subject, author) >= most {
         return Err(format!("{most} {what} of one node are the most"));
     }
     Ok(Some(edit))
 }
 
-/// How much of one kind a node has here, and how much of it is taken.
-struct Held {
-    count: usize,
-    most: usize,
-    what: &'static str,
+/// How many allows, or prefixes with limits, of one node are taken, by what a subject is; and what they are.
+const fn most(subject: &Subject<ClusterKey>) -> (usize, &'static str) {
+    match subject {
+        Subject::Allow(_) => (ALLOWS_MAX, "allows"),
+        Subject::Limits(_) | Subject::Ban(_) | Subject::Node(_) => {
+            (TARGETS_MAX, "prefixes with limits")
+        }
+    }
 }
 
-impl Held {
-    /// Allows or prefixes with limits, by what a subject is.
-    fn of(state: &State, subject: &Subject<ClusterKey>, author: &str) -> Self {
-        let is_its = |row: &&EntryRow| *row.author == *author;
-        if let Subject::Allow(_) = subject {
-            let rows = state.intent.allows().values();
-            Self {
-                count: rows.filter(is_its).count(),
-                most: ALLOWS_MAX,
-                what: "allows",
-            }
-        } else {
-            let rows = state.intent.limits().values().map(|row| &row.entry);
-            Self {
-                count: rows.filter(is_its).count(),
-                most: TARGETS_MAX,
-                what: "prefixes with limits",
+/// How many allows, or prefixes with limits, an author has here.
+fn count(state: &State, subject: &Subject<ClusterKey>, author: &str) -> usize {
+    let is_its = |row: &&EntryRow| *row.author == *author;
+    if let Subject::Allow(_) = subject {
+        state.intent.allows().values().filter(is_its).count()
+    } else {
+        let limits = state.intent.limits().values().map(|row| &row.entry);
+        limits.filter(is_its).count()
+    }
+}
+
+/// The same while many come at once: each author is counted once, and changes are noted.
+#[derive(Default)]
+struct Counts(HashMap<(&'static str, String), usize>);
+
+impl Counts {
+    fn get(&mut self, state: &State, subject: &Subject<ClusterKey>, author: String) -> usize {
+        let (_, what) = most(subject);
+        match self.0.entry((what, author)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(unknown) => {
+                let count = count(state, subject, &unknown.key().1);
+                *unknown.insert(count)
             }
         }
     }
+
+    /// Notes whose the row of a subject was, and whose it is now.
+    fn note(
+        &mut self,
+        subject: &Subject<ClusterKey>,
+        before: Option<String>,
+        after: Option<String>,
+    ) {
+        let (_, what) = most(subject);
+        if let Some(count) = before.and_then(|author| self.0.get_mut(&(what, author))) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(count) = after.and_then(|author| self.0.get_mut(&(what, author))) {
+            *count += 1;
+        }
+    }
+}
+
+/// Whose the row is that this host has of a subject.
+fn author_of_row(state: &State, subject: &Subject<ClusterKey>) -> Option<String> {
+    row_of(state, subject).map(|row| row.entry.author.to_string())
 }
 
 /// Whether an author of allows and limits is a node.
