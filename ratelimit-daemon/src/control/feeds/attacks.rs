@@ -68,8 +68,14 @@ impl Attacks {
         }
     }
 
-    /// The edits that ban or limit the sources for whose attacks that is the `answer`, as far as there is a ban or limit left.
-    pub fn due(&mut self, state: &State, answer: Answer, now: Instant) -> Vec<Edit> {
+    /// The edits that ban or limit the sources for whose attacks that is the `answer`, as far as `may_answer` has a ban or limit left.
+    pub fn due(
+        &mut self,
+        state: &State,
+        answer: Answer,
+        now: Instant,
+        mut may_answer: impl FnMut() -> bool,
+    ) -> Vec<Edit> {
         let mut edits = Vec::new();
         let mut answered = BTreeSet::new();
         for (kind, source) in &self.to_blame {
@@ -107,7 +113,7 @@ impl Attacks {
             {
                 continue;
             }
-            if !state.may_answer() {
+            if !may_answer() {
                 break;
             }
             if answer == Answer::Limit {
@@ -121,7 +127,7 @@ impl Attacks {
 
     /// Has those sources banned or limited.
     pub fn answer(&mut self, state: &mut State, answer: Answer) {
-        let edits = self.due(state, answer, clock::now());
+        let edits = self.due(state, answer, clock::now(), || state.may_answer());
         if let Err(refused) = state.apply(edits, Cause::Origin) {
             warn!(
                 error = refused.error,
