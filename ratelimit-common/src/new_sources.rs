@@ -1,4 +1,4 @@
-//! New sources have a budget, so that a flood of forged addresses cannot push out those that are known.
+//! New sources have a budget, so that a flood of forged addresses cannot push out those that are known. `source_limits.rs` decides by it.
 //!
 //! A packet of a source that has state never comes here. One of a source that has none takes one of the budget,
 //! and the source gets state. When the budget of the window is spent, no state is made, and the packet gets the verdict that

@@ -6,6 +6,7 @@
 //!
 //! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
 
+mod aggregate;
 mod arguments;
 mod ban;
 mod challenge;
@@ -35,7 +36,6 @@ mod table;
 mod tests;
 mod validate;
 mod warning;
-mod wide;
 
 use std::path::Path;
 

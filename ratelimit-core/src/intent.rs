@@ -1,6 +1,6 @@
 //! What is intended: the configuration, bans of every origin, and what was set at runtime.
 
-mod end_index;
+mod expiry_index;
 pub mod limited;
 pub mod list;
 mod offences;
@@ -19,7 +19,7 @@ use std::{
 use ratelimit_common::{Instant, limit::LIMITS_MAX};
 
 pub use self::{
-    end_index::Ending,
+    expiry_index::Ending,
     offences::Offence,
     rows::{EntryRow, FOREVER, LimitRow, LimitedRow},
     suspended::Suspended,

@@ -22,6 +22,7 @@ mod acceptance;
 mod address;
 mod connected;
 mod export_line;
+mod format;
 mod formats;
 mod merge;
 mod reader;
@@ -38,8 +39,9 @@ pub use self::{
     acceptance::Acceptance,
     connected::Connected,
     export_line::{Action, Facts, Line},
+    format::Format,
     merge::{Merged, merge},
-    reading::{BadLines, Entry, Format, Reading},
+    reading::{BadLines, Entry, Reading},
     reasons::{ReasonId, Reasons},
     source::{NoList, Source},
     vetting::Vetting,

@@ -6,7 +6,7 @@
 //! state.db ─────┘
 //! ```
 
-mod adopt_bans;
+mod adopt_from_kernel;
 mod busy;
 mod candidate;
 mod cause;
@@ -34,6 +34,7 @@ mod journal;
 mod last_good;
 mod lifetime;
 mod links;
+mod list_room;
 mod lists;
 mod map_plan;
 mod metrics_port;
@@ -45,7 +46,6 @@ pub mod read_commands;
 mod read_only_ring;
 mod reconcile;
 mod reminder;
-mod reserve;
 mod rows;
 mod scanner;
 mod state;
@@ -75,13 +75,13 @@ pub use file_reads::{read_again, read_before, read_request};
 pub use handle::{Handle, Unanswered};
 pub use journal::Journal;
 pub use last_good::Start;
+pub use list_room::Filling;
 pub use lists::file::ListFile;
 pub use map_plan::open_kernel;
 pub use metrics_port::Listeners;
 pub use queries::export::Export;
 pub use read_commands::{Snapshot, bans_in_parts, fill, scrape, status, top};
 pub use reconcile::Reconciliation;
-pub use reserve::Filling;
 pub use scanner::{Scanner, Sources};
 pub use state::State;
 pub use store::Store;

@@ -10,7 +10,7 @@ mod cpu_counters;
 mod detected_maps;
 mod entry_counter_maps;
 mod family_maps;
-mod grace;
+mod grace_period;
 mod kernel;
 mod lease_maps;
 mod logs;
@@ -20,7 +20,7 @@ mod mapped;
 mod maps;
 #[cfg(any(test, feature = "memory"))]
 mod memory;
-mod prefix_filter;
+mod prefix_filter_map;
 mod refused_map;
 mod source_maps;
 mod tables;

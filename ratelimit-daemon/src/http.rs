@@ -2,7 +2,10 @@
 
 mod answers;
 mod capture_api;
+mod chunked;
+mod connection_limit;
 mod control_api;
+mod cross_origin;
 mod dashboard;
 mod event_api;
 mod history_api;
@@ -11,11 +14,8 @@ mod metrics_api;
 mod metrics_listener;
 mod names;
 mod peer;
-mod pieces;
 mod presence;
-mod seats;
 mod serve;
-mod web_page;
 
 pub use control_api::ControlApi;
 pub use metrics_listener::serve_metrics;

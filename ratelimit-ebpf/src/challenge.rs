@@ -1,4 +1,4 @@
-//! The state of the challenge, in BPF maps, and the answer in place of the question.
+//! The state of the challenge, in BPF maps, and the answer in place of the question: a SYN-ACK with a cookie, or a DNS answer with TC set.
 
 use aya_ebpf::{
     bindings::{

@@ -6,6 +6,7 @@ use smart_default::SmartDefault;
 use toml::de::DeTable;
 
 use super::{
+    aggregate::{self, Aggregate, Node},
     challenge,
     class::{self, NamedClass},
     cluster::{self, Cluster},
@@ -21,7 +22,6 @@ use super::{
     prefixes,
     report::{At, Report, Spot},
     table::{Section, Value},
-    wide::{self, Aggregate, Node},
 };
 use crate::{class::Match, diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
 
@@ -82,12 +82,17 @@ impl Document {
             .extend(root.take_table("class").map_or(vec![], class::read_all));
         self.policies
             .extend(root.take_table("policy").map_or(vec![], policy::read_all));
-        set_table(&mut self.aggregate, root, "aggregate", wide::read_aggregate);
+        set_table(
+            &mut self.aggregate,
+            root,
+            "aggregate",
+            aggregate::read_aggregate,
+        );
         self.destinations.extend(
             root.take_table("destination")
                 .map_or(vec![], destination::read_all),
         );
-        set_table(&mut self.node, root, "node", wide::read_node);
+        set_table(&mut self.node, root, "node", aggregate::read_node);
         set_table(&mut self.detection, root, "detection", detection::read);
         self.allow
             .extend(root.take_table("allow").map_or(vec![], read_sources));

@@ -11,7 +11,7 @@ mod plain;
 mod rlctl_json;
 mod spamhaus_json;
 
-use super::{reader::Reader, reading::Format};
+use super::{format::Format, reader::Reader};
 
 /// What a text is that is no list, and what to do.
 pub type Other = (&'static str, &'static str);

@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     address,
     export_line::Facts,
-    reading::{BadLines, Entry, Format, Reading},
+    format::Format,
+    reading::{BadLines, Entry, Reading},
     reasons::Reasons,
     sets::Sets,
     source::Source,

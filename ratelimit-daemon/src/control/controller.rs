@@ -16,7 +16,7 @@ use super::{
     fallback_directory::FallbackDirectory,
     feeds::{
         attacks::Attacks, cluster::Membership, crowdsec::CrowdsecFeed, detected::Detections,
-        ended::Ended, pass_all::PassAll, trials::Trials,
+        expiry::Ended, pass_all::PassAll, trials::Trials,
     },
     history::History,
     last_good::LastGood,

@@ -1,4 +1,4 @@
-//! The journal of changes, over restarts: `events.db`, SQLite beside the database.
+//! The events on disk, over restarts: `events.db`, SQLite beside the database.
 //!
 //! It has a file of its own: nothing is enforced by it, so where it is damaged it begins anew, and where it cannot be written events
 //! wait in memory. It is bounded by its rows and by their age.

@@ -8,6 +8,6 @@ pub mod attacks;
 pub mod cluster;
 pub mod crowdsec;
 pub mod detected;
-pub mod ended;
+pub mod expiry;
 pub mod pass_all;
 pub mod trials;

@@ -1,4 +1,4 @@
-//! What happened lately, kept for whoever asks, and told to whoever follows.
+//! The events of late in memory, kept for whoever asks, and told to whoever follows. `event_log.rs` has them on disk.
 //!
 //! Drops are kept apart from changes: a flood tells a hundred of them a second and CPU, and is not to push out the ban that
 //! ended it.

@@ -19,7 +19,7 @@ use ratelimit_core::{
 use tracing::{error, info, warn};
 
 use super::{
-    adopt_bans::Adoption,
+    adopt_from_kernel::Adoption,
     cause::Cause,
     compiled::{Compiled, CompiledPolicies},
     edit_events::record_edits,
@@ -27,11 +27,11 @@ use super::{
     entry_counters::EntryCounters,
     event_log::EventLog,
     journal::Journal,
+    list_room::{Filling, Room},
     lists::copies::ListCopies,
     map_plan,
     progress::Progress,
     protected_now::Protection,
-    reserve::{Filling, Room},
     store::{Found, Store},
     suspended::Suspension,
     timekeeper::Reading,

@@ -1,7 +1,7 @@
 //! What is intended beside the configuration, in SQLite: bans of every origin, and what was set at runtime. The kernel's maps are
 //! what is enforced.
 
-mod commits;
+mod commit_stats;
 mod damage;
 mod flush;
 mod history;
@@ -37,7 +37,7 @@ use tracing::warn;
 
 #[cfg(test)]
 pub use self::damage::finding;
-pub use self::{commits::Commits, damage::Damage, table::Writer};
+pub use self::{commit_stats::Commits, damage::Damage, table::Writer};
 use self::{
     flush::Flusher,
     reader::Reader,

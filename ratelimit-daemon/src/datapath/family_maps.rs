@@ -19,7 +19,7 @@ use super::{
     count::Count,
     map_errors::{unreadable, unwritable},
     maps::{Keyed, Maps},
-    prefix_filter::PrefixFilter,
+    prefix_filter_map::PrefixFilter,
 };
 
 /// The maps of the lists, IPv4 and IPv6.

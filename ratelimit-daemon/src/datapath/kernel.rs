@@ -36,12 +36,12 @@ use super::{
     detected_maps::{self, DetectedMaps},
     entry_counter_maps::EntryCounterMaps,
     family_maps::{FamilyMaps, LISTS},
-    grace,
+    grace_period,
     lease_maps::LeaseMaps,
     lru::Replaced,
     map_errors::{failed, unreadable},
     maps::{Elements, Maps},
-    prefix_filter::PrefixFilter,
+    prefix_filter_map::PrefixFilter,
     source_maps::SourceMaps,
 };
 use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
@@ -317,7 +317,7 @@ impl PolicyTables for Kernel {
     }
 
     fn wait_for_packets(&self) {
-        grace::wait();
+        grace_period::wait();
     }
 
     fn clear_total(&mut self, slot: u32) -> Result<()> {

@@ -48,11 +48,10 @@ use super::{
     answers::{
         Body, Failure, Noticed, Notices, Parameters, answered, as_problem, change, read, written,
     },
-    capture_api,
+    capture_api, cross_origin,
     dashboard::{self, Audience},
     event_api, list_api, metrics_api,
     peer::Peer,
-    web_page,
 };
 
 /// How many sources `top` shows unless the request says it.
@@ -105,7 +104,7 @@ impl ControlApi {
         if !peer.is_permitted() {
             return forbidden(peer).into_response();
         }
-        if let Err(failure) = web_page::check(request.headers()) {
+        if let Err(failure) = cross_origin::check(request.headers()) {
             return failure.into_response();
         }
         let noted = self.note_ssh_peer(request.headers());

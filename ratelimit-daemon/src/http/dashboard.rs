@@ -28,7 +28,7 @@ use tokio::sync::Mutex;
 use self::found::Found;
 use super::{
     answers::{Failure, Parameters},
-    history_api, web_page,
+    cross_origin, history_api,
 };
 use crate::{
     clock,
@@ -136,7 +136,7 @@ async fn admit(
     request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
-    web_page::check(request.headers())?;
+    cross_origin::check(request.headers())?;
     if dashboard.audience == Audience::Network {
         let is_open = dashboard.controller.ask(read_commands::is_dashboard_open);
         if !matches!(is_open.await, Ok(true)) {

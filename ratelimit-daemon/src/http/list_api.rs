@@ -16,8 +16,8 @@ use ratelimit_core::{
 
 use super::{
     answers::{Failure, Parameters, change},
+    chunked::{self, Pieces},
     peer::Peer,
-    pieces::{self, Pieces},
 };
 use crate::{
     clock,
@@ -85,7 +85,7 @@ pub async fn export(
 ) -> Result<Response, Failure> {
     let export = controller.ask(move |it| read_commands::export(it, &request));
     let export = export.await??;
-    let (pieces, body) = pieces::channel();
+    let (pieces, body) = chunked::channel();
     tokio::spawn(write(controller, export, pieces));
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response())
 }

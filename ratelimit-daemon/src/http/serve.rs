@@ -29,10 +29,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{
+    connection_limit::{Seat, Seats},
     control_api::{ControlApi, too_many_connections},
     names::Names,
     peer::Peer,
-    seats::{Seat, Seats},
 };
 use crate::stream::Streams;
 

@@ -22,7 +22,7 @@ use super::{
     map_names::{REFUSED_MAPS, SOURCE_MAPS, missing},
     pins::{self, LinkPin, Pins, open_map},
     program_log::ProgramLog,
-    realtime, records,
+    realtime, resized_maps,
 };
 use ratelimit_interface::{self as interface, InterfaceState};
 
@@ -88,7 +88,7 @@ pub fn object(plan: &MapPlan) -> anyhow::Result<Object> {
         map.set_max_entries(entries);
     }
     logs::resize(&mut object, plan.sizes.logs)?;
-    records::resize(&mut object, plan.sizes.words)?;
+    resized_maps::resize(&mut object, plan.sizes.words)?;
     Ok(object)
 }
 
@@ -106,7 +106,7 @@ pub fn maps(
     for (name, _) in pins::pinnable(object) {
         descriptors.insert(name.to_owned(), open_map(&pins.map(name))?);
     }
-    descriptors.extend(records::replaced(pins)?);
+    descriptors.extend(resized_maps::replaced(pins)?);
     for name in SAMPLED {
         let map = object.maps.get(name).ok_or_else(|| missing(name))?;
         for (sample, entries) in samples(name).into_iter().zip(1..) {

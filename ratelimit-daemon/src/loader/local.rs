@@ -19,10 +19,10 @@ use super::{
     compact::Seeds,
     entry::{self, Entry},
     load::{self, Loaded},
-    logs,
+    logs, memory_check,
     next::{self, Next},
     pins::{LinkPin, Pins, is_shared},
-    program_log, records, room,
+    program_log, resized_maps,
 };
 use ratelimit_interface::{self as interface, InterfaceState};
 
@@ -70,9 +70,9 @@ impl Loader for Local {
         let pins = self.pins()?;
         let object = load::object(plan)?;
         logs::require_memory(&object, plan, pins)?;
-        room::require(&object, plan, pins)?;
+        memory_check::require(&object, plan, pins)?;
         compact::remove_mismatched(&object, pins)?;
-        records::make(&object, pins)?;
+        resized_maps::make(&object, pins)?;
         pins.remove_mismatched(&object)?;
         logs::make(&object, pins)?;
         let seeds = compact::seeds(pins)?;
@@ -210,7 +210,7 @@ impl Loader for Local {
     }
 
     fn forget_replaced(&mut self) -> anyhow::Result<()> {
-        records::forget(self.pins()?)
+        resized_maps::forget(self.pins()?)
     }
 
     fn wait(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {

@@ -16,12 +16,12 @@ use crate::{
         controller::{Controller, Reloads, Unkept},
         feeds::detected::Detections,
         handle::{Handle, Unanswered},
+        list_room::Filling,
         queries::{
             challenge, limited, lists, new_sources, status,
             views::{allows, counters},
         },
         reconcile::Reconciliation,
-        reserve::Filling,
         scanner::Sources,
         store::Commits,
         workload::{self, Workload},

@@ -21,9 +21,8 @@ use crate::{
     control::{self, Handle, read_commands::dashboard_token},
     http::{
         answers::{Failure, as_problem},
-        control_api,
+        control_api, cross_origin,
         peer::Peer,
-        web_page,
     },
 };
 
@@ -53,7 +52,7 @@ async fn admit(State(controller): State<Handle>, mut request: Request, next: Nex
 
 /// Whether a request shows the token.
 async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Failure> {
-    web_page::check(headers)?;
+    cross_origin::check(headers)?;
     let failure = |status, error: &'static str, hint: &'static str| {
         Failure(status, Refused::because(error).hint(hint))
     };

@@ -1,4 +1,4 @@
-//! What is over: bans, allows, limits and entries of lists, and sources that were quiet for long enough.
+//! What has expired: bans, allows, limits and entries of lists, and sources that were quiet for long enough.
 //!
 //! The kernel ends them by itself. The database forgets them later, and a daemon that starts forgets them too.
 

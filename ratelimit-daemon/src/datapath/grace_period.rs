@@ -1,4 +1,4 @@
-//! Waiting for packets that are under way.
+//! A grace period (RCU): waiting for packets that are under way.
 
 use std::{thread, time::Duration};
 
