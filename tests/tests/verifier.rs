@@ -14,7 +14,7 @@ use ratelimit_tests::{
     require_root,
 };
 
-/// The verifier gives up after a million. That of kernel 6.1 looks at four times as many as that of 6.18.
+/// The verifier gives up after a million. That of kernel 6.1 looks at 1.4 times as many as that of 6.18.
 const INSTRUCTIONS_MAX: u32 = 900_000;
 
 #[test]
