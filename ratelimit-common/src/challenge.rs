@@ -18,11 +18,13 @@
 pub mod answer;
 pub mod answer_limit;
 pub mod cookie;
+mod next_syns;
 pub mod options;
 pub mod query;
 pub mod rules;
 pub mod segment;
 pub mod siphash;
+mod spared;
 pub mod state;
 mod targets;
 mod verified;
@@ -30,8 +32,10 @@ mod verified_cache;
 
 pub use self::{
     cookie::{Key, Message},
+    next_syns::NextSyns,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
     segment::{InSegment, Place, Segment},
+    spared::Spared,
     state::ChallengeState,
     targets::{TARGETS_MAX, Targets},
     verified::Verified,
@@ -81,17 +85,31 @@ pub fn judge_quickly<A: Address>(
     source: &A,
     frame: Cursor<'_>,
     flow: &Flow<A>,
+    spared: Spared,
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> Option<Outcome> {
     let upper = flow.upper;
+    if !upper.is_tcp() && spared.all_but_tcp() {
+        return Some(Outcome::Unasked);
+    }
     let flags = if upper.is_tcp() && upper.fragment == Fragment::Whole {
         upper.tcp_flags(frame)
     } else {
         None
     };
     let is_syn = flags.is_some_and(|flags| flags & (SYN | ACK | RST | FIN) == SYN);
-    if is_syn && state.spends_of_all(now) {
+    if is_syn {
+        if spared.syns_to_others()
+            && let Some(rules) = state.rules()
+            && rules.are_of_others(flow.destination)
+        {
+            return Some(Outcome::Unasked);
+        }
+        if state.passes_syn(source, now) {
+            return Some(Outcome::Unasked);
+        }
+    } else if spared.acknowledgements() && flags.is_some_and(|flags| flags & RST == 0) {
         return Some(Outcome::Unasked);
     }
     let Some(rules) = state.rules() else {
@@ -109,15 +127,14 @@ pub fn judge_quickly<A: Address>(
         }
     } else if upper.is_tcp() {
         match flags {
-            Some(_) if is_syn && rules.are_of_others(flow.destination) => Judged::None,
             Some(_) if is_syn => {
                 let port = upper
                     .ports(frame)
                     .map_or(0, |[_, port]| u16::from_be_bytes(port));
                 let is_target = rules.targets().include(flow.destination, port);
-                if is_target && is_wanted(Asked::Connections) {
-                    Judged::Unknown
-                } else if rules.asks_queries_to(port) && is_wanted(Asked::Queries) {
+                if is_target && is_wanted(Asked::Connections)
+                    || rules.asks_queries_to(port) && is_wanted(Asked::Queries)
+                {
                     Judged::All
                 } else if !is_target || !rules.is_over(Asked::Connections) {
                     Judged::None
@@ -290,6 +307,7 @@ fn ask<A: Address>(
         return Outcome::Unasked;
     }
     if state.is_verified(source, now) {
+        state.set_passes_verified(known_until(rules, now, state));
         return Outcome::Unasked;
     }
     if is_on && is_over {
@@ -380,6 +398,17 @@ fn is_on<A: Address>(
     state: &impl ChallengeState<A>,
 ) -> bool {
     is_wanted(asked, rules, now, state) && now >= state.suspended_until()
+}
+
+/// Until when connections are challenged, as far as that is known, and for no longer than [a source is](verified_cache::KEPT_NS).
+#[inline(always)]
+fn known_until<A: Address>(rules: &Rules, now: Instant, state: &impl ChallengeState<A>) -> Instant {
+    let at_most = Instant::from_nanos(now.as_nanos().saturating_add(verified_cache::KEPT_NS));
+    if rules.is_always(Asked::Connections) {
+        at_most
+    } else {
+        state.until(Asked::Connections).min(at_most)
+    }
 }
 
 /// Whether it is on, if it is not suspended.

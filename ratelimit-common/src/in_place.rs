@@ -73,7 +73,9 @@ where
         if self.inner(frame) != Inner::NONE {
             return challenge::standing(source, now, self);
         }
-        if let Some(outcome) = challenge::judge_quickly(source, frame, flow, now, self) {
+        let spared = self.settings().spared();
+        let quickly = challenge::judge_quickly(source, frame, flow, spared, now, self);
+        if let Some(outcome) = quickly {
             return outcome;
         }
         let upper = flow.upper;

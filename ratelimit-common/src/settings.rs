@@ -2,7 +2,9 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX};
+use crate::{
+    challenge::Spared, generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX,
+};
 
 /// One word, so that a change of several settings is seen whole or not at all. It holds flags, the index of the policy for sources that
 /// no list entry gives another one, and that of the node's policy. It also holds the generation of the other tables that is in force.
@@ -51,6 +53,8 @@ const CHALLENGE: u32 = 1 << 19;
 const INTERFACES: u32 = 1 << 20;
 const OBSERVE_HERE: u32 = 1 << 21;
 const TO_CLASSES: u32 = 1 << 22;
+const SPARED_SHIFT: u32 = 23;
+const SPARED: u32 = ((1 << Spared::BITS) - 1) << SPARED_SHIFT;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -165,6 +169,12 @@ impl Settings {
         } else {
             self.without(CHALLENGE)
         }
+    }
+
+    /// The same where the challenge asks nothing of these packets.
+    pub const fn sparing(self, spared: Spared) -> Self {
+        let others = self.0 & !(SPARED as u64);
+        Self(others | ((spared.bits() as u32) << SPARED_SHIFT & SPARED) as u64)
     }
 
     /// The same where verified sources draw first from the limits of the node, and leave a [floor](crate::node::left_alone) to the rest; or not.
@@ -356,6 +366,13 @@ impl Settings {
     #[inline(always)]
     pub const fn has_challenge(self) -> bool {
         self.has(CHALLENGE)
+    }
+
+    /// What packets the challenge asks nothing of.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "it has few bits")]
+    pub const fn spared(self) -> Spared {
+        Spared::from_bits((self.0 >> SPARED_SHIFT) as u8)
     }
 
     /// Whether new sources have a budget.

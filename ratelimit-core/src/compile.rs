@@ -412,8 +412,8 @@ fn counted_policy(policies: &Policies, slots: &CounterSlots, name: &str) -> Opti
     Some((policies.get(name)?.index, slots.slot(Owner::Policy(name))))
 }
 
-/// The settings of an intent whose policies are compiled.
-pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
+/// The settings of an intent whose policies are compiled, without what the challenge [spares](challenge::Rules::spared).
+fn settings(policies: &Policies, intent: &Intent) -> Settings {
     let default = policies.get(DEFAULT).map(|named| named.index);
     let mut settings = Settings::new(default.unwrap_or_default(), intent.config.observe);
     let limits = policies.iter().flat_map(|(_, named)| &named.limits);
@@ -470,6 +470,7 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
 
 /// What the tables besides the lists are to hold, on a machine on which packets arrive at `cpus` CPUs.
 pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus: u32) -> Tables {
+    let challenge = challenge(&intent.config, classes, cpus);
     Tables {
         policies: policies.by_index(),
         classes: classes.tables(),
@@ -479,9 +480,9 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         pass_all_until: Instant::default(),
         detection_limit: detection_limit(&intent.config),
         new_sources: new_sources(&intent.config, cpus),
-        challenge: challenge(&intent.config, classes, cpus),
+        challenge,
         interfaces: interfaces(policies, &intent.config),
-        settings: settings(policies, intent),
+        settings: settings(policies, intent).sparing(challenge.spared()),
         ..Tables::default()
     }
 }
@@ -668,7 +669,9 @@ impl Compiled {
         let masks = (source.mask(), source.mask());
         let rules = interfaces(&self.policies, self.config());
         let rule = interface.and_then(|name| rules.get(name));
-        let settings = settings(&self.policies, &self.intent).on(rule.copied().unwrap_or_default());
+        let challenge = challenge(self.config(), &self.classes, 1);
+        let settings = settings(&self.policies, &self.intent).sparing(challenge.spared());
+        let settings = settings.on(rule.copied().unwrap_or_default());
         let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
         let tables = tables.with_tunnels(source.inner);
         let mut tables = match self.sets {
@@ -680,10 +683,7 @@ impl Compiled {
         tables.set_aggregates(ipv4, ipv6);
         tables.detection_limit = detection_limit(self.config());
         tables.new_sources = new_sources(self.config(), 1);
-        tables.set_challenge(
-            challenge(self.config(), &self.classes, 1),
-            challenge::Key::default(),
-        );
+        tables.set_challenge(challenge, challenge::Key::default());
         for (prefix, entry) in self.rules.entries() {
             tables.set_list_entry(prefix, entry);
         }

@@ -11,7 +11,8 @@ use aya_ebpf::{
 use ratelimit_common::{
     Instant,
     challenge::{
-        Asked, ChallengeState, Key, OfCpu, On, Place, Rules, Segment, Shared, Taken, Verified,
+        Asked, ChallengeState, Key, NextSyns, OfCpu, On, Place, Rules, Segment, Shared, Taken,
+        Verified,
         answer::{self, Cookies, Front, ListenerCookie},
         answer_limit,
         cookie::Message,
@@ -62,16 +63,27 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn spends_of_all(&self, now: Instant) -> bool {
-        own().is_some_and(|own| {
-            own.counts_all == number(self.0) && spend(own, Shared::Unverified, now)
-        })
+    fn passes_syn(&self, source: &A, now: Instant) -> bool {
+        let Some(own) = own() else {
+            return false;
+        };
+        if own.next_syns.are_counted(self.0) {
+            return spend(own, Shared::Unverified, now);
+        }
+        own.next_syns.pass(now) && own.verified.knows(subprograms::again(source), now)
     }
 
     #[inline(always)]
     fn set_counts_all(&self, counts_all: bool) {
         if let Some(own) = own() {
-            own.counts_all = if counts_all { number(self.0) } else { 0 };
+            own.next_syns = own.next_syns.counting(counts_all, self.0);
+        }
+    }
+
+    #[inline(always)]
+    fn set_passes_verified(&self, until: Instant) {
+        if let Some(own) = own() {
+            own.next_syns = NextSyns::passed_until(until);
         }
     }
 
@@ -152,12 +164,6 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
         // Without room the source is asked again.
         let _ = A::VERIFIED.insert(source, verified.to_bits(), 0);
     }
-}
-
-/// The number of a generation, counted from 1.
-#[inline(always)]
-const fn number(generation: Generation) -> u64 {
-    generation as u64 + 1
 }
 
 /// What this CPU keeps; `None` where programs on one interrupt each other.

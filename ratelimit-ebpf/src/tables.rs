@@ -312,7 +312,8 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         listed: Listed,
         now: Instant,
     ) -> challenge::Outcome {
-        let generation = self.settings.get().generation();
+        let settings = self.settings.get();
+        let generation = settings.generation();
         if listed.is_protected() {
             return challenge::Outcome::Unasked;
         }
@@ -321,7 +322,8 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         let frame = frame::whole(&packet);
         // What comes inside of a tunnel counts for no challenge.
         if self.inner == Inner::NONE
-            && let Some(outcome) = challenge::judge_quickly(source, frame, flow, now, &state)
+            && let Some(outcome) =
+                challenge::judge_quickly(source, frame, flow, settings.spared(), now, &state)
         {
             return outcome;
         }

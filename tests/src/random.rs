@@ -8,10 +8,11 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    BanBudget, BanBudgets, BanRule, ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
+    BanBudget, BanBudgets, BanRule, ClassSet, Instant, Ipv4, Ipv6, Limit, ListEntry, Policy,
+    Settings, Unit,
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
-    challenge::{Rules, When},
+    challenge::{Rules, Targets, When},
     class::Property,
     layout::POLICIES_MAX,
     limit::LIMITS_MAX,
@@ -21,7 +22,7 @@ use ratelimit_common::{
     settings::OverBudget,
     strikes::WITHIN_MIN,
 };
-use ratelimit_core::{class_tables::ClassTables, prefix::Prefix};
+use ratelimit_core::{class_tables::ClassTables, ip_family::IpAddress as _, prefix::Prefix};
 
 use crate::{Scene, mutation::choose, program::TOTALS, scene::of_kind};
 
@@ -70,7 +71,7 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
 pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> Scene {
     let destinations = (0..rng.u8(..5)).map(|_| (prefix(rng, &[DESTINATION]), entry(rng, now)));
     let destinations: Vec<(Prefix, ListEntry)> = destinations.collect();
-    Scene {
+    let scene = Scene {
         settings: settings(rng),
         pass_all_until: later(rng, now),
         classes: classes(rng),
@@ -86,6 +87,11 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
             .map(|_| (prefix(rng, sources), entry(rng, now)))
             .chain(destinations)
             .collect(),
+    };
+    let spared = scene.challenge.spared();
+    Scene {
+        settings: scene.settings.sparing(spared),
+        ..scene
     }
 }
 
@@ -181,7 +187,30 @@ fn challenge(rng: &mut Rng) -> Rules {
         ),
         _ => rules,
     };
+    let rules = rules.of_targets(targets(lasts.as_millis() % 11));
     rules.preferring_verified(lasts.as_millis().is_multiple_of(2))
+}
+
+/// Those that packets go to, others, both, or all, at any port.
+fn targets(number: u128) -> Targets {
+    let (ipv4, ipv6) = DESTINATION;
+    let others = (
+        Ipv4Addr::new(198, 51, 101, 1),
+        Ipv6Addr::from(u128::from(ipv6) ^ 1 << 100),
+    );
+    let named = match number {
+        0..2 => vec![(ipv4, ipv6)],
+        2..5 => vec![others],
+        5 => vec![others, (ipv4, ipv6)],
+        _ => vec![],
+    };
+    named
+        .into_iter()
+        .fold(Targets::default(), |targets, (ipv4, ipv6)| {
+            let targets = targets.with(Ipv4::from(ipv4), Ipv4::mask(24));
+            let targets = targets.and_then(|it| it.with(Ipv6::from(ipv6), Ipv6::mask(64)));
+            targets.expect("they are few")
+        })
 }
 
 fn aggregates(rng: &mut Rng, bits: u8) -> Aggregates {

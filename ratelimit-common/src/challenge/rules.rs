@@ -4,7 +4,9 @@ use core::{num::NonZeroU32, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions};
+use super::{
+    NextSyns, Spared, Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions,
+};
 use crate::{Address, ClassSet, new_sources::Budget, node::Share};
 
 /// The bit that says that listeners are asked, above the [options](ListenerOptions::number) that they keep.
@@ -91,8 +93,8 @@ pub struct OfCpu {
     pub shares: [Share; 3],
     /// How many SYNs and queries it did not answer, as the answers were spent.
     pub unanswered: u64,
-    /// Not 0 where what it has drawn of the SYNs is for all that come next: the number of the generation by whose rules, counted from 1.
-    pub counts_all: u64,
+    /// What becomes of the next SYNs.
+    pub next_syns: NextSyns,
     /// The sources that it knows as verified.
     pub verified: VerifiedCache,
 }
@@ -257,10 +259,23 @@ impl Rules {
         self.port_bits & port_bit(port) != 0 && port != 0 && self.ports.contains(&port)
     }
 
-    /// Whether SYNs to this address ask nothing of their sources, whatever their ports are.
+    /// What packets are judged as if there were no challenge, whoever sends them.
+    pub const fn spared(&self) -> Spared {
+        if self.prefers_verified() {
+            // What their source is has to be known.
+            return Spared::from_bits(0);
+        }
+        let asks_queries = self.port_bits != 0;
+        Spared::from_bits(0)
+            .with_syns_to_others(!asks_queries && self.targets.names_destinations())
+            .with_acknowledgements(!self.asks_listeners())
+            .with_all_but_tcp(!asks_queries)
+    }
+
+    /// Whether this address is none of the destinations that are named. What `true` says is so.
     #[inline(always)]
     pub fn are_of_others<A: Address>(&self, destination: A) -> bool {
-        self.port_bits == 0 && !self.targets.may_include(destination)
+        !self.targets.may_include(destination)
     }
 
     #[inline(always)]

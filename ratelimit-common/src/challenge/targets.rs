@@ -113,10 +113,15 @@ impl Targets {
         self.has_prefixes == 0 && self.has_ports == 0
     }
 
-    /// Whether connections to this address may be challenged. What `false` says is so.
+    /// Whether destinations are named.
+    pub const fn names_destinations(&self) -> bool {
+        self.has_prefixes != 0
+    }
+
+    /// Whether connections to this address may be challenged, where destinations are named. What `false` says is so.
     #[inline(always)]
     pub fn may_include<A: Address>(&self, destination: A) -> bool {
-        self.has_prefixes == 0 || self.family::<A>().in_common.includes(words(destination))
+        self.family::<A>().in_common.includes(words(destination))
     }
 
     /// Whether a connection to this end is challenged.
@@ -170,7 +175,7 @@ mod tests {
     fn all_are_challenged_where_none_is_named() {
         let all = Targets::default();
         assert!(
-            all.may_include(v4([0, 0, 0, 1]))
+            !all.names_destinations()
                 && all.include(v4([0, 0, 0, 1]), 0)
                 && all.include(v6("::1"), 80)
         );

@@ -6,9 +6,10 @@ use proptest::prelude::*;
 
 use super::{answer_limit::ANSWERS_PER_SOURCE, *};
 use crate::{
-    Cursor, Ipv4,
+    Cursor, Ipv4, Settings,
     absent::Absent,
     charge::words::Words,
+    generation::Generation,
     new_sources::Budget,
     node::Share,
     parse::transport::{ACK, FIN, RST, SYN},
@@ -299,6 +300,40 @@ fn while_it_is_suspended_nobody_is_challenged() {
     }
 }
 
+#[test]
+fn packets_are_spared_of_which_nothing_is_asked_whoever_sends_them() {
+    let (none, some) = (Targets::default(), |port| {
+        let to = Ipv4::new([198, 51, 100, 7]);
+        let targets = Targets::default().with(to, Ipv4::new([255; 4])).unwrap();
+        targets.at_ports([port, 0, 0, 0, 0, 0, 0, 0])
+    });
+    let [connections, all] = [When::Never, When::Always].map(|queries| {
+        let world = querying(When::Always, queries);
+        world.rules.unwrap()
+    });
+    let at_port = none.at_ports([443, 0, 0, 0, 0, 0, 0, 0]);
+    for (rules, expected) in [
+        (connections, [false, true, true]),
+        (connections.of_targets(at_port), [false, true, true]),
+        (connections.of_targets(some(0)), [true, true, true]),
+        (connections.of_targets(some(443)), [true, true, true]),
+        (connections.asking_listeners(true), [false, false, true]),
+        (all.of_targets(some(0)), [false, true, false]),
+        (
+            connections.of_targets(some(0)).preferring_verified(true),
+            [false; 3],
+        ),
+    ] {
+        let spared = Settings::default().sparing(rules.spared()).spared();
+        let told = [
+            spared.syns_to_others(),
+            spared.acknowledgements(),
+            spared.all_but_tcp(),
+        ];
+        assert_eq!(told, expected, "{rules:?}");
+    }
+}
+
 proptest! {
     /// What is known quickly is what would be answered at length, and takes as much of what all share.
     #[test]
@@ -307,16 +342,22 @@ proptest! {
             Just(When::Never), Just(When::Always), prop_oneof![1u32..9, 300u32..400].prop_map(|over| When::Over(NonZeroU32::new(over).unwrap())),
         ]),
         only_port in prop::option::of(prop_oneof![Just(80), Just(443)]),
+        only_to in prop::option::of(prop_oneof![Just([198, 51, 100, 7]), Just([203, 0, 113, 7])]),
         [asks_listeners, prefers_verified]: [bool; 2],
         steps in prop::collection::vec((0..PACKETS.len(), 0u8..4, 0u64..2), 1..60),
     ) {
         let worlds = [0; 2].map(|_| {
             let world = querying(when[0], when[1]);
             let rules = world.rules.unwrap().asking_listeners(asks_listeners).preferring_verified(prefers_verified);
-            let targets = |port| Targets::default().at_ports([port, 0, 0, 0, 0, 0, 0, 0]);
+            let at_port = only_port.map_or_else(Targets::default, |port| {
+                Targets::default().at_ports([port, 0, 0, 0, 0, 0, 0, 0])
+            });
+            let targets = only_to.map_or(at_port, |to| {
+                at_port.with(Ipv4::new(to), Ipv4::new([255; 4])).unwrap()
+            });
             World {
-                rules: Some(only_port.map_or(rules, |port| rules.of_targets(targets(port)))),
-                ..querying(when[0], when[1])
+                rules: Some(rules.of_targets(targets)),
+                ..world
             }
         });
         let mut at_ns = START;
@@ -328,7 +369,8 @@ proptest! {
             let frame = Cursor::new(&packet);
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
-            let answer = judge_quickly(&source, frame, &flow(frame), now, quick);
+            let spared = quick.rules.unwrap().spared();
+            let answer = judge_quickly(&source, frame, &flow(frame), spared, now, quick);
             let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
             prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
             prop_assert_eq!(quick.left(), whole.left());
@@ -371,7 +413,7 @@ struct World {
     rules: Option<Rules>,
     words: [Word; 3],
     shares: [Cell<Share>; 3],
-    counts_all: Cell<bool>,
+    next_syns: Cell<NextSyns>,
     answered: RefCell<BTreeMap<[u8; 16], Word>>,
     on: [Cell<On>; 2],
     suspended: Cell<Instant>,
@@ -393,7 +435,7 @@ impl World {
             rules: Some(rules.unwrap()),
             words: Default::default(),
             shares: Default::default(),
-            counts_all: Cell::default(),
+            next_syns: Cell::default(),
             answered: RefCell::default(),
             on: Default::default(),
             suspended: Cell::default(),
@@ -507,12 +549,22 @@ impl ChallengeState<Ipv4> for World {
         next.map(|next| share.set(next)).is_some()
     }
 
-    fn spends_of_all(&self, now: Instant) -> bool {
-        self.counts_all.get() && self.spends(Shared::Unverified, now)
+    fn passes_syn(&self, source: &Ipv4, now: Instant) -> bool {
+        let next = self.next_syns.get();
+        if next.are_counted(Generation::First) {
+            self.spends(Shared::Unverified, now)
+        } else {
+            next.pass(now) && self.knows_verified(source, now)
+        }
     }
 
     fn set_counts_all(&self, counts_all: bool) {
-        self.counts_all.set(counts_all);
+        self.next_syns
+            .update(|next| next.counting(counts_all, Generation::First));
+    }
+
+    fn set_passes_verified(&self, until: Instant) {
+        self.next_syns.set(NextSyns::passed_until(until));
     }
 
     fn may_answer(&self, source: &Ipv4, now: Instant) -> bool {

@@ -23,8 +23,8 @@ pub struct VerifiedCache {
 )]
 #[repr(C)]
 pub struct Slot {
-    address: [u64; 2],
-    /// Until when it is kept. The lowest bit is the family.
+    key: [u64; 2],
+    /// Until when it is kept.
     until_ns: u64,
 }
 
@@ -40,40 +40,39 @@ impl VerifiedCache {
     /// Whether it is known that a source is verified.
     #[inline(always)]
     pub fn knows<A: Address>(&self, source: &A, now: Instant) -> bool {
-        let address = words(*source);
-        self.slots.get(slot(address)).is_some_and(|slot| {
-            slot.address == address
-                && slot.until_ns & 1 == family::<A>()
-                && now.as_nanos() < slot.until_ns
-        })
+        let key = key(source);
+        self.slots
+            .get(slot(key))
+            .is_some_and(|slot| slot.key == key && now.as_nanos() < slot.until_ns)
     }
 
     /// Keeps a source, which is verified until then.
     #[inline(always)]
     pub fn keep<A: Address>(&mut self, source: &A, until: Instant, now: Instant) {
         let until_ns = until.as_nanos().min(now.as_nanos().saturating_add(KEPT_NS));
-        let address = words(*source);
-        if let Some(slot) = self.slots.get_mut(slot(address)) {
-            *slot = Slot {
-                address,
-                until_ns: until_ns & !1 | family::<A>(),
-            };
+        let key = key(source);
+        if let Some(slot) = self.slots.get_mut(slot(key)) {
+            *slot = Slot { key, until_ns };
         }
+    }
+}
+
+/// The front of a key of an IPv4 source. It is one of a group (RFC 4291, 2.7), from which no IPv6 packet comes.
+const OF_IPV4: u64 = u64::MAX;
+
+/// What tells a source from all others, of both families.
+#[inline(always)]
+fn key<A: Address>(source: &A) -> [u64; 2] {
+    match A::FAMILY {
+        Family::Ipv4 => [OF_IPV4, source.key()],
+        Family::Ipv6 | Family::Other => words(*source),
     }
 }
 
 /// Fibonacci hashing (Knuth, TAOCP 3, 6.4). Bits in network order differ most in the last bytes of the address.
 #[inline(always)]
-const fn slot([low, high]: [u64; 2]) -> usize {
-    ((low ^ high).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize & (SLOTS - 1)
-}
-
-#[inline(always)]
-const fn family<A: Address>() -> u64 {
-    match A::FAMILY {
-        Family::Ipv4 => 0,
-        Family::Ipv6 | Family::Other => 1,
-    }
+const fn slot([front, back]: [u64; 2]) -> usize {
+    ((front ^ back).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize & (SLOTS - 1)
 }
 
 #[cfg(test)]
@@ -111,7 +110,7 @@ mod tests {
         let twins = all().map(|v4| (v4, Ipv6::new(v4.octets())));
         let (v4, v6) = twins
             .into_iter()
-            .find(|(v4, v6)| slot(words(*v4)) == slot(words(*v6)))
+            .find(|(v4, v6)| slot(key(v4)) == slot(key(v6)))
             .unwrap();
         assert_eq!(words(v4), words(v6));
         let mut cache = VerifiedCache::default();

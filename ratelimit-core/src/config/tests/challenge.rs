@@ -155,6 +155,8 @@ fn syns_of_some_classes_are_challenged_where_it_is_written() {
         ("classes = [\"plain\", \"web\"]", 90, 60, 0),
         ("classes = [\"plain\", \"web\"]", 90, 40, 8),
         ("classes = [\"plain\"]\nports = [91]", 90, 40, 0),
+        ("destinations = [\"198.51.100.7\"]", 80, 60, 8),
+        ("destinations = [\"198.51.100.8\"]", 80, 60, 0),
     ] {
         assert_eq!(judged(keys, port, bytes), expected, "{keys} {port} {bytes}");
     }
