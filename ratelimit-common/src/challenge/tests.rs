@@ -301,6 +301,25 @@ fn while_it_is_suspended_nobody_is_challenged() {
 }
 
 #[test]
+fn a_syn_of_a_known_source_is_not_counted_until_connections_are_challenged_no_more() {
+    let world = World::new(Some(3), 1_000);
+    let verify = |lasts_ns| {
+        let until = Instant::from_nanos(START + lasts_ns);
+        world.verify(&SOURCE, Verified::here(until));
+    };
+    let passes = |after_ns| world.passes_syn(&SOURCE, Instant::from_nanos(START + after_ns));
+    let other = Ipv4::new([192, 0, 2, 2]);
+    let answers = [0; 4].map(|_| world.judge(other, SYN, 7, START));
+    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
+    verify(60 * SECOND);
+    assert!(!passes(0), "nobody has looked for it");
+    for (at_ns, until_ns) in [(0, SECOND), (HOLD_NS - 2, HOLD_NS)] {
+        assert_eq!(world.judge(SOURCE, SYN, 7, START + at_ns), Outcome::Unasked);
+        assert!(passes(at_ns) && passes(until_ns - 1) && !passes(until_ns));
+    }
+}
+
+#[test]
 fn packets_are_spared_of_which_nothing_is_asked_whoever_sends_them() {
     let (none, some) = (Targets::default(), |port| {
         let to = Ipv4::new([198, 51, 100, 7]);
