@@ -100,13 +100,10 @@ pub fn judge_quickly<A: Address>(
     };
     let is_syn = flags.is_some_and(|flags| flags & (SYN | ACK | RST | FIN) == SYN);
     if is_syn {
-        if spared.syns_to_others()
-            && let Some(rules) = state.rules()
-            && rules.are_of_others(flow.destination)
+        let are_of_others = |rules: &Rules| rules.are_of_others(flow.destination);
+        if spared.syns_to_others() && state.rules().is_some_and(are_of_others)
+            || state.passes_syn(source, now)
         {
-            return Some(Outcome::Unasked);
-        }
-        if state.passes_syn(source, now) {
             return Some(Outcome::Unasked);
         }
     } else if spared.acknowledgements() && flags.is_some_and(|flags| flags & RST == 0) {
@@ -132,9 +129,9 @@ pub fn judge_quickly<A: Address>(
                     .ports(frame)
                     .map_or(0, |[_, port]| u16::from_be_bytes(port));
                 let is_target = rules.targets().include(flow.destination, port);
-                if is_target && is_wanted(Asked::Connections)
-                    || rules.asks_queries_to(port) && is_wanted(Asked::Queries)
-                {
+                if is_target && is_wanted(Asked::Connections) {
+                    Judged::Unknown
+                } else if rules.asks_queries_to(port) && is_wanted(Asked::Queries) {
                     Judged::All
                 } else if !is_target || !rules.is_over(Asked::Connections) {
                     Judged::None

@@ -370,9 +370,9 @@ impl Settings {
 
     /// What packets the challenge asks nothing of.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "it has few bits")]
+    #[expect(clippy::cast_possible_truncation, reason = "flags are the lower half")]
     pub const fn spared(self) -> Spared {
-        Spared::from_bits((self.0 >> SPARED_SHIFT) as u8)
+        Spared::from_bits((self.0 as u32 & SPARED).wrapping_shr(SPARED_SHIFT) as u8)
     }
 
     /// Whether new sources have a budget.

@@ -59,18 +59,13 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn spends(&self, which: Shared, now: Instant) -> bool {
-        own().is_some_and(|own| spend(own, which, now))
+        own().is_some_and(|own| own.spend(which, now))
     }
 
     #[inline(always)]
     fn passes_syn(&self, source: &A, now: Instant) -> bool {
-        let Some(own) = own() else {
-            return false;
-        };
-        if own.next_syns.are_counted(self.0) {
-            return spend(own, Shared::Unverified, now);
-        }
-        own.next_syns.pass(now) && own.verified.knows(subprograms::again(source), now)
+        // Read again: the compiler would keep its bits up to here, for which the stack has no room.
+        own().is_some_and(|own| own.passes_syn(subprograms::again(source), self.0, now))
     }
 
     #[inline(always)]
@@ -143,9 +138,7 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn knows_verified(&self, source: &A, now: Instant) -> bool {
-        // Read again: the compiler would keep its bits up to here, for which the stack has no room.
-        let source = subprograms::again(source);
-        own().is_some_and(|own| own.verified.knows(source, now))
+        own().is_some_and(|own| own.verified.knows(subprograms::again(source), now))
     }
 
     #[inline(always)]
@@ -175,21 +168,6 @@ fn own() -> Option<&'static mut OfCpu> {
     let own = CHALLENGE_SHARES.get_ptr_mut(0)?;
     // SAFETY: it belongs to this CPU, and XDP programs do not interrupt each other on one here.
     Some(unsafe { &mut *own })
-}
-
-/// Takes one of a share; `false` where nothing is left.
-#[inline(always)]
-fn spend(own: &mut OfCpu, which: Shared, now: Instant) -> bool {
-    let Some(share) = own.shares.get_mut(which as usize) else {
-        return false;
-    };
-    match Budget::spend(*share, now) {
-        Some(spent) => {
-            *share = spent;
-            true
-        }
-        None => false,
-    }
 }
 
 #[inline(always)]

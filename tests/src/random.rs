@@ -71,7 +71,7 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
 pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> Scene {
     let destinations = (0..rng.u8(..5)).map(|_| (prefix(rng, &[DESTINATION]), entry(rng, now)));
     let destinations: Vec<(Prefix, ListEntry)> = destinations.collect();
-    let scene = Scene {
+    Scene {
         settings: settings(rng),
         pass_all_until: later(rng, now),
         classes: classes(rng),
@@ -87,11 +87,6 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
             .map(|_| (prefix(rng, sources), entry(rng, now)))
             .chain(destinations)
             .collect(),
-    };
-    let spared = scene.challenge.spared();
-    Scene {
-        settings: scene.settings.sparing(spared),
-        ..scene
     }
 }
 

@@ -98,7 +98,7 @@ impl Scene {
     pub fn in_memory(&self, constants: &Constants) -> MemoryTables {
         let policies = (0..).zip(&self.policies);
         let policies = policies.map(|(index, policy)| placed(index, policy, constants.store));
-        let mut tables = MemoryTables::new(self.settings, policies.collect(), constants.masks);
+        let mut tables = MemoryTables::new(self.settings(), policies.collect(), constants.masks);
         tables = tables
             .with_link_layer(constants.link_layer)
             .with_tunnels(constants.tunnels);
@@ -121,10 +121,15 @@ impl Scene {
         tables
     }
 
+    /// The settings, with what the challenge spares.
+    fn settings(&self) -> Settings {
+        self.settings.sparing(self.challenge.spared())
+    }
+
     /// Sets the scene up in a program that has none, or the same one.
     pub fn set_up(&self, program: &mut Program) -> Result<()> {
         program.set_pass_all_until(self.pass_all_until)?;
-        program.set_settings(self.settings)?;
+        program.set_settings(self.settings())?;
         for (index, policy) in (0..).zip(&self.policies) {
             program.set_policy(index, policy)?;
         }

@@ -52,7 +52,7 @@ pub fn run_with(passed_on: &[OsString]) -> Result<ExitCode> {
 }
 
 /// The BPF object, by the compiler that has the sources of `core`: the target comes without a built one.
-fn build_harness() -> Result<PathBuf> {
+pub fn build_harness() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo
         .args(["build", "--package", "ratelimit-bench-ebpf"])

@@ -3,24 +3,33 @@
 //! Verifiers differ: what one takes another refuses. Debian's kernels boot in an emulator, with the tests in place of an init;
 //! nothing of them is installed, and nothing outside the target directory is changed.
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result};
 use clap::Args;
 
+use self::guest::Clock;
 use crate::{setup, workspace};
 
-mod guest;
+pub mod guest;
+pub mod guest_program;
 mod image;
-mod initramfs;
+pub mod initramfs;
 mod modules;
-mod test_binary;
 
 /// The oldest kernel that is promised, and the one of Debian 13.
 const SERIES: [&str; 2] = ["6.1", "6.12"];
 
 /// What need no second machine, and tell most about a kernel.
 pub const TESTS: [&str; 4] = ["verifier", "layers", "agreement", "vlan_clients"];
+
+/// How the tests are run.
+const TEST_ARGUMENTS: &str = "--nocapture --test-threads=1";
 
 /// Tests the BPF program on Debian's kernels 6.1 and 6.12, in an emulator
 #[derive(Args)]
@@ -33,9 +42,9 @@ pub struct Arguments {
 /// Boots each kernel with the tests. A series that Debian has not is reported as SKIPPED.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::kernels()?;
-    let directory = workspace::target_dir().join("kernels");
-    fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
-    let initramfs = initramfs::build(&directory, &test_binary::build_all(&TESTS)?)?;
+    let directory = directory()?;
+    let tests = guest_program::build_tests(&TESTS)?;
+    let initramfs = initramfs::build(&directory, &tests, TEST_ARGUMENTS, &[])?;
     let mut failed = vec![];
     for series in &arguments.series {
         if !test(series, &initramfs, &directory)? {
@@ -51,14 +60,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Whether the tests pass on the newest kernel of a series.
 fn test(series: &str, initramfs: &Path, directory: &Path) -> Result<bool> {
-    let Some(package) = image::newest(series)? else {
-        println!("SKIPPED: kernels: apt knows no linux-image-{series}.*-cloud-amd64");
+    let Some(passed) = boot(series, initramfs, directory, Clock::Host)? else {
         return Ok(true);
     };
-    let kernel = image::fetch(&package, directory)?;
-    println!("{package}:");
-    let initramfs = modules::behind(initramfs, &package, directory)?;
-    let passed = guest::run(&kernel, &initramfs)?;
     for test in TESTS {
         let answer = if passed.contains(test) {
             "passed"
@@ -68,4 +72,29 @@ fn test(series: &str, initramfs: &Path, directory: &Path) -> Result<bool> {
         println!("{series}: {test}: {answer}");
     }
     Ok(TESTS.iter().all(|test| passed.contains(*test)))
+}
+
+/// Where kernels and archives are kept.
+pub fn directory() -> Result<PathBuf> {
+    let directory = workspace::target_dir().join("kernels");
+    fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
+    Ok(directory)
+}
+
+/// Boots the newest kernel of a series, and answers which programs of the archive ended well. `None` when apt knows no such kernel, which is
+/// reported as SKIPPED.
+pub fn boot(
+    series: &str,
+    initramfs: &Path,
+    directory: &Path,
+    clock: Clock,
+) -> Result<Option<HashSet<String>>> {
+    let Some(package) = image::newest(series)? else {
+        println!("SKIPPED: kernels: apt knows no linux-image-{series}.*-cloud-amd64");
+        return Ok(None);
+    };
+    let kernel = image::fetch(&package, directory)?;
+    println!("{package}:");
+    let initramfs = modules::behind(initramfs, &package, directory)?;
+    guest::run(&kernel, &initramfs, clock).map(Some)
 }

@@ -18,6 +18,7 @@ mod exactness;
 mod floods;
 mod fuzz;
 mod goodput;
+mod instructions;
 mod kernels;
 mod package;
 mod process;
@@ -37,6 +38,7 @@ enum Command {
     Demo(demo::Arguments),
     Bench(bench::Arguments),
     Goodput(goodput::Arguments),
+    Instructions(instructions::Arguments),
     Kernels(kernels::Arguments),
     Exactness(exactness::Arguments),
     Floods(floods::Arguments),
@@ -61,6 +63,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Goodput(arguments) => goodput::run(arguments),
+        Command::Instructions(arguments) => instructions::run(arguments),
         Command::Kernels(arguments) => kernels::run(arguments),
         Command::Exactness(arguments) => exactness::run(arguments),
         Command::Floods(arguments) => floods::run(arguments),

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::{
     NextSyns, Spared, Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions,
 };
-use crate::{Address, ClassSet, new_sources::Budget, node::Share};
+use crate::{Address, ClassSet, Instant, generation::Generation, new_sources::Budget, node::Share};
 
 /// The bit that says that listeners are asked, above the [options](ListenerOptions::number) that they keep.
 const ASKED: u16 = 1 << 15;
@@ -263,16 +263,18 @@ impl Rules {
     pub const fn spared(&self) -> Spared {
         if self.prefers_verified() {
             // What their source is has to be known.
-            return Spared::from_bits(0);
+            return Spared::NONE;
         }
         let asks_queries = self.port_bits != 0;
-        Spared::from_bits(0)
-            .with_syns_to_others(!asks_queries && self.targets.names_destinations())
-            .with_acknowledgements(!self.asks_listeners())
-            .with_all_but_tcp(!asks_queries)
+        let names_destinations = self.targets.names_destinations();
+        Spared::new(
+            names_destinations && !asks_queries,
+            !self.asks_listeners(),
+            !asks_queries,
+        )
     }
 
-    /// Whether this address is none of the destinations that are named. What `true` says is so.
+    /// Whether destinations are named, and this address is none of them. What `true` says is so.
     #[inline(always)]
     pub fn are_of_others<A: Address>(&self, destination: A) -> bool {
         !self.targets.may_include(destination)
@@ -303,6 +305,38 @@ impl Rules {
     #[inline(always)]
     pub const fn answer_limit(&self) -> &AnswerLimit {
         &self.answer_limit
+    }
+}
+
+impl OfCpu {
+    /// Whether a SYN is judged as if there were no challenge, as far as it is known what becomes of the next. See
+    /// [`passes_syn`](super::ChallengeState::passes_syn).
+    #[inline(always)]
+    pub fn passes_syn<A: Address>(
+        &mut self,
+        source: &A,
+        generation: Generation,
+        now: Instant,
+    ) -> bool {
+        if self.next_syns.are_counted(generation) {
+            return self.spend(Shared::Unverified, now);
+        }
+        self.next_syns.pass(now) && self.verified.knows(source, now)
+    }
+
+    /// Takes one of a share; `false` where nothing is left.
+    #[inline(always)]
+    pub fn spend(&mut self, which: Shared, now: Instant) -> bool {
+        let Some(share) = self.shares.get_mut(which as usize) else {
+            return false;
+        };
+        match Budget::spend(*share, now) {
+            Some(spent) => {
+                *share = spent;
+                true
+            }
+            None => false,
+        }
     }
 }
 

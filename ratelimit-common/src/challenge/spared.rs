@@ -10,25 +10,24 @@ const ACKNOWLEDGEMENTS: u8 = 1 << 1;
 const ALL_BUT_TCP: u8 = 1 << 2;
 
 impl Spared {
+    /// None.
+    pub const NONE: Self = Self(0);
+
     /// How many bits it has.
     pub const BITS: u32 = 3;
 
-    /// SYNs to [others](super::Rules::are_of_others) than the destinations that are named, or not.
-    #[must_use]
-    pub const fn with_syns_to_others(self, are_spared: bool) -> Self {
-        self.with(SYNS_TO_OTHERS, are_spared)
-    }
-
-    /// Segments besides SYNs and resets, or not.
-    #[must_use]
-    pub const fn with_acknowledgements(self, are_spared: bool) -> Self {
-        self.with(ACKNOWLEDGEMENTS, are_spared)
-    }
-
-    /// Packets of other protocols than TCP, or not.
-    #[must_use]
-    pub const fn with_all_but_tcp(self, are_spared: bool) -> Self {
-        self.with(ALL_BUT_TCP, are_spared)
+    /// Whether SYNs to [others](super::Rules::are_of_others) than the destinations that are named are spared, segments besides SYNs and
+    /// resets, and packets of other protocols than TCP.
+    pub const fn new(syns_to_others: bool, acknowledgements: bool, all_but_tcp: bool) -> Self {
+        Self(
+            if syns_to_others { SYNS_TO_OTHERS } else { 0 }
+                | if acknowledgements {
+                    ACKNOWLEDGEMENTS
+                } else {
+                    0
+                }
+                | if all_but_tcp { ALL_BUT_TCP } else { 0 },
+        )
     }
 
     /// Whether SYNs to others than the destinations that are named are spared.
@@ -58,9 +57,5 @@ impl Spared {
     /// The bits.
     pub const fn bits(self) -> u8 {
         self.0
-    }
-
-    const fn with(self, bit: u8, is_set: bool) -> Self {
-        Self(if is_set { self.0 | bit } else { self.0 & !bit })
     }
 }

@@ -118,10 +118,11 @@ impl Targets {
         self.has_prefixes != 0
     }
 
-    /// Whether connections to this address may be challenged, where destinations are named. What `false` says is so.
+    /// Whether connections to this address may be challenged. What `false` says is so.
     #[inline(always)]
     pub fn may_include<A: Address>(&self, destination: A) -> bool {
-        self.family::<A>().in_common.includes(words(destination))
+        // Also where the settings say otherwise, which may come before the rules that they are of.
+        !self.names_destinations() || self.family::<A>().in_common.includes(words(destination))
     }
 
     /// Whether a connection to this end is challenged.
@@ -175,7 +176,7 @@ mod tests {
     fn all_are_challenged_where_none_is_named() {
         let all = Targets::default();
         assert!(
-            !all.names_destinations()
+            all.may_include(v4([0, 0, 0, 1]))
                 && all.include(v4([0, 0, 0, 1]), 0)
                 && all.include(v6("::1"), 80)
         );

@@ -10,7 +10,6 @@ use crate::{
     absent::Absent,
     charge::words::Words,
     generation::Generation,
-    new_sources::Budget,
     node::Share,
     parse::transport::{ACK, FIN, RST, SYN},
     parse::{LinkLayer, ipv4, payload},
@@ -431,8 +430,7 @@ const TAKEN: u32 = 77;
 struct World {
     rules: Option<Rules>,
     words: [Word; 3],
-    shares: [Cell<Share>; 3],
-    next_syns: Cell<NextSyns>,
+    own: RefCell<OfCpu>,
     answered: RefCell<BTreeMap<[u8; 16], Word>>,
     on: [Cell<On>; 2],
     suspended: Cell<Instant>,
@@ -453,8 +451,7 @@ impl World {
         Self {
             rules: Some(rules.unwrap()),
             words: Default::default(),
-            shares: Default::default(),
-            next_syns: Cell::default(),
+            own: RefCell::default(),
             answered: RefCell::default(),
             on: Default::default(),
             suspended: Cell::default(),
@@ -498,7 +495,7 @@ impl World {
     /// What may still be taken of each that all share.
     fn left(&self) -> ([u64; 3], [Share; 3]) {
         let words = self.words.each_ref().map(|word| word.0.get());
-        (words, self.shares.each_ref().map(Cell::get))
+        (words, self.own.borrow().shares)
     }
 
     fn cookie_of(&self, source: Ipv4, at_ns: u64) -> u32 {
@@ -557,33 +554,40 @@ impl ChallengeState<Ipv4> for World {
 
     fn takes(&self, which: Shared, now: Instant) -> bool {
         let budget = &self.rules.as_ref().unwrap().shared()[which as usize];
-        let share = &self.shares[which as usize];
-        let next = budget.take(&self.words[which as usize], share.get(), now);
-        next.map(|next| share.set(next)).is_some()
+        let share = &mut self.own.borrow_mut().shares[which as usize];
+        let next = budget.take(&self.words[which as usize], *share, now);
+        next.map(|next| *share = next).is_some()
     }
 
     fn spends(&self, which: Shared, now: Instant) -> bool {
-        let share = &self.shares[which as usize];
-        let next = Budget::spend(share.get(), now);
-        next.map(|next| share.set(next)).is_some()
+        self.own.borrow_mut().spend(which, now)
     }
 
     fn passes_syn(&self, source: &Ipv4, now: Instant) -> bool {
-        let next = self.next_syns.get();
-        if next.are_counted(Generation::First) {
-            self.spends(Shared::Unverified, now)
-        } else {
-            next.pass(now) && self.knows_verified(source, now)
-        }
+        let mut own = self.own.borrow_mut();
+        own.passes_syn(source, Generation::First, now)
     }
 
     fn set_counts_all(&self, counts_all: bool) {
-        self.next_syns
-            .update(|next| next.counting(counts_all, Generation::First));
+        let mut own = self.own.borrow_mut();
+        own.next_syns = own.next_syns.counting(counts_all, Generation::First);
     }
 
     fn set_passes_verified(&self, until: Instant) {
-        self.next_syns.set(NextSyns::passed_until(until));
+        self.own.borrow_mut().next_syns = NextSyns::passed_until(until);
+    }
+
+    fn knows_verified(&self, source: &Ipv4, now: Instant) -> bool {
+        self.own.borrow().verified.knows(source, now)
+    }
+
+    fn is_verified(&self, source: &Ipv4, now: Instant) -> bool {
+        let Some(verified) = self.verified(source) else {
+            return false;
+        };
+        let mut own = self.own.borrow_mut();
+        own.verified.keep(source, verified.until(), now);
+        now < verified.until()
     }
 
     fn may_answer(&self, source: &Ipv4, now: Instant) -> bool {

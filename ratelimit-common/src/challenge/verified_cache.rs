@@ -69,7 +69,7 @@ fn key<A: Address>(source: &A) -> [u64; 2] {
     }
 }
 
-/// Fibonacci hashing (Knuth, TAOCP 3, 6.4). Bits in network order differ most in the last bytes of the address.
+/// Fibonacci hashing (Knuth, TAOCP 3, 6.4).
 #[inline(always)]
 const fn slot([front, back]: [u64; 2]) -> usize {
     ((front ^ back).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize & (SLOTS - 1)

@@ -1,4 +1,4 @@
-//! A machine that does not exist, with two CPUs by turns.
+//! A machine that does not exist.
 
 use std::{
     collections::HashSet,
@@ -14,13 +14,32 @@ use crate::process;
 /// Seconds after which a machine that hangs is stopped.
 const TIMEOUT: &str = "3600";
 
-/// Boots `kernel`, shows what it says, and answers which tests passed.
-pub fn run(kernel: &Path, initramfs: &Path) -> Result<HashSet<String>> {
+/// What the time of the machine is.
+#[derive(Clone, Copy)]
+pub enum Clock {
+    /// That of this machine.
+    Host,
+    /// A nanosecond for each instruction, of one CPU. While it waits no time passes.
+    Instructions,
+}
+
+impl Clock {
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Host => &["-smp", "2"],
+            Self::Instructions => &["-smp", "1", "-icount", "shift=0,sleep=off"],
+        }
+    }
+}
+
+/// Boots `kernel`, shows what it says, and answers which programs ended well.
+pub fn run(kernel: &Path, initramfs: &Path, clock: Clock) -> Result<HashSet<String>> {
     let mut qemu = process::in_root("timeout");
     qemu.args([TIMEOUT, "qemu-system-x86_64"])
         // Emulated wherever it runs, so that a machine without KVM tests the same.
         .args(["-accel", "tcg,thread=single", "-cpu", "max"])
-        .args(["-smp", "2", "-m", "3G", "-no-reboot"])
+        .args(clock.arguments())
+        .args(["-m", "3G", "-no-reboot"])
         .args(["-display", "none", "-nodefaults", "-serial", "stdio"])
         .arg("-kernel")
         .arg(kernel)

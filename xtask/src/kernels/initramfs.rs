@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::test_binary::TestBinary;
+use super::guest_program::GuestProgram;
 use crate::process;
 
-/// Runs the tests one after the other, says of each that it passed and skipped nothing, and turns the machine off.
+/// Runs the programs one after the other, says of each that it passed and skipped nothing, and turns the machine off.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/tools:/bin RATELIMIT_BPF_LOG=off
@@ -26,7 +26,7 @@ ip link set lo up
 export RATELIMIT_SKIPPED=/tmp/skipped
 for test in /tests/*; do
     rm -f $RATELIMIT_SKIPPED
-    $test --nocapture --test-threads=1 2>&1 && test ! -e $RATELIMIT_SKIPPED && echo "PASSED ${test#/tests/}"
+    $test ARGUMENTS 2>&1 && test ! -e $RATELIMIT_SKIPPED && echo "PASSED ${test#/tests/}"
 done
 poweroff -f
 "#;
@@ -38,8 +38,13 @@ const DIRECTORIES: [&str; 9] = [
 /// What tests of networks run, and busybox has not.
 const TOOLS: [&str; 2] = ["ip", "ethtool"];
 
-/// Packs the archive, and answers where it is.
-pub fn build(directory: &Path, tests: &[TestBinary]) -> Result<PathBuf> {
+/// Packs the archive, and answers where it is. Each of the programs gets these arguments. What else they read lies at the root.
+pub fn build(
+    directory: &Path,
+    programs: &[GuestProgram],
+    arguments: &str,
+    files: &[&Path],
+) -> Result<PathBuf> {
     let root = directory.join("root");
     if root.exists() {
         fs::remove_dir_all(&root).with_context(|| format!("emptying {}", root.display()))?;
@@ -49,7 +54,7 @@ pub fn build(directory: &Path, tests: &[TestBinary]) -> Result<PathBuf> {
     }
     let busybox = process::find("busybox").context("there is no busybox")?;
     copy(&busybox, &root.join("bin/busybox"))?;
-    for test in tests {
+    for test in programs {
         let mut strip = process::in_root("strip");
         strip
             .arg("-o")
@@ -58,12 +63,15 @@ pub fn build(directory: &Path, tests: &[TestBinary]) -> Result<PathBuf> {
         process::output(&mut strip)?;
         copy_libraries(&test.path, &root)?;
     }
+    for file in files {
+        copy(file, &root.join(file.file_name().unwrap_or_default()))?;
+    }
     for tool in TOOLS {
         let path = process::find(tool).with_context(|| format!("there is no {tool}"))?;
         copy(&path, &root.join("tools").join(tool))?;
         copy_libraries(&path, &root)?;
     }
-    write_init(&root.join("init"))?;
+    write_init(&root.join("init"), arguments)?;
     pack(&root, &directory.join("initramfs"))
 }
 
@@ -86,8 +94,8 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-fn write_init(file: &Path) -> Result<()> {
-    fs::write(file, INIT)
+fn write_init(file: &Path, arguments: &str) -> Result<()> {
+    fs::write(file, INIT.replace("ARGUMENTS", arguments))
         .and_then(|()| fs::set_permissions(file, fs::Permissions::from_mode(0o755)))
         .with_context(|| format!("writing {}", file.display()))
 }

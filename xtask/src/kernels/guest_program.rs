@@ -1,4 +1,4 @@
-//! The tests, as programs.
+//! Programs for the guest.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::process;
 
-/// A test that was built.
-pub struct TestBinary {
-    /// Its name, as `cargo test --test` takes it.
+/// A program that was built.
+pub struct GuestProgram {
+    /// Its name; of a test as `cargo test --test` takes it.
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
 }
 
 /// Builds tests of the crate `ratelimit-tests`, with the BPF object that is released.
-pub fn build_all(names: &[&str]) -> Result<Vec<TestBinary>> {
+pub fn build_tests(names: &[&str]) -> Result<Vec<GuestProgram>> {
     let mut cargo = process::cargo();
     cargo
         .args(["test", "--package", "ratelimit-tests", "--no-run"])
@@ -34,10 +34,10 @@ pub fn build_all(names: &[&str]) -> Result<Vec<TestBinary>> {
 }
 
 /// The test that a message of cargo's tells about. The programs of the package are built beside them, and are none.
-fn executable(message: &Value) -> Option<TestBinary> {
+fn executable(message: &Value) -> Option<GuestProgram> {
     let is_test = message["target"]["kind"] == json!(["test"]);
     is_test.then_some(())?;
-    Some(TestBinary {
+    Some(GuestProgram {
         name: message["target"]["name"].as_str()?.to_owned(),
         path: message["executable"].as_str()?.into(),
     })
