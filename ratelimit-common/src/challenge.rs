@@ -129,9 +129,10 @@ pub fn judge_quickly<A: Address>(
                     .ports(frame)
                     .map_or(0, |[_, port]| u16::from_be_bytes(port));
                 let is_target = rules.targets().include(flow.destination, port);
-                if is_target && is_wanted(Asked::Connections) {
-                    Judged::Unknown
-                } else if rules.asks_queries_to(port) && is_wanted(Asked::Queries) {
+                if is_target && is_wanted(Asked::Connections)
+                    || rules.asks_queries_to(port) && is_wanted(Asked::Queries)
+                {
+                    // Also a known source: what is found of it tells of the next SYNs.
                     Judged::All
                 } else if !is_target || !rules.is_over(Asked::Connections) {
                     Judged::None
