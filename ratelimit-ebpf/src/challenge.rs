@@ -20,7 +20,6 @@ use ratelimit_common::{
     },
     generation::Generation,
     layout,
-    new_sources::Budget,
 };
 
 use crate::{
