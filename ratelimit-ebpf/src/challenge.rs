@@ -137,6 +137,7 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn knows_verified(&self, source: &A, now: Instant) -> bool {
+        // As above.
         own().is_some_and(|own| own.verified.knows(subprograms::again(source), now))
     }
 

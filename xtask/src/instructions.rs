@@ -16,7 +16,7 @@ const SERIES: &str = "6.12";
 
 const BENCH: &str = "ratelimit-bench";
 
-/// As much as is needed: all rounds are alike.
+/// As much as is needed: rounds differ by a tick of the clock at most.
 const EFFORT: &str = "--quick --packets 5000 --rounds 3";
 
 /// Counts the instructions that packets take, in an emulator in which each takes a nanosecond

@@ -1,4 +1,4 @@
-//! What the guest has in place of a disk: a shell, the tests, and the libraries that they are linked with.
+//! What the guest has in place of a disk: a shell, programs such as tests, and the libraries that they are linked with.
 
 use std::{
     fs,
@@ -54,14 +54,14 @@ pub fn build(
     }
     let busybox = process::find("busybox").context("there is no busybox")?;
     copy(&busybox, &root.join("bin/busybox"))?;
-    for test in programs {
+    for program in programs {
         let mut strip = process::in_root("strip");
         strip
             .arg("-o")
-            .arg(root.join("tests").join(&test.name))
-            .arg(&test.path);
+            .arg(root.join("tests").join(&program.name))
+            .arg(&program.path);
         process::output(&mut strip)?;
-        copy_libraries(&test.path, &root)?;
+        copy_libraries(&program.path, &root)?;
     }
     for file in files {
         copy(file, &root.join(file.file_name().unwrap_or_default()))?;
