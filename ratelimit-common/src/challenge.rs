@@ -24,7 +24,6 @@ pub mod query;
 pub mod rules;
 pub mod segment;
 pub mod siphash;
-mod spared;
 pub mod state;
 mod targets;
 mod verified;
@@ -35,14 +34,13 @@ pub use self::{
     next_syns::NextSyns,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
     segment::{InSegment, Place, Segment},
-    spared::Spared,
     state::ChallengeState,
     targets::{TARGETS_MAX, Targets},
     verified::Verified,
     verified_cache::VerifiedCache,
 };
 use crate::{
-    Address, ClassSet, Cursor, Flow, Instant,
+    Address, ClassSet, Cursor, Flow, Instant, Settings,
     parse::{
         LinkLayer,
         transport::{ACK, FIN, Fragment, RST, SYN, UpperLayer},
@@ -85,12 +83,12 @@ pub fn judge_quickly<A: Address>(
     source: &A,
     frame: Cursor<'_>,
     flow: &Flow<A>,
-    spared: Spared,
+    settings: Settings,
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> Option<Outcome> {
     let upper = flow.upper;
-    if !upper.is_tcp() && spared.all_but_tcp() {
+    if !upper.is_tcp() && settings.spares_all_but_tcp() {
         return Some(Outcome::Unasked);
     }
     let flags = if upper.is_tcp() && upper.fragment == Fragment::Whole {
@@ -101,12 +99,12 @@ pub fn judge_quickly<A: Address>(
     let is_syn = flags.is_some_and(|flags| flags & (SYN | ACK | RST | FIN) == SYN);
     if is_syn {
         let are_of_others = |rules: &Rules| rules.are_of_others(flow.destination);
-        if spared.syns_to_others() && state.rules().is_some_and(are_of_others)
+        if settings.spares_syns_to_others() && state.rules().is_some_and(are_of_others)
             || state.passes_syn(source, now)
         {
             return Some(Outcome::Unasked);
         }
-    } else if spared.acknowledgements() && flags.is_some_and(|flags| flags & RST == 0) {
+    } else if settings.spares_acknowledgements() && flags.is_some_and(|flags| flags & RST == 0) {
         return Some(Outcome::Unasked);
     }
     let Some(rules) = state.rules() else {

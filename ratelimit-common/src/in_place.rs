@@ -73,8 +73,7 @@ where
         if self.inner(frame) != Inner::NONE {
             return challenge::standing(source, now, self);
         }
-        let spared = self.settings().spared();
-        let quickly = challenge::judge_quickly(source, frame, flow, spared, now, self);
+        let quickly = challenge::judge_quickly(source, frame, flow, self.settings(), now, self);
         if let Some(outcome) = quickly {
             return outcome;
         }

@@ -2,9 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{
-    challenge::Spared, generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX,
-};
+use crate::{generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX};
 
 /// One word, so that a change of several settings is seen whole or not at all. It holds flags, the index of the policy for sources that
 /// no list entry gives another one, and that of the node's policy. It also holds the generation of the other tables that is in force.
@@ -53,8 +51,9 @@ const CHALLENGE: u32 = 1 << 19;
 const INTERFACES: u32 = 1 << 20;
 const OBSERVE_HERE: u32 = 1 << 21;
 const TO_CLASSES: u32 = 1 << 22;
-const SPARED_SHIFT: u32 = 23;
-const SPARED: u32 = ((1 << Spared::BITS) - 1) << SPARED_SHIFT;
+const SPARES_SYNS_TO_OTHERS: u32 = 1 << 23;
+const SPARES_ACKNOWLEDGEMENTS: u32 = 1 << 24;
+const SPARES_ALL_BUT_TCP: u32 = 1 << 25;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -171,10 +170,20 @@ impl Settings {
         }
     }
 
-    /// The same where the challenge asks nothing of these packets.
-    pub const fn sparing(self, spared: Spared) -> Self {
-        let others = self.0 & !(SPARED as u64);
-        Self(others | ((spared.bits() as u32) << SPARED_SHIFT & SPARED) as u64)
+    /// The same where the challenge asks nothing of SYNs to [others](crate::challenge::Rules::are_of_others) than the destinations that are
+    /// named. Most packets that are spared are done with before its rules are looked up.
+    pub const fn sparing_syns_to_others(self) -> Self {
+        self.with(SPARES_SYNS_TO_OTHERS)
+    }
+
+    /// The same where it asks nothing of segments besides SYNs and resets.
+    pub const fn sparing_acknowledgements(self) -> Self {
+        self.with(SPARES_ACKNOWLEDGEMENTS)
+    }
+
+    /// The same where it asks nothing of packets of other protocols than TCP.
+    pub const fn sparing_all_but_tcp(self) -> Self {
+        self.with(SPARES_ALL_BUT_TCP)
     }
 
     /// The same where verified sources draw first from the limits of the node, and leave a [floor](crate::node::left_alone) to the rest; or not.
@@ -368,11 +377,22 @@ impl Settings {
         self.has(CHALLENGE)
     }
 
-    /// What packets the challenge asks nothing of.
+    /// Whether the challenge asks nothing of SYNs to others than the destinations that are named.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "flags are the lower half")]
-    pub const fn spared(self) -> Spared {
-        Spared::from_bits((self.0 as u32 & SPARED).wrapping_shr(SPARED_SHIFT) as u8)
+    pub const fn spares_syns_to_others(self) -> bool {
+        self.has(SPARES_SYNS_TO_OTHERS)
+    }
+
+    /// Whether it asks nothing of segments besides SYNs and resets.
+    #[inline(always)]
+    pub const fn spares_acknowledgements(self) -> bool {
+        self.has(SPARES_ACKNOWLEDGEMENTS)
+    }
+
+    /// Whether it asks nothing of packets of other protocols than TCP.
+    #[inline(always)]
+    pub const fn spares_all_but_tcp(self) -> bool {
+        self.has(SPARES_ALL_BUT_TCP)
     }
 
     /// Whether new sources have a budget.

@@ -412,7 +412,7 @@ fn counted_policy(policies: &Policies, slots: &CounterSlots, name: &str) -> Opti
     Some((policies.get(name)?.index, slots.slot(Owner::Policy(name))))
 }
 
-/// The settings of an intent whose policies are compiled, without what the challenge [spares](challenge::Rules::spared).
+/// The settings of an intent whose policies are compiled, without what the challenge [spares](challenge::Rules::sparing).
 fn settings(policies: &Policies, intent: &Intent) -> Settings {
     let default = policies.get(DEFAULT).map(|named| named.index);
     let mut settings = Settings::new(default.unwrap_or_default(), intent.config.observe);
@@ -482,7 +482,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         new_sources: new_sources(&intent.config, cpus),
         challenge,
         interfaces: interfaces(policies, &intent.config),
-        settings: settings(policies, intent).sparing(challenge.spared()),
+        settings: challenge.sparing(settings(policies, intent)),
         ..Tables::default()
     }
 }
@@ -670,7 +670,7 @@ impl Compiled {
         let rules = interfaces(&self.policies, self.config());
         let rule = interface.and_then(|name| rules.get(name));
         let challenge = challenge(self.config(), &self.classes, 1);
-        let settings = settings(&self.policies, &self.intent).sparing(challenge.spared());
+        let settings = challenge.sparing(settings(&self.policies, &self.intent));
         let settings = settings.on(rule.copied().unwrap_or_default());
         let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
         let tables = tables.with_tunnels(source.inner);

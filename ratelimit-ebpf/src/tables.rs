@@ -323,7 +323,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         // What comes inside of a tunnel counts for no challenge.
         if self.inner == Inner::NONE
             && let Some(outcome) =
-                challenge::judge_quickly(source, frame, flow, settings.spared(), now, &state)
+                challenge::judge_quickly(source, frame, flow, settings, now, &state)
         {
             return outcome;
         }

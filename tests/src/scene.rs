@@ -123,7 +123,7 @@ impl Scene {
 
     /// The settings, with what the challenge spares.
     fn settings(&self) -> Settings {
-        self.settings.sparing(self.challenge.spared())
+        self.challenge.sparing(self.settings)
     }
 
     /// Sets the scene up in a program that has none, or the same one.

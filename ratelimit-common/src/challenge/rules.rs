@@ -5,9 +5,11 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{
-    NextSyns, Spared, Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions,
+    NextSyns, Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions,
 };
-use crate::{Address, ClassSet, Instant, generation::Generation, new_sources::Budget, node::Share};
+use crate::{
+    Address, ClassSet, Instant, Settings, generation::Generation, new_sources::Budget, node::Share,
+};
 
 /// The bit that says that listeners are asked, above the [options](ListenerOptions::number) that they keep.
 const ASKED: u16 = 1 << 15;
@@ -259,19 +261,22 @@ impl Rules {
         self.port_bits & port_bit(port) != 0 && port != 0 && self.ports.contains(&port)
     }
 
-    /// What packets are judged as if there were no challenge, whoever sends them.
-    pub const fn spared(&self) -> Spared {
+    /// The settings, and in them which packets are judged as if there were no challenge, whoever sends them. `settings` spare none yet.
+    pub const fn sparing(&self, mut settings: Settings) -> Settings {
         if self.prefers_verified() {
             // What their source is has to be known.
-            return Spared::NONE;
+            return settings;
         }
-        let asks_queries = self.port_bits != 0;
-        let names_destinations = self.targets.names_destinations();
-        Spared::new(
-            names_destinations && !asks_queries,
-            !self.asks_listeners(),
-            !asks_queries,
-        )
+        if !self.asks_listeners() {
+            settings = settings.sparing_acknowledgements();
+        }
+        if self.port_bits == 0 {
+            settings = settings.sparing_all_but_tcp();
+            if self.targets.names_destinations() {
+                settings = settings.sparing_syns_to_others();
+            }
+        }
+        settings
     }
 
     /// Whether destinations are named, and this address is none of them. What `true` says is so.

@@ -342,11 +342,11 @@ fn packets_are_spared_of_which_nothing_is_asked_whoever_sends_them() {
             [false; 3],
         ),
     ] {
-        let spared = Settings::default().sparing(rules.spared()).spared();
+        let settings = rules.sparing(Settings::default());
         let told = [
-            spared.syns_to_others(),
-            spared.acknowledgements(),
-            spared.all_but_tcp(),
+            settings.spares_syns_to_others(),
+            settings.spares_acknowledgements(),
+            settings.spares_all_but_tcp(),
         ];
         assert_eq!(told, expected, "{rules:?}");
     }
@@ -387,8 +387,8 @@ proptest! {
             let frame = Cursor::new(&packet);
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
-            let spared = quick.rules.unwrap().spared();
-            let answer = judge_quickly(&source, frame, &flow(frame), spared, now, quick);
+            let settings = quick.rules.unwrap().sparing(Settings::default());
+            let answer = judge_quickly(&source, frame, &flow(frame), settings, now, quick);
             let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
             prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
             prop_assert_eq!(quick.left(), whole.left());
