@@ -39,7 +39,7 @@ const CLUSTER: &str = "[cluster]\nurl = \"/run/no-store.sock\"\nnode = \"bench\"
 
 /// When nobody is challenged: more than one CPU sends.
 const OVER: &str = "[challenge.tcp]\nwhen = \"over 16_000_000 syn/s\"\n";
-const OF_QUERIES: &str = "[challenge.dns]\nwhen = \"over 16_000_000 packets/s\"\nports = [5353]\n";
+const OF_QUERIES: &str = "[challenge.dns]\nwhen = \"over 16_000_000 packets/s\"\n";
 const ELSEWHERE: &str = "destinations = [\"203.0.113.7\"]\n";
 const OF_CLASS: &str = "classes = [\"long\"]\n\
                         [class.long]\nprotocol = \"tcp\"\nlength = \"1000-1400\"\n";
@@ -79,12 +79,19 @@ fn in_cluster(store: Store) -> Scenario {
     Scenario::new(store, "in-cluster", toml).case(case.core())
 }
 
+/// What packets of a challenge are, and are not.
+const CONTENTS: [Content; 4] = [
+    Content::Datagrams,
+    Content::Queries,
+    Content::Acknowledgements,
+    Content::Syns,
+];
+
 /// One source, while others may be challenged.
 fn idle(store: Store) -> Scenario {
     let toml = format!("{}\n{OVER}{OF_QUERIES}", policy(WIDE));
     let scenario = Scenario::new(store, "challenge-idle", toml);
-    let contents = [Content::Datagrams, Content::Acknowledgements, Content::Syns];
-    contents.into_iter().fold(scenario, |scenario, content| {
+    CONTENTS.into_iter().fold(scenario, |scenario, content| {
         scenario.case(unchallenged(store, content))
     })
 }
@@ -122,7 +129,7 @@ fn verified(store: Store) -> Scenario {
         policy(WIDE)
     );
     let [queries, syns] =
-        [Content::Datagrams, Content::Syns].map(|content| unchallenged(store, content));
+        [Content::Queries, Content::Syns].map(|content| unchallenged(store, content));
     Scenario {
         verified: vec![traffic::ipv4(queries.traffic.first)],
         ..Scenario::new(store, "verified", toml)
@@ -183,7 +190,7 @@ fn pass(store: Store) -> Scenario {
             .case(Case::new(at(Sources::Thousand), CONFORMING))
             .case(with(Sources::Many, goals.many.clone()).core());
     }
-    for content in [Content::Acknowledgements, Content::Syns] {
+    for content in [Content::Queries, Content::Acknowledgements, Content::Syns] {
         let segments = Traffic::new(IpFamily::V4, Sources::Hot).of(content);
         scenario = scenario.case(Case::new(segments, CONFORMING).core());
     }

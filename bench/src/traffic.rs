@@ -86,8 +86,10 @@ impl Cpus {
 /// What the packets are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
-    /// Datagrams, as queries of DNS.
+    /// Datagrams, to a port that serves no DNS.
     Datagrams,
+    /// Datagrams to the port of DNS.
+    Queries,
     /// TCP segments that only acknowledge.
     Acknowledgements,
     /// TCP segments that ask for connections.
@@ -102,6 +104,7 @@ impl Content {
     const fn label(self) -> &'static str {
         match self {
             Self::Datagrams => "",
+            Self::Queries => "/dns",
             Self::Acknowledgements => "/tcp-ack",
             Self::Syns => "/tcp-syn",
             Self::InIp => "/in-ipip",
@@ -169,7 +172,8 @@ impl Traffic {
             IpFamily::V6 => Frame::ethernet().ipv6(ipv6(self.first)),
         };
         match self.content {
-            Content::Datagrams => frame.udp(53),
+            Content::Datagrams => frame.udp(443),
+            Content::Queries => frame.udp(53),
             Content::Acknowledgements => frame.tcp(443, ACK),
             Content::Syns => frame.tcp(443, SYN),
             Content::InIp => frame.ipv4(INSIDE).udp(53),

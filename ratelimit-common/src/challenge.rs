@@ -18,7 +18,7 @@
 pub mod answer;
 pub mod answer_limit;
 pub mod cookie;
-mod next_syns;
+mod next;
 pub mod options;
 pub mod query;
 pub mod rules;
@@ -31,7 +31,7 @@ mod verified_cache;
 
 pub use self::{
     cookie::{Key, Message},
-    next_syns::NextSyns,
+    next::Next,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
     segment::{InSegment, Place, Segment},
     state::ChallengeState,
@@ -88,8 +88,14 @@ pub fn judge_quickly<A: Address>(
     state: &impl ChallengeState<A>,
 ) -> Option<Outcome> {
     let upper = flow.upper;
-    if !upper.is_tcp() && settings.spares_all_but_tcp() {
-        return Some(Outcome::Unasked);
+    if !upper.is_tcp() {
+        let spares_all_but_dns = settings.spares_all_but_tcp_and_dns();
+        let is_dns = || query::port(frame, upper) == Some(query::DNS_PORT);
+        if settings.spares_all_but_tcp()
+            || spares_all_but_dns && (!is_dns() || state.passes(Asked::Queries, source, now))
+        {
+            return Some(Outcome::Unasked);
+        }
     }
     let flags = if upper.is_tcp() && upper.fragment == Fragment::Whole {
         upper.tcp_flags(frame)
@@ -100,25 +106,36 @@ pub fn judge_quickly<A: Address>(
     if is_syn {
         let are_of_others = |rules: &Rules| rules.are_of_others(flow.destination);
         if settings.spares_syns_to_others() && state.rules().is_some_and(are_of_others)
-            || state.passes_syn(source, now)
+            || state.passes(Asked::Connections, source, now)
         {
             return Some(Outcome::Unasked);
         }
     } else if settings.spares_acknowledgements() && flags.is_some_and(|flags| flags & RST == 0) {
         return Some(Outcome::Unasked);
     }
+    // What comes before lies beside what most packets run through.
+    core::hint::cold_path();
     let Some(rules) = state.rules() else {
         return Some(Outcome::Unasked);
     };
     let is_wanted = |asked| is_wanted(asked, rules, now, state);
-    // Nothing is taken for a source that is known while it is on.
-    let judged = if upper.fragment != Fragment::Whole {
-        Judged::None
+    let is_preferring = || rules.prefers_verified() && is_wanted(Asked::Connections);
+    let is_judged = if upper.fragment != Fragment::Whole {
+        false
     } else if upper.is_udp() {
         match query::port(frame, upper) {
-            Some(port) if !rules.asks_queries_to(port) => Judged::None,
-            Some(_) if is_wanted(Asked::Queries) => Judged::Unknown,
-            _ => Judged::All,
+            Some(port) if !rules.asks_queries_to(port) => false,
+            Some(_) if !is_wanted(Asked::Queries) => {
+                // Not those that this CPU has drawn.
+                is_preferring() || !state.spends(Shared::Queries, now)
+            }
+            // Nothing is taken for a source that is known.
+            Some(_) if state.knows_verified(source, now) => {
+                let until = known_until(Asked::Queries, rules, now, state);
+                state.set_passes_verified(Asked::Queries, until);
+                false
+            }
+            _ => true,
         }
     } else if upper.is_tcp() {
         match flags {
@@ -131,43 +148,28 @@ pub fn judge_quickly<A: Address>(
                     || rules.asks_queries_to(port) && is_wanted(Asked::Queries)
                 {
                     // Also a known source: what is found of it tells of the next SYNs.
-                    Judged::All
+                    true
                 } else if !is_target || !rules.is_over(Asked::Connections) {
-                    Judged::None
-                } else if rules.includes_all_classes() && state.spends(Shared::Unverified, now) {
-                    // It is one of those that this CPU has drawn.
-                    Judged::None
+                    false
                 } else {
-                    Judged::All
+                    // Not those that this CPU has drawn.
+                    !rules.includes_all_classes() || !state.spends(Shared::Unverified, now)
                 }
             }
             Some(flags) => {
                 let may_prove = flags & RST != 0 || flags & ACK != 0 && rules.asks_listeners();
-                if may_prove && (is_wanted(Asked::Connections) || is_wanted(Asked::Queries)) {
-                    Judged::All
-                } else {
-                    Judged::None
-                }
+                may_prove && (is_wanted(Asked::Connections) || is_wanted(Asked::Queries))
             }
-            None => Judged::All,
+            None => true,
         }
     } else {
-        Judged::None
+        false
     };
-    let is_preferring = || rules.prefers_verified() && is_wanted(Asked::Connections);
-    let is_judged = match judged {
-        Judged::All => true,
-        Judged::None if !is_preferring() => false,
-        Judged::None | Judged::Unknown => !state.knows_verified(source, now),
-    };
-    (!is_judged).then_some(Outcome::Unasked)
-}
-
-/// Of which sources packets of a kind are judged at length.
-enum Judged {
-    None,
-    Unknown,
-    All,
+    if is_judged || is_preferring() && !state.knows_verified(source, now) {
+        None
+    } else {
+        Some(Outcome::Unasked)
+    }
 }
 
 /// Challenges a segment of `source`, or takes its proof; else what its source is. `classes` answers the [classes](Rules::include_classes)
@@ -224,7 +226,9 @@ pub fn judge_datagram<A: Address>(
         return standing(source, now, state);
     }
     let was_on = is_on(Asked::Queries, rules, now, state);
-    if !was_on && state.takes(Shared::Queries, now) {
+    let is_counted = !was_on && state.takes(Shared::Queries, now);
+    state.set_counts_all(Asked::Queries, is_counted);
+    if is_counted {
         return standing(source, now, state);
     }
     if state.is_verified(source, now) {
@@ -298,12 +302,14 @@ fn ask<A: Address>(
     let is_on = was_on || is_over && !state.takes(Shared::Unverified, now);
     // What was drawn is for all that come next, unless it has to be known what they are.
     let is_any_on = is_on || is_wanted(Asked::Queries, rules, now, state);
-    state.set_counts_all(is_over && rules.includes_all() && !is_any_on);
+    let counts_all = is_over && rules.includes_all() && !is_any_on;
+    state.set_counts_all(Asked::Connections, counts_all);
     if !is_on && !is_for_queries(segment, rules, now, state) {
         return Outcome::Unasked;
     }
     if state.is_verified(source, now) {
-        state.set_passes_verified(known_until(rules, now, state));
+        let until = known_until(Asked::Connections, rules, now, state);
+        state.set_passes_verified(Asked::Connections, until);
         return Outcome::Unasked;
     }
     if is_on && is_over {
@@ -350,14 +356,12 @@ fn is_target<A: Address>(segment: &Segment<A>, rules: &Rules) -> bool {
 /// Keeps it on: from the first that was too many, and while more come than may.
 #[inline(always)]
 fn hold<A: Address>(asked: Asked, was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
-    let shared = match asked {
-        Asked::Connections => Shared::Unverified,
-        Asked::Queries => Shared::Queries,
-    };
     if !was_on {
         state.set_since(asked, now);
-        state.set_counts_all(false);
-    } else if state.takes(shared, now) {
+        // Who asks queries connects to their port, so both.
+        state.set_counts_all(Asked::Connections, false);
+        state.set_counts_all(Asked::Queries, false);
+    } else if state.takes(asked.shared(), now) {
         return;
     }
     let until = now.as_nanos().saturating_add(HOLD_NS);
@@ -396,14 +400,19 @@ fn is_on<A: Address>(
     is_wanted(asked, rules, now, state) && now >= state.suspended_until()
 }
 
-/// Until when connections are challenged, as far as that is known, and for no longer than [a source is](verified_cache::KEPT_NS).
+/// Until when sources are challenged, as far as that is known, and for no longer than [a source is](verified_cache::KEPT_NS).
 #[inline(always)]
-fn known_until<A: Address>(rules: &Rules, now: Instant, state: &impl ChallengeState<A>) -> Instant {
+fn known_until<A: Address>(
+    asked: Asked,
+    rules: &Rules,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> Instant {
     let at_most = Instant::from_nanos(now.as_nanos().saturating_add(verified_cache::KEPT_NS));
-    if rules.is_always(Asked::Connections) {
+    if rules.is_always(asked) {
         at_most
     } else {
-        state.until(Asked::Connections).min(at_most)
+        state.until(asked).min(at_most)
     }
 }
 

@@ -54,6 +54,7 @@ const TO_CLASSES: u32 = 1 << 22;
 const SPARES_SYNS_TO_OTHERS: u32 = 1 << 23;
 const SPARES_ACKNOWLEDGEMENTS: u32 = 1 << 24;
 const SPARES_ALL_BUT_TCP: u32 = 1 << 25;
+const SPARES_ALL_BUT_TCP_AND_DNS: u32 = 1 << 26;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -184,6 +185,11 @@ impl Settings {
     /// The same where it asks nothing of packets of other protocols than TCP.
     pub const fn sparing_all_but_tcp(self) -> Self {
         self.with(SPARES_ALL_BUT_TCP)
+    }
+
+    /// The same where it asks nothing of packets that are neither of TCP nor datagrams to [the port of DNS](crate::challenge::query::DNS_PORT).
+    pub const fn sparing_all_but_tcp_and_dns(self) -> Self {
+        self.with(SPARES_ALL_BUT_TCP_AND_DNS)
     }
 
     /// The same where verified sources draw first from the limits of the node, and leave a [floor](crate::node::left_alone) to the rest; or not.
@@ -393,6 +399,12 @@ impl Settings {
     #[inline(always)]
     pub const fn spares_all_but_tcp(self) -> bool {
         self.has(SPARES_ALL_BUT_TCP)
+    }
+
+    /// Whether it asks nothing of packets that are neither of TCP nor datagrams to the port of DNS.
+    #[inline(always)]
+    pub const fn spares_all_but_tcp_and_dns(self) -> bool {
+        self.has(SPARES_ALL_BUT_TCP_AND_DNS)
     }
 
     /// Whether new sources have a budget.

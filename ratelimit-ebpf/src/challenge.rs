@@ -11,8 +11,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     Instant,
     challenge::{
-        Asked, ChallengeState, Key, NextSyns, OfCpu, On, Place, Rules, Segment, Shared, Taken,
-        Verified,
+        Asked, ChallengeState, Key, OfCpu, On, Place, Rules, Segment, Shared, Taken, Verified,
         answer::{self, Cookies, Front, ListenerCookie},
         answer_limit,
         cookie::Message,
@@ -62,22 +61,23 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn passes_syn(&self, source: &A, now: Instant) -> bool {
+    fn passes(&self, asked: Asked, source: &A, now: Instant) -> bool {
         // Read again: the compiler would keep its bits up to here, for which the stack has no room.
-        own().is_some_and(|own| own.passes_syn(subprograms::again(source), self.0, now))
+        let source = subprograms::again(source);
+        own().is_some_and(|own| own.passes(asked, source, self.0, now))
     }
 
     #[inline(always)]
-    fn set_counts_all(&self, counts_all: bool) {
+    fn set_counts_all(&self, asked: Asked, counts_all: bool) {
         if let Some(own) = own() {
-            own.next_syns = own.next_syns.counting(counts_all, self.0);
+            own.set_counts_all(asked, counts_all, self.0);
         }
     }
 
     #[inline(always)]
-    fn set_passes_verified(&self, until: Instant) {
+    fn set_passes_verified(&self, asked: Asked, until: Instant) {
         if let Some(own) = own() {
-            own.next_syns = NextSyns::passed_until(until);
+            own.set_passes_verified(asked, until);
         }
     }
 

@@ -172,7 +172,8 @@ fn challenge(rng: &mut Rng) -> Rules {
         1 => When::Always,
         _ => when,
     };
-    let rules = rules.asking_queries(queries, [123, 53, 0, 0, 0, 0, 0, 0], 1);
+    let other = if lasts.as_millis() % 4 < 2 { 123 } else { 0 };
+    let rules = rules.asking_queries(queries, [other, 53, 0, 0, 0, 0, 0, 0], 1);
     let rules = rules.expect("they are few");
     // Some of the classes of the scene, and some that no packet is excluded from.
     let rules = match lasts.as_millis() % 5 {

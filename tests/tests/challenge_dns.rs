@@ -41,7 +41,8 @@ const ALWAYS: &str = "[challenge.dns]\nwhen = \"always\"\n";
 const ANSWER: &str = "203.0.113.80";
 
 /// A query for the address of `www.example.org`.
-const QUERY: &[u8] = b"\x07\x09\x01\x00\0\x01\0\0\0\0\0\0\x03www\x07example\x03org\0\0\x01\0\x01";
+pub const QUERY: &[u8] =
+    b"\x07\x09\x01\x00\0\x01\0\0\0\0\0\0\x03www\x07example\x03org\0\0\x01\0\x01";
 /// The record by which a sender tells what it knows, of 1,232 bytes.
 const EXTENSIONS: &[u8] = &[0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
 

@@ -29,6 +29,9 @@ pub(super) struct Header {
     pub counts: [[u8; 2]; 4],
 }
 
+/// The port of DNS (RFC 1035, 4.2.1).
+pub const DNS_PORT: u16 = 53;
+
 pub(super) const UDP_BYTES: u16 = 8;
 pub(super) const HEADER_BYTES: u16 = 12;
 

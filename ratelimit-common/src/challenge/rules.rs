@@ -5,7 +5,8 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{
-    NextSyns, Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions,
+    Next, Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions,
+    query::DNS_PORT,
 };
 use crate::{
     Address, ClassSet, Instant, Settings, generation::Generation, new_sources::Budget, node::Share,
@@ -33,6 +34,17 @@ pub enum Asked {
     Connections = 0,
     /// They send datagrams to a port that serves DNS.
     Queries = 1,
+}
+
+impl Asked {
+    /// What of it sources may ask for before they are challenged.
+    #[inline(always)]
+    pub const fn shared(self) -> Shared {
+        match self {
+            Self::Connections => Shared::Unverified,
+            Self::Queries => Shared::Queries,
+        }
+    }
 }
 
 /// When sources are challenged.
@@ -95,8 +107,8 @@ pub struct OfCpu {
     pub shares: [Share; 3],
     /// How many SYNs and queries it did not answer, as the answers were spent.
     pub unanswered: u64,
-    /// What becomes of the next SYNs.
-    pub next_syns: NextSyns,
+    /// What becomes of the next packets that ask for each that sources are challenged for.
+    next: [Next; 2],
     /// The sources that it knows as verified.
     pub verified: VerifiedCache,
 }
@@ -262,7 +274,7 @@ impl Rules {
     }
 
     /// The settings, and in them which packets are judged as if there were no challenge, whoever sends them. `settings` spare none yet.
-    pub const fn sparing(&self, mut settings: Settings) -> Settings {
+    pub fn sparing(&self, mut settings: Settings) -> Settings {
         if self.prefers_verified() {
             // What their source is has to be known.
             return settings;
@@ -275,6 +287,8 @@ impl Rules {
             if self.targets.names_destinations() {
                 settings = settings.sparing_syns_to_others();
             }
+        } else if self.ports.iter().all(|port| matches!(port, 0 | &DNS_PORT)) {
+            settings = settings.sparing_all_but_tcp_and_dns();
         }
         settings
     }
@@ -314,19 +328,42 @@ impl Rules {
 }
 
 impl OfCpu {
-    /// Whether a SYN is judged as if there were no challenge, as far as it is known what becomes of the next. See
-    /// [`passes_syn`](super::ChallengeState::passes_syn).
+    /// See [`passes`](super::ChallengeState::passes).
     #[inline(always)]
-    pub fn passes_syn<A: Address>(
+    pub fn passes<A: Address>(
         &mut self,
+        asked: Asked,
         source: &A,
         generation: Generation,
         now: Instant,
     ) -> bool {
-        if self.next_syns.are_counted(generation) {
-            return self.spend(Shared::Unverified, now);
+        let next = *self.next_mut(asked);
+        if next.are_counted(generation) {
+            return self.spend(asked.shared(), now);
         }
-        self.next_syns.pass(now) && self.verified.knows(source, now)
+        next.pass(now) && self.verified.knows(source, now)
+    }
+
+    /// See [`set_counts_all`](super::ChallengeState::set_counts_all).
+    #[inline(always)]
+    pub fn set_counts_all(&mut self, asked: Asked, counts_all: bool, generation: Generation) {
+        let next = self.next_mut(asked);
+        *next = next.counting(counts_all, generation);
+    }
+
+    /// See [`set_passes_verified`](super::ChallengeState::set_passes_verified).
+    #[inline(always)]
+    pub fn set_passes_verified(&mut self, asked: Asked, until: Instant) {
+        *self.next_mut(asked) = Next::passed_until(until);
+    }
+
+    #[inline(always)]
+    const fn next_mut(&mut self, asked: Asked) -> &mut Next {
+        let [connections, queries] = &mut self.next;
+        match asked {
+            Asked::Connections => connections,
+            Asked::Queries => queries,
+        }
     }
 
     /// Takes one of a share; `false` where nothing is left.

@@ -36,21 +36,21 @@ pub trait ChallengeState<A: Address> {
         false
     }
 
-    /// Whether a SYN is judged as if there were no challenge, as far as this CPU knows what [becomes of the next](super::NextSyns). It takes
-    /// one of the SYNs that the CPU has drawn where all are counted, and nothing where the source is verified. A share ends with its second,
-    /// and so does what another CPU does not know yet: that sources are challenged.
+    /// Whether a SYN, or a query, is judged as if there were no challenge, as far as this CPU knows what [becomes of the next](super::Next).
+    /// It takes one of those that the CPU has drawn where all are counted, and nothing where the source is verified. A share ends with its
+    /// second, and so does what another CPU does not know yet: that sources are challenged.
     #[inline(always)]
-    fn passes_syn(&self, _source: &A, _now: Instant) -> bool {
+    fn passes(&self, _: Asked, _source: &A, _now: Instant) -> bool {
         false
     }
 
-    /// Notes whether SYNs that come to this CPU are counted and no more, whatever they are.
+    /// Notes whether SYNs, or queries, that come to this CPU are counted and no more, whatever they are.
     #[inline(always)]
-    fn set_counts_all(&self, _: bool) {}
+    fn set_counts_all(&self, _: Asked, _counts_all: bool) {}
 
-    /// Notes until when SYNs of sources that this CPU knows as verified are not counted.
+    /// Notes until when SYNs, or queries, of sources that this CPU knows as verified are not counted.
     #[inline(always)]
-    fn set_passes_verified(&self, _until: Instant) {}
+    fn set_passes_verified(&self, _: Asked, _until: Instant) {}
 
     /// Takes one of the answers to a source; `false` when it had enough of them.
     #[inline(always)]

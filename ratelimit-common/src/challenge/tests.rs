@@ -306,7 +306,10 @@ fn a_syn_of_a_known_source_is_not_counted_until_connections_are_challenged_no_mo
         let until = Instant::from_nanos(START + lasts_ns);
         world.verify(&SOURCE, Verified::here(until));
     };
-    let passes = |after_ns| world.passes_syn(&SOURCE, Instant::from_nanos(START + after_ns));
+    let passes = |after_ns| {
+        let now = Instant::from_nanos(START + after_ns);
+        world.passes(Asked::Connections, &SOURCE, now)
+    };
     let other = Ipv4::new([192, 0, 2, 2]);
     let answers = [0; 4].map(|_| world.judge(other, SYN, 7, START));
     assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
@@ -319,34 +322,84 @@ fn a_syn_of_a_known_source_is_not_counted_until_connections_are_challenged_no_mo
 }
 
 #[test]
+fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more() {
+    let over = NonZeroU32::new(3).unwrap();
+    let world = querying_at([53, 0], When::Never, When::Over(over));
+    let settings = world.rules.unwrap().sparing(Settings::default());
+    let packet = packet(SOURCE, 17, &[0xc0, 1, 0, 53, 0, 8, 0, 0]);
+    let frame = Cursor::new(&packet);
+    let judge = |at_ns| {
+        let now = Instant::from_nanos(at_ns);
+        judge_quickly(&SOURCE, frame, &flow(frame), settings, now, &world)
+    };
+    let passes = |at_ns| world.passes(Asked::Queries, &SOURCE, Instant::from_nanos(at_ns));
+    let answers = [0; 4].map(|_| world.ask(53, true, START));
+    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
+    world.verify(&SOURCE, Verified::here(Instant::from_nanos(2 * START)));
+    for (at_ns, until_ns) in [(0, SECOND), (HOLD_NS - 2, HOLD_NS)] {
+        let (at_ns, until_ns) = (START + at_ns, START + until_ns);
+        assert_eq!(judge(at_ns), None, "nobody has looked for it");
+        assert_eq!(world.ask(53, true, at_ns), Outcome::Unasked);
+        assert!(!passes(at_ns));
+        assert_eq!(judge(at_ns), Some(Outcome::Unasked));
+        assert!(passes(at_ns) && passes(until_ns - 1) && !passes(until_ns));
+    }
+}
+
+#[test]
+fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
+    let [many, few] = [1_000, 3].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
+    let world = querying_at([53, 0], many, few);
+    let settings = world.rules.unwrap().sparing(Settings::default());
+    let packet = packet(SOURCE, 6, &tcp_to(53, SYN, 7));
+    let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
+    let quick = || judge_quickly(&SOURCE, frame, &flow(frame), settings, now, &world);
+    assert_eq!(quick(), None);
+    assert_eq!(world.judge_at_length(SOURCE, frame, now), Outcome::Unasked);
+    assert_eq!(quick(), Some(Outcome::Unasked));
+    let answers = [0; 4].map(|_| world.ask(53, true, START));
+    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
+    assert_eq!(quick(), None);
+    assert_eq!(
+        world.judge_at_length(SOURCE, frame, now),
+        Outcome::Challenged
+    );
+}
+
+#[test]
 fn packets_are_spared_of_which_nothing_is_asked_whoever_sends_them() {
     let (none, some) = (Targets::default(), |port| {
         let to = Ipv4::new([198, 51, 100, 7]);
         let targets = Targets::default().with(to, Ipv4::new([255; 4])).unwrap();
         targets.at_ports([port, 0, 0, 0, 0, 0, 0, 0])
     });
-    let [connections, all] = [When::Never, When::Always].map(|queries| {
-        let world = querying(When::Always, queries);
-        world.rules.unwrap()
-    });
+    let of = |ports, queries| querying_at(ports, When::Always, queries).rules.unwrap();
+    let connections = of([53, 5353], When::Never);
+    let [dns, all] = [[53, 0], [53, 5353]].map(|ports| of(ports, When::Always));
     let at_port = none.at_ports([443, 0, 0, 0, 0, 0, 0, 0]);
     for (rules, expected) in [
-        (connections, [false, true, true]),
-        (connections.of_targets(at_port), [false, true, true]),
-        (connections.of_targets(some(0)), [true, true, true]),
-        (connections.of_targets(some(443)), [true, true, true]),
-        (connections.asking_listeners(true), [false, false, true]),
-        (all.of_targets(some(0)), [false, true, false]),
+        (connections, [false, true, true, false]),
+        (connections.of_targets(at_port), [false, true, true, false]),
+        (connections.of_targets(some(0)), [true, true, true, false]),
+        (connections.of_targets(some(443)), [true, true, true, false]),
+        (
+            connections.asking_listeners(true),
+            [false, false, true, false],
+        ),
+        (dns.of_targets(some(0)), [false, true, false, true]),
+        (all.of_targets(some(0)), [false, true, false, false]),
         (
             connections.of_targets(some(0)).preferring_verified(true),
-            [false; 3],
+            [false; 4],
         ),
+        (dns.preferring_verified(true), [false; 4]),
     ] {
         let settings = rules.sparing(Settings::default());
         let told = [
             settings.spares_syns_to_others(),
             settings.spares_acknowledgements(),
             settings.spares_all_but_tcp(),
+            settings.spares_all_but_tcp_and_dns(),
         ];
         assert_eq!(told, expected, "{rules:?}");
     }
@@ -359,13 +412,14 @@ proptest! {
         when in prop::array::uniform2(prop_oneof![
             Just(When::Never), Just(When::Always), prop_oneof![1u32..9, 300u32..400].prop_map(|over| When::Over(NonZeroU32::new(over).unwrap())),
         ]),
+        other_port in prop_oneof![Just(0), Just(5353)],
         only_port in prop::option::of(prop_oneof![Just(80), Just(443)]),
         only_to in prop::option::of(prop_oneof![Just([198, 51, 100, 7]), Just([203, 0, 113, 7])]),
         [asks_listeners, prefers_verified]: [bool; 2],
         steps in prop::collection::vec((0..PACKETS.len(), 0u8..4, 0u64..2), 1..60),
     ) {
         let worlds = [0; 2].map(|_| {
-            let world = querying(when[0], when[1]);
+            let world = querying_at([53, other_port], when[0], when[1]);
             let rules = world.rules.unwrap().asking_listeners(asks_listeners).preferring_verified(prefers_verified);
             let at_port = only_port.map_or_else(Targets::default, |port| {
                 Targets::default().at_ports([port, 0, 0, 0, 0, 0, 0, 0])
@@ -399,7 +453,7 @@ proptest! {
 /// A protocol, and what stands behind the addresses.
 type Packet = (u8, fn() -> Vec<u8>);
 
-const PACKETS: [Packet; 10] = [
+const PACKETS: [Packet; 12] = [
     (6, || tcp(SYN, 7)),
     (6, || tcp_to(53, SYN, 7)),
     (6, || tcp(ACK, TAKEN)),
@@ -408,15 +462,22 @@ const PACKETS: [Packet; 10] = [
     (6, || tcp(FIN | ACK, TAKEN)),
     (6, || std::vec![0xc0, 1, 0, 80, 0, 0, 0, 0]),
     (17, || std::vec![0xc0, 1, 0, 53, 0, 8, 0, 0]),
+    (17, || std::vec![0xc0, 1, 0x14, 0xe9, 0, 8, 0, 0]),
     (17, || std::vec![0xc0, 1, 0, 80, 0, 8, 0, 0]),
+    (17, || std::vec![0xc0, 1, 0]),
     (1, || std::vec![8, 0, 0, 0]),
 ];
 
 /// A challenge of connections and of datagrams to ports 53 and 5353.
 fn querying(connections: When, queries: When) -> World {
+    querying_at([53, 5353], connections, queries)
+}
+
+/// A challenge of connections and of datagrams to these ports.
+fn querying_at([one, other]: [u16; 2], connections: When, queries: When) -> World {
     let answers = NonZeroU32::new(1_000).unwrap();
     let rules = Rules::new(connections, Duration::from_mins(10), answers, 1).unwrap();
-    let rules = rules.asking_queries(queries, [53, 5353, 0, 0, 0, 0, 0, 0], 1);
+    let rules = rules.asking_queries(queries, [one, other, 0, 0, 0, 0, 0, 0], 1);
     World {
         rules,
         ..World::new(None, 1_000)
@@ -563,18 +624,18 @@ impl ChallengeState<Ipv4> for World {
         self.own.borrow_mut().spend(which, now)
     }
 
-    fn passes_syn(&self, source: &Ipv4, now: Instant) -> bool {
+    fn passes(&self, asked: Asked, source: &Ipv4, now: Instant) -> bool {
         let mut own = self.own.borrow_mut();
-        own.passes_syn(source, Generation::First, now)
+        own.passes(asked, source, Generation::First, now)
     }
 
-    fn set_counts_all(&self, counts_all: bool) {
+    fn set_counts_all(&self, asked: Asked, counts_all: bool) {
         let mut own = self.own.borrow_mut();
-        own.next_syns = own.next_syns.counting(counts_all, Generation::First);
+        own.set_counts_all(asked, counts_all, Generation::First);
     }
 
-    fn set_passes_verified(&self, until: Instant) {
-        self.own.borrow_mut().next_syns = NextSyns::passed_until(until);
+    fn set_passes_verified(&self, asked: Asked, until: Instant) {
+        self.own.borrow_mut().set_passes_verified(asked, until);
     }
 
     fn knows_verified(&self, source: &Ipv4, now: Instant) -> bool {

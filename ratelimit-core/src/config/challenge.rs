@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
 use ratelimit_common::{
-    challenge::{Asked, PORTS_MAX, When},
+    challenge::{Asked, PORTS_MAX, When, query::DNS_PORT},
     new_sources::COUNT_MAX,
 };
 
@@ -21,7 +21,6 @@ const LASTS: Duration = Duration::from_mins(10);
 const LASTS_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
 const ANSWERS: u32 = 1_000_000;
 const BACK_OFF: Duration = Duration::from_mins(1);
-const DNS_PORT: u16 = 53;
 const CLASSES_EXAMPLE: &str = "classes = [\"web\"]";
 const DESTINATIONS_EXAMPLE: &str = "destinations = [\"198.51.100.7\"]";
 

@@ -16,6 +16,8 @@ use ratelimit_tests::{
     scene::{Judge, limit},
 };
 
+use crate::challenge_dns::QUERY;
+
 const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
 const CHALLENGED: Verdict = Verdict::Drop(DropReason::Challenged);
 const START: u64 = 1 << 40;
@@ -44,6 +46,27 @@ fn a_source_that_is_known_is_so_until_its_end_and_longer_where_it_is_verified_ag
     verify(&mut program, Some(SECOND));
     assert_eq!(judge(&mut program, SECOND / 2), CONFORMING);
     assert_eq!(judge(&mut program, SECOND), CHALLENGED);
+}
+
+#[test]
+fn a_query_of_such_a_source_is_challenged_again_within_a_second_whichever_ports_serve_dns() {
+    require_root!();
+    for other in [0, 5353] {
+        let ports = [53, other, 0, 0, 0, 0, 0, 0];
+        let rules = rules(When::Never).asking_queries(When::Always, ports, 1);
+        let mut program = challenging(&rules.unwrap());
+        let query = Frame::ethernet().ipv4(SOURCE).datagram(53, QUERY).build();
+        let judge =
+            |program: &mut Pooled, after_ns| Judge::judge(&mut **program, &query, at(after_ns));
+        assert_eq!(judge(&mut program, 0), CHALLENGED);
+        verify(&mut program, Some(600 * SECOND));
+        for _ in 0..3 {
+            assert_eq!(judge(&mut program, 0), CONFORMING);
+        }
+        verify(&mut program, None);
+        assert_eq!(judge(&mut program, SECOND - 1), CONFORMING, "it is known");
+        assert_eq!(judge(&mut program, SECOND), CHALLENGED);
+    }
 }
 
 #[test]
