@@ -79,7 +79,7 @@ fn in_cluster(store: Store) -> Scenario {
     Scenario::new(store, "in-cluster", toml).case(case.core())
 }
 
-/// What packets of a challenge are, and are not.
+/// Packets that a challenge may ask about, and others.
 const CONTENTS: [Content; 4] = [
     Content::Datagrams,
     Content::Queries,

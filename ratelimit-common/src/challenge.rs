@@ -18,7 +18,7 @@
 pub mod answer;
 pub mod answer_limit;
 pub mod cookie;
-mod next;
+mod next_packets;
 pub mod options;
 pub mod query;
 pub mod rules;
@@ -31,7 +31,6 @@ mod verified_cache;
 
 pub use self::{
     cookie::{Key, Message},
-    next::Next,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
     segment::{InSegment, Place, Segment},
     state::ChallengeState,
@@ -88,8 +87,8 @@ pub fn judge_quickly<A: Address>(
     state: &impl ChallengeState<A>,
 ) -> Option<Outcome> {
     let upper = flow.upper;
+    let spares_all_but_dns = settings.spares_all_but_tcp_and_dns();
     if !upper.is_tcp() {
-        let spares_all_but_dns = settings.spares_all_but_tcp_and_dns();
         let is_dns = || query::port(frame, upper) == Some(query::DNS_PORT);
         if settings.spares_all_but_tcp()
             || spares_all_but_dns && (!is_dns() || state.passes(Asked::Queries, source, now))
@@ -113,7 +112,7 @@ pub fn judge_quickly<A: Address>(
     } else if settings.spares_acknowledgements() && flags.is_some_and(|flags| flags & RST == 0) {
         return Some(Outcome::Unasked);
     }
-    // What comes before lies beside what most packets run through.
+    // What follows is laid out of the way: few packets come here while the settings spare most, and this CPU knows what becomes of the next.
     core::hint::cold_path();
     let Some(rules) = state.rules() else {
         return Some(Outcome::Unasked);
@@ -125,16 +124,7 @@ pub fn judge_quickly<A: Address>(
     } else if upper.is_udp() {
         match query::port(frame, upper) {
             Some(port) if !rules.asks_queries_to(port) => false,
-            Some(_) if !is_wanted(Asked::Queries) => {
-                // Not those that this CPU has drawn.
-                is_preferring() || !state.spends(Shared::Queries, now)
-            }
-            // Nothing is taken for a source that is known.
-            Some(_) if state.knows_verified(source, now) => {
-                let until = known_until(Asked::Queries, rules, now, state);
-                state.set_passes_verified(Asked::Queries, until);
-                false
-            }
+            Some(_) if !spares_all_but_dns => !state.passes(Asked::Queries, source, now),
             _ => true,
         }
     } else if upper.is_tcp() {
@@ -227,11 +217,14 @@ pub fn judge_datagram<A: Address>(
     }
     let was_on = is_on(Asked::Queries, rules, now, state);
     let is_counted = !was_on && state.takes(Shared::Queries, now);
-    state.set_counts_all(Asked::Queries, is_counted);
+    // Where verified sources are preferred, it matters who sends.
+    state.set_counts_all(Asked::Queries, is_counted && !rules.prefers_verified());
     if is_counted {
         return standing(source, now, state);
     }
     if state.is_verified(source, now) {
+        let until = known_until(Asked::Queries, rules, now, state);
+        state.set_passes_verified(Asked::Queries, until);
         return Outcome::Unasked;
     }
     if rules.is_over(Asked::Queries) {
@@ -358,9 +351,8 @@ fn is_target<A: Address>(segment: &Segment<A>, rules: &Rules) -> bool {
 fn hold<A: Address>(asked: Asked, was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
     if !was_on {
         state.set_since(asked, now);
-        // Who asks queries connects to their port, so both.
+        // Who is challenged for queries connects to their port.
         state.set_counts_all(Asked::Connections, false);
-        state.set_counts_all(Asked::Queries, false);
     } else if state.takes(asked.shared(), now) {
         return;
     }

@@ -170,6 +170,8 @@ fn challenge(rng: &mut Rng) -> Rules {
     let queries = match lasts.as_millis() % 3 {
         0 => When::Never,
         1 => When::Always,
+        // So many that a CPU draws more than one at once.
+        _ if lasts.as_millis().is_multiple_of(2) => When::Over(at_least_one(300)),
         _ => when,
     };
     let other = if lasts.as_millis() % 4 < 2 { 123 } else { 0 };

@@ -5,8 +5,8 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{
-    Next, Targets, VerifiedCache, answer_limit::AnswerLimit, options::ListenerOptions,
-    query::DNS_PORT,
+    Targets, VerifiedCache, answer_limit::AnswerLimit, next_packets::NextPackets,
+    options::ListenerOptions, query::DNS_PORT,
 };
 use crate::{
     Address, ClassSet, Instant, Settings, generation::Generation, new_sources::Budget, node::Share,
@@ -107,8 +107,8 @@ pub struct OfCpu {
     pub shares: [Share; 3],
     /// How many SYNs and queries it did not answer, as the answers were spent.
     pub unanswered: u64,
-    /// What becomes of the next packets that ask for each that sources are challenged for.
-    next: [Next; 2],
+    /// What becomes of the next SYNs, and of the next queries, by [`Asked`].
+    next: [NextPackets; 2],
     /// The sources that it knows as verified.
     pub verified: VerifiedCache,
 }
@@ -287,7 +287,7 @@ impl Rules {
             if self.targets.names_destinations() {
                 settings = settings.sparing_syns_to_others();
             }
-        } else if self.ports.iter().all(|port| matches!(port, 0 | &DNS_PORT)) {
+        } else if self.ports.iter().all(|port| [0, DNS_PORT].contains(port)) {
             settings = settings.sparing_all_but_tcp_and_dns();
         }
         settings
@@ -354,11 +354,11 @@ impl OfCpu {
     /// See [`set_passes_verified`](super::ChallengeState::set_passes_verified).
     #[inline(always)]
     pub fn set_passes_verified(&mut self, asked: Asked, until: Instant) {
-        *self.next_mut(asked) = Next::passed_until(until);
+        *self.next_mut(asked) = NextPackets::passed_until(until);
     }
 
     #[inline(always)]
-    const fn next_mut(&mut self, asked: Asked) -> &mut Next {
+    const fn next_mut(&mut self, asked: Asked) -> &mut NextPackets {
         let [connections, queries] = &mut self.next;
         match asked {
             Asked::Connections => connections,

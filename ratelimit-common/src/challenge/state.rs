@@ -36,7 +36,7 @@ pub trait ChallengeState<A: Address> {
         false
     }
 
-    /// Whether a SYN, or a query, is judged as if there were no challenge, as far as this CPU knows what [becomes of the next](super::Next).
+    /// Whether a SYN, or a query, is judged as if there were no challenge, as far as this CPU knows what becomes of the next.
     /// It takes one of those that the CPU has drawn where all are counted, and nothing where the source is verified. A share ends with its
     /// second, and so does what another CPU does not know yet: that sources are challenged.
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! What a CPU knows by itself: which sources are verified, for a second, and that the SYNs that it has drawn need no look.
+//! What a CPU knows by itself: which sources are verified, for a second, and that the SYNs and queries that it has drawn need no look.
 
 use std::{net::Ipv4Addr, num::NonZeroU32, time::Duration};
 
@@ -81,6 +81,27 @@ fn what_was_drawn_by_other_rules_is_not_passed() {
     let settings = SETTINGS.in_generation(Generation::Second);
     program.set_settings(settings).unwrap();
     assert_eq!(judge(&mut program, 0), CHALLENGED);
+}
+
+#[test]
+fn what_was_drawn_of_queries_by_other_rules_is_not_passed() {
+    require_root!();
+    let many = When::Over(NonZeroU32::new(100_000).unwrap());
+    let of = |when| {
+        let rules = rules(When::Never).asking_queries(when, [53, 0, 0, 0, 0, 0, 0, 0], 1);
+        rules.unwrap()
+    };
+    let mut program = challenging(&of(many));
+    let query = Frame::ethernet().ipv4(SOURCE).datagram(53, QUERY).build();
+    let judge = |program: &mut Pooled| Judge::judge(&mut **program, &query, at(0));
+    for _ in 0..3 {
+        assert_eq!(judge(&mut program), CONFORMING);
+    }
+    let always = of(When::Always);
+    program.set_challenge(always).unwrap();
+    let settings = SETTINGS.in_generation(Generation::Second);
+    program.set_settings(always.sparing(settings)).unwrap();
+    assert_eq!(judge(&mut program), CHALLENGED);
 }
 
 #[test]

@@ -9,9 +9,9 @@ use crate::{Instant, generation::Generation};
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(transparent)]
-pub struct Next(u64);
+pub struct NextPackets(u64);
 
-impl Next {
+impl NextPackets {
     /// All are counted by the rules of a generation, and no more.
     #[inline(always)]
     const fn counted(generation: Generation) -> Self {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn all_are_counted_by_the_rules_of_one_generation_until_that_is_taken_back() {
-        let judged = Next::default();
+        let judged = NextPackets::default();
         assert!(!judged.are_counted(FIRST) && !judged.pass(NOW));
         for (generation, other) in [(FIRST, SECOND), (SECOND, FIRST)] {
             let counted = judged.counting(true, generation);
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn those_of_known_sources_pass_until_then_whatever_others_are() {
-        let passed = Next::passed_until(NOW).counting(false, FIRST);
+        let passed = NextPackets::passed_until(NOW).counting(false, FIRST);
         assert!(passed.pass(Instant::from_nanos(NOW.as_nanos() - 1)) && !passed.pass(NOW));
         assert!(!passed.are_counted(FIRST) && !passed.are_counted(SECOND));
         assert!(passed.counting(true, FIRST).are_counted(FIRST));
