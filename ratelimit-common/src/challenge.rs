@@ -87,8 +87,8 @@ pub fn judge_quickly<A: Address>(
     state: &impl ChallengeState<A>,
 ) -> Option<Outcome> {
     let upper = flow.upper;
-    let spares_all_but_dns = settings.spares_all_but_tcp_and_dns();
     if !upper.is_tcp() {
+        let spares_all_but_dns = settings.spares_all_but_tcp_and_dns();
         let is_dns = || query::port(frame, upper) == Some(query::DNS_PORT);
         if settings.spares_all_but_tcp()
             || spares_all_but_dns && (!is_dns() || state.passes(Asked::Queries, source, now))
@@ -124,7 +124,9 @@ pub fn judge_quickly<A: Address>(
     } else if upper.is_udp() {
         match query::port(frame, upper) {
             Some(port) if !rules.asks_queries_to(port) => false,
-            Some(_) if !spares_all_but_dns => !state.passes(Asked::Queries, source, now),
+            Some(_) if !settings.spares_all_but_tcp_and_dns() => {
+                !state.passes(Asked::Queries, source, now)
+            }
             _ => true,
         }
     } else if upper.is_tcp() {
