@@ -191,8 +191,8 @@ fn pass(store: Store) -> Scenario {
             .case(with(Sources::Many, goals.many.clone()).core());
     }
     for content in [Content::Queries, Content::Acknowledgements, Content::Syns] {
-        let segments = Traffic::new(IpFamily::V4, Sources::Hot).of(content);
-        scenario = scenario.case(Case::new(segments, CONFORMING).core());
+        let packets = Traffic::new(IpFamily::V4, Sources::Hot).of(content);
+        scenario = scenario.case(Case::new(packets, CONFORMING).core());
     }
     on_two_cpus(scenario, CONFORMING)
 }
