@@ -75,51 +75,29 @@ impl Outcome {
     }
 }
 
-/// What becomes of the packet in `frame`, a cursor at its front, where it takes little to know: `Unasked`. `None` where it has to be judged. So
-/// most packets pay little while nobody is challenged.
+/// What becomes of a packet, where it takes little to know: `Unasked`. `None` where it has to be judged. So most packets pay little while nobody
+/// is challenged. `frame` answers a cursor at its front.
 #[inline(always)]
-pub fn judge_quickly<A: Address>(
+pub fn judge_quickly<'a, A: Address>(
     source: &A,
-    frame: Cursor<'_>,
+    frame: impl Fn() -> Cursor<'a>,
     flow: &Flow<A>,
     settings: Settings,
     now: Instant,
     state: &impl ChallengeState<A>,
 ) -> Option<Outcome> {
-    let upper = flow.upper;
-    if !upper.is_tcp() {
-        let spares_all_but_dns = settings.spares_all_but_tcp_and_dns();
-        let is_dns = || query::port(frame, upper) == Some(query::DNS_PORT);
-        if settings.spares_all_but_tcp()
-            || spares_all_but_dns && (!is_dns() || state.passes(Asked::Queries, source, now))
-        {
-            return Some(Outcome::Unasked);
-        }
-    }
-    let flags = if upper.is_tcp() && upper.fragment == Fragment::Whole {
-        upper.tcp_flags(frame)
-    } else {
-        None
-    };
-    let is_syn = flags.is_some_and(|flags| flags & (SYN | ACK | RST | FIN) == SYN);
-    if is_syn {
-        let are_of_others = |rules: &Rules| rules.are_of_others(flow.destination);
-        if settings.spares_syns_to_others() && state.rules().is_some_and(are_of_others)
-            || state.passes(Asked::Connections, source, now)
-        {
-            return Some(Outcome::Unasked);
-        }
-    } else if settings.spares_acknowledgements() && flags.is_some_and(|flags| flags & RST == 0) {
+    if is_spared(source, &frame, flow, settings, now, state) {
         return Some(Outcome::Unasked);
     }
     // What follows is laid out of the way: few packets come here while the settings spare most, and this CPU knows what becomes of the next.
     core::hint::cold_path();
+    let (frame, upper) = (frame(), flow.upper);
     let Some(rules) = state.rules() else {
         return Some(Outcome::Unasked);
     };
     let is_wanted = |asked| is_wanted(asked, rules, now, state);
     let is_preferring = || rules.prefers_verified() && is_wanted(Asked::Connections);
-    let is_judged = if upper.fragment != Fragment::Whole {
+    let is_judged = if upper.fragment() != Fragment::Whole {
         false
     } else if upper.is_udp() {
         match query::port(frame, upper) {
@@ -130,8 +108,8 @@ pub fn judge_quickly<A: Address>(
             _ => true,
         }
     } else if upper.is_tcp() {
-        match flags {
-            Some(_) if is_syn => {
+        match upper.tcp_flags(frame) {
+            Some(flags) if is_syn(flags) => {
                 let port = upper
                     .ports(frame)
                     .map_or(0, |[_, port]| u16::from_be_bytes(port));
@@ -162,6 +140,44 @@ pub fn judge_quickly<A: Address>(
     } else {
         Some(Outcome::Unasked)
     }
+}
+
+/// Whether a packet is known at a glance to be judged as if there were no challenge: by the settings, or by what this CPU knows of the next.
+#[inline(always)]
+fn is_spared<'a, A: Address>(
+    source: &A,
+    frame: &impl Fn() -> Cursor<'a>,
+    flow: &Flow<A>,
+    settings: Settings,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> bool {
+    let upper = flow.upper;
+    if upper.is_datagram() {
+        if !settings.spares_all_but_tcp_and_dns() {
+            return settings.spares_all_but_tcp();
+        }
+        let is_dns = query::port(frame(), upper) == Some(query::DNS_PORT);
+        return !is_dns || state.passes(Asked::Queries, source, now);
+    }
+    if !upper.is_segment() {
+        return settings.spares_all_but_tcp() || settings.spares_all_but_tcp_and_dns();
+    }
+    let Some(flags) = upper.tcp_flags(frame()) else {
+        return false;
+    };
+    if is_syn(flags) {
+        let are_of_others = |rules: &Rules| rules.are_of_others(flow.destination);
+        settings.spares_syns_to_others() && state.rules().is_some_and(are_of_others)
+            || state.passes(Asked::Connections, source, now)
+    } else {
+        flags & RST == 0 && settings.spares_acknowledgements()
+    }
+}
+
+#[inline(always)]
+const fn is_syn(flags: u8) -> bool {
+    flags & (SYN | ACK | RST | FIN) == SYN
 }
 
 /// Challenges a segment of `source`, or takes its proof; else what its source is. `classes` answers the [classes](Rules::include_classes)

@@ -73,7 +73,7 @@ where
         if self.inner(frame) != Inner::NONE {
             return challenge::standing(source, now, self);
         }
-        let quickly = challenge::judge_quickly(source, frame, flow, self.settings(), now, self);
+        let quickly = challenge::judge_quickly(source, || frame, flow, self.settings(), now, self);
         if let Some(outcome) = quickly {
             return outcome;
         }

@@ -52,6 +52,7 @@ pub mod list;
 pub mod neighbour_discovery;
 pub mod new_sources;
 pub mod node;
+pub mod of_cpu;
 pub mod parse;
 pub mod pipeline;
 pub mod placement;

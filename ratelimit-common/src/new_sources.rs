@@ -102,13 +102,13 @@ impl Budget {
     /// Whether nothing can be taken: by a CPU with this share, and where CPUs keep none, by any.
     #[inline(always)]
     pub fn is_spent(&self, taken: &impl Words, share: Share, at: Instant) -> bool {
-        share.left(SCOPE, at) == 0 && self.window.step(taken.load(0), at, 1).is_err()
+        share.left_at(at) == 0 && self.window.step(taken.load(0), at, 1).is_err()
     }
 
     /// What is left of a share after it took one of it; `None` where nothing was left.
     #[inline(always)]
     pub const fn spend(share: Share, at: Instant) -> Option<Share> {
-        match share.left(SCOPE, at) {
+        match share.left_at(at) {
             0 => None,
             left => Some(share.with_left(left.wrapping_sub(1))),
         }

@@ -136,7 +136,17 @@ impl Share {
     /// What a packet at `at` may spend of a share that was drawn under `scope`.
     #[inline(always)]
     pub const fn left(&self, scope: u32, at: Instant) -> u64 {
-        if self.scope == scope as u64 && at.as_nanos() < self.until_ns {
+        if self.scope == scope as u64 {
+            self.left_at(at)
+        } else {
+            0
+        }
+    }
+
+    /// The same of one that is drawn under one scope alone.
+    #[inline(always)]
+    pub const fn left_at(&self, at: Instant) -> u64 {
+        if at.as_nanos() < self.until_ns {
             self.left
         } else {
             0

@@ -109,7 +109,7 @@ mod tests {
             let frame = frame(&[], IPV6, &ipv6(protocol, 255, &[header]));
             let upper = upper_layer(&frame);
             assert_eq!(
-                (upper.protocol, usize::from(upper.offset)),
+                (upper.protocol(), usize::from(upper.offset())),
                 (58, frame.len())
             );
         }
@@ -183,7 +183,7 @@ mod tests {
             let mut packet = ipv4();
             packet[6..8].copy_from_slice(&bits);
             let frame = frame(&[], IPV4, &packet);
-            assert_eq!(upper_layer(&frame).fragment, fragment, "{bits:?}");
+            assert_eq!(upper_layer(&frame).fragment(), fragment, "{bits:?}");
         }
         for (bits, fragment) in [
             ([0, 0], Fragment::First),
@@ -193,8 +193,8 @@ mod tests {
         ] {
             let header = [17, 0, bits[0], bits[1], 0, 0, 0, 7];
             let frame = frame(&[], IPV6, &ipv6(44, 64, &[&header, &[0; 14]]));
-            assert_eq!(upper_layer(&frame).fragment, fragment, "{bits:?}");
-            assert_eq!(upper_layer(&frame).protocol, 17);
+            assert_eq!(upper_layer(&frame).fragment(), fragment, "{bits:?}");
+            assert_eq!(upper_layer(&frame).protocol(), 17);
         }
     }
 
@@ -208,14 +208,14 @@ mod tests {
                 packet[2..4].copy_from_slice(&[0, 20 + options + bytes]);
                 packet[6..8].copy_from_slice(&[0x20, 0]);
                 let padded = frame(&[], IPV4, &[packet, vec![0; 80]].concat());
-                assert_eq!(upper_layer(&padded).fragment, expected, "{bytes} bytes");
+                assert_eq!(upper_layer(&padded).fragment(), expected, "{bytes} bytes");
             }
             let hop_by_hop = &[44, 0, 0, 0, 0, 0, 0, 0];
             let header = &[6, 0, 0, 1, 0, 0, 0, 7];
             let mut packet = ipv6(0, 64, &[hop_by_hop, header, &[0; 80]]);
             packet[4..6].copy_from_slice(&[0, 16 + bytes]);
             let padded = frame(&[], IPV6, &packet);
-            assert_eq!(upper_layer(&padded).fragment, expected, "{bytes} bytes");
+            assert_eq!(upper_layer(&padded).fragment(), expected, "{bytes} bytes");
         }
     }
 
@@ -269,7 +269,7 @@ mod tests {
         let upper = upper_layer(frame);
         let transport = upper.transport(Cursor::new(frame));
         let ports = (transport.source_port, transport.destination_port);
-        assert_eq!((upper.protocol, upper.fragment), (17, fragment));
+        assert_eq!((upper.protocol(), upper.fragment()), (17, fragment));
         assert_eq!(ports, (53, 8080), "{frame:?}");
     }
 

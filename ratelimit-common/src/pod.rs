@@ -34,7 +34,7 @@ unsafe impl Pod for crate::challenge::Rules {}
 // SAFETY: as above.
 unsafe impl Pod for crate::challenge::Taken {}
 // SAFETY: as above.
-unsafe impl Pod for crate::challenge::OfCpu {}
+unsafe impl Pod for crate::of_cpu::OfCpu {}
 // SAFETY: as above.
 unsafe impl Pod for crate::capture::Tally {}
 // SAFETY: as above.

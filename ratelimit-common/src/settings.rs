@@ -51,10 +51,11 @@ const CHALLENGE: u32 = 1 << 19;
 const INTERFACES: u32 = 1 << 20;
 const OBSERVE_HERE: u32 = 1 << 21;
 const TO_CLASSES: u32 = 1 << 22;
-const SPARES_SYNS_TO_OTHERS: u32 = 1 << 23;
 const SPARES_ACKNOWLEDGEMENTS: u32 = 1 << 24;
 const SPARES_ALL_BUT_TCP: u32 = 1 << 25;
 const SPARES_ALL_BUT_TCP_AND_DNS: u32 = 1 << 26;
+/// The sign, which takes an instruction less than another bit.
+const SPARES_SYNS_TO_OTHERS: u32 = 1 << 31;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock

@@ -21,7 +21,9 @@ use ratelimit_common::{
 };
 
 use crate::{
-    clock, frame, interface,
+    clock,
+    first::First as _,
+    frame, interface,
     interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
     subprograms,
@@ -33,7 +35,7 @@ use crate::{
 #[inline(always)]
 pub fn offer(context: *mut xdp_md, verdict: Verdict) {
     let index = verdict.index();
-    if index >= PassReason::ALL.len() && CAPTURE.get(0).is_some_and(Capture::is_wanted) {
+    if index >= PassReason::ALL.len() && CAPTURE.first().is_some_and(Capture::is_wanted) {
         capture_packet(context, index as u64);
     }
 }
@@ -49,7 +51,7 @@ extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
         number
     };
     let (Some(capture), Some(tally), Some(reason)) = (
-        CAPTURE.get(0),
+        CAPTURE.first(),
         CAPTURE_TALLY.get_ptr_mut(interface::slot()),
         DropReason::from_number(number as u8),
     ) else {
@@ -102,18 +104,14 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
 
 /// What stands behind the IPv6 header does not matter here.
 const UNWALKED: Walk = Walk {
-    upper: UpperLayer {
-        protocol: 0,
-        fragment: Fragment::Whole,
-        offset: 0,
-    },
+    upper: UpperLayer::new(0, Fragment::Whole, 0),
     is_complete: false,
 };
 
 /// Sends the first bytes of the packet behind `head`.
 #[inline(always)]
 fn copy(context: *mut xdp_md, mut head: Head, snap: u32, tally: &mut Tally) {
-    let Some(owner) = CAPTURE_ROOM.get_ptr_mut(0) else {
+    let Some(owner) = CAPTURE_ROOM.first_ptr() else {
         return;
     };
     // SAFETY: a live map value.

@@ -9,9 +9,9 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use ratelimit_common::{
-    Instant,
+    Instant, Settings,
     challenge::{
-        Asked, ChallengeState, Key, OfCpu, On, Place, Rules, Segment, Shared, Taken, Verified,
+        self, Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken, Verified,
         answer::{self, Cookies, Front, ListenerCookie},
         answer_limit,
         cookie::Message,
@@ -19,25 +19,61 @@ use ratelimit_common::{
     },
     generation::Generation,
     layout,
+    of_cpu::OfCpu,
 };
 
 use crate::{
     clock,
     family::FamilyCode,
+    first::First as _,
     frame, interface, interruption,
     map_words::MapWord,
-    maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_SHARES, CHALLENGE_TAKEN},
+    maps::{ANSWERED, CHALLENGE, CHALLENGE_KEY, CHALLENGE_TAKEN, OF_CPU},
     settings::settings,
     subprograms, suspended,
 };
 
-/// The challenge by the rules of a generation, for the packet of a context.
-pub struct MapChallenge(pub Generation, pub *mut xdp_md);
+/// The challenge by the rules of the generation of settings, for the packet of a context.
+pub struct MapChallenge {
+    settings: Settings,
+    context: *mut xdp_md,
+    of_cpu: *mut OfCpu,
+}
+
+impl MapChallenge {
+    /// The challenge on a CPU that keeps this, which is a live map value.
+    #[inline(always)]
+    pub const fn new(settings: Settings, context: *mut xdp_md, of_cpu: *mut OfCpu) -> Self {
+        Self {
+            settings,
+            context,
+            of_cpu,
+        }
+    }
+
+    /// Where it is asked for: most packets have no need of it.
+    #[inline(always)]
+    fn generation(&self) -> Generation {
+        Settings::from_bits(subprograms::unknown(self.settings.to_bits())).generation()
+    }
+
+    /// What this CPU keeps; `None` where programs on one interrupt each other.
+    #[inline(always)]
+    fn own(&self) -> Option<&mut challenge::OfCpu> {
+        own(self.of_cpu)
+    }
+
+    /// The same, wherever the program runs. Nothing is written there before [`own`](Self::own) has answered.
+    #[inline(always)]
+    fn at_hand(&self) -> &mut challenge::OfCpu {
+        at_hand(self.of_cpu)
+    }
+}
 
 impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn rules(&self) -> Option<&Rules> {
-        CHALLENGE.get(0).map(|rules| rules.of(self.0))
+        CHALLENGE.first().map(|rules| rules.of(self.generation()))
     }
 
     #[inline(always)]
@@ -47,36 +83,38 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn acknowledges_listener(&self, segment: &Segment<A>) -> bool {
-        subprograms::acknowledges_listener(self.1, segment.place, A::BITS > 32)
+        subprograms::acknowledges_listener(self.context, segment.place, A::BITS > 32)
     }
 
     #[inline(always)]
     fn takes(&self, which: Shared, now: Instant) -> bool {
-        subprograms::take_of_challenge(which, self.0, now)
+        subprograms::take_of_challenge(which, self.generation(), now)
     }
 
     #[inline(always)]
     fn spends(&self, which: Shared, now: Instant) -> bool {
-        own().is_some_and(|own| own.spend(which, now))
+        self.own().is_some_and(|own| own.spend(which, now))
     }
 
     #[inline(always)]
     fn passes(&self, asked: Asked, source: &A, now: Instant) -> bool {
         // Read again: the compiler would keep its bits up to here, for which the stack has no room.
-        let source = subprograms::again(source);
-        own().is_some_and(|own| own.passes(asked, source, self.0, now))
+        let source = || subprograms::again(source);
+        // Where programs on one CPU interrupt each other nothing is noted of the next packets, so none passes.
+        self.at_hand()
+            .passes(asked, source, self.settings.generation(), now)
     }
 
     #[inline(always)]
     fn set_counts_all(&self, asked: Asked, counts_all: bool) {
-        if let Some(own) = own() {
-            own.set_counts_all(asked, counts_all, self.0);
+        if let Some(own) = self.own() {
+            own.set_counts_all(asked, counts_all, self.settings.generation());
         }
     }
 
     #[inline(always)]
     fn set_passes_verified(&self, asked: Asked, until: Instant) {
-        if let Some(own) = own() {
+        if let Some(own) = self.own() {
             own.set_passes_verified(asked, until);
         }
     }
@@ -84,18 +122,20 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn may_answer(&self, source: &A, now: Instant) -> bool {
         let bucket = answer_limit::bucket(source, key());
-        let (Some(word), Some(rules)) = (ANSWERED.get_ptr_mut(bucket), CHALLENGE.get(0)) else {
+        let (Some(word), Some(rules)) = (ANSWERED.get_ptr_mut(bucket), CHALLENGE.first()) else {
             return false;
         };
-        rules.of(self.0).answer_limit().take(&MapWord(word), now)
+        rules
+            .of(self.generation())
+            .answer_limit()
+            .take(&MapWord(word), now)
     }
 
     #[inline(always)]
     fn count_unanswered(&self) {
-        if let Some(own) = CHALLENGE_SHARES.get_ptr_mut(0) {
-            // SAFETY: it belongs to this CPU. Where packets on it interrupt each other, a count may be lost.
-            unsafe { (*own).unanswered = (*own).unanswered.wrapping_add(1) };
-        }
+        // Where packets on this CPU interrupt each other, a count may be lost.
+        let unanswered = &mut self.at_hand().unanswered;
+        *unanswered = unanswered.wrapping_add(1);
     }
 
     #[inline(always)]
@@ -138,7 +178,8 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     #[inline(always)]
     fn knows_verified(&self, source: &A, now: Instant) -> bool {
         // As above.
-        own().is_some_and(|own| own.verified.knows(subprograms::again(source), now))
+        self.own()
+            .is_some_and(|own| own.verified.knows(subprograms::again(source), now))
     }
 
     #[inline(always)]
@@ -146,7 +187,7 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
         let Some(verified) = self.verified(source) else {
             return false;
         };
-        if let Some(own) = own() {
+        if let Some(own) = self.own() {
             own.verified.keep(source, verified.until(), now);
         }
         now < verified.until()
@@ -159,20 +200,26 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 }
 
-/// What this CPU keeps; `None` where programs on one interrupt each other.
+/// What a CPU keeps of the challenge; `None` where programs on one interrupt each other.
 #[inline(always)]
-fn own() -> Option<&'static mut OfCpu> {
+fn own<'a>(of_cpu: *mut OfCpu) -> Option<&'a mut challenge::OfCpu> {
     if interruption::is_possible() {
         return None;
     }
-    let own = CHALLENGE_SHARES.get_ptr_mut(0)?;
-    // SAFETY: it belongs to this CPU, and XDP programs do not interrupt each other on one here.
-    Some(unsafe { &mut *own })
+    Some(at_hand(of_cpu))
+}
+
+#[inline(always)]
+fn at_hand<'a>(of_cpu: *mut OfCpu) -> &'a mut challenge::OfCpu {
+    // Of a register of its own: the compiler would read the pointer from the stack for each word.
+    let of_cpu = subprograms::unknown_pointer(of_cpu);
+    // SAFETY: a live map value. It belongs to this CPU, and XDP programs do not interrupt each other on one where it is written.
+    unsafe { &mut (*of_cpu).challenge }
 }
 
 #[inline(always)]
 fn taken() -> Option<*mut Taken> {
-    CHALLENGE_TAKEN.get_ptr_mut(0)
+    CHALLENGE_TAKEN.first_ptr()
 }
 
 #[inline(always)]
@@ -200,7 +247,7 @@ pub fn key() -> Key {
 #[inline(always)]
 pub fn take(which: usize, now: Instant, generation: Generation) -> bool {
     let which = which & 3;
-    let (Some(rules), Some(taken)) = (CHALLENGE.get(0), taken()) else {
+    let (Some(rules), Some(taken)) = (CHALLENGE.first(), taken()) else {
         return false;
     };
     let Some(budget) = rules.of(generation).shared().get(which) else {
@@ -208,7 +255,11 @@ pub fn take(which: usize, now: Instant, generation: Generation) -> bool {
     };
     // SAFETY: the words of all stand in front of the live map value, and there are as many as budgets.
     let word = MapWord(unsafe { taken.cast::<u64>().add(which) });
-    let Some(share) = own().and_then(|own| own.shares.get_mut(which)) else {
+    let Some(share) = OF_CPU
+        .first_ptr()
+        .and_then(own)
+        .and_then(|own| own.shares.get_mut(which))
+    else {
         return budget.take_one(&word, now);
     };
     match budget.take(&word, *share, now) {
@@ -241,7 +292,7 @@ impl Cookies for KernelCookies {
 
     #[inline(always)]
     fn of_listener(&self, place: Place, is_ipv6: bool) -> Option<ListenerCookie> {
-        let rules = CHALLENGE.get(0)?.of(settings().generation());
+        let rules = CHALLENGE.first()?.of(settings().generation());
         if !rules.asks_listeners() {
             return None;
         }
@@ -261,7 +312,7 @@ pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Op
     let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
     // SAFETY: the bounds of the packet, of which nobody holds a reference while it is written.
     let front = unsafe { Front::from_raw(start, end) };
-    let rules = CHALLENGE.get(0)?.of(settings().generation());
+    let rules = CHALLENGE.first()?.of(settings().generation());
     let listener = rules.listener_options();
     let find = |kind| subprograms::find_option(context, request.from, request.bytes, kind);
     options::write(frame::whole(&packet), &front, request, listener, find, now)
@@ -270,7 +321,10 @@ pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Op
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn answer_question(context: *mut xdp_md) -> u64 {
-    let now = clock::now(settings());
+    let Some(own) = OF_CPU.first_ptr() else {
+        return XDP_DROP.into();
+    };
+    let now = clock::now(settings(), own);
     let packet = XdpContext::new(context);
     let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
     let frame = frame::whole(&packet);

@@ -1,12 +1,13 @@
 //! The time of a packet, from the clock that the settings name.
 
 use aya_ebpf::helpers::{bpf_jiffies64, bpf_ktime_get_ns};
-use ratelimit_common::{Instant, Settings, layout::clock};
-
-use crate::{
-    constant::Constant,
-    maps::{MANUAL_CLOCK, TICK, Tick},
+use ratelimit_common::{
+    Instant, Settings,
+    layout::clock,
+    of_cpu::{OfCpu, Tick},
 };
+
+use crate::{constant::Constant, first::First as _, maps::MANUAL_CLOCK};
 
 /// One of [`clock`]'s constants. The verifier knows its value, and removes the branch that is not taken.
 #[unsafe(no_mangle)]
@@ -14,9 +15,9 @@ static CLOCK: Constant<u32> = Constant::new(clock::KERNEL);
 
 /// The time that this packet is judged at.
 #[inline(always)]
-pub fn now(settings: Settings) -> Instant {
+pub fn now(settings: Settings, own: *mut OfCpu) -> Instant {
     if settings.coarse_clock() && CLOCK.get() == clock::KERNEL {
-        return coarse();
+        return coarse(own);
     }
     precise()
 }
@@ -25,7 +26,7 @@ pub fn now(settings: Settings) -> Instant {
 #[inline(always)]
 pub fn precise() -> Instant {
     if CLOCK.get() == clock::MANUAL {
-        return Instant::from_nanos(MANUAL_CLOCK.get(0).copied().unwrap_or_default());
+        return Instant::from_nanos(MANUAL_CLOCK.first().copied().unwrap_or_default());
     }
     // SAFETY: the helper takes nothing and cannot fail.
     Instant::from_nanos(unsafe { bpf_ktime_get_ns() })
@@ -37,12 +38,9 @@ pub fn precise() -> Instant {
 /// Where the CPU that keeps the time stands still, a CPU that sees no tick for five of its own takes over (`MAX_STALLED_JIFFIES` of
 /// `kernel/time/tick-sched.c`, since Linux 5.18). So it is early by six ticks at most; not on a CPU without ticks (`nohz_full`).
 #[inline(always)]
-fn coarse() -> Instant {
-    let Some(tick) = TICK.get_ptr_mut(0) else {
-        return precise();
-    };
+fn coarse(own: *mut OfCpu) -> Instant {
     // SAFETY: the tick belongs to this CPU: where programs interrupt each other, none comes here.
-    let tick = unsafe { &mut *tick };
+    let tick = unsafe { &mut (*own).tick };
     // SAFETY: the helper takes nothing and cannot fail.
     let jiffies = unsafe { bpf_jiffies64() };
     // Jiffies begin 5 minutes before 2^32, so they are never the 0 of a tick that nobody has seen.

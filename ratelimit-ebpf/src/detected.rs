@@ -9,7 +9,9 @@ use ratelimit_common::{
 };
 
 use crate::{
-    atomic, interruption,
+    atomic,
+    first::First as _,
+    interruption,
     maps::{BanWords, DETECTION_LIMIT, DETECTION_RING, DETECTIONS, EVENTS, FILTERS, FamilyMaps},
     subprograms,
 };
@@ -46,7 +48,7 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
 #[inline(always)]
 pub fn take_ban(standing: Standing, now: Instant) -> bool {
     let ring = DETECTION_RING.get_ptr_mut(standing as u32);
-    let (Some(budgets), Some(words)) = (DETECTION_LIMIT.get(0), ring) else {
+    let (Some(budgets), Some(words)) = (DETECTION_LIMIT.first(), ring) else {
         return false;
     };
     budgets.of(standing).take(&BanRing(words), now)
@@ -87,7 +89,7 @@ impl Ring for BanRing {
 /// Counts what became of a ban.
 #[inline(always)]
 pub fn count(detection: Detection) {
-    if let Some(tally) = DETECTIONS.get_ptr_mut(0) {
+    if let Some(tally) = DETECTIONS.first_ptr() {
         // SAFETY: an aligned word of a live map value, which has one for each detection.
         unsafe {
             let counts = (&raw mut (*tally).detections).cast::<u64>();
@@ -111,7 +113,7 @@ pub fn set_bit(filter: *mut Filter, bit: u32) {
 #[inline(always)]
 fn report<A: Address>(source: &A, ban: &Detected, interface: u32) {
     let Some(mut event) = EVENTS.reserve_untyped::<BanEvent>(0) else {
-        if let Some(tally) = DETECTIONS.get_ptr_mut(0) {
+        if let Some(tally) = DETECTIONS.first_ptr() {
             // SAFETY: as above.
             unsafe { interruption::add([(&raw mut (*tally).events_lost, 1)]) };
         }

@@ -8,6 +8,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    first::First as _,
     maps::{EVENTS, SAMPLER},
     samples, subprograms,
 };
@@ -16,7 +17,7 @@ use crate::{
 #[inline(always)]
 pub fn is_due(now: Instant) -> bool {
     SAMPLER
-        .get(0)
+        .first()
         .is_some_and(|sampler| now.as_nanos() >= sampler.next_ns)
 }
 
@@ -29,7 +30,7 @@ pub fn sample<A: Address>(
     interface: u32,
     now: Instant,
 ) {
-    let Some(sampler) = SAMPLER.get_ptr_mut(0) else {
+    let Some(sampler) = SAMPLER.first_ptr() else {
         return;
     };
     // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on one.

@@ -11,7 +11,9 @@ use aya_ebpf::{
 };
 use ratelimit_common::{Cursor, layout::FRONT_COPIED, parse::transport::UpperLayer};
 
-use crate::{constant::Constant, interruption, maps::FRONT, subprograms::unknown};
+use crate::{
+    constant::Constant, first::First as _, interruption, maps::FRONT, subprograms::unknown,
+};
 
 /// Whether a frame may take several buffers.
 #[unsafe(no_mangle)]
@@ -46,7 +48,7 @@ pub fn copy_short(context: &XdpContext, frame_bytes: u32) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn copy_front(context: *mut xdp_md, frame_bytes: u64) -> u64 {
-    let Some(front) = FRONT.get_ptr_mut(0) else {
+    let Some(front) = FRONT.first_ptr() else {
         return 0;
     };
     // A frame that is longer than its first buffer has at least one byte. The mask is for the verifier.
@@ -88,6 +90,18 @@ pub fn whole(context: &XdpContext) -> Cursor<'_> {
     in_buffer(context, frame_bytes)
 }
 
+/// The same, read from the context again: the compiler would keep the bounds of the packet, for which the stack has no room.
+#[inline(always)]
+pub fn whole_again<'a>(context: *mut xdp_md) -> Cursor<'a> {
+    // SAFETY: the context lives as long as the program runs, and so does the packet, whose bounds the kernel gives.
+    unsafe {
+        let start = (&raw const (*context).data).read_volatile() as usize;
+        let end = (&raw const (*context).data_end).read_volatile() as usize;
+        let frame_bytes = end.wrapping_sub(start) as u32;
+        Cursor::from_raw(start as *const u8, end as *const u8, frame_bytes)
+    }
+}
+
 #[inline(always)]
 fn in_buffer(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
     // SAFETY: the kernel gives the bounds of the packet, which lives as long as the context.
@@ -102,7 +116,7 @@ fn in_buffer(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
 
 #[inline(always)]
 fn copied<'a>(frame_bytes: u32) -> Cursor<'a> {
-    let Some(front) = FRONT.get_ptr_mut(0) else {
+    let Some(front) = FRONT.first_ptr() else {
         return Cursor::with_frame_bytes(&[], frame_bytes);
     };
     // SAFETY: a live map value, which outlasts the program, of which so many bytes were copied.
@@ -115,11 +129,13 @@ fn copied<'a>(frame_bytes: u32) -> Cursor<'a> {
 
 /// An upper layer as it is read from a copy: one behind its end is as far behind it as the verifier wants to see.
 #[inline(always)]
-pub fn within(is_copied: bool, mut upper: UpperLayer) -> UpperLayer {
-    if is_copied {
-        // The compiler may not take this for part of another comparison or mask: the verifier would not see the bound.
-        let offset = unknown(upper.offset.into()) as u16;
-        upper.offset = offset.min(2 * FRONT_COPIED as u16 - 1);
+pub fn within(is_copied: bool, upper: UpperLayer) -> UpperLayer {
+    if !is_copied {
+        return upper;
     }
-    upper
+    // The compiler may not take this for part of another comparison or mask: the verifier would not see the bound. And it may not make an
+    // "or" of the sum, after which the verifier of 6.1 knows no bound.
+    let offset = unknown(upper.offset().into()) as u32;
+    let rest = unknown((upper.to_bits() & !u32::from(u16::MAX)).into()) as u32;
+    UpperLayer::from_bits(rest.wrapping_add(offset.min(2 * FRONT_COPIED - 1)))
 }

@@ -12,7 +12,9 @@ use ratelimit_common::{
 };
 
 use crate::{
-    atomic, interruption,
+    atomic,
+    first::First as _,
+    interruption,
     maps::FamilyMaps,
     subprograms::{Subprograms, unknown},
 };
@@ -157,7 +159,7 @@ fn state_first<A: FamilyMaps>() -> u64 {
 
 #[inline(always)]
 fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnswer> {
-    let cached = A::LOOKUP_CACHE.get_ptr_mut(0)?;
+    let cached = A::LOOKUP_CACHE.first_ptr()?;
     // SAFETY: the index is below the number of slots, which belong to this CPU: where programs interrupt each other, none comes here.
     Some(unsafe {
         &mut *(&raw mut (*cached).answers)
@@ -168,7 +170,7 @@ fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnsw
 
 #[inline(always)]
 fn destination_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedDestination> {
-    let cached = A::LOOKUP_CACHE.get_ptr_mut(0)?;
+    let cached = A::LOOKUP_CACHE.first_ptr()?;
     // SAFETY: as above.
     unsafe {
         let slots = (&raw mut (*cached).destinations).cast::<CachedDestination>();

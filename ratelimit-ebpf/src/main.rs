@@ -19,6 +19,7 @@ mod constant;
 mod detected;
 mod events;
 mod family;
+mod first;
 mod frame;
 mod interface;
 mod interruption;
@@ -40,11 +41,12 @@ mod suspended;
 mod tables;
 
 use aya_ebpf::{
-    bindings::xdp_action::{XDP_DROP, XDP_PASS},
+    bindings::xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS},
     macros::xdp,
     programs::XdpContext,
 };
-use maps::{NEXT, NEXT_FRAGS, Next};
+use first::First as _;
+use maps::{NEXT, NEXT_FRAGS, Next, OF_CPU};
 use ratelimit_common::{Cursor, DropReason, Verdict, decide};
 use settings::settings;
 use tables::KernelTables;
@@ -78,11 +80,17 @@ fn judge<'a>(
 ) -> u32 {
     let inner = subprograms::inner(context.ctx);
     let settings = interface::settings(settings());
+    let Some(own) = OF_CPU.first_ptr() else {
+        // The verifier asks for it: each CPU has one.
+        return XDP_ABORTED;
+    };
     samples::offer(context.ctx, settings);
-    let now = clock::now(settings);
+    let now = clock::now(settings, own);
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
     let frame = frame(context);
-    let tables = KernelTables::new(context.ctx, now, settings).with_inner(inner);
+    let tables = KernelTables::new(context.ctx, now, settings)
+        .with_inner(inner)
+        .of_cpu(own);
     match decide(frame, now, &tables) {
         Verdict::Pass(_) | Verdict::Observe(_) => {
             next::call(context, next);

@@ -35,6 +35,7 @@ use ratelimit_common::{
     list::{PrefixKey, lookup_cache::Cached},
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
+    of_cpu::OfCpu,
     parse::ipv6::EXTENSION_HEADERS_MAX,
     refused::{Refused, SETS, WAYS},
     sample::Countdown,
@@ -42,6 +43,7 @@ use ratelimit_common::{
 };
 use zerocopy::FromBytes;
 
+use crate::first::First as _;
 use crate::interruption::Claimed;
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
@@ -59,14 +61,6 @@ type StrikesBySource<A> = LruHashMap<A, u64, { STRIKES_MAX as usize }>;
 type VerifiedSources<A> = LruHashMap<A, u64, { VERIFIED_MAX as usize }>;
 type LookupCache = PerCpuArray<Cached, 1>;
 
-/// A timer interrupt of the kernel, and the time at which a CPU noticed it.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub struct Tick {
-    pub jiffies: u64,
-    pub at_ns: u64,
-}
-
 /// The longest extension header, and more than any header that is taken.
 const EXTENSION_BYTES_MAX: usize = 256 * 8 + 4;
 
@@ -82,6 +76,10 @@ pub struct Front {
 /// Index 0 → what holds for all packets.
 #[btf_map]
 pub static SETTINGS: Array<Settings, 1> = Array::new();
+
+/// Index 0 → what the program keeps for this CPU.
+#[btf_map]
+pub static OF_CPU: PerCpuArray<OfCpu, 1> = PerCpuArray::new();
 
 /// Policy index → its limits. Behind those that the lists and the settings name stand those of leases.
 #[btf_map]
@@ -176,7 +174,7 @@ pub fn empty<T: FromBytes>() -> Option<&'static T> {
         assert!(size_of::<T>() <= size_of::<Zeros>() && align_of::<T>() <= align_of::<Zeros>());
     }
     // SAFETY: the value is as long and as aligned as a `T` at least, any bytes are one, and nobody writes them.
-    Some(unsafe { &*ptr::from_ref(EMPTY.get(0)?).cast() })
+    Some(unsafe { &*ptr::from_ref(EMPTY.first()?).cast() })
 }
 
 /// Index of a family → sources that got state, on this CPU. What exceeds the sources that have state was evicted.
@@ -261,10 +259,6 @@ pub static CHALLENGE_KEY: Array<u64, 2> = Array::new();
 #[btf_map]
 pub static CHALLENGE_TAKEN: Array<challenge::Taken, 1> = Array::new();
 
-/// Index 0 → what this CPU has drawn of them.
-#[btf_map]
-pub static CHALLENGE_SHARES: PerCpuArray<challenge::OfCpu, 1> = PerCpuArray::new();
-
 /// A number of a source → answers that it was sent, as a word of a window of a second.
 #[btf_map]
 pub static ANSWERED: Array<u64, { ANSWER_BUCKETS as usize }, MAPPED> = Array::new();
@@ -332,10 +326,6 @@ pub static SAMPLES: RingBuf<(), { SAMPLES_BYTES as usize }> = RingBuf::new();
 /// Index 0 → when this CPU looks at a packet again.
 #[btf_map]
 pub static COUNTDOWN: PerCpuArray<Countdown, 1> = PerCpuArray::new();
-
-/// Index 0 → the tick of the coarse clock that this CPU has seen last.
-#[btf_map]
-pub static TICK: PerCpuArray<Tick, 1> = PerCpuArray::new();
 
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 #[btf_map]

@@ -3,6 +3,7 @@
 use ratelimit_common::{Instant, generation::Generation, new_sources::Newcomer};
 
 use crate::{
+    first::First as _,
     interruption,
     map_words::MapWord,
     maps::{NEW_SOURCES, NEW_SOURCES_SHARES, NEW_SOURCES_TAKEN},
@@ -12,9 +13,9 @@ use crate::{
 #[inline(always)]
 pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
     let (Some(budget), Some(taken), Some(shares)) = (
-        NEW_SOURCES.get(0),
-        NEW_SOURCES_TAKEN.get_ptr_mut(0),
-        NEW_SOURCES_SHARES.get_ptr_mut(0),
+        NEW_SOURCES.first(),
+        NEW_SOURCES_TAKEN.first_ptr(),
+        NEW_SOURCES_SHARES.first_ptr(),
     ) else {
         return true;
     };
@@ -44,9 +45,9 @@ pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
 #[inline(always)]
 pub fn is_spent(now: Instant, generation: Generation) -> bool {
     let (Some(budget), Some(taken), Some(shares)) = (
-        NEW_SOURCES.get(0),
-        NEW_SOURCES_TAKEN.get_ptr_mut(0),
-        NEW_SOURCES_SHARES.get(0),
+        NEW_SOURCES.first(),
+        NEW_SOURCES_TAKEN.first_ptr(),
+        NEW_SOURCES_SHARES.first(),
     ) else {
         return false;
     };

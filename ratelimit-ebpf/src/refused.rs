@@ -6,7 +6,9 @@ use ratelimit_common::{
     refused::{self, Filter, Refused, SETS, WAYS, set_of},
 };
 
-use crate::{constant::Constant, interruption, map_words::MapWord, maps::FamilyMaps};
+use crate::{
+    constant::Constant, first::First as _, interruption, map_words::MapWord, maps::FamilyMaps,
+};
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
 #[unsafe(no_mangle)]
@@ -44,7 +46,7 @@ pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64) {
 
 #[inline(always)]
 fn filter_of_this_cpu<A: FamilyMaps>() -> Option<&'static mut Filter> {
-    let cached = A::LOOKUP_CACHE.get_ptr_mut(0)?;
+    let cached = A::LOOKUP_CACHE.first_ptr()?;
     // SAFETY: it belongs to this CPU: where programs interrupt each other, none comes here.
     Some(unsafe { &mut (*cached).refused })
 }

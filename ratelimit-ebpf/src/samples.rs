@@ -12,7 +12,9 @@ use ratelimit_common::{
 };
 
 use crate::{
-    clock, interface,
+    clock,
+    first::First as _,
+    interface,
     maps::{COUNTDOWN, SAMPLES},
     subprograms,
 };
@@ -31,7 +33,7 @@ pub fn offer(context: *mut xdp_md, settings: Settings) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
-    let Some(countdown) = COUNTDOWN.get_ptr_mut(0) else {
+    let Some(countdown) = COUNTDOWN.first_ptr() else {
         return 0;
     };
     // SAFETY: it belongs to this CPU. Where programs interrupt each other, a sample may stand for a few packets too many or too few.

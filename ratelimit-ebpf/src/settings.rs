@@ -2,10 +2,11 @@
 
 use ratelimit_common::Settings;
 
+use crate::first::First as _;
 use crate::maps::SETTINGS;
 
 /// The settings; the default ones before the daemon has written any.
 #[inline(always)]
 pub fn settings() -> Settings {
-    SETTINGS.get(0).copied().unwrap_or_default()
+    SETTINGS.first().copied().unwrap_or_default()
 }

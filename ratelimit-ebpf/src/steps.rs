@@ -5,7 +5,7 @@ use ratelimit_common::{
     limit::LIMITS_MAX,
 };
 
-use crate::{interruption::Claimed, maps::STEPS};
+use crate::{first::First as _, interruption::Claimed, maps::STEPS};
 
 /// The steps of the packet that this CPU is at. They are no part of the stack, of which there is too little; and what a map
 /// holds the verifier does not follow.
@@ -15,7 +15,7 @@ impl MapSteps {
     /// The memory of this CPU; `None` while a program that was interrupted has it.
     #[inline(always)]
     pub fn of_this_cpu() -> Option<Self> {
-        let place = STEPS.get_ptr_mut(0)?;
+        let place = STEPS.first_ptr()?;
         // SAFETY: a live map value.
         unsafe { Claimed::claim(place) }.map(|_| Self(place))
     }

@@ -79,17 +79,23 @@ pub fn unknown(mut answer: u64) -> u64 {
 
 /// A reference of which the compiler does not know what it reads.
 #[inline(always)]
+pub fn again<T>(value: &T) -> &T {
+    // SAFETY: it is the same reference.
+    unsafe { &*unknown_pointer(ptr::from_ref(value).cast_mut()) }
+}
+
+/// A pointer of which the compiler does not know where it comes from.
+#[inline(always)]
 #[expect(
     clippy::pointers_in_nomem_asm_block,
     reason = "nothing is read or written by way of it there"
 )]
-pub fn again<T>(value: &T) -> &T {
-    let mut place = ptr::from_ref(value);
+pub fn unknown_pointer<T>(mut pointer: *mut T) -> *mut T {
     // SAFETY: a register moved to itself.
     unsafe {
-        asm!("{0} = {0}", inout(reg) place, options(pure, nomem, nostack, preserves_flags));
-        &*place
+        asm!("{0} = {0}", inout(reg) pointer, options(pure, nomem, nostack, preserves_flags));
     }
+    pointer
 }
 
 /// The same number, of which the verifier forgets what it knows: two exclusive ors with a time that it does not know. Else it follows each

@@ -2,7 +2,7 @@
 
 use core::{cell::Cell, ptr};
 
-use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
+use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Flow, Instant, Policy, Settings,
     Standing, Tables, Verdict,
@@ -18,6 +18,7 @@ use ratelimit_common::{
     lease::Demanded,
     list::Listed,
     node::{self, NOT_DRAWN},
+    of_cpu::OfCpu,
     parse::{Inner, LinkLayer, ipv6::Walk, transport::UpperLayer},
     placement::{FamilyPlacement, Placement},
     source_limits,
@@ -44,6 +45,8 @@ pub struct KernelTables {
     context: *mut xdp_md,
     settings: Cell<Settings>,
     inner: Inner,
+    /// What this CPU keeps; null in a subprogram.
+    own: *mut OfCpu,
 }
 
 impl KernelTables {
@@ -55,6 +58,7 @@ impl KernelTables {
             context,
             settings: Cell::new(settings),
             inner: Inner::NONE,
+            own: ptr::null_mut(),
         }
     }
 
@@ -62,6 +66,12 @@ impl KernelTables {
     #[inline(always)]
     pub const fn with_inner(self, inner: Inner) -> Self {
         Self { inner, ..self }
+    }
+
+    /// The tables on the CPU that keeps this.
+    #[inline(always)]
+    pub const fn of_cpu(self, own: *mut OfCpu) -> Self {
+        Self { own, ..self }
     }
 
     /// The tables for a packet of which all headers were read. Of its settings they know what limits ask for.
@@ -313,13 +323,11 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         now: Instant,
     ) -> challenge::Outcome {
         let settings = self.settings.get();
-        let generation = settings.generation();
         if listed.is_protected() {
             return challenge::Outcome::Unasked;
         }
-        let state = MapChallenge(generation, self.context);
-        let packet = XdpContext::new(self.context);
-        let frame = frame::whole(&packet);
+        let state = MapChallenge::new(settings, self.context, self.own);
+        let frame = || frame::whole_again(self.context);
         // What comes inside of a tunnel counts for no challenge.
         if self.inner == Inner::NONE
             && let Some(outcome) =
@@ -327,6 +335,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         {
             return outcome;
         }
+        let generation = settings.generation();
         subprograms::judge_challenge(self.context, source, flow.upper, listed, generation, now)
     }
 

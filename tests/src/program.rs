@@ -28,6 +28,7 @@ use ratelimit_common::{
     limit::LIMITS_MAX,
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
+    of_cpu::OfCpu,
     parse::{LinkLayer, Tunnels},
     source::{LogKey, SourceKey},
 };
@@ -256,7 +257,7 @@ pub struct Program {
     new_sources: Array<MapData, ByGeneration<Budget>>,
     challenge: Array<MapData, ByGeneration<challenge::Rules>>,
     challenge_taken: Array<MapData, challenge::Taken>,
-    challenge_shares: PerCpuArray<MapData, challenge::OfCpu>,
+    of_cpu: PerCpuArray<MapData, OfCpu>,
     answered: Mapped,
     discovered: PerCpuArray<MapData, u64>,
     new_sources_taken: Array<MapData, Taken>,
@@ -345,7 +346,7 @@ impl Program {
             new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
             challenge: take_map(&mut ebpf, "CHALLENGE")?.try_into()?,
             challenge_taken: take_map(&mut ebpf, "CHALLENGE_TAKEN")?.try_into()?,
-            challenge_shares: take_map(&mut ebpf, "CHALLENGE_SHARES")?.try_into()?,
+            of_cpu: take_map(&mut ebpf, "OF_CPU")?.try_into()?,
             answered: mapped(&take_map(&mut ebpf, "ANSWERED")?, ANSWER_BUCKETS)?,
             discovered: take_map(&mut ebpf, "NEIGHBOUR_DISCOVERY")?.try_into()?,
             new_sources_taken: take_map(&mut ebpf, "NEW_SOURCES_TAKEN")?.try_into()?,
@@ -622,8 +623,8 @@ impl Program {
         let undrawn = PerCpuValues::try_from(vec![BudgetShares::default(); cpus])?;
         self.new_sources_shares.set(0, undrawn, 0)?;
         self.new_sources_taken.set(0, Taken::default(), 0)?;
-        let undrawn = PerCpuValues::try_from(vec![challenge::OfCpu::default(); cpus])?;
-        self.challenge_shares.set(0, undrawn, 0)?;
+        let undrawn = PerCpuValues::try_from(vec![OfCpu::default(); cpus])?;
+        self.of_cpu.set(0, undrawn, 0)?;
         self.challenge_taken
             .set(0, challenge::Taken::default(), 0)?;
         for word in self.answered.words() {

@@ -15,7 +15,7 @@ impl NextPackets {
     /// All are counted by the rules of a generation, and no more.
     #[inline(always)]
     const fn counted(generation: Generation) -> Self {
-        Self((generation as u64).wrapping_add(1))
+        Self(generation as u64 | !1)
     }
 
     /// The same where all are counted by the rules of a generation, and no more; or where they are not.
@@ -43,10 +43,10 @@ impl NextPackets {
         self.0 == Self::counted(generation).0
     }
 
-    /// Whether those of sources that are known as verified pass. The number of a generation is no time that comes.
+    /// Whether those of sources that are known as verified pass. The number of a generation is a time before all others.
     #[inline(always)]
-    pub fn pass(self, now: Instant) -> bool {
-        now.as_nanos() < self.0
+    pub const fn pass(self, now: Instant) -> bool {
+        now.as_nanos().cast_signed() < self.0.cast_signed()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     Cursor,
     parse::{
         LinkLayer, Payload, ipv4, ipv6, payload,
-        transport::{Fragment, UDP, UpperLayer},
+        transport::{UDP, UpperLayer},
     },
 };
 
@@ -59,7 +59,7 @@ const EXTENSIONS_BYTES: u16 = 3;
 /// The port that a datagram goes to; `None` of all that is not a whole one.
 #[inline(always)]
 pub fn port(frame: Cursor<'_>, upper: UpperLayer) -> Option<u16> {
-    if !upper.is_udp() || upper.fragment != Fragment::Whole {
+    if !upper.is_datagram() {
         return None;
     }
     let [_, port] = upper.ports(frame)?;

@@ -330,10 +330,10 @@ impl Rules {
 impl OfCpu {
     /// See [`passes`](super::ChallengeState::passes).
     #[inline(always)]
-    pub fn passes<A: Address>(
+    pub fn passes<'a, A: Address>(
         &mut self,
         asked: Asked,
-        source: &A,
+        source: impl FnOnce() -> &'a A,
         generation: Generation,
         now: Instant,
     ) -> bool {
@@ -341,7 +341,7 @@ impl OfCpu {
         if next.are_counted(generation) {
             return self.spend(asked.shared(), now);
         }
-        next.pass(now) && self.verified.knows(source, now)
+        next.pass(now) && self.verified.knows(source(), now)
     }
 
     /// See [`set_counts_all`](super::ChallengeState::set_counts_all).

@@ -8,7 +8,7 @@ use crate::{
         Connection, LinkLayer, Payload, ipv4,
         ipv6::{self, Walk},
         payload,
-        transport::{ACK, FIN, Fragment, OFFSET_MAX, RST, SYN, UpperLayer},
+        transport::{ACK, FIN, OFFSET_MAX, RST, SYN, UpperLayer},
     },
 };
 
@@ -96,7 +96,7 @@ impl InSegment for Ipv4 {
             return None;
         };
         // A header that counts fewer words than it has is one that every stack drops.
-        if upper.offset < cursor.offset().wrapping_add(ipv4::HEADER_BYTES) {
+        if upper.offset() < cursor.offset().wrapping_add(ipv4::HEADER_BYTES) {
             return None;
         }
         Segment::of_upper(ipv4::addresses(cursor)?, frame, cursor.offset(), upper)
@@ -139,10 +139,10 @@ impl<A> Segment<A> {
         packet: u16,
         upper: UpperLayer,
     ) -> Option<Self> {
-        if !upper.is_tcp() || upper.fragment != Fragment::Whole {
+        if !upper.is_segment() {
             return None;
         }
-        frame.skip(upper.offset & OFFSET_MAX);
+        frame.skip(upper.offset() & OFFSET_MAX);
         let header: &Header = frame.take()?;
         Some(Self {
             connection: Connection {
@@ -152,7 +152,7 @@ impl<A> Segment<A> {
             sequence: u32::from_be_bytes(header.sequence),
             place: Place {
                 packet,
-                segment: upper.offset & OFFSET_MAX,
+                segment: upper.offset() & OFFSET_MAX,
             },
             flags: header.flags,
             words: header.words,

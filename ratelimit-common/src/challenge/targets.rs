@@ -16,6 +16,12 @@ struct Target {
     mask: [u64; 2],
 }
 
+/// The one that all addresses are in.
+const ALL: Target = Target {
+    front: [0, 0],
+    mask: [0, 0],
+};
+
 /// One that no address is in.
 const NONE: Target = Target {
     front: [1, 0],
@@ -24,9 +30,10 @@ const NONE: Target = Target {
 
 impl Target {
     #[inline(always)]
-    const fn includes(&self, [low, high]: [u64; 2]) -> bool {
+    fn includes<A: Address>(&self, address: A) -> bool {
         let ([first, second], [first_mask, second_mask]) = (self.front, self.mask);
-        first == low & first_mask && second == high & second_mask
+        let [low, high] = bits(address);
+        first == low & first_mask && (is_ipv4::<A>() || second == high & second_mask)
     }
 
     /// What both have in common. No more bits count than those in which they are alike.
@@ -67,7 +74,7 @@ pub struct Targets {
 impl Default for Targets {
     fn default() -> Self {
         let none = OfFamily {
-            in_common: NONE,
+            in_common: ALL,
             prefixes: [NONE; TARGETS_MAX],
         };
         Self {
@@ -92,10 +99,13 @@ impl Targets {
     /// The same, and those that share the bits of a mask with an address. `None` where the family has as many as there may be.
     pub fn with<A: Address>(mut self, address: A, mask: A) -> Option<Self> {
         let target = Target {
-            front: words(address.masked(mask)),
-            mask: words(mask),
+            front: bits(address.masked(mask)),
+            mask: bits(mask),
         };
         let [ipv4, ipv6] = &mut self.families;
+        if self.has_prefixes == 0 {
+            [ipv4.in_common, ipv6.in_common] = [NONE; 2];
+        }
         let family = if is_ipv4::<A>() { ipv4 } else { ipv6 };
         *family.prefixes.iter_mut().find(|it| **it == NONE)? = target;
         family.in_common = if family.in_common == NONE {
@@ -121,8 +131,8 @@ impl Targets {
     /// Whether connections to this address may be challenged. What `false` says is so.
     #[inline(always)]
     pub fn may_include<A: Address>(&self, destination: A) -> bool {
-        // Also where the settings say otherwise, which may come before the rules that they are of.
-        !self.names_destinations() || self.family::<A>().in_common.includes(words(destination))
+        // Also where the settings say that some are named, which may come before the rules that they are of.
+        self.family::<A>().in_common.includes(destination)
     }
 
     /// Whether a connection to this end is challenged.
@@ -134,18 +144,25 @@ impl Targets {
         if self.has_prefixes == 0 {
             return true;
         }
-        let (family, address) = (self.family::<A>(), words(destination));
-        family.in_common.includes(address)
-            && family
-                .prefixes
-                .iter()
-                .any(|target| target.includes(address))
+        let family = self.family::<A>();
+        let includes = |target: &Target| target.includes(destination);
+        includes(&family.in_common) && family.prefixes.iter().any(includes)
     }
 
     #[inline(always)]
     fn family<A: Address>(&self) -> &OfFamily {
         let [ipv4, ipv6] = &self.families;
         if is_ipv4::<A>() { ipv4 } else { ipv6 }
+    }
+}
+
+/// What is compared of an address: all of it is in the first word where that has room for it.
+#[inline(always)]
+fn bits<A: Address>(address: A) -> [u64; 2] {
+    if is_ipv4::<A>() {
+        [address.key(), 0]
+    } else {
+        words(address)
     }
 }
 
@@ -178,6 +195,7 @@ mod tests {
         assert!(
             all.may_include(v4([0, 0, 0, 1]))
                 && all.include(v4([0, 0, 0, 1]), 0)
+                && all.may_include(v6("2001:db8::"))
                 && all.include(v6("::1"), 80)
         );
     }
@@ -188,6 +206,12 @@ mod tests {
             .with(v4([198, 51, 100, 7]), v4([255, 255, 255, 0]))
             .and_then(|it| it.with(v4([203, 0, 113, 9]), v4([255; 4])))
             .and_then(|it| it.with(v6("2001:db8:1::"), v6("ffff:ffff:ffff::")))
+            .and_then(|it| {
+                it.with(
+                    v6("2001:db8:2::7"),
+                    v6("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+                )
+            })
             .unwrap();
         for (address, is_one) in [
             ([198, 51, 100, 255], true),
@@ -207,6 +231,8 @@ mod tests {
         }
         for (address, is_one) in [
             ("2001:db8:1:ffff::1", true),
+            ("2001:db8:2::7", true),
+            ("2001:db8:2::8", false),
             ("2001:db8:2::", false),
             ("::", false),
             ("::1", false),
@@ -215,7 +241,9 @@ mod tests {
         }
         let only_v4 = Targets::default().with(v4([10, 0, 0, 0]), v4([255, 0, 0, 0]));
         let only_v4 = only_v4.unwrap();
-        assert!(!only_v4.include(v6("2001:db8:1::"), 80));
+        for address in ["2001:db8:1::", "::", "::ffff:10.0.0.0"] {
+            assert!(!only_v4.include(v6(address), 80) && !only_v4.may_include(v6(address)));
+        }
         for (address, may_be) in [([10, 1, 2, 3], true), ([11, 1, 2, 3], false)] {
             assert_eq!(only_v4.may_include(v4(address)), may_be);
         }

@@ -330,7 +330,7 @@ fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more
     let frame = Cursor::new(&packet);
     let judge = |at_ns| {
         let now = Instant::from_nanos(at_ns);
-        judge_quickly(&SOURCE, frame, &flow(frame), settings, now, &world)
+        judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world)
     };
     let passes = |at_ns| world.passes(Asked::Queries, &SOURCE, Instant::from_nanos(at_ns));
     let answers = [0; 4].map(|_| world.ask(53, true, START));
@@ -352,7 +352,7 @@ fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
     let settings = world.rules.unwrap().sparing(Settings::default());
     let packet = packet(SOURCE, 6, &tcp_to(53, SYN, 7));
     let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-    let quick = || judge_quickly(&SOURCE, frame, &flow(frame), settings, now, &world);
+    let quick = || judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
     assert_eq!(quick(), None);
     assert_eq!(world.judge_at_length(SOURCE, frame, now), Outcome::Unasked);
     assert_eq!(quick(), Some(Outcome::Unasked));
@@ -363,6 +363,20 @@ fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
         world.judge_at_length(SOURCE, frame, now),
         Outcome::Challenged
     );
+}
+
+#[test]
+fn of_segments_that_are_spared_none_opens_a_connection_or_may_prove_something() {
+    let world = querying_at([53, 0], When::Always, When::Always);
+    let settings = world.rules.unwrap().sparing(Settings::default());
+    let now = Instant::from_nanos(START);
+    for flags in 0..=u8::MAX {
+        let packet = packet(SOURCE, 6, &tcp(flags, 7));
+        let frame = Cursor::new(&packet);
+        let outcome = judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
+        let is_asked = flags & (SYN | ACK | RST | FIN) == SYN || flags & RST != 0;
+        assert_eq!(outcome.is_none(), is_asked, "{flags:#x}");
+    }
 }
 
 #[test]
@@ -442,7 +456,7 @@ proptest! {
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
             let settings = quick.rules.unwrap().sparing(Settings::default());
-            let answer = judge_quickly(&source, frame, &flow(frame), settings, now, quick);
+            let answer = judge_quickly(&source, || frame, &flow(frame), settings, now, quick);
             let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
             prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
             prop_assert_eq!(quick.left(), whole.left());
@@ -626,7 +640,7 @@ impl ChallengeState<Ipv4> for World {
 
     fn passes(&self, asked: Asked, source: &Ipv4, now: Instant) -> bool {
         let mut own = self.own.borrow_mut();
-        own.passes(asked, source, Generation::First, now)
+        own.passes(asked, || source, Generation::First, now)
     }
 
     fn set_counts_all(&self, asked: Asked, counts_all: bool) {

@@ -96,8 +96,8 @@ impl<A> Connection<A> {
         wanted: Wanted,
     ) -> Option<Self> {
         let is_wanted = match wanted {
-            Wanted::Segment => upper.is_tcp() && upper.fragment == Fragment::Whole,
-            Wanted::Datagram => upper.is_udp() && upper.fragment != Fragment::Later,
+            Wanted::Segment => upper.is_segment(),
+            Wanted::Datagram => upper.is_udp() && upper.fragment() != Fragment::Later,
         };
         if !is_wanted {
             return None;

@@ -38,11 +38,11 @@ pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
         source: header.source,
         destination: header.destination,
         content: Content::Ordinary,
-        upper: UpperLayer {
-            protocol: header.protocol,
-            fragment: header.fragment(),
-            offset: start.wrapping_add(header.bytes()),
-        },
+        upper: UpperLayer::new(
+            header.protocol,
+            header.fragment(),
+            start.wrapping_add(header.bytes()),
+        ),
     })
 }
 

@@ -76,10 +76,10 @@ pub fn flow<'a>(
         mut upper,
         is_complete,
     } = walk(*cursor, header.next_header);
-    if upper.fragment == Fragment::First {
+    if upper.fragment() == Fragment::First {
         let bytes = u16::from_be_bytes(header.payload_length);
-        let extensions = upper.offset.wrapping_sub(cursor.offset());
-        upper.fragment = Fragment::first(bytes.saturating_sub(extensions));
+        let extensions = upper.offset().wrapping_sub(cursor.offset());
+        upper = upper.with_fragment(Fragment::first(bytes.saturating_sub(extensions)));
     }
     Some(Flow {
         source: header.source,
@@ -128,11 +128,7 @@ impl Walk {
     #[inline(always)]
     const fn ended(cursor: &Cursor<'_>, protocol: u8) -> Self {
         Self {
-            upper: UpperLayer {
-                protocol,
-                fragment: Fragment::Whole,
-                offset: cursor.offset(),
-            },
+            upper: UpperLayer::new(protocol, Fragment::Whole, cursor.offset()),
             is_complete: true,
         }
     }
@@ -146,24 +142,25 @@ impl Walk {
 pub fn walk(mut cursor: Cursor<'_>, first: u8) -> Walk {
     let mut walk = Walk::ended(&cursor, first);
     for _ in 0..EXTENSION_HEADERS_MAX {
-        if !is_extension(walk.upper.protocol) {
+        let header = walk.upper.protocol();
+        if !is_extension(header) {
             return walk;
         }
         let Some(extension) = cursor.take::<Extension>() else {
             return walk;
         };
-        let header = walk.upper.protocol;
         cursor.skip(bytes_left(header, extension.length));
-        walk.upper.protocol = extension.next_header;
-        walk.upper.offset = cursor.offset();
-        if header == FRAGMENT {
-            walk.upper.fragment = fragment(extension.first);
-            if walk.upper.fragment == Fragment::Later {
-                return walk;
-            }
+        let part = if header == FRAGMENT {
+            fragment(extension.first)
+        } else {
+            walk.upper.fragment()
+        };
+        walk.upper = UpperLayer::new(extension.next_header, part, cursor.offset());
+        if part == Fragment::Later {
+            return walk;
         }
     }
-    walk.is_complete = !is_extension(walk.upper.protocol);
+    walk.is_complete = !is_extension(walk.upper.protocol());
     walk
 }
 

@@ -30,16 +30,11 @@ const FLAGS_END: u16 = 14;
 /// Bytes of both ports.
 const PORTS_BYTES: u16 = 4;
 
-/// What stands behind the network header and its extension headers.
+/// What stands behind the network header and its extension headers: where its header begins, its protocol, and which part of its packet this is.
+///
+/// It is one word, for which the program has room on its stack.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct UpperLayer {
-    /// The protocol, a number of IANA's.
-    pub protocol: u8,
-    /// Which part of its packet this is.
-    pub fragment: Fragment,
-    /// Bytes from the front of the frame to its header.
-    pub offset: u16,
-}
+pub struct UpperLayer(u32);
 
 /// An upper layer lies at most so far behind the front of a frame, as the verifier wants to see. That is behind two VLAN tags and
 /// as many extension headers as are looked through, each as long as it can be.
@@ -244,17 +239,78 @@ struct TcpHeader {
     flags: u8,
 }
 
+const PROTOCOL_SHIFT: u32 = 16;
+const FRAGMENT_SHIFT: u32 = 24;
+
 impl UpperLayer {
+    /// The upper layer of a protocol, a number of IANA's, whose header begins so many bytes behind the front of the frame.
+    #[inline(always)]
+    pub const fn new(protocol: u8, fragment: Fragment, offset: u16) -> Self {
+        let protocol = (protocol as u32) << PROTOCOL_SHIFT;
+        Self(offset as u32 | protocol | (fragment as u32) << FRAGMENT_SHIFT)
+    }
+
+    /// Its protocol.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "those bits are it")]
+    pub const fn protocol(self) -> u8 {
+        (self.0 >> PROTOCOL_SHIFT) as u8
+    }
+
+    /// Which part of its packet the frame carries.
+    #[inline(always)]
+    pub const fn fragment(self) -> Fragment {
+        Fragment::from_number(self.0 >> FRAGMENT_SHIFT)
+    }
+
+    /// Bytes from the front of the frame to its header.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "those bits are it")]
+    pub const fn offset(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// The same of another part.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_fragment(self, fragment: Fragment) -> Self {
+        Self::new(self.protocol(), fragment, self.offset())
+    }
+
+    /// All of it.
+    #[inline(always)]
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The one with these bits.
+    #[inline(always)]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     /// Whether it is TCP.
     #[inline(always)]
-    pub const fn is_tcp(&self) -> bool {
-        self.protocol == TCP
+    pub const fn is_tcp(self) -> bool {
+        self.protocol() == TCP
     }
 
     /// Whether it is UDP.
     #[inline(always)]
-    pub const fn is_udp(&self) -> bool {
-        self.protocol == UDP
+    pub const fn is_udp(self) -> bool {
+        self.protocol() == UDP
+    }
+
+    /// Whether it is all of a segment of TCP.
+    #[inline(always)]
+    pub const fn is_segment(self) -> bool {
+        self.0 >> PROTOCOL_SHIFT == TCP as u32
+    }
+
+    /// Whether it is all of a datagram of UDP.
+    #[inline(always)]
+    pub const fn is_datagram(self) -> bool {
+        self.0 >> PROTOCOL_SHIFT == UDP as u32
     }
 
     /// The ports in `frame`, a cursor at its front: the one it comes from, and the one it goes to. The protocol is one that
@@ -262,7 +318,7 @@ impl UpperLayer {
     #[inline(always)]
     pub fn ports(&self, frame: Cursor<'_>) -> Option<[[u8; 2]; 2]> {
         let mut cursor = frame;
-        cursor.skip(self.offset & OFFSET_MAX);
+        cursor.skip(self.offset() & OFFSET_MAX);
         let header: &PortsHeader = cursor.take()?;
         Some([header.source, header.destination])
     }
@@ -271,7 +327,7 @@ impl UpperLayer {
     #[inline(always)]
     pub fn tcp_flags(&self, frame: Cursor<'_>) -> Option<u8> {
         let mut cursor = frame;
-        cursor.skip((self.offset & OFFSET_MAX).wrapping_add(PORTS_BYTES));
+        cursor.skip((self.offset() & OFFSET_MAX).wrapping_add(PORTS_BYTES));
         let header: &TcpHeader = cursor.take()?;
         Some(header.flags)
     }
@@ -279,18 +335,18 @@ impl UpperLayer {
     /// What the header in `frame`, a cursor at its front, says besides ports.
     #[inline(always)]
     pub fn details(&self, frame: Cursor<'_>) -> Details {
-        if self.fragment == Fragment::Later {
+        if self.fragment() == Fragment::Later {
             return Details::NONE;
         }
         let mut cursor = frame;
-        cursor.skip(self.offset & OFFSET_MAX);
-        match self.protocol {
+        cursor.skip(self.offset() & OFFSET_MAX);
+        match self.protocol() {
             ICMP | ICMPV6 => cursor
                 .take()
                 .map_or(Details::NONE, |[kind, code]: &[u8; 2]| {
                     Details::icmp(*kind, *code)
                 }),
-            TCP if self.fragment == Fragment::Tiny => Details::HIDDEN,
+            TCP if self.fragment() == Fragment::Tiny => Details::HIDDEN,
             TCP => {
                 cursor.skip(PORTS_BYTES);
                 let header = cursor.take::<TcpHeader>();
@@ -304,23 +360,23 @@ impl UpperLayer {
     /// a kind.
     #[inline(always)]
     pub fn transport(&self, frame: Cursor<'_>) -> Transport {
-        let kind = Kind::new(self.protocol, self.fragment);
+        let kind = Kind::new(self.protocol(), self.fragment());
         let without_ports = Transport {
             kind,
             source_port: NO_PORT,
             destination_port: NO_PORT,
         };
-        if !has_ports(self.protocol) || self.fragment == Fragment::Later {
+        if !has_ports(self.protocol()) || self.fragment() == Fragment::Later {
             return without_ports;
         }
         let mut cursor = frame;
-        cursor.skip(self.offset & OFFSET_MAX);
+        cursor.skip(self.offset() & OFFSET_MAX);
         let Some(header) = cursor.take::<PortsHeader>() else {
             return without_ports;
         };
         let kind = match cursor.take::<TcpHeader>() {
-            _ if self.protocol != TCP => kind,
-            _ if self.fragment == Fragment::Tiny => {
+            _ if self.protocol() != TCP => kind,
+            _ if self.fragment() == Fragment::Tiny => {
                 kind.with(Kind::SYN, true).with(Kind::INVALID, true)
             }
             Some(header) => kind
@@ -356,6 +412,28 @@ mod tests {
     use std::{vec, vec::Vec};
 
     use super::*;
+
+    #[test]
+    fn an_upper_layer_is_what_it_was_made_of() {
+        use Fragment::{First, Later, Tiny, Whole};
+        for (protocol, offset) in [(TCP, 34), (UDP, 0), (u8::MAX, u16::MAX), (0, 0x7fff)] {
+            for fragment in [Whole, First, Later, Tiny] {
+                let upper = UpperLayer::new(protocol, fragment, offset);
+                for upper in [
+                    upper,
+                    UpperLayer::from_bits(upper.to_bits()),
+                    UpperLayer::new(protocol, Whole, offset).with_fragment(fragment),
+                ] {
+                    let is = (upper.protocol(), upper.fragment(), upper.offset());
+                    assert_eq!(is, (protocol, fragment, offset));
+                    assert_eq!(upper.is_tcp(), protocol == TCP);
+                    assert_eq!(upper.is_udp(), protocol == UDP);
+                    assert_eq!(upper.is_segment(), protocol == TCP && fragment == Whole);
+                    assert_eq!(upper.is_datagram(), protocol == UDP && fragment == Whole);
+                }
+            }
+        }
+    }
 
     #[test]
     fn ports_stand_in_front_of_the_protocols_that_have_them() {
@@ -460,12 +538,7 @@ mod tests {
     }
 
     fn transport(protocol: u8, fragment: Fragment, bytes: &[u8]) -> Transport {
-        let upper = UpperLayer {
-            protocol,
-            fragment,
-            offset: 0,
-        };
-        upper.transport(Cursor::new(bytes))
+        UpperLayer::new(protocol, fragment, 0).transport(Cursor::new(bytes))
     }
 
     fn tcp(flags: u8) -> Vec<u8> {

@@ -174,13 +174,13 @@ impl Tunnels {
             },
             _ => return Inner::NONE,
         };
-        if upper.fragment == Fragment::Later {
+        if upper.fragment() == Fragment::Later {
             return Inner::NONE;
         }
         let upper = within(upper);
         let mut cursor = frame;
-        cursor.skip(upper.offset & OFFSET_MAX);
-        match upper.protocol {
+        cursor.skip(upper.offset() & OFFSET_MAX);
+        match upper.protocol() {
             IPV4_IN_IP if self.has(Tunnel::Ipip) => Inner::at(cursor, ETHERTYPE_IPV4),
             IPV6_IN_IP if self.has(Tunnel::Ipip) => Inner::at(cursor, ETHERTYPE_IPV6),
             GRE if self.has(Tunnel::Gre) => behind_gre(cursor),

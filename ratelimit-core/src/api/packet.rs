@@ -63,17 +63,19 @@ impl PacketRequest {
     /// interface is not known.
     pub fn of_frame(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<(IpAddr, Self)> {
         let ([source, target], upper) = headers(frame, link_layer)?;
-        let has_ports = has_ports(upper.protocol) && upper.fragment != Fragment::Later;
+        let has_ports = has_ports(upper.protocol()) && upper.fragment() != Fragment::Later;
         let ports = upper
             .ports(frame)
             .filter(|_| has_ports)
             .map(|ports| ports.map(u16::from_be_bytes));
         let flags = upper.details(frame).tcp_flags();
         let packet = Self {
-            protocol: Some(protocol::name_or_number(upper.protocol)),
+            protocol: Some(protocol::name_or_number(upper.protocol())),
             source_port: ports.map(|[from, _]| from),
             destination_port: ports.map(|[_, to]| to),
-            flags: flags.filter(|_| upper.protocol == protocol::TCP).map(spell),
+            flags: flags
+                .filter(|_| upper.protocol() == protocol::TCP)
+                .map(spell),
             to: Some(target),
             interface: None,
         };

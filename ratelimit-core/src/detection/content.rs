@@ -79,7 +79,7 @@ pub struct Datagram {
 impl Content {
     /// What is in `frame`, a cursor at its front.
     pub fn read(upper: UpperLayer, frame: Cursor<'_>) -> Self {
-        match (upper.protocol, upper.fragment) {
+        match (upper.protocol(), upper.fragment()) {
             (ICMP | ICMPV6, Fragment::Later) => Self::Icmp,
             (_, Fragment::Later) => Self::LaterFragment,
             (TCP, _) => segment(upper, frame),
@@ -135,7 +135,7 @@ fn segment(upper: UpperLayer, frame: Cursor<'_>) -> Content {
         flags if flags & RST != 0 => Content::Reset {
             of_connection: false,
         },
-        flags if flags & ACK != 0 && upper.fragment == Fragment::Whole => {
+        flags if flags & ACK != 0 && upper.fragment() == Fragment::Whole => {
             match u16::try_from(transport.destination_port) {
                 Ok(port) if flags & FIN != 0 => Content::Ending { port },
                 Ok(port) => Content::Stray { port },

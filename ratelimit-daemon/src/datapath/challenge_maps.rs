@@ -8,6 +8,7 @@ use ratelimit_common::{
     challenge::{self, Verified},
     generation::ByGeneration,
     layout::{VERIFIED_MAX, suspended},
+    of_cpu::OfCpu,
 };
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
 pub(super) struct ChallengeMaps {
     rules: Elements<ByGeneration<challenge::Rules>>,
     taken: Elements<challenge::Taken>,
-    of_cpus: PerCpuArray<MapData, challenge::OfCpu>,
+    of_cpus: PerCpuArray<MapData, OfCpu>,
     verified: BySource<u64>,
 }
 
@@ -29,7 +30,7 @@ impl ChallengeMaps {
         Ok(Self {
             rules: maps.elements("CHALLENGE")?,
             taken: maps.elements("CHALLENGE_TAKEN")?,
-            of_cpus: maps.open("CHALLENGE_SHARES")?,
+            of_cpus: maps.open("OF_CPU")?,
             verified: maps.by_source(["VERIFIED_V4", "VERIFIED_V6"])?,
         })
     }
@@ -58,8 +59,8 @@ impl ChallengeTables for Kernel {
 
     fn challenge_unanswered(&self) -> Result<u64> {
         let answer = self.challenge.of_cpus.get(&0, 0);
-        let of_cpus = answer.map_err(failed("reading", "CHALLENGE_SHARES", 1))?;
-        Ok(of_cpus.iter().map(|own| own.unanswered).sum())
+        let of_cpus = answer.map_err(failed("reading", "OF_CPU", 1))?;
+        Ok(of_cpus.iter().map(|own| own.challenge.unanswered).sum())
     }
 
     fn verified(&self, source: IpAddr) -> Result<Option<Verified>> {

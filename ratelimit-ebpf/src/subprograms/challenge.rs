@@ -2,7 +2,7 @@
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Cursor, Instant, Ipv4, Ipv6,
+    Cursor, Instant, Ipv4, Ipv6, Settings,
     challenge::{
         self, InSegment as _, Outcome, Place, Shared,
         answer::{self, ListenerCookie},
@@ -21,8 +21,10 @@ use ratelimit_common::{
 use super::{Subprograms, classes, headers, on_stack, unknown};
 use crate::{
     challenge::MapChallenge,
+    first::First as _,
     frame, interface,
     listener::{self, Question},
+    maps::OF_CPU,
     settings::settings,
 };
 
@@ -36,7 +38,7 @@ pub fn judge_challenge<A: Subprograms>(
     generation: Generation,
     now: Instant,
 ) -> Outcome {
-    let question = headers::pack_upper(upper)
+    let question = u64::from(upper.to_bits())
         | (generation as u64) << GENERATION_SHIFT
         | u64::from(listed.is_protected()) << PROTECTED_SHIFT;
     Outcome::from_number(unknown((A::CHALLENGE)(
@@ -79,6 +81,9 @@ macro_rules! of_families {
                 return 0;
             };
             let settings = settings();
+            let Some(own) = OF_CPU.first_ptr() else {
+                return 0;
+            };
             if headers::inner(context) != Inner::NONE {
                 return 0;
             }
@@ -98,7 +103,7 @@ macro_rules! of_families {
                 upper,
                 |asks_headers| classes::classes(context, upper, asks_headers),
                 Instant::from_nanos(at_ns),
-                &MapChallenge(settings.generation(), context),
+                &MapChallenge::new(settings, context, own),
             )
             .into()
         }
@@ -119,7 +124,12 @@ macro_rules! of_families {
                 return 0;
             }
             let now = Instant::from_nanos(at_ns);
-            let state = MapChallenge(generation(question >> GENERATION_SHIFT), context);
+            let settings =
+                Settings::default().in_generation(generation(question >> GENERATION_SHIFT));
+            let Some(own) = OF_CPU.first_ptr() else {
+                return 0;
+            };
+            let state = MapChallenge::new(settings, context, own);
             let source = on_stack(source);
             // Nobody is answered inside of a tunnel.
             if headers::inner(context) != Inner::NONE {
@@ -127,7 +137,7 @@ macro_rules! of_families {
             }
             let packet = XdpContext::new(context);
             let (frame, is_copied) = frame::again(&packet);
-            let upper = headers::unpack_upper(question);
+            let upper = UpperLayer::from_bits(question as u32);
             // What is a copy cannot be answered where it lies. The compiler must not make one value of a segment and none: of that the
             // verifier sees places on the stack that nobody has written.
             if !is_copied

@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    headers::{found_inner, inner, pack_upper, unpack_upper},
+    headers::{found_inner, inner},
     unknown,
 };
 use crate::{frame, tables::KernelTables};
@@ -33,7 +33,7 @@ pub fn classify(
 ) -> Classified {
     let asks = |asks, flag| if asks { flag } else { 0 };
     let asks = asks(wanted.headers, ASKS_HEADERS) | asks(wanted.destination, ASKS_DESTINATION);
-    let question = pack_upper(upper) | asks | u64::from(policy) << POLICY_SHIFT;
+    let question = u64::from(upper.to_bits()) | asks | u64::from(policy) << POLICY_SHIFT;
     let answer = unknown(classify_packet(context, question));
     Classified {
         classes: ClassSet::from_bits(answer as u32),
@@ -45,7 +45,7 @@ pub fn classify(
 #[inline(always)]
 pub fn classes(context: *mut xdp_md, upper: UpperLayer, asks_headers: bool) -> ClassSet {
     let asks = if asks_headers { ASKS_HEADERS } else { 0 };
-    ClassSet::from_bits(unknown(classify_outer(context, pack_upper(upper) | asks)) as u32)
+    ClassSet::from_bits(unknown(classify_outer(context, u64::from(upper.to_bits()) | asks)) as u32)
 }
 
 #[unsafe(no_mangle)]
@@ -54,7 +54,7 @@ extern "C" fn classify_outer(context: *mut xdp_md, question: u64) -> u64 {
     let tables = KernelTables::without_settings(context, Instant::default());
     let packet = XdpContext::new(context);
     let (frame, is_copied) = frame::again(&packet);
-    let upper = frame::within(is_copied, unpack_upper(question));
+    let upper = frame::within(is_copied, UpperLayer::from_bits(question as u32));
     let wanted = Wanted::by_challenge(question & ASKS_HEADERS != 0);
     classify::classes(frame, upper, wanted, &tables)
         .bits()
@@ -76,7 +76,7 @@ extern "C" fn classify_packet(context: *mut xdp_md, question: u64) -> u64 {
     });
     let packet = XdpContext::new(context);
     let (frame, is_copied) = frame::again(&packet);
-    let upper = frame::within(is_copied, unpack_upper(question));
+    let upper = frame::within(is_copied, UpperLayer::from_bits(question as u32));
     let policy = (question >> POLICY_SHIFT) as u32;
     let classified = classify::classify(frame, upper, wanted, policy, &tables);
     u64::from(classified.classes.bits()) | u64::from(classified.outcome.to_bits()) << 32

@@ -6,7 +6,7 @@ use ratelimit_common::{
     parse::{
         Inner, Tunnels,
         ipv6::{self, Walk},
-        transport::{Fragment, UpperLayer},
+        transport::UpperLayer,
         tunnel::INNER_OFFSET_MAX,
     },
 };
@@ -59,7 +59,7 @@ pub fn walk(context: *mut xdp_md, cursor: Cursor<'_>, first: u8) -> Walk {
         first.into(),
     ));
     Walk {
-        upper: unpack_upper(answer),
+        upper: UpperLayer::from_bits(answer as u32),
         is_complete: answer & COMPLETE != 0,
     }
 }
@@ -71,7 +71,7 @@ extern "C" fn walk_extensions(context: *mut xdp_md, offset: u64, first: u64) -> 
     let (mut cursor, _) = frame::again(&context);
     cursor.skip(offset as u16 & FIXED_HEADERS_MAX);
     let walk = ipv6::walk(cursor, first as u8);
-    pack_upper(walk.upper) | if walk.is_complete { COMPLETE } else { 0 }
+    u64::from(walk.upper.to_bits()) | if walk.is_complete { COMPLETE } else { 0 }
 }
 
 /// An IPv6 header ends at most so far behind the front of a frame, as the verifier wants to see.
@@ -79,18 +79,3 @@ pub(super) const FIXED_HEADERS_MAX: u16 = INNER_OFFSET_MAX + ipv6::HEADER_BYTES;
 
 /// Whether all extension headers were looked through, above the upper layer.
 const COMPLETE: u64 = 1 << 32;
-
-/// An upper layer: offset, protocol, fragment.
-#[inline(always)]
-pub(super) fn pack_upper(upper: UpperLayer) -> u64 {
-    u64::from(upper.offset) | u64::from(upper.protocol) << 16 | (upper.fragment as u64) << 24
-}
-
-#[inline(always)]
-pub(super) fn unpack_upper(answer: u64) -> UpperLayer {
-    UpperLayer {
-        offset: answer as u16,
-        protocol: (answer >> 16) as u8,
-        fragment: Fragment::from_number(answer as u32 >> 24),
-    }
-}

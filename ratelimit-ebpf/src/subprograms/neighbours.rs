@@ -3,7 +3,7 @@
 use ratelimit_common::{Instant, neighbour_discovery};
 
 use super::unknown;
-use crate::{atomic, maps::NEIGHBOUR_DISCOVERY};
+use crate::{atomic, first::First as _, maps::NEIGHBOUR_DISCOVERY};
 
 /// Takes one of the budget; `false` when it is spent.
 #[inline(always)]
@@ -14,7 +14,7 @@ pub fn take_neighbour_discovery(at: Instant) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_of_neighbours(at_ns: u64) -> u64 {
-    let Some(word) = NEIGHBOUR_DISCOVERY.get_ptr_mut(0) else {
+    let Some(word) = NEIGHBOUR_DISCOVERY.first_ptr() else {
         return 1;
     };
     // SAFETY: an aligned word of a live map value.

@@ -1,0 +1,37 @@
+//! The first element of a map, which many have one of.
+
+use core::ptr::{self, NonNull};
+
+use aya_ebpf::{
+    btf_maps::{Array, PerCpuArray},
+    helpers::bpf_map_lookup_elem,
+};
+
+use crate::constant::Constant;
+
+/// The index of it. To name one that lies in memory takes three instructions less than to write one onto the stack.
+#[unsafe(no_mangle)]
+static FIRST: Constant<u32> = Constant::new(0);
+
+/// A map with an element at index 0. No packet finds none there, which only the verifier does not know.
+pub trait First<T: 'static> {
+    /// The element.
+    #[inline(always)]
+    fn first_ptr(&'static self) -> Option<*mut T> {
+        let (map, index) = (ptr::from_ref(self), &raw const FIRST);
+        // SAFETY: the address of a map stands for it, and its keys are such numbers.
+        let value = unsafe { bpf_map_lookup_elem(map.cast_mut().cast(), index.cast()) };
+        NonNull::new(value.cast()).map(NonNull::as_ptr)
+    }
+
+    /// The element, which is not written while it is held.
+    #[inline(always)]
+    fn first(&'static self) -> Option<&'static T> {
+        // SAFETY: a live map value of this type.
+        self.first_ptr().map(|value| unsafe { &*value })
+    }
+}
+
+impl<T: 'static, const COUNT: usize, const FLAGS: usize> First<T> for Array<T, COUNT, FLAGS> {}
+
+impl<T: 'static, const COUNT: usize, const FLAGS: usize> First<T> for PerCpuArray<T, COUNT, FLAGS> {}
