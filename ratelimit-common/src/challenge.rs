@@ -143,6 +143,7 @@ pub fn judge_quickly<'a, A: Address>(
 }
 
 /// Whether a packet is known at a glance to be judged as if there were no challenge: by the settings, or by what this CPU knows of the next.
+/// It takes one of those that the CPU has drawn where all are counted.
 #[inline(always)]
 fn is_spared<'a, A: Address>(
     source: &A,

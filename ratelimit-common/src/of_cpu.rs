@@ -1,4 +1,4 @@
-//! What the program keeps for each CPU, and looks up once for a packet.
+//! What the program keeps for each CPU, and looks up once for a packet that is not judged at length.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -54,7 +54,7 @@ const TO_CLASSES: u32 = 1 << 22;
 const SPARES_ACKNOWLEDGEMENTS: u32 = 1 << 24;
 const SPARES_ALL_BUT_TCP: u32 = 1 << 25;
 const SPARES_ALL_BUT_TCP_AND_DNS: u32 = 1 << 26;
-/// The sign, which takes an instruction less than another bit.
+/// The sign of the lower half: it takes an instruction less than another bit.
 const SPARES_SYNS_TO_OTHERS: u32 = 1 << 31;
 
 impl Settings {
@@ -183,12 +183,12 @@ impl Settings {
         self.with(SPARES_ACKNOWLEDGEMENTS)
     }
 
-    /// The same where it asks nothing of packets of other protocols than TCP.
+    /// The same where it asks nothing of packets that are no whole segments of TCP.
     pub const fn sparing_all_but_tcp(self) -> Self {
         self.with(SPARES_ALL_BUT_TCP)
     }
 
-    /// The same where it asks nothing of packets that are neither of TCP nor datagrams to [the port of DNS](crate::challenge::query::DNS_PORT).
+    /// The same where it asks nothing of packets that are neither whole segments of TCP nor datagrams to [the port of DNS](crate::challenge::query::DNS_PORT).
     pub const fn sparing_all_but_tcp_and_dns(self) -> Self {
         self.with(SPARES_ALL_BUT_TCP_AND_DNS)
     }
@@ -396,13 +396,13 @@ impl Settings {
         self.has(SPARES_ACKNOWLEDGEMENTS)
     }
 
-    /// Whether it asks nothing of packets of other protocols than TCP.
+    /// Whether it asks nothing of packets that are no whole segments of TCP.
     #[inline(always)]
     pub const fn spares_all_but_tcp(self) -> bool {
         self.has(SPARES_ALL_BUT_TCP)
     }
 
-    /// Whether it asks nothing of packets that are neither of TCP nor datagrams to the port of DNS.
+    /// Whether it asks nothing of packets that are neither whole segments of TCP nor datagrams to the port of DNS.
     #[inline(always)]
     pub const fn spares_all_but_tcp_and_dns(self) -> bool {
         self.has(SPARES_ALL_BUT_TCP_AND_DNS)

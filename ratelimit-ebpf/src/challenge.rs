@@ -41,9 +41,13 @@ pub struct MapChallenge {
 }
 
 impl MapChallenge {
-    /// The challenge on a CPU that keeps this, which is a live map value.
+    /// The challenge on a CPU that keeps this.
+    ///
+    /// # Safety
+    ///
+    /// `of_cpu` is a live map value.
     #[inline(always)]
-    pub const fn new(settings: Settings, context: *mut xdp_md, of_cpu: *mut OfCpu) -> Self {
+    pub const unsafe fn new(settings: Settings, context: *mut xdp_md, of_cpu: *mut OfCpu) -> Self {
         Self {
             settings,
             context,
@@ -63,10 +67,10 @@ impl MapChallenge {
         own(self.of_cpu)
     }
 
-    /// The same, wherever the program runs. Nothing is written there before [`own`](Self::own) has answered.
+    /// The same, wherever the program runs. Nothing may be written there where [`own`](Self::own) answers nothing.
     #[inline(always)]
-    fn at_hand(&self) -> &mut challenge::OfCpu {
-        at_hand(self.of_cpu)
+    fn own_unchecked(&self) -> &mut challenge::OfCpu {
+        own_unchecked(self.of_cpu)
     }
 }
 
@@ -101,7 +105,7 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
         // Read again: the compiler would keep its bits up to here, for which the stack has no room.
         let source = || subprograms::again(source);
         // Where programs on one CPU interrupt each other nothing is noted of the next packets, so none passes.
-        self.at_hand()
+        self.own_unchecked()
             .passes(asked, source, self.settings.generation(), now)
     }
 
@@ -133,9 +137,8 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
 
     #[inline(always)]
     fn count_unanswered(&self) {
-        // Where packets on this CPU interrupt each other, a count may be lost.
-        let unanswered = &mut self.at_hand().unanswered;
-        *unanswered = unanswered.wrapping_add(1);
+        // SAFETY: an aligned word of a live map value of this CPU.
+        unsafe { interruption::add([(&raw mut (*self.of_cpu).challenge.unanswered, 1)]) };
     }
 
     #[inline(always)]
@@ -206,14 +209,15 @@ fn own<'a>(of_cpu: *mut OfCpu) -> Option<&'a mut challenge::OfCpu> {
     if interruption::is_possible() {
         return None;
     }
-    Some(at_hand(of_cpu))
+    Some(own_unchecked(of_cpu))
 }
 
 #[inline(always)]
-fn at_hand<'a>(of_cpu: *mut OfCpu) -> &'a mut challenge::OfCpu {
+fn own_unchecked<'a>(of_cpu: *mut OfCpu) -> &'a mut challenge::OfCpu {
     // Of a register of its own: the compiler would read the pointer from the stack for each word.
     let of_cpu = subprograms::unknown_pointer(of_cpu);
-    // SAFETY: a live map value. It belongs to this CPU, and XDP programs do not interrupt each other on one where it is written.
+    // SAFETY: a live map value of this CPU, of which nobody holds another reference. Where XDP programs interrupt each other on one, it is
+    // only read.
     unsafe { &mut (*of_cpu).challenge }
 }
 
@@ -321,10 +325,11 @@ pub fn write_options(context: *mut xdp_md, request: Request, now: Instant) -> Op
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn answer_question(context: *mut xdp_md) -> u64 {
-    let Some(own) = OF_CPU.first_ptr() else {
+    let Some(of_cpu) = OF_CPU.first_ptr() else {
         return XDP_DROP.into();
     };
-    let now = clock::now(settings(), own);
+    // SAFETY: a live map value of this CPU, of which nobody holds another reference.
+    let now = clock::now(settings(), unsafe { &mut (*of_cpu).tick });
     let packet = XdpContext::new(context);
     let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
     let frame = frame::whole(&packet);

@@ -1,11 +1,7 @@
 //! The time of a packet, from the clock that the settings name.
 
 use aya_ebpf::helpers::{bpf_jiffies64, bpf_ktime_get_ns};
-use ratelimit_common::{
-    Instant, Settings,
-    layout::clock,
-    of_cpu::{OfCpu, Tick},
-};
+use ratelimit_common::{Instant, Settings, layout::clock, of_cpu::Tick};
 
 use crate::{constant::Constant, first::First as _, maps::MANUAL_CLOCK};
 
@@ -13,11 +9,11 @@ use crate::{constant::Constant, first::First as _, maps::MANUAL_CLOCK};
 #[unsafe(no_mangle)]
 static CLOCK: Constant<u32> = Constant::new(clock::KERNEL);
 
-/// The time that this packet is judged at.
+/// The time that this packet is judged at. `tick` belongs to this CPU. Where programs on one interrupt each other, the clock is never coarse.
 #[inline(always)]
-pub fn now(settings: Settings, own: *mut OfCpu) -> Instant {
+pub fn now(settings: Settings, tick: &mut Tick) -> Instant {
     if settings.coarse_clock() && CLOCK.get() == clock::KERNEL {
-        return coarse(own);
+        return coarse(tick);
     }
     precise()
 }
@@ -38,9 +34,7 @@ pub fn precise() -> Instant {
 /// Where the CPU that keeps the time stands still, a CPU that sees no tick for five of its own takes over (`MAX_STALLED_JIFFIES` of
 /// `kernel/time/tick-sched.c`, since Linux 5.18). So it is early by six ticks at most; not on a CPU without ticks (`nohz_full`).
 #[inline(always)]
-fn coarse(own: *mut OfCpu) -> Instant {
-    // SAFETY: the tick belongs to this CPU: where programs interrupt each other, none comes here.
-    let tick = unsafe { &mut (*own).tick };
+fn coarse(tick: &mut Tick) -> Instant {
     // SAFETY: the helper takes nothing and cannot fail.
     let jiffies = unsafe { bpf_jiffies64() };
     // Jiffies begin 5 minutes before 2^32, so they are never the 0 of a tick that nobody has seen.

@@ -1,4 +1,4 @@
-//! The first element of a map, which many have one of.
+//! The first element of a map: many have no other.
 
 use core::ptr::{self, NonNull};
 
@@ -9,7 +9,8 @@ use aya_ebpf::{
 
 use crate::constant::Constant;
 
-/// The index of it. To name one that lies in memory takes three instructions less than to write one onto the stack.
+/// The index of it, which user space leaves alone. To name one that lies in memory takes three instructions less than to write one onto
+/// the stack.
 #[unsafe(no_mangle)]
 static FIRST: Constant<u32> = Constant::new(0);
 

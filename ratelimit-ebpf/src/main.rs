@@ -41,7 +41,7 @@ mod suspended;
 mod tables;
 
 use aya_ebpf::{
-    bindings::xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS},
+    bindings::xdp_action::{XDP_DROP, XDP_PASS},
     macros::xdp,
     programs::XdpContext,
 };
@@ -80,17 +80,18 @@ fn judge<'a>(
 ) -> u32 {
     let inner = subprograms::inner(context.ctx);
     let settings = interface::settings(settings());
-    let Some(own) = OF_CPU.first_ptr() else {
+    let Some(of_cpu) = OF_CPU.first_ptr() else {
         // The verifier asks for it: each CPU has one.
-        return XDP_ABORTED;
+        return XDP_PASS;
     };
     samples::offer(context.ctx, settings);
-    let now = clock::now(settings, own);
+    // SAFETY: a live map value of this CPU, of which nobody holds another reference.
+    let now = clock::now(settings, unsafe { &mut (*of_cpu).tick });
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
     let frame = frame(context);
     let tables = KernelTables::new(context.ctx, now, settings)
         .with_inner(inner)
-        .of_cpu(own);
+        .with_of_cpu(of_cpu);
     match decide(frame, now, &tables) {
         Verdict::Pass(_) | Verdict::Observe(_) => {
             next::call(context, next);

@@ -46,7 +46,7 @@ pub struct KernelTables {
     settings: Cell<Settings>,
     inner: Inner,
     /// What this CPU keeps; null in a subprogram.
-    own: *mut OfCpu,
+    of_cpu: *mut OfCpu,
 }
 
 impl KernelTables {
@@ -58,7 +58,7 @@ impl KernelTables {
             context,
             settings: Cell::new(settings),
             inner: Inner::NONE,
-            own: ptr::null_mut(),
+            of_cpu: ptr::null_mut(),
         }
     }
 
@@ -70,8 +70,8 @@ impl KernelTables {
 
     /// The tables on the CPU that keeps this.
     #[inline(always)]
-    pub const fn of_cpu(self, own: *mut OfCpu) -> Self {
-        Self { own, ..self }
+    pub const fn with_of_cpu(self, of_cpu: *mut OfCpu) -> Self {
+        Self { of_cpu, ..self }
     }
 
     /// The tables for a packet of which all headers were read. Of its settings they know what limits ask for.
@@ -326,7 +326,8 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         if listed.is_protected() {
             return challenge::Outcome::Unasked;
         }
-        let state = MapChallenge::new(settings, self.context, self.own);
+        // SAFETY: outside of subprograms it is a live map value, and nobody comes here in one.
+        let state = unsafe { MapChallenge::new(settings, self.context, self.of_cpu) };
         let frame = || frame::whole_again(self.context);
         // What comes inside of a tunnel counts for no challenge.
         if self.inner == Inner::NONE

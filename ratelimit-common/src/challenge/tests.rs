@@ -430,7 +430,7 @@ proptest! {
         only_port in prop::option::of(prop_oneof![Just(80), Just(443)]),
         only_to in prop::option::of(prop_oneof![Just([198, 51, 100, 7]), Just([203, 0, 113, 7])]),
         [asks_listeners, prefers_verified]: [bool; 2],
-        steps in prop::collection::vec((0..PACKETS.len(), 0u8..4, 0u64..2), 1..60),
+        steps in prop::collection::vec((0..PACKETS.len(), prop::sample::select(&PARTS), 0u8..4, 0u64..2), 1..60),
     ) {
         let worlds = [0; 2].map(|_| {
             let world = querying_at([53, other_port], when[0], when[1]);
@@ -447,11 +447,12 @@ proptest! {
             }
         });
         let mut at_ns = START;
-        for (kind, source, gap) in steps {
+        for (kind, part, source, gap) in steps {
             at_ns += gap * SECOND / 2;
             let source = Ipv4::new([192, 0, 2, source]);
             let (protocol, header) = PACKETS[kind];
-            let packet = packet(source, protocol, &header());
+            let mut packet = packet(source, protocol, &header());
+            packet[6..8].copy_from_slice(&part);
             let frame = Cursor::new(&packet);
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
@@ -463,6 +464,9 @@ proptest! {
         }
     }
 }
+
+/// The flags and the offset of packets: of whole ones, of a first fragment, and of a later one.
+const PARTS: [[u8; 2]; 4] = [[0, 0], [0x40, 0], [0x20, 0], [0, 1]];
 
 /// A protocol, and what stands behind the addresses.
 type Packet = (u8, fn() -> Vec<u8>);

@@ -81,7 +81,7 @@ macro_rules! of_families {
                 return 0;
             };
             let settings = settings();
-            let Some(own) = OF_CPU.first_ptr() else {
+            let Some(of_cpu) = OF_CPU.first_ptr() else {
                 return 0;
             };
             if headers::inner(context) != Inner::NONE {
@@ -96,6 +96,8 @@ macro_rules! of_families {
             let Some(upper) = <$address>::upper(frame, interface::link_layer(), walk) else {
                 return 0;
             };
+            // SAFETY: it was found in the map.
+            let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
             challenge::is_unproved(
                 &on_stack(source),
                 frame,
@@ -103,7 +105,7 @@ macro_rules! of_families {
                 upper,
                 |asks_headers| classes::classes(context, upper, asks_headers),
                 Instant::from_nanos(at_ns),
-                &MapChallenge::new(settings, context, own),
+                &state,
             )
             .into()
         }
@@ -126,10 +128,11 @@ macro_rules! of_families {
             let now = Instant::from_nanos(at_ns);
             let settings =
                 Settings::default().in_generation(generation(question >> GENERATION_SHIFT));
-            let Some(own) = OF_CPU.first_ptr() else {
+            let Some(of_cpu) = OF_CPU.first_ptr() else {
                 return 0;
             };
-            let state = MapChallenge::new(settings, context, own);
+            // SAFETY: it was found in the map.
+            let state = unsafe { MapChallenge::new(settings, context, of_cpu) };
             let source = on_stack(source);
             // Nobody is answered inside of a tunnel.
             if headers::inner(context) != Inner::NONE {

@@ -117,6 +117,27 @@ fn what_was_drawn_is_not_passed_to_a_port_of_which_queries_are_challenged() {
     }
 }
 
+#[test]
+fn where_packets_interrupt_each_other_nothing_is_known_besides_the_table() {
+    require_root!();
+    let interruptible = Constants {
+        interruptible: true,
+        ..Constants::default()
+    };
+    let mut program = with_constants(&interruptible, &rules(When::Always));
+    assert_eq!(judge(&mut program, 0), CHALLENGED);
+    for _ in 0..3 {
+        verify(&mut program, Some(600 * SECOND));
+        assert_eq!(judge(&mut program, 0), CONFORMING);
+        verify(&mut program, None);
+        assert_eq!(judge(&mut program, 0), CHALLENGED);
+    }
+    let two = When::Over(NonZeroU32::new(2).unwrap());
+    let mut program = with_constants(&interruptible, &rules(two));
+    let verdicts = [0; 3].map(|_| judge(&mut program, 0));
+    assert_eq!(verdicts, [CONFORMING, CONFORMING, CHALLENGED]);
+}
+
 const SETTINGS: Settings = Settings::new(0, false).with_challenge(true);
 const PORT: u16 = 80;
 
@@ -130,13 +151,17 @@ fn rules(when: When) -> Rules {
 }
 
 fn challenging(rules: &Rules) -> Pooled {
+    with_constants(&Constants::default(), rules)
+}
+
+fn with_constants(constants: &Constants, rules: &Rules) -> Pooled {
     let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
     let scene = Scene {
         settings: SETTINGS,
         challenge: *rules,
         ..Scene::limited(&limits)
     };
-    Pooled::with(&Constants::default(), &scene).expect("the program loads")
+    Pooled::with(constants, &scene).expect("the program loads")
 }
 
 /// Writes that the source is verified for so long after the start, or takes it out.
