@@ -1,5 +1,6 @@
 //! Every case that is measured by `BPF_PROG_TEST_RUN`.
 
+mod challenges;
 mod destinations;
 mod listed;
 mod tunnels;
@@ -10,7 +11,7 @@ use crate::{
     goal::Goal,
     scenario::{self, Case, NewSources, Scenario},
     store::Store,
-    traffic::{self, Content, Cpus, Sources, Traffic},
+    traffic::{Content, Cpus, Sources, Traffic},
 };
 
 /// A limit that no packet meets.
@@ -37,13 +38,6 @@ const LAYERS: [&str; 8] = [
 const CLUSTER: &str = "[cluster]\nurl = \"/run/no-store.sock\"\nnode = \"bench\"\nnodes = 1\n\
                        secret = \"0123456789abcdef\"\n";
 
-/// When nobody is challenged: more than one CPU sends.
-const OVER: &str = "[challenge.tcp]\nwhen = \"over 16_000_000 syn/s\"\n";
-const OF_QUERIES: &str = "[challenge.dns]\nwhen = \"over 16_000_000 packets/s\"\n";
-const ELSEWHERE: &str = "destinations = [\"203.0.113.7\"]\n";
-const OF_CLASS: &str = "classes = [\"long\"]\n\
-                        [class.long]\nprotocol = \"tcp\"\nlength = \"1000-1400\"\n";
-
 const CONFORMING: &str = "conforming";
 const LIMITED: &str = "limited";
 const NEW_SOURCES: &str = "new-sources";
@@ -62,8 +56,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     scenarios.extend(["sliding-window", "token-bucket"].map(|name| algorithm(store, name)));
     scenarios.extend([banning(store), banning_the_limited(store)]);
     scenarios.extend([in_cluster(store), shared(store)]);
-    scenarios.extend([idle(store), elsewhere(store), of_classes(store)]);
-    scenarios.extend([challenging(store), verified(store)]);
+    scenarios.extend(challenges::scenarios(store));
     scenarios.extend(listed::scenarios(store));
     scenarios.extend(destinations::scenarios(store));
     scenarios.push(tunnels::looked_into(store));
@@ -77,74 +70,6 @@ fn in_cluster(store: Store) -> Scenario {
     let case = Case::new(hot, CONFORMING).goal(Goal::Times(1.03, alone));
     let toml = format!("{}\n{CLUSTER}", policy(WIDE));
     Scenario::new(store, "in-cluster", toml).case(case.core())
-}
-
-/// Packets that a challenge may ask about, and others.
-const CONTENTS: [Content; 4] = [
-    Content::Datagrams,
-    Content::Queries,
-    Content::Acknowledgements,
-    Content::Syns,
-];
-
-/// One source, while others may be challenged.
-fn idle(store: Store) -> Scenario {
-    let toml = format!("{}\n{OVER}{OF_QUERIES}", policy(WIDE));
-    let scenario = Scenario::new(store, "challenge-idle", toml);
-    CONTENTS.into_iter().fold(scenario, |scenario, content| {
-        scenario.case(unchallenged(store, content))
-    })
-}
-
-/// The same where SYNs to another destination alone are challenged.
-fn elsewhere(store: Store) -> Scenario {
-    let toml = format!("{}\n{OVER}{ELSEWHERE}", policy(WIDE));
-    Scenario::new(store, "challenge-elsewhere", toml).case(unchallenged(store, Content::Syns))
-}
-
-/// The same where SYNs of a class alone are challenged: each is classified for it, by its headers.
-fn of_classes(store: Store) -> Scenario {
-    let toml = format!("{}\n{OVER}{OF_CLASS}", policy(WIDE));
-    let syns = Traffic::new(IpFamily::V4, Sources::Hot).of(Content::Syns);
-    Scenario::new(store, "challenge-classes", toml)
-        .case(unchallenged(store, Content::Acknowledgements))
-        .case(Case::new(syns, CONFORMING))
-}
-
-/// One source, of whose packets none is challenged, while TCP sources are.
-fn challenging(store: Store) -> Scenario {
-    let toml = format!("{}\n[challenge.tcp]\nwhen = \"always\"\n", policy(WIDE));
-    let scenario = Scenario::new(store, "challenge", toml);
-    [Content::Datagrams, Content::Acknowledgements]
-        .into_iter()
-        .fold(scenario, |scenario, content| {
-            scenario.case(unchallenged(store, content))
-        })
-}
-
-/// Queries and SYNs of one source that is verified.
-fn verified(store: Store) -> Scenario {
-    let toml = format!(
-        "{}\n[challenge.tcp]\nwhen = \"always\"\n[challenge.dns]\nwhen = \"always\"\n",
-        policy(WIDE)
-    );
-    let [queries, syns] =
-        [Content::Queries, Content::Syns].map(|content| unchallenged(store, content));
-    Scenario {
-        verified: vec![traffic::ipv4(queries.traffic.first)],
-        ..Scenario::new(store, "verified", toml)
-            .case(queries)
-            .case(syns)
-    }
-}
-
-/// Packets that cost at most a tenth of the baseline more than without a challenge.
-fn unchallenged(store: Store, content: Content) -> Case {
-    let hot = Traffic::new(IpFamily::V4, Sources::Hot).of(content);
-    let alone = scenario::name(store, "pass", hot);
-    Case::new(hot, CONFORMING)
-        .goal(Goal::Plus(0.1, alone))
-        .core()
 }
 
 /// One source with a limit that nodes share: while it was never refused, it costs what it does without a cluster.

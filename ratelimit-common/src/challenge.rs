@@ -31,6 +31,7 @@ mod verified_cache;
 
 pub use self::{
     cookie::{Key, Message},
+    next_packets::Counted,
     rules::{Asked, OfCpu, On, PORTS_MAX, Rules, Shared, Taken, When},
     segment::{InSegment, Place, Segment},
     state::ChallengeState,
@@ -42,12 +43,16 @@ use crate::{
     Address, ClassSet, Cursor, Flow, Instant, Settings,
     parse::{
         LinkLayer,
-        transport::{ACK, FIN, Fragment, RST, SYN, UpperLayer},
+        transport::{ACK, FIN, RST, SYN, UpperLayer},
     },
 };
 
 /// How long it stays on after the last second in which there were too many connections asked for.
 pub const HOLD_NS: u64 = 10_000_000_000;
+
+/// For how long a CPU knows that nobody is challenged. It looks again then, as another one may have begun to, or the rules may be others.
+/// With the coarse clock it knows it for a tick at least.
+pub const IDLE_NS: u64 = 1_000_000;
 
 /// What becomes of a packet by the challenge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,61 +94,47 @@ pub fn judge_quickly<'a, A: Address>(
     if is_spared(source, &frame, flow, settings, now, state) {
         return Some(Outcome::Unasked);
     }
-    // What follows is laid out of the way: few packets come here while the settings spare most, and this CPU knows what becomes of the next.
+    // What follows is laid out of the way: few packets come here, as this CPU knows what becomes of the next.
     core::hint::cold_path();
     let (frame, upper) = (frame(), flow.upper);
     let Some(rules) = state.rules() else {
         return Some(Outcome::Unasked);
     };
-    let is_wanted = |asked| is_wanted(asked, rules, now, state);
-    let is_preferring = || rules.prefers_verified() && is_wanted(Asked::Connections);
-    let is_judged = if upper.fragment() != Fragment::Whole {
-        false
-    } else if upper.is_udp() {
-        match query::port(frame, upper) {
-            Some(port) if !rules.asks_queries_to(port) => false,
-            Some(_) if !settings.spares_all_but_tcp_and_dns() => {
-                !state.passes(Asked::Queries, source, now)
-            }
-            _ => true,
-        }
-    } else if upper.is_tcp() {
-        match upper.tcp_flags(frame) {
-            Some(flags) if is_syn(flags) => {
-                let port = upper
-                    .ports(frame)
-                    .map_or(0, |[_, port]| u16::from_be_bytes(port));
+    let [connections_on, queries_on] =
+        [Asked::Connections, Asked::Queries].map(|asked| is_wanted(asked, rules, now, state));
+    state.set_idle_until(if connections_on || queries_on {
+        Instant::default()
+    } else {
+        Instant::from_nanos(now.as_nanos().saturating_add(IDLE_NS))
+    });
+    let is_judged = if upper.is_segment() {
+        match upper.segment_front(frame) {
+            Some(segment) if is_syn(segment.flags()) => {
+                let port = segment.destination_port();
                 let is_target = rules.targets().include(flow.destination, port);
-                if is_target && is_wanted(Asked::Connections)
-                    || rules.asks_queries_to(port) && is_wanted(Asked::Queries)
-                {
-                    // Also a known source: what is found of it tells of the next SYNs.
-                    true
-                } else if !is_target || !rules.is_over(Asked::Connections) {
-                    false
-                } else {
-                    // Not those that this CPU has drawn.
-                    !rules.includes_all_classes() || !state.spends(Shared::Unverified, now)
-                }
+                // Also a known source: what is found of it tells of the next SYNs.
+                is_target && (connections_on || rules.is_over(Asked::Connections))
+                    || rules.asks_queries_to(port) && queries_on
             }
-            Some(flags) => {
+            Some(segment) => {
+                let flags = segment.flags();
                 let may_prove = flags & RST != 0 || flags & ACK != 0 && rules.asks_listeners();
-                may_prove && (is_wanted(Asked::Connections) || is_wanted(Asked::Queries))
+                may_prove && (connections_on || queries_on)
             }
             None => true,
         }
     } else {
-        false
+        query::port(frame, upper).is_some_and(|port| rules.asks_queries_to(port))
     };
-    if is_judged || is_preferring() && !state.knows_verified(source, now) {
+    if is_judged || connections_on && rules.prefers_verified() {
         None
     } else {
         Some(Outcome::Unasked)
     }
 }
 
-/// Whether a packet is known at a glance to be judged as if there were no challenge: by the settings, or by what this CPU knows of the next.
-/// It takes one of those that the CPU has drawn where all are counted.
+/// Whether a packet is known at a glance to be judged as if there were no challenge: by the settings, or by what this CPU knows. It takes one
+/// of those that the CPU has drawn where all are counted. They are so while connections are not challenged, whatever `prefer` says.
 #[inline(always)]
 fn is_spared<'a, A: Address>(
     source: &A,
@@ -154,26 +145,63 @@ fn is_spared<'a, A: Address>(
     state: &impl ChallengeState<A>,
 ) -> bool {
     let upper = flow.upper;
-    if upper.is_datagram() {
-        if !settings.spares_all_but_tcp_and_dns() {
-            return settings.spares_all_but_tcp();
+    let is_unasked = if upper.is_segment() {
+        let Some(segment) = upper.segment_front(frame()) else {
+            return false;
+        };
+        if is_syn(segment.flags()) {
+            let has_targets = settings.has_challenge_targets();
+            if !has_targets {
+                if state.passes(Asked::Connections, source, now) {
+                    return true;
+                }
+                if settings.spares_all_but_tcp() {
+                    return false;
+                }
+            }
+            let port = segment.destination_port();
+            let Some(rules) = state.rules() else {
+                return true;
+            };
+            if !has_targets || rules.targets().include(flow.destination, port) {
+                return has_targets && state.passes(Asked::Connections, source, now)
+                    || !rules.asks_queries_to(port) && state.passes_but_to_dns(now);
+            }
+            !rules.asks_queries_to(port)
+        } else {
+            segment.flags() & RST == 0 && settings.spares_acknowledgements()
         }
-        let is_dns = query::port(frame(), upper) == Some(query::DNS_PORT);
-        return !is_dns || state.passes(Asked::Queries, source, now);
+    } else if may_be_query(frame, upper, settings, state) {
+        return state.passes(Asked::Queries, source, now);
+    } else {
+        true
+    };
+    // Where verified sources are preferred, it matters who sends.
+    is_unasked && !settings.prefers_verified()
+        || state.is_idle(now)
+        || state.knows_verified(source, now)
+}
+
+/// Whether a packet is a datagram to a port for which sources may be challenged.
+#[inline(always)]
+fn may_be_query<'a, A: Address>(
+    frame: &impl Fn() -> Cursor<'a>,
+    upper: UpperLayer,
+    settings: Settings,
+    state: &impl ChallengeState<A>,
+) -> bool {
+    if settings.spares_all_but_tcp() || !upper.is_datagram() {
+        return false;
     }
-    if !upper.is_segment() {
-        return settings.spares_all_but_tcp() || settings.spares_all_but_tcp_and_dns();
-    }
-    let Some(flags) = upper.tcp_flags(frame()) else {
+    let Some(port) = query::port(frame(), upper) else {
         return false;
     };
-    if is_syn(flags) {
-        let are_of_others = |rules: &Rules| rules.are_of_others(flow.destination);
-        settings.spares_syns_to_others() && state.rules().is_some_and(are_of_others)
-            || state.passes(Asked::Connections, source, now)
-    } else {
-        flags & RST == 0 && settings.spares_acknowledgements()
+    if settings.spares_all_but_tcp_and_dns() {
+        return port == query::DNS_PORT;
     }
+    state
+        .rules()
+        .is_some_and(|rules| rules.asks_queries_to(port))
 }
 
 #[inline(always)]
@@ -236,8 +264,11 @@ pub fn judge_datagram<A: Address>(
     }
     let was_on = is_on(Asked::Queries, rules, now, state);
     let is_counted = !was_on && state.takes(Shared::Queries, now);
-    // Where verified sources are preferred, it matters who sends.
-    state.set_counts_all(Asked::Queries, is_counted && !rules.prefers_verified());
+    // Where verified sources are preferred, it matters who sends while they can be.
+    let source_matters =
+        rules.prefers_verified() && is_wanted(Asked::Connections, rules, now, state);
+    let counts_all = is_counted && !source_matters;
+    state.set_counted(Asked::Queries, counts_all.then_some(Counted::All));
     if is_counted {
         return standing(source, now, state);
     }
@@ -313,15 +344,21 @@ fn ask<A: Address>(
     let is_over = is_target && rules.is_over(Asked::Connections);
     let is_on = was_on || is_over && !state.takes(Shared::Unverified, now);
     // What was drawn is for all that come next, unless it has to be known what they are.
-    let is_any_on = is_on || is_wanted(Asked::Queries, rules, now, state);
-    let counts_all = is_over && rules.includes_all() && !is_any_on;
-    state.set_counts_all(Asked::Connections, counts_all);
+    let counted = if is_wanted(Asked::Queries, rules, now, state) {
+        Counted::ButToDns
+    } else {
+        Counted::All
+    };
+    let is_counted = is_over && rules.includes_all_classes() && !is_on;
+    state.set_counted(Asked::Connections, is_counted.then_some(counted));
     if !is_on && !is_for_queries(segment, rules, now, state) {
         return Outcome::Unasked;
     }
     if state.is_verified(source, now) {
-        let until = known_until(Asked::Connections, rules, now, state);
-        state.set_passes_verified(Asked::Connections, until);
+        if is_on {
+            let until = known_until(Asked::Connections, rules, now, state);
+            state.set_passes_verified(Asked::Connections, until);
+        }
         return Outcome::Unasked;
     }
     if is_on && is_over {
@@ -370,8 +407,8 @@ fn is_target<A: Address>(segment: &Segment<A>, rules: &Rules) -> bool {
 fn hold<A: Address>(asked: Asked, was_on: bool, now: Instant, state: &impl ChallengeState<A>) {
     if !was_on {
         state.set_since(asked, now);
-        // Who is challenged for queries connects to their port.
-        state.set_counts_all(Asked::Connections, false);
+        // Who is challenged for queries connects to their port; and where verified sources are preferred, it matters who sends.
+        state.forget_next();
     } else if state.takes(asked.shared(), now) {
         return;
     }

@@ -54,8 +54,7 @@ const TO_CLASSES: u32 = 1 << 22;
 const SPARES_ACKNOWLEDGEMENTS: u32 = 1 << 24;
 const SPARES_ALL_BUT_TCP: u32 = 1 << 25;
 const SPARES_ALL_BUT_TCP_AND_DNS: u32 = 1 << 26;
-/// The sign of the lower half: it takes an instruction less than another bit.
-const SPARES_SYNS_TO_OTHERS: u32 = 1 << 31;
+const CHALLENGE_TARGETS: u32 = 1 << 27;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -172,13 +171,13 @@ impl Settings {
         }
     }
 
-    /// The same where the challenge asks nothing of SYNs to [others](crate::challenge::Rules::are_of_others) than the destinations that are
-    /// named. Most packets that are spared are done with before its rules are looked up.
-    pub const fn sparing_syns_to_others(self) -> Self {
-        self.with(SPARES_SYNS_TO_OTHERS)
+    /// The same where not all connections are challenged, but those to some [targets](crate::challenge::Targets). SYNs to ports that serve DNS may
+    /// be challenged wherever they go.
+    pub const fn with_challenge_targets(self) -> Self {
+        self.with(CHALLENGE_TARGETS)
     }
 
-    /// The same where it asks nothing of segments besides SYNs and resets.
+    /// The same where the challenge asks nothing of segments besides SYNs and resets.
     pub const fn sparing_acknowledgements(self) -> Self {
         self.with(SPARES_ACKNOWLEDGEMENTS)
     }
@@ -193,13 +192,9 @@ impl Settings {
         self.with(SPARES_ALL_BUT_TCP_AND_DNS)
     }
 
-    /// The same where verified sources draw first from the limits of the node, and leave a [floor](crate::node::left_alone) to the rest; or not.
-    pub const fn preferring_verified(self, prefers_verified: bool) -> Self {
-        if prefers_verified {
-            self.with(PREFERS_VERIFIED)
-        } else {
-            self.without(PREFERS_VERIFIED)
-        }
+    /// The same where verified sources draw first from the limits of the node, and leave a [floor](crate::node::left_alone) to the rest.
+    pub const fn preferring_verified(self) -> Self {
+        self.with(PREFERS_VERIFIED)
     }
 
     /// Whether they do.
@@ -384,10 +379,10 @@ impl Settings {
         self.has(CHALLENGE)
     }
 
-    /// Whether the challenge asks nothing of SYNs to others than the destinations that are named.
+    /// Whether not all connections are challenged, but those to some targets.
     #[inline(always)]
-    pub const fn spares_syns_to_others(self) -> bool {
-        self.has(SPARES_SYNS_TO_OTHERS)
+    pub const fn has_challenge_targets(self) -> bool {
+        self.has(CHALLENGE_TARGETS)
     }
 
     /// Whether it asks nothing of segments besides SYNs and resets.

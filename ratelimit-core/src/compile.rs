@@ -412,10 +412,15 @@ fn counted_policy(policies: &Policies, slots: &CounterSlots, name: &str) -> Opti
     Some((policies.get(name)?.index, slots.slot(Owner::Policy(name))))
 }
 
-/// The settings of an intent whose policies are compiled, without what the challenge [spares](challenge::Rules::sparing).
-fn settings(policies: &Policies, intent: &Intent) -> Settings {
+/// The index of the policy of sources that no list gives another one.
+fn default_policy(policies: &Policies) -> u32 {
     let default = policies.get(DEFAULT).map(|named| named.index);
-    let mut settings = Settings::new(default.unwrap_or_default(), intent.config.observe);
+    default.unwrap_or_default()
+}
+
+/// The settings of an intent whose policies are compiled, and its challenge.
+fn settings(policies: &Policies, intent: &Intent, challenge: &challenge::Rules) -> Settings {
+    let mut settings = Settings::new(default_policy(policies), intent.config.observe);
     let limits = policies.iter().flat_map(|(_, named)| &named.limits);
     let classes = &intent.config.classes;
     let counted = limits.filter_map(|limit| select(limit, classes).ok()?);
@@ -459,13 +464,10 @@ fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if let Some(new_sources) = &intent.config.new_sources {
         settings = settings.with_new_sources(new_sources.over_budget);
     }
-    settings = settings
-        .with_challenge(intent.config.challenge.is_some())
-        .preferring_verified(intent.config.node.prefers_verified);
-    match policies.get(NODE) {
-        Some(node) => settings.with_node(node.index),
-        None => settings,
+    if let Some(node) = policies.get(NODE) {
+        settings = settings.with_node(node.index);
     }
+    challenge.at_a_glance(settings.with_challenge(intent.config.challenge.is_some()))
 }
 
 /// What the tables besides the lists are to hold, on a machine on which packets arrive at `cpus` CPUs.
@@ -482,7 +484,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         new_sources: new_sources(&intent.config, cpus),
         challenge,
         interfaces: interfaces(policies, &intent.config),
-        settings: challenge.sparing(settings(policies, intent)),
+        settings: settings(policies, intent, &challenge),
         ..Tables::default()
     }
 }
@@ -670,7 +672,7 @@ impl Compiled {
         let rules = interfaces(&self.policies, self.config());
         let rule = interface.and_then(|name| rules.get(name));
         let challenge = challenge(self.config(), &self.classes, 1);
-        let settings = challenge.sparing(settings(&self.policies, &self.intent));
+        let settings = settings(&self.policies, &self.intent, &challenge);
         let settings = settings.on(rule.copied().unwrap_or_default());
         let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
         let tables = tables.with_tunnels(source.inner);
@@ -717,8 +719,8 @@ impl Compiled {
     pub fn policy_of(&self, address: IpAddr) -> Option<(&str, &Named)> {
         let entry = self.rules.longest_match(address);
         let index = entry.and_then(|(_, entry)| entry.policy());
-        let default = settings(&self.policies, &self.intent).default_policy();
-        self.policies.at(index.unwrap_or(default))
+        let index = index.unwrap_or_else(|| default_policy(&self.policies));
+        self.policies.at(index)
     }
 
     /// The policies of the prefixes around `address`, the narrowest first, with those prefixes.

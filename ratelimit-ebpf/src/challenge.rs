@@ -11,7 +11,8 @@ use aya_ebpf::{
 use ratelimit_common::{
     Instant, Settings,
     challenge::{
-        self, Asked, ChallengeState, Key, On, Place, Rules, Segment, Shared, Taken, Verified,
+        self, Asked, ChallengeState, Counted, Key, On, Place, Rules, Segment, Shared, Taken,
+        Verified,
         answer::{self, Cookies, Front, ListenerCookie},
         answer_limit,
         cookie::Message,
@@ -96,11 +97,6 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn spends(&self, which: Shared, now: Instant) -> bool {
-        self.own().is_some_and(|own| own.spend(which, now))
-    }
-
-    #[inline(always)]
     fn passes(&self, asked: Asked, source: &A, now: Instant) -> bool {
         // Read again: the compiler would keep its bits up to here, for which the stack has no room.
         let source = || subprograms::again(source);
@@ -110,9 +106,15 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     }
 
     #[inline(always)]
-    fn set_counts_all(&self, asked: Asked, counts_all: bool) {
+    fn passes_but_to_dns(&self, now: Instant) -> bool {
+        self.own_unchecked()
+            .passes_but_to_dns(self.settings.generation(), now)
+    }
+
+    #[inline(always)]
+    fn set_counted(&self, asked: Asked, counted: Option<Counted>) {
         if let Some(own) = self.own() {
-            own.set_counts_all(asked, counts_all, self.settings.generation());
+            own.set_counted(asked, counted, self.settings.generation());
         }
     }
 
@@ -120,6 +122,26 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
     fn set_passes_verified(&self, asked: Asked, until: Instant) {
         if let Some(own) = self.own() {
             own.set_passes_verified(asked, until);
+        }
+    }
+
+    #[inline(always)]
+    fn is_idle(&self, now: Instant) -> bool {
+        // Where programs on one CPU interrupt each other it is never noted.
+        self.own_unchecked().is_idle(now)
+    }
+
+    #[inline(always)]
+    fn set_idle_until(&self, until: Instant) {
+        if let Some(own) = self.own() {
+            own.set_idle_until(until);
+        }
+    }
+
+    #[inline(always)]
+    fn forget_next(&self) {
+        if let Some(own) = self.own() {
+            own.forget_next();
         }
     }
 

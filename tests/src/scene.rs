@@ -121,9 +121,9 @@ impl Scene {
         tables
     }
 
-    /// The settings, with what the challenge spares.
+    /// The settings, with what is known of the challenge at a glance.
     fn settings(&self) -> Settings {
-        self.challenge.sparing(self.settings)
+        self.challenge.at_a_glance(self.settings)
     }
 
     /// Sets the scene up in a program that has none, or the same one.

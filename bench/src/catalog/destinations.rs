@@ -15,7 +15,7 @@ use crate::{
 /// Destinations that have a limit each.
 const COUNT: u32 = 10_000;
 /// Where packets of the benchmark go to.
-const DESTINATION: &str = "198.51.100.1";
+pub const DESTINATION: &str = "198.51.100.1";
 
 /// One source and 65,536, whose packets go to an address that is no destination of them, in the /16 of all; and such whose packets go to one.
 pub fn scenarios(store: Store) -> [Scenario; 2] {

@@ -11,23 +11,37 @@ use crate::{Instant, generation::Generation};
 #[repr(transparent)]
 pub struct NextPackets(u64);
 
+/// Which of the next packets are counted, and no more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Counted {
+    /// All of them.
+    All,
+    /// SYNs but to ports that serve DNS, as sources are challenged for queries.
+    ButToDns,
+}
+
 impl NextPackets {
-    /// All are counted by the rules of a generation, and no more.
+    /// These are counted by the rules of a generation.
     #[inline(always)]
-    const fn counted(generation: Generation) -> Self {
-        Self(generation as u64 | !1)
+    const fn counted(counted: Counted, generation: Generation) -> Self {
+        match counted {
+            Counted::All => Self(generation as u64 | !1),
+            Counted::ButToDns => Self(generation as u64 | !3),
+        }
     }
 
-    /// The same where all are counted by the rules of a generation, and no more; or where they are not.
+    /// The same where these are counted by the rules of a generation; or where none is.
     #[inline(always)]
     #[must_use]
-    pub const fn counting(self, all: bool, generation: Generation) -> Self {
-        if all {
-            Self::counted(generation)
-        } else if self.are_counted(generation) {
-            Self(0)
-        } else {
-            self
+    pub const fn counting(self, counted: Option<Counted>, generation: Generation) -> Self {
+        match counted {
+            Some(counted) => Self::counted(counted, generation),
+            None if self.are_counted(Counted::All, generation)
+                || self.are_counted(Counted::ButToDns, generation) =>
+            {
+                Self(0)
+            }
+            None => self,
         }
     }
 
@@ -37,10 +51,10 @@ impl NextPackets {
         Self(until.as_nanos())
     }
 
-    /// Whether all are counted by the rules of this generation, and no more.
+    /// Whether these are counted by the rules of this generation, and no others.
     #[inline(always)]
-    pub const fn are_counted(self, generation: Generation) -> bool {
-        self.0 == Self::counted(generation).0
+    pub const fn are_counted(self, counted: Counted, generation: Generation) -> bool {
+        self.0 == Self::counted(counted, generation).0
     }
 
     /// Whether those of sources that are known as verified pass. The number of a generation is a time before all others.
@@ -56,26 +70,39 @@ mod tests {
 
     const FIRST: Generation = Generation::First;
     const SECOND: Generation = Generation::Second;
+    const CASES: [(Counted, Generation); 4] = [
+        (Counted::All, FIRST),
+        (Counted::All, SECOND),
+        (Counted::ButToDns, FIRST),
+        (Counted::ButToDns, SECOND),
+    ];
     const NOW: Instant = Instant::from_nanos(77_000_000_000);
 
     #[test]
-    fn all_are_counted_by_the_rules_of_one_generation_until_that_is_taken_back() {
+    fn they_are_counted_by_the_rules_of_one_generation_until_that_is_taken_back() {
         let judged = NextPackets::default();
-        assert!(!judged.are_counted(FIRST) && !judged.pass(NOW));
-        for (generation, other) in [(FIRST, SECOND), (SECOND, FIRST)] {
-            let counted = judged.counting(true, generation);
-            assert!(counted.are_counted(generation) && !counted.are_counted(other));
-            assert!(!counted.pass(NOW));
-            assert_eq!(counted.counting(false, other), counted);
-            assert_eq!(counted.counting(false, generation), judged);
+        assert!(CASES.iter().all(|(counted, generation)| {
+            let next = judged.counting(Some(*counted), *generation);
+            let told = CASES.iter().filter(|(it, of)| next.are_counted(*it, *of));
+            !judged.are_counted(*counted, *generation) && told.eq([&(*counted, *generation)])
+        }));
+        for (counted, generation) in CASES {
+            let next = judged.counting(Some(counted), generation);
+            assert!(!next.pass(NOW));
+            let other = if generation == FIRST { SECOND } else { FIRST };
+            assert_eq!(next.counting(None, other), next);
+            assert_eq!(next.counting(None, generation), judged);
         }
     }
 
     #[test]
     fn those_of_known_sources_pass_until_then_whatever_others_are() {
-        let passed = NextPackets::passed_until(NOW).counting(false, FIRST);
+        let passed = NextPackets::passed_until(NOW).counting(None, FIRST);
         assert!(passed.pass(Instant::from_nanos(NOW.as_nanos() - 1)) && !passed.pass(NOW));
-        assert!(!passed.are_counted(FIRST) && !passed.are_counted(SECOND));
-        assert!(passed.counting(true, FIRST).are_counted(FIRST));
+        for (counted, generation) in CASES {
+            assert!(!passed.are_counted(counted, generation));
+            let next = passed.counting(Some(counted), generation);
+            assert!(next.are_counted(counted, generation));
+        }
     }
 }

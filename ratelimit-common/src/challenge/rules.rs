@@ -5,8 +5,11 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{
-    Targets, VerifiedCache, answer_limit::AnswerLimit, next_packets::NextPackets,
-    options::ListenerOptions, query::DNS_PORT,
+    Targets, VerifiedCache,
+    answer_limit::AnswerLimit,
+    next_packets::{Counted, NextPackets},
+    options::ListenerOptions,
+    query::DNS_PORT,
 };
 use crate::{
     Address, ClassSet, Instant, Settings, generation::Generation, new_sources::Budget, node::Share,
@@ -109,6 +112,8 @@ pub struct OfCpu {
     pub unanswered: u64,
     /// What becomes of the next SYNs, and of the next queries, by [`Asked`].
     next: [NextPackets; 2],
+    /// Until when nobody is challenged, in nanoseconds since boot.
+    idle_until_ns: u64,
     /// The sources that it knows as verified.
     pub verified: VerifiedCache,
 }
@@ -148,7 +153,10 @@ impl Rules {
             lasts_ns: u64::try_from(lasts.as_nanos()).ok()?,
             port_bits: 0,
             ports: [0; PORTS_MAX],
-            targets: Targets::default(),
+            targets: match when {
+                When::Never => Targets::NONE,
+                When::Always | When::Over(_) => Targets::default(),
+            },
             classes: ClassSet::ALL,
             asks_headers: 0,
             when: [when.number(), NEVER],
@@ -172,8 +180,11 @@ impl Rules {
         })
     }
 
-    /// The same, where only connections to these are challenged.
+    /// The same, where only connections to these are challenged, if any are.
     pub fn of_targets(self, targets: Targets) -> Self {
+        if self.number(Asked::Connections) == NEVER {
+            return self;
+        }
         Self { targets, ..self }
     }
 
@@ -198,12 +209,6 @@ impl Rules {
     #[inline(always)]
     pub const fn includes_all_classes(&self) -> bool {
         self.classes.bits() == ClassSet::ALL.bits()
-    }
-
-    /// Whether all SYNs count among those that come in a second, wherever they go and whatever their classes are.
-    #[inline(always)]
-    pub const fn includes_all(&self) -> bool {
-        self.targets.is_empty() && self.includes_all_classes()
     }
 
     /// What connections are challenged to.
@@ -273,30 +278,23 @@ impl Rules {
         self.port_bits & port_bit(port) != 0 && port != 0 && self.ports.contains(&port)
     }
 
-    /// The settings, and in them which packets are judged as if there were no challenge, whoever sends them. `settings` spare none yet.
-    pub fn sparing(&self, mut settings: Settings) -> Settings {
+    /// The settings with what is known of packets at a glance. They have nothing of it yet.
+    pub fn at_a_glance(&self, mut settings: Settings) -> Settings {
         if self.prefers_verified() {
-            // What their source is has to be known.
-            return settings;
+            settings = settings.preferring_verified();
+        }
+        if !self.targets.are_all() {
+            settings = settings.with_challenge_targets();
         }
         if !self.asks_listeners() {
             settings = settings.sparing_acknowledgements();
         }
         if self.port_bits == 0 {
             settings = settings.sparing_all_but_tcp();
-            if self.targets.names_destinations() {
-                settings = settings.sparing_syns_to_others();
-            }
         } else if self.ports.iter().all(|port| [0, DNS_PORT].contains(port)) {
             settings = settings.sparing_all_but_tcp_and_dns();
         }
         settings
-    }
-
-    /// Whether destinations are named, and this address is none of them. What `true` says is so.
-    #[inline(always)]
-    pub fn are_of_others<A: Address>(&self, destination: A) -> bool {
-        !self.targets.may_include(destination)
     }
 
     #[inline(always)]
@@ -338,17 +336,24 @@ impl OfCpu {
         now: Instant,
     ) -> bool {
         let next = *self.next_mut(asked);
-        if next.are_counted(generation) {
+        if next.are_counted(Counted::All, generation) {
             return self.spend(asked.shared(), now);
         }
         next.pass(now) && self.verified.knows(source(), now)
     }
 
-    /// See [`set_counts_all`](super::ChallengeState::set_counts_all).
+    /// See [`passes_but_to_dns`](super::ChallengeState::passes_but_to_dns).
     #[inline(always)]
-    pub fn set_counts_all(&mut self, asked: Asked, counts_all: bool, generation: Generation) {
+    pub fn passes_but_to_dns(&mut self, generation: Generation, now: Instant) -> bool {
+        let next = *self.next_mut(Asked::Connections);
+        next.are_counted(Counted::ButToDns, generation) && self.spend(Shared::Unverified, now)
+    }
+
+    /// See [`set_counted`](super::ChallengeState::set_counted).
+    #[inline(always)]
+    pub fn set_counted(&mut self, asked: Asked, counted: Option<Counted>, generation: Generation) {
         let next = self.next_mut(asked);
-        *next = next.counting(counts_all, generation);
+        *next = next.counting(counted, generation);
     }
 
     /// See [`set_passes_verified`](super::ChallengeState::set_passes_verified).
@@ -366,9 +371,28 @@ impl OfCpu {
         }
     }
 
+    /// See [`is_idle`](super::ChallengeState::is_idle).
+    #[inline(always)]
+    pub const fn is_idle(&self, now: Instant) -> bool {
+        now.as_nanos() < self.idle_until_ns
+    }
+
+    /// See [`set_idle_until`](super::ChallengeState::set_idle_until).
+    #[inline(always)]
+    pub const fn set_idle_until(&mut self, until: Instant) {
+        self.idle_until_ns = until.as_nanos();
+    }
+
+    /// See [`forget_next`](super::ChallengeState::forget_next).
+    #[inline(always)]
+    pub fn forget_next(&mut self) {
+        self.next = [NextPackets::default(); 2];
+        self.idle_until_ns = 0;
+    }
+
     /// Takes one of a share; `false` where nothing is left.
     #[inline(always)]
-    pub fn spend(&mut self, which: Shared, now: Instant) -> bool {
+    fn spend(&mut self, which: Shared, now: Instant) -> bool {
         let Some(share) = self.shares.get_mut(which as usize) else {
             return false;
         };

@@ -1,6 +1,6 @@
 //! What the challenge needs from the world.
 
-use super::{Asked, Rules, Segment, Shared, Verified, cookie::Message};
+use super::{Asked, Counted, Rules, Segment, Shared, Verified, cookie::Message};
 use crate::{Address, Instant};
 
 /// The state of the challenge, as sources of one family see it. Tables without a challenge have no rules, and are asked for nothing
@@ -30,12 +30,6 @@ pub trait ChallengeState<A: Address> {
         false
     }
 
-    /// Takes one of what this CPU has drawn of what all share; `false` where it has nothing left, or that is not known.
-    #[inline(always)]
-    fn spends(&self, _: Shared, _now: Instant) -> bool {
-        false
-    }
-
     /// Whether a SYN, or a query, is judged as if there were no challenge, as far as this CPU knows what becomes of the next.
     /// It takes one of those that the CPU has drawn where all are counted, and nothing where the source is verified. A share ends with its
     /// second, and so does what another CPU does not know yet: that sources are challenged.
@@ -44,13 +38,33 @@ pub trait ChallengeState<A: Address> {
         false
     }
 
-    /// Notes whether SYNs, or queries, that come to this CPU are counted and no more, whatever they are.
+    /// The same of a SYN to a port of which no queries are challenged.
     #[inline(always)]
-    fn set_counts_all(&self, _: Asked, _counts_all: bool) {}
+    fn passes_but_to_dns(&self, _now: Instant) -> bool {
+        false
+    }
+
+    /// Notes which SYNs to [targets](super::Targets), or queries, that come to this CPU are counted and no more, whatever they are.
+    #[inline(always)]
+    fn set_counted(&self, _: Asked, _: Option<Counted>) {}
 
     /// Notes until when SYNs, or queries, of sources that this CPU knows as verified are not counted.
     #[inline(always)]
     fn set_passes_verified(&self, _: Asked, _until: Instant) {}
+
+    /// Whether nobody is challenged, as far as this CPU knows.
+    #[inline(always)]
+    fn is_idle(&self, _now: Instant) -> bool {
+        false
+    }
+
+    /// Notes until when nobody is.
+    #[inline(always)]
+    fn set_idle_until(&self, _until: Instant) {}
+
+    /// Forgets what becomes of the next packets, as sources are challenged from now on.
+    #[inline(always)]
+    fn forget_next(&self) {}
 
     /// Takes one of the answers to a source; `false` when it had enough of them.
     #[inline(always)]

@@ -61,6 +61,18 @@ struct OfFamily {
     prefixes: [Target; TARGETS_MAX],
 }
 
+impl OfFamily {
+    /// Those that this prefix includes.
+    const fn of(prefix: Target) -> Self {
+        let mut prefixes = [NONE; TARGETS_MAX];
+        prefixes[0] = prefix;
+        Self {
+            in_common: prefix,
+            prefixes,
+        }
+    }
+}
+
 /// The destinations and ports to which connections are challenged: all where none is named.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
@@ -73,25 +85,31 @@ pub struct Targets {
 
 impl Default for Targets {
     fn default() -> Self {
-        let none = OfFamily {
-            in_common: ALL,
-            prefixes: [NONE; TARGETS_MAX],
-        };
         Self {
-            families: [none; 2],
-            ports: [0; PORTS_MAX],
+            families: [OfFamily::of(ALL); 2],
             has_prefixes: 0,
-            has_ports: 0,
+            ..Self::NONE
         }
     }
 }
 
 impl Targets {
+    /// None: no connection is challenged.
+    pub const NONE: Self = Self {
+        families: [OfFamily::of(NONE); 2],
+        ports: [0; PORTS_MAX],
+        has_prefixes: 1,
+        has_ports: 0,
+    };
+
     /// Those at one of these ports; 0 is none.
     pub fn at_ports(self, ports: [u16; PORTS_MAX]) -> Self {
+        let Some(named) = ports.into_iter().find(|port| *port != 0) else {
+            return self;
+        };
         Self {
-            ports,
-            has_ports: ports.iter().any(|port| *port != 0).into(),
+            ports: ports.map(|port| if port == 0 { named } else { port }),
+            has_ports: 1,
             ..self
         }
     }
@@ -102,10 +120,10 @@ impl Targets {
             front: bits(address.masked(mask)),
             mask: bits(mask),
         };
-        let [ipv4, ipv6] = &mut self.families;
         if self.has_prefixes == 0 {
-            [ipv4.in_common, ipv6.in_common] = [NONE; 2];
+            self.families = Self::NONE.families;
         }
+        let [ipv4, ipv6] = &mut self.families;
         let family = if is_ipv4::<A>() { ipv4 } else { ipv6 };
         *family.prefixes.iter_mut().find(|it| **it == NONE)? = target;
         family.in_common = if family.in_common == NONE {
@@ -117,36 +135,19 @@ impl Targets {
         Some(self)
     }
 
-    /// Whether none is named.
-    #[inline(always)]
-    pub const fn is_empty(&self) -> bool {
+    /// Whether none is named: connections are challenged wherever they go.
+    pub const fn are_all(&self) -> bool {
         self.has_prefixes == 0 && self.has_ports == 0
-    }
-
-    /// Whether destinations are named.
-    pub const fn names_destinations(&self) -> bool {
-        self.has_prefixes != 0
-    }
-
-    /// Whether connections to this address may be challenged. What `false` says is so.
-    #[inline(always)]
-    pub fn may_include<A: Address>(&self, destination: A) -> bool {
-        // Also where the settings say that some are named, which may come before the rules that they are of.
-        self.family::<A>().in_common.includes(destination)
     }
 
     /// Whether a connection to this end is challenged.
     #[inline(always)]
     pub fn include<A: Address>(&self, destination: A, port: u16) -> bool {
-        if self.has_ports != 0 && !self.ports.contains(&port) {
-            return false;
-        }
-        if self.has_prefixes == 0 {
-            return true;
-        }
         let family = self.family::<A>();
         let includes = |target: &Target| target.includes(destination);
-        includes(&family.in_common) && family.prefixes.iter().any(includes)
+        includes(&family.in_common)
+            && (self.has_ports == 0 || self.ports.contains(&port))
+            && family.prefixes.iter().any(includes)
     }
 
     #[inline(always)]
@@ -192,12 +193,17 @@ mod tests {
     #[test]
     fn all_are_challenged_where_none_is_named() {
         let all = Targets::default();
-        assert!(
-            all.may_include(v4([0, 0, 0, 1]))
-                && all.include(v4([0, 0, 0, 1]), 0)
-                && all.may_include(v6("2001:db8::"))
-                && all.include(v6("::1"), 80)
-        );
+        assert!(all.include(v4([0, 0, 0, 1]), 0) && all.include(v6("::1"), 80));
+    }
+
+    #[test]
+    fn none_is_challenged_where_there_are_none() {
+        let none = Targets::NONE;
+        for address in [[0; 4], [1, 0, 0, 0], [0, 0, 0, 1], [203, 0, 113, 9]] {
+            assert!(!none.include(v4(address), 0) && !none.include(v4(address), 80));
+        }
+        assert!(!none.include(v6("::"), 80) && !none.include(v6("2001:db8::1"), 80));
+        assert!(!none.are_all());
     }
 
     #[test]
@@ -224,9 +230,8 @@ mod tests {
             ([0, 0, 0, 1], false),
         ] {
             assert_eq!(targets.include(v4(address), 80), is_one, "{address:?}");
-            assert!(targets.may_include(v4(address)) || !is_one, "{address:?}");
             let at_ports = targets.at_ports([443, 8443, 0, 0, 0, 0, 0, 0]);
-            assert!(!at_ports.include(v4(address), 80));
+            assert!(!at_ports.include(v4(address), 80) && !at_ports.include(v4(address), 0));
             assert_eq!(at_ports.include(v4(address), 8443), is_one, "{address:?}");
         }
         for (address, is_one) in [
@@ -242,16 +247,8 @@ mod tests {
         let only_v4 = Targets::default().with(v4([10, 0, 0, 0]), v4([255, 0, 0, 0]));
         let only_v4 = only_v4.unwrap();
         for address in ["2001:db8:1::", "::", "::ffff:10.0.0.0"] {
-            assert!(!only_v4.include(v6(address), 80) && !only_v4.may_include(v6(address)));
+            assert!(!only_v4.include(v6(address), 80));
         }
-        for (address, may_be) in [([10, 1, 2, 3], true), ([11, 1, 2, 3], false)] {
-            assert_eq!(only_v4.may_include(v4(address)), may_be);
-        }
-        assert!(
-            targets
-                .at_ports([443; 8])
-                .may_include(v4([198, 51, 100, 7]))
-        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::{
 };
 
 const SECOND: u64 = 1_000_000_000;
+const MILLISECOND: u64 = SECOND / 1_000;
 const START: u64 = 1_000 * SECOND;
 const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
 
@@ -325,7 +326,7 @@ fn a_syn_of_a_known_source_is_not_counted_until_connections_are_challenged_no_mo
 fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more() {
     let over = NonZeroU32::new(3).unwrap();
     let world = querying_at([53, 0], When::Never, When::Over(over));
-    let settings = world.rules.unwrap().sparing(Settings::default());
+    let settings = world.rules.unwrap().at_a_glance(Settings::default());
     let packet = packet(SOURCE, 17, &[0xc0, 1, 0, 53, 0, 8, 0, 0]);
     let frame = Cursor::new(&packet);
     let judge = |at_ns| {
@@ -349,7 +350,7 @@ fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more
 fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
     let [many, few] = [1_000, 3].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
     let world = querying_at([53, 0], many, few);
-    let settings = world.rules.unwrap().sparing(Settings::default());
+    let settings = world.rules.unwrap().at_a_glance(Settings::default());
     let packet = packet(SOURCE, 6, &tcp_to(53, SYN, 7));
     let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
     let quick = || judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
@@ -366,9 +367,109 @@ fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
 }
 
 #[test]
+fn queries_are_judged_as_soon_as_it_matters_who_sends_them() {
+    let [few, many] = [1, 300].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
+    let world = querying_at([53, 0], few, many);
+    let rules = world.rules.unwrap().preferring_verified(true);
+    let world = World {
+        rules: Some(rules),
+        ..world
+    };
+    let settings = rules.at_a_glance(Settings::default());
+    let packet = packet(SOURCE, 17, &[0xc0, 1, 0, 53, 0, 8, 0, 0]);
+    let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
+    let quick = || judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
+    assert_eq!(quick(), None);
+    assert_eq!(world.ask(53, true, START), Outcome::Unasked);
+    assert_eq!(quick(), Some(Outcome::Unasked));
+    let other = Ipv4::new([192, 0, 2, 2]);
+    let answers = [0; 2].map(|_| world.judge(other, SYN, 7, START));
+    assert_eq!(answers, [Outcome::Unasked, Outcome::Challenged]);
+    assert_eq!(quick(), None);
+    assert_eq!(world.ask(53, true, START), Outcome::Unverified);
+    assert_eq!(quick(), None);
+}
+
+#[test]
+fn while_queries_are_challenged_syns_to_other_ports_are_counted_whoever_connects_to_those() {
+    let [many, few] = [12_800, 3].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
+    let world = querying_at([53, 0], many, few);
+    let settings = world.rules.unwrap().at_a_glance(Settings::default());
+    let now = Instant::from_nanos(START);
+    let judge = |source, port| {
+        let packet = packet(source, 6, &tcp_to(port, SYN, 7));
+        let frame = Cursor::new(&packet);
+        let quickly = judge_quickly(&source, || frame, &flow(frame), settings, now, &world);
+        if quickly.is_none() {
+            world.judge_at_length(source, frame, now);
+        }
+        quickly
+    };
+    let answers = [0; 4].map(|_| world.ask(53, true, START));
+    assert_eq!(answers[3], Outcome::Challenged);
+    let [verified, other] = [3, 2].map(|host| Ipv4::new([192, 0, 2, host]));
+    world.verify(&verified, Verified::here(Instant::from_nanos(2 * START)));
+    assert_eq!(judge(other, 80), None);
+    for port in [53, 80, 80] {
+        let outcome = (port == 80).then_some(Outcome::Unasked);
+        assert_eq!(judge(verified, port), outcome, "{port}");
+        assert_eq!(judge(other, 80), Some(Outcome::Unasked));
+    }
+}
+
+#[test]
+fn a_cpu_that_knows_that_nobody_is_challenged_looks_again_after_a_millisecond() {
+    let world = World::new(Some(3), 1_000);
+    let rules = world.rules.unwrap().preferring_verified(true);
+    let world = World {
+        rules: Some(rules),
+        ..world
+    };
+    let settings = rules.at_a_glance(Settings::default());
+    let packet = packet(SOURCE, 6, &tcp(ACK, 7));
+    let frame = Cursor::new(&packet);
+    let judge = |after_ns| {
+        let now = Instant::from_nanos(START + after_ns);
+        judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world)
+    };
+    assert_eq!(judge(0), Some(Outcome::Unasked));
+    // Another CPU begins to challenge.
+    let ends = Instant::from_nanos(START + SECOND);
+    world.set_until(Asked::Connections, ends);
+    assert_eq!(judge(MILLISECOND - 1), Some(Outcome::Unasked));
+    assert_eq!(judge(MILLISECOND), None);
+    // A source that is known as verified is not looked up.
+    world.verify(&SOURCE, Verified::here(ends));
+    assert!(world.is_verified(&SOURCE, Instant::from_nanos(START)));
+    assert_eq!(judge(MILLISECOND), Some(Outcome::Unasked));
+}
+
+#[test]
+fn a_cpu_that_finds_that_another_one_challenges_takes_the_proof_at_once() {
+    let world = World::new(Some(3), 1_000);
+    let rules = world.rules.unwrap().asking_listeners(true);
+    let world = World {
+        rules: Some(rules),
+        ..world
+    };
+    let settings = rules.at_a_glance(Settings::default());
+    let judge = |flags| {
+        let packet = packet(SOURCE, 6, &tcp(flags, TAKEN));
+        let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
+        let quickly = judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
+        quickly.unwrap_or_else(|| world.judge_at_length(SOURCE, frame, now))
+    };
+    assert_eq!(judge(ACK), Outcome::Unasked);
+    world.set_until(Asked::Connections, Instant::from_nanos(START + SECOND));
+    assert_eq!(judge(ACK), Outcome::Unasked, "it does not know");
+    assert_eq!(judge(SYN), Outcome::Challenged);
+    assert_eq!(judge(ACK), Outcome::Verified);
+}
+
+#[test]
 fn of_segments_that_are_spared_none_opens_a_connection_or_may_prove_something() {
     let world = querying_at([53, 0], When::Always, When::Always);
-    let settings = world.rules.unwrap().sparing(Settings::default());
+    let settings = world.rules.unwrap().at_a_glance(Settings::default());
     let now = Instant::from_nanos(START);
     for flags in 0..=u8::MAX {
         let packet = packet(SOURCE, 6, &tcp(flags, 7));
@@ -380,7 +481,7 @@ fn of_segments_that_are_spared_none_opens_a_connection_or_may_prove_something() 
 }
 
 #[test]
-fn packets_are_spared_of_which_nothing_is_asked_whoever_sends_them() {
+fn the_settings_say_which_packets_have_nothing_asked_of_them() {
     let (none, some) = (Targets::default(), |port| {
         let to = Ipv4::new([198, 51, 100, 7]);
         let targets = Targets::default().with(to, Ipv4::new([255; 4])).unwrap();
@@ -391,29 +492,36 @@ fn packets_are_spared_of_which_nothing_is_asked_whoever_sends_them() {
     let [dns, all] = [[53, 0], [53, 5353]].map(|ports| of(ports, When::Always));
     let at_port = none.at_ports([443, 0, 0, 0, 0, 0, 0, 0]);
     for (rules, expected) in [
-        (connections, [false, true, true, false]),
-        (connections.of_targets(at_port), [false, true, true, false]),
-        (connections.of_targets(some(0)), [true, true, true, false]),
-        (connections.of_targets(some(443)), [true, true, true, false]),
+        (connections, ["acknowledgements", "all but tcp"].as_slice()),
+        (connections.asking_listeners(true), &["all but tcp"]),
         (
-            connections.asking_listeners(true),
-            [false, false, true, false],
+            connections.of_targets(at_port),
+            &["targets", "acknowledgements", "all but tcp"],
         ),
-        (dns.of_targets(some(0)), [false, true, false, true]),
-        (all.of_targets(some(0)), [false, true, false, false]),
         (
-            connections.of_targets(some(0)).preferring_verified(true),
-            [false; 4],
+            connections.of_targets(some(0)),
+            &["targets", "acknowledgements", "all but tcp"],
         ),
-        (dns.preferring_verified(true), [false; 4]),
+        (
+            dns.of_targets(some(443)),
+            &["targets", "acknowledgements", "all but tcp and dns"],
+        ),
+        (all, &["acknowledgements"]),
+        (
+            all.preferring_verified(true),
+            &["acknowledgements", "prefers"],
+        ),
     ] {
-        let settings = rules.sparing(Settings::default());
+        let settings = rules.at_a_glance(Settings::default());
         let told = [
-            settings.spares_syns_to_others(),
-            settings.spares_acknowledgements(),
-            settings.spares_all_but_tcp(),
-            settings.spares_all_but_tcp_and_dns(),
+            (settings.has_challenge_targets(), "targets"),
+            (settings.spares_acknowledgements(), "acknowledgements"),
+            (settings.spares_all_but_tcp(), "all but tcp"),
+            (settings.spares_all_but_tcp_and_dns(), "all but tcp and dns"),
+            (settings.prefers_verified(), "prefers"),
         ];
+        let told = told.into_iter().filter(|(is_told, _)| *is_told);
+        let told: Vec<_> = told.map(|(_, what)| what).collect();
         assert_eq!(told, expected, "{rules:?}");
     }
 }
@@ -429,12 +537,14 @@ proptest! {
         other_port in prop_oneof![Just(0), Just(5353)],
         only_port in prop::option::of(prop_oneof![Just(80), Just(443)]),
         only_to in prop::option::of(prop_oneof![Just([198, 51, 100, 7]), Just([203, 0, 113, 7])]),
-        [asks_listeners, prefers_verified]: [bool; 2],
-        steps in prop::collection::vec((0..PACKETS.len(), prop::sample::select(&PARTS), 0u8..4, 0u64..2), 1..60),
+        [asks_listeners, prefers_verified, of_class]: [bool; 3],
+        steps in prop::collection::vec((0..PACKETS.len(), prop::sample::select(&PARTS), 0u8..4, prop::sample::select(&GAPS_NS)), 1..60),
     ) {
         let worlds = [0; 2].map(|_| {
             let world = querying_at([53, other_port], when[0], when[1]);
             let rules = world.rules.unwrap().asking_listeners(asks_listeners).preferring_verified(prefers_verified);
+            // Of a class that no packet has.
+            let classes = if of_class { ClassSet::from_bits(1) } else { ClassSet::ALL };
             let at_port = only_port.map_or_else(Targets::default, |port| {
                 Targets::default().at_ports([port, 0, 0, 0, 0, 0, 0, 0])
             });
@@ -442,13 +552,13 @@ proptest! {
                 at_port.with(Ipv4::new(to), Ipv4::new([255; 4])).unwrap()
             });
             World {
-                rules: Some(rules.of_targets(targets)),
+                rules: Some(rules.of_targets(targets).of_classes(classes, false)),
                 ..world
             }
         });
         let mut at_ns = START;
         for (kind, part, source, gap) in steps {
-            at_ns += gap * SECOND / 2;
+            at_ns += gap;
             let source = Ipv4::new([192, 0, 2, source]);
             let (protocol, header) = PACKETS[kind];
             let mut packet = packet(source, protocol, &header());
@@ -456,7 +566,7 @@ proptest! {
             let frame = Cursor::new(&packet);
             let now = Instant::from_nanos(at_ns);
             let [quick, whole] = &worlds;
-            let settings = quick.rules.unwrap().sparing(Settings::default());
+            let settings = quick.rules.unwrap().at_a_glance(Settings::default());
             let answer = judge_quickly(&source, || frame, &flow(frame), settings, now, quick);
             let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
             prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
@@ -464,6 +574,9 @@ proptest! {
         }
     }
 }
+
+/// How much later a packet comes.
+const GAPS_NS: [u64; 5] = [0, 0, MILLISECOND - 1, MILLISECOND, SECOND / 2];
 
 /// The flags and the offset of packets: of whole ones, of a first fragment, and of a later one.
 const PARTS: [[u8; 2]; 4] = [[0, 0], [0x40, 0], [0x20, 0], [0, 1]];
@@ -638,22 +751,35 @@ impl ChallengeState<Ipv4> for World {
         next.map(|next| *share = next).is_some()
     }
 
-    fn spends(&self, which: Shared, now: Instant) -> bool {
-        self.own.borrow_mut().spend(which, now)
-    }
-
     fn passes(&self, asked: Asked, source: &Ipv4, now: Instant) -> bool {
         let mut own = self.own.borrow_mut();
         own.passes(asked, || source, Generation::First, now)
     }
 
-    fn set_counts_all(&self, asked: Asked, counts_all: bool) {
+    fn passes_but_to_dns(&self, now: Instant) -> bool {
         let mut own = self.own.borrow_mut();
-        own.set_counts_all(asked, counts_all, Generation::First);
+        own.passes_but_to_dns(Generation::First, now)
+    }
+
+    fn set_counted(&self, asked: Asked, counted: Option<Counted>) {
+        let mut own = self.own.borrow_mut();
+        own.set_counted(asked, counted, Generation::First);
     }
 
     fn set_passes_verified(&self, asked: Asked, until: Instant) {
         self.own.borrow_mut().set_passes_verified(asked, until);
+    }
+
+    fn is_idle(&self, now: Instant) -> bool {
+        self.own.borrow().is_idle(now)
+    }
+
+    fn set_idle_until(&self, until: Instant) {
+        self.own.borrow_mut().set_idle_until(until);
+    }
+
+    fn forget_next(&self) {
+        self.own.borrow_mut().forget_next();
     }
 
     fn knows_verified(&self, source: &Ipv4, now: Instant) -> bool {

@@ -125,7 +125,7 @@ fn a_part_of_each_limit_is_kept_from_those_that_leave_it_and_others_get_it_all()
 fn admitted_of_both(algorithm: Algorithm, [verified, rest]: [u64; 2]) -> [u64; 2] {
     let node = Machine::new(algorithm, 2);
     let mut packets = Vec::new();
-    let all = Settings::default().preferring_verified(true);
+    let all = Settings::default().preferring_verified();
     for (rate, settings) in [(verified, all), (rest, all.leaving_reserve())] {
         packets.extend((0..10 * rate).map(|number| (number * SECOND / rate, settings)));
     }

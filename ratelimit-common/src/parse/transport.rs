@@ -239,6 +239,28 @@ struct TcpHeader {
     flags: u8,
 }
 
+/// The front of a segment of TCP, up to its flags.
+#[derive(FromBytes, Immutable, Unaligned)]
+#[repr(C)]
+pub struct SegmentFront {
+    ports: PortsHeader,
+    header: TcpHeader,
+}
+
+impl SegmentFront {
+    /// Its flags.
+    #[inline(always)]
+    pub const fn flags(&self) -> u8 {
+        self.header.flags
+    }
+
+    /// The port that it goes to.
+    #[inline(always)]
+    pub const fn destination_port(&self) -> u16 {
+        u16::from_be_bytes(self.ports.destination)
+    }
+}
+
 const PROTOCOL_SHIFT: u32 = 16;
 const FRAGMENT_SHIFT: u32 = 24;
 
@@ -289,12 +311,6 @@ impl UpperLayer {
         Self(bits)
     }
 
-    /// Whether it is TCP.
-    #[inline(always)]
-    pub const fn is_tcp(self) -> bool {
-        self.protocol() == TCP
-    }
-
     /// Whether it is UDP.
     #[inline(always)]
     pub const fn is_udp(self) -> bool {
@@ -323,13 +339,12 @@ impl UpperLayer {
         Some([header.source, header.destination])
     }
 
-    /// The flags of TCP in `frame`, a cursor at its front. The protocol is that. `None` where they are cut off.
+    /// The segment of TCP in `frame`, a cursor at its front. The protocol is that. `None` where its front is cut off.
     #[inline(always)]
-    pub fn tcp_flags(&self, frame: Cursor<'_>) -> Option<u8> {
+    pub fn segment_front<'a>(&self, frame: Cursor<'a>) -> Option<&'a SegmentFront> {
         let mut cursor = frame;
-        cursor.skip((self.offset() & OFFSET_MAX).wrapping_add(PORTS_BYTES));
-        let header: &TcpHeader = cursor.take()?;
-        Some(header.flags)
+        cursor.skip(self.offset() & OFFSET_MAX);
+        cursor.take()
     }
 
     /// What the header in `frame`, a cursor at its front, says besides ports.
@@ -426,7 +441,6 @@ mod tests {
                 ] {
                     let is = (upper.protocol(), upper.fragment(), upper.offset());
                     assert_eq!(is, (protocol, fragment, offset));
-                    assert_eq!(upper.is_tcp(), protocol == TCP);
                     assert_eq!(upper.is_udp(), protocol == UDP);
                     assert_eq!(upper.is_segment(), protocol == TCP && fragment == Whole);
                     assert_eq!(upper.is_datagram(), protocol == UDP && fragment == Whole);

@@ -100,7 +100,7 @@ fn what_was_drawn_of_queries_by_other_rules_is_not_passed() {
     let always = of(When::Always);
     program.set_challenge(always).unwrap();
     let settings = SETTINGS.in_generation(Generation::Second);
-    program.set_settings(always.sparing(settings)).unwrap();
+    program.set_settings(always.at_a_glance(settings)).unwrap();
     assert_eq!(judge(&mut program), CHALLENGED);
 }
 
@@ -114,6 +114,26 @@ fn what_was_drawn_is_not_passed_to_a_port_of_which_queries_are_challenged() {
     for _ in 0..3 {
         let others = judge_at(&mut program, PORT + 1, 0);
         assert_eq!((others, judge(&mut program, 0)), (CONFORMING, CHALLENGED));
+    }
+}
+
+#[test]
+fn a_cpu_that_knew_that_nobody_is_challenged_does_so_from_the_first_query_over_the_rate_on() {
+    require_root!();
+    let three = When::Over(NonZeroU32::new(3).unwrap());
+    let rules = rules(When::Never).asking_queries(three, [53, 0, 0, 0, 0, 0, 0, 0], 1);
+    for interruptible in [false, true] {
+        let constants = Constants {
+            interruptible,
+            ..Constants::default()
+        };
+        let mut program = with_constants(&constants, &rules.unwrap());
+        assert_eq!(judge_at(&mut program, 53, 0), CONFORMING);
+        let query = Frame::ethernet().ipv4(SOURCE).datagram(53, QUERY).build();
+        let queries = [0; 4].map(|_| Judge::judge(&mut *program, &query, at(0)));
+        assert_eq!(queries[2..], [CONFORMING, CHALLENGED]);
+        let connections = [53, 80].map(|port| judge_at(&mut program, port, 0));
+        assert_eq!(connections, [CHALLENGED, CONFORMING]);
     }
 }
 
