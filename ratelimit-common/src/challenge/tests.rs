@@ -508,6 +508,13 @@ fn the_settings_say_which_packets_have_nothing_asked_of_them() {
         ),
         (all, &["acknowledgements"]),
         (
+            querying_at([53, 0], When::Never, When::Always)
+                .rules
+                .unwrap()
+                .of_targets(none),
+            &["targets", "acknowledgements", "all but tcp and dns"],
+        ),
+        (
             all.preferring_verified(true),
             &["acknowledgements", "prefers"],
         ),
