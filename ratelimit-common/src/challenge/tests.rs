@@ -1,12 +1,12 @@
+mod at_a_glance;
+
 use core::{cell::Cell, num::NonZeroU32, time::Duration};
 use std::cell::RefCell;
 use std::{collections::BTreeMap, vec::Vec};
 
-use proptest::prelude::*;
-
 use super::{answer_limit::ANSWERS_PER_SOURCE, *};
 use crate::{
-    Cursor, Ipv4, Settings,
+    Cursor, Flow, Ipv4, Settings,
     absent::Absent,
     charge::words::Words,
     generation::Generation,
@@ -16,7 +16,6 @@ use crate::{
 };
 
 const SECOND: u64 = 1_000_000_000;
-const MILLISECOND: u64 = SECOND / 1_000;
 const START: u64 = 1_000 * SECOND;
 const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
 
@@ -44,10 +43,7 @@ fn who_brings_the_cookie_back_is_verified_until_that_ends() {
 #[test]
 fn who_acknowledges_the_cookie_of_a_listener_is_verified_where_listeners_are_asked() {
     let unasked = World::new(None, 1_000);
-    let world = World {
-        rules: unasked.rules.map(|rules| rules.asking_listeners(true)),
-        ..World::new(None, 1_000)
-    };
+    let world = World::new(None, 1_000).by(|rules| rules.asking_listeners(true));
     assert_eq!(unasked.judge(SOURCE, ACK, TAKEN, START), Outcome::Unasked);
     for (flags, sequence) in [(ACK, TAKEN + 1), (ACK | SYN, TAKEN), (ACK | FIN, TAKEN)] {
         assert_eq!(
@@ -81,10 +77,7 @@ fn where_classes_are_named_their_syns_alone_are_challenged_and_counted() {
     let [web, other] = [1, 2].map(ClassSet::from_bits);
     let of_web = |over| {
         let world = World::new(over, 1_000);
-        World {
-            rules: world.rules.map(|rules| rules.of_classes(web, true)),
-            ..world
-        }
+        world.by(|rules| rules.of_classes(web, true))
     };
     let world = of_web(None);
     let judge = |world: &World, flags, class: ClassSet| {
@@ -165,10 +158,7 @@ fn a_source_gets_few_answers_a_second_and_all_together_no_more_than_the_budget()
 fn who_is_not_verified_leaves_the_reserve_while_it_is_on_and_where_that_is_configured() {
     let preferring = |over| {
         let world = World::new(over, 1_000);
-        World {
-            rules: world.rules.map(|rules| rules.preferring_verified(true)),
-            ..world
-        }
+        world.by(|rules| rules.preferring_verified(true))
     };
     let of_packet = |world: &World, at| standing(&SOURCE, Instant::from_nanos(at), world);
     let indifferent = World::new(None, 1_000);
@@ -300,312 +290,6 @@ fn while_it_is_suspended_nobody_is_challenged() {
     }
 }
 
-#[test]
-fn a_syn_of_a_known_source_is_not_counted_until_connections_are_challenged_no_more() {
-    let world = World::new(Some(3), 1_000);
-    let verify = |lasts_ns| {
-        let until = Instant::from_nanos(START + lasts_ns);
-        world.verify(&SOURCE, Verified::here(until));
-    };
-    let passes = |after_ns| {
-        let now = Instant::from_nanos(START + after_ns);
-        world.passes(Asked::Connections, &SOURCE, now)
-    };
-    let other = Ipv4::new([192, 0, 2, 2]);
-    let answers = [0; 4].map(|_| world.judge(other, SYN, 7, START));
-    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
-    verify(60 * SECOND);
-    assert!(!passes(0), "nobody has looked for it");
-    for (at_ns, until_ns) in [(0, SECOND), (HOLD_NS - 2, HOLD_NS)] {
-        assert_eq!(world.judge(SOURCE, SYN, 7, START + at_ns), Outcome::Unasked);
-        assert!(passes(at_ns) && passes(until_ns - 1) && !passes(until_ns));
-    }
-}
-
-#[test]
-fn a_query_of_a_known_source_is_not_counted_until_queries_are_challenged_no_more() {
-    let over = NonZeroU32::new(3).unwrap();
-    let world = querying_at([53, 0], When::Never, When::Over(over));
-    let settings = world.rules.unwrap().at_a_glance(Settings::default());
-    let packet = packet(SOURCE, 17, &[0xc0, 1, 0, 53, 0, 8, 0, 0]);
-    let frame = Cursor::new(&packet);
-    let judge = |at_ns| {
-        let now = Instant::from_nanos(at_ns);
-        judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world)
-    };
-    let passes = |at_ns| world.passes(Asked::Queries, &SOURCE, Instant::from_nanos(at_ns));
-    let answers = [0; 4].map(|_| world.ask(53, true, START));
-    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
-    world.verify(&SOURCE, Verified::here(Instant::from_nanos(2 * START)));
-    for (at_ns, until_ns) in [(0, SECOND), (HOLD_NS - 2, HOLD_NS)] {
-        let (at_ns, until_ns) = (START + at_ns, START + until_ns);
-        assert_eq!(judge(at_ns), None, "nobody has looked for it");
-        assert_eq!(world.ask(53, true, at_ns), Outcome::Unasked);
-        assert_eq!(judge(at_ns), Some(Outcome::Unasked));
-        assert!(passes(at_ns) && passes(until_ns - 1) && !passes(until_ns));
-    }
-}
-
-#[test]
-fn a_syn_to_the_port_of_queries_is_judged_as_soon_as_these_are_challenged() {
-    let [many, few] = [1_000, 3].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
-    let world = querying_at([53, 0], many, few);
-    let settings = world.rules.unwrap().at_a_glance(Settings::default());
-    let packet = packet(SOURCE, 6, &tcp_to(53, SYN, 7));
-    let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-    let quick = || judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
-    assert_eq!(quick(), None);
-    assert_eq!(world.judge_at_length(SOURCE, frame, now), Outcome::Unasked);
-    assert_eq!(quick(), Some(Outcome::Unasked));
-    let answers = [0; 4].map(|_| world.ask(53, true, START));
-    assert_eq!(answers[2..], [Outcome::Unasked, Outcome::Challenged]);
-    assert_eq!(quick(), None);
-    assert_eq!(
-        world.judge_at_length(SOURCE, frame, now),
-        Outcome::Challenged
-    );
-}
-
-#[test]
-fn queries_are_judged_as_soon_as_it_matters_who_sends_them() {
-    let [few, many] = [1, 300].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
-    let world = querying_at([53, 0], few, many);
-    let rules = world.rules.unwrap().preferring_verified(true);
-    let world = World {
-        rules: Some(rules),
-        ..world
-    };
-    let settings = rules.at_a_glance(Settings::default());
-    let packet = packet(SOURCE, 17, &[0xc0, 1, 0, 53, 0, 8, 0, 0]);
-    let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-    let quick = || judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
-    assert_eq!(quick(), None);
-    assert_eq!(world.ask(53, true, START), Outcome::Unasked);
-    assert_eq!(quick(), Some(Outcome::Unasked));
-    let other = Ipv4::new([192, 0, 2, 2]);
-    let answers = [0; 2].map(|_| world.judge(other, SYN, 7, START));
-    assert_eq!(answers, [Outcome::Unasked, Outcome::Challenged]);
-    assert_eq!(quick(), None);
-    assert_eq!(world.ask(53, true, START), Outcome::Unverified);
-    assert_eq!(quick(), None);
-}
-
-#[test]
-fn while_queries_are_challenged_syns_to_other_ports_are_counted_whoever_connects_to_those() {
-    let [many, few] = [12_800, 3].map(|over| When::Over(NonZeroU32::new(over).unwrap()));
-    let world = querying_at([53, 0], many, few);
-    let settings = world.rules.unwrap().at_a_glance(Settings::default());
-    let now = Instant::from_nanos(START);
-    let judge = |source, port| {
-        let packet = packet(source, 6, &tcp_to(port, SYN, 7));
-        let frame = Cursor::new(&packet);
-        let quickly = judge_quickly(&source, || frame, &flow(frame), settings, now, &world);
-        if quickly.is_none() {
-            world.judge_at_length(source, frame, now);
-        }
-        quickly
-    };
-    let answers = [0; 4].map(|_| world.ask(53, true, START));
-    assert_eq!(answers[3], Outcome::Challenged);
-    let [verified, other] = [3, 2].map(|host| Ipv4::new([192, 0, 2, host]));
-    world.verify(&verified, Verified::here(Instant::from_nanos(2 * START)));
-    assert_eq!(judge(other, 80), None);
-    for port in [53, 80, 80] {
-        let outcome = (port == 80).then_some(Outcome::Unasked);
-        assert_eq!(judge(verified, port), outcome, "{port}");
-        assert_eq!(judge(other, 80), Some(Outcome::Unasked));
-    }
-}
-
-#[test]
-fn a_cpu_that_knows_that_nobody_is_challenged_looks_again_after_a_millisecond() {
-    let world = World::new(Some(3), 1_000);
-    let rules = world.rules.unwrap().preferring_verified(true);
-    let world = World {
-        rules: Some(rules),
-        ..world
-    };
-    let settings = rules.at_a_glance(Settings::default());
-    let packet = packet(SOURCE, 6, &tcp(ACK, 7));
-    let frame = Cursor::new(&packet);
-    let judge = |after_ns| {
-        let now = Instant::from_nanos(START + after_ns);
-        judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world)
-    };
-    assert_eq!(judge(0), Some(Outcome::Unasked));
-    // Another CPU begins to challenge.
-    let ends = Instant::from_nanos(START + SECOND);
-    world.set_until(Asked::Connections, ends);
-    assert_eq!(judge(MILLISECOND - 1), Some(Outcome::Unasked));
-    assert_eq!(judge(MILLISECOND), None);
-    // A source that is known as verified is not looked up.
-    world.verify(&SOURCE, Verified::here(ends));
-    assert!(world.is_verified(&SOURCE, Instant::from_nanos(START)));
-    assert_eq!(judge(MILLISECOND), Some(Outcome::Unasked));
-}
-
-#[test]
-fn a_cpu_that_finds_that_another_one_challenges_takes_the_proof_at_once() {
-    let world = World::new(Some(3), 1_000);
-    let rules = world.rules.unwrap().asking_listeners(true);
-    let world = World {
-        rules: Some(rules),
-        ..world
-    };
-    let settings = rules.at_a_glance(Settings::default());
-    let judge = |flags| {
-        let packet = packet(SOURCE, 6, &tcp(flags, TAKEN));
-        let (frame, now) = (Cursor::new(&packet), Instant::from_nanos(START));
-        let quickly = judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
-        quickly.unwrap_or_else(|| world.judge_at_length(SOURCE, frame, now))
-    };
-    assert_eq!(judge(ACK), Outcome::Unasked);
-    world.set_until(Asked::Connections, Instant::from_nanos(START + SECOND));
-    assert_eq!(judge(ACK), Outcome::Unasked, "it does not know");
-    assert_eq!(judge(SYN), Outcome::Challenged);
-    assert_eq!(judge(ACK), Outcome::Verified);
-}
-
-#[test]
-fn of_segments_that_are_spared_none_opens_a_connection_or_may_prove_something() {
-    let world = querying_at([53, 0], When::Always, When::Always);
-    let settings = world.rules.unwrap().at_a_glance(Settings::default());
-    let now = Instant::from_nanos(START);
-    for flags in 0..=u8::MAX {
-        let packet = packet(SOURCE, 6, &tcp(flags, 7));
-        let frame = Cursor::new(&packet);
-        let outcome = judge_quickly(&SOURCE, || frame, &flow(frame), settings, now, &world);
-        let is_asked = flags & (SYN | ACK | RST | FIN) == SYN || flags & RST != 0;
-        assert_eq!(outcome.is_none(), is_asked, "{flags:#x}");
-    }
-}
-
-#[test]
-fn the_settings_say_which_packets_have_nothing_asked_of_them() {
-    let (none, some) = (Targets::default(), |port| {
-        let to = Ipv4::new([198, 51, 100, 7]);
-        let targets = Targets::default().with(to, Ipv4::new([255; 4])).unwrap();
-        targets.at_ports([port, 0, 0, 0, 0, 0, 0, 0])
-    });
-    let of = |ports, queries| querying_at(ports, When::Always, queries).rules.unwrap();
-    let connections = of([53, 5353], When::Never);
-    let [dns, all] = [[53, 0], [53, 5353]].map(|ports| of(ports, When::Always));
-    let at_port = none.at_ports([443, 0, 0, 0, 0, 0, 0, 0]);
-    for (rules, expected) in [
-        (connections, ["acknowledgements", "all but tcp"].as_slice()),
-        (connections.asking_listeners(true), &["all but tcp"]),
-        (
-            connections.of_targets(at_port),
-            &["targets", "acknowledgements", "all but tcp"],
-        ),
-        (
-            connections.of_targets(some(0)),
-            &["targets", "acknowledgements", "all but tcp"],
-        ),
-        (
-            dns.of_targets(some(443)),
-            &["targets", "acknowledgements", "all but tcp and dns"],
-        ),
-        (all, &["acknowledgements"]),
-        (
-            querying_at([53, 0], When::Never, When::Always)
-                .rules
-                .unwrap()
-                .of_targets(none),
-            &["targets", "acknowledgements", "all but tcp and dns"],
-        ),
-        (
-            all.preferring_verified(true),
-            &["acknowledgements", "prefers"],
-        ),
-    ] {
-        let settings = rules.at_a_glance(Settings::default());
-        let told = [
-            (settings.has_challenge_targets(), "targets"),
-            (settings.spares_acknowledgements(), "acknowledgements"),
-            (settings.spares_all_but_tcp(), "all but tcp"),
-            (settings.spares_all_but_tcp_and_dns(), "all but tcp and dns"),
-            (settings.prefers_verified(), "prefers"),
-        ];
-        let told = told.into_iter().filter(|(is_told, _)| *is_told);
-        let told: Vec<_> = told.map(|(_, what)| what).collect();
-        assert_eq!(told, expected, "{rules:?}");
-    }
-}
-
-proptest! {
-    /// What is known quickly is what would be answered at length, and takes as much of what all share. Only while challenges are suspended it
-    /// may take of what the CPU has drawn, and nothing is taken at length.
-    #[test]
-    fn a_packet_is_judged_quickly_as_it_would_be_at_length(
-        when in prop::array::uniform2(prop_oneof![
-            Just(When::Never), Just(When::Always), prop_oneof![1u32..9, 300u32..400].prop_map(|over| When::Over(NonZeroU32::new(over).unwrap())),
-        ]),
-        other_port in prop_oneof![Just(0), Just(5353)],
-        only_port in prop::option::of(prop_oneof![Just(80), Just(443)]),
-        only_to in prop::option::of(prop_oneof![Just([198, 51, 100, 7]), Just([203, 0, 113, 7])]),
-        [asks_listeners, prefers_verified, of_class]: [bool; 3],
-        steps in prop::collection::vec((0..PACKETS.len(), prop::sample::select(&PARTS), 0u8..4, prop::sample::select(&GAPS_NS)), 1..60),
-    ) {
-        let worlds = [0; 2].map(|_| {
-            let world = querying_at([53, other_port], when[0], when[1]);
-            let rules = world.rules.unwrap().asking_listeners(asks_listeners).preferring_verified(prefers_verified);
-            // Of a class that no packet has.
-            let classes = if of_class { ClassSet::from_bits(1) } else { ClassSet::ALL };
-            let at_port = only_port.map_or_else(Targets::default, |port| {
-                Targets::default().at_ports([port, 0, 0, 0, 0, 0, 0, 0])
-            });
-            let targets = only_to.map_or(at_port, |to| {
-                at_port.with(Ipv4::new(to), Ipv4::new([255; 4])).unwrap()
-            });
-            World {
-                rules: Some(rules.of_targets(targets).of_classes(classes, false)),
-                ..world
-            }
-        });
-        let mut at_ns = START;
-        for (kind, part, source, gap) in steps {
-            at_ns += gap;
-            let source = Ipv4::new([192, 0, 2, source]);
-            let (protocol, header) = PACKETS[kind];
-            let mut packet = packet(source, protocol, &header());
-            packet[6..8].copy_from_slice(&part);
-            let frame = Cursor::new(&packet);
-            let now = Instant::from_nanos(at_ns);
-            let [quick, whole] = &worlds;
-            let settings = quick.rules.unwrap().at_a_glance(Settings::default());
-            let answer = judge_quickly(&source, || frame, &flow(frame), settings, now, quick);
-            let answer = answer.unwrap_or_else(|| quick.judge_at_length(source, frame, now));
-            prop_assert_eq!(answer, whole.judge_at_length(source, frame, now));
-            prop_assert_eq!(quick.left(), whole.left());
-        }
-    }
-}
-
-/// How much later a packet comes.
-const GAPS_NS: [u64; 5] = [0, 0, MILLISECOND - 1, MILLISECOND, SECOND / 2];
-
-/// The flags and the offset of packets: of whole ones, of a first fragment, and of a later one.
-const PARTS: [[u8; 2]; 4] = [[0, 0], [0x40, 0], [0x20, 0], [0, 1]];
-
-/// A protocol, and what stands behind the addresses.
-type Packet = (u8, fn() -> Vec<u8>);
-
-const PACKETS: [Packet; 12] = [
-    (6, || tcp(SYN, 7)),
-    (6, || tcp_to(53, SYN, 7)),
-    (6, || tcp(ACK, TAKEN)),
-    (6, || tcp(RST, 7)),
-    (6, || tcp(SYN | ACK, 7)),
-    (6, || tcp(FIN | ACK, TAKEN)),
-    (6, || std::vec![0xc0, 1, 0, 80, 0, 0, 0, 0]),
-    (17, || std::vec![0xc0, 1, 0, 53, 0, 8, 0, 0]),
-    (17, || std::vec![0xc0, 1, 0x14, 0xe9, 0, 8, 0, 0]),
-    (17, || std::vec![0xc0, 1, 0, 80, 0, 8, 0, 0]),
-    (17, || std::vec![0xc0, 1, 0]),
-    (1, || std::vec![8, 0, 0, 0]),
-];
-
 /// A challenge of connections and of datagrams to ports 53 and 5353.
 fn querying(connections: When, queries: When) -> World {
     querying_at([53, 5353], connections, queries)
@@ -656,6 +340,20 @@ impl World {
             suspended: Cell::default(),
             verified: RefCell::default(),
         }
+    }
+
+    /// The same by other rules.
+    fn by(self, change: impl FnOnce(Rules) -> Rules) -> Self {
+        Self {
+            rules: self.rules.map(change),
+            ..self
+        }
+    }
+
+    /// What is known at a glance, by the settings of the rules.
+    fn judge_quickly(&self, source: Ipv4, frame: Cursor<'_>, now: Instant) -> Option<Outcome> {
+        let settings = self.rules.unwrap().at_a_glance(Settings::default());
+        judge_quickly(&source, || frame, &flow(frame), settings, now, self)
     }
 
     fn judge(&self, source: Ipv4, flags: u8, sequence: u32, at_ns: u64) -> Outcome {

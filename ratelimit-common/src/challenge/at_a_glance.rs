@@ -1,0 +1,140 @@
+//! What is known at a glance of a packet: that nothing is asked of it, or that it is counted and no more.
+
+use super::{Asked, ChallengeState, Outcome, is_wanted, query};
+use crate::{
+    Address, Cursor, Flow, Instant, Settings,
+    parse::transport::{ACK, FIN, RST, SYN, UpperLayer},
+};
+
+/// For how long a CPU knows that nobody is challenged. It looks again then, as another one may have begun to, or the rules may be others.
+/// With the coarse clock it knows it for a tick at least.
+pub const IDLE_NS: u64 = 1_000_000;
+
+/// What becomes of a packet, where it takes little to know: `Unasked`. `None` where it has to be judged. So most packets pay little while nobody
+/// is challenged. `frame` answers a cursor at its front.
+#[inline(always)]
+pub fn judge_quickly<'a, A: Address>(
+    source: &A,
+    frame: impl Fn() -> Cursor<'a>,
+    flow: &Flow<A>,
+    settings: Settings,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> Option<Outcome> {
+    if is_spared(source, &frame, flow, settings, now, state) {
+        return Some(Outcome::Unasked);
+    }
+    // What follows is laid out of the way: few packets come here, as this CPU knows what becomes of the next.
+    core::hint::cold_path();
+    let (frame, upper) = (frame(), flow.upper);
+    let Some(rules) = state.rules() else {
+        return Some(Outcome::Unasked);
+    };
+    let [connections_on, queries_on] =
+        [Asked::Connections, Asked::Queries].map(|asked| is_wanted(asked, rules, now, state));
+    state.set_idle_until(if connections_on || queries_on {
+        Instant::default()
+    } else {
+        Instant::from_nanos(now.as_nanos().saturating_add(IDLE_NS))
+    });
+    let is_judged = if upper.is_segment() {
+        match upper.segment_front(frame) {
+            Some(segment) if is_syn(segment.flags()) => {
+                let port = segment.destination_port();
+                let is_target = rules.targets().include(flow.destination, port);
+                // Also a known source: what is found of it tells of the next SYNs.
+                is_target && (connections_on || rules.is_over(Asked::Connections))
+                    || rules.asks_queries_to(port) && queries_on
+            }
+            Some(segment) => {
+                let flags = segment.flags();
+                let may_prove = flags & RST != 0 || flags & ACK != 0 && rules.asks_listeners();
+                may_prove && (connections_on || queries_on)
+            }
+            None => true,
+        }
+    } else {
+        query::port(frame, upper).is_some_and(|port| rules.asks_queries_to(port))
+    };
+    if is_judged || connections_on && rules.prefers_verified() {
+        None
+    } else {
+        Some(Outcome::Unasked)
+    }
+}
+
+/// Whether a packet is known at a glance to be judged as if there were no challenge: by the settings, or by what this CPU knows. It takes one
+/// of those that the CPU has drawn where all are counted. They are so while connections are not challenged, whatever `prefer` says.
+#[inline(always)]
+fn is_spared<'a, A: Address>(
+    source: &A,
+    frame: &impl Fn() -> Cursor<'a>,
+    flow: &Flow<A>,
+    settings: Settings,
+    now: Instant,
+    state: &impl ChallengeState<A>,
+) -> bool {
+    let upper = flow.upper;
+    let is_unasked = if upper.is_segment() {
+        let Some(segment) = upper.segment_front(frame()) else {
+            return false;
+        };
+        if is_syn(segment.flags()) {
+            let has_targets = settings.has_challenge_targets();
+            if !has_targets {
+                if state.passes(Asked::Connections, source, now) {
+                    return true;
+                }
+                if settings.spares_all_but_tcp() {
+                    return false;
+                }
+            }
+            let port = segment.destination_port();
+            let Some(rules) = state.rules() else {
+                return true;
+            };
+            if !has_targets || rules.targets().include(flow.destination, port) {
+                return has_targets && state.passes(Asked::Connections, source, now)
+                    || !rules.asks_queries_to(port) && state.passes_but_to_dns(now);
+            }
+            !rules.asks_queries_to(port)
+        } else {
+            segment.flags() & RST == 0 && settings.spares_acknowledgements()
+        }
+    } else if may_be_query(frame, upper, settings, state) {
+        return state.passes(Asked::Queries, source, now);
+    } else {
+        true
+    };
+    // Where verified sources are preferred, it matters who sends.
+    is_unasked && !settings.prefers_verified()
+        || state.is_idle(now)
+        || state.knows_verified(source, now)
+}
+
+/// Whether a packet is a datagram to a port for which sources may be challenged.
+#[inline(always)]
+fn may_be_query<'a, A: Address>(
+    frame: &impl Fn() -> Cursor<'a>,
+    upper: UpperLayer,
+    settings: Settings,
+    state: &impl ChallengeState<A>,
+) -> bool {
+    if settings.spares_all_but_tcp() || !upper.is_datagram() {
+        return false;
+    }
+    let Some(port) = query::port(frame(), upper) else {
+        return false;
+    };
+    if settings.spares_all_but_tcp_and_dns() {
+        return port == query::DNS_PORT;
+    }
+    state
+        .rules()
+        .is_some_and(|rules| rules.asks_queries_to(port))
+}
+
+#[inline(always)]
+const fn is_syn(flags: u8) -> bool {
+    flags & (SYN | ACK | RST | FIN) == SYN
+}
