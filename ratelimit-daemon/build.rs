@@ -7,16 +7,23 @@
 //! It installs nothing: where something is missing it says what, and `cargo xtask setup` installs it.
 
 use std::{
-    env, fs, io,
+    env,
+    error::Error,
+    fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
+
+use object::{build::elf, elf::SHT_STRTAB};
 
 const TARGET: &str = "bpfel-unknown-none";
 const PROFILE: &str = "bpf";
 const OBJECT: &str = "ratelimit";
 /// The object of the program that others call.
 const ENTRY: &str = "entry";
+
+/// How the names of sections with debugging information, and of their relocations, begin.
+const DWARF: [&[u8]; 2] = [b".debug_", b".rel.debug_"];
 
 /// `RATELIMIT_BPF_LOG=off` builds the released object for a debug build; tests do.
 const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
@@ -62,27 +69,42 @@ fn run() -> Result<(), String> {
     require_linker()?;
     let out_dir = PathBuf::from(variable("OUT_DIR")?);
     let object = build(root, &rustc, &target_dir(&out_dir))?;
-    let entry = object.with_file_name(ENTRY);
-    embed(&object, &out_dir.join(OBJECT))
-        .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
-    fs::copy(&entry, out_dir.join(ENTRY))
-        .map(drop)
-        .map_err(|error| format!("cannot copy {}: {error}", entry.display()))
+    for name in [OBJECT, ENTRY] {
+        let built = object.with_file_name(name);
+        embed(&built, &out_dir.join(name))
+            .map_err(|error| format!("cannot embed {}: {error}", built.display()))?;
+    }
+    Ok(())
 }
 
-/// Copies the object, with a name that the kernel's BTF check takes: aya-log's level is in a `MaybeUninit<u8>`, a union, and
-/// bpf-linker mends the names of structs only.
-fn embed(object: &Path, embedded: &Path) -> io::Result<()> {
+/// Copies the object without its DWARF, which is nine tenths of it: the kernel reads types and source lines from BTF.
+///
+/// One name is changed to one that the kernel's BTF check accepts: aya-log's level is a `MaybeUninit<u8>`, a union, and
+/// bpf-linker renames structs only.
+fn embed(object: &Path, embedded: &Path) -> Result<(), Box<dyn Error>> {
     const REFUSED: &[u8] = b"MaybeUninit<u8>";
     const TAKEN: &[u8] = b"MaybeUninit_u8_";
-    let mut bytes = fs::read(object)?;
-    while let Some(at) = bytes
+    let bytes = fs::read(object)?;
+    let mut elf = elf::Builder::read(&*bytes)?;
+    for section in &mut elf.sections {
+        section.delete = DWARF.iter().any(|prefix| section.name.starts_with(prefix));
+    }
+    elf.delete_orphans();
+    // LLVM writes the names of sections and of symbols into one table; the builder wants two.
+    let names = elf.sections.add();
+    names.name = ".shstrtab".into();
+    names.sh_type = SHT_STRTAB;
+    names.sh_addralign = 1;
+    names.data = elf::SectionData::SectionString;
+    let mut stripped = Vec::new();
+    elf.write(&mut stripped)?;
+    while let Some(at) = stripped
         .windows(REFUSED.len())
         .position(|name| name == REFUSED)
     {
-        bytes[at..at + TAKEN.len()].copy_from_slice(TAKEN);
+        stripped[at..at + TAKEN.len()].copy_from_slice(TAKEN);
     }
-    fs::write(embedded, bytes)
+    Ok(fs::write(embedded, stripped)?)
 }
 
 /// Whether the program logs through aya-log: in debug builds, unless somebody wants the object as it is released.
