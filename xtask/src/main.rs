@@ -20,6 +20,7 @@ mod fuzz;
 mod goodput;
 mod instructions;
 mod kernels;
+mod lines;
 mod package;
 mod process;
 mod setup;
@@ -40,6 +41,7 @@ enum Command {
     Goodput(goodput::Arguments),
     Instructions(instructions::Arguments),
     Kernels(kernels::Arguments),
+    Lines(lines::Arguments),
     Exactness(exactness::Arguments),
     Floods(floods::Arguments),
     Campaign(campaign::Arguments),
@@ -65,6 +67,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Goodput(arguments) => goodput::run(arguments),
         Command::Instructions(arguments) => instructions::run(arguments),
         Command::Kernels(arguments) => kernels::run(arguments),
+        Command::Lines(arguments) => lines::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::Exactness(arguments) => exactness::run(arguments),
         Command::Floods(arguments) => floods::run(arguments),
         Command::Campaign(arguments) => campaign::run(arguments),
