@@ -15,6 +15,7 @@ pub mod crowdsec;
 pub mod debian;
 pub mod exactness;
 pub mod exchange;
+pub mod executable;
 pub mod fail2ban;
 pub mod family;
 pub mod flood;

@@ -1,14 +1,11 @@
 //! `rlctl doctor` on real devices and programs: what it names is so, and the command that it names mends it.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use aya::programs::{Xdp, links::FdLink, xdp::XdpMode};
 use aya_obj::programs::XdpAttachType;
 use ratelimit_tests::{
-    Lab, Program,
+    Lab, Program, executable,
     foreign::{Answer, Pin},
     lab::{INTERFACE, Tun},
     program::Constants,
@@ -449,6 +446,6 @@ fn mend(service: &Service, finding: &Value) {
 /// A copy of `rlctl` where every user may run it.
 fn readable_rlctl(service: &Service) -> PathBuf {
     let copy = service.path("rlctl");
-    fs::copy(binary("rlctl"), &copy).unwrap();
+    executable::copy(&binary("rlctl"), &copy, "755").unwrap();
     copy
 }

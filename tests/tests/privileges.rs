@@ -10,7 +10,7 @@ use std::{
 
 use ratelimit_daemon::{privileges, user::User};
 use ratelimit_tests::{
-    Lab,
+    Lab, executable,
     lab::INTERFACE,
     require_command, require_root,
     service::{Service, binary},
@@ -117,8 +117,7 @@ fn nothing_that_was_given_up_comes_back() {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // A shell of root's that everybody may run as root.
     let shell = directory.path().join("sh");
-    fs::copy("/bin/sh", &shell).unwrap();
-    fs::set_permissions(&shell, fs::Permissions::from_mode(0o4755)).unwrap();
+    executable::copy(Path::new("/bin/sh"), &shell, "4755").unwrap();
     let shell = std::ffi::CString::new(shell.into_os_string().into_encoded_bytes()).unwrap();
     let user = User::find(Some("nobody")).unwrap();
     // SAFETY: the child makes few calls, and ends without coming back.

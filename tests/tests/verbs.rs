@@ -1,10 +1,10 @@
 //! What somebody types when a ban is wrong, a file is new, or an hour is to be looked at.
 
-use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};
+use std::{fs, io::Write as _, path::Path, process::Stdio};
 
 use ratelimit_core::api::{Ban, Event};
 use ratelimit_tests::{
-    require_command, require_root,
+    executable, require_command, require_root,
     service::{Service, binary},
 };
 
@@ -118,8 +118,7 @@ fn events_of_a_time_are_told_and_a_program_hears_of_each() {
     assert_eq!(service.rlctl_ok(&words("events --since 0s")).unwrap(), "");
     let (program, heard) = (service.path("hook"), service.path("heard"));
     let script = format!("#!/bin/sh\ncat >> {}\n", heard.display());
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::script(&program, &script).unwrap();
     let program = program.display().to_string();
     service
         .rlctl_ok(&["events", "--only", "bans", "--run", &program])
@@ -192,8 +191,7 @@ fn a_program_hears_of_each_event_once_however_often_the_follower_restarts() {
     ban(&service, "203.0.113.1");
     let (program, heard) = (service.path("hook"), service.path("heard"));
     let script = format!("#!/bin/sh\ncat >> {}\n", heard.display());
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::script(&program, &script).unwrap();
     let cursor = service.path("cursor");
     let follow = |service: &Service| {
         let mut rlctl = service.inside(&binary("rlctl"));
