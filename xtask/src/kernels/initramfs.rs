@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::guest_program::GuestProgram;
 use crate::process;
@@ -35,8 +35,8 @@ const DIRECTORIES: [&str; 9] = [
     "bin", "dev", "proc", "run", "sys", "tests", "tmp", "tools", "var",
 ];
 
-/// What tests of networks run, and busybox has not.
-const TOOLS: [&str; 2] = ["ip", "ethtool"];
+/// The shell, and what tests of networks run that busybox has not, with the directories where they are looked for.
+const TOOLS: [(&str, &str); 3] = [("bin", "busybox"), ("tools", "ip"), ("tools", "ethtool")];
 
 /// Packs the archive, and answers where it is. Each of the programs gets these arguments. What else they read lies at the root.
 pub fn build(
@@ -52,8 +52,6 @@ pub fn build(
     for name in DIRECTORIES {
         make(&root.join(name))?;
     }
-    let busybox = process::find("busybox").context("there is no busybox")?;
-    copy(&busybox, &root.join("bin/busybox"))?;
     for program in programs {
         let mut strip = process::in_root("strip");
         strip
@@ -66,13 +64,18 @@ pub fn build(
     for file in files {
         copy(file, &root.join(file.file_name().unwrap_or_default()))?;
     }
-    for tool in TOOLS {
+    for (place, tool) in TOOLS {
         let path = process::find(tool).with_context(|| format!("there is no {tool}"))?;
-        copy(&path, &root.join("tools").join(tool))?;
-        copy_libraries(&path, &root)?;
+        add(&path, &root.join(place).join(tool), &root)?;
     }
     write_init(&root.join("init"), arguments)?;
     pack(&root, &directory.join("initramfs"))
+}
+
+/// Copies a program into the archive, and what it is linked with: Debian's busybox is dynamic, that of busybox-static is not.
+fn add(program: &Path, to: &Path, root: &Path) -> Result<()> {
+    copy(program, to)?;
+    copy_libraries(program, root)
 }
 
 fn copy_libraries(program: &Path, root: &Path) -> Result<()> {
@@ -84,9 +87,18 @@ fn copy_libraries(program: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The libraries of a program, its loader included: whatever `ldd` names by a path.
+/// The libraries of a program, its loader included: whatever `ldd` names by a path. It fails on a static program, which has none.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let listing = process::output(process::in_root("ldd").arg(program))?;
+    let mut ldd = process::in_root("ldd");
+    let output = ldd.arg(program).env("LC_ALL", "C").output()?;
+    let [listing, error] = [output.stdout, output.stderr].map(String::from_utf8);
+    let (listing, error) = (listing?, error?);
+    let is_static = error.contains("not a dynamic executable");
+    ensure!(
+        output.status.success() || is_static,
+        "ldd {}: {error}",
+        program.display()
+    );
     let words = listing.split_whitespace();
     Ok(words
         .filter(|word| word.starts_with('/'))
@@ -117,4 +129,26 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to)
         .map(drop)
         .with_context(|| format!("copying {} to {}", from.display(), to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shell_of_the_guest_comes_with_its_libraries() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        // Linked with libraries on every distribution that packs one; a script stands for a static program.
+        add(Path::new("/bin/sh"), &root.join("sh"), root).unwrap();
+        let script = root.join("script");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        add(&script, &root.join("copy"), root).unwrap();
+        let libraries = libraries(Path::new("/bin/sh")).unwrap();
+        assert!(!libraries.is_empty());
+        for library in libraries {
+            let copied = root.join(library.strip_prefix("/").unwrap());
+            assert!(copied.is_file(), "{}", copied.display());
+        }
+    }
 }
