@@ -133,7 +133,6 @@ fn start(node: usize, nodes: usize) -> Cluster<Key> {
             wall: BEGIN,
             monotonic: 0,
         },
-        1,
         memory,
     )
 }

@@ -278,12 +278,7 @@ impl Node {
             bounds: BOUNDS,
         };
         self.started += 1;
-        self.cluster = Some(Cluster::new(
-            config,
-            self.now(now),
-            now,
-            self.memory.clone(),
-        ));
+        self.cluster = Some(Cluster::new(config, self.now(now), self.memory.clone()));
     }
 
     /// Kills the daemon: what it wrote stays, and so does the kernel.

@@ -1,17 +1,17 @@
 //! One node of a cluster: what comes in, what goes out, what is in force, and the shares.
 
+mod incarnation;
+mod memory;
 mod peer;
 mod receive;
 mod send;
 
+pub use memory::Memory;
 pub use receive::{Arrival, Denied, Received};
 pub use send::Outgoing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde::{Deserialize, Serialize};
-
-use crate::budget::members::Views;
 use crate::budget::{Budget, Count, Held, Limit};
 use crate::cluster_clock::ClusterClock;
 use crate::key::Key;
@@ -20,8 +20,8 @@ use crate::name::NodeName;
 use crate::statements::{Bounds, Guard, InForce, Parts, Statement, StatementSet, Subject, Verb};
 use crate::time::{Millis, Now, Stamp};
 use crate::verified::{Verified, Waiting};
+use incarnation::Incarnation;
 use peer::Peer;
-use smart_default::SmartDefault;
 
 /// What a node is sent once.
 #[derive(Clone)]
@@ -34,22 +34,6 @@ pub struct Config {
     pub period: Millis,
     /// What is taken from a peer.
     pub bounds: Bounds,
-}
-
-/// What outlives a restart.
-#[derive(Clone, Debug, Deserialize, Serialize, SmartDefault)]
-#[serde(bound(deserialize = "K: Deserialize<'de>"))]
-pub struct Memory<K> {
-    /// What this node stated itself.
-    pub statements: Vec<Statement<K>>,
-    /// Who the members were.
-    #[serde(flatten)]
-    pub views: Views,
-    /// The shares that the kernel holds: of each the smaller of what it is now and after its lease.
-    #[serde(skip)]
-    pub shares: BTreeMap<K, u64>,
-    /// By how many a limit is divided for every other key: the larger of now and after the leases.
-    pub divided_by: u64,
 }
 
 /// What the cluster asks of the host that it is on.
@@ -70,9 +54,8 @@ pub trait Host<K>: Guard<K> {
 /// One node of a cluster.
 pub struct Cluster<K> {
     config: Config,
-    incarnation: u64,
+    incarnation: Incarnation,
     sequence: u64,
-    started: Now,
     /// When the last own messages were sent, by the monotonic clock.
     sent: VecDeque<(u64, Millis)>,
     clock: ClusterClock,
@@ -94,8 +77,8 @@ pub struct Cluster<K> {
 }
 
 impl<K: Key> Cluster<K> {
-    /// Begins. The incarnation is higher with each start, such as the wall clock in microseconds.
-    pub fn new(config: Config, now: Now, incarnation: u64, memory: Memory<K>) -> Self {
+    /// Begins, with what was remembered of the last start.
+    pub fn new(config: Config, now: Now, memory: Memory<K>) -> Self {
         let budget = Budget::new(
             config.node.clone(),
             config.period.max(1),
@@ -104,9 +87,8 @@ impl<K: Key> Cluster<K> {
             memory.divided_by,
         );
         let mut new = Self {
-            incarnation,
+            incarnation: Incarnation::after(memory.incarnation, now),
             sequence: 0,
-            started: now,
             sent: VecDeque::new(),
             clock: ClusterClock::default(),
             peers: BTreeMap::new(),
@@ -131,36 +113,13 @@ impl<K: Key> Cluster<K> {
             .statements
             .iter()
             .for_each(|statement| new.hold_own(statement));
+        new.recall(memory.ended, memory.peers);
         new
     }
 
     /// The name of this node.
     pub fn name(&self) -> &NodeName {
         &self.config.node
-    }
-
-    /// What has to outlive a restart.
-    pub fn memory(&self) -> Memory<K> {
-        Memory {
-            statements: self
-                .statements
-                .of_author(&self.config.node, 0)
-                .map(|(statement, _)| statement)
-                .collect(),
-            views: self.budget.members().views().clone(),
-            shares: self
-                .budget
-                .shares()
-                .map(|(key, share)| (key.clone(), share.amount.min(share.then)))
-                .collect(),
-            divided_by: self
-                .budget
-                .divided_by()
-                .map(|(_, size)| size)
-                .into_iter()
-                .max()
-                .unwrap_or_default(),
-        }
     }
 
     /// States something until an end. What this node said before and ends later goes on.
@@ -255,9 +214,10 @@ impl<K: Key> Cluster<K> {
         self.parts.all();
     }
 
-    /// The nodes that anything was heard of.
+    /// The nodes that anything was heard of since the start.
     pub fn peers(&self) -> impl Iterator<Item = &NodeName> {
-        self.peers.keys()
+        let heard = self.peers.iter().filter(|(_, peer)| peer.is_heard);
+        heard.map(|(name, _)| name)
     }
 
     fn state(&mut self, now: Now, subject: Subject<K>, verb: Verb, until: Millis, why: &str) {

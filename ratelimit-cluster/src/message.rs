@@ -10,7 +10,7 @@ mod seal;
 mod tests;
 
 pub use refusal::Refusal;
-pub use replay::{OVERLAP, Replay, WINDOW};
+pub use replay::{OVERLAP, Replay, Seen, WINDOW};
 pub use seal::{Header, MESSAGE_MAX, SIGNATURE, Secret, VERSION, open, seal};
 
 use crate::budget::{Entry, Report};
@@ -43,6 +43,13 @@ pub enum Body<K> {
     Ask(Ask),
     /// Sources that proved themselves on the sender.
     Verified(Vec<Verified<K>>),
+    /// The sender refuses messages of a node, since it knows a later incarnation of it.
+    Outdone {
+        /// Whose messages.
+        node: NodeName,
+        /// The incarnation that is known.
+        incarnation: u64,
+    },
 }
 
 /// What a node has stated, in short.
@@ -114,6 +121,11 @@ impl<K: Key> Body<K> {
                 writer.0.push(5);
                 writer.list(sources, Verified::write);
             }
+            Self::Outdone { node, incarnation } => {
+                writer.0.push(6);
+                writer.name(node);
+                writer.fixed(*incarnation);
+            }
         }
         writer.0
     }
@@ -172,6 +184,10 @@ impl<K: Key> Body<K> {
                 })
             }
             5 => Self::Verified(reader.list(VERIFIED_MAX, "the sources", Verified::read)?),
+            6 => Self::Outdone {
+                node: reader.name()?,
+                incarnation: reader.fixed("an incarnation")?,
+            },
             _ => return Err(Wrong::Value("the kind")),
         };
         reader.end()?;

@@ -19,5 +19,5 @@ pub use catch_up::{CatchUp, Step};
 pub use digest::Digest;
 pub(crate) use digest::hash_bytes;
 pub use parts::{PART_BITS_MAX, Parts, part_of};
-pub use set::{InForce, StatementSet};
+pub use set::{Ended, InForce, StatementSet};
 pub use statement::{LIMITS_MAX, NOTE_MAX, Statement, Subject, Verb};

@@ -51,6 +51,10 @@ struct Nodes {
     /// Sources that nodes were told of, each with the node that was, and when.
     verified: Vec<(usize, u64, Verified<Key>)>,
     verified_beyond: usize,
+    /// How far the wall clocks of nodes are ahead.
+    ahead: BTreeMap<usize, u64>,
+    /// What nodes refused, where they may.
+    refused: Option<Vec<Refusal>>,
 }
 
 const BEGIN: u64 = 1_700_000_000_000;
@@ -64,6 +68,8 @@ impl Nodes {
             parts: BTreeMap::new(),
             verified: Vec::new(),
             verified_beyond: 0,
+            ahead: BTreeMap::new(),
+            refused: None,
         };
         (0..count).for_each(|_| new.join(Memory::default()));
         new.pass(8_000);
@@ -72,16 +78,32 @@ impl Nodes {
 
     /// A node comes that reads the stream from now on.
     fn join(&mut self, memory: Memory<Key>) {
+        let cluster = self.started(self.clusters.len(), self.clusters.len(), memory);
+        self.clusters.push((cluster, self.stream.len()));
+    }
+
+    /// A node at a place starts anew, and reads the stream from now on.
+    fn restart(&mut self, place: usize, memory: Memory<Key>) {
+        let cluster = self.started(place, place, memory);
+        self.clusters[place] = (cluster, self.stream.len());
+    }
+
+    fn started(&self, place: usize, named: usize, memory: Memory<Key>) -> Cluster<Key> {
         let config = Config {
-            node: name(self.clusters.len()),
+            node: name(named),
             secret: Secret::new(b"s"),
             period: 1000,
             bounds: Bounds::default(),
         };
-        self.clusters.push((
-            Cluster::new(config, self.now(), self.time, memory),
-            self.stream.len(),
-        ));
+        Cluster::new(config, self.now_of(place), memory)
+    }
+
+    fn now_of(&self, place: usize) -> Now {
+        let ahead = self.ahead.get(&place).copied().unwrap_or_default();
+        Now {
+            wall: self.time + ahead,
+            ..self.now()
+        }
     }
 
     fn now(&self) -> Now {
@@ -99,17 +121,21 @@ impl Nodes {
     }
 
     fn step(&mut self, node: usize) {
-        let now = self.now();
+        let now = self.now_of(node);
         let (cluster, read) = &mut self.clusters[node];
         for (stored, message) in &self.stream[*read..] {
-            let received = cluster
-                .receive(
-                    now,
-                    Arrival::Stream { stored: *stored },
-                    message,
-                    &Protects7,
-                )
-                .unwrap();
+            let arrival = Arrival::Stream { stored: *stored };
+            let received = match (
+                cluster.receive(now, arrival, message, &Protects7),
+                &mut self.refused,
+            ) {
+                (Ok(received), _) => received,
+                (Err(refusal), Some(refused)) => {
+                    refused.push(refusal);
+                    continue;
+                }
+                (Err(refusal), None) => panic!("{refusal}"),
+            };
             let verified = received.verified.into_iter();
             self.verified
                 .extend(verified.map(|source| (node, self.time, source)));
@@ -120,7 +146,8 @@ impl Nodes {
             match outgoing {
                 Outgoing::Publish(message) => self.stream.push((self.time, message)),
                 Outgoing::Store { part, message, .. } => {
-                    drop(self.parts.insert((name(node).to_string(), part), message));
+                    let author = cluster.name().to_string();
+                    drop(self.parts.insert((author, part), message));
                 }
                 Outgoing::Fetch { node: of, .. } => {
                     for (_, message) in self
@@ -219,7 +246,7 @@ fn a_node_that_lost_its_memory_gets_its_own_from_the_store_and_the_others_keep_i
         bounds: Bounds::default(),
     };
     nodes.clusters[0] = (
-        Cluster::new(config, nodes.now(), nodes.time, Memory::default()),
+        Cluster::new(config, nodes.now(), Memory::default()),
         nodes.stream.len(),
     );
     nodes.parts.clear();
@@ -313,13 +340,122 @@ fn who_stated_something_lifts_it_too_and_so_it_stays_lifted_where_the_other_is_g
         bounds: Bounds::default(),
     };
     let memory = nodes.clusters[0].0.memory();
-    let next = Cluster::new(config, nodes.now(), nodes.time, memory);
+    let next = Cluster::new(config, nodes.now(), memory);
     nodes.clusters.truncate(1);
     nodes.clusters[0] = (next, nodes.stream.len());
     nodes.join(Memory::default());
     assert_eq!(nodes.banned(0), 1);
     nodes.pass(5_000);
     assert_eq!([0, 1].map(|node| nodes.banned(node)), [1, 1]);
+}
+
+fn ban(key: u8) -> Subject<Key> {
+    Subject::Ban(vec![key])
+}
+
+/// A node that states a ban of the key, which has to be on the other one some time later.
+#[track_caller]
+fn believed(nodes: &mut Nodes, key: u8, after: u64) {
+    let (now, until) = (nodes.now_of(0), nodes.time + 3_600_000);
+    nodes.clusters[0].0.say(now, ban(key), until, "why");
+    nodes.pass(after);
+    let in_force = nodes.clusters[1]
+        .0
+        .in_force(nodes.now(), &ban(key), &Protects7);
+    assert!(in_force.is_some(), "{key}: {:?}", nodes.refused);
+}
+
+#[test]
+fn a_node_that_started_with_its_clock_ahead_is_believed_after_a_start_with_the_right_one() {
+    for keeps_memory in [true, false] {
+        let mut nodes = Nodes::new(2);
+        nodes.refused = Some(Vec::new());
+        nodes.ahead.insert(0, 50_000);
+        nodes.restart(0, Memory::default());
+        nodes.pass(5_000);
+        believed(&mut nodes, 1, 1_000);
+        let memory = nodes.clusters[0].0.memory();
+        nodes.ahead.clear();
+        // What is stored tells it, too: here that is lost.
+        nodes.parts.clear();
+        nodes.restart(
+            0,
+            if keeps_memory {
+                memory
+            } else {
+                Memory::default()
+            },
+        );
+        believed(&mut nodes, 2, 6_000);
+        assert!(!keeps_memory || nodes.refused == Some(Vec::new()));
+    }
+}
+
+#[test]
+fn a_node_whose_name_another_one_had_for_a_while_is_believed_again() {
+    let mut nodes = Nodes::new(2);
+    nodes.pass(1_000);
+    nodes.refused = Some(Vec::new());
+    let impostor = nodes.started(2, 0, Memory::default());
+    nodes.clusters.push((impostor, nodes.stream.len()));
+    nodes.pass(5_000);
+    let two = |refusal: &Refusal| matches!(refusal, Refusal::TwoNodes { .. });
+    assert!(
+        nodes.refused.take().unwrap().iter().any(two),
+        "it is reported"
+    );
+    nodes.refused = Some(Vec::new());
+    nodes.clusters.truncate(2);
+    believed(&mut nodes, 1, 15_000);
+    nodes.refused = None;
+    believed(&mut nodes, 2, 1_000);
+}
+
+#[test]
+fn what_was_taken_back_or_lifted_stays_so_on_a_node_that_restarts_and_is_told_old_messages() {
+    for pause in [2_000, 200_000] {
+        let mut nodes = Nodes::new(3);
+        let now = nodes.now();
+        let until = nodes.time + 30 * 86_400_000;
+        let allow = Subject::Allow(vec![1]);
+        nodes.clusters[1].0.say(now, allow.clone(), until, "why");
+        nodes.clusters[1].0.say(now, ban(2), until, "why");
+        nodes.clusters[1].0.say(now, ban(3), until, "why");
+        nodes.pass(3_000);
+        let (old, parts) = (nodes.stream.clone(), nodes.parts.clone());
+        let now = nodes.now();
+        assert!(nodes.clusters[1].0.withdraw(now, allow.clone(), ""));
+        assert!(nodes.clusters[1].0.withdraw(now, ban(2), ""));
+        assert!(nodes.clusters[2].0.lift(now, ban(3), ""));
+        nodes.pass(pause);
+        let memory = nodes.clusters[0].0.memory();
+        let text = serde_json::to_string(&memory).unwrap();
+        nodes.clusters.truncate(1);
+        nodes.refused = Some(Vec::new());
+        nodes.restart(0, serde_json::from_str(&text).unwrap());
+        let again = old.into_iter().map(|(_, message)| (nodes.time, message));
+        nodes.stream.extend(again.collect::<Vec<_>>());
+        let now = nodes.now();
+        for part in parts.values() {
+            let first = &mut nodes.clusters[0].0;
+            drop(
+                first
+                    .receive(now, Arrival::Stored, part, &Protects7)
+                    .unwrap(),
+            );
+        }
+        nodes.pass(1_000);
+        let in_force = |subject: &Subject<Key>| {
+            let first = &nodes.clusters[0].0;
+            first.in_force(nodes.now(), subject, &Protects7)
+        };
+        assert_eq!(in_force(&allow), None, "{pause}");
+        assert_eq!(
+            [2, 3].map(|key| in_force(&ban(key))),
+            [None, None],
+            "{pause}"
+        );
+    }
 }
 
 fn source(number: u32) -> Verified<Key> {

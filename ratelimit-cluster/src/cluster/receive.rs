@@ -82,16 +82,21 @@ impl<K: Key> Cluster<K> {
             wrong,
         })?;
         match (arrival, body) {
-            (Arrival::Stored, Body::Part(part)) => self.take_part(now, &header.node, part, host),
+            (Arrival::Stored, Body::Part(part)) => {
+                if header.node == self.config.node {
+                    self.incarnation.learn(header.incarnation);
+                }
+                self.take_part(now, &header.node, part, host)
+            }
             (Arrival::Stored, _) | (_, Body::Part(_)) => Err(Refusal::Malformed {
                 node: header.node,
                 wrong: Wrong::Value("the place of the message"),
             }),
             (Arrival::Stream { stored }, body) if header.node == self.config.node => {
-                self.hear_myself(&header, stored, &body)
+                self.hear_myself(now, &header, stored, &body)
             }
             (Arrival::Stream { stored }, body) => {
-                self.check_order(&header, stored)?;
+                self.check_order(now, &header, stored)?;
                 self.take_body(now, &header.node, stored, body, host)
             }
         }
@@ -100,13 +105,18 @@ impl<K: Key> Cluster<K> {
     /// An own message tells the store's time, and that this node reaches the others.
     fn hear_myself(
         &mut self,
+        now: Now,
         header: &Header,
         stored: Millis,
         body: &Body<K>,
     ) -> Result<Received<K>, Refusal> {
-        if header.incarnation != self.incarnation {
-            let is_alive = header.incarnation > self.incarnation
-                || header.sent > self.started.wall.saturating_add(OVERLAP);
+        let own = &mut self.incarnation;
+        if header.incarnation != own.number {
+            let is_above = header.incarnation > own.number;
+            if is_above {
+                own.hear_rival(header.incarnation, now.monotonic);
+            }
+            let is_alive = is_above || header.sent > own.since.wall.saturating_add(OVERLAP);
             return if is_alive {
                 Err(Refusal::TwoNodes {
                     node: header.node.clone(),
@@ -128,20 +138,48 @@ impl<K: Key> Cluster<K> {
         check_clock(header, stored).map(|()| Received::default())
     }
 
-    fn check_order(&mut self, header: &Header, stored: Millis) -> Result<(), Refusal> {
+    fn check_order(&mut self, now: Now, header: &Header, stored: Millis) -> Result<(), Refusal> {
         check_clock(header, stored)?;
         if !self.peers.contains_key(&header.node) && self.peers.len() >= MEMBERS_MAX {
-            return Err(Refusal::TooMany {
-                node: header.node.clone(),
-                most: MEMBERS_MAX,
-            });
+            let mut peers = self.peers.iter();
+            let forgotten = peers.find(|(_, peer)| !peer.is_heard);
+            let Some((forgotten, _)) = forgotten.map(|(name, peer)| (name.clone(), peer)) else {
+                return Err(Refusal::TooMany {
+                    node: header.node.clone(),
+                    most: MEMBERS_MAX,
+                });
+            };
+            self.peers.remove(&forgotten);
         }
         let peer = self.peers.entry(header.node.clone()).or_default();
-        if let Some(replay) = &mut peer.replay {
-            return replay.take(header, stored);
+        peer.is_heard = true;
+        let Some(replay) = &mut peer.replay else {
+            peer.replay = Some(Replay::new(header, stored));
+            return Ok(());
+        };
+        let taken = replay.take(header, stored);
+        let known = replay.seen().incarnation;
+        let is_told = |told| now.monotonic < OVERLAP.saturating_add(told);
+        if header.incarnation < known && !peer.told.is_some_and(is_told) {
+            peer.told = Some(now.monotonic);
+            self.publish(
+                now,
+                &Body::Outdone {
+                    node: header.node.clone(),
+                    incarnation: known,
+                },
+            );
         }
-        peer.replay = Some(Replay::new(header, stored));
-        Ok(())
+        taken
+    }
+
+    /// Takes in that a peer knows a later incarnation of a node that sends.
+    fn take_outdone(&mut self, now: Now, node: &NodeName, incarnation: u64) {
+        if *node == self.config.node {
+            self.incarnation.learn(incarnation);
+        } else if let Some(peer) = self.peers.get_mut(node) {
+            peer.told = Some(now.monotonic);
+        }
     }
 
     fn take_body(
@@ -181,6 +219,10 @@ impl<K: Key> Cluster<K> {
                 Ok(Received::default())
             }
             Body::Verified(sources) => Ok(self.take_verified(now, node, stored, sources)),
+            Body::Outdone { node, incarnation } => {
+                self.take_outdone(now, &node, incarnation);
+                Ok(Received::default())
+            }
             Body::Part(_) => Ok(Received::default()),
         }
     }

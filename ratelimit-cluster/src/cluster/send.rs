@@ -42,6 +42,7 @@ pub enum Outgoing {
 impl<K: Key> Cluster<K> {
     /// What is to be done now. To be called some times in each period, and soon after a statement of this node.
     pub fn due(&mut self, now: Now, host: &mut impl Host<K>) -> Vec<Outgoing> {
+        self.outdo(now);
         self.send_statements(now);
         self.send_verified(now);
         self.end_period(now, host);
@@ -167,7 +168,7 @@ impl<K: Key> Cluster<K> {
         self.sequence += 1;
         let header = Header {
             node: self.config.node.clone(),
-            incarnation: self.incarnation,
+            incarnation: self.incarnation.number,
             sequence: self.sequence,
             sent: now.wall,
         };

@@ -1,5 +1,7 @@
 //! Which messages of a node were seen: a window over sequence numbers, for each life of the node (as in RFC 6479).
 
+use serde::{Deserialize, Serialize};
+
 use super::refusal::Refusal;
 use super::seal::Header;
 use crate::time::Millis;
@@ -10,12 +12,21 @@ pub const WINDOW: u64 = 1024;
 /// So long messages of a life may still come after the next one began.
 pub const OVERLAP: Millis = 10_000;
 
+/// Up to which message a node was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Seen {
+    /// Of which life.
+    pub incarnation: u64,
+    /// When its first message was stored.
+    pub since: Millis,
+    /// The highest number that was seen of it.
+    pub highest: u64,
+}
+
 /// What was seen of one node.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    incarnation: u64,
-    since: Millis,
-    highest: u64,
+    upto: Seen,
     seen: [u64; (WINDOW / 64) as usize],
 }
 
@@ -23,13 +34,28 @@ impl Replay {
     /// Begins with the first message of a node that was stored at the given time.
     pub fn new(header: &Header, stored: Millis) -> Self {
         let mut new = Self {
-            incarnation: header.incarnation,
-            since: stored,
-            highest: header.sequence,
+            upto: Seen {
+                incarnation: header.incarnation,
+                since: stored,
+                highest: header.sequence,
+            },
             seen: [0; (WINDOW / 64) as usize],
         };
         new.mark(header.sequence);
         new
+    }
+
+    /// Goes on after a restart: what may have been seen before it is not taken again.
+    pub fn resumed(upto: Seen) -> Self {
+        Self {
+            upto,
+            seen: [u64::MAX; (WINDOW / 64) as usize],
+        }
+    }
+
+    /// Up to which message the node was heard.
+    pub fn seen(&self) -> Seen {
+        self.upto
     }
 
     /// Takes a message once.
@@ -38,13 +64,13 @@ impl Replay {
     /// It was seen, is too old to tell, or is of another life than the last.
     pub fn take(&mut self, header: &Header, stored: Millis) -> Result<(), Refusal> {
         let node = || header.node.clone();
-        if header.incarnation > self.incarnation {
+        if header.incarnation > self.upto.incarnation {
             *self = Self::new(header, stored);
             return Ok(());
         }
-        if header.incarnation < self.incarnation {
-            let is_alive = stored > self.since.saturating_add(OVERLAP)
-                && header.sent > self.since.saturating_add(OVERLAP);
+        if header.incarnation < self.upto.incarnation {
+            let is_alive = stored > self.upto.since.saturating_add(OVERLAP)
+                && header.sent > self.upto.since.saturating_add(OVERLAP);
             return Err(if is_alive {
                 Refusal::TwoNodes { node: node() }
             } else {
@@ -55,9 +81,9 @@ impl Replay {
             node: node(),
             sequence: header.sequence,
         };
-        if header.sequence > self.highest {
+        if header.sequence > self.upto.highest {
             self.forget_up_to(header.sequence);
-        } else if self.highest - header.sequence >= WINDOW || self.is_seen(header.sequence) {
+        } else if self.upto.highest - header.sequence >= WINDOW || self.is_seen(header.sequence) {
             return Err(replayed);
         }
         self.mark(header.sequence);
@@ -65,17 +91,17 @@ impl Replay {
     }
 
     fn forget_up_to(&mut self, sequence: u64) {
-        if sequence - self.highest >= WINDOW {
+        if sequence - self.upto.highest >= WINDOW {
             self.seen = [0; (WINDOW / 64) as usize];
         } else {
-            for number in self.highest + 1..=sequence {
+            for number in self.upto.highest + 1..=sequence {
                 let (word, bit) = place(number);
                 if let Some(word) = self.seen.get_mut(word) {
                     *word &= !bit;
                 }
             }
         }
-        self.highest = sequence;
+        self.upto.highest = sequence;
     }
 
     fn is_seen(&self, sequence: u64) -> bool {

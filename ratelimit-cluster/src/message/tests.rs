@@ -47,7 +47,7 @@ fn node() -> Cluster<Vec<u8>> {
         period: 1000,
         bounds: Bounds::default(),
     };
-    Cluster::new(config, NOW, 5, Memory::default())
+    Cluster::new(config, NOW, Memory::default())
 }
 
 fn name(text: &str) -> NodeName {
@@ -214,7 +214,7 @@ fn a_node_whose_own_clock_is_a_minute_off_says_so_of_itself() {
     for (stored, apart) in [(STORED + 60_001, Some(60_001)), (STORED + 60_000, None)] {
         let mut node = node();
         // It knows its own messages by the life that sent them.
-        let own = from("a", 5, 1, STORED);
+        let own = from("a", node.incarnation(), 1, STORED);
         let heard = node.receive(NOW, Arrival::Stream { stored }, &own, &Nothing);
         let refusal = heard.map(drop).err().map(|refusal| refusal.to_string());
         let said = |apart| format!("the clock of `a` is {apart} ms from the store's");
@@ -271,7 +271,8 @@ fn two_nodes_with_one_name_are_told() {
         refusal.contains("two nodes call themselves `b`; give one of them another `node`"),
         "{refusal}"
     );
-    let refusal = receive(&mut node, &from("a", 6, 1, STORED)).unwrap_err();
+    let next = from("a", node.incarnation() + 1, 1, STORED);
+    let refusal = receive(&mut node, &next).unwrap_err();
     assert_eq!(refusal, Refusal::TwoNodes { node: name("a") });
     receive(&mut node, &from("a", 4, 1, STORED - 1_000)).unwrap();
 }

@@ -5,6 +5,9 @@ use smart_default::SmartDefault;
 use super::statement::Subject;
 use crate::time::Millis;
 
+/// No statement of a peer counts for longer.
+pub const LONGEST: Millis = 366 * 86_400_000;
+
 /// Bounds of what one peer may state.
 #[derive(Clone, Copy, Debug, SmartDefault)]
 pub struct Bounds {
@@ -18,7 +21,7 @@ pub struct Bounds {
     #[default = 1_000_000]
     pub held: usize,
     /// How long a statement counts after it was made.
-    #[default(366 * 86_400_000)]
+    #[default(LONGEST)]
     pub longest: Millis,
     /// Sources a second that are verified on the word of it, and told of this node.
     #[default = 1_000]

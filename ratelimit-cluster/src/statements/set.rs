@@ -1,11 +1,12 @@
 //! All statements of all nodes, and what is in force because of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use smart_default::SmartDefault;
-
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+
+use super::bounds::LONGEST;
 use super::digest::{Digest, hash};
 use super::parts::part_of;
 use super::statement::{Statement, Subject, Verb};
@@ -32,14 +33,57 @@ struct Held {
     until: Millis,
     note: Arc<str>,
     hash: u64,
+    /// Until when an older one would count that it took the place of: an old message may bring that back, so it is held so long.
+    replaced_until: Millis,
+    /// Whether it is held only for that.
+    is_over: bool,
     /// Whether its author is known to state it still. One that lost its memory does not, and what it said counts on to its end.
     is_confirmed: bool,
+}
+
+impl Held {
+    /// When it has ended, or is needed no longer.
+    fn end(&self) -> Millis {
+        if self.is_over {
+            self.replaced_until
+        } else {
+            self.until
+        }
+    }
+
+    fn statement<K: Key>(&self, subject: &Subject<K>) -> Statement<K> {
+        Statement {
+            subject: subject.clone(),
+            verb: self.verb,
+            stamp: self.stamp,
+            until: self.until,
+            note: self.note.clone(),
+        }
+    }
+
+    /// Whether it ends something that would count else.
+    fn ends_others(&self) -> bool {
+        self.verb == Verb::Lifts || self.replaced_until > self.until
+    }
+}
+
+/// A statement that ended others, and until when the one that it took the place of would count.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Ended<K> {
+    /// The statement.
+    #[serde(flatten)]
+    pub statement: Statement<K>,
+    /// Until when.
+    pub replaced_until: Millis,
 }
 
 /// What is held of one node.
 #[derive(Clone, Debug, SmartDefault)]
 struct Author<K> {
+    /// When each ends, or is needed no longer.
     ends: BTreeSet<(Millis, Subject<K>, Verb)>,
+    /// Those that end others.
+    ending: BTreeSet<(Subject<K>, Verb)>,
     confirmed: Digest,
 }
 
@@ -60,21 +104,24 @@ impl<K: Key> StatementSet<K> {
         let hash = hash(statement);
         let held = self.held.entry(statement.subject.clone()).or_default();
         let of_author = self.authors.entry(author.clone()).or_default();
-        let new = Held {
+        let mut new = Held {
             author: author.clone(),
             verb: statement.verb,
             stamp: statement.stamp,
             until: statement.until,
             note: statement.note.clone(),
             hash,
+            replaced_until: 0,
+            is_over: false,
             is_confirmed: true,
         };
-        let end = |held: &Held| (held.until, statement.subject.clone(), held.verb);
+        let place = (statement.subject.clone(), statement.verb);
+        let end = |held: &Held| (held.end(), place.0.clone(), place.1);
         if let Some(old) = held
             .iter_mut()
             .find(|held| held.author == *author && held.verb == statement.verb)
         {
-            if old.hash == hash && !old.is_confirmed {
+            if old.hash == hash && !old.is_confirmed && !old.is_over {
                 old.is_confirmed = true;
                 of_author.confirmed.add(hash);
             }
@@ -85,14 +132,50 @@ impl<K: Key> StatementSet<K> {
             if old.is_confirmed {
                 of_author.confirmed.remove(old.hash);
             }
+            let longest = old.stamp.millis().saturating_add(LONGEST);
+            new.replaced_until = old.until.min(longest).max(old.replaced_until);
             of_author.ends.insert(end(&new));
-            *old = new;
+            *old = new.clone();
         } else {
             of_author.ends.insert(end(&new));
-            held.push(new);
+            held.push(new.clone());
+        }
+        if new.ends_others() {
+            of_author.ending.insert(place);
+        } else {
+            of_author.ending.remove(&place);
         }
         of_author.confirmed.add(hash);
         true
+    }
+
+    /// Takes in a statement of before a restart that ended others.
+    pub fn recall(&mut self, author: &NodeName, ended: &Ended<K>) {
+        let Statement { subject, verb, .. } = &ended.statement;
+        self.merge(author, &ended.statement);
+        let held = self.held.get_mut(subject).into_iter().flatten();
+        for held in held.filter(|held| held.author == *author && held.verb == *verb) {
+            held.replaced_until = held.replaced_until.max(ended.replaced_until);
+            if let Some(author) = self.authors.get_mut(author).filter(|_| held.ends_others()) {
+                author.ending.insert((subject.clone(), *verb));
+            }
+        }
+    }
+
+    /// The statements that ended others, with their authors: what nobody may forget before the ends of those.
+    pub fn ended(&self) -> impl Iterator<Item = (NodeName, Ended<K>)> {
+        let places = self.authors.iter().flat_map(|(name, author)| {
+            let of_author = author.ending.iter();
+            of_author.map(move |(subject, verb)| (name, subject, *verb))
+        });
+        places.filter_map(|(name, subject, verb)| {
+            let held = self.find(name, subject, verb)?;
+            let ended = Ended {
+                statement: held.statement(subject),
+                replaced_until: held.replaced_until,
+            };
+            Some((name.clone(), ended))
+        })
     }
 
     /// Whether a statement would change anything.
@@ -255,17 +338,7 @@ impl<K: Key> StatementSet<K> {
                 let held = self
                     .find(author, subject, *verb)
                     .filter(|held| held.is_confirmed)?;
-                let subject = subject.clone();
-                Some((
-                    Statement {
-                        subject,
-                        verb: held.verb,
-                        stamp: held.stamp,
-                        until: held.until,
-                        note: held.note.clone(),
-                    },
-                    held.hash,
-                ))
+                Some((held.statement(subject), held.hash))
             })
     }
 
@@ -337,17 +410,23 @@ impl<K: Key> StatementSet<K> {
                     break;
                 }
                 author.ends.pop_first();
-                let Some(held) = self.held.get_mut(&subject) else {
+                let Some(of_subject) = self.held.get_mut(&subject) else {
                     continue;
                 };
-                held.retain(|held| {
-                    let is_it = held.author == *name && held.verb == verb;
-                    if is_it && held.is_confirmed {
+                let is_it = |held: &Held| held.author == *name && held.verb == verb;
+                if let Some(held) = of_subject.iter_mut().find(|held| is_it(held)) {
+                    if core::mem::take(&mut held.is_confirmed) {
                         author.confirmed.remove(held.hash);
                     }
-                    !is_it
-                });
-                if held.is_empty() {
+                    if !held.is_over && held.replaced_until > held.until {
+                        held.is_over = true;
+                        author.ends.insert((held.end(), subject, verb));
+                        continue;
+                    }
+                }
+                author.ending.remove(&(subject.clone(), verb));
+                of_subject.retain(|held| !is_it(held));
+                if of_subject.is_empty() {
                     self.held.remove(&subject);
                 }
             }

@@ -178,8 +178,8 @@ impl Membership {
         };
         let remembered = Remembered::of(node);
         // Of many statements this takes longer: it is done less often then.
-        let pause = WRITE
-            * u32::try_from(1 + remembered.memory.statements.len() / 10_000).unwrap_or(u32::MAX);
+        let statements = remembered.memory.statements.len() + remembered.memory.ended.len();
+        let pause = WRITE * u32::try_from(1 + statements / 10_000).unwrap_or(u32::MAX);
         if clock::elapsed(self.written) >= pause {
             self.keep(&remembered);
         }
@@ -302,11 +302,11 @@ impl Membership {
             period: config.period.as_millis().try_into().unwrap_or(Millis::MAX),
             bounds: Bounds::default(),
         };
-        let incarnation = clock::wall().as_microsecond();
-        let incarnation = incarnation.try_into().unwrap_or_default();
         self.joined = clock::monotonic();
         self.is_caught_up = false;
-        self.node = Some(Node::new(own, now, incarnation, memory));
+        self.node = Some(Node::new(own, now, memory));
+        // Its incarnation is never used again.
+        self.write_down();
         self.connection.reset();
         if was_apart {
             // What this host stated and does not have any more it lifted meanwhile.
@@ -378,9 +378,15 @@ impl Membership {
 
     /// What is to be sent.
     pub fn outgoing(&mut self, state: &State) -> Vec<Outgoing> {
-        let due = self.node.as_mut();
-        let due = due.map(|node| node.due(now(), &mut Here(state, &self.budgets)));
-        due.unwrap_or_default()
+        let Some(node) = &mut self.node else {
+            return Vec::new();
+        };
+        let incarnation = node.incarnation();
+        let due = node.due(now(), &mut Here(state, &self.budgets));
+        if node.incarnation() != incarnation {
+            self.write_down();
+        }
+        due
     }
 
     /// Takes in parts of what a node stated, as the store has them.
@@ -410,8 +416,8 @@ impl Membership {
 
     fn receive(&mut self, received: Received<ClusterKey>) -> Vec<Subject<ClusterKey>> {
         self.deny(&received.denied);
-        let of_node = |subject: &Subject<_>| matches!(subject, Subject::Node(_));
-        self.is_unwritten |= received.changed.iter().any(of_node);
+        // Which messages were heard, and what of them ended something, is not forgotten.
+        self.is_unwritten |= !received.changed.is_empty();
         received.changed
     }
 }

@@ -30,7 +30,8 @@ impl Remembered {
 }
 
 impl Membership {
-    /// What a node of this name remembers, and whether this host was no node since; nothing where it had another name.
+    /// What a node of this name remembers, and whether this host was no node since; only what it knows of others where it had
+    /// another name.
     pub(super) fn remembered(&self, node: &NodeName) -> (bool, Memory<ClusterKey>) {
         let kept = self.kept.read().unwrap_or_else(|error| {
             warn!(
@@ -39,9 +40,14 @@ impl Membership {
             );
             None
         });
-        let own = kept.filter(|kept| kept.node == *node);
-        own.map(|own| (own.was_apart, own.memory))
-            .unwrap_or_default()
+        kept.map(|kept| {
+            if kept.node == *node {
+                (kept.was_apart, kept.memory)
+            } else {
+                (false, kept.memory.of_peers())
+            }
+        })
+        .unwrap_or_default()
     }
 
     /// Notes that this host is no node any more.
