@@ -1,6 +1,7 @@
 //! Plays any number of seeds: `cargo run -p ratelimit-cluster --release --example simulate -- --seeds 100000`.
 //!
-//! `--from N` begins with another seed, `--all` goes on after a violation. `--moving MS` plays a source that stays on a node that long at least.
+//! `--from N` begins with another seed, `--all` goes on after a violation. `--moving MS` plays a source that stays on a node that long at least,
+//! and up to `--varies MS` longer, by default twice as long.
 
 #[path = "../simulator/mod.rs"]
 mod simulator;
@@ -25,8 +26,9 @@ fn main() -> ExitCode {
         number("--seeds").unwrap_or(1_000),
     );
     if let Some(stays) = number("--moving") {
+        let varies = number("--varies").unwrap_or(stays);
         let parts: Result<Vec<u64>, _> = (from..from + seeds)
-            .map(|seed| run_moving(seed, stays))
+            .map(|seed| run_moving(seed, stays, varies))
             .collect();
         return match parts {
             Ok(parts) => {

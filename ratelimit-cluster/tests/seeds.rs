@@ -47,12 +47,26 @@ fn a_daemon_that_hung_tells_what_it_holds_when_the_next_period_begins() {
 fn a_source_that_moves_gets_one_limit_in_the_long_run_and_no_window_more() {
     // A period is a second there, and a window four.
     for stays in [8_000, 16_000] {
-        let parts = (0..100).map(|seed| run_moving(seed, stays));
+        let parts = (0..100).map(|seed| run_moving(seed, stays, stays));
         let parts: Result<Vec<u64>, _> = parts.collect();
         let parts = parts.unwrap_or_else(|violation| panic!("{violation}"));
         let mean = parts.iter().sum::<u64>() / 100;
         assert!((960..=1_040).contains(&mean), "{mean} of 1000: {parts:?}");
         let is_near = |part: &u64| (900..=1_120).contains(part);
         assert!(parts.iter().all(is_near), "{parts:?}");
+    }
+}
+
+#[test]
+fn a_source_that_moves_on_before_its_share_follows_gets_most_of_the_limit_and_no_window_more() {
+    for (stays, least) in [(1_200, 880), (1_600, 800), (2_000, 740), (2_400, 680)] {
+        let parts = (0..60).map(|seed| run_moving(seed, stays, 0));
+        let parts: Result<Vec<u64>, _> = parts.collect();
+        let parts = parts.unwrap_or_else(|violation| panic!("{violation}"));
+        let mean = parts.iter().sum::<u64>() / 60;
+        assert!(
+            (least..=1_040).contains(&mean),
+            "{stays}: {mean} of 1000: {parts:?}"
+        );
     }
 }

@@ -13,11 +13,11 @@ const SETTLED: Millis = 10 * PERIOD;
 const COUNTED: Millis = 30 * WINDOW;
 
 /// How much of a limit with a long window is admitted of a source that asks for ten times as much. It goes to another node at random, but
-/// stays so long at least; in thousandths.
+/// stays so long at least, and up to `varies` longer; in thousandths.
 ///
 /// # Errors
 /// More than the limit was used of the windows that were running on the nodes.
-pub fn run_moving(seed: u64, stays: Millis) -> Result<u64, Box<Violation>> {
+pub fn run_moving(seed: u64, stays: Millis, varies: Millis) -> Result<u64, Box<Violation>> {
     let mut random = Random(seed);
     let faults = Faults {
         nodes: 2 + random.place(4),
@@ -34,7 +34,7 @@ pub fn run_moving(seed: u64, stays: Millis) -> Result<u64, Box<Violation>> {
         world.now += TICK;
         if world.now >= leaves {
             place = (place + 1) % world.nodes.len();
-            leaves = world.now + stays + TICK * world.random.below(stays / TICK);
+            leaves = world.now + stays + TICK * world.random.below((varies / TICK).max(1));
         }
         for (at, node) in world.nodes.iter_mut().enumerate() {
             let amount = if at == place { limit } else { 0 };

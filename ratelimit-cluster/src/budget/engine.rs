@@ -4,10 +4,12 @@ mod own_report;
 mod rate;
 mod reports_by_key;
 mod shares_of_period;
+mod visits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::rate::Rate;
+use self::visits::Visits;
 use super::members::{Members, Views};
 use super::reports::{PERIODS, Reports};
 use super::{Count, Entry, Fallback, Held, Limit, Report, Share};
@@ -56,6 +58,8 @@ pub struct Budget<K> {
     others: BTreeMap<K, u64>,
     /// What may pass of each of these keys, on all nodes together and in the long run.
     rates: BTreeMap<K, Rate>,
+    /// When this node was busy with keys.
+    visits: Visits<K>,
     fallback: Option<Fallback>,
     /// By how many a limit is divided where a key has no share of its own, in this period and after it.
     sizes: (u64, u64),
@@ -99,6 +103,7 @@ impl<K: Key> Budget<K> {
             reserved: BTreeMap::new(),
             others: BTreeMap::new(),
             rates: BTreeMap::new(),
+            visits: Visits::default(),
             fallback: Some(Fallback::NoClock),
             sizes: (size, size),
         }

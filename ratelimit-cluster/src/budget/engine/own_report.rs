@@ -58,17 +58,24 @@ impl<K: Key> Budget<K> {
             reported,
             amounts,
         };
+        let asked = |count: &Count<K>| count.admitted.saturating_add(count.refused);
+        let asked: Vec<_> = counts
+            .iter()
+            .map(|count| (count.key.clone(), asked(count)))
+            .collect();
         let mut entries: Vec<_> = counts
             .into_iter()
             .filter_map(|count| self.busy(count, limit, used, &before))
             .collect();
         let busy: BTreeSet<_> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let asked = asked.into_iter().filter(|(key, _)| busy.contains(key));
+        self.visits.note(period, asked);
         let idle: BTreeSet<_> = known.iter().chain(amounts.keys()).cloned().collect();
         for key in idle.difference(&busy) {
             let Some(limit) = limit(key) else {
                 continue;
             };
-            let claim = limit.newcomer(size);
+            let claim = self.claim_idle(&limit, key, size);
             let mut amount = amounts.get(key).copied();
             if wanted.contains(key) {
                 amount = Some(amount.map_or(claim, |amount| amount.min(claim)));
@@ -78,7 +85,7 @@ impl<K: Key> Budget<K> {
             if let Some(amount) = amount {
                 amounts.insert(key.clone(), amount);
             }
-            if held.max(passed) > claim {
+            if held.max(passed) > claim || claim > limit.newcomer(size) {
                 entries.push(Entry {
                     key: key.clone(),
                     claim,
@@ -139,6 +146,15 @@ impl<K: Key> Budget<K> {
             passed: count.passed,
             key: count.key,
         })
+    }
+
+    /// What is claimed of a key that this node is not asked for: more where its source may come again, within what the others leave to it.
+    fn claim_idle(&self, limit: &Limit, key: &K, size: u64) -> u64 {
+        let periods = (limit.window / self.period_length).max(1);
+        let expected = self.visits.expected(key).saturating_mul(periods);
+        let left = self.reserved.get(key).copied().unwrap_or_default();
+        let most = limit.equal(size).min(left).min(expected);
+        most.max(limit.newcomer(size))
     }
 
     /// What is claimed of a busy key: its part if nobody claimed anything, within what is everybody's right, and within what the others
