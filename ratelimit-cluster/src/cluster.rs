@@ -117,6 +117,11 @@ impl<K: Key> Cluster<K> {
         new
     }
 
+    /// The time of the store, once it is known.
+    pub fn store_time(&self, monotonic: Millis) -> Option<Millis> {
+        self.clock.at(monotonic)
+    }
+
     /// The name of this node.
     pub fn name(&self) -> &NodeName {
         &self.config.node

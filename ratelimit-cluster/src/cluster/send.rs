@@ -25,8 +25,8 @@ pub enum Outgoing {
     Store {
         /// Which part.
         part: u16,
-        /// When it may be forgotten, by the wall clock.
-        until: Millis,
+        /// For how long what it states lasts.
+        lasts: Millis,
         /// The message.
         message: Vec<u8>,
     },
@@ -133,11 +133,8 @@ impl<K: Key> Cluster<K> {
         for (index, mut statements) in contents {
             // There are some 512 on average, and a hash divides them.
             statements.truncate(STATEMENTS_MAX);
-            let until = statements
-                .iter()
-                .map(|statement| statement.until)
-                .max()
-                .unwrap_or(now.wall);
+            let ends = statements.iter().map(|statement| statement.until);
+            let lasts = ends.max().unwrap_or_default().saturating_sub(now.wall);
             let message = self.sealed(
                 now,
                 &Body::Part(Part {
@@ -149,7 +146,7 @@ impl<K: Key> Cluster<K> {
             );
             self.outbox.push(Outgoing::Store {
                 part: index,
-                until,
+                lasts,
                 message,
             });
         }

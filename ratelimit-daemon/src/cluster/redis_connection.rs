@@ -150,15 +150,15 @@ impl Link {
         ask(&mut self.connection, &append).await.map(drop)
     }
 
-    /// Stores a part of what a node stated, until the wall clock shows `until`.
+    /// Stores a part of what a node stated, which lasts for so long.
     pub async fn store(
         &mut self,
         node: &NodeName,
         part: u16,
         message: &[u8],
-        (now, until): (Millis, Millis),
+        lasts: Millis,
     ) -> Result<(), LinkError> {
-        let left = until.saturating_sub(now).min(PART_KEPT_MAX) + PART_KEPT;
+        let left = lasts.min(PART_KEPT_MAX) + PART_KEPT;
         let mut set = cmd("SET");
         set.arg(part_key(node, part))
             .arg(message)

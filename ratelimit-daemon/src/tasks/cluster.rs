@@ -148,12 +148,9 @@ async fn send(
         Outgoing::Publish(message) => link.publish(&message).await,
         Outgoing::Store {
             part,
-            until,
+            lasts,
             message,
-        } => {
-            let times = (clock::wall_millis(), until);
-            link.store(node, part, &message, times).await
-        }
+        } => link.store(node, part, &message, lasts).await,
         Outgoing::Fetch {
             node: from_node,
             parts,

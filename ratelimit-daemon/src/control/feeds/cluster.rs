@@ -13,8 +13,10 @@ mod shared_limit;
 mod status;
 mod used;
 mod verified;
+mod wall;
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
@@ -30,7 +32,7 @@ use ratelimit_core::{config::cluster::Cluster, intent::FOREVER, origin::Origin, 
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use self::{budgets::Budgets, memory::Remembered, verified::VerifiedOfPeers};
+use self::{budgets::Budgets, memory::Remembered, verified::VerifiedOfPeers, wall::Wall};
 pub use self::{
     changes::{allow_of, is_of_cluster, limits_of},
     shared_limit::log_key,
@@ -62,6 +64,8 @@ struct Rejected {
 pub struct Membership {
     connection: Connection<Cluster>,
     node: Option<Node<ClusterKey>>,
+    /// The time that ends are compared with.
+    wall: Cell<Wall>,
     refused: BTreeMap<&'static str, Rejected>,
     /// The last message that was refused, and why.
     refusal: Option<(Timestamp, String)>,
@@ -88,6 +92,7 @@ impl Membership {
         Self {
             connection: Connection::new(config.cluster.clone()),
             node: None,
+            wall: Cell::default(),
             refused: BTreeMap::new(),
             refusal: None,
             denied: Rejected::default(),
@@ -176,7 +181,7 @@ impl Membership {
         let Some(node) = self.node.as_ref().filter(|_| self.is_unwritten) else {
             return;
         };
-        let remembered = Remembered::of(node);
+        let remembered = Remembered::of(node, self.wall.get());
         // Of many statements this takes longer: it is done less often then.
         let statements = remembered.memory.statements.len() + remembered.memory.ended.len();
         let pause = WRITE * u32::try_from(1 + statements / 10_000).unwrap_or(u32::MAX);
@@ -188,7 +193,7 @@ impl Membership {
     /// Writes down at once what a user stated or lifted here, so that no kill brings back what was before.
     pub fn write_down(&mut self) {
         if let Some(node) = &self.node {
-            let remembered = Remembered::of(node);
+            let remembered = Remembered::of(node, self.wall.get());
             self.keep(&remembered);
         }
     }
@@ -269,15 +274,22 @@ impl Host<ClusterKey> for Here<'_> {
     }
 }
 
-/// What both clocks show.
-fn now() -> Now {
-    Now {
-        wall: clock::wall_millis(),
-        monotonic: clock::now().as_nanos() / 1_000_000,
-    }
-}
-
 impl Membership {
+    /// What both clocks show.
+    fn now(&self) -> Now {
+        let [monotonic, since_boot] =
+            [clock::now(), clock::since_boot()].map(|it| it.as_nanos() / 1_000_000);
+        let node = self.node.as_ref();
+        let store = node.and_then(|node| node.store_time(monotonic));
+        let mut wall = self.wall.get();
+        let shown = wall.read(since_boot, clock::wall_millis(), store);
+        self.wall.set(wall);
+        Now {
+            wall: shown,
+            monotonic,
+        }
+    }
+
     /// Becomes a node, with what it stated before a restart.
     ///
     /// # Panics
@@ -295,7 +307,7 @@ impl Membership {
         memory.shares = self.budgets.leased(state);
         memory.views.at_least = config.nodes.into();
         memory.divided_by = memory.divided_by.max(config.nodes.into());
-        let (now, stated) = (now(), memory.statements.len());
+        let (now, stated) = (self.now(), memory.statements.len());
         let own = NodeConfig {
             node: node.clone(),
             secret,
@@ -363,7 +375,7 @@ impl Membership {
 
     /// States the bans of this host that changed, and takes in what was read from the stream.
     pub fn step(&mut self, state: &mut State, own_bans: &BTreeSet<Prefix>, heard: Vec<Heard>) {
-        let now = now();
+        let now = self.now();
         self.budgets.follow(state);
         self.state_own_bans(state, now, own_bans);
         let mut changed: Vec<_> = own_bans.iter().copied().map(bans::ban_of).collect();
@@ -378,11 +390,12 @@ impl Membership {
 
     /// What is to be sent.
     pub fn outgoing(&mut self, state: &State) -> Vec<Outgoing> {
+        let now = self.now();
         let Some(node) = &mut self.node else {
             return Vec::new();
         };
         let incarnation = node.incarnation();
-        let due = node.due(now(), &mut Here(state, &self.budgets));
+        let due = node.due(now, &mut Here(state, &self.budgets));
         if node.incarnation() != incarnation {
             self.write_down();
         }
@@ -391,7 +404,7 @@ impl Membership {
 
     /// Takes in parts of what a node stated, as the store has them.
     pub fn hear_stored(&mut self, state: &mut State, heard: Vec<Heard>) {
-        let now = now();
+        let now = self.now();
         let changed = self.hear(state, now, heard);
         self.put_in_force(state, now, changed);
     }

@@ -74,10 +74,10 @@ impl Membership {
     /// Lifts on all nodes what is stated about prefixes, and answers those of which anything was in force on any node. A kill right after it
     /// brings nothing back.
     pub fn lift(&mut self, lifts: Vec<Lift>, author: &str) -> Vec<Prefix> {
+        let (now, mut stated) = (self.now(), Vec::new());
         let Some(node) = &mut self.node else {
             return Vec::new();
         };
-        let (now, mut stated) = (super::now(), Vec::new());
         for Lift { prefix, end } in lifts {
             let subject = ban_of(prefix);
             stated.extend(node.in_force(now, &subject, &Everything).map(|_| prefix));
@@ -92,7 +92,7 @@ impl Membership {
     /// Until when a lift has to last beside what was heard. Of what is here by the statement of a node that was not heard since this one
     /// started, nobody knows. What this host banned it may have stated by another name, with an end that differs by moments.
     pub fn unheard_end(&self, state: &State, subject: &Subject<ClusterKey>) -> Option<Millis> {
-        let (node, now) = (self.node.as_ref()?, super::now());
+        let (node, now) = (self.node.as_ref()?, self.now());
         let of_row = |origin: &Origin, until| match origin {
             Origin::Cluster(by) => {
                 let is_heard = NodeName::new(by).is_some_and(|by| node.holds(&by, subject));
@@ -175,7 +175,7 @@ impl Membership {
             }
         }
         self.put_changes_in_force(state, now, changes);
-        let (bans, lifted) = self.due_bans(state, super::now(), prefixes);
+        let (bans, lifted) = self.due_bans(state, self.now(), prefixes);
         self.apply(state, bans, Cause::Origin);
         for (by, edits) in lifted {
             let by = format!("node {by}");

@@ -134,11 +134,11 @@ impl Membership {
     /// States an allow or limits that are in force here, in place of all that was stated before and may last until `unheard` where that was
     /// not heard.
     pub fn say(&mut self, state: &State, subject: &Subject<ClusterKey>, unheard: Option<Millis>) {
-        let row = row_of(state, subject);
+        let (now, row) = (self.now(), row_of(state, subject));
         let Some((node, row)) = self.node.as_mut().zip(row) else {
             return;
         };
-        let (now, until) = (super::now(), row.entry.until);
+        let until = row.entry.until;
         // A shorter one holds in place of a longer one, as on one host.
         node.lift_to(now, subject.clone(), unheard, "");
         node.say(now, subject.clone(), to_millis(until, now), &row.note());
@@ -152,11 +152,10 @@ impl Membership {
         subject: Subject<ClusterKey>,
         author: &str,
     ) -> bool {
-        let end = self.unheard_end(state, &subject);
+        let (now, end) = (self.now(), self.unheard_end(state, &subject));
         let Some(node) = &mut self.node else {
             return false;
         };
-        let now = super::now();
         let is_stated = node.in_force(now, &subject, &Everything).is_some();
         self.unheeded.remove(&subject);
         self.is_unwritten |= node.lift_to(now, subject, end, author);
@@ -176,7 +175,7 @@ impl Membership {
         self.take_lifts_over(now, &subjects);
         let mut counts = Counts::default();
         for subject in subjects {
-            let change = self.change(state, super::now(), &subject, &mut counts);
+            let change = self.change(state, self.now(), &subject, &mut counts);
             let Some((by, edit)) = change else {
                 continue;
             };

@@ -4,8 +4,8 @@ use ratelimit_cluster::{Cluster as Node, Memory, NodeName};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::Membership;
-use crate::cluster::ClusterKey;
+use super::{Membership, wall::Wall};
+use crate::{clock, cluster::ClusterKey};
 
 /// As it is written down.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -14,16 +14,20 @@ pub(super) struct Remembered {
     /// Whether this host was no node since: the others do not know what it lifted meanwhile.
     #[serde(default)]
     pub was_apart: bool,
+    /// The clock of this boot.
+    #[serde(default)]
+    clock: (String, Wall),
     #[serde(flatten)]
     pub memory: Memory<ClusterKey>,
 }
 
 impl Remembered {
     /// What a node would forget.
-    pub fn of(node: &Node<ClusterKey>) -> Self {
+    pub fn of(node: &Node<ClusterKey>, wall: Wall) -> Self {
         Self {
             node: node.name().clone(),
             was_apart: false,
+            clock: (clock::boot_id(), wall),
             memory: node.memory(),
         }
     }
@@ -40,6 +44,10 @@ impl Membership {
             );
             None
         });
+        let is_of_boot = |kept: &&Remembered| kept.clock.0 == clock::boot_id();
+        if let Some(kept) = kept.as_ref().filter(is_of_boot) {
+            self.wall.set(kept.clock.1);
+        }
         kept.map(|kept| {
             if kept.node == *node {
                 (kept.was_apart, kept.memory)
@@ -53,7 +61,7 @@ impl Membership {
     /// Notes that this host is no node any more.
     pub(super) fn remember_being_apart(&mut self) {
         let remembered = match &self.node {
-            Some(node) => Some(Remembered::of(node)),
+            Some(node) => Some(Remembered::of(node, self.wall.get())),
             None => self.kept.read().ok().flatten(),
         };
         if let Some(remembered) = remembered.filter(|it| !it.was_apart) {

@@ -96,6 +96,7 @@ impl Membership {
         author: &str,
     ) -> Result<Revoked, Refused> {
         let RevokeRequest { node: name, undo } = request;
+        let now = self.now();
         let Some(node) = &mut self.node else {
             return Err(no_cluster());
         };
@@ -107,7 +108,6 @@ impl Membership {
             return Err(Refused::because(format!("`{name}` is this node"))
                 .hint("revoke it on another one, or remove [cluster] from its configuration"));
         }
-        let now = super::now();
         let subject = Subject::Node(name.clone());
         let is_new = if undo {
             node.lift(now, subject, author)

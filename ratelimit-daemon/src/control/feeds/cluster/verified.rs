@@ -6,7 +6,7 @@ use ratelimit_cluster::{Millis, Received, verified::Verified};
 use ratelimit_common::Instant;
 use ratelimit_core::{limit::Scope, prefix::Prefix};
 
-use super::{Membership, now};
+use super::Membership;
 use crate::{clock, cluster::ClusterKey, control::state::State};
 
 /// What the nodes told of sources that proved themselves.
@@ -44,6 +44,7 @@ impl Membership {
             .challenge
             .as_ref()
             .is_some_and(|it| it.scope == Scope::Cluster);
+        let now = self.now();
         let Some(node) = self.node.as_mut().filter(|_| is_told) else {
             return;
         };
@@ -54,7 +55,7 @@ impl Membership {
             key: ClusterKey::Prefix(config.source.around(*source)),
             left: left(*until),
         });
-        self.verified.told += node.tell_verified(now(), sources) as u64;
+        self.verified.told += node.tell_verified(now, sources) as u64;
     }
 
     /// Takes out what the others told of, each source with for how long it is verified there still.

@@ -1,0 +1,60 @@
+//! The time that ends of statements are compared with: what the wall clock would show if nobody set it.
+//!
+//! It runs with the time since boot. What the wall clock shows takes its place only where the store's clock is nearer to that: so neither
+//! a wall clock that is set nor a store with a wrong one ends a ban of another node early, or keeps it.
+
+use ratelimit_cluster::Millis;
+use serde::{Deserialize, Serialize};
+
+/// Clocks that are no farther apart show the same.
+const APART: Millis = 2_000;
+
+/// The clock, as long as the machine is not booted again.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Wall {
+    /// How far it is ahead of the time since boot.
+    ahead: Option<Millis>,
+}
+
+impl Wall {
+    /// What it shows, given the time since boot, the wall clock, and the store's clock where that is known.
+    pub fn read(&mut self, since_boot: Millis, wall: Millis, store: Option<Millis>) -> Millis {
+        let of_wall = wall.saturating_sub(since_boot);
+        let shown = since_boot + *self.ahead.get_or_insert(of_wall);
+        let is_right = |store: Millis| wall.abs_diff(store) < shown.abs_diff(store);
+        if wall.abs_diff(shown) > APART && store.is_some_and(is_right) {
+            self.ahead = Some(of_wall);
+            return wall;
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOTED: Millis = 1_700_000_000_000;
+    const HOUR: Millis = 3_600_000;
+
+    #[test]
+    fn it_runs_on_where_the_wall_clock_is_set_and_where_the_store_has_a_wrong_one() {
+        let mut clock = Wall::default();
+        assert_eq!(clock.read(10, BOOTED + 10, None), BOOTED + 10);
+        for wall in [BOOTED + 2 * HOUR, BOOTED - HOUR] {
+            assert_eq!(clock.read(20, wall, None), BOOTED + 20);
+            assert_eq!(clock.read(30, wall, Some(BOOTED + 500)), BOOTED + 30);
+        }
+        let store = Some(BOOTED + 5 * HOUR);
+        assert_eq!(clock.read(40, BOOTED + 40, store), BOOTED + 40);
+    }
+
+    #[test]
+    fn it_follows_a_wall_clock_that_is_put_right() {
+        let mut clock = Wall::default();
+        let (wrong, store) = (BOOTED + 2 * HOUR, Some(BOOTED));
+        assert_eq!(clock.read(0, wrong, None), wrong);
+        assert_eq!(clock.read(0, BOOTED + 300, store), BOOTED + 300);
+        assert_eq!(clock.read(50, wrong, store), BOOTED + 350);
+    }
+}
