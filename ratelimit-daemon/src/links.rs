@@ -280,6 +280,8 @@ struct Link {
     /// The program that gets what passes.
     next: Option<PathBuf>,
     since: Timestamp,
+    /// Whether its program is loaded, or cannot be, while it is not there.
+    is_prepared: bool,
     /// What was seen when it failed, and when that was.
     failed: Option<(Sight, Instant)>,
 }
@@ -303,6 +305,7 @@ impl Links {
                 standing,
                 next,
                 since,
+                is_prepared: false,
                 failed: None,
             };
             self.links.insert(wanted.name.clone(), link);
@@ -312,6 +315,15 @@ impl Links {
     /// The interfaces.
     pub fn wanted(&self) -> impl Iterator<Item = &Interface> {
         self.links.values().map(|link| &link.wanted)
+    }
+
+    /// An interface that is not there and whose program was not loaded for it yet, which it counts as from now on.
+    pub fn prepare(&mut self) -> Option<Interface> {
+        let is_missing = |link: &&mut Link| link.standing == Some(Standing::Missing);
+        let mut missing = self.links.values_mut().filter(is_missing);
+        let link = missing.find(|link| !link.is_prepared)?;
+        link.is_prepared = true;
+        Some(link.wanted.clone())
     }
 
     /// Whether somebody wants everything off.

@@ -59,6 +59,13 @@ pub trait Loader: Send {
     /// may have changed their names.
     fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()>;
 
+    /// Loads the program for an interface that is not there, so that it does not wait for the verifier when it comes.
+    ///
+    /// # Errors
+    ///
+    /// When the verifier refuses it.
+    fn prepare(&mut self, plan: &InterfacePlan) -> anyhow::Result<()>;
+
     /// Puts the program, on the maps that were opened last, on an interface, or where there is none of its name on the one that runs
     /// its pinned link. That is in place of the program on that, without a gap, else on a new link.
     ///

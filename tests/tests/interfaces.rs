@@ -142,14 +142,22 @@ fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_
 fn an_interface_that_is_missing_at_the_start_leaves_the_others_protected_and_is_attached_when_it_comes()
  {
     require_root!();
+    require_command!("bpftool");
     let (lab, service) = Service::in_lab(&both()).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     assert!(!is_attached(&service, OTHER));
+    service
+        .wait_for_log("its program is loaded for when it comes")
+        .unwrap();
+    let loaded = bpftool(&service, &["--json", "prog", "show"]).unwrap();
     add(&lab);
     let took = service.wait_until("attached", || is_attached(&service, OTHER));
-    // Its program goes through the verifier first.
-    assert!(took < 4 * PROMISED, "{took:?}");
+    assert!(took < PROMISED, "{took:?}");
+    let shown = lab.near.ip(&["-json", "link", "show", OTHER]).unwrap();
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let own = format!("\"id\":{},", shown[0]["xdp"]["prog"]["id"]);
+    assert!(loaded.contains(&own), "{own} was loaded before: {loaded}");
     assert!(!passes(&lab, OTHER, OTHER, BANNED));
     let dropped = format!("on {OTHER}: banned");
     service.wait_until("told by its name", || {

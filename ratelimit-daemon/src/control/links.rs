@@ -84,6 +84,25 @@ impl Interfaces {
         }
     }
 
+    /// Loads the program for an interface that is not there. One that was there before has its program still.
+    pub fn prepare(&mut self, state: &mut State) {
+        let Some(interface) = self.links.prepare() else {
+            return;
+        };
+        let prepared = state.enforcer.attachments().prepare(&interface);
+        let interface = interface.name;
+        match prepared {
+            Ok(()) => info!(interface, "its program is loaded for when it comes"),
+            Err(error) => {
+                let error = format!("{error:#}");
+                warn!(
+                    interface,
+                    error, "its program cannot be loaded before it comes"
+                );
+            }
+        }
+    }
+
     /// Takes the programs that were pinned anew at the paths of `next`. Where one cannot be called, or is gone, the program of before is
     /// called on, and that is told of the interface. It answers both, a line each.
     pub fn follow_next(&mut self, state: &mut State) -> Vec<String> {

@@ -466,6 +466,18 @@ impl Attachments for Kernel {
         Ok(names)
     }
 
+    fn prepare(&mut self, interface: &Interface) -> anyhow::Result<()> {
+        let plan = self.plan(interface)?;
+        // Its slot is a constant of its program, so no other one gets it.
+        let port = Port {
+            slot: plan.slot,
+            is_pinned: false,
+            program: None,
+        };
+        self.ports.entry(plan.name.clone()).or_insert(port);
+        self.loader()?.prepare(&plan)
+    }
+
     fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>> {
         let name = &interface.name;
         let state = match interface::query(name)? {
@@ -473,13 +485,7 @@ impl Attachments for Kernel {
             None => self.look(name)?.program.and_then(|program| program.on),
         };
         let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
-        let plan = InterfacePlan {
-            name: name.clone(),
-            slot: self.slot_of(name)?,
-            mode: interface.mode,
-            jumbo: interface.jumbo,
-            next: interface.next.clone(),
-        };
+        let plan = self.plan(interface)?;
         let rule = self.rules.get(name).copied().unwrap_or_default();
         self.interface_rules.set(plan.slot, rule)?;
         let attachment = self.loader()?.attach(&plan)?;
@@ -683,6 +689,16 @@ impl Kernel {
                 on.name,
                 others.join(", ")
             )
+        })
+    }
+
+    fn plan(&self, interface: &Interface) -> anyhow::Result<InterfacePlan> {
+        Ok(InterfacePlan {
+            name: interface.name.clone(),
+            slot: self.slot_of(&interface.name)?,
+            mode: interface.mode,
+            jumbo: interface.jumbo,
+            next: interface.next.clone(),
         })
     }
 

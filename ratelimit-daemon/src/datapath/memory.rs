@@ -628,6 +628,10 @@ impl Attachments for Shared {
         })
     }
 
+    fn prepare(&mut self, _interface: &Interface) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     fn attach(&mut self, _interface: &Interface) -> anyhow::Result<Option<String>> {
         Ok(None)
     }

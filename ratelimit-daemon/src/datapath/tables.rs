@@ -269,6 +269,13 @@ pub trait Attachments {
     /// When all of them count as before.
     fn follow(&mut self, wanted: &[Interface]) -> anyhow::Result<BTreeMap<String, String>>;
 
+    /// Loads the program for an interface that is not there, so that it can be put on at once when it comes.
+    ///
+    /// # Errors
+    ///
+    /// When the verifier refuses it.
+    fn prepare(&mut self, interface: &Interface) -> anyhow::Result<()>;
+
     /// Puts the program on an interface, or on the one that had its name, in place of the one of ours that is there. It answers what is
     /// to be known about that.
     ///

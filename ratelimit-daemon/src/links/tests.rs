@@ -3,6 +3,27 @@ use crate::clock;
 
 const NATIVE: XdpMode = XdpMode::Native;
 
+#[test]
+fn the_program_of_an_interface_that_is_missing_is_loaded_once_until_it_is_configured_anew() {
+    let mut links = Links::default();
+    let configured = ["a", "b"].map(wanted);
+    links.configure(&configured);
+    assert_eq!(links.prepare(), None, "it is not known that one is missing");
+    links.note("a", Standing::Missing, clock::wall());
+    links.note(
+        "b",
+        Standing::Failed {
+            error: String::new(),
+        },
+        clock::wall(),
+    );
+    let prepared = links.prepare().map(|it| it.name);
+    assert_eq!(prepared.as_deref(), Some("a"));
+    assert_eq!(links.prepare(), None);
+    links.configure(&configured);
+    assert!(links.prepare().is_some(), "it may be another program");
+}
+
 /// A machine with interfaces, and what the daemon has put on them.
 #[derive(Default)]
 struct World {

@@ -55,6 +55,20 @@ impl Variant {
         })
     }
 
+    /// That of a plan, on an interface that is yet to come: most are of Ethernet, and have its MTU.
+    pub fn expected(plan: &InterfacePlan) -> Self {
+        let on = InterfaceState {
+            mtu: MTU_OF_ONE_BUFFER,
+            ..InterfaceState::default()
+        };
+        Self {
+            slot: plan.slot,
+            entry_point: entry_point(plan, &on, None),
+            link_layer: ratelimit_common::parse::LinkLayer::default(),
+            has_next: plan.next.is_some(),
+        }
+    }
+
     /// Whether it is that of frames which may take several buffers.
     pub fn frags(&self) -> bool {
         self.entry_point == PROGRAM_FRAGS

@@ -47,6 +47,18 @@ impl Local {
     fn pins(&self) -> anyhow::Result<&Pins> {
         self.pins.as_ref().context("no directory of pins is open")
     }
+
+    /// The program for an interface: the one that is kept for it, if it is the same. The verifier takes a good part of a second, for which
+    /// an interface that comes back does not wait.
+    fn take_loaded(&mut self, interface: &str, variant: load::Variant) -> anyhow::Result<Loaded> {
+        let kept = self.loaded.remove(interface);
+        if let Some(kept) = kept.filter(|kept| kept.variant == variant) {
+            return Ok(kept);
+        }
+        let (maps, seeds) = self.maps.as_ref().context("no maps are open")?;
+        load::program(&load::object(maps)?, variant, self.pins()?, maps, *seeds)
+            .with_context(|| format!("loading the program for {interface}"))
+    }
 }
 
 impl Loader for Local {
@@ -144,14 +156,19 @@ impl Loader for Local {
         Ok(())
     }
 
+    fn prepare(&mut self, plan: &InterfacePlan) -> anyhow::Result<()> {
+        self.keep_pinned()?;
+        let program = self.take_loaded(&plan.name, load::Variant::expected(plan))?;
+        self.loaded.insert(plan.name.clone(), program);
+        Ok(())
+    }
+
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {
         // A program that finds no pins would have maps of its own.
         self.keep_pinned()?;
         // The pin holds it meanwhile.
         self.links.remove(&plan.name);
-        let kept = self.loaded.remove(&plan.name);
         let pins = self.pins()?;
-        let (maps, seeds) = self.maps.as_ref().context("no maps are open")?;
         let links = pins.all_links()?;
         let pin = links.iter().find(|pin| pin.interface == plan.name);
         let on = match interface::query(&plan.name)? {
@@ -160,12 +177,8 @@ impl Loader for Local {
                 .with_context(|| format!("there is no interface {}", plan.name))?,
         };
         let variant = load::Variant::of(plan, &on, pin)?;
-        // The verifier takes a good part of a second: an interface that comes back does not wait for it.
-        let mut program = match kept.filter(|kept| kept.variant == variant) {
-            Some(kept) => kept,
-            None => load::program(&load::object(maps)?, variant, pins, maps, *seeds)
-                .with_context(|| format!("loading the program for {}", plan.name))?,
-        };
+        let mut program = self.take_loaded(&plan.name, variant)?;
+        let pins = self.pins()?;
         let frags = variant.frags();
         let next = plan.next.as_deref();
         // What runs there keeps its next program until it is replaced.

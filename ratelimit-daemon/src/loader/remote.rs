@@ -85,6 +85,11 @@ impl Loader for Remote {
         Ok(())
     }
 
+    fn prepare(&mut self, plan: &InterfacePlan) -> anyhow::Result<()> {
+        let ((), _) = self.ask(&Request::Prepare(plan.clone()))?;
+        Ok(())
+    }
+
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {
         Ok(self.ask(&Request::Attach(plan.clone()))?.0)
     }

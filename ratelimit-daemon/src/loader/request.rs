@@ -33,6 +33,8 @@ pub enum Request {
     OpenMaps(MapPlan),
     /// [`Loader::rename`](super::Loader::rename).
     Rename(BTreeMap<String, String>),
+    /// [`Loader::prepare`](super::Loader::prepare).
+    Prepare(InterfacePlan),
     /// [`Loader::attach`](super::Loader::attach).
     Attach(InterfacePlan),
     /// [`Loader::keep_pinned`](super::Loader::keep_pinned).
@@ -62,7 +64,7 @@ impl Request {
         match self {
             Self::Open(path) => check_path(path),
             Self::OpenMaps(plan) => check_maps(plan),
-            Self::Attach(plan) => {
+            Self::Prepare(plan) | Self::Attach(plan) => {
                 ensure!(plan.slot < INTERFACES_MAX, "no slot {}", plan.slot);
                 plan.next.as_deref().map_or(Ok(()), check_path)?;
                 check_name(&plan.name)
@@ -170,6 +172,10 @@ mod tests {
         check(
             r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"x":1}}"#,
             Err("not a request"),
+        );
+        check(
+            r#"{"prepare":{"name":"..","slot":3,"mode":"auto","jumbo":false}}"#,
+            Err("no name of an interface"),
         );
         for (next, expected) in [
             ("/sys/fs/bpf/other", Ok(())),

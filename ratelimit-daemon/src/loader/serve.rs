@@ -79,6 +79,7 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Value
             json!(names)
         }
         Request::Rename(names) => json!(loader.rename(&names)?),
+        Request::Prepare(plan) => json!(loader.prepare(&plan)?),
         Request::Attach(plan) => json!(loader.attach(&plan)?),
         Request::KeepPinned => json!(loader.keep_pinned()?),
         Request::StaleNext => json!(loader.stale_next()?),
@@ -162,6 +163,9 @@ mod tests {
                 &mut self,
                 _: &std::collections::BTreeMap<String, String>,
             ) -> anyhow::Result<()> {
+                panic!("on purpose");
+            }
+            fn prepare(&mut self, _: &crate::loader::InterfacePlan) -> anyhow::Result<()> {
                 panic!("on purpose");
             }
             fn attach(

@@ -15,19 +15,25 @@ use crate::{
 pub const GROUPS: [u32; 1] = [libc::RTNLGRP_LINK];
 /// How often interfaces are looked at although nothing was reported.
 const EVERY: Duration = Duration::from_millis(250);
-/// How long a look draws others after it: where thousands of interfaces come and go, they are looked at 50 times a second.
+/// Where thousands of interfaces come and go, they are looked at once in this time,
 const SETTLES: Duration = Duration::from_millis(20);
+/// and before that so many times at once: each change of one that comes is answered without a wait.
+const AT_ONCE: u32 = 25;
 
 /// Has the controller look at the interfaces whenever they may be different.
 pub async fn keep_attached(watch: Watch, controller: Handle) -> anyhow::Result<()> {
     let changes = watch.changes()?;
     let mut every = clock::ticks(EVERY);
+    // When looks at the slower rate would have caught up.
+    let mut settled = clock::monotonic();
     loop {
         tokio::select! {
             _ = every.tick() => {}
             changed = changes.next(|_| true) => changed?,
         }
         controller.call(TendLinks).await?;
-        sleep(SETTLES).await;
+        let now = clock::monotonic();
+        settled = settled.max(now) + SETTLES;
+        sleep((settled - now).saturating_sub(SETTLES * AT_ONCE)).await;
     }
 }

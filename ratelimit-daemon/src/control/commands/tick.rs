@@ -33,6 +33,7 @@ impl Command for Tick {
         controller.pass_all.tick(state);
         // Without pins nothing goes on when the daemon ends.
         controller.interfaces.tend_all(state);
+        controller.interfaces.prepare(state);
         links::tend_pins(state);
         let _ = controller.interfaces.follow_next(state);
         FallbackDirectory::tick(&mut controller.fallback, state);
