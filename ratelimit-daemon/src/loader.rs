@@ -161,8 +161,6 @@ pub struct MapPlan {
     pub sizes: Sizes,
     /// CPUs that there may be.
     pub cpus: u32,
-    /// Memory that is available, of which the state of sources may take half, and the sliding logs half.
-    pub available_bytes: u64,
 }
 
 /// What is to run on an interface.

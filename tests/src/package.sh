@@ -74,7 +74,7 @@ echo "$? systemd-analyze"
 journalctl --unit ratelimitd --no-pager
 say dpkg --purge ratelimit
 is_on || echo "nothing is attached"
-say ls /etc/ratelimit /var/lib/ratelimit /sys/fs/bpf/ratelimit
+say ls /etc/ratelimit /var/lib/ratelimit /var/lib/private/ratelimit-notify /sys/fs/bpf/ratelimit
 echo "all of it"
 systemctl poweroff --force --force
 TEST

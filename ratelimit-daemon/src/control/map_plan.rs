@@ -6,7 +6,6 @@ use ratelimit_core::{
     config::{Config, StateStore},
     intent::{self, Intent},
     log_size::LogSize,
-    memory,
 };
 
 use super::{Store, syncookies, trial_record};
@@ -42,8 +41,6 @@ pub(super) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
         capacity: config.source.capacity,
         sizes,
         cpus: cpus::possible()?,
-        // A kernel that does not tell refuses by itself what it has no room for.
-        available_bytes: memory::available_bytes().unwrap_or(u64::MAX),
     })
 }
 

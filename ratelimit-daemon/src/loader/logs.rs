@@ -6,7 +6,7 @@ use aya_obj::{Map, Object};
 use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
 use ratelimit_core::log_size::LogSize;
 
-use super::{MapPlan, map_names::missing, pins::Pins};
+use super::{MapPlan, map_names::missing, memory_check, pins::Pins};
 
 /// Its name.
 pub const LOGS: &str = "LOGS";
@@ -41,7 +41,7 @@ pub fn require_memory(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::R
     if object.maps.get(LOGS).is_some_and(|map| pins.has(LOGS, map)) {
         return Ok(());
     }
-    ensure_half(plan.sizes.logs, plan.available_bytes)
+    ensure_half(plan.sizes.logs, memory_check::available_bytes())
 }
 
 fn ensure_half(size: LogSize, available: u64) -> anyhow::Result<()> {

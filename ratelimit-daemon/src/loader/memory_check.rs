@@ -3,6 +3,7 @@
 use anyhow::ensure;
 use aya_obj::Object;
 use ratelimit_common::compact::Set;
+use ratelimit_core::memory;
 
 use super::{MapPlan, map_names::SOURCE_MAPS, pins::Pins};
 use crate::loader::TABLES;
@@ -35,7 +36,13 @@ pub fn require(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::Result<(
             .sum(),
         Some(sets) => 2 * u64::from(sets) * size_of::<Set>() as u64,
     };
-    ensure_half(bytes, plan.capacity, plan.available_bytes)
+    ensure_half(bytes, plan.capacity, available_bytes())
+}
+
+/// The memory that is available, of which the state of sources may take half, and the sliding logs half. It is not the daemon that says
+/// so. A kernel that does not tell refuses by itself what it has no room for.
+pub fn available_bytes() -> u64 {
+    memory::available_bytes().unwrap_or(u64::MAX)
 }
 
 /// The memory of an LRU hash map.

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn sizes_out_of_range_are_refused() {
-        let right = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null,"words":1},"cpus":2,"available_bytes":1}}"#;
+        let right = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null,"words":1},"cpus":2}}"#;
         check(right, Ok(()));
         for (from, to, what) in [
             (r#""ipv4_prefix":32"#, r#""ipv4_prefix":33"#, "ipv4_prefix"),
@@ -220,7 +220,7 @@ mod tests {
 
         #[test]
         fn a_damaged_request_is_refused_or_a_right_one(place in 0usize..200, byte in any::<u8>()) {
-            let plan = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null,"words":1},"cpus":2,"available_bytes":1}}"#;
+            let plan = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null,"words":1},"cpus":2}}"#;
             let mut bytes = plan.as_bytes().to_vec();
             let place = place % bytes.len();
             bytes[place] = byte;
