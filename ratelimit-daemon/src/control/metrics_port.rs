@@ -3,15 +3,22 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    thread,
+    time::Duration,
 };
 
 use tokio::sync::mpsc;
 use tracing::info;
 
 use super::state::State;
+use crate::clock;
 
 /// What does not work when the port cannot be had.
 const METRICS: &str = "metrics";
+
+/// How long a listener that ends may hold the port of the next one, and how often that is tried meanwhile.
+const ENDS_WITHIN: Duration = Duration::from_millis(500);
+const TRY: Duration = Duration::from_millis(5);
 
 /// Whom listeners are handed to; `None` stands for no listener any more.
 pub type Listeners = mpsc::UnboundedReceiver<Option<TcpListener>>;
@@ -46,10 +53,16 @@ impl MetricsPort {
             return None;
         }
         self.wanted = wanted;
-        let bound = wanted.map(TcpListener::bind).transpose();
+        let mut bound = wanted.map(TcpListener::bind).transpose();
         if !matches!(bound, Ok(Some(_))) && std::mem::take(&mut self.is_bound) {
-            // The old listener may be what stands in the way.
             self.hand_over(None);
+            // The old listener may be what stands in the way, as one of the same port and another address.
+            let end = clock::monotonic() + ENDS_WITHIN;
+            let is_held = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+            while bound.as_ref().is_err_and(is_held) && clock::monotonic() < end {
+                thread::sleep(TRY);
+                bound = wanted.map(TcpListener::bind).transpose();
+            }
         }
         match bound {
             Ok(None) => None,
@@ -118,6 +131,29 @@ mod tests {
         assert!(listeners.try_recv().is_err(), "it is had already");
         assert_eq!(port.open(None), None);
         assert!(listeners.try_recv().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_port_is_kept_where_only_the_address_is_another_one() {
+        let (sender, mut listeners) = mpsc::unbounded_channel();
+        let mut port = MetricsPort {
+            listeners: Some(sender),
+            ..MetricsPort::default()
+        };
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = first.local_addr().unwrap();
+        drop(first);
+        assert_eq!(port.open(Some(here)), None);
+        let serving = thread::spawn(move || {
+            let first = listeners.blocking_recv().unwrap();
+            let ends = listeners.blocking_recv().unwrap();
+            thread::sleep(4 * TRY);
+            drop((first, ends));
+            listeners.blocking_recv().unwrap().is_some()
+        });
+        let everywhere = SocketAddr::from(([0, 0, 0, 0], here.port()));
+        assert_eq!(port.open(Some(everywhere)), None);
+        assert!(serving.join().unwrap());
     }
 
     #[test]

@@ -36,8 +36,6 @@ use super::{
 };
 use crate::stream::Streams;
 
-/// Connections from the network at a time; others wait in the backlog.
-const CONNECTIONS_MAX: usize = 64;
 /// Connections to the control socket that get the answer that there are too many, at a time; others are closed.
 const REFUSALS_MAX: usize = 16;
 /// How long a client from the network may take to send the head of a request. Others have the time of a connection: with a timer for
@@ -62,7 +60,7 @@ pub async fn serve_control(listener: UnixListener, api: ControlApi, stop: Cancel
     let (seats, names) = (Seats::default(), Names::of_system());
     let all_streams = Streams::new(stop.clone());
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-    let begin = move |stream: UnixStream, _, connections: &mut JoinSet<()>| {
+    let begin = move |stream: UnixStream, connections: &mut JoinSet<()>| {
         let peer = Peer::of(&stream);
         let Some(seat) = seats.take(&peer) else {
             if let Ok(slot) = Arc::clone(&refusals).try_acquire_owned() {
@@ -78,9 +76,12 @@ pub async fn serve_control(listener: UnixListener, api: ControlApi, stop: Cancel
             all_streams.stop().clone(),
         ));
     };
-    // How many there may be is told when it is known who connects.
-    let slots = Semaphore::new(Semaphore::MAX_PERMITS);
-    serve(|| listener.accept(), slots, begin, stop).await;
+    let listener = Arc::new(listener);
+    let accept = move || {
+        let listener = Arc::clone(&listener);
+        async move { listener.accept().await }
+    };
+    serve(accept, begin, stop).await;
 }
 
 /// What the requests of a connection share.
@@ -127,49 +128,74 @@ async fn refuse(stream: UnixStream, slot: OwnedSemaphorePermit) {
 
 /// Serves metrics until `stop`.
 pub async fn serve_read_only(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let ends = stop.clone();
-    let begin = move |stream: TcpStream, slot, connections: &mut JoinSet<()>| {
-        let service = TowerToHyperService::new(router.clone());
-        let stop = ends.clone();
-        connections.spawn(async move {
-            let too_long = sleep(CONNECTION_TIMEOUT);
-            connection(stream, service, KeepAlive::No, too_long, stop.cancelled()).await;
-            drop(slot);
-        });
+    let (seats, ends) = (Seats::default(), stop.clone());
+    let begin = move |stream: TcpStream, connections: &mut JoinSet<()>| {
+        let address = stream.peer_addr().ok();
+        let Some(seat) = address.and_then(|it| seats.take_from(it.ip())) else {
+            debug!(?address, "a connection too many was closed");
+            return;
+        };
+        connections.spawn(network_connection(
+            stream,
+            router.clone(),
+            seat,
+            ends.clone(),
+        ));
     };
-    let slots = Semaphore::new(CONNECTIONS_MAX);
-    serve(|| listener.accept(), slots, begin, stop).await;
+    let listener = Arc::new(listener);
+    let accept = move || {
+        let listener = Arc::clone(&listener);
+        async move { listener.accept().await }
+    };
+    serve(accept, begin, stop).await;
 }
 
-/// Has `begin` take who is accepted, with one of the slots. Ends when all connections have, after `stop`. Where it is dropped before,
-/// they are cut off.
-async fn serve<S, A, F: Future<Output = io::Result<(S, A)>>>(
-    accept: impl Fn() -> F,
-    slots: Semaphore,
-    begin: impl Fn(S, OwnedSemaphorePermit, &mut JoinSet<()>),
+async fn network_connection(
+    stream: TcpStream,
+    router: Router,
+    seat: Seat,
     stop: CancellationToken,
 ) {
-    let slots = Arc::new(slots);
+    let presence = seat.presence().clone();
+    let router = TowerToHyperService::new(router);
+    let answer = move |request: Request<Incoming>| {
+        let (under_way, request) = seat.presence().begin(request);
+        let answer = router.call(request);
+        async move { answer.await.map(|answer| under_way.answer(answer)) }
+    };
+    let end = async {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = presence.is_to_leave() => {}
+        }
+    };
+    let too_long = sleep(CONNECTION_TIMEOUT);
+    connection(stream, service_fn(answer), KeepAlive::No, too_long, end).await;
+}
+
+/// Has `begin` take who is accepted. After `stop` it lets the listener go, and ends when all connections have. Where it is dropped
+/// before, they are cut off.
+async fn serve<S, A, F: Future<Output = io::Result<(S, A)>>>(
+    accept: impl Fn() -> F,
+    begin: impl Fn(S, &mut JoinSet<()>),
+    stop: CancellationToken,
+) {
     let mut connections = JoinSet::new();
     loop {
-        let slot = slots
-            .clone()
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             accepted = accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => begin(stream, slot, &mut connections),
+            Ok((stream, _)) => begin(stream, &mut connections),
             Err(error) => {
                 warn!(%error, "a connection could not be accepted");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
     }
+    drop(accept);
     while connections.join_next().await.is_some() {}
 }
 
@@ -214,7 +240,9 @@ async fn connection(
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::timeout;
+    use std::io::{Read as _, Write as _};
+
+    use tokio::{task::spawn_blocking, time::timeout};
 
     use super::*;
 
@@ -228,7 +256,7 @@ mod tests {
         let asked = Arc::new(Semaphore::new(0));
         let begin = {
             let asked = Arc::clone(&asked);
-            move |stream: UnixStream, _, connections: &mut JoinSet<()>| {
+            move |stream: UnixStream, connections: &mut JoinSet<()>| {
                 let asked = Arc::clone(&asked);
                 let answer = move |_| {
                     asked.add_permits(1);
@@ -247,7 +275,7 @@ mod tests {
         let stop = CancellationToken::new();
         let ends = stop.clone();
         let serving = tokio::spawn(async move {
-            serve(|| listener.accept(), Semaphore::new(1), begin, ends).await;
+            serve(|| listener.accept(), begin, ends).await;
         });
         let client = UnixStream::connect(&socket).await.unwrap();
         let request = b"GET /v1/export HTTP/1.1\r\nhost: ratelimitd\r\n\r\n";
@@ -258,5 +286,30 @@ mod tests {
         let end = timeout(PATIENCE, client.readable()).await;
         end.expect("the connection is closed").unwrap();
         assert_eq!(client.try_read(&mut [0]).unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn silent_connections_keep_no_one_else_from_an_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve_read_only(listener, Router::new(), stop.clone()));
+        let asking = spawn_blocking(move || {
+            let connect = || std::net::TcpStream::connect(address).unwrap();
+            let silent: Vec<_> = (0..200).map(|_| connect()).collect();
+            let mut client = connect();
+            client
+                .write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                .unwrap();
+            let mut answer = [0; 8];
+            client.read_exact(&mut answer).unwrap();
+            drop(silent);
+            answer
+        });
+        // Less than a silent connection is waited for.
+        let answer = timeout(HEAD_TIMEOUT / 2, asking).await;
+        assert_eq!(&answer.expect("it is answered").unwrap(), b"HTTP/1.1");
+        stop.cancel();
+        serving.await.unwrap();
     }
 }
