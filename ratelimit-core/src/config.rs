@@ -4,7 +4,7 @@
 //! file -> syntax -> document (each value read, and located) -> merge -> validate -> Config
 //! ```
 //!
-//! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
+//! Nothing here looks at the machine beyond the files, and the modes of those that it names: whether an interface exists is found out when it is attached to.
 
 mod aggregate;
 mod arguments;
@@ -17,6 +17,7 @@ mod destination;
 mod detection;
 mod document;
 mod error;
+mod exposed;
 mod file;
 mod history;
 pub mod inner;
@@ -43,6 +44,7 @@ pub use self::{
     arguments::{Arguments, from_command_line},
     crowdsec::Crowdsec,
     error::ConfigError,
+    exposed::exposed,
     file::File,
     list::ListConfig,
     model::{

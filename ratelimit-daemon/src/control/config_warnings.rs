@@ -1,7 +1,11 @@
 //! What a configuration says of packets that do not come to this host, or come twice. It is legal, and probably not what was meant.
 
 use ratelimit_common::parse::LinkLayer;
-use ratelimit_core::{config::Config, prefix::Prefix};
+use ratelimit_core::{
+    config::{self, Config},
+    diagnostic::{Diagnostic, Problem},
+    prefix::Prefix,
+};
 use ratelimit_interface::{self as interface, route::Routes};
 use tracing::warn;
 
@@ -29,7 +33,19 @@ pub fn warnings(config: &Config) -> Vec<String> {
         .into_iter()
         .chain(vlans)
         .chain(tunnels(config))
+        .chain(secrets(config))
         .collect()
+}
+
+/// The files of secrets that everybody may read.
+pub fn secrets(config: &Config) -> Vec<String> {
+    let exposed = config::exposed(config).into_iter();
+    let line = |it: Diagnostic| {
+        let file = it.file.unwrap_or_default();
+        let Problem { message, hint, .. } = it.problem;
+        format!("{}: {message}: {hint}", file.display())
+    };
+    exposed.map(line).collect()
 }
 
 fn destinations(config: &Config) -> anyhow::Result<Option<String>> {

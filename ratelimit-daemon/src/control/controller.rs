@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::{
     challenge::Challenge,
+    config_warnings,
     fallback_directory::FallbackDirectory,
     feeds::{
         attacks::Attacks, cluster::Membership, crowdsec::CrowdsecFeed, detected::Detections,
@@ -28,7 +29,7 @@ use super::{
     scanner::{self, Scanner},
     state::State,
     store::Store,
-    troubles::{CONFIGURATION, STATE},
+    troubles::{CONFIGURATION, SECRETS, STATE},
     verified::VerifiedSources,
     workload::Workload,
 };
@@ -239,6 +240,9 @@ impl Controller {
         let config = &self.state.intent.config;
         self.crowdsec.wish(config.crowdsec.as_ref());
         self.cluster.wish(config.cluster.as_ref());
+        let exposed = config_warnings::secrets(config);
+        let exposed = (!exposed.is_empty()).then(|| exposed.join("; "));
+        self.state.report(SECRETS, exposed);
     }
 
     /// Keeps what is in force as what a start falls back to, unless it is on trial.

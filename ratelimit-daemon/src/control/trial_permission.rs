@@ -3,7 +3,10 @@
 
 use std::path::Path;
 
-use ratelimit_core::{api::Refused, config::Config};
+use ratelimit_core::{
+    api::Refused,
+    config::{Config, Interface},
+};
 
 /// Refuses what only root may try.
 pub fn require_known(before: &Config, after: &Config) -> Result<(), Refused> {
@@ -41,6 +44,15 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
             return Some("another url, certificate or secret of [cluster]".to_owned());
         }
     }
+    if (after.metrics, after.dashboard, &after.dashboard_token)
+        != (before.metrics, before.dashboard, &before.dashboard_token)
+    {
+        return Some("another listen, dashboard or token_file of [metrics]".to_owned());
+    }
+    let is_known = |it: &&Interface| it.next.is_none() || before.interfaces.contains(it);
+    if let Some(other) = after.interfaces.iter().find(|it| !is_known(it)) {
+        return Some(format!("another `next` of interface {}", other.name));
+    }
     let directories: Vec<Option<&Path>> =
         before.lists.values().map(|it| it.file.parent()).collect();
     let mut lists = after.lists.iter();
@@ -51,4 +63,45 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
             "[list.{name}]: {file} is in no directory that the configuration in force has lists in"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_core::config::{self, File};
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        let file = File {
+            path: "/c".into(),
+            text: format!("{text}[policy.default]\nlimits = []\n"),
+        };
+        config::parse(&[file]).unwrap().0
+    }
+
+    #[test]
+    fn who_is_not_root_opens_no_port_and_names_no_file() {
+        let before = "[metrics]\ndashboard = true\ntoken_file = \"/etc/ratelimit/token\"\n\
+                      [[interface]]\nname = \"eth0\"\nnext = \"/sys/fs/bpf/own\"\n";
+        let foreign = |after: &str| foreign(&config(before), &config(after));
+        assert_eq!(foreign(before), None);
+        assert_eq!(foreign(&format!("observe = true\n{before}")), None);
+        for (from, to, what) in [
+            ("ratelimit/token", "machine-id", "token_file of [metrics]"),
+            (
+                "dashboard = true\n",
+                "dashboard = true\nlisten = \"0.0.0.0:9798\"\n",
+                "listen",
+            ),
+            (
+                "dashboard = true\ntoken_file = \"/etc/ratelimit/token\"\n",
+                "",
+                "dashboard",
+            ),
+            ("bpf/own", "bpf/other", "`next` of interface eth0"),
+        ] {
+            let said = foreign(&before.replace(from, to)).unwrap_or_default();
+            assert!(said.contains(what), "{to}: {said}");
+        }
+    }
 }

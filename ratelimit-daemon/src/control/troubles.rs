@@ -17,6 +17,8 @@ pub const STATE: &str = "state";
 pub const DATABASE: &str = "database";
 /// What does not work where the daemon started with another configuration than that of the files.
 pub const CONFIGURATION: &str = "configuration";
+/// What does not work where everybody may read a secret.
+pub const SECRETS: &str = "secrets";
 /// Where one of these does not work, what is enforced is not what somebody wrote, or will not be: the log tells that as an error.
 const ERRORS: [&str; 4] = [PINS, STATE, DATABASE, CONFIGURATION];
 

@@ -19,7 +19,7 @@ use crate::{
 
 /// Reads `file` as the daemon would.
 pub fn check(file: &Path) -> Report {
-    let (config, warnings) = match config::inspect(file) {
+    let (config, mut warnings) = match config::inspect(file) {
         Ok(inspected) => inspected,
         Err(error) => {
             let json = json!({ "valid": false, "problems": error.diagnostics() });
@@ -28,6 +28,7 @@ pub fn check(file: &Path) -> Report {
             return report;
         }
     };
+    warnings.extend(config::exposed(&config));
     let json = json!({
         "valid": true,
         "files": config.files,

@@ -73,6 +73,7 @@ pub fn examine(named: Option<&str>, file: &Path, client: &Client) -> Vec<Finding
     let known = Circumstances { status, config };
     findings.push(host::bpffs(&known));
     findings.push(memory::examine(&known));
+    findings.extend(known.config.iter().flat_map(host::secrets));
     findings.extend(known.config.as_ref().and_then(destinations::examine));
     for name in interfaces(named, &known) {
         findings.extend(interface::examine(&name, &known));

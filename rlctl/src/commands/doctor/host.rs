@@ -3,7 +3,11 @@
 use std::{fs, io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
 
 use aya::programs::loaded_programs;
-use ratelimit_core::{api::Status, config::ConfigError};
+use ratelimit_core::{
+    api::Status,
+    config::{self, Config, ConfigError},
+    diagnostic::Diagnostic,
+};
 
 use super::{Circumstances, finding::Finding};
 use crate::{client::Answer, exit_code::ExitCode, failure::Failure};
@@ -128,6 +132,17 @@ pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bo
 }
 
 /// Where maps and links are pinned.
+/// The files of secrets that everybody may read.
+pub fn secrets(config: &Config) -> Vec<Finding> {
+    let finding = |it: Diagnostic| {
+        let file = it.file.unwrap_or_default();
+        let found = format!("{}: {}", file.display(), it.problem.message);
+        let why = "who reads it can speak for this host, or command it";
+        Finding::warning("secrets", found, why).fix(it.problem.hint)
+    };
+    config::exposed(config).into_iter().map(finding).collect()
+}
+
 pub fn bpffs(known: &Circumstances) -> Finding {
     let paths = known.config.as_ref().map(|config| config.paths.clone());
     let pins = paths.unwrap_or_default().pins;

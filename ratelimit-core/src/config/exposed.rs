@@ -1,0 +1,90 @@
+//! Files with a secret that others may read.
+
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
+
+use super::{Config, crowdsec::Key};
+use crate::diagnostic::{Diagnostic, Problem};
+
+/// The bit of a mode by which everybody may read.
+const OTHERS_READ: u32 = 0o004;
+
+/// Files that a configuration names for their secrets and that everybody on this machine may read. One that cannot be looked at is
+/// none of them: who reads it reports that.
+pub fn exposed(config: &Config) -> Vec<Diagnostic> {
+    let key = |key: &'static str, secret| match secret {
+        &Key::File(ref path) => Some((key, path.as_path())),
+        Key::Given(_) => None,
+    };
+    let crowdsec = config.crowdsec.as_ref();
+    let cluster = config.cluster.as_ref();
+    let certificate = cluster.and_then(|it| it.certificate.as_ref());
+    let token = config.dashboard_token.as_deref();
+    let named = [
+        crowdsec.and_then(|it| key("key_file of [crowdsec]", &it.key)),
+        cluster.and_then(|it| key("secret_file of [cluster]", &it.secret)),
+        certificate.map(|it| ("key_file of [cluster]", it.key_file.as_path())),
+        token.map(|path| ("token_file of [metrics]", path)),
+    ];
+    let named = named.into_iter().flatten();
+    named
+        .filter_map(|(key, path)| diagnose(key, path))
+        .collect()
+}
+
+fn diagnose(key: &str, path: &Path) -> Option<Diagnostic> {
+    let mode = fs::metadata(path).ok()?.mode() & 0o7777;
+    (mode & OTHERS_READ != 0).then(|| {
+        let message =
+            format!("everybody on this machine may read it, {key}: its mode is {mode:04o}");
+        let path = path.display();
+        let hint = format!("chmod 0640 {path} && chgrp ratelimit-files {path}");
+        Diagnostic {
+            file: Some(path.to_string().into()),
+            position: None,
+            problem: Problem::new(message, hint),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::config::{File, parse};
+
+    #[test]
+    fn a_secret_that_everybody_may_read_is_told_with_what_mends_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let [secret, token] = ["secret", "token"].map(|name| directory.path().join(name));
+        for file in [&secret, &token] {
+            fs::write(file, "0123456789abcdef0123456789abcdef").unwrap();
+        }
+        let text = format!(
+            "[cluster]\nurl = \"redis://h:1\"\nnode = \"a\"\nsecret_file = \"{}\"\n\
+             [metrics]\ndashboard = true\ntoken_file = \"{}\"\n[policy.default]\nlimits = []\n[[interface]]\nname = \"eth0\"\n",
+            secret.display(),
+            token.display()
+        );
+        let file = File {
+            path: "/c".into(),
+            text,
+        };
+        let (config, _) = parse(&[file]).unwrap();
+        let told = |mode| {
+            fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).unwrap();
+            fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+            let told = exposed(&config);
+            told.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(told(0o640), [""; 0]);
+        let said = told(0o644).join("\n");
+        let shown = secret.display();
+        for part in [
+            format!("{shown}: everybody on this machine may read it, secret_file of [cluster]"),
+            format!("hint: chmod 0640 {shown}"),
+        ] {
+            assert!(said.contains(&part), "{said}");
+        }
+    }
+}
