@@ -1,13 +1,22 @@
 //! Any bytes are a list, or are refused. What was read of one comes back from the lines that an export writes of it.
+//!
+//! The first byte is the number of a format, so that each parser is reached; one that none has lets the format be guessed.
 
 #![no_main]
 
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
-use ratelimit_core::lists::{self, Line, Reading, Source, Vetting};
+use ratelimit_core::lists::{self, Format, Line, Reading, Source, Vetting};
+use strum::VariantArray;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some(reading) = read(bytes) else { return };
+    let Some((number, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let format = Format::VARIANTS.get(usize::from(*number)).copied();
+    let Some(reading) = read(format, bytes) else {
+        return;
+    };
     let mut text = String::new();
     for entry in &reading.entries {
         let line = Line {
@@ -25,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     if text.is_empty() {
         return;
     }
-    let again = read(text.as_bytes()).expect("an export is a list");
+    let again = read(None, text.as_bytes()).expect("an export is a list");
     assert_eq!(again.bad.count, 0, "{text}");
     let prefixes = |reading: &Reading| -> Vec<_> {
         reading
@@ -37,14 +46,19 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(prefixes(&again), prefixes(&reading));
 });
 
-fn read(bytes: &[u8]) -> Option<Reading> {
+fn read(format: Option<Format>, bytes: &[u8]) -> Option<Reading> {
     let source = Source {
         name: "list",
         bytes,
         now: Timestamp::UNIX_EPOCH,
         written: Timestamp::UNIX_EPOCH,
     };
-    let reading = lists::read(source, &Vetting::default()).ok()?;
+    let vetting = Vetting::default();
+    let reading = match format {
+        Some(format) => lists::read_as(format, source, &vetting),
+        None => lists::read(source, &vetting),
+    };
+    let reading = reading.ok()?;
     // What is said of bad lines quotes them.
     let _ = (
         reading.bad.to_string(),

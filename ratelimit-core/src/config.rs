@@ -46,7 +46,7 @@ pub use self::{
     error::ConfigError,
     exposed::exposed,
     file::File,
-    list::ListConfig,
+    list::{ListConfig, public_url},
     model::{
         AggregateConfig, ClockWish, Config, DestinationConfig, Interface, LevelConfig, Mode,
         NodeConfig, OnStop, Paths, PolicyConfig, Source, StateStore,

@@ -65,7 +65,7 @@ struct Excerpt {
 impl Problem {
     /// A problem, without characters that move a cursor.
     pub fn new(message: impl AsRef<str>, hint: impl AsRef<str>) -> Self {
-        let shown = |text: &str| text.chars().map(printable).collect();
+        let shown = |text: &str| text.chars().flat_map(visible).collect();
         Self {
             message: shown(message.as_ref()),
             hint: shown(hint.as_ref()),
@@ -166,8 +166,15 @@ impl Excerpt {
             0
         };
         let shown = line.chars().skip(skipped).take(EXCERPT_MAX);
-        let mut text: String = shown.map(printable).collect();
-        let mut mark = mark.start - skipped..mark.end.min(skipped + EXCERPT_MAX) - skipped;
+        let mut text: String = shown.clone().flat_map(visible).collect();
+        let column = |index: usize| {
+            let before = shown.clone().take(index - skipped);
+            before.flat_map(visible).count()
+        };
+        let end = mark.end.min(skipped + EXCERPT_MAX);
+        // Behind the end of the line too there is a column to mark.
+        let beyond = end.saturating_sub(length.max(mark.start));
+        let mut mark = column(mark.start)..column(end) + beyond;
         if skipped + EXCERPT_MAX < length {
             text.push('…');
         }
@@ -179,17 +186,27 @@ impl Excerpt {
     }
 }
 
-/// One column for each character: a tab would move the mark, a control character the cursor.
-fn printable(c: char) -> char {
-    match c {
-        '\t' => ' ',
-        c if c.is_control() => char::REPLACEMENT_CHARACTER,
-        c => c,
-    }
+/// The characters that show a character. A tab would move the mark, a control character the cursor, and what nobody sees is written
+/// as `\u{200b}`.
+fn visible(c: char) -> impl Iterator<Item = char> {
+    let (shown, escaped) = match c {
+        '\t' => (Some(' '), None),
+        c if is_invisible(c) => (None, Some(c.escape_unicode())),
+        c if c.is_control() => (Some(char::REPLACEMENT_CHARACTER), None),
+        c => (Some(c), None),
+    };
+    shown.into_iter().chain(escaped.into_iter().flatten())
+}
+
+/// Whether a character takes no room, or looks like a space and is another one.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
+        | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
 /// A message without what stands between its first and its last quotation mark: what is quoted may have some of its own.
-fn unquoted(message: &str) -> String {
+pub fn unquoted(message: &str) -> String {
     let marks = ['`', '"'];
     let (Some(first), Some(last)) = (message.find(marks), message.rfind(marks)) else {
         return message.to_owned();

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use crate::{
     api::Refused,
     config::ListConfig,
+    diagnostic::unquoted,
     lists::{self, Acceptance, BYTES_MAX, Reading, Source, Vetting},
 };
 
@@ -46,24 +47,35 @@ pub fn take(
     let vetting = Vetting {
         force: config.force,
         action: Some(config.action),
+        min_count: config.min_count,
+        json_path: config.json_path.clone(),
     };
     let acceptance = Acceptance {
         skip_bad: config.skip_bad,
         allow_empty: config.allow_empty,
     };
-    let mut reading = lists::read(source, &vetting)?;
+    // Whoever asks for a reload need not be allowed to read the file.
+    let mut reading = lists::read(source, &vetting).map_err(|no_list| {
+        let refused = Refused::from(no_list);
+        let error = unquoted(&refused.error);
+        Refused {
+            error,
+            ..refused.clone()
+        }
+        .quoting(refused.error)
+    })?;
     reading.fetched = config.url.is_some().then_some(fetched);
     let taken = acceptance.check(&name, &reading).map_err(Refused::from);
     taken.map_err(|refused| {
         if reading.bad.count == 0 {
             return refused;
         }
-        // Whoever asks for a reload need not be allowed to read the file.
-        let unquoted = Refused {
-            error: reading.bad.unquoted(),
+        let error = reading.bad.unquoted();
+        Refused {
+            error,
             ..refused.clone()
-        };
-        unquoted.quoting(refused.error)
+        }
+        .quoting(refused.error)
     })?;
     Ok(reading)
 }

@@ -6,21 +6,19 @@
 //!
 //! | format | told by |
 //! |---|---|
-//! | plain, also `FireHOL` netsets and Spamhaus DROP text | an address, a prefix or a range a line |
-//! | JSON lines of Spamhaus DROP | objects with `cidr` |
-//! | JSON lines of `rlctl export` | objects with `prefix` |
-//! | `ipset save` | `create` and `add` |
-//! | `nft list set`, `nft -f` | `table`, `set`, `add element`, `define` |
-//! | `nft -j list set` | an object with `nftables` |
-//! | `cscli decisions list -o raw`, `cscli decisions import` | a line of names with `ip` or `value` |
-//! | `cscli decisions list -o json` | a list of objects |
+//! | plain, also `FireHOL` netsets and Spamhaus DROP text | a line that begins with an address, a prefix or a range |
+//! | table | columns with addresses, most lines alike |
+//! | JSON: `nft -j`, `CrowdSec`, Spamhaus, `rlctl export`, any other | the keys of its first object |
+//! | all others | words that only one tool writes |
 //!
 //! Host bits behind a prefix are refused, with the prefix and the address as the hint. `ipset` and `nft` cut them off when they
-//! learn them, and so never write them. `CrowdSec` keeps what was typed; of its ranges they are cut off here too.
+//! learn them, and so never write them. `CrowdSec` keeps what was typed; of its ranges they are cut off here too, and of rules of
+//! firewalls.
 
 mod acceptance;
 mod address;
 mod connected;
+mod coverage;
 mod export_line;
 mod format;
 mod formats;
@@ -32,12 +30,14 @@ mod sets;
 mod source;
 #[cfg(test)]
 mod tests;
+mod typo;
 mod vetting;
 
 use self::reader::Reader;
 pub use self::{
     acceptance::Acceptance,
     connected::Connected,
+    coverage::Coverage,
     export_line::{Action, Facts, Line},
     format::Format,
     merge::{Merged, merge},
@@ -76,7 +76,30 @@ pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
         let error = format!("{}: {what}", source.name);
         NoList { error, hint }
     })?;
+    read_text(format, text, source, vetting)
+}
+
+/// Reads a list of a known format.
+///
+/// # Errors
+///
+/// As those of [`read`], but for a text of another format: each of its lines is wrong.
+pub fn read_as(format: Format, source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
+    read_text(
+        format,
+        &String::from_utf8_lossy(source.bytes),
+        source,
+        vetting,
+    )
+}
+
+fn read_text(
+    format: Format,
+    text: &str,
+    source: Source<'_>,
+    vetting: &Vetting,
+) -> Result<Reading, NoList> {
     let mut reader = Reader::new(text, source, format, vetting);
     formats::read(format, &mut reader);
-    Ok(reader.finish())
+    reader.finish()
 }

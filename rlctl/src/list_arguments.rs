@@ -54,6 +54,15 @@ pub struct ImportArguments {
     /// Accept a list without entries
     #[arg(long)]
     pub allow_empty: bool,
+    /// Accept a list that covers more than 1/64 of IPv4 or IPv6, or ten times as much as before
+    #[arg(long)]
+    pub allow_wide: bool,
+    /// Leave entries out with a smaller number behind the address, as IPsum has it
+    #[arg(long, value_name = "N")]
+    pub min_count: Option<u64>,
+    /// The key of JSON that has the addresses: prefixes.ip_prefix. Found by its name without this option
+    #[arg(long, value_name = "KEY")]
+    pub json_path: Option<String>,
     /// Leave networks out that this host is connected to. Entries that cover them stay otherwise
     #[arg(long, conflicts_with = "include_connected")]
     pub exempt_connected: bool,
@@ -81,14 +90,20 @@ Examples:
 Without --list, --ban and --allow, lines of `rlctl export` return to where they came from, and
 all else is banned. A list is applied whole or not at all.
 An entry that covers a network of this host, such as 10.0.0.0/8 of FireHOL, needs a word:
---exempt-connected or --include-connected.";
+--exempt-connected or --include-connected.
+Of rules, the sources that are dropped without other conditions are taken.";
 
 const FORMATS: &str = "\
 Formats, recognized by content:
-  an address, a prefix or a range (192.0.2.1-192.0.2.9) a line, comments behind # or ;
-  FireHOL netset; Spamhaus DROP, text and JSON
-  ipset save; nft list set, nft -j list set, files for nft -f
+  an address, a prefix or a range (192.0.2.1-192.0.2.9) a line, comments behind #, ; or //
+  FireHOL netset; Spamhaus DROP, text and JSON; IPsum; P2P ranges (.p2p, .dat)
+  CSV with a column of addresses; any JSON, such as that of AWS, GitHub or AbuseIPDB
+  ipset save, ipset list, files for ipset restore; XML of ipset and firewalld
+  nft list set, nft -j list set, files for nft -f
+  iptables-save, iptables -S and -L -n; ufw status; MikroTik export; pf.conf; hosts.deny
+  deny of nginx and Apache; rules of Suricata, Cisco, HAProxy and netsh; blackhole routes
   cscli decisions list -o raw, -o json; files for cscli decisions import
+  fail2ban-client banned, status JAIL, get JAIL banip --with-time
   JSON lines of rlctl export: prefix, action, until, reason, author, since, origin";
 
 /// `export [--list NAME | --bans | --allows | --all]`

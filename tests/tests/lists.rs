@@ -48,7 +48,10 @@ fn on_a_terminal_an_import_shows_how_far_the_daemon_is_and_nowhere_else() {
     assert!(drawn.contains("bans: +100000 -0 =0"), "{drawn}");
     let said = service.rlctl(&import).unwrap();
     assert_eq!(said.stdout, "bans: +0 -0 =100000\n");
-    assert_eq!(said.stderr, "note: read as plain\n");
+    assert_eq!(
+        said.stderr,
+        "note: read as plain; covers 0 public addresses of IPv4 (0 %)\n"
+    );
 }
 
 #[test]

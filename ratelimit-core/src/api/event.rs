@@ -59,6 +59,9 @@ pub enum What {
         entries: usize,
         /// Of how many prefixes it says something else than before.
         different: usize,
+        /// Whether there was no list of this name before.
+        #[serde(default)]
+        is_new: bool,
         /// The user who did it; `None` when it was no user.
         by: Option<Arc<str>>,
     },

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::EntryCounter;
 use crate::{
-    lists::{Action, Connected},
+    lists::{Action, Connected, Coverage},
     prefix::Prefix,
 };
 
@@ -65,6 +65,15 @@ pub struct ImportRequest {
     /// Whether a list without entries is taken for no entries.
     #[serde(default)]
     pub allow_empty: bool,
+    /// Whether it may cover more than 1/64 of an address space, or ten times as much as before.
+    #[serde(default)]
+    pub allow_wide: bool,
+    /// Entries with a smaller number behind the address are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_count: Option<u64>,
+    /// The key of JSON under which the addresses are; without it they are found by what keys are called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json_path: Option<String>,
     /// What entries are to connected networks of the host that they cover. Without it such an entry refuses the whole list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected: Option<Connected>,
@@ -86,6 +95,12 @@ pub struct Imported {
     pub dry_run: bool,
     /// The format of the body.
     pub format: String,
+    /// What was chosen of a body that could be read in another way: which column, which key.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// How much of the address space the entries cover.
+    #[serde(default)]
+    pub coverage: Coverage,
     /// What is different, by where the entries went.
     pub targets: Vec<ImportedInto>,
     /// Entries that stood twice.

@@ -33,6 +33,12 @@ pub struct ListConfig {
     pub force: bool,
     /// Whether a file without entries is taken for no entries.
     pub allow_empty: bool,
+    /// Whether it may cover more than 1/64 of an address space, or ten times as much as before.
+    pub allow_wide: bool,
+    /// Entries with a smaller number behind the address are left out.
+    pub min_count: Option<u64>,
+    /// The key of JSON under which its addresses are.
+    pub json_path: Option<String>,
     /// What entries are to the connected networks that they cover; `None` is [`Connected::Exempt`] with a warning.
     pub connected: Option<Connected>,
 }
@@ -63,7 +69,15 @@ fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
     let every = every.or(url.is_some().then_some(EVERY_OF_URL));
     let action = section.choice("action");
     let mut flag = |key| section.flag(key);
-    let (skip_bad, force, allow_empty) = (flag("skip_bad"), flag("force"), flag("allow_empty"));
+    let (skip_bad, force) = (flag("skip_bad"), flag("force"));
+    let (allow_empty, allow_wide) = (flag("allow_empty"), flag("allow_wide"));
+    let min_count = section.take("min_count");
+    let min_count = min_count.and_then(|value| value.integer_in(1..=u32::MAX, 3));
+    let json_path = section.take("json_path");
+    let json_path = json_path.and_then(|value| {
+        let path = value.text("json_path = \"prefixes.ip_prefix\"")?;
+        Some(path.to_owned())
+    });
     let connected = section.choice("connected");
     section.finish();
     Some(ListConfig {
@@ -74,6 +88,9 @@ fn read(name: &str, value: Value<'_>) -> Option<ListConfig> {
         skip_bad,
         force,
         allow_empty,
+        allow_wide,
+        min_count: min_count.map(u64::from),
+        json_path,
         connected,
     })
 }
@@ -88,7 +105,28 @@ fn read_url(value: &Value<'_>) -> Option<String> {
         return Some(text.to_owned());
     }
     let hint = "write one that begins with https:// or http://";
-    value.refuse(format!("`{text}` is no address of a list"), hint)
+    value.refuse(
+        format!("`{}` is no address of a list", public_url(text)),
+        hint,
+    )
+}
+
+/// A URL without its user, password and query, which are what a subscriber pays with.
+pub fn public_url(url: &str) -> String {
+    const LEFT_OUT: &str = "(secret)";
+    let (place, query) = match url.split_once('?') {
+        Some((place, _)) => (place, format!("?{LEFT_OUT}")),
+        None => (url, String::new()),
+    };
+    let Some((scheme, rest)) = place.split_once("://") else {
+        return place.to_owned() + &query;
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let authority = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{LEFT_OUT}@{host}"),
+        None => authority.to_owned(),
+    };
+    format!("{scheme}://{authority}{path}{query}")
 }
 
 fn read_every(value: &Value<'_>) -> Option<Duration> {

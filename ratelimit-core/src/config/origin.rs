@@ -7,7 +7,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{cluster::Store, file::File};
+use super::{cluster::Store, file::File, list::public_url};
 use crate::{
     api::{Setting, SettingOrigin},
     limit::LimitSpec,
@@ -20,7 +20,7 @@ const SHIPPED: &str = include_str!("../../../contrib/config.toml");
 const EXAMPLES: [&str; 2] = ["interface.", "policy."];
 
 /// Keys of tables that may be there, or several times, with their defaults.
-const OPTIONAL: [(&str, &str, &str); 15] = [
+const OPTIONAL: [(&str, &str, &str); 16] = [
     ("interface.*", "mode", "\"auto\""),
     ("interface.*", "jumbo", "false"),
     ("interface.*", "policy", "\"default\""),
@@ -34,6 +34,7 @@ const OPTIONAL: [(&str, &str, &str); 15] = [
     ("list.*", "skip_bad", "false"),
     ("list.*", "force", "false"),
     ("list.*", "allow_empty", "false"),
+    ("list.*", "allow_wide", "false"),
     ("crowdsec", "every", "\"10s\""),
     ("cluster", "period", "\"250ms\""),
 ];
@@ -202,6 +203,9 @@ fn without_secrets(key: &str, value: &str) -> String {
     let store = value.trim_matches(['"', '\'']).parse::<Store>();
     match store {
         Ok(store) if key == "cluster.url" => format!("\"{store}\""),
+        _ if key.starts_with("list.") && key.ends_with(".url") => {
+            format!("\"{}\"", public_url(value.trim_matches(['"', '\''])))
+        }
         _ => value.to_owned(),
     }
 }
@@ -227,6 +231,21 @@ mod tests {
         );
         assert_eq!(limits.len(), 2);
         assert_eq!(load(&value_of(&limits)), limits);
+    }
+
+    #[test]
+    fn what_a_subscriber_pays_a_list_with_is_not_told() {
+        let list = "[list.a]\nfile = \"/a\"\nurl = 'https://u:pw@host/a?key=topsecret'\n";
+        let reported = reported(&[("main.toml", MAIN), ("conf.d/list.toml", list)]);
+        for expected in [
+            "list.a.url = \"https://(secret)@host/a?(secret)\" conf.d/list.toml:3",
+            "list.a.allow_wide = false default",
+        ] {
+            assert!(
+                reported.iter().any(|line| line == expected),
+                "{reported:#?}"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ratelimit_common::Instant;
 
 use super::FOREVER;
 use crate::{
-    lists::{Action, ReasonId, Reasons},
+    lists::{Action, Coverage, ReasonId, Reasons},
     prefix::Prefix,
 };
 
@@ -101,6 +101,11 @@ impl List {
     /// The end of the entry that ends first.
     pub fn soonest_end(&self) -> Instant {
         self.soonest_end
+    }
+
+    /// How much of the address space its entries cover.
+    pub fn coverage(&self) -> Coverage {
+        Coverage::of(self.entries.iter().map(|entry| entry.prefix))
     }
 
     /// The entry of a prefix by its own name.

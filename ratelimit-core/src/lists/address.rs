@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::typo::{self, Meant};
 use crate::{
     diagnostic::Problem,
     prefix::{Prefix, PrefixError},
@@ -29,7 +30,7 @@ impl Written {
 /// Reads one of them. With `sloppy`, host bits behind a prefix are cut off.
 pub fn read(text: &str, sloppy: bool) -> Result<Written, Problem> {
     if let Some((first, last)) = text.split_once('-') {
-        return read_range(first.trim(), last.trim());
+        return read_range(text, first.trim(), last.trim());
     }
     match text.parse() {
         Ok(prefix) => Ok(Written::One(prefix)),
@@ -42,9 +43,25 @@ pub fn read(text: &str, sloppy: bool) -> Result<Written, Problem> {
     }
 }
 
-fn read_range(first: &str, last: &str) -> Result<Written, Problem> {
-    let parse = |text: &str| text.parse::<IpAddr>().map_err(|_| not_an_address(text));
-    let (mut from, mut to) = (parse(first)?, parse(last)?);
+/// Whether a text is an address, a prefix or a range; with `sloppy`, host bits or not.
+pub fn is_one(text: &str, sloppy: bool) -> bool {
+    match text.split_once('-') {
+        Some((first, last)) => {
+            let [first, last] = [first, last].map(|text| text.trim().parse::<IpAddr>());
+            matches!((first, last), (Ok(first), Ok(last)) if first.is_ipv4() == last.is_ipv4() && first <= last)
+        }
+        None => match text.parse::<Prefix>() {
+            Ok(_) => true,
+            Err(PrefixError::HostBits { .. }) => sloppy,
+            Err(_) => false,
+        },
+    }
+}
+
+fn read_range(text: &str, first: &str, last: &str) -> Result<Written, Problem> {
+    let (Ok(mut from), Ok(mut to)) = (first.parse::<IpAddr>(), last.parse::<IpAddr>()) else {
+        return Err(not_an_address(text));
+    };
     if from.to_canonical().is_ipv4() && to.to_canonical().is_ipv4() {
         (from, to) = (from.to_canonical(), to.to_canonical());
     }
@@ -60,41 +77,23 @@ fn read_range(first: &str, last: &str) -> Result<Written, Problem> {
 }
 
 /// Says of a text that is no address what it may be.
-fn not_an_address(text: &str) -> Problem {
+pub fn not_an_address(text: &str) -> Problem {
     const EXAMPLES: &str =
         "write for example 192.0.2.1, 192.0.2.0/24, 192.0.2.1-192.0.2.9 or 2001:db8::/32";
     let shown: String = text.chars().take(60).collect();
-    if let Some(plain) = without_zeros(text) {
-        let message = format!("`{shown}` has zeros in front, which some take for octal");
-        return Problem::new(message, format!("write {plain}"));
-    }
-    if let Some((address, port)) = text.rsplit_once(':') {
-        let address = address.trim_matches(['[', ']']);
-        if address.parse::<IpAddr>().is_ok() && port.parse::<u16>().is_ok() {
-            let message = format!("`{shown}` has a port");
-            return Problem::new(message, format!("write {address}"));
-        }
-    }
     if text.is_empty() {
         return Problem::new("the address is missing", EXAMPLES);
     }
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    if text.contains('.')
-        && text.ends_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(is_name)
-    {
-        return Problem::new(format!("`{shown}` is a name"), "write its addresses");
+    if let Some(Meant { fault, clean }) = typo::meant(text) {
+        let message = format!("`{shown}` {fault}");
+        return Problem::new(message, format!("write {clean}")).replaced_by(clean);
+    }
+    if let Some(fault) = typo::fault(text) {
+        let (fault, hint) = fault;
+        return Problem::new(format!("`{shown}` {fault}"), hint);
     }
     let message = format!("`{shown}` is no address, prefix or range");
     Problem::new(message, EXAMPLES)
-}
-
-/// An IPv4 address or prefix without the zeros in front of its numbers; `None` where there are none, or it is none.
-fn without_zeros(text: &str) -> Option<Prefix> {
-    let (address, length) = text.split_once('/').unwrap_or((text, "32"));
-    let octets: Option<Vec<u8>> = address.split('.').map(|octet| octet.parse().ok()).collect();
-    let octets: [u8; 4] = octets?.try_into().ok()?;
-    Prefix::around(Ipv4Addr::from(octets).into(), length.parse().ok()?)
 }
 
 /// The prefixes from `first` to `last`, of one family.
@@ -198,7 +197,7 @@ mod tests {
         check(
             "AS64496",
             Err(
-                "`AS64496` is no address, prefix or range; write for example 192.0.2.1, 192.0.2.0/24, 192.0.2.1-192.0.2.9 or 2001:db8::/32",
+                "`AS64496` is an AS number; write the prefixes that it announces, as a list of them by AS has them",
             ),
         );
     }

@@ -1,47 +1,67 @@
-//! Which format a text is in, told by its first line that says something, and what reads it.
+//! Which format a text is in, told by the first of its lines that only one has, and what reads it.
 
+mod any_json;
 mod crowdsec;
 mod crowdsec_csv;
+mod csv;
+mod fail2ban;
+mod hosts_deny;
 mod ipset;
+mod ipset_xml;
+mod iptables;
 mod json;
+mod mikrotik;
 mod nft;
 mod nft_json;
 mod nft_tokens;
+mod not_a_list;
+mod pf;
 mod plain;
+mod ranges;
 mod rlctl_json;
+mod rule;
+mod rules;
 mod spamhaus_json;
+mod ufw;
+mod web_server;
+mod words;
 
-use super::{format::Format, reader::Reader};
+use self::not_a_list::Other;
+use super::{address, format::Format, reader::Reader};
 
-/// What a text is that is no list, and what to do.
-pub type Other = (&'static str, &'static str);
+/// The lines that are looked at to find out what a text is.
+const LOOKED_AT: usize = 1000;
 
 /// Guesses the format of `text`, which `bytes` are.
 pub fn guess(bytes: &[u8], text: &str) -> Result<Format, Other> {
-    if let Some(other) = not_text(bytes) {
+    if let Some(other) = not_a_list::by_bytes(bytes) {
         return Err(other);
     }
-    let said = |line: &&str| !line.is_empty() && !line.starts_with(['#', ';']);
-    let Some(line) = text.lines().map(str::trim).find(said) else {
+    let said =
+        |line: &&str| !line.is_empty() && !line.starts_with(['#', ';']) && !line.starts_with("//");
+    let mut lines = text
+        .lines()
+        .map(str::trim)
+        .filter(said)
+        .take(LOOKED_AT)
+        .peekable();
+    let Some(first) = lines.peek().copied() else {
         return Ok(Format::Plain);
     };
-    match line.as_bytes()[0] {
-        b'<' if text.contains("<ipset") => Err((
-            "is what `ipset -o xml` writes, which is not read",
-            "save it without `-o xml`: ipset save | rlctl import -",
-        )),
-        b'<' => Err((
-            "is a web page, not a list",
-            "see whether the download failed: `curl --fail` says so",
-        )),
-        b'{' => object(line),
-        // Not an address with its port: [2001:db8::1]:80.
-        b'[' if line[1..].trim_start().starts_with(['{', ']']) || line.len() == 1 => {
-            Ok(Format::CrowdSecJson)
-        }
-        _ if line == "null" => Ok(Format::CrowdSecJson),
-        _ => Ok(words(line, text)),
+    if is_json(first) {
+        return object(first, text);
     }
+    // A configuration begins with much that says nothing.
+    let format = lines.find_map(|line| by_line(line, text));
+    if format.is_none_or(|format| format == Format::Plain) {
+        if let Some(other) = not_a_list::by_line(first, text) {
+            return Err(other);
+        }
+        if csv::delimiter(text).is_some() {
+            return Ok(Format::Csv);
+        }
+    }
+    Ok(format.unwrap_or(Format::Plain))
 }
 
 /// Reads a text of a format.
@@ -51,84 +71,148 @@ pub fn read(format: Format, reader: &mut Reader<'_>) {
         Format::DropJson => spamhaus_json::read(reader),
         Format::Own => rlctl_json::read(reader),
         Format::Ipset => ipset::read(reader),
+        Format::IpsetXml => ipset_xml::read(reader),
         Format::Nft => nft::read(reader),
         Format::NftJson => nft_json::read(reader),
         Format::CrowdSecCsv => crowdsec_csv::read(reader),
         Format::CrowdSecJson => crowdsec::read(reader),
+        Format::Fail2ban => fail2ban::read(reader),
+        Format::Csv => csv::read(reader),
+        Format::Json => any_json::read(reader),
+        Format::Ranges => ranges::read(reader),
+        Format::HostsDeny => hosts_deny::read(reader),
+        Format::WebServer => web_server::read(reader),
+        Format::Iptables => iptables::read(reader),
+        Format::Ufw => ufw::read(reader),
+        Format::MikroTik => mikrotik::read(reader),
+        Format::Pf => pf::read(reader),
+        Format::Rules => rules::read(reader),
     }
 }
 
-/// What is recognized by its first bytes.
-fn not_text(bytes: &[u8]) -> Option<Other> {
-    let other = |what, hint| Some((what, hint));
-    match bytes {
-        [0x1f, 0x8b, ..] => other(
-            "is compressed (gzip)",
-            "decompress it: zcat FILE | rlctl import -",
-        ),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => other(
-            "is compressed (xz)",
-            "decompress it: xzcat FILE | rlctl import -",
-        ),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => other(
-            "is compressed (zstd)",
-            "decompress it: zstdcat FILE | rlctl import -",
-        ),
-        [b'P', b'K', 3, 4, ..] => other(
-            "is a zip archive",
-            "unpack it: unzip -p FILE | rlctl import -",
-        ),
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => other(
-            "is UTF-16",
-            "convert it: iconv -f UTF-16 -t UTF-8 FILE | rlctl import -",
-        ),
+/// Whether a text is JSON, told by its first line: not an address with its port, `[2001:db8::1]:80`, and no list of Python.
+fn is_json(line: &str) -> bool {
+    match line.as_bytes() {
+        [b'{', ..] => true,
+        [b'[', rest @ ..] => {
+            let rest = rest.trim_ascii_start();
+            matches!(rest, [] | [b'[' | b']' | b'"', ..])
+                || rest
+                    .strip_prefix(b"{")
+                    .is_some_and(|rest| !rest.trim_ascii_start().starts_with(b"'"))
+        }
+        bytes => bytes == b"null",
+    }
+}
+
+/// The keys of our own lines besides the prefix.
+const OURS: [&str; 6] = ["action", "until", "reason", "author", "since", "origin"];
+
+/// JSON: told by the keys of its first object.
+fn object(line: &str, text: &str) -> Result<Format, Other> {
+    let keys = any_json::first_keys(text);
+    let has = |key: &str| keys.iter().any(|it| it == key);
+    let has_any = |keys: &[&str]| keys.iter().any(|key| has(key));
+    if has("nftables") {
+        return Ok(Format::NftJson);
+    }
+    if line.starts_with('{') && has("cidr") && (keys.len() == 1 || has("sblid"))
+        || has("type") && has("records")
+    {
+        return Ok(Format::DropJson);
+    }
+    // One that is written wrong is told of, and is no key of others.
+    let is_ours = |key: &String| OURS.iter().any(|ours| strsim::levenshtein(key, ours) < 2);
+    let is_ours = keys.len() == 1 || keys.iter().any(is_ours);
+    if line.starts_with('{') && has("prefix") && is_ours {
+        return Ok(Format::Own);
+    }
+    let is_empty = matches!(text.trim(), "[]" | "null");
+    let is_decision =
+        has("value") && (keys.len() == 1 || has_any(&["duration", "scope", "scenario", "type"]));
+    if is_empty || has("decisions") || is_decision || has("new") && has("deleted") {
+        return Ok(Format::CrowdSecJson);
+    }
+    match not_a_list::by_json(text, &keys) {
+        Some(other) => Err(other),
+        None => Ok(Format::Json),
+    }
+}
+
+/// Says whether a line is one of a format.
+type Test = fn(&str) -> bool;
+
+/// The format that has such a line; `None` where many have it.
+fn by_line(line: &str, text: &str) -> Option<Format> {
+    let all = words::words(line);
+    let (first, rest) = words::command(&all);
+    let second = rest.first().copied().unwrap_or_default();
+    let is_of_nft =
+        ["element", "set", "table", "map", "chain", "rule", "ruleset"].contains(&second);
+    match first {
+        "nft" => return Some(Format::Nft),
+        "ipset" => return Some(Format::Ipset),
+        "add" | "create" | "flush" | "destroy" | "delete" if is_of_nft => return Some(Format::Nft),
+        "define" if rest.get(1) == Some(&"=") => return Some(Format::Nft),
+        "elements" if second == "=" => return Some(Format::Nft),
+        "table" | "set" if line.ends_with('{') && !second.starts_with('<') => {
+            return Some(Format::Nft);
+        }
+        _ => {}
+    }
+    // Not the name of a program, which has no folder.
+    let whole = all.first().copied().unwrap_or_default();
+    if address::is_one(whole, true) && !ranges::is_one(line) {
+        return Some(of_addresses(line, text));
+    }
+    let tests: [(Format, Test); 9] = [
+        (Format::MikroTik, mikrotik::is_one),
+        (Format::Iptables, iptables::is_one),
+        (Format::Ufw, ufw::is_one),
+        (Format::Pf, pf::is_one),
+        (Format::Rules, rules::is_one),
+        (Format::WebServer, web_server::is_one),
+        (Format::Ranges, ranges::is_one),
+        (Format::HostsDeny, hosts_deny::is_one),
+        (Format::CrowdSecCsv, is_head_of_crowdsec),
+    ];
+    let tested = tests.iter().find(|(_, is_one)| is_one(line));
+    if let Some((format, _)) = tested {
+        return Some(*format);
+    }
+    match first {
+        "add" | "create" | "del" | "-A" | "-N" | "flush" | "swap" | "destroy" | "rename" => {
+            Some(Format::Ipset)
+        }
+        "Name:" if text.contains("Members:") => Some(Format::Ipset),
+        "Status" if line.contains("for the jail:") => Some(Format::Fail2ban),
+        _ if line.starts_with("[{'") || line.starts_with("['") => Some(Format::Fail2ban),
+        _ if line.starts_with('<') && text.contains("<ipset") => Some(Format::IpsetXml),
+        _ if line.starts_with('<') && text.contains("<source address=") => Some(Format::IpsetXml),
         _ => None,
     }
 }
 
-/// JSON: the whole text is one object, or each line is.
-fn object(line: &str) -> Result<Format, Other> {
-    let has = |key: &str| line.contains(key);
-    if has("\"nftables\"") || line == "{" {
-        Ok(Format::NftJson)
-    } else if has("\"cidr\"") || has("\"metadata\"") {
-        Ok(Format::DropJson)
-    } else if has("\"asn\"") && !has("\"prefix\"") {
-        Err((
-            "is a list of AS numbers",
-            "take a list of prefixes: Spamhaus has them in drop_v4.json and drop_v6.json",
-        ))
+/// Lines that begin with an address.
+fn of_addresses(line: &str, text: &str) -> Format {
+    if line.contains(" + ") && line.contains(" = ") {
+        Format::Fail2ban
+    } else if text.contains("Spamhaus") && line.contains(';') {
+        Format::DropText
+    } else if text.contains(" ipset\n") && text.starts_with('#') {
+        Format::Netset
     } else {
-        Ok(Format::Own)
-    }
-}
-
-fn words(line: &str, text: &str) -> Format {
-    let mut words = line.split_whitespace();
-    let mut word = || words.next().unwrap_or_default();
-    let (first, second) = (word(), word());
-    match first {
-        "add" | "create" if matches!(second, "element" | "set" | "table" | "map" | "chain") => {
-            Format::Nft
-        }
-        "flush" if matches!(second, "set" | "ruleset" | "table") => Format::Nft,
-        "add" | "create" | "-A" | "-N" | "flush" => Format::Ipset,
-        "table" | "set" | "define" | "elements" | "destroy" | "delete" => Format::Nft,
-        _ if is_head(line) => Format::CrowdSecCsv,
-        _ if text.contains("Spamhaus") && line.contains(';') => Format::DropText,
-        _ if text.contains(" ipset\n") && text.starts_with('#') => Format::Netset,
-        _ => Format::Plain,
+        Format::Plain
     }
 }
 
 /// Whether a line names the columns of `CrowdSec`'s CSV.
-fn is_head(line: &str) -> bool {
+fn is_head_of_crowdsec(line: &str) -> bool {
     let names: Vec<&str> = line.split(',').map(str::trim).collect();
-    let has = |name| names.contains(&name);
-    names
-        .iter()
-        .all(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
-        && (has("value") || (has("ip") && names.len() > 1))
+    let has = |all: &[&str]| names.iter().any(|name| all.contains(name));
+    names.len() > 1
+        && has(&["value", "ip"])
+        && has(&["duration", "expiration", "scope", "action", "scenario"])
 }
 
 #[cfg(test)]
@@ -149,12 +233,11 @@ mod tests {
         check("{\"nftables\": []}", Format::NftJson);
         check("duration,scope,value\n", Format::CrowdSecCsv);
         check("id,source,ip,reason,action\n", Format::CrowdSecCsv);
-        check("[\n {", Format::CrowdSecJson);
+        check("[\n {\"decisions\": null", Format::CrowdSecJson);
+        check("[\n {", Format::Json);
+        check("[{'sshd': []}]", Format::Fail2ban);
+        check("set -e\nipset create a hash:ip\n", Format::Ipset);
         check("[]", Format::CrowdSecJson);
-        check(
-            "[{\"events\": [\"[2001:db8::1]:22\"]}]",
-            Format::CrowdSecJson,
-        );
         check("[2001:db8::1]:80", Format::Plain);
     }
 
@@ -163,14 +246,6 @@ mod tests {
         for (bytes, expected) in [
             (&b"\x1f\x8b\x08\0"[..], "is compressed (gzip)"),
             (b"<!DOCTYPE html>\n", "is a web page, not a list"),
-            (
-                b"<ipsets>\n<ipset name=\"bad\">\n",
-                "is what `ipset -o xml` writes, which is not read",
-            ),
-            (
-                b"<?xml version=\"1.0\"?>\n<ipsets>\n",
-                "is what `ipset -o xml` writes, which is not read",
-            ),
             (b"\xff\xfe1\0", "is UTF-16"),
             (
                 b"{\"asn\":64496,\"rir\":\"arin\"}",

@@ -1,8 +1,10 @@
 //! What the readers of all formats share: they walk over the text, and hand in entries and problems.
 
-use std::{ops::Range, path::Path};
+use std::{collections::HashMap, ops::Range, path::Path};
 
 use jiff::{SignedDuration, Timestamp};
+
+use ratelimit_common::layout::LISTED_MAX;
 
 use super::{
     address,
@@ -11,10 +13,13 @@ use super::{
     reading::{BadLines, Entry, Reading},
     reasons::Reasons,
     sets::Sets,
-    source::Source,
+    source::{NoList, Source},
     vetting::Vetting,
 };
-use crate::diagnostic::{Diagnostic, Position, Problem};
+use crate::{
+    diagnostic::{Diagnostic, Position, Problem},
+    prefix::Prefix,
+};
 
 /// The bad lines that are shown with their text; the others are counted.
 const SHOWN: usize = 10;
@@ -27,6 +32,12 @@ pub struct Reader<'t> {
     written: Timestamp,
     vetting: &'t Vetting,
     reading: Reading,
+    /// Whether there is one entry more than a list may have.
+    is_full: bool,
+    /// Prefixes that were taken off again, and how many entries there were then.
+    taken_off: HashMap<Prefix, usize>,
+    /// Whether an entry says how often it was seen.
+    has_counts: bool,
     /// The sets that the text names, where its format has sets.
     pub sets: Sets,
 }
@@ -42,6 +53,8 @@ pub struct Said<'t> {
     pub facts: u32,
     /// Whether host bits behind a prefix are cut off, and not refused.
     pub sloppy: bool,
+    /// How often it was seen.
+    pub count: Option<u64>,
 }
 
 impl<'t> Reader<'t> {
@@ -53,6 +66,7 @@ impl<'t> Reader<'t> {
             facts: vec![Facts::default()],
             bad: BadLines::default(),
             skipped: std::collections::BTreeMap::new(),
+            notes: Vec::new(),
             fetched: None,
         };
         Self {
@@ -62,6 +76,9 @@ impl<'t> Reader<'t> {
             written: source.written,
             vetting,
             reading,
+            is_full: false,
+            taken_off: HashMap::new(),
+            has_counts: false,
             sets: Sets::default(),
         }
     }
@@ -86,6 +103,12 @@ impl<'t> Reader<'t> {
         if said.until.is_some_and(|until| until <= self.now) {
             return self.skip("ended already");
         }
+        self.has_counts |= said.count.is_some();
+        if let (Some(least), Some(count)) = (self.vetting.min_count, said.count)
+            && count < least
+        {
+            return self.skip(&format!("seen fewer than {least} times"));
+        }
         let written = match address::read(written, said.sloppy) {
             Ok(written) => written,
             Err(problem) => return self.report(part, problem),
@@ -93,6 +116,11 @@ impl<'t> Reader<'t> {
         for prefix in written.prefixes() {
             if let Err(problem) = self.vetting.vet(prefix) {
                 return self.report(part, problem);
+            }
+            // One range can be a hundred prefixes, so a short text can be more than memory has room for.
+            self.is_full |= self.reading.entries.len() >= LISTED_MAX as usize;
+            if self.is_full {
+                return;
             }
             let reason = self.reading.reasons.add(said.reason);
             self.sets.enter(prefix);
@@ -103,6 +131,31 @@ impl<'t> Reader<'t> {
                 facts: said.facts,
             });
         }
+    }
+
+    /// Takes a prefix off again that was taken before.
+    pub fn take_off(&mut self, part: &str, written: &str) {
+        match address::read(written, true) {
+            Ok(written) => {
+                let count = self.reading.entries.len();
+                // Only what is there can be taken off.
+                let room = count.saturating_sub(self.taken_off.len());
+                let prefixes = written.prefixes().take(room);
+                self.taken_off
+                    .extend(prefixes.map(|prefix| (prefix, count)));
+            }
+            Err(problem) => self.report(part, problem),
+        }
+    }
+
+    /// Tells what was chosen.
+    pub fn note(&mut self, note: String) {
+        self.reading.notes.push(note);
+    }
+
+    /// Whether no more entries are taken.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// The index of what a line says besides.
@@ -155,10 +208,39 @@ impl<'t> Reader<'t> {
     }
 
     /// Everything that was read.
-    pub fn finish(mut self) -> Reading {
+    pub fn finish(mut self) -> Result<Reading, NoList> {
+        let no_list = |error: &str, hint| {
+            let error = format!("{}: {error}", self.name);
+            Err(NoList { error, hint })
+        };
+        if self.is_full {
+            let error = format!(
+                "it has more than {LISTED_MAX} entries, which is as many as there is room for"
+            );
+            return no_list(
+                &error,
+                "split it, or take a list of wider prefixes; a range may be many of them",
+            );
+        }
+        if self.vetting.min_count.is_some() && !self.has_counts {
+            let error = "no entry says how often it was seen";
+            return no_list(
+                error,
+                "leave --min-count or min_count out: it compares the number behind the address",
+            );
+        }
         if let Some((span, problem)) = self.sets.conflict() {
             self.report_at(span, problem);
         }
-        self.reading
+        if !self.taken_off.is_empty() {
+            let mut index = 0;
+            self.reading.entries.retain(|entry| {
+                index += 1;
+                self.taken_off
+                    .get(&entry.prefix)
+                    .is_none_or(|count| index > *count)
+            });
+        }
+        Ok(self.reading)
     }
 }

@@ -39,6 +39,8 @@ pub struct Reading {
     pub bad: BadLines,
     /// How many entries were left out for good reason, by that reason: `captcha, not a ban`.
     pub skipped: BTreeMap<String, usize>,
+    /// What was chosen of a text that could be read in another way: which column, which key.
+    pub notes: Vec<String>,
     /// When it was last downloaded, or its server had nothing newer; `None` for what nobody downloads.
     pub fetched: Option<Timestamp>,
 }

@@ -1,7 +1,7 @@
 //! The sets that a text names. All of them together become one list, so there may be one for each family and no more. What is
 //! saved beside a set of bad addresses may well be one of good ones.
 
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 use crate::{diagnostic::Problem, ip_family::IpFamily, prefix::Prefix};
 
@@ -9,6 +9,7 @@ use crate::{diagnostic::Problem, ip_family::IpFamily, prefix::Prefix};
 #[derive(Debug, Default)]
 pub struct Sets {
     all: Vec<Set>,
+    by_name: HashMap<String, usize>,
     current: Option<usize>,
     /// What to run to get one set.
     command: &'static str,
@@ -25,14 +26,16 @@ impl Sets {
     /// The entries that follow are of the set `name`, which stands at `span`.
     pub fn begin(&mut self, name: &str, span: Range<usize>, command: &'static str) {
         self.command = command;
-        let known = self.all.iter().position(|set| set.name == name);
+        let known = self.by_name.get(name).copied();
         self.current = Some(known.unwrap_or_else(|| {
             self.all.push(Set {
                 name: name.to_owned(),
                 span,
                 families: [false; 2],
             });
-            self.all.len() - 1
+            let index = self.all.len() - 1;
+            self.by_name.insert(name.to_owned(), index);
+            index
         }));
     }
 

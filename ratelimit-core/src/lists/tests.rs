@@ -2,6 +2,7 @@
 
 mod fuzz;
 mod genuine;
+mod kinds;
 mod wrong;
 
 use jiff::Timestamp;
@@ -17,6 +18,10 @@ fn read_text(text: &str) -> Result<Reading, NoList> {
     read_bytes(text.as_bytes(), Vetting::default())
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "tests make one for each call"
+)]
 fn read_bytes(bytes: &[u8], vetting: Vetting) -> Result<Reading, NoList> {
     let source = Source {
         name: "list",

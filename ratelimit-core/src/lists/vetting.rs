@@ -7,13 +7,17 @@ use crate::{diagnostic::Problem, prefix::Prefix};
 const WIDEST_V4: u8 = 8;
 const WIDEST_V6: u8 = 19;
 
-/// What a list may hold.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// What a list may hold, and which parts of its text are entries.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Vetting {
     /// Whether prefixes may be wider than a /8 of IPv4 and a /19 of IPv6.
     pub force: bool,
     /// What is done with all entries; `None` where each says so itself.
     pub action: Option<Action>,
+    /// Entries with a smaller number behind the address are left out.
+    pub min_count: Option<u64>,
+    /// The key of JSON under which its addresses are; `None` where they are found by what keys are called.
+    pub json_path: Option<String>,
 }
 
 impl Vetting {
@@ -95,7 +99,7 @@ mod tests {
     fn check(prefix: &str, force: bool, expected: Option<&str>) {
         let vetting = Vetting {
             force,
-            action: None,
+            ..Vetting::default()
         };
         let answer = vetting.vet(prefix.parse().unwrap());
         let message = answer.err().map(|problem| problem.message);

@@ -85,11 +85,15 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
                 },
             }
         }
-        (Edit::List(name, list, touched), _) => What::ListReplaced {
+        (Edit::List(name, list, touched), before) => What::ListReplaced {
             list: Arc::clone(name),
             entries: list.as_ref().map_or(0, |list| list.entries().len()),
             different: touched.len(),
-            by: cause.by(),
+            is_new: matches!(before, Edit::List(_, None, _)),
+            by: cause.by().or_else(|| {
+                let imported = list.as_ref().filter(|list| list.file.is_none());
+                imported.map(|list| Arc::clone(&list.author))
+            }),
         },
         (Edit::Limits(target, Some(row)), _) => What::LimitsSet {
             target: (*target).into(),

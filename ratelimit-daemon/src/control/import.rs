@@ -10,14 +10,14 @@ use ratelimit_core::{
         Edit, EntryRow, Intent,
         list::{Difference, List},
     },
-    lists::{Action, Connected, Entry, Facts, Reading, Reasons},
+    lists::{Action, Connected, Coverage, Entry, Facts, Reading, Reasons},
     origin::Origin,
     prefix::Prefix,
 };
 
 use super::{
     lifetime::Ends,
-    lists::{fill, require_no_file},
+    lists::{fill, require_no_file, too_wide},
     protected_now::Protection,
 };
 use crate::{clock, protected::Requester};
@@ -55,19 +55,34 @@ impl Importer<'_> {
         let cut = self.cut(request, request.action, &mut reading.entries);
         require_word(request, &cut, self.protection)?;
         list.cut = cut;
-        Ok(self.one_list(&name, list, reading.entries, reading.reasons, ends, answer))
+        self.one_list(
+            request,
+            &name,
+            list,
+            (reading.entries, reading.reasons),
+            ends,
+            answer,
+        )
     }
 
     fn one_list(
         &self,
+        request: &ImportRequest,
         name: &Arc<str>,
         list: List,
-        entries: Vec<Entry>,
-        reasons: Reasons,
+        (entries, reasons): (Vec<Entry>, Reasons),
         ends: &Ends,
         answer: &mut Imported,
-    ) -> Vec<Edit> {
+    ) -> Result<Vec<Edit>, Refused> {
         let (list, merged) = fill(list, entries, reasons, ends);
+        let coverage = list.coverage();
+        if !request.allow_wide {
+            let before = self.intent.lists().get(name);
+            let before = before.map(|list| list.coverage());
+            let vetted = coverage.vet(&format!("the list {name}"), before);
+            vetted.map_err(too_wide)?;
+        }
+        answer.coverage.add(coverage);
         answer.duplicates += merged.duplicates;
         answer.covered += merged.covered;
         answer.exempt.add(self.protection.all().exempt_of(&list));
@@ -76,7 +91,7 @@ impl Importer<'_> {
             Origin::List(Arc::clone(name)).to_string(),
             &difference,
         ));
-        edit.into_iter().collect()
+        Ok(edit.into_iter().collect())
     }
 
     pub fn all(
@@ -103,6 +118,10 @@ impl Importer<'_> {
         let mut all_cut = Vec::new();
         for (target, mut entries) in groups {
             let first = entries[0];
+            // What is banned whole already was meant so: an export is taken back as it is.
+            let said = request.connected.is_some();
+            let is_here = |entry: &mut Entry| !said && self.is_here(target, entry.prefix);
+            let here: Vec<Entry> = entries.extract_if(.., is_here).collect();
             let cut = match target {
                 Target::Bans(origin) if *origin != Origin::Forced => {
                     self.cut(request, Action::Ban, &mut entries)
@@ -110,6 +129,7 @@ impl Importer<'_> {
                 Target::List(_, action) => self.cut(request, *action, &mut entries),
                 Target::Bans(_) | Target::Allows => Vec::new(),
             };
+            entries.extend(here);
             all_cut.extend(&cut);
             if *target == Target::Bans(Origin::Forced) && !request.force {
                 self.vet_forced(&entries)?;
@@ -119,9 +139,9 @@ impl Importer<'_> {
                 let by = facts.author.as_deref().unwrap_or(author);
                 let since = facts.since.unwrap_or_else(clock::wall);
                 let mut list = List::new(*action, None, since, by.into());
-                list.cut = cut;
-                let (entries, reasons) = own_reasons(entries, &reading.reasons);
-                edits.extend(self.one_list(name, list, entries, reasons, ends, answer));
+                list.cut = self.cut_before(name, cut, &entries);
+                let own = own_reasons(entries, &reading.reasons);
+                edits.extend(self.one_list(request, name, list, own, ends, answer)?);
                 continue;
             }
             let now = clock::wall();
@@ -135,7 +155,13 @@ impl Importer<'_> {
                 };
                 (entry.prefix, row)
             });
-            edits.extend(self.rows(target, arrived, answer));
+            let arrived = self.rows(target, arrived, answer);
+            let coverage = Coverage::of(arrived.iter().flat_map(Edit::prefixes));
+            answer.coverage.add(coverage);
+            if !request.allow_wide {
+                coverage.vet("the list", None).map_err(too_wide)?;
+            }
+            edits.extend(arrived);
             // What is forced does not stop there.
             if matches!(target, Target::Bans(origin) if *origin != Origin::Forced) {
                 answer.exempt.add(self.protection.all().describe_cut(&cut));
@@ -162,6 +188,35 @@ impl Importer<'_> {
             return Vec::new();
         }
         self.protection.all().cut(entries)
+    }
+
+    /// Whether an entry is where it goes to.
+    fn is_here(&self, target: &Target, prefix: Prefix) -> bool {
+        match target {
+            Target::Bans(origin) => self.intent.ban_of(prefix, origin).is_some(),
+            Target::Allows => false,
+            Target::List(name, action) => {
+                let list = self.intent.lists().get(name);
+                list.is_some_and(|list| list.action == *action && list.get(prefix).is_some())
+            }
+        }
+    }
+
+    /// What connected networks are left out of, with that of the list before of which the rest is here again.
+    fn cut_before(&self, name: &Arc<str>, mut cut: Vec<Prefix>, entries: &[Entry]) -> Vec<Prefix> {
+        let before = self.intent.lists().get(name);
+        let before = before.into_iter().flat_map(|list| list.cut.iter().copied());
+        let is_rest = |prefix: &Prefix| {
+            let mut inner = entries
+                .iter()
+                .filter(|entry| prefix.covers(entry.prefix))
+                .peekable();
+            inner.peek().is_some() && inner.all(|entry| entry.prefix != *prefix)
+        };
+        cut.extend(before.filter(is_rest));
+        cut.sort_unstable();
+        cut.dedup();
+        cut
     }
 
     /// What was forced where it was written is not forced here, unless it is here already.

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{ExemptEntries, Refused},
+    api::{Code, ExemptEntries, Refused},
     config::Config,
     intent::{
         Edit, Intent,
         list::{Difference, List, ListEntry},
     },
-    lists::{Action, Connected, Entry, Merged, Reading, Reasons, merge},
+    lists::{Action, Connected, Entry, Merged, NoList, Reading, Reasons, merge},
 };
 use tracing::{info, warn};
 
@@ -35,13 +35,14 @@ pub fn is_kept(name: &str) -> bool {
     KEPT.iter().any(|(kept, _)| *kept == name)
 }
 
-/// What is different when what was read from a file takes the place of its list, and the change that does it.
+/// What is different when what was read from a file takes the place of its list, and the change that does it. Refused is a list that
+/// covers more than can be meant.
 pub fn from_file(
     intent: &Intent,
     protected: &Protected,
     file: &ListFile,
     mut reading: Reading,
-) -> (ListRead, Option<Edit>) {
+) -> Result<(ListRead, Option<Edit>), Refused> {
     let (action, connected) = (file.config.action, file.config.connected);
     let cut = match (action, connected) {
         (Action::Ban, None | Some(Connected::Exempt)) => protected.cut(&mut reading.entries),
@@ -56,6 +57,12 @@ pub fn from_file(
     let mut list = List::new(action, path, clock::wall(), CONFIGURATION.into());
     list.cut = cut;
     let (list, _) = fill(list, reading.entries, reading.reasons, &Ends::now(None));
+    if !file.config.allow_wide {
+        let name = file.config.file.display().to_string();
+        let before = intent.lists().get(&file.name).map(|list| list.coverage());
+        let vetted = list.coverage().vet(&name, before);
+        vetted.map_err(too_wide)?;
+    }
     let (difference, edit) = intent.list_edit(&file.name, Some(list));
     let read = ListRead {
         left_out,
@@ -63,7 +70,12 @@ pub fn from_file(
         unsaid,
         fetched,
     };
-    (read, edit)
+    Ok((read, edit))
+}
+
+/// Refuses what covers more than can be meant.
+pub(super) fn too_wide(list: NoList) -> Refused {
+    Refused::from(list).code(Code::TooWide)
 }
 
 /// What came of a file that was read.

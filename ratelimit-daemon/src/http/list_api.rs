@@ -68,6 +68,8 @@ fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
             ImportInto::List => Some(request.action),
             ImportInto::Origins => None,
         },
+        min_count: request.min_count,
+        json_path: request.json_path.clone(),
     };
     let reading = lists::read(source, &vetting)?;
     let acceptance = Acceptance {

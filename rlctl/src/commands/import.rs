@@ -9,12 +9,13 @@ use std::{
 
 use indicatif::ProgressBar;
 use ratelimit_core::{
-    api::{ImportInto, ImportRequest, Imported, ImportedInto, Progress},
+    api::{Code, ImportInto, ImportRequest, Imported, ImportedInto, Progress},
     lists::BYTES_MAX,
 };
 
 use crate::{
     client::{Answer, Client},
+    exit_code::ExitCode,
     failure::Failure,
     input::{self, Input},
     list_arguments::ImportArguments,
@@ -28,7 +29,10 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// Imports a list.
 pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failure> {
-    let mut file = Input::open(&arguments.file)?;
+    let mut file = Input::open(&arguments.file).map_err(|failure| Failure {
+        code: ExitCode::Usage,
+        ..failure
+    })?;
     let request = request(arguments, file.name());
     let body = read(&mut file)?;
     drop(file);
@@ -38,7 +42,14 @@ pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failu
         client.upload("/v1/import", &request, body)
     });
     waiting.finish_and_clear();
-    let answer = answer?;
+    let answer = answer.map_err(|failure| match failure.refused.code {
+        // As that of a list that is named by `rlctl ban @FILE`.
+        Some(Code::BadList) => Failure {
+            code: ExitCode::Usage,
+            ..failure
+        },
+        _ => failure,
+    })?;
     let text = sentences(&answer.value);
     let notes = notes(&answer.value);
     Ok(Report::new(answer, text).notes(notes))
@@ -84,6 +95,9 @@ fn request(arguments: &ImportArguments, name: &str) -> ImportRequest {
         skip_bad: arguments.skip_bad,
         force: arguments.force,
         allow_empty: arguments.allow_empty,
+        allow_wide: arguments.allow_wide,
+        min_count: arguments.min_count,
+        json_path: arguments.json_path.clone(),
         connected: arguments.connected(),
     }
 }
@@ -130,7 +144,9 @@ fn difference(target: &ImportedInto) -> String {
 }
 
 fn notes(imported: &Imported) -> Vec<String> {
-    let mut notes = vec![format!("read as {}", printable(&imported.format))];
+    let (format, coverage) = (printable(&imported.format), imported.coverage);
+    let mut notes = vec![format!("read as {format}; covers {coverage}")];
+    notes.extend(imported.notes.iter().map(|note| printable(note)));
     if imported.duplicates > 0 {
         notes.push(phrase::count(
             imported.duplicates,

@@ -25,11 +25,7 @@ fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
         ok("<html>sign in</html>\n", LATER),
         "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".into(),
     ]);
-    let config = directory.path().join("config.toml");
-    let toml = format!(
-        "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n[list.drop]\nfile = {file:?}\nurl = \"{url}\"\n"
-    );
-    fs::write(&config, toml).unwrap();
+    let config = config(directory.path(), &url);
     // Written by hand, and newer than what the server has.
     fs::write(&file, "203.0.113.1\n").unwrap();
     let said = succeeded(&fetch(&config, &[]));
@@ -62,14 +58,94 @@ fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
     assert!(error.contains("no list `other` with a url"), "{error}");
 }
 
+/// The server gives no length, and does not end.
+#[test]
+fn a_list_without_an_end_is_cut_off_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/drop.txt", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        let lines = b"# nothing\n".repeat(100_000);
+        while stream.write_all(&lines).is_ok() {}
+    });
+    let config = config(directory.path(), &url);
+    let output = fetch(&config, &[]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("it is larger than 256"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_a_subscriber_pays_with_is_neither_an_argument_nor_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("seen");
+    let curl = directory.path().join("curl");
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" > {0}.arguments\ncat > {0}.stdin\necho 'curl: (6) no https://u:pass@h/a?key=token' >&2\nexit 6\n",
+        seen.display()
+    );
+    fs::write(&curl, script).unwrap();
+    fs::set_permissions(&curl, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = config(directory.path(), "https://u:pass@h/a?key=token");
+    let mut command = command(&config, &["--json"]);
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", directory.path().display());
+    let output = command.env("PATH", path).output().unwrap();
+    let read = |ending| fs::read_to_string(seen.with_extension(ending)).unwrap();
+    assert_eq!(read("stdin"), "url = \"https://u:pass@h/a?key=token\"\n");
+    let said = format!("{}{output:?}", read("arguments"));
+    assert!(said.contains("https://(secret)@h/a?(secret)"), "{said}");
+    assert!(!said.contains("pass") && !said.contains("token"), "{said}");
+    assert!(said.contains("--proto-redir =https"), "{said}");
+}
+
+#[test]
+fn a_list_that_covers_too_much_is_not_put_in_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = serve(vec![
+        ok(
+            "8.0.0.0/8\n16.0.0.0/8\n17.0.0.0/8\n18.0.0.0/8\n19.0.0.0/8\n",
+            MODIFIED,
+        ),
+        ok("198.18.0.0/16\n", MODIFIED),
+    ]);
+    let config = config(directory.path(), &url);
+    let file = directory.path().join("drop.txt");
+    fs::write(&file, "192.0.2.0/24\n").unwrap();
+    for expected in ["more than 1/64", "more than 10 times as much"] {
+        let output = fetch(&config, &[]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            said.contains(expected) && said.contains("allow_wide = true"),
+            "{said}"
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), "192.0.2.0/24\n");
+    }
+}
+
+/// A configuration with one list, which is downloaded from `url`.
+fn config(directory: &Path, url: &str) -> std::path::PathBuf {
+    let config = directory.join("config.toml");
+    let file = directory.join("drop.txt");
+    let toml = format!(
+        "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n[list.drop]\nfile = {file:?}\nurl = \"{url}\"\n"
+    );
+    fs::write(&config, toml).unwrap();
+    config
+}
+
 fn fetch(config: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_rlctl"))
-        .args(["lists", "fetch", "--config"])
-        .arg(config)
-        .args(arguments)
-        .env("no_proxy", "*")
-        .output()
-        .unwrap()
+    command(config, arguments).output().unwrap()
+}
+
+fn command(config: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rlctl"));
+    command.args(["lists", "fetch", "--config"]).arg(config);
+    command.args(arguments).env("no_proxy", "*");
+    command
 }
 
 fn succeeded(output: &Output) -> String {

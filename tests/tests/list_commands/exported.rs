@@ -19,7 +19,7 @@ fn what_is_exported_and_imported_again_changes_nothing() {
         &said,
         0,
         "bans: +0 -0 =2\nallows: +0 -0 =1\nlist:bad: +0 -0 =1",
-        "note: read as JSON lines",
+        "note: read as JSON lines; covers 256 public addresses of IPv4 (less than 0.01 %)",
     );
     assert_eq!(daemon.entries(), entries);
     assert_eq!(

@@ -11,7 +11,7 @@ fn a_list_is_imported_and_replaced() {
         &daemon.rlctl(&["import", "$DIR/drop.txt", "--list", "spamhaus"], ""),
         0,
         "list:spamhaus: +2 -0 =0",
-        "note: read as Spamhaus DROP text\nnote: 1 entry lay in a wider one, and was merged",
+        "note: read as Spamhaus DROP text; covers 69632 public addresses of IPv4 (less than 0.01 %)\nnote: 1 entry lay in a wider one, and was merged",
     );
     assert_eq!(daemon.entries(), "1.10.16.0/20 1.19.0.0/16");
     check(
@@ -21,7 +21,7 @@ fn a_list_is_imported_and_replaced() {
         ),
         0,
         "list:spamhaus: +1 -1 =1",
-        "note: read as plain",
+        "note: read as plain; covers 65537 public addresses of IPv4 (less than 0.01 %)",
     );
     assert_eq!(daemon.entries(), "1.19.0.0/16 192.0.2.1");
 }
@@ -40,7 +40,7 @@ fn an_import_makes_no_ban_shorter_and_says_so() {
         &daemon.rlctl(&import, ""),
         0,
         "bans: +1 -0 ~1 =0",
-        "note: read as plain\nnote: 2 bans hold longer than the list says, and were left as they were",
+        "note: read as plain; covers 2 public addresses of IPv4 (less than 0.01 %)\nnote: 2 bans hold longer than the list says, and were left as they were",
     );
     let bans = daemon.rlctl(&["--json", "list", "bans"], "").stdout;
     let bans: Vec<ratelimit_core::api::Ban> = serde_json::from_str(&bans).unwrap();
@@ -67,7 +67,7 @@ fn a_bad_line_keeps_all_of_it_out_unless_it_is_skipped() {
     let daemon = Daemon::start("", &[("list", "192.0.2.1\n10.0.0.1/8 # home\n")]);
     check(
         &daemon.rlctl(&["import", "$DIR/list"], ""),
-        1,
+        2,
         "",
         "error: $DIR/list:2:1: host bits are set in `10.0.0.1/8`\n2 | 10.0.0.1/8 # home\n  | ^^^^^^^^^^ write 10.0.0.0/8 or 10.0.0.1\n\
          hint: correct them, or leave them out: --skip-bad, or skip_bad = true; nothing of the list was taken",
@@ -89,7 +89,7 @@ fn an_empty_list_is_taken_only_when_it_is_meant() {
     ok_with(&daemon, &["import", "-", "--list", "a"], "192.0.2.1\n");
     check(
         &daemon.rlctl(&["import", "-", "--list", "a"], "# nobody\n"),
-        1,
+        2,
         "",
         "error: stdin has no entries, which is rarely meant\n\
          hint: see where it comes from; if it is to have none: --allow-empty, or allow_empty = true",
@@ -114,6 +114,89 @@ fn a_wide_prefix_needs_force() {
     );
     ok_with(&daemon, &["import", "-", "--force"], "224.0.0.0/3\n");
     assert_eq!(daemon.entries(), "224.0.0.0/3");
+}
+
+#[test]
+fn a_list_that_covers_too_much_is_taken_only_when_it_is_meant() {
+    let daemon = Daemon::start("", &[]);
+    ok_with(&daemon, &["import", "-", "--list", "a"], "192.0.2.0/24\n");
+    let wide: Vec<String> = (1..40).map(|first| format!("{first}.0.0.0/8")).collect();
+    let wide = wide.join("\n");
+    let import = ["import", "-", "--list", "a"];
+    for words in [&import[..], &[&import[..], &["--dry-run"]].concat()] {
+        check(
+            &daemon.rlctl(words, &wide),
+            1,
+            "",
+            "error: the list a covers 14.8 % of IPv4, and more than 1/64 is rarely meant\n\
+             hint: nothing of it was taken: see whether the list is what it should be; if it is: --allow-wide, or allow_wide = true",
+        );
+    }
+    let grown = daemon.rlctl(&import, "198.18.0.0/16\n");
+    assert!(
+        grown.stderr.contains("more than 10 times as much"),
+        "{grown:?}"
+    );
+    let said = daemon.rlctl(&["import", "-", "--ban"], &wide);
+    assert!(
+        said.stderr.contains("the list covers 14.8 % of IPv4"),
+        "{said:?}"
+    );
+    assert_eq!(daemon.entries(), "192.0.2.0/24");
+    ok_with(&daemon, &[&import[..], &["--allow-wide"]].concat(), &wide);
+    // What covers no more than before needs no word.
+    ok_with(&daemon, &import, &wide);
+    ok(&daemon, &["export"]);
+}
+
+#[test]
+fn a_list_says_who_put_it_there() {
+    let daemon = Daemon::start("", &[]);
+    ok_with(
+        &daemon,
+        &["import", "-", "--list", "a"],
+        "192.0.2.1\n192.0.2.2\n",
+    );
+    ok_with(
+        &daemon,
+        &["import", "-", "--list", "a"],
+        "192.0.2.1\n192.0.2.3\n",
+    );
+    let events = ok(&daemon, &["events", "--count", "2"]);
+    let lines: Vec<&str> = events.lines().collect();
+    assert!(
+        lines[0].contains("added the list a by root: 2 entries"),
+        "{events}"
+    );
+    assert!(
+        lines[1].contains("replaced the list a by root: 2 entries, 2 different"),
+        "{events}"
+    );
+}
+
+#[test]
+fn entries_of_json_and_of_rules_are_told_with_what_was_chosen() {
+    let daemon = Daemon::start("", &[]);
+    check(
+        &daemon.rlctl(
+            &["import", "-", "--list", "a", "--json-path", "dst"],
+            r#"[{"src":"192.0.2.1","dst":"198.51.100.1"}]"#,
+        ),
+        0,
+        "list:a: +1 -0 =0",
+        "note: read as JSON; covers 1 public address of IPv4 (less than 0.01 %)\n\
+         note: addresses from dst; --json-path chooses others",
+    );
+    check(
+        &daemon.rlctl(
+            &["import", "-", "--list", "b", "--min-count", "3"],
+            "192.0.2.1\t3\n192.0.2.2\t2\n",
+        ),
+        0,
+        "list:b: +1 -0 =0",
+        "note: read as plain; covers 1 public address of IPv4 (less than 0.01 %)\n\
+         note: 1 entry left out: seen fewer than 3 times",
+    );
 }
 
 #[test]
@@ -185,7 +268,12 @@ fn a_long_list_is_one_request() {
         .collect();
     let list = list.join("\n");
     let said = daemon.rlctl(&["import", "-", "--list", "big"], &list);
-    check(&said, 0, "list:big: +20000 -0 =0", "note: read as plain");
+    check(
+        &said,
+        0,
+        "list:big: +20000 -0 =0",
+        "note: read as plain; covers 0 public addresses of IPv4 (0 %)",
+    );
     let exported = daemon.rlctl(&["export", "--list", "big", "--format", "plain"], "");
     assert_eq!(exported.stdout, list.trim_end());
 }

@@ -1,5 +1,5 @@
-//! Decisions of `CrowdSec` as JSON: alerts with decisions, as `cscli decisions list -o json` writes them, or decisions alone, as
-//! `cscli decisions import` reads them.
+//! Decisions of `CrowdSec` as JSON: alerts with decisions, as `cscli decisions list -o json` and `cscli alerts inspect -o json` write
+//! them, decisions alone, as `cscli decisions import` reads them, or the new ones of a stream of its API.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::json;
-use crate::{
-    lists::reader::{Reader, Said},
-    quantity,
-};
+use crate::lists::reader::{Reader, Said};
 
 #[derive(Deserialize)]
 struct Alert<'t> {
-    #[serde(borrow, default, deserialize_with = "of_go")]
+    #[serde(alias = "new", borrow, default, deserialize_with = "of_go")]
     decisions: Option<Vec<&'t RawValue>>,
 }
 
@@ -48,9 +45,15 @@ pub fn read(reader: &mut Reader<'_>) {
     if text.trim() == "null" {
         return;
     }
-    for item in json::items(text, reader) {
-        let item = item.get();
+    let items = if text.trim_start().starts_with('{') {
+        vec![text]
+    } else {
+        let items = json::items(text, reader).into_iter();
+        items.map(RawValue::get).collect()
+    };
+    for item in items {
         let alert = item
+            .trim_start()
             .starts_with('{')
             .then(|| serde_json::from_str::<Alert<'_>>(item));
         if let Some(Ok(Alert {
@@ -93,21 +96,83 @@ pub fn take(part: &str, decision: &Decision<'_>, reader: &mut Reader<'_>) {
         ..Said::default()
     };
     if let Some(text) = decision.duration.as_deref() {
-        // A decision that is over has a negative one.
-        if text.starts_with('-') {
-            return reader.skip("ended already");
-        }
-        let duration = quantity::parse_duration(text).ok();
-        let Some(duration) = duration.and_then(|duration| SignedDuration::try_from(duration).ok())
-        else {
+        let Some(duration) = go_duration(text) else {
             let message = format!("the duration `{}` is no time", short(text));
             return reader.bad(part, message, "write for example 4h or 1h30m");
         };
+        // A decision that is over has a negative one.
         said.until = Some(reader.after(duration));
     }
     reader.take(part, &decision.value, said);
 }
 
+/// A duration as Go writes it: `-3h4m0.5s`, `512.3µs`, `1.5h`. None is longer than a century.
+fn go_duration(text: &str) -> Option<SignedDuration> {
+    const UNITS: [(&str, f64); 9] = [
+        ("ns", 1e-9),
+        ("us", 1e-6),
+        ("µs", 1e-6),
+        ("\u{3bc}s", 1e-6),
+        ("ms", 1e-3),
+        ("s", 1.),
+        ("m", 60.),
+        ("h", 3600.),
+        ("d", 86_400.),
+    ];
+    const LONGEST: f64 = 100. * 365. * 86_400.;
+    let text = text.trim();
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1., rest),
+        None => (1., text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(SignedDuration::ZERO);
+    }
+    let mut seconds = 0.;
+    while !rest.is_empty() {
+        let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+        let end = rest.find(|c| !is_digit(c))?;
+        let (number, behind) = rest.split_at(end);
+        let end = behind.find(is_digit).unwrap_or(behind.len());
+        let (unit, behind) = behind.split_at(end);
+        let (_, length) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        seconds += number.parse::<f64>().ok()? * length;
+        rest = behind;
+    }
+    (text.len() > 1).then(|| SignedDuration::from_secs_f64(sign * seconds.min(LONGEST)))
+}
+
 fn short(text: &str) -> String {
     text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_of_go_are_read() {
+        for (text, millis) in [
+            ("4h", Some(14_400_000)),
+            ("4999h59m53s", Some(17_999_993_000)),
+            ("38m55.633568505s", Some(2_335_633)),
+            ("512.3µs", Some(0)),
+            ("512.3\u{3bc}s", Some(0)),
+            ("1500us", Some(1)),
+            ("2ms3ns", Some(2)),
+            ("-3h4m0.5s", Some(-11_040_500)),
+            ("1.5h", Some(5_400_000)),
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("", None),
+            ("-", None),
+            ("soon", None),
+            ("4", None),
+            ("4x", None),
+        ] {
+            let read = go_duration(text).map(|duration| duration.as_millis());
+            assert_eq!(read, millis, "{text}");
+        }
+        assert!(go_duration(&format!("{}h", "9".repeat(40))).is_some());
+    }
 }

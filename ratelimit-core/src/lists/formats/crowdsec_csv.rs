@@ -3,40 +3,24 @@
 
 use std::net::IpAddr;
 
-use csv::{ReaderBuilder, StringRecord};
+use csv::StringRecord;
 
 use super::{
     crowdsec::{self, Decision},
+    csv::rows,
     json,
 };
 use crate::lists::reader::Reader;
 
 /// Reads all rows.
 pub fn read(reader: &mut Reader<'_>) {
-    let text = reader.text();
+    let mut head: Option<StringRecord> = None;
     // Go's writer and ours agree on quotes; a comment before the head is nobody's but people's.
-    let mut csv = ReaderBuilder::new()
-        .flexible(true)
-        .comment(Some(b'#'))
-        .from_reader(text.as_bytes());
-    let Ok(head) = csv.headers().cloned() else {
-        return;
-    };
-    let mut row = StringRecord::new();
-    loop {
-        match csv.read_record(&mut row) {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => return reader.bad(text, error.to_string(), "write CSV"),
-        }
-        let start = row.position().map_or(0, csv::Position::byte);
-        let start = usize::try_from(start).unwrap_or_default();
-        let written = text.get(start..).unwrap_or_default();
-        let mut lines = written.trim_start_matches(['\r', '\n']).lines();
-        read_row(lines.next().unwrap_or_default(), &head, &row, reader);
-    }
+    rows(b',', reader, |line, row, reader| match &head {
+        Some(head) => read_row(line, head, row, reader),
+        None => head = Some(row.clone()),
+    });
 }
-
 /// Reads the row that stands at `line`, of which the first line is all that is shown.
 fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Reader<'_>) {
     let column = |name: &str| {

@@ -1,4 +1,5 @@
-//! What `ipset save` writes: `create NAME hash:net ...`, and a line `add NAME ENTRY timeout N comment "..."` for each entry.
+//! What `ipset save` writes: `create NAME hash:net ...`, and a line `add NAME ENTRY timeout N comment "..."` for each entry; what
+//! `ipset restore` reads besides, and what `ipset list` shows: entries behind `Members:`.
 //!
 //! Sets of addresses and prefixes are read; a set whose entries have ports, interfaces or marks is something else.
 
@@ -6,6 +7,7 @@ use std::collections::HashMap;
 
 use jiff::SignedDuration;
 
+use super::words::{command, unquoted, words};
 use crate::{
     lists::reader::{Reader, Said},
     prefix::Prefix,
@@ -17,11 +19,12 @@ const WITH_VALUE: [&str; 7] = [
     "packets", "bytes", "skbmark", "skbprio", "skbqueue", "family", "maxelem",
 ];
 /// Options without one.
-const FLAGS: [&str; 3] = ["-exist", "-!", "nomatch"];
+const FLAGS: [&str; 4] = ["-exist", "-!", "-quiet", "-q"];
 
 /// What `create` says of a set.
 #[derive(Clone, Copy, Default)]
 struct Set {
+    is_other: bool,
     timeout: Option<i64>,
     /// `netmask` of a set of addresses: its entries are networks of that length.
     netmask: Option<u8>,
@@ -29,69 +32,123 @@ struct Set {
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
-    let mut sets = HashMap::new();
+    let mut sets: HashMap<&str, Set> = HashMap::new();
+    // The set that `ipset list` shows, and whether its entries follow.
+    let (mut listed, mut are_members) = ("", false);
+    // Its lines are those of a shell, too.
+    let is_script = reader.text().starts_with("#!");
     for line in reader.text().lines().map(str::trim) {
         let words = words(line);
+        let (first, rest) = command(&words);
+        // A line of a script.
+        let words = if first == "ipset" { rest } else { &words[..] };
+        let is_flag = |word: &&&str| FLAGS.contains(*word);
+        let words: Vec<&str> = words
+            .iter()
+            .filter(|word| !is_flag(word))
+            .copied()
+            .collect();
         match words.as_slice() {
-            [] | ["flush" | "COMMIT" | "-F", ..] => {}
-            [first, ..] if first.starts_with('#') => {}
-            ["create" | "-N", name, kind, options @ ..] => {
-                if let Some(set) = create(kind, options, reader) {
-                    sets.insert(*name, set);
-                }
+            ["Name:", name] => (listed, are_members) = (name, false),
+            ["Type:", kind] if !are_members => {
+                sets.entry(listed).or_default().is_other = !is_of_addresses(kind);
             }
-            ["add" | "-A", rest @ ..] => add(line, rest, &sets, reader),
+            ["Header:", options @ ..] if !are_members => {
+                let set = sets.entry(listed).or_default();
+                (set.timeout, set.netmask) = defaults(options);
+            }
+            ["Members:"] => are_members = true,
+            [] => {}
+            [first, ..] if first.starts_with('#') => {}
+            ["create" | "-N" | "n", name, kind, options @ ..] => {
+                let (timeout, netmask) = defaults(options);
+                let is_other = !is_of_addresses(kind);
+                sets.insert(
+                    name,
+                    Set {
+                        is_other,
+                        timeout,
+                        netmask,
+                    },
+                );
+            }
+            ["add" | "-A", name, entry, options @ ..] => {
+                reader.sets.begin(name, reader.span(name), COMMAND);
+                let set = sets.get(name).copied().unwrap_or_default();
+                add(entry, options, set, reader);
+            }
+            ["add" | "-A", ..] => {
+                reader.bad(line, "the entry is missing", "write add NAME 192.0.2.1");
+            }
+            ["del" | "-D", _, entry, ..] => reader.take_off(entry, entry),
+            [first, ..] if adds_nothing(first) => {}
+            [entry, options @ ..] if are_members => {
+                reader.sets.begin(listed, reader.span(entry), COMMAND);
+                let set = sets.get(listed).copied().unwrap_or_default();
+                add(entry, options, set, reader);
+            }
+            _ if is_script && first != "ipset" => reader.skip("no command of ipset"),
             [other, ..] => reader.bad(
                 other,
-                format!("`{other}` adds nothing to a set"),
-                "keep what `ipset save` writes: create and add",
+                format!("`{other}` is no command of ipset"),
+                "take the line out: only create, add and del matter",
             ),
         }
     }
 }
 
-fn create(kind: &str, options: &[&str], reader: &mut Reader<'_>) -> Option<Set> {
-    if !matches!(
+/// Whether a line with this first word adds nothing to a set.
+fn adds_nothing(first: &str) -> bool {
+    const COMMANDS: [&str; 18] = [
+        "flush", "-F", "swap", "-W", "destroy", "-X", "rename", "-E", "test", "-T", "save", "-S",
+        "list", "-L", "restore", "-R", "COMMIT", "quit",
+    ];
+    const HEADS: [&str; 6] = [
+        "Revision:",
+        "Size",
+        "References:",
+        "Number",
+        "Type:",
+        "Header:",
+    ];
+    COMMANDS.contains(&first) || HEADS.contains(&first)
+}
+
+fn is_of_addresses(kind: &str) -> bool {
+    matches!(
         kind,
-        "hash:ip" | "hash:net" | "bitmap:ip" | "iphash" | "nethash"
-    ) {
-        let message = format!("a set of the type {kind} is not one of addresses or prefixes");
-        let hint = "save sets of the types hash:ip and hash:net only: ipset save NAME";
-        reader.bad(kind, message, hint);
-        return None;
-    }
-    let number = |name: &str| {
+        "hash:ip" | "hash:net" | "bitmap:ip" | "iphash" | "nethash" | "iptree" | "ipmap"
+    )
+}
+
+/// The timeout of entries that say none, and the length of those that have none.
+fn defaults(options: &[&str]) -> (Option<i64>, Option<u8>) {
+    let value = |name: &str| {
         let at = options.iter().position(|option| *option == name)?;
         options.get(at + 1)
     };
-    Some(Set {
-        timeout: number("timeout").and_then(|text| text.parse().ok()),
-        netmask: number("netmask").and_then(|text| text.parse().ok()),
-    })
+    let timeout = value("timeout").and_then(|text| text.parse().ok());
+    (timeout, value("netmask").and_then(|text| text.parse().ok()))
 }
 
-fn add(line: &str, words: &[&str], sets: &HashMap<&str, Set>, reader: &mut Reader<'_>) {
-    let mut words = words
-        .iter()
-        .filter(|word| !matches!(**word, "-exist" | "-!"));
-    let (Some(name), Some(entry)) = (words.next(), words.next()) else {
-        return reader.bad(line, "the entry is missing", "write add NAME 192.0.2.1");
-    };
-    let options: Vec<&str> = words.copied().collect();
-    let set = sets.get(name).copied().unwrap_or_default();
-    let Some(Options { timeout, comment }) = read_options(entry, &options, reader) else {
+fn add(entry: &str, options: &[&str], set: Set, reader: &mut Reader<'_>) {
+    // An address with a port, or a pair.
+    if set.is_other || entry.contains(',') {
+        return reader.skip("of a set of another type");
+    }
+    let Some(Options { timeout, comment }) = read_options(entry, options, reader) else {
         return;
     };
     let timeout = timeout.or(set.timeout).filter(|seconds| *seconds != 0);
-    reader.sets.begin(name, reader.span(name), COMMAND);
+    let reason = unquoted(comment);
     let said = Said {
         until: timeout.map(|seconds| reader.after(SignedDuration::from_secs(seconds))),
-        reason: comment,
+        reason: &reason,
         ..Said::default()
     };
     let netmask = set.netmask.filter(|_| !entry.contains(['/', '-']));
     let network = netmask.and_then(|length| Prefix::around(entry.parse().ok()?, length));
-    let written = network.map_or_else(|| (*entry).to_owned(), |network| network.to_string());
+    let written = network.map_or_else(|| entry.to_owned(), |network| network.to_string());
     reader.take(entry, &written, said);
 }
 
@@ -121,9 +178,7 @@ fn read_options<'t>(
                     return None;
                 }
             }
-            "comment" => {
-                options.comment = words.next().copied().unwrap_or_default().trim_matches('"');
-            }
+            "comment" => options.comment = words.next().copied().unwrap_or_default(),
             "nomatch" => {
                 let message = format!("{entry} is an exception from the set (nomatch)");
                 let hint = "take it out, and let it through: rlctl allow add";
@@ -131,7 +186,6 @@ fn read_options<'t>(
                 return None;
             }
             option if WITH_VALUE.contains(&option) => drop(words.next()),
-            option if FLAGS.contains(&option) => {}
             other => {
                 let hint = "write timeout SECONDS or comment \"TEXT\"";
                 reader.bad(other, format!("unknown option `{other}`"), hint);
@@ -140,19 +194,4 @@ fn read_options<'t>(
         }
     }
     Some(options)
-}
-
-/// The words of a line; a text in quotes is one, with them.
-fn words(line: &str) -> Vec<&str> {
-    let mut words = Vec::new();
-    let mut rest = line.trim_start();
-    while !rest.is_empty() {
-        let end = match rest.strip_prefix('"') {
-            Some(quoted) => quoted.find('"').map_or(rest.len(), |at| at + 2),
-            None => rest.find(char::is_whitespace).unwrap_or(rest.len()),
-        };
-        words.push(&rest[..end]);
-        rest = rest[end..].trim_start();
-    }
-    words
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::SignedDuration;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
 
 use super::json;
@@ -50,17 +50,33 @@ struct Element<'t> {
 #[derive(Deserialize)]
 struct Network {
     addr: String,
-    len: u8,
+    #[serde(deserialize_with = "number")]
+    len: Option<u8>,
 }
 
 #[derive(Deserialize)]
 struct Detailed<'t> {
     #[serde(borrow)]
     val: &'t RawValue,
+    #[serde(default, deserialize_with = "number")]
     timeout: Option<i64>,
+    #[serde(default, deserialize_with = "number")]
     expires: Option<i64>,
     #[serde(borrow)]
     comment: Option<Cow<'t, str>>,
+}
+
+/// A number, which some versions of nft write as a text.
+fn number<'t, D: Deserializer<'t>, N: TryFrom<i64>>(value: D) -> Result<Option<N>, D::Error> {
+    let value = Value::deserialize(value)?;
+    let number = value
+        .as_i64()
+        .or_else(|| value.as_str()?.trim().parse().ok());
+    let number = number.and_then(|number| N::try_from(number).ok());
+    if number.is_none() && !value.is_null() {
+        return Err(serde::de::Error::custom(format!("`{value}` is no number")));
+    }
+    Ok(number)
 }
 
 /// Reads all sets.
@@ -130,11 +146,13 @@ fn take(part: &str, said: Said<'_>, reader: &mut Reader<'_>) {
     let Some(element) = element else { return };
     match element {
         Element {
-            prefix: Some(prefix),
+            prefix:
+                Some(Network {
+                    addr,
+                    len: Some(len),
+                }),
             ..
-        } => {
-            reader.take(part, &format!("{}/{}", prefix.addr, prefix.len), said);
-        }
+        } => reader.take(part, &format!("{addr}/{len}"), said),
         Element {
             range: Some([first, last]),
             ..

@@ -23,7 +23,13 @@ impl<'t> Iterator for Tokens<'t> {
     /// The next word; line ends are words too.
     fn next(&mut self) -> Option<&'t str> {
         loop {
-            self.rest = self.rest.trim_start_matches([' ', '\t', '\r', '\\']);
+            self.rest = self.rest.trim_start_matches([' ', '\t', '\r']);
+            // A line that ends so goes on in the next one.
+            if let Some(rest) = self.rest.strip_prefix('\\') {
+                let rest = rest.trim_start_matches('\r');
+                self.rest = rest.strip_prefix('\n').unwrap_or(rest);
+                continue;
+            }
             if !self.rest.starts_with('#') {
                 break;
             }

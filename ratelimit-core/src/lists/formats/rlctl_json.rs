@@ -45,7 +45,7 @@ pub fn read(reader: &mut Reader<'_>) {
             until: line.until,
             reason: line.reason.as_deref().unwrap_or_default(),
             facts,
-            sloppy: false,
+            ..Said::default()
         };
         reader.take(part(text, &line.prefix), &line.prefix, said);
     }

@@ -37,6 +37,8 @@ pub fn read(reader: &mut Reader<'_>) {
                 );
                 reader.bad(text, message, "fetch it again: a part of it is missing");
             }
+            // Another list may follow, with an account of its own.
+            lines = 0;
             continue;
         }
         lines += 1;

@@ -1,6 +1,7 @@
 //! Texts that nobody wrote: nothing panics, and every place that is reported lies in the text.
 
 use proptest::prelude::*;
+use strum::VariantArray;
 
 use super::*;
 
@@ -27,6 +28,18 @@ proptest! {
         words in prop::collection::vec(prop::sample::select(WORDS.as_slice()), 0..40)
     ) {
         check(words.concat().as_bytes());
+    }
+
+    #[test]
+    fn each_parser_reads_words_of_all_formats_without_panic(
+        format in prop::sample::select(Format::VARIANTS),
+        words in prop::collection::vec(prop::sample::select(WORDS.as_slice()), 0..40)
+    ) {
+        let text = words.concat();
+        let source = Source { name: "list", bytes: text.as_bytes(), now: now(), written: now() };
+        if let Ok(reading) = read_as(format, source, &Vetting::default()) {
+            let _ = (reading.bad.to_string(), reading.bad.unquoted());
+        }
     }
 
     #[test]
@@ -57,7 +70,7 @@ proptest! {
     }
 }
 
-const WORDS: [&str; 30] = [
+const WORDS: [&str; 58] = [
     "add ",
     "create ",
     "set ",
@@ -88,6 +101,34 @@ const WORDS: [&str; 30] = [
     "# ",
     "ö",
     "\u{0}",
+    "<ipset name=\"a\">",
+    "<member>",
+    "<elem>",
+    "</elem>",
+    "</member>",
+    "<rule>",
+    "<source address=\"192.0.2.1\"/>",
+    "</rule>",
+    "Status for the jail: a",
+    "Banned IP list: ",
+    "[{'a': ['",
+    "']}]",
+    "deny ",
+    "from ",
+    "ALL: ",
+    "-A INPUT -s ",
+    "-j DROP",
+    "table <a> ",
+    "block in ",
+    "add address=",
+    "list=a ",
+    "\\\n",
+    " - ",
+    " , 000 , a",
+    "alert ip [",
+    " -> ",
+    "0.0.0.255 ",
+    "\u{200b}",
 ];
 
 fn check(bytes: &[u8]) {

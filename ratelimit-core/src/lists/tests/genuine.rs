@@ -5,6 +5,8 @@ use super::*;
 const FORCED: Vetting = Vetting {
     force: true,
     action: None,
+    min_count: None,
+    json_path: None,
 };
 
 #[test]

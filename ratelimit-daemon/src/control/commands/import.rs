@@ -40,6 +40,7 @@ impl Command for Import {
             ..Imported::default()
         };
         answer.skipped.clone_from(&reading.skipped);
+        answer.notes.clone_from(&reading.notes);
         let importer = Importer {
             intent: &controller.state.intent,
             protection: &controller.state.protection,

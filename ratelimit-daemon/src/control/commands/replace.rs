@@ -71,7 +71,7 @@ fn put_in_force(
     if matches!(why, Why::Trial(_)) {
         configured::require_none_imported(&state.intent, &config)?;
     }
-    let mut changes = configured::changes(state, &config, lists);
+    let mut changes = configured::changes(state, &config, lists)?;
     let mut edits = std::mem::take(&mut changes.edits);
     edits.push(Edit::Config(Box::new(config)));
     state.apply(edits, why.cause())?;

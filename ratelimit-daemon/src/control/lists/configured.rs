@@ -103,7 +103,11 @@ impl ListChanges {
 }
 
 /// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
-pub fn changes(state: &State, config: &Config, lists: ConfiguredLists) -> ListChanges {
+pub fn changes(
+    state: &State,
+    config: &Config,
+    lists: ConfiguredLists,
+) -> Result<ListChanges, Refused> {
     let intent = &state.intent;
     let mut changes = ListChanges::default();
     for name in not_named(intent, config) {
@@ -112,9 +116,13 @@ pub fn changes(state: &State, config: &Config, lists: ConfiguredLists) -> ListCh
         changes.gone.push((name, difference.removed));
     }
     for (name, (file, reading)) in lists.0 {
-        let (read, edit) = from_file(intent, state.protection.all(), &file, reading);
+        let read = from_file(intent, state.protection.all(), &file, reading);
+        let (read, edit) = read.map_err(|refused| {
+            let error = format!("list {name}: {}", refused.error);
+            Refused { error, ..refused }
+        })?;
         changes.edits.extend(edit);
         changes.read.push((name, read));
     }
-    changes
+    Ok(changes)
 }

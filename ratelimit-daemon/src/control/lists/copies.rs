@@ -133,7 +133,7 @@ impl ListCopies {
         // It was vetted when it was imported.
         let vetting = Vetting {
             force: true,
-            action: None,
+            ..Vetting::default()
         };
         let reading = lists::read(source, &vetting).map_err(|error| error.error)?;
         let facts = reading.entries.first().map(|entry| entry.facts);

@@ -57,7 +57,7 @@ pub fn take(
 }
 
 fn put_in_force(state: &mut State, file: &ListFile, reading: Reading) -> Result<ListRead, Refused> {
-    let (read, edit) = from_file(&state.intent, state.protection.all(), file, reading);
+    let (read, edit) = from_file(&state.intent, state.protection.all(), file, reading)?;
     state.apply(edit.as_slice(), Cause::Origin)?;
     Ok(read)
 }

@@ -12,7 +12,7 @@ pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, R
     let before = &controller.state.intent.config;
     config_diff::require_no_restart(before, &config)?;
     let mut changes = config_diff::changes(before, &config);
-    changes.extend(configured::changes(&controller.state, &config, lists).reported());
+    changes.extend(configured::changes(&controller.state, &config, lists)?.reported());
     let files = config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     Ok(Reloaded {

@@ -70,6 +70,7 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             list,
             entries,
             different,
+            is_new,
             by,
         } => {
             let by = by_whom(by.as_deref());
@@ -77,6 +78,9 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
                 return (WARNING, "took", format!(" away the list {list}{by}"));
             }
             let entries = phrase::count(*entries, "entry", "entries");
+            if *is_new {
+                return (WARNING, "added", format!(" the list {list}{by}: {entries}"));
+            }
             let rest = format!(" the list {list}{by}: {entries}, {different} different");
             (WARNING, "replaced", rest)
         }

@@ -3,18 +3,20 @@
 //! A file is replaced whole, and only by what the daemon would take; the daemon reads it as often as `every` says.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use anyhow::{Context, bail, ensure};
+use jiff::{Timestamp, fmt::rfc2822};
 use ratelimit_core::{
-    config::{self, ListConfig},
+    config::{self, ListConfig, public_url},
     list_file,
-    lists::BYTES_MAX,
+    lists::{BYTES_MAX, Coverage},
     quantity::duration,
 };
 use serde::Serialize;
@@ -96,7 +98,7 @@ fn fetched(name: &str, list: &ListConfig, url: &str) -> Fetched {
     };
     Fetched {
         list: name.to_owned(),
-        url: url.to_owned(),
+        url: public_url(url),
         file: list.file.clone(),
         state,
         entries,
@@ -124,7 +126,11 @@ fn line(it: &Fetched) -> String {
 /// Replaces the file of a list by what `url` has, and answers how many entries that are; `None` where it has nothing newer.
 fn fetch(list: &ListConfig, url: &str) -> anyhow::Result<Option<usize>> {
     let files = Files::of(list)?;
-    let clear = || remove(&files.new).and_then(|()| remove(&files.new_tag));
+    let clear = || {
+        [&files.new, &files.new_tag, &files.new_head]
+            .into_iter()
+            .try_for_each(|it| remove(it))
+    };
     clear()?;
     let answer = fetch_to(&files, list, url);
     clear()?;
@@ -139,6 +145,8 @@ struct Files {
     tag: PathBuf,
     /// That of what is downloaded.
     new_tag: PathBuf,
+    /// What the server says of it.
+    new_head: PathBuf,
 }
 
 impl Files {
@@ -147,6 +155,7 @@ impl Files {
         Ok(Self {
             new: tag.with_extension("new"),
             new_tag: tag.with_extension("etag.new"),
+            new_head: tag.with_extension("head.new"),
             tag,
         })
     }
@@ -167,7 +176,14 @@ fn fetch_to(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<Optio
         ..list.clone()
     };
     let reading = list_file::read(&candidate, now)
-        .map_err(|refused| anyhow::anyhow!("{url}: {}", refused.error))?;
+        .map_err(|refused| anyhow::anyhow!("{}: {}", public_url(url), refused.error))?;
+    if !list.allow_wide {
+        let before = list_file::read(list, now).ok();
+        let before = before.map(|before| Coverage::of_entries(&before.entries));
+        let coverage = Coverage::of_entries(&reading.entries);
+        let vetted = coverage.vet(&public_url(url), before);
+        vetted.map_err(|wide| anyhow::anyhow!("{}: {}", wide.error, wide.hint))?;
+    }
     let file = fs::File::open(new)?;
     file.set_permissions(fs::Permissions::from_mode(MODE))?;
     file.sync_all()?;
@@ -181,7 +197,10 @@ fn fetch_to(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<Optio
     Ok(Some(reading.entries.len()))
 }
 
-/// Has curl write what is newer than what it wrote last, with the time that the server says.
+/// Writes what is newer than what was written last, with the time that the server says; nothing where it has nothing newer.
+///
+/// curl writes into a pipe: its own bound knows neither the size of what is compressed nor that of what comes in chunks. The URL goes
+/// in by stdin, since all users can read the arguments of a process.
 fn download(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<()> {
     let mut curl = Command::new("curl");
     curl.args([
@@ -191,18 +210,16 @@ fn download(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<()> {
         "--location",
         "--compressed",
     ])
-    .args([
-        "--proto",
-        "=http,https",
-        "--remote-time",
-        "--max-time",
-        SECONDS_MAX,
-    ])
-    .args(["--max-filesize", &BYTES_MAX.to_string()])
-    .arg("--output")
-    .arg(&files.new)
+    .args(["--proto", "=http,https", "--max-time", SECONDS_MAX])
+    .args(["--write-out", "%{stderr}\n%{http_code}"])
+    .arg("--dump-header")
+    .arg(&files.new_head)
     .arg("--etag-save")
     .arg(&files.new_tag);
+    if url.starts_with("https:") {
+        // What was asked for in secret is not fetched in the open.
+        curl.args(["--proto-redir", "=https"]);
+    }
     if let Ok(tag) = fs::read(&files.tag)
         && list.file.exists()
     {
@@ -211,14 +228,70 @@ fn download(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<()> {
             curl.arg("--etag-compare").arg(&files.tag);
         }
     }
-    let output = match curl.args(["--url", url]).output() {
-        Ok(output) => output,
+    let pipes = [Stdio::piped(), Stdio::piped(), Stdio::piped()];
+    let [stdin, stdout, stderr] = pipes;
+    let curl = curl
+        .args(["--config", "-"])
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr);
+    let mut curl = match curl.spawn() {
+        Ok(curl) => curl,
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!("curl is not installed"),
         Err(error) => return Err(error).context("running curl"),
     };
+    let quoted = url.replace('\\', "\\\\").replace('"', "\\\"");
+    let stdin = curl
+        .stdin
+        .take()
+        .map(|mut stdin| writeln!(stdin, "url = \"{quoted}\""));
+    stdin.transpose().context("telling curl the url")?;
+    let shown = public_url(url);
+    let written = write(&mut curl, &files.new);
+    let too_much = matches!(written, Ok(bytes) if bytes > BYTES_MAX as u64);
+    if too_much || written.is_err() {
+        // It may have ended already.
+        let _ = curl.kill();
+    }
+    let output = curl.wait_with_output().context("running curl")?;
+    written.with_context(|| format!("writing {}", files.new.display()))?;
+    ensure!(
+        !too_much,
+        "{shown}: it is larger than {}",
+        phrase::size(BYTES_MAX as u64)
+    );
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{url}: {}", said.trim());
+    let (said, code) = said.trim_end().rsplit_once('\n').unwrap_or((&said, ""));
+    let said = said.replace(url, &shown);
+    ensure!(output.status.success(), "{shown}: {}", said.trim());
+    if code == "304" {
+        return remove(&files.new);
+    }
+    let file = fs::File::options().write(true).open(&files.new)?;
+    let modified = fs::read_to_string(&files.new_head).ok();
+    if let Some(modified) = modified.as_deref().and_then(last_modified) {
+        file.set_modified(modified.into())?;
+    }
     Ok(())
+}
+
+/// Writes what curl reads, up to one byte more than a list may have, and answers how much that is.
+fn write(curl: &mut Child, file: &Path) -> io::Result<u64> {
+    let Some(stdout) = curl.stdout.take() else {
+        return Ok(0);
+    };
+    let mut file = fs::File::create(file)?;
+    io::copy(&mut stdout.take(BYTES_MAX as u64 + 1), &mut file)
+}
+
+/// The time that a server says, in the last of the answers.
+fn last_modified(heads: &str) -> Option<Timestamp> {
+    let last = heads.rsplit("HTTP/").next()?;
+    let field = last.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("last-modified").then_some(value)
+    })?;
+    Some(rfc2822::parse(field.trim()).ok()?.timestamp())
 }
 
 fn remove(file: &Path) -> anyhow::Result<()> {

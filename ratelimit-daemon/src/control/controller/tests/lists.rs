@@ -654,6 +654,55 @@ fn connected_networks_are_left_out_or_banned_as_the_import_says() {
 }
 
 #[test]
+fn an_export_of_what_covers_connected_networks_is_taken_back_as_it_is() {
+    let mut lab = Lab::protecting(config(), connected());
+    for connected in [Connected::Include, Connected::Exempt] {
+        for into in [ImportInto::List, ImportInto::Bans] {
+            let request = ImportRequest {
+                into,
+                connected: Some(connected),
+                ..request("bad", Action::Ban)
+            };
+            lab.send(&request, WIDE).unwrap();
+        }
+        let (before, exempt) = (lab.entries(), lab.only_list().exempt);
+        let exported = lab.export(Exported::Kept);
+        let answer = lab.send(&ImportRequest::default(), &exported).unwrap();
+        let changed = answer
+            .targets
+            .iter()
+            .map(|it| it.added + it.removed + it.updated);
+        assert_eq!(changed.sum::<usize>(), 0, "{connected:?}: {answer:?}");
+        assert_eq!(lab.entries(), before, "{connected:?}");
+        assert_eq!(lab.only_list().exempt, exempt, "{connected:?}");
+    }
+}
+
+#[test]
+fn a_file_that_covers_too_much_leaves_its_list_as_it_was() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n").unwrap();
+    let mut lab = Lab::new(with_file(&file, Some(Duration::ZERO)));
+    let wide = "8.0.0.0/8\n16.0.0.0/8\n17.0.0.0/8\n18.0.0.0/8\n19.0.0.0/8\n";
+    fs::write(&file, wide).unwrap();
+    lab.read_due();
+    let list = lab.only_list();
+    let error = list.error.unwrap();
+    assert!(error.contains("covers 2.0 % of IPv4"), "{error}");
+    assert!(lab.is_banned("192.0.2.1") && !lab.is_banned("8.0.0.0/8"));
+    let mut config = with_file(&file, Some(Duration::ZERO));
+    let refused = lab.replace(config.clone()).unwrap_err();
+    assert!(refused.error.starts_with("list drop: "), "{refused:?}");
+    config.lists.get_mut("drop").unwrap().allow_wide = true;
+    lab.replace(config).unwrap();
+    assert!(lab.is_banned("8.0.0.0/8"));
+    // What covers no more than before needs no word.
+    lab.restart();
+    assert!(lab.is_banned("8.0.0.0/8"));
+}
+
+#[test]
 fn the_file_of_a_list_leaves_connected_networks_out_as_long_as_they_are() {
     let files = tempfile::tempdir().unwrap();
     let file = files.path().join("drop.txt");
@@ -830,6 +879,9 @@ pub(super) fn with_file(file: &Path, every: Option<Duration>) -> Config {
         skip_bad: false,
         force: false,
         allow_empty: false,
+        allow_wide: false,
+        min_count: None,
+        json_path: None,
         connected: None,
     };
     Config {

@@ -1,0 +1,426 @@
+//! Any JSON: the addresses are the texts under the keys that are called like one, or plain texts in arrays. `json_path` says which
+//! keys they are where that is not what was meant.
+//!
+//! The text is walked over twice: which keys have addresses, and then what they are. Nothing is kept of it but the keys.
+
+use std::{collections::HashMap, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Deserializer, Error};
+
+use super::json;
+use crate::lists::{
+    address,
+    reader::{Reader, Said},
+};
+
+/// Keys under which addresses are, in small letters and without `_` and `-`.
+const KEYS: [&str; 47] = [
+    "ip",
+    "ips",
+    "ipaddress",
+    "ipaddresses",
+    "ipaddr",
+    "ipprefix",
+    "ipv6prefix",
+    "ipv4prefix",
+    "ipv4",
+    "ipv6",
+    "ipv4s",
+    "ipv6s",
+    "cidr",
+    "cidrs",
+    "cidrblock",
+    "cidrip",
+    "cidripv6",
+    "ipv4cidr",
+    "ipv6cidr",
+    "ipv4cidrs",
+    "ipv6cidrs",
+    "prefix",
+    "prefixes",
+    "network",
+    "networks",
+    "subnet",
+    "subnets",
+    "netblock",
+    "address",
+    "addresses",
+    "addressprefix",
+    "addressprefixes",
+    "ipv6addresses",
+    "iprange",
+    "ipranges",
+    "range",
+    "ranges",
+    "sourceip",
+    "srcip",
+    "attackerip",
+    "iplist",
+    "ipstr",
+    "clientip",
+    "remoteip",
+    "remoteaddr",
+    "remoteaddress",
+    "blocklist",
+];
+/// Different keys that are looked at. What has more has addresses for keys, or names.
+const KEYS_MAX: usize = 10_000;
+/// The most keys that a note names.
+const SHOWN: usize = 6;
+
+/// The keys that lead to a text. Arrays between them do not count.
+#[derive(Default)]
+struct Keys {
+    all: Vec<Key>,
+    by_name: HashMap<(usize, String), usize>,
+}
+
+struct Key {
+    parent: usize,
+    name: String,
+    /// How many texts of it are addresses, and how many are something else.
+    addresses: usize,
+    others: usize,
+    is_array: bool,
+    is_chosen: bool,
+}
+
+/// Reads all addresses.
+pub fn read(reader: &mut Reader<'_>) {
+    let text = reader.text();
+    let mut keys = Keys::new();
+    let counted = walk(text, &mut keys, &mut |keys, key, value, is_array| {
+        let key = &mut keys.all[key];
+        key.is_array |= is_array;
+        if address::is_one(value, true) {
+            key.addresses += 1;
+        } else {
+            key.others += 1;
+        }
+    });
+    if let Err(error) = counted {
+        return json::report(text, &error, "write JSON", reader);
+    }
+    if let Err((what, hint)) = keys.choose(reader.vetting().json_path.as_deref()) {
+        return reader.bad(text.trim().lines().next().unwrap_or_default(), what, hint);
+    }
+    reader.note(keys.note());
+    let walked = walk(text, &mut keys, &mut |keys, key, value, _| {
+        if !keys.all[key].is_chosen || value.is_empty() {
+            return;
+        }
+        // A part of the text, unless it was written with escapes.
+        reader.take(value, value, Said::default());
+    });
+    // It could be read before.
+    drop(walked);
+}
+
+/// Says of JSON without an address whether it is the answer of a server that refused to give a list.
+pub fn refusal(text: &str) -> Option<String> {
+    let mut keys = Keys::new();
+    let mut said = None;
+    let mut has_address = false;
+    let walked = walk(text, &mut keys, &mut |keys, key, value, _| {
+        has_address |= address::is_one(value, true);
+        let name = keys.all[key].name.to_lowercase();
+        let is_message = [
+            "message",
+            "error",
+            "errors",
+            "detail",
+            "title",
+            "msg",
+            "description",
+            "reason",
+            "errormessage",
+        ]
+        .contains(&name.as_str());
+        if is_message && said.is_none() && !value.is_empty() {
+            said = Some(value.chars().take(200).collect());
+        }
+    });
+    walked.ok()?;
+    said.filter(|_| !has_address)
+}
+
+impl Keys {
+    fn new() -> Self {
+        let mut keys = Self::default();
+        keys.child(0, String::new());
+        keys
+    }
+
+    /// The key `name` below another. Those that are too many are the first, which nobody chooses.
+    fn child(&mut self, parent: usize, name: String) -> usize {
+        if let Some(known) = self.by_name.get(&(parent, name.clone())) {
+            return *known;
+        }
+        if self.all.len() > KEYS_MAX {
+            return 0;
+        }
+        self.all.push(Key {
+            parent,
+            name: name.clone(),
+            addresses: 0,
+            others: 0,
+            is_array: false,
+            is_chosen: false,
+        });
+        let index = self.all.len() - 1;
+        self.by_name.insert((parent, name), index);
+        index
+    }
+
+    /// The names from the outermost to a key.
+    fn path(&self, mut key: usize) -> Vec<&str> {
+        let mut path = Vec::new();
+        while key != 0 {
+            path.push(self.all[key].name.as_str());
+            key = self.all[key].parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// Chooses the keys under which addresses are.
+    fn choose(&mut self, path: Option<&str>) -> Result<(), (String, &'static str)> {
+        const HINT: &str =
+            "say which key has the addresses: --json-path KEY, or json_path = \"KEY\"";
+        let chosen: Vec<usize> = match path {
+            Some(path) => self.of_path(path),
+            None => self.of_names(),
+        };
+        for key in &chosen {
+            self.all[*key].is_chosen = true;
+        }
+        let with_addresses = self.with_addresses();
+        let others: Vec<String> = with_addresses
+            .iter()
+            .map(|key| self.path(*key).join("."))
+            .collect();
+        match path {
+            Some(path) if chosen.is_empty() => {
+                let named = if others.is_empty() {
+                    "none has addresses".to_owned()
+                } else {
+                    format!("addresses are under `{}`", others.join(", "))
+                };
+                Err((
+                    format!("there is no text under the key `{path}`: {named}"),
+                    HINT,
+                ))
+            }
+            None if chosen.is_empty() && others.is_empty() => {
+                Err(("there is no address in this JSON".to_owned(), HINT))
+            }
+            None if chosen.is_empty() => {
+                let others = others.join(", ");
+                Err((format!("several keys have addresses: `{others}`"), HINT))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn with_addresses(&self) -> Vec<usize> {
+        let all = 0..self.all.len();
+        all.filter(|key| self.all[*key].addresses > 0).collect()
+    }
+
+    /// Those that are called so, those in arrays, or the only one that there is.
+    fn of_names(&self) -> Vec<usize> {
+        let all = self.with_addresses();
+        let is_named = |key: &usize| {
+            let name = self.all[*key].name.to_lowercase().replace(['_', '-'], "");
+            KEYS.contains(&name.as_str())
+        };
+        let is_chosen = |key: &usize| is_named(key) || self.all[*key].is_array;
+        let chosen: Vec<usize> = all.iter().copied().filter(is_chosen).collect();
+        match all.as_slice() {
+            [_] => all,
+            _ => chosen,
+        }
+    }
+
+    /// Those whose last names are those of a path: `ip_prefix`, `prefixes.ip_prefix`, `$.prefixes[*].ip_prefix`.
+    fn of_path(&self, path: &str) -> Vec<usize> {
+        let is_whole = path.starts_with(['$', '.']);
+        let names = path.replace("[*]", ".").replace("[]", ".");
+        let names: Vec<&str> = names
+            .split('.')
+            .filter(|name| !name.is_empty() && *name != "$")
+            .collect();
+        let has_texts = |key: &usize| self.all[*key].addresses + self.all[*key].others > 0;
+        let all = (0..self.all.len()).filter(has_texts);
+        let is_meant = |key: &usize| {
+            let path = self.path(*key);
+            if is_whole {
+                path == names
+            } else {
+                path.ends_with(&names)
+            }
+        };
+        all.filter(is_meant).collect()
+    }
+
+    fn note(&self) -> String {
+        let chosen = (0..self.all.len()).filter(|key| self.all[*key].is_chosen);
+        let mut paths: Vec<String> = chosen
+            .map(|key| match self.path(key).join(".") {
+                path if path.is_empty() => "the array".to_owned(),
+                path => path,
+            })
+            .collect();
+        let more = paths.len().saturating_sub(SHOWN);
+        paths.truncate(SHOWN);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        format!(
+            "addresses from {}{more}; --json-path chooses others",
+            paths.join(", ")
+        )
+    }
+}
+
+/// What is done with each text: the keys so far, its own, the text, and whether it stands in an array.
+type Each<'e> = dyn FnMut(&mut Keys, usize, &str, bool) + 'e;
+
+/// Walks over all values of a text, one behind the other.
+fn walk(text: &str, keys: &mut Keys, each: &mut Each<'_>) -> Result<(), Error> {
+    let mut values = Deserializer::from_str(text);
+    while !text[..].is_empty() && values.end().is_err() {
+        let value = Value {
+            keys,
+            key: 0,
+            is_array: false,
+            each,
+        };
+        value.deserialize(&mut values)?;
+    }
+    Ok(())
+}
+
+struct Value<'w, 'e> {
+    keys: &'w mut Keys,
+    key: usize,
+    is_array: bool,
+    each: &'w mut Each<'e>,
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
+        value.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        (self.each)(self.keys, self.key, text.trim(), self.is_array);
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        loop {
+            let item = Value {
+                keys: &mut *self.keys,
+                key: self.key,
+                is_array: true,
+                each: &mut *self.each,
+            };
+            if items.next_element_seed(item)?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        while let Some(name) = entries.next_key::<String>()? {
+            // An object may have addresses for keys; what is below them is of one kind.
+            let key = if address::is_one(&name, true) {
+                let key = self.keys.child(self.key, "*".to_owned());
+                (self.each)(self.keys, key, &name, true);
+                key
+            } else {
+                self.keys.child(self.key, name)
+            };
+            let value = Value {
+                keys: &mut *self.keys,
+                key,
+                is_array: false,
+                each: &mut *self.each,
+            };
+            entries.next_value_seed(value)?;
+        }
+        Ok(())
+    }
+}
+
+/// The keys of the first object of a text, in it or in an array, however much of the text is JSON.
+pub fn first_keys(text: &str) -> Vec<String> {
+    struct First<'k>(&'k mut Vec<String>);
+    impl<'de> DeserializeSeed<'de> for First<'_> {
+        type Value = ();
+
+        fn deserialize<D: serde::Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
+            value.deserialize_any(self)
+        }
+    }
+    impl<'de> Visitor<'de> for First<'_> {
+        type Value = ();
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+            items.next_element_seed(First(self.0)).map(drop)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+            while let Some(name) = entries.next_key::<String>()? {
+                self.0.push(name);
+                if self.0.len() >= 64 {
+                    return Ok(());
+                }
+                entries.next_value::<serde::de::IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+    let mut keys = Vec::new();
+    // What is wrong behind them is reported by whoever reads it all.
+    let _ = Deserializer::from_str(text).deserialize_any(First(&mut keys));
+    keys
+}

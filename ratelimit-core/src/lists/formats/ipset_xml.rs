@@ -1,0 +1,144 @@
+//! Sets as XML: `<elem>` of `ipset -o xml`, and `<entry>` of firewalld, which keeps each set in a file. Rich rules of its zones are
+//! read too: `<rule><source address="192.0.2.1"/><drop/></rule>`.
+
+use jiff::SignedDuration;
+use quick_xml::{
+    Reader as Xml,
+    events::{BytesStart, Event},
+};
+
+use super::rule::Rule;
+use crate::lists::reader::{Reader, Said};
+
+const COMMAND: &str = "ipset save";
+
+/// What is known of the entry that is being read.
+#[derive(Default)]
+struct Member {
+    entry: String,
+    timeout: Option<i64>,
+    comment: String,
+}
+
+/// Reads all entries.
+pub fn read(reader: &mut Reader<'_>) {
+    let text = reader.text();
+    let mut xml = Xml::from_str(text);
+    let mut member = Member::default();
+    let mut rule: Option<(Rule<'_>, Option<String>)> = None;
+    // The text of the innermost element.
+    let mut inner = String::new();
+    let mut is_other = false;
+    loop {
+        let before = place(&xml);
+        match xml.read_event() {
+            Ok(Event::Start(tag)) => {
+                inner.clear();
+                match tag.name().as_ref() {
+                    "ipset" => {
+                        let name = attribute(&tag, "name").unwrap_or_default();
+                        reader.sets.begin(&name, before..before + 1, COMMAND);
+                        let kind = attribute(&tag, "type");
+                        is_other = kind.is_some_and(|kind| !is_of_addresses(&kind));
+                    }
+                    "member" => member = Member::default(),
+                    "rule" => rule = Some((Rule::default(), None)),
+                    name => rule_part(name, &tag, &mut rule),
+                }
+            }
+            Ok(Event::Empty(tag)) => rule_part(tag.name().as_ref(), &tag, &mut rule),
+            Ok(Event::Text(part)) => inner.push_str(&part),
+            Ok(Event::End(tag)) => {
+                let value = std::mem::take(&mut inner);
+                let value = value.trim();
+                match tag.name().as_ref() {
+                    "type" => is_other = !is_of_addresses(value),
+                    // In a member of ipset other elements follow.
+                    "elem" => value.clone_into(&mut member.entry),
+                    "timeout" => member.timeout = value.parse().ok(),
+                    "comment" => value.trim_matches('"').clone_into(&mut member.comment),
+                    "member" => take(&member, is_other, text, before, reader),
+                    "entry" => {
+                        let entry = value.to_owned();
+                        let member = Member {
+                            entry,
+                            ..Member::default()
+                        };
+                        take(&member, is_other, text, before, reader);
+                    }
+                    "rule" => {
+                        let Some((mut rule, source)) = rule.take() else {
+                            continue;
+                        };
+                        if let Some(source) = &source {
+                            let sources = part(text, before, source);
+                            rule.add(sources.unwrap_or(text.get(..0).unwrap_or_default()));
+                        }
+                        rule.take(reader);
+                    }
+                    _ => {}
+                }
+            }
+            Ok(Event::Eof) => return,
+            Ok(_) => {}
+            Err(error) => {
+                let at = usize::try_from(xml.error_position()).unwrap_or_default();
+                let problem = crate::diagnostic::Problem::new(
+                    error.to_string(),
+                    "see whether all of the file was saved",
+                );
+                return reader.report_at(at..at + 1, problem);
+            }
+        }
+    }
+}
+
+fn place(xml: &Xml<&[u8]>) -> usize {
+    usize::try_from(xml.buffer_position()).unwrap_or_default()
+}
+
+fn is_of_addresses(kind: &str) -> bool {
+    matches!(kind, "hash:ip" | "hash:net" | "bitmap:ip")
+}
+
+/// What an element says of the rule around it.
+fn rule_part(name: &str, tag: &BytesStart<'_>, rule: &mut Option<(Rule<'_>, Option<String>)>) {
+    let Some((rule, source)) = rule else { return };
+    match name {
+        "source" => {
+            *source = attribute(tag, "address");
+            rule.has_conditions |= source.is_none() || attribute(tag, "invert").is_some();
+        }
+        "drop" | "reject" => rule.drops = true,
+        "log" | "audit" | "limit" => {}
+        _ => rule.has_conditions = true,
+    }
+}
+
+fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
+    let found = tag.try_get_attribute(name).ok().flatten()?;
+    Some(found.value.into_owned())
+}
+
+/// Where a value stands before the end of its element.
+fn part<'t>(text: &'t str, end: usize, value: &str) -> Option<&'t str> {
+    let before = text.get(..text.floor_char_boundary(end))?;
+    // It is one of the last things before that.
+    let from = before.floor_char_boundary(before.len().saturating_sub(1000));
+    let at = from + before[from..].rfind(value)?;
+    before.get(at..at + value.len())
+}
+
+fn take(member: &Member, is_other: bool, text: &str, end: usize, reader: &mut Reader<'_>) {
+    if is_other || member.entry.contains(',') {
+        return reader.skip("of a set of another type");
+    }
+    let timeout = member.timeout.filter(|seconds| *seconds != 0);
+    let said = Said {
+        until: timeout.map(|seconds| reader.after(SignedDuration::from_secs(seconds))),
+        reason: &member.comment,
+        ..Said::default()
+    };
+    let place = part(text, end, &member.entry).unwrap_or_default();
+    reader.take(place, &member.entry, said);
+}

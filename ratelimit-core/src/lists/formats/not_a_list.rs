@@ -1,0 +1,227 @@
+//! What is no list, and says so by its first bytes or its first line.
+
+use std::borrow::Cow;
+
+use super::any_json;
+use crate::lists::address;
+
+/// What a text is that is no list, and what to do.
+pub type Other = (Cow<'static, str>, &'static str);
+
+const DOWNLOAD: &str = "see whether the download failed, and whether the address or a key has changed: `curl --fail` says so";
+
+/// What is recognized by its bytes.
+pub fn by_bytes(bytes: &[u8]) -> Option<Other> {
+    let other = |what, hint| Some((Cow::Borrowed(what), hint));
+    if has_mark_of_maxmind(bytes) {
+        return other(
+            "is a database of MaxMind (mmdb), which says of addresses where they are, and is not a list",
+            "take a list of prefixes: `mmdblookup` or `mmdbctl export` writes those of a country as CSV",
+        );
+    }
+    match bytes {
+        [0x1f, 0x8b, ..] => other(
+            "is compressed (gzip)",
+            "decompress it: zcat FILE | rlctl import -",
+        ),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => other(
+            "is compressed (xz)",
+            "decompress it: xzcat FILE | rlctl import -",
+        ),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => other(
+            "is compressed (zstd)",
+            "decompress it: zstdcat FILE | rlctl import -",
+        ),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => other(
+            "is compressed (bzip2)",
+            "decompress it: bzcat FILE | rlctl import -",
+        ),
+        [b'P', b'K', 3, 4, ..] => other(
+            "is a zip archive",
+            "unpack it: unzip -p FILE | rlctl import -",
+        ),
+        [b'7', b'z', 0xbc, 0xaf, ..] => other(
+            "is a 7z archive",
+            "unpack it: 7z x -so FILE | rlctl import -",
+        ),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => other(
+            "is UTF-16",
+            "convert it: iconv -f UTF-16 -t UTF-8 FILE | rlctl import -",
+        ),
+        [0xd4, 0xc3, 0xb2, 0xa1, ..]
+        | [0xa1, 0xb2, 0xc3, 0xd4, ..]
+        | [0x0a, 0x0d, 0x0d, 0x0a, ..] => other(
+            "is a capture of packets",
+            "`rlctl simulate FILE` says what a configuration does to it",
+        ),
+        [b'S', b'Q', b'L', b'i', b't', b'e', b' ', ..] => other(
+            "is a database of SQLite",
+            "write its addresses as CSV: sqlite3 -csv FILE 'select ...' | rlctl import -",
+        ),
+        [b'%', b'P', b'D', b'F', ..]
+        | [0x89, b'P', b'N', b'G', ..]
+        | [0x7f, b'E', b'L', b'F', ..] => other("is no text", "take a list as text, CSV or JSON"),
+        bytes if bytes.get(257..262) == Some(b"ustar") => other(
+            "is a tar archive",
+            "unpack it: tar -xOf FILE | rlctl import -",
+        ),
+        bytes if bytes.iter().take(8192).any(|byte| *byte == 0) => {
+            other("is no text", "take a list as text, CSV or JSON")
+        }
+        _ => None,
+    }
+}
+
+/// The mark before the metadata, which are the last 128 KiB at most.
+fn has_mark_of_maxmind(bytes: &[u8]) -> bool {
+    const MARK: &[u8] = b"\xab\xcd\xefMaxMind.com";
+    let end = &bytes[bytes.len().saturating_sub(128 << 10)..];
+    end.windows(MARK.len()).any(|window| window == MARK)
+}
+
+/// What is recognized by its first line that says something.
+pub fn by_line(line: &str, text: &str) -> Option<Other> {
+    let other = |what, hint| Some((Cow::Borrowed(what), hint));
+    let lower = line.to_ascii_lowercase();
+    let has = |part: &str| lower.contains(part);
+    if line.starts_with('<') {
+        if ["<ipset", "<entry", "<rule"]
+            .iter()
+            .any(|part| text.contains(part))
+        {
+            return None;
+        }
+        if has("<?xml") || has("<error") {
+            return match element(text, "Message").or(element(text, "Code")) {
+                Some(said) => Some((format!("is what a server says: `{said}`").into(), DOWNLOAD)),
+                None => other(
+                    "is XML that has no set of addresses",
+                    "take a list as text, CSV or JSON",
+                ),
+            };
+        }
+        return other("is a web page, not a list", DOWNLOAD);
+    }
+    if line.starts_with("version https://git-lfs") {
+        return other(
+            "is a pointer of Git LFS, not the list",
+            "download the file itself: git lfs pull",
+        );
+    }
+    if is_table_of_crowdsec(line, text) {
+        return other(
+            "is the table that cscli shows to people",
+            "write it for programs: cscli decisions list -o json | rlctl import -",
+        );
+    }
+    if line == "Status" && text.contains("Jail list:") {
+        return other(
+            "is the list of fail2ban's jails, which has no addresses",
+            "write what they ban: fail2ban-client banned | rlctl import -",
+        );
+    }
+    if is_hosts_file(line) {
+        return other(
+            "is a hosts file: it blocks names, by the address that it gives to them",
+            "take a list of addresses; names are blocked by a resolver",
+        );
+    }
+    let has_address = line
+        .split([' ', '\t', ',', ';', '"'])
+        .any(|word| address::is_one(word, true));
+    if !has_address && is_answer(&lower) {
+        let said: String = line.chars().take(120).collect();
+        return Some((format!("is what a server says: `{said}`").into(), DOWNLOAD));
+    }
+    None
+}
+
+/// What JSON is that has no address.
+pub fn by_json(text: &str, keys: &[String]) -> Option<Other> {
+    if keys.iter().any(|key| key == "asn") && !text.contains("prefix") && !text.contains("\"ip") {
+        return Some((
+            "is a list of AS numbers".into(),
+            "take a list of prefixes: Spamhaus has them in drop_v4.json and drop_v6.json",
+        ));
+    }
+    // Whatever is longer is no message.
+    if text.len() > 64 << 10 {
+        return None;
+    }
+    let said = any_json::refusal(text)?;
+    Some((format!("is what a server says: `{said}`").into(), DOWNLOAD))
+}
+
+fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    rest.split_once('<').map(|(inner, _)| inner)
+}
+
+fn is_table_of_crowdsec(line: &str, text: &str) -> bool {
+    let is_frame = line.starts_with(['╭', '┌', '│', '+', '|', '─']);
+    let start = text
+        .get(..text.floor_char_boundary(8192))
+        .unwrap_or(text)
+        .to_lowercase();
+    is_frame && (start.contains("scope:value") || start.contains("reason"))
+}
+
+/// `0.0.0.0 example.net`
+fn is_hosts_file(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let is_sink = matches!(words.next(), Some("0.0.0.0" | "127.0.0.1" | "::" | "::1"));
+    is_sink
+        && words
+            .next()
+            .is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// Whether a line is the answer of a server, or what a client says of one: `404: Not Found`, `HTTP/1.1 403 Forbidden`.
+fn is_answer(line: &str) -> bool {
+    const SAID: [&str; 28] = [
+        "not found",
+        "forbidden",
+        "unauthorized",
+        "access denied",
+        "permission denied",
+        "bad request",
+        "bad gateway",
+        "gateway timeout",
+        "gateway time-out",
+        "service unavailable",
+        "internal server error",
+        "too many requests",
+        "rate limit",
+        "rate-limit",
+        "ratelimit",
+        "quota",
+        "error code",
+        "invalid api key",
+        "invalid key",
+        "invalid token",
+        "invalid license",
+        "temporarily unavailable",
+        "could not resolve",
+        "connection refused",
+        "connection timed out",
+        "moved permanently",
+        "no such file",
+        "exceeded",
+    ];
+    let is_status = |text: &str| {
+        let (code, rest) = text.split_at_checked(3).unwrap_or((text, ""));
+        let is_code =
+            code.len() == 3 && code.starts_with(['3', '4', '5']) && code.parse::<u16>().is_ok();
+        is_code && !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+    };
+    let rest = line
+        .strip_prefix("http/")
+        .and_then(|rest| rest.split_once(' '));
+    let rest = rest.map_or(line, |(_, rest)| rest);
+    let rest = rest
+        .trim_start_matches("error")
+        .trim_start_matches([':', ' ']);
+    is_status(rest)
+        || line.starts_with("curl:")
+        || line.len() < 300 && SAID.iter().any(|said| line.contains(said))
+}
