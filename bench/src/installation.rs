@@ -15,7 +15,7 @@ use aya::{
 };
 use ratelimit_common::{Instant, Ipv4, challenge::Verified, layout::VERSION};
 use ratelimit_core::{
-    api::{AllowRequest, BanRequest, PrefixesRequest, Refused, StatsRow},
+    api::{AllowRequest, BanRequest, Refused, StatsRow, UnbanRequest},
     config,
     exposition::Format,
     prefix::Prefix,
@@ -112,7 +112,10 @@ impl Installation {
 
     /// Ends bans.
     pub fn unban(&mut self, prefixes: Vec<Prefix>) -> Result<()> {
-        let request = PrefixesRequest { prefixes };
+        let request = UnbanRequest {
+            prefixes,
+            ..UnbanRequest::default()
+        };
         self.controller()
             .run(Unban(request, AUTHOR.into()))
             .map_err(refused)
@@ -164,7 +167,11 @@ impl Installation {
     pub fn reload(&mut self) -> Result<()> {
         let path = self.directory.path().join(CONFIG);
         let candidate = Candidate::of_files(&path);
-        let reloaded = self.controller().run(Reload(candidate));
+        let reload = Reload {
+            candidate,
+            discard: false,
+        };
+        let reloaded = self.controller().run(reload);
         reloaded.map_err(refused).map(drop)
     }
 

@@ -73,10 +73,16 @@ pub struct Refused {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BanRequest {
-    /// Whom.
+    /// The prefixes.
     pub prefixes: Vec<Prefix>,
-    /// For how many seconds; `None` is forever.
+    /// Addresses whose sources are banned: of IPv6 usually the /64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<IpAddr>,
+    /// For how many seconds; `None` is as long as `[ban] for` of the configuration says, unless it is `forever`.
     pub seconds: Option<f64>,
+    /// Whether the ban has no end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forever: bool,
     /// Why.
     pub reason: Option<String>,
     /// Whether what is protected and what is very wide may be banned too.
@@ -94,6 +100,20 @@ pub struct AllowRequest {
     pub seconds: Option<f64>,
     /// Why.
     pub reason: Option<String>,
+    /// Whether a prefix wider than a /8, of IPv6 a /16, may be allowed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+/// Ends the bans of prefixes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnbanRequest {
+    /// The prefixes.
+    pub prefixes: Vec<Prefix>,
+    /// Addresses whose own bans end, and those of the sources that they belong to: of IPv6 usually the /64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<IpAddr>,
 }
 
 /// Takes every prefix of a list off it.
@@ -115,9 +135,13 @@ pub struct LimitRequest {
     pub destination: Option<Prefix>,
     /// The limits.
     pub limits: Vec<LimitSpec>,
-    /// Whether to count and pass what they would drop.
+    /// Whether to count and pass what they would drop. A dry run is one of all limits that its sources have.
     #[serde(default)]
     pub observe: bool,
+    /// Whether the other limits of the policy, and its ban, do not hold beside them. Otherwise they stay, but for limits of the same unit
+    /// and class, and of the same window where there is one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only: bool,
     /// For how many seconds; `None` is forever.
     pub seconds: Option<f64>,
     /// Why.
@@ -161,6 +185,18 @@ pub struct Changed {
     /// When what was added ends; `None` is never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// The sources of the addresses that were named by `sources`, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Prefix>,
+    /// Bans of the same prefixes that were to last longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub longer: Vec<LongerBan>,
+    /// Prefixes of bans and limits that are allowed, so that these have no effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<Allowed>,
+    /// The limits that hold where some were set or removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsNow>,
     /// Whether sources that get other limits have used nothing of them yet, whatever they had used before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starts_anew: bool,
@@ -170,6 +206,44 @@ pub struct Changed {
     /// Whether other nodes of the cluster hear of it when its store answers, which it does not at this moment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits_for_store: bool,
+}
+
+/// A ban that was to last longer than the one that was asked for.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct LongerBan {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// Until when; `None` is forever.
+    pub until: Option<Timestamp>,
+    /// Whether it stays, as no time was asked for.
+    pub kept: bool,
+}
+
+/// A prefix that is allowed.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Allowed {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// The allow of it, or around it.
+    pub by: Prefix,
+}
+
+/// What a change of limits left.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct LimitsNow {
+    /// All limits that hold now, those of the policy included.
+    pub limits: Vec<LimitSpec>,
+    /// Those that held before and do not any more.
+    pub replaced: Vec<LimitSpec>,
+    /// When a source is banned that continues over them; `None` is never.
+    pub ban: Option<BanSpec>,
+    /// The same as it was before, where it does not hold any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ban_before: Option<BanSpec>,
+    /// Whether what they would drop passes.
+    pub observe: bool,
+    /// Whether that was so before.
+    pub observe_before: bool,
 }
 
 /// A ban that goes on holding for a prefix.
@@ -325,6 +399,9 @@ pub struct Check {
     /// Whether its limits are a dry run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observe: bool,
+    /// Whether nothing of it is dropped, as its limits, the interface that was named or everything is a dry run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// The state of its limits.
     pub limits: Vec<LimitState>,
     /// The limits of the prefixes around the source, the narrowest first, and of the node.
@@ -711,6 +788,14 @@ pub struct Reloaded {
     /// What is said there of packets that do not come to this host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// How the files are read again.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// Whether a configuration may be lost that was confirmed and is in no file.
+    pub discard: bool,
 }
 
 /// Which configuration is compared with the one in force.

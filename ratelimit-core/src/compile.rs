@@ -23,6 +23,7 @@ use ratelimit_common::{
     aggregate::{Aggregate, Aggregates},
     challenge,
     interface::InterfaceRule,
+    limit::LIMITS_MAX,
     new_sources::Budget,
 };
 
@@ -80,6 +81,16 @@ pub enum CompileError {
         /// The name of the class.
         class: String,
     },
+    /// The limits that were set at runtime, with those of the policy around them, are too many.
+    #[error(
+        "{policy} has {count} limits with those set at runtime, and a policy has at most {LIMITS_MAX}: take the runtime limits away first"
+    )]
+    TooManyLimits {
+        /// The name of the policy.
+        policy: String,
+        /// How many.
+        count: usize,
+    },
     /// Nodes cannot share a limit, which was set at runtime.
     #[error(
         "the runtime limits of {policy} are shared by all nodes, and cannot be with this configuration: {why}; or take the limits away first"
@@ -99,7 +110,9 @@ impl CompileError {
             .iter()
             .filter_map(|target| Some((target, intent.limits_of(*target)?)));
         let found = match self {
-            Self::UnknownClass { policy, .. } | Self::Unshareable { policy, .. } => {
+            Self::UnknownClass { policy, .. }
+            | Self::Unshareable { policy, .. }
+            | Self::TooManyLimits { policy, .. } => {
                 candidates.find(|(target, _)| target.policy_name() == *policy)
             }
             Self::TooManyPolicies(_) | Self::TooManyClasses(_) | Self::NoRoom(_) => {
@@ -165,6 +178,12 @@ pub fn compile_policies(
     let actions = intent.config.classes.actions();
     let mut counted: BTreeSet<Class> = actions.map(|(_, class, _)| class).collect();
     for policy in &wanted {
+        if policy.limits.len() > LIMITS_MAX {
+            return Err(CompileError::TooManyLimits {
+                policy: policy.name.clone(),
+                count: policy.limits.len(),
+            });
+        }
         for limit in policy.all_limits() {
             let selected = select(limit, &intent.config.classes);
             let unknown = |UnknownClass { name }| CompileError::UnknownClass {

@@ -9,6 +9,7 @@
 mod aggregate;
 mod arguments;
 mod ban;
+mod bans;
 mod challenge;
 mod class;
 pub mod cluster;

@@ -4,6 +4,7 @@ mod expiry_index;
 pub mod limited;
 pub mod list;
 mod offences;
+pub mod overlay;
 pub mod renewed;
 mod rows;
 mod statements;
@@ -28,6 +29,7 @@ pub use self::{
 use self::{
     list::{Difference, List},
     offences::Offences,
+    overlay::InForce,
 };
 use crate::{
     ban::BanSpec,
@@ -162,7 +164,12 @@ pub struct WantedPolicy<'a> {
 
 impl<'a> WantedPolicy<'a> {
     /// A policy of these limits, which bans nobody.
-    pub fn new(name: String, limits: &'a [LimitSpec], observe: bool, role: Role) -> Self {
+    pub fn new(
+        name: String,
+        limits: impl Into<Cow<'a, [LimitSpec]>>,
+        observe: bool,
+        role: Role,
+    ) -> Self {
         Self {
             name,
             base: None,
@@ -257,7 +264,7 @@ impl Intent {
     pub fn record_words(&self) -> u32 {
         let runtime = self.limits.iter();
         let runtime = runtime.filter(|(target, _)| target.destination().is_none());
-        let runtime = runtime.map(|(_, row)| row.limits.len());
+        let runtime = runtime.map(|(target, row)| self.with_row(*target, row).limits.len());
         let limited = self.limited.keys();
         let of_attacks = limited.map(|prefix| self.limited_policy(*prefix).further.len());
         let configured = of_sources(&self.config).map(Vec::len);
@@ -441,6 +448,44 @@ impl Intent {
             .chain(listed)
     }
 
+    /// The widest allow of a prefix or around it that holds at `now`: of the configuration, set at runtime, or of a list.
+    pub fn allowed_by(&self, prefix: Prefix, now: Instant) -> Option<Prefix> {
+        let holds = |outer: &Prefix| {
+            self.config.allow.binary_search(outer).is_ok()
+                || self.allows.get(outer).is_some_and(|row| row.until > now)
+        };
+        let own = prefix.supernets().find(holds);
+        own.or_else(|| {
+            let mut lists = self.lists_for(Action::Allow);
+            lists.find_map(|(_, list)| Some(list.around(prefix, now).next()?.prefix))
+        })
+    }
+
+    /// How many prefixes, in their order, are allowed at `now`.
+    pub fn count_allowed(&self, prefixes: &[Prefix], now: Instant) -> usize {
+        let set = self.allows.iter().filter(|(_, row)| row.until > now);
+        let set = set.map(|(prefix, _)| *prefix);
+        let listed = self.lists_for(Action::Allow).flat_map(|(_, list)| {
+            let entries = list.entries().iter();
+            let entries = entries.filter(move |entry| entry.until > now);
+            entries.map(|entry| entry.prefix)
+        });
+        let mut allows: Vec<Prefix> = self.config.allow.iter().copied().collect();
+        allows.extend(set.chain(listed));
+        allows.sort_unstable();
+        let mut counted: Option<Prefix> = None;
+        let within = allows.into_iter().map(|allow| {
+            if counted.is_some_and(|wider| wider.covers(allow)) {
+                return 0;
+            }
+            counted = Some(allow);
+            let first = prefixes.partition_point(|prefix| *prefix < allow);
+            let within = prefixes[first..].iter();
+            within.take_while(|inner| allow.covers(**inner)).count()
+        });
+        within.sum()
+    }
+
     /// All lists, by name.
     pub fn lists(&self) -> &BTreeMap<Arc<str>, Arc<List>> {
         &self.lists
@@ -496,28 +541,28 @@ impl Intent {
 
     /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
     pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
-        let default = &self.config.default_policy;
-        let (limits, observe) = match self.limits_of(Target::Default) {
-            Some(row) => (&row.limits, row.observe),
-            None => (&default.limits, default.observe),
+        let of_sources = |target: Target| {
+            let InForce {
+                limits,
+                observe,
+                ban,
+            } = self.in_force(target);
+            WantedPolicy {
+                ban,
+                ..WantedPolicy::new(target.policy_name(), limits, observe, Role::Sources)
+            }
         };
-        let of_sources =
-            |name: String, limits, observe| WantedPolicy::new(name, limits, observe, Role::Sources);
-        let mut wanted = vec![WantedPolicy {
-            ban: default.ban,
-            ..of_sources(DEFAULT.to_owned(), limits, observe)
-        }];
+        let mut wanted = vec![of_sources(Target::Default)];
         let configured = self.config.policies.iter();
         wanted.extend(configured.map(|(name, policy)| WantedPolicy {
             ban: policy.ban,
-            ..of_sources(name.clone(), &policy.limits, policy.observe)
+            ..WantedPolicy::new(name.clone(), &policy.limits, policy.observe, Role::Sources)
         }));
-        wanted.extend(self.limits_in_force().filter_map(|(target, row)| {
-            let prefix = target.sources()?;
-            Some(WantedPolicy {
-                around: Some(self.policy_around(prefix)),
-                ..of_sources(prefix.to_string(), &row.limits, row.observe)
-            })
+        let runtime = self.limits_in_force();
+        let prefixes = runtime.filter_map(|(target, _)| target.sources());
+        wanted.extend(prefixes.map(|prefix| WantedPolicy {
+            around: Some(self.policy_around(prefix)),
+            ..of_sources(Target::Sources(prefix))
         }));
         let limited = self.limited_policies(&wanted);
         wanted.extend(limited);
@@ -569,14 +614,12 @@ impl Intent {
             .map(|prefix| self.destination_policy(prefix))
     }
 
-    /// Runtime limits stand in place of the configured `limits`. What each source may send there stays.
+    /// Runtime limits are of `limits`. What each source may send there stays.
     fn destination_policy(&self, prefix: Prefix) -> WantedPolicy<'_> {
         let configured = self.config.destinations.get(&prefix);
-        let (limits, observe) = match (self.limits_of(Target::Destination(prefix)), configured) {
-            (Some(row), _) => (&row.limits[..], row.observe),
-            (None, Some(destination)) => (&destination.limits[..], destination.observe),
-            (None, None) => (&[][..], false),
-        };
+        let InForce {
+            limits, observe, ..
+        } = self.in_force(Target::Destination(prefix));
         let further = configured.map(|destination| destination.source_limits.clone());
         WantedPolicy {
             further: further.unwrap_or_default(),

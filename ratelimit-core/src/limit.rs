@@ -350,6 +350,11 @@ impl LimitSpec {
         self.window
     }
 
+    /// Whether it counts what another one does: packets or bytes, of the same class.
+    pub fn counts_as(&self, other: &Self) -> bool {
+        (self.unit, &self.class) == (other.unit, &other.class)
+    }
+
     /// The class whose packets alone it counts; `None` for all packets.
     pub fn class(&self) -> Option<&Match> {
         self.class.as_ref()

@@ -305,8 +305,11 @@ impl Policies {
     /// The name and policy whose bans have this scope.
     pub fn banning(&self, scope: u32) -> Option<(&str, &Named)> {
         // Sources that have part in an attack are banned as their policy says.
-        let mut policies = self.iter().filter(|(name, _)| !is_detected(name));
-        policies.find(|(_, named)| named.policy.scope() == scope && named.ban.is_some())
+        let policies = self.iter().filter(|(name, _)| !is_detected(name));
+        let banning =
+            policies.filter(|(_, named)| named.policy.scope() == scope && named.ban.is_some());
+        // Runtime limits with the state of the policy around them have its ban as well.
+        banning.min_by_key(|(_, named)| named.has_state_of_another)
     }
 
     /// All of them, by name.

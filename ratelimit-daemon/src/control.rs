@@ -80,7 +80,7 @@ pub use lists::file::ListFile;
 pub use map_plan::open_kernel;
 pub use metrics_port::Listeners;
 pub use queries::export::Export;
-pub use read_commands::{Snapshot, bans_in_parts, fill, scrape, status, top};
+pub use read_commands::{Snapshot, bans, bans_in_parts, fill, scrape, status, top};
 pub use reconcile::Reconciliation;
 pub use scanner::{Scanner, Sources};
 pub use state::State;

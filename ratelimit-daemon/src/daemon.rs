@@ -289,7 +289,13 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         .join()
         .map_err(|_| anyhow!("the controller ended badly"))?;
     controller.run(Stop);
-    private::remove(socket)?;
+    if let Err(error) = private::remove(socket) {
+        // In a directory of another user a socket that nobody listens on is left, and the next start takes its place.
+        warn!(
+            error = format!("{error:#}"),
+            "the control socket stays behind"
+        );
+    }
     match control::queries::views::on_stop(&controller.state) {
         OnStop::Keep => {
             let links = &controller.interfaces.links;
@@ -390,8 +396,12 @@ async fn reload_on_hangup(controller: Handle) -> anyhow::Result<()> {
         hangups.recv().await;
         systemd::notify(NotifyState::Reloading);
         let candidate = control::read_again(&controller).await?;
+        let reload = Reload {
+            candidate,
+            discard: false,
+        };
         // The controller logs how it went.
-        let _ = controller.call(Reload(candidate)).await?;
+        let _ = controller.call(reload).await?;
         systemd::notify(NotifyState::Ready);
     }
 }

@@ -89,9 +89,10 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h\n  rlctl allow list"
     )]
     Allow(AllowVerb),
-    /// Set runtime limits in place of those of the configuration
+    /// Add limits at run time, or replace those of the configuration
     #[command(
         subcommand,
+        alias = "limits",
         after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --for 2h\n  rlctl limit rm --prefix 203.0.113.0/24"
     )]
     Limit(LimitVerb),
@@ -132,6 +133,9 @@ pub enum Verb {
         /// Show what would be different, and change nothing
         #[arg(long)]
         dry_run: bool,
+        /// Reload also where a configuration is lost that was confirmed and not saved
+        #[arg(long, conflicts_with = "dry_run")]
+        discard: bool,
     },
     /// Show what is different between the configuration in force and a file
     ///
@@ -147,8 +151,9 @@ pub enum Verb {
     /// Try a configuration. Unless it is confirmed in time, the one before comes back
     ///
     /// The file replaces the configuration file of the daemon, beside its `conf.d`. It is checked, and applies at once. On a
-    /// terminal, Enter keeps it. `rlctl confirm` keeps it from anywhere. If nobody does in time, the configuration before
-    /// comes back. A trial goes on where the daemon is started again meanwhile. `rlctl reload` applies a configuration without a trial.
+    /// terminal, Enter keeps it. Ctrl-C, Ctrl-D and the end of the session take it back at once. `rlctl confirm` keeps it from anywhere.
+    /// If nobody does in time, the configuration before comes back. In a script, with another stdin than a terminal, `apply` returns
+    /// while the trial goes on. It also goes on where the daemon is started again. `rlctl reload` applies a configuration without a trial.
     #[command(
         after_help = "Examples:\n  rlctl apply new.toml --confirm 60s\n  rlctl apply /etc/ratelimit/config.toml\n  rlctl confirm"
     )]
@@ -160,9 +165,16 @@ pub enum Verb {
         confirm: Duration,
     },
     /// Keep the configuration on trial
-    #[command(after_help = "Examples:\n  rlctl confirm")]
-    Confirm,
-    /// Return from the configuration on trial to the one before
+    ///
+    /// A file beside the configuration file of the daemon also takes its place, so that a reload and a restart keep it. The file before is
+    /// kept as `config.toml.before`.
+    #[command(after_help = "Examples:\n  rlctl confirm\n  rlctl confirm --save")]
+    Confirm {
+        /// Write it over the configuration file of the daemon, also from another directory
+        #[arg(long)]
+        save: bool,
+    },
+    /// Return from the configuration on trial, or from the last reload, to the one before
     #[command(after_help = "Examples:\n  rlctl rollback")]
     Rollback,
     /// Show the cluster and its nodes, or revoke a node
@@ -242,7 +254,12 @@ pub enum PassAllVerb {
     #[command(after_help = "Examples:\n  rlctl pass-all on\n  rlctl pass-all on --for 10m")]
     On {
         /// Lifetime: 90 (seconds), 10m, 1h30m, or forever
-        #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+        #[arg(
+            long = "for",
+            value_name = "TIME",
+            allow_negative_numbers = true,
+            default_value = "forever"
+        )]
         lifetime: Lifetime,
     },
     /// Apply bans and limits again
@@ -253,7 +270,7 @@ pub enum PassAllVerb {
 /// `check IP [--proto P] [--dport N] [--sport N] [--flags F] [--iface NAME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 203.0.113.7 --proto udp --dport 53\n  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nWithout options about the packet it has no class, and the answer names each class that is treated differently. A TCP packet without --flags is one within a connection. A port that is not given is one that no class names.\n\nEnds with 3 when its packets are dropped, with 0 when they pass. A dry run passes."
+    after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 203.0.113.7 --proto udp --dport 53\n  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nWithout options about the packet it has no class, and the answer names each class that is treated differently. A TCP packet without --flags is one within a connection. A port that is not given is one that no class names.\n\nEnds with 3 when its packets are dropped, or those of a class that the answer names, and with 0 when all pass. A dry run passes."
 )]
 pub struct CheckArguments {
     /// The address, without a prefix length
@@ -286,7 +303,7 @@ pub struct CheckArguments {
 )]
 pub struct SuggestArguments {
     /// Percent of all windows that the limit is to admit
-    #[arg(long, value_name = "P", default_value_t = 99.0)]
+    #[arg(long, value_name = "P", default_value_t = 99.0, value_parser = percentile)]
     pub percentile: f64,
     /// Factor on top of that
     #[arg(long, value_name = "N", default_value_t = 2.0)]
@@ -301,6 +318,31 @@ pub struct SuggestArguments {
     #[arg(long, value_name = "CAPTURE", num_args = 0..=1, conflicts_with_all = ["percentile", "headroom", "since", "toml"])]
     #[expect(clippy::option_option, reason = "the option may have no value")]
     pub attack: Option<Option<PathBuf>>,
+}
+
+/// How often something is shown.
+fn interval(text: &str) -> Result<Duration, String> {
+    at_least(Duration::from_millis(100), text)
+}
+
+/// How long a row of the history is, which is kept by the second.
+fn step(text: &str) -> Result<Duration, String> {
+    at_least(Duration::from_secs(1), text)
+}
+
+fn at_least(least: Duration, text: &str) -> Result<Duration, String> {
+    let time = quantity::parse_duration(text).map_err(|error| error.to_string())?;
+    if time < least {
+        return Err(format!("write at least {}", quantity::duration(least)));
+    }
+    Ok(time)
+}
+
+/// A part of all windows.
+fn percentile(text: &str) -> Result<f64, String> {
+    let percent = text.parse::<f64>().ok();
+    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent) && *percent > 0.0);
+    percent.ok_or_else(|| "write a number above 0, and up to 100, such as 99.9".to_owned())
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -328,15 +370,18 @@ pub struct PrefixesArguments {
 /// `ban PREFIX... [--for TIME] [--reason TEXT] [--force]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd"
+    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48 --forever\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd\n\nAn IPv6 address without a prefix length stands for its source, the /64 unless [source] ipv6_prefix says otherwise: write 2001:db8::7/128 to ban that address alone."
 )]
 pub struct BanArguments {
     /// Whom.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
-    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
-    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
-    pub lifetime: Lifetime,
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d [default: `[ban] for` of the configuration, 4h]
+    #[arg(long = "for", value_name = "TIME", allow_negative_numbers = true)]
+    pub lifetime: Option<Lifetime>,
+    /// Ban without an end
+    #[arg(long, conflicts_with = "lifetime")]
+    pub forever: bool,
     /// Why, shown with the ban
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
@@ -351,7 +396,7 @@ pub struct BanArguments {
 /// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nPACKETS and BYTES are those that matched the entry, and `-` where they are not counted."
+    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nWithout a filter a list is one line. `--within` and `--origin list` show its entries. With --json, lists are in `rlctl lists --json`.\n\nPACKETS and BYTES are those that matched the entry, and `-` where they are not counted."
 )]
 pub struct ListArguments {
     /// Which list
@@ -402,7 +447,7 @@ pub struct TopArguments {
     #[arg(short = 'n', value_name = "TIMES", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
     pub times: Option<u32>,
     /// Refresh interval
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub delay: Duration,
 }
 
@@ -416,7 +461,7 @@ pub struct StatsArguments {
     #[arg(long)]
     pub all: bool,
     /// Show what comes in each second, or in each TIME, until Ctrl-C
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = quantity::parse_duration)]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = interval)]
     pub watch: Option<Duration>,
     /// How many times [default: until Ctrl-C]
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u32).range(1..))]
@@ -433,7 +478,7 @@ pub struct HistoryArguments {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = quantity::parse_duration)]
     pub since: Duration,
     /// How long each row is [default: what makes 24 rows]
-    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = step)]
     pub step: Option<Duration>,
     /// What was left of the limits of an address, a prefix, `policy:NAME` or `node` that `[history] watch` names
     #[arg(long, value_name = "SOURCE", add = completions::watched())]
@@ -494,11 +539,19 @@ pub struct AllowAddArguments {
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
-    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "forever"
+    )]
     pub lifetime: Lifetime,
     /// Why, shown with the entry
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+    /// Allow also prefixes wider than /8 (IPv6: /16)
+    #[arg(long)]
+    pub force: bool,
     /// Allow on all nodes of the cluster
     #[arg(long)]
     pub cluster: bool,
@@ -544,7 +597,7 @@ pub enum LimitVerb {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [OPTIONS]\n       rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] --limit <LIMIT> [--limit <LIMIT>]... [OPTIONS]",
-    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster\n  rlctl limit set --destination 198.51.100.7 --limit packets=50000,per=1s,match=tcp-syn\n\nA packet passes when all limits have room. Each source of the prefix has the limits for itself, and a destination as a whole. At the end of their lifetime the configuration holds again: the daemon sees to that. A daemon that was down meanwhile does it first when it starts."
+    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster\n  rlctl limit set --destination 198.51.100.7 --limit packets=50000,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 9000 --per 1s --only\n\nA limit replaces those of the same unit (packets or bytes) and class; where several have other windows, the one with its window. All other limits of the policy stay, and so does its ban, unless --only is given. The answer says what is in force then. Limits that are set later add to these, and all of them get the new lifetime.\n\nA packet passes when all limits have room. Each source of the prefix has the limits for itself, and a destination as a whole. At the end of their lifetime the configuration holds again: the daemon sees to that. A daemon that was down meanwhile does it first when it starts."
 )]
 pub struct LimitSetArguments {
     /// The sources [default: those without a policy of their own]
@@ -556,11 +609,19 @@ pub struct LimitSetArguments {
     /// The limits.
     #[command(flatten)]
     pub limits: LimitArguments,
-    /// Dry run: count what the limits would drop, and let it pass
+    /// Remove all other limits of these sources meanwhile, and the ban of their policy
+    #[arg(long)]
+    pub only: bool,
+    /// Dry run: count what all limits of these sources would drop, and let it pass
     #[arg(long)]
     pub observe: bool,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
-    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "forever"
+    )]
     pub lifetime: Lifetime,
     /// Why, shown with the limits
     #[arg(long, value_name = "TEXT")]

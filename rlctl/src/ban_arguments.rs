@@ -13,7 +13,7 @@ pub struct BanFilterArguments {
     /// Bans of this prefix and of its parts
     #[arg(long, value_name = "PREFIX")]
     pub within: Option<String>,
-    /// Bans of this origin: manual, forced, detected, crowdsec, program or cluster, also with a name: program:NAME
+    /// Bans of this origin: manual, forced, detected, crowdsec, program, cluster or list, also with a name: program:NAME
     #[arg(long, value_name = "ORIGIN", add = completions::origins())]
     pub origin: Option<String>,
     /// Bans whose reason contains this text

@@ -1,6 +1,6 @@
 //! Long lists of prefixes, in as many requests as they need: the daemon reads at most 64 KiB at once.
 
-use ratelimit_core::{api::Changed, prefix::Prefix};
+use ratelimit_core::api::Changed;
 
 use crate::{client::Answer, failure::Failure};
 
@@ -10,9 +10,9 @@ const PREFIXES_MAX: usize = 1000;
 /// Sends `prefixes` by `send`, and adds the answers up.
 ///
 /// A request is carried out whole or not at all; a list of several requests is not, and both [`note`] and a failure say so.
-pub fn send(
-    prefixes: &[Prefix],
-    send: impl Fn(Vec<Prefix>) -> Result<Answer<Changed>, Failure>,
+pub fn send<T: Clone>(
+    prefixes: &[T],
+    send: impl Fn(Vec<T>) -> Result<Answer<Changed>, Failure>,
 ) -> Result<Answer<Changed>, Failure> {
     let mut sum: Option<Answer<Changed>> = None;
     for (chunk, index) in prefixes.chunks(PREFIXES_MAX).zip(0..) {
@@ -27,7 +27,7 @@ pub fn send(
 }
 
 /// What is good to know about the way in which a list was sent.
-pub fn note(prefixes: &[Prefix]) -> Option<String> {
+pub fn note<T>(prefixes: &[T]) -> Option<String> {
     let requests = prefixes.len().div_ceil(PREFIXES_MAX);
     (requests > 1).then(|| {
         format!(
@@ -54,7 +54,11 @@ fn add(sum: Changed, next: Changed) -> Answer<Changed> {
         removed: sum.removed + next.removed,
         absent: [sum.absent, next.absent].concat(),
         held: [sum.held, next.held].concat(),
+        sources: [sum.sources, next.sources].concat(),
+        longer: [sum.longer, next.longer].concat(),
+        allowed: [sum.allowed, next.allowed].concat(),
         until: next.until,
+        limits: next.limits,
         starts_anew: next.starts_anew,
         ends_anew: next.ends_anew,
         waits_for_store: next.waits_for_store,
@@ -66,6 +70,8 @@ fn add(sum: Changed, next: Changed) -> Answer<Changed> {
 #[cfg(test)]
 mod tests {
     use std::{cell::RefCell, net::Ipv4Addr};
+
+    use ratelimit_core::prefix::Prefix;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::{
     env,
     io::{self, ErrorKind},
     net::IpAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -38,6 +38,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The same, for lists of a million entries, for what reads the files of lists, and for what may have programs loaded anew.
 const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// What to do about it where nothing listens.
+pub const ABSENT: &str = "is ratelimitd running? systemctl status ratelimitd";
 
 /// What to do about it where the user may not talk to the daemon.
 const NO_PERMISSION: &str = "use sudo, or join the group that the socket belongs to";
@@ -147,7 +150,7 @@ impl Client {
         body: Vec<u8>,
     ) -> Result<Answer<T>, Failure> {
         let request = self.request(method, path, body)?;
-        let patience = match path {
+        let patience = match path.split_once('?').map_or(path, |(path, _)| path) {
             "/v1/reload" | "/v1/apply" | "/v1/rollback" | "/v1/limits" => LIST_TIMEOUT,
             _ => Duration::ZERO,
         };
@@ -258,9 +261,20 @@ impl Client {
                 let error = format!("no permission to use {socket}");
                 Failure::new(ExitCode::NoPermission, error).hint(NO_PERMISSION)
             }
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            ErrorKind::NotFound => {
+                let error = format!("no daemon answers on {socket}: there is no such socket");
+                let hint = if self.socket == Path::new(SOCKET) {
+                    ABSENT.to_owned()
+                } else {
+                    format!(
+                        "{ABSENT}; it listens on {SOCKET} unless [paths] names another directory"
+                    )
+                };
+                Failure::new(ExitCode::NoDaemon, error).hint(hint)
+            }
+            ErrorKind::ConnectionRefused => {
                 Failure::new(ExitCode::NoDaemon, format!("no daemon answers on {socket}"))
-                    .hint("is ratelimitd running? systemctl status ratelimitd")
+                    .hint(ABSENT)
             }
             _ => Failure::new(
                 ExitCode::NoDaemon,

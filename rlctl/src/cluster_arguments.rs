@@ -8,7 +8,9 @@ use crate::completions;
 #[derive(Debug, Subcommand)]
 pub enum ClusterVerb {
     /// Show whether the store answers, and what was refused
-    #[command(after_help = "Examples:\n  rlctl cluster status")]
+    #[command(
+        after_help = "Examples:\n  rlctl cluster status\n\nEnds with 1 while the store does not answer."
+    )]
     Status,
     /// Show the nodes, and how many bans of each are in force here
     #[command(
@@ -28,6 +30,9 @@ pub struct RevokeArguments {
     /// The node
     #[arg(value_name = "NODE", add = completions::nodes())]
     pub node: String,
+    /// Revoke a node that this one does not know
+    #[arg(long)]
+    pub force: bool,
     /// Let it take part again
     #[arg(long)]
     pub undo: bool,

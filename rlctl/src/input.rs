@@ -30,7 +30,7 @@ impl Input {
             let name = path.display().to_string();
             let file = File::open(path);
             let file =
-                file.map_err(|error| Failure::refused(format!("cannot read {name}: {error}")))?;
+                file.map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
             // A pipe has no length.
             let bytes = file.metadata().ok().filter(std::fs::Metadata::is_file);
             (name, bytes.map(|file| file.len()), Box::new(file))

@@ -1,8 +1,16 @@
-//! Whether somebody presses Enter within a time.
+//! Whether somebody presses Enter within a time, or leaves.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// What came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -11,20 +19,39 @@ pub enum Key {
     Enter,
     /// Nothing, within the time.
     None,
-    /// The end: nobody is there.
-    Closed,
+    /// The end of the input, a terminal that is gone, or a signal that tells this program to end, as Ctrl-C.
+    Left,
 }
 
-/// Waits for a line on stdin.
-pub fn wait(timeout: Duration) -> Key {
-    let stdin = io::stdin();
-    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-    match poll(&mut polled, timeout.try_into().ok().as_ref()) {
-        Ok(0) | Err(_) => return Key::None,
-        Ok(_) => {}
+/// Reads keys, and does not end by a signal from now on.
+pub struct Keys(Arc<AtomicBool>);
+
+impl Keys {
+    /// Begins to watch.
+    pub fn watch() -> io::Result<Self> {
+        let has_ended = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&has_ended))?;
+        }
+        Ok(Self(has_ended))
     }
-    match stdin.read_line(&mut String::new()) {
-        Ok(0) | Err(_) => Key::Closed,
-        Ok(_) => Key::Enter,
+
+    /// Waits for a line on stdin.
+    pub fn wait(&self, timeout: Duration) -> Key {
+        if self.0.load(Ordering::Relaxed) {
+            return Key::Left;
+        }
+        let stdin = io::stdin();
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut polled, timeout.try_into().ok().as_ref()) {
+            // A signal interrupts it.
+            Ok(0) | Err(_) if self.0.load(Ordering::Relaxed) => return Key::Left,
+            Ok(0) | Err(_) => return Key::None,
+            Ok(_) => {}
+        }
+        match stdin.read_line(&mut String::new()) {
+            Ok(0) | Err(_) => Key::Left,
+            Ok(_) => Key::Enter,
+        }
     }
 }

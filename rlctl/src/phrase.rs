@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
-    api::{AttackView, Ban, Changed, ExemptEntries, ExemptEntry, LimitTarget, Origin},
+    api::{Allowed, AttackView, Ban, Changed, ExemptEntries, ExemptEntry, LimitTarget, Origin},
     prefix::Prefix,
 };
 
@@ -100,6 +100,30 @@ pub fn exempt(exempt: &ExemptEntries) -> Option<String> {
             .to_owned(),
     );
     Some(lines.join("\n"))
+}
+
+/// What is said of prefixes whose bans or limits have no effect, as they are allowed.
+pub fn without_effect(allowed: &[Allowed]) -> Vec<String> {
+    const NAMED_MAX: usize = 10;
+    let named = allowed
+        .iter()
+        .take(NAMED_MAX)
+        .map(|Allowed { prefix, by }| {
+            let whose = if prefix == by {
+                format!("{prefix} is")
+            } else {
+                format!("{by}, which covers {prefix}, is")
+            };
+            format!("this has no effect while {whose} on the allow list: `rlctl allow list`")
+        });
+    let mut notes: Vec<String> = named.collect();
+    if allowed.len() > NAMED_MAX {
+        let others = allowed.len() - NAMED_MAX;
+        notes.push(format!(
+            "it has no effect on {others} more, which are allowed too"
+        ));
+    }
+    notes
 }
 
 /// A number of packets: `1 packet`, `2 packets`.

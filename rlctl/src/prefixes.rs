@@ -2,7 +2,7 @@
 //!
 //! Every fault is reported at once, and a list with a fault is no list: nothing of it is sent.
 
-use std::{collections::HashSet, fs, io};
+use std::{collections::HashSet, fs, io, net::IpAddr};
 
 use ratelimit_core::prefix::{Prefix, PrefixError};
 
@@ -11,8 +11,35 @@ use crate::failure::Failure;
 /// The faults that are named one by one; the others are counted.
 const FAULTS_NAMED: usize = 10;
 
+/// A prefix, as somebody wrote it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Named {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// Whether it is an IPv6 address without a prefix length.
+    is_source: bool,
+}
+
+impl Named {
+    /// Returns the prefixes, and apart from them the IPv6 addresses without a length, which stand for their sources. A host that has one
+    /// such address can use all others of its network.
+    pub fn split(named: &[Self]) -> (Vec<Prefix>, Vec<IpAddr>) {
+        let is_source = |named: &&Self| named.is_source;
+        let (sources, prefixes): (Vec<&Self>, Vec<&Self>) = named.iter().partition(is_source);
+        let prefixes = prefixes.into_iter().map(|named| named.prefix);
+        let sources = sources.into_iter().map(|named| named.prefix.address());
+        (prefixes.collect(), sources.collect())
+    }
+}
+
 /// Reads what `arguments` name: at least one prefix, each one once.
 pub fn read(arguments: &[String]) -> Result<Vec<Prefix>, Failure> {
+    let named = read_named(arguments)?;
+    Ok(named.into_iter().map(|named| named.prefix).collect())
+}
+
+/// The same, as it was written.
+pub fn read_named(arguments: &[String]) -> Result<Vec<Named>, Failure> {
     read_with(arguments, || io::read_to_string(io::stdin()))
 }
 
@@ -25,7 +52,7 @@ pub fn read_one(text: &str) -> Result<Prefix, Failure> {
 fn read_with(
     arguments: &[String],
     stdin: impl Fn() -> io::Result<String>,
-) -> Result<Vec<Prefix>, Failure> {
+) -> Result<Vec<Named>, Failure> {
     let mut list = List::default();
     for argument in arguments {
         if argument == "-" {
@@ -48,16 +75,20 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
 /// A list that is being read.
 #[derive(Default)]
 struct List {
-    prefixes: Vec<Prefix>,
-    seen: HashSet<Prefix>,
+    named: Vec<Named>,
+    seen: HashSet<Named>,
     faults: Vec<String>,
 }
 
 impl List {
     fn take(&mut self, text: &str) -> Result<(), PrefixError> {
         let prefix: Prefix = text.parse()?;
-        if self.seen.insert(prefix) {
-            self.prefixes.push(prefix);
+        let named = Named {
+            prefix,
+            is_source: prefix.address().is_ipv6() && !text.contains('/'),
+        };
+        if self.seen.insert(named) {
+            self.named.push(named);
         }
         Ok(())
     }
@@ -75,12 +106,12 @@ impl List {
         }
     }
 
-    fn finish(self) -> Result<Vec<Prefix>, Failure> {
+    fn finish(self) -> Result<Vec<Named>, Failure> {
         match self.faults.as_slice() {
-            [] if self.prefixes.is_empty() => {
+            [] if self.named.is_empty() => {
                 Err(Failure::usage("the list names no prefix, nothing was sent"))
             }
-            [] => Ok(self.prefixes),
+            [] => Ok(self.named),
             [fault] => Err(Failure::usage(fault)),
             faults => Err(Failure::usage(several(faults))),
         }
@@ -108,6 +139,21 @@ mod tests {
             "",
             Ok("10.0.0.0/8 ::1"),
         );
+    }
+
+    #[test]
+    fn an_address_of_ipv6_without_a_length_is_its_source() {
+        let arguments = [
+            "2001:db8::7",
+            "2001:db8::8/128",
+            "192.0.2.1",
+            "2001:db8:1::/48",
+        ];
+        let named = read_named(&arguments.map(str::to_owned)).unwrap();
+        let (prefixes, sources) = Named::split(&named);
+        let expected = ["2001:db8::8", "192.0.2.1", "2001:db8:1::/48"];
+        assert_eq!(prefixes, expected.map(|text| text.parse().unwrap()));
+        assert_eq!(sources, ["2001:db8::7".parse::<IpAddr>().unwrap()]);
     }
 
     #[test]
@@ -166,7 +212,7 @@ mod tests {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let read = read_with(&arguments, || Ok(stdin.to_owned()));
         let prefixes = read.as_ref().map(|prefixes| {
-            let texts: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
+            let texts: Vec<String> = prefixes.iter().map(|it| it.prefix.to_string()).collect();
             texts.join(" ")
         });
         let prefixes = prefixes.map_err(|failure| failure.refused.error.as_str());

@@ -120,7 +120,7 @@ const OF_A_CLUSTER: &[(&str, &str, &str)] = &[
         "delete",
         "/v1/cluster/limits",
     ),
-    ("cluster revoke gone", "post", "/v1/cluster/revoke"),
+    ("cluster revoke gone --force", "post", "/v1/cluster/revoke"),
     ("cluster revoke gone --undo", "post", "/v1/cluster/revoke"),
     ("status", "get", "/v1/status"),
 ];

@@ -100,7 +100,7 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
     ] {
         assert!(reported.lines().any(|it| it == line), "{line}: {reported}");
     }
-    let is_ban = |line: &str| line.starts_with("203.0.113.1 ") && line.contains(" forever ");
+    let is_ban = |line: &str| line.starts_with("203.0.113.1 ") && line.contains(" manual ");
     assert!(reported.lines().any(is_ban), "{reported}");
     assert!(
         reported.contains("gave up all privileges user=\"ratelimit\""),

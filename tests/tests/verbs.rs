@@ -18,7 +18,7 @@ fn bans_are_found_and_ended_by_what_is_known_of_them() {
         "ban 203.0.113.7 --for 5m --reason scan",
         "ban 203.0.113.8 --reason Flood",
         "ban 198.51.100.9 --program sshd --for 1h",
-        "ban 198.51.100.0/25",
+        "ban 198.51.100.0/25 --forever",
     ] {
         service.rlctl_ok(&words(line)).unwrap();
     }
@@ -29,7 +29,11 @@ fn bans_are_found_and_ended_by_what_is_known_of_them() {
         .rlctl_ok(&["import", &path, "--list", "drop"])
         .unwrap();
     for (filter, expected) in [
-        ("--within 203.0.113.0/24", "203.0.113.7 203.0.113.8"),
+        (
+            "--within 203.0.113.0/24",
+            "203.0.113.7 203.0.113.8 203.0.113.64/26",
+        ),
+        ("--origin list", "203.0.113.64/26"),
         ("--origin program", "198.51.100.9"),
         ("--reason flood", "203.0.113.8"),
         ("--ending 10m", "203.0.113.7"),

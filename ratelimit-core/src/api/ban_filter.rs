@@ -42,6 +42,15 @@ impl BanFilter {
         *self == Self::default()
     }
 
+    /// Whether it asks for entries of lists, which otherwise are told as lists: those of a prefix or of lists.
+    pub fn looks_into_lists(&self) -> bool {
+        let origin = self.origin.as_deref();
+        match origin.map(|text| text.split_once(':').map_or(text, |(kind, _)| kind)) {
+            Some(kind) => kind == "list",
+            None => self.within.is_some(),
+        }
+    }
+
     /// Whether it has a ban at `now`.
     pub fn has(&self, ban: &Ban, now: Timestamp) -> bool {
         let within = self.within.is_none_or(|within| within.covers(ban.prefix));

@@ -153,6 +153,9 @@ pub struct RevokeRequest {
     /// Whether a revocation is to be taken back.
     #[serde(default)]
     pub undo: bool,
+    /// Whether it may be a node that this one does not know.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// What became of a revocation.

@@ -113,6 +113,9 @@ pub struct Imported {
     #[serde(default)]
     #[serde(rename = "spared")]
     pub exempt: ExemptEntries,
+    /// Entries that ban, and have no effect, as they are allowed.
+    #[serde(default)]
+    pub allowed: usize,
     /// Lines that were left out because they are wrong.
     pub bad: usize,
     /// What is wrong with the first of them.

@@ -9,8 +9,9 @@ use super::{
     ExportRequest, History, HistoryRequest, ImportRequest, Imported, LimitRequest, LimitTarget,
     ListTarget, ListView, LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest, PassAllStatus,
     PolicyView, PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest, Progress,
-    ProtectedView, Reloaded, RevokeRequest, Revoked, Setting, StatsRow, Status, SuggestRequest,
-    Suggested, TopDestinationsRequest, TopRequest, TopSource, UnbanMatchingRequest, WiderLimits,
+    ProtectedView, ReloadRequest, Reloaded, RevokeRequest, Revoked, Setting, StatsRow, Status,
+    SuggestRequest, Suggested, TopDestinationsRequest, TopRequest, TopSource, UnbanMatchingRequest,
+    UnbanRequest, WiderLimits,
 };
 
 const JSON: &str = "application/json";
@@ -23,7 +24,7 @@ pub fn document() -> Value {
     api.get::<(), Status>("/v1/status", "What is enforced, and where");
     api.get::<BanFilter, Vec<Ban>>("/v1/bans", "The bans in force");
     api.post::<BanRequest, Changed>("/v1/bans", "Ban prefixes, all or none");
-    api.delete::<PrefixesRequest, Changed>("/v1/bans", "Lift the bans of prefixes");
+    api.delete::<UnbanRequest, Changed>("/v1/bans", "Lift the bans of prefixes");
     api.delete::<UnbanMatchingRequest, Changed>(
         "/v1/bans/matching",
         "Lift all bans that a filter has",
@@ -79,6 +80,7 @@ pub fn document() -> Value {
         .queries::<ExportRequest>()
         .answers_as::<String>(TEXT);
     api.operation("post", "/v1/reload", "Read the configuration again")
+        .queries::<ReloadRequest>()
         .answers::<Reloaded>();
     api.post::<DiffRequest, Reloaded>("/v1/diff", "What a reload would change, or a configuration");
     api.operation("post", "/v1/detach", "Take the program off all interfaces")
@@ -103,7 +105,7 @@ pub fn document() -> Value {
     api.operation(
         "post",
         "/v1/rollback",
-        "Take the configuration on trial back",
+        "Take the configuration on trial back, or the last reload",
     )
     .answers::<Attempt>();
     api.post::<PassAllRequest, Option<PassAllStatus>>(

@@ -39,6 +39,8 @@ pub enum Code {
     BadList,
     /// A configuration has errors.
     BadConfiguration,
+    /// A configuration is on trial, or was confirmed and is in no file.
+    Unsettled,
     /// A map of the kernel has no room.
     MapFull,
     /// The daemon is busy or stops.
@@ -77,6 +79,7 @@ impl Code {
             Self::ConnectedNetwork => "A list covers a connected network",
             Self::BadList => "A list is not taken",
             Self::BadConfiguration => "A configuration has errors",
+            Self::Unsettled => "The configuration that was tried comes first",
             Self::MapFull => "A map of the kernel has no room",
             Self::Unavailable => "The daemon does not answer now",
             Self::Internal => "The daemon failed",

@@ -1,13 +1,13 @@
 //! What the files say, each value with its place, before it is known whether all of it fits together.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use smart_default::SmartDefault;
 use toml::de::DeTable;
 
 use super::{
     aggregate::{self, Aggregate, Node},
-    challenge,
+    bans, challenge,
     class::{self, NamedClass},
     cluster::{self, Cluster},
     crowdsec::{self, Crowdsec},
@@ -48,6 +48,7 @@ pub struct Document {
     pub destinations: Vec<Destination>,
     pub node: Option<At<Node>>,
     pub detection: Option<At<Detection>>,
+    pub bans: Option<At<Option<Duration>>>,
     pub allow: Vec<At<Prefix>>,
     pub protected: Vec<At<Prefix>>,
     pub lists: Vec<NamedList>,
@@ -94,6 +95,7 @@ impl Document {
         );
         set_table(&mut self.node, root, "node", aggregate::read_node);
         set_table(&mut self.detection, root, "detection", detection::read);
+        set_table(&mut self.bans, root, "ban", bans::read);
         self.allow
             .extend(root.take_table("allow").map_or(vec![], read_sources));
         self.protected

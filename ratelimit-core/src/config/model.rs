@@ -65,6 +65,8 @@ pub struct Config {
     pub unverified_per_minute: NonZeroU32,
     /// The attacks that the daemon looks for.
     pub attacks: Rules,
+    /// How long a ban lasts of which nothing else is said; `None` is forever.
+    pub ban_for: Option<Duration>,
     /// The allow list, sorted.
     pub allow: Vec<Prefix>,
     /// What is never banned, and limited all the same, sorted.

@@ -240,7 +240,13 @@ impl<'a> Value<'a> {
     /// The value as an integer of any size.
     pub fn integer(&self, example: &str) -> Option<i128> {
         let DeValue::Integer(digits) = &self.content else {
-            return self.has_wrong_type("an integer", example);
+            // A number in quotes is meant as the number.
+            let quoted = self
+                .content
+                .as_str()
+                .and_then(|text| text.trim().parse::<u64>().ok());
+            let meant = quoted.map(|number| format!("{} = {number}", self.key));
+            return self.has_wrong_type("an integer", meant.as_deref().unwrap_or(example));
         };
         // Only digits are there: what `i128` cannot hold is as wrong as its largest value.
         let value = i128::from_str_radix(digits.as_str(), digits.radix());

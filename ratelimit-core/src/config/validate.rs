@@ -6,7 +6,7 @@ mod shared;
 use std::collections::BTreeMap;
 
 use super::{
-    ban, destination,
+    ban, bans, destination,
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     document::Document,
     file::File,
@@ -82,6 +82,10 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
         unverified_per_minute: detection
             .map_or(UNVERIFIED_DEFAULT, |at| at.value.unverified_per_minute),
         attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
+        ban_for: document
+            .bans
+            .as_ref()
+            .map_or(Some(bans::DEFAULT), |at| at.value),
         allow: sorted(&document.allow),
         protected: sorted(&document.protected),
         lists: lists(&document.lists, report),

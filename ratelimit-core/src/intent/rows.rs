@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 
-use crate::{detection::Kind, limit::LimitSpec};
+use crate::{detection::Kind, limit::LimitSpec, origin::Origin};
 
 /// A ban of one origin, or a runtime allow.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +27,17 @@ pub struct LimitRow {
     pub limits: Vec<LimitSpec>,
     /// Whether what they would drop passes.
     pub observe: bool,
+    /// Whether the policy around them has no part in it: neither its other limits nor its ban.
+    pub only: bool,
     /// Until when, why and by whom.
     pub entry: EntryRow,
+}
+
+impl LimitRow {
+    /// Whether all nodes of a cluster have them.
+    pub fn is_of_cluster(&self) -> bool {
+        matches!(Origin::of_author(&self.entry.author), Origin::Cluster(_))
+    }
 }
 
 /// A further limit of what sources of an attack may send.

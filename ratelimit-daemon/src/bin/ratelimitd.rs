@@ -54,6 +54,12 @@ fn main() -> ExitCode {
         Err(error) => {
             // An error of the configuration says itself that it is one, for each place.
             if error.is::<ConfigError>() {
+                if arguments.without_file != config::Arguments::default() {
+                    // As clap has it.
+                    let error = error.to_string();
+                    eprintln!("error: {}", error.strip_prefix("error: ").unwrap_or(&error));
+                    return ExitCode::from(2);
+                }
                 eprintln!("{error}");
                 if !arguments.config.exists() {
                     eprintln!(

@@ -138,6 +138,8 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     lines.extend(change("dashboard's token:", both, token, path));
     let keep = |keep: Option<_>| text_or(keep.map(quantity::duration), "off");
     lines.extend(change("history:", both, |it| it.history, keep));
+    let lasts = |lifetime: Option<_>| text_or(lifetime.map(quantity::duration), "forever");
+    lines.extend(change("bans without a time:", both, |it| it.ban_for, lasts));
     if before.watched != after.watched {
         let names = |config: &Config| {
             let names: Vec<String> = config.watched.iter().map(ToString::to_string).collect();

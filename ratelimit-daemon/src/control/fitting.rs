@@ -3,22 +3,27 @@
 use ratelimit_common::limit::LIMITS_MAX;
 use ratelimit_core::{
     api::Refused,
-    intent,
+    intent::{self, LimitRow, Target},
     limit::{LimitSpec, sharing},
 };
 
 use super::state::State;
 
 /// Refuses limits that this host cannot have, whoever sets them.
-pub fn check(state: &State, limits: &[LimitSpec]) -> Result<(), Refused> {
+pub fn check(state: &State, target: Target, row: &LimitRow) -> Result<(), Refused> {
+    let limits = &row.limits[..];
     if limits.is_empty() {
         return Err(Refused::because("no limit was given")
             .hint("to let a source through unlimited, use `rlctl allow add`"));
     }
-    if limits.len() > LIMITS_MAX {
-        return Err(Refused::because(format!(
-            "a policy has at most {LIMITS_MAX} limits"
-        )));
+    let all = state.intent.with_row(target, row).limits.len();
+    if all > LIMITS_MAX {
+        let refused = Refused::because(format!("a policy has at most {LIMITS_MAX} limits"));
+        return Err(if all == limits.len() {
+            refused
+        } else {
+            refused.hint("`--only` sets these in place of all others that hold there")
+        });
     }
     require_classes(state, limits)?;
     require_shareable(state, limits)?;

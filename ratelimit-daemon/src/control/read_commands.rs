@@ -40,7 +40,7 @@ use super::{
 use crate::{datapath, traffic_log::Sample};
 
 pub use self::{
-    bans::bans_in_parts,
+    bans::{bans, bans_in_parts},
     config::settings,
     diff::diff,
     sample::sample_sources,

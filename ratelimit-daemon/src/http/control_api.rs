@@ -17,8 +17,8 @@ use hyper_util::service::TowerToHyperService;
 use ratelimit_core::{
     api::{
         self, APPLY_BYTES_MAX, ApplyRequest, BanFilter, Code, DiffRequest, PacketRequest,
-        REQUEST_BYTES_MAX, Refused, SSH_PEER, SUDO_USER, SuggestRequest, TopDestinationsRequest,
-        TopRequest,
+        REQUEST_BYTES_MAX, Refused, ReloadRequest, SSH_PEER, SUDO_USER, SuggestRequest,
+        TopDestinationsRequest, TopRequest,
     },
     lists,
     prefix::Prefix,
@@ -27,7 +27,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{
-    clock,
     control::{
         self, Controller, Handle,
         commands::{
@@ -286,9 +285,7 @@ async fn bans(
     State(controller): State<Handle>,
     Parameters(filter): Parameters<BanFilter>,
 ) -> Answer {
-    let mut bans = control::bans_in_parts(&controller).await?;
-    let now = clock::wall();
-    bans.retain(|ban| filter.has(ban, now));
+    let bans = control::bans(&controller, filter).await?;
     read(&controller, |_| Ok(bans)).await
 }
 
@@ -397,9 +394,17 @@ fn shown(refused: Refused, peer: &Peer) -> Refused {
     }
 }
 
-async fn reload(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
+async fn reload(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Parameters(request): Parameters<ReloadRequest>,
+) -> Answer {
     let candidate = control::read_again(&controller).await?;
-    let (answer, notices) = controller.call(Noticed(Reload(candidate))).await?;
+    let reload = Reload {
+        candidate,
+        discard: request.discard,
+    };
+    let (answer, notices) = controller.call(Noticed(reload)).await?;
     let answer = answer.map_err(|refused| shown(refused, &peer));
     Ok(written((answer, notices)).await)
 }

@@ -112,7 +112,11 @@ fn met(prefix: Prefix, protected: Prefix, why: &Why) -> Refused {
     } else {
         format!("{prefix} lies in {protected}, {why}")
     };
-    let mut hint = "ban prefixes without it, or add --force if you mean it".to_owned();
+    let mut hint = if protected.covers(prefix) {
+        "add --force if you mean it".to_owned()
+    } else {
+        "ban prefixes without it, or add --force if you mean it".to_owned()
+    };
     if *why != Why::Configured {
         hint.push_str(": this host may be cut off");
     }

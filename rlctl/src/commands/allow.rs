@@ -21,6 +21,7 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
             prefixes,
             seconds: arguments.lifetime.seconds(),
             reason: arguments.reason.clone(),
+            force: arguments.force,
         };
         client.post(path(arguments.cluster), &request)
     })?;
@@ -36,6 +37,7 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
 pub fn rm(arguments: &AllowRmArguments, client: &Client) -> Result<Report, Failure> {
     let removal = Removal {
         path: path(arguments.cluster),
+        of_sources: false,
         cluster: arguments.cluster,
         done: |whom| format!("took {whom} off the allow list"),
         absent: "is not on the allow list",

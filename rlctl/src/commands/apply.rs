@@ -1,4 +1,4 @@
-//! `rlctl apply`: a configuration holds for a time, and is gone again unless somebody says that it may stay.
+//! `rlctl apply`: a configuration is in force for a time, and is taken back unless somebody confirms it.
 
 use std::{
     fs, io,
@@ -13,8 +13,10 @@ use ratelimit_core::api::{Applied, ApplyRequest, Attempt, Outcome, Status};
 use super::{confirm, reload};
 use crate::{
     client::{Answer, Client},
+    clock,
+    exit_code::ExitCode,
     failure::Failure,
-    keypress::{self, Key},
+    keypress::{Key, Keys},
     output::{self, Output, printable},
     phrase,
     report::Report,
@@ -32,16 +34,19 @@ pub fn run(
     output: &Output,
 ) -> Result<Report, Failure> {
     let request = request(file, confirm.as_secs_f64())?;
-    let answer: Answer<Applied> = client.post("/v1/apply", &request)?;
-    let text = sentences(&answer.value, now);
     let is_asked =
         output.is_for_people() && io::stdin().is_terminal() && io::stderr().is_terminal();
     if !is_asked {
+        let answer: Answer<Applied> = client.post("/v1/apply", &request)?;
+        let text = sentences(&answer.value, now);
         return Ok(Report::new(answer, text).note("`rlctl confirm` keeps it"));
     }
-    output::say(&text);
-    output::say("press Enter to keep it, or wait");
-    wait(&answer.value.attempt, client)
+    let keys = Keys::watch()
+        .map_err(|error| Failure::refused(format!("signals cannot be caught: {error}")))?;
+    let answer: Answer<Applied> = client.post("/v1/apply", &request)?;
+    output::say(&sentences(&answer.value, now));
+    output::say("press Enter to keep it; Ctrl-C, or no answer in time, brings the one before back");
+    wait(&answer.value.attempt, &keys, client)
 }
 
 /// What asks for a trial of a file.
@@ -71,35 +76,69 @@ fn sentences(applied: &Applied, now: &Zoned) -> String {
     format!("{file} holds until {until}: {changes}{lines}")
 }
 
-/// Waits for Enter, for somebody who says something elsewhere, and for the end.
-fn wait(tried: &Attempt, client: &Client) -> Result<Report, Failure> {
+/// Waits for Enter, for somebody who confirms or rolls back elsewhere, and for the end of the trial. Whoever leaves takes it back.
+fn wait(tried: &Attempt, keys: &Keys, client: &Client) -> Result<Report, Failure> {
     loop {
-        match keypress::wait(ASKED_EVERY) {
-            Key::Enter => return confirm::confirm(client),
-            // Nobody can press a key any more; the daemon goes on counting.
-            Key::Closed => return Err(not_confirmed(tried)),
+        match keys.wait(ASKED_EVERY) {
+            Key::Enter => return confirm::confirm(false, client),
+            Key::Left => return take_back(tried, client),
             Key::None => {}
         }
-        let status: Answer<Status> = client.get("/v1/status")?;
-        match status.value.attempt.as_ref().map(|attempt| attempt.outcome) {
-            Some(Outcome::Pending { .. }) => {}
-            Some(Outcome::Confirmed { .. }) => {
-                return Ok(Report::from_json(status.json, "somebody confirmed it"));
-            }
-            // What was rolled back and never was in the file of the daemon is no attempt any more; nor is what was confirmed
-            // and is there.
-            None if status.value.config_files.first() == Some(&tried.file) => {
-                return Ok(Report::from_json(status.json, "somebody confirmed it"));
-            }
-            Some(Outcome::RolledBack { .. }) | None => return Err(not_confirmed(tried)),
+        match settled(tried, client) {
+            Ok(Some(end)) => return end,
+            // The daemon may be starting again: the trial goes on.
+            Err(failure) if failure.code == ExitCode::NoDaemon && is_running(tried) => {}
+            Ok(None) => {}
+            Err(failure) => return Err(failure),
         }
+    }
+}
+
+/// Returns to the configuration before at once.
+fn take_back(tried: &Attempt, client: &Client) -> Result<Report, Failure> {
+    let Err(mut failure) = client.call::<Attempt>("/v1/rollback") else {
+        return Err(not_confirmed(tried));
+    };
+    // Somebody may have been faster.
+    if let Ok(Some(end)) = settled(tried, client) {
+        return end;
+    }
+    failure.refused.error = format!(
+        "{} was not confirmed, and is still in force, as it cannot be rolled back now: {}",
+        printable(&tried.file),
+        failure.refused.error
+    );
+    Err(failure.hint("`rlctl rollback` tries again; at the end of the trial it goes by itself"))
+}
+
+/// How a trial ended; `None` while it is pending.
+fn settled(tried: &Attempt, client: &Client) -> Result<Option<Result<Report, Failure>>, Failure> {
+    let status: Answer<Status> = client.get("/v1/status")?;
+    let confirmed = |json| Ok(Report::from_json(json, "somebody confirmed it"));
+    Ok(match status.value.attempt.map(|attempt| attempt.outcome) {
+        Some(Outcome::Pending { .. }) => None,
+        Some(Outcome::Confirmed { .. }) => Some(confirmed(status.json)),
+        // What was rolled back and never was in the file of the daemon is no attempt any more; nor is what was confirmed
+        // and is there.
+        None if status.value.config_files.first() == Some(&tried.file) => {
+            Some(confirmed(status.json))
+        }
+        Some(Outcome::RolledBack { .. }) | None => Some(Err(not_confirmed(tried))),
+    })
+}
+
+/// Whether the time of a trial is not over.
+fn is_running(tried: &Attempt) -> bool {
+    match tried.outcome {
+        Outcome::Pending { until } => clock::local().timestamp() < until,
+        Outcome::Confirmed { .. } | Outcome::RolledBack { .. } => false,
     }
 }
 
 fn not_confirmed(attempt: &Attempt) -> Failure {
     let file = printable(&attempt.file);
     Failure::refused(format!(
-        "{file} was not confirmed: the configuration before holds again"
+        "{file} was not confirmed: the configuration before it is in force again"
     ))
-    .hint("`rlctl status` says what holds")
+    .hint("`rlctl status` shows it")
 }

@@ -1,55 +1,131 @@
-//! `rlctl ban`: whose packets are dropped, until when.
+//! `rlctl ban`: drops all packets of prefixes for a time.
 
 use jiff::Zoned;
-use ratelimit_core::api::{BanRequest, Changed, ProgramBanRequest};
+use ratelimit_core::{
+    api::{BanRequest, Changed, ProgramBanRequest},
+    prefix::Prefix,
+};
 
 use crate::{
-    arguments::BanArguments, chunks, client::Client, failure::Failure, lifetime::Lifetime, phrase,
-    prefixes, report::Report,
+    arguments::BanArguments,
+    chunks,
+    client::Client,
+    failure::Failure,
+    lifetime::Lifetime,
+    phrase,
+    prefixes::{self, Named},
+    report::Report,
 };
+
+/// Bans that are named one by one in a note; the others are counted.
+const NAMED_MAX: usize = 10;
 
 /// Bans the prefixes.
 pub fn run(arguments: &BanArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let prefixes = prefixes::read(&arguments.prefixes.prefixes)?;
-    let answer = chunks::send(&prefixes, |prefixes| {
+    let named = prefixes::read_named(&arguments.prefixes.prefixes)?;
+    let lifetime = if arguments.forever {
+        Some(Lifetime::Forever)
+    } else {
+        arguments.lifetime
+    };
+    let seconds = lifetime.and_then(Lifetime::seconds);
+    let forever = lifetime == Some(Lifetime::Forever);
+    let answer = chunks::send(&named, |named| {
+        let (prefixes, sources) = Named::split(&named);
+        let reason = arguments.reason.clone();
         if let Some(program) = &arguments.program {
             let request = ProgramBanRequest {
                 program: program.clone(),
                 prefixes,
-                seconds: arguments.lifetime.seconds(),
-                reason: arguments.reason.clone(),
+                sources,
+                seconds,
+                forever,
+                reason,
             };
             return client.post("/v1/bans/program", &request);
         }
         let request = BanRequest {
             prefixes,
-            seconds: arguments.lifetime.seconds(),
-            reason: arguments.reason.clone(),
+            sources,
+            seconds,
+            forever,
+            reason,
             force: arguments.force,
         };
         client.post("/v1/bans", &request)
     })?;
-    let whom = phrase::whom(&prefixes);
-    let text = sentence(
-        &whom,
-        arguments.lifetime,
-        prefixes.len(),
-        &answer.value,
-        now,
-    );
-    Ok(Report::new(answer, text).notes(chunks::note(&prefixes)))
+    let whom = whom(&named, &answer.value.sources);
+    let text = sentence(&whom, lifetime, named.len(), &answer.value, now);
+    let notes = notes(&answer.value, now);
+    Ok(Report::new(answer, text)
+        .notes(chunks::note(&named))
+        .notes(notes))
+}
+
+/// `2001:db8::/64, the source of 2001:db8::7`, or the number of several.
+fn whom(named: &[Named], sources: &[Prefix]) -> String {
+    match (named, sources) {
+        ([named], [source]) if *source != named.prefix => {
+            format!("{source}, the source of {},", named.prefix)
+        }
+        _ => {
+            let prefixes: Vec<Prefix> = named.iter().map(|named| named.prefix).collect();
+            phrase::whom(&prefixes)
+        }
+    }
 }
 
 /// `banned 1.2.3.4 for 10m (until 14:32:07)`
 fn sentence(
     whom: &str,
-    lifetime: Lifetime,
+    lifetime: Option<Lifetime>,
     named: usize,
     changed: &Changed,
     now: &Zoned,
 ) -> String {
-    let lifetime = phrase::lifetime(lifetime, changed.until, now);
-    format!("banned {whom} {lifetime}{}", novelty(named, changed))
+    let kept = changed.longer.iter().filter(|ban| ban.kept).count();
+    if kept == named {
+        return format!(
+            "{} banned already, and for longer",
+            if named == 1 {
+                format!("{whom} is")
+            } else {
+                format!("all {named} prefixes are")
+            }
+        );
+    }
+    let lifetime = match lifetime {
+        Some(lifetime) => phrase::lifetime(lifetime, changed.until, now),
+        None => phrase::until(changed.until, now),
+    };
+    format!("banned {whom} {lifetime}{}", novelty(named - kept, changed))
+}
+
+/// What else is to be known of bans.
+fn notes(changed: &Changed, now: &Zoned) -> Vec<String> {
+    let longer = changed.longer.iter().take(NAMED_MAX).map(|ban| {
+        let until = phrase::until(ban.until, now);
+        if ban.kept {
+            format!(
+                "the ban of {} {until} stays: without a time a ban shortens none, `--for TIME` does",
+                ban.prefix
+            )
+        } else {
+            format!("the ban of {} was {until} before, which is longer", ban.prefix)
+        }
+    });
+    let mut notes: Vec<String> = longer.collect();
+    if changed.longer.len() > NAMED_MAX {
+        let others = changed.longer.len() - NAMED_MAX;
+        notes.push(format!("{others} more bans were to last longer"));
+    }
+    notes.extend(phrase::without_effect(&changed.allowed));
+    if changed.waits_for_store {
+        notes.push(
+            "the store of the cluster does not answer: other nodes get it when it does".to_owned(),
+        );
+    }
+    notes
 }
 
 /// What is said about entries that were there before.
@@ -115,7 +191,7 @@ mod tests {
             ..Changed::default()
         };
         let now = "2026-03-02T14:22:07Z[UTC]".parse().unwrap();
-        let lifetime = "10m".parse().unwrap();
+        let lifetime = "10m".parse().ok();
         assert_eq!(sentence(whom, lifetime, named, &changed, &now), expected);
     }
 }

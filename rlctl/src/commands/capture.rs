@@ -37,7 +37,6 @@ pub fn run(
     let is_stdout = arguments.write == Path::new("-");
     let mut file: Option<Box<dyn Write>> = None;
     let mut blocks = Blocks::default();
-    output.progress(&format!("capturing {request}; Ctrl-C ends it"));
     client.stream(
         Method::POST,
         PATH,
@@ -47,7 +46,10 @@ pub fn run(
             // Not before the daemon agreed: a refusal leaves a file of before as it is.
             let file = match &mut file {
                 Some(file) => file,
-                None => file.insert(open(&arguments.write)?),
+                None => {
+                    output.progress(&format!("capturing {request}; Ctrl-C ends it"));
+                    file.insert(open(&arguments.write)?)
+                }
             };
             let whole = blocks.push(piece);
             match file.write_all(&whole).and_then(|()| file.flush()) {

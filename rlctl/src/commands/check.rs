@@ -6,9 +6,9 @@
 mod circumstances;
 mod counter;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
-use jiff::Zoned;
+use jiff::{SignedDuration, Timestamp, Zoned};
 use ratelimit_core::{
     api::{
         Check, ClassVerdict, Covering, Entry, InterfaceVerdict, LimitState, Limited, Listed,
@@ -16,8 +16,10 @@ use ratelimit_core::{
         Unenforced, What, WiderLimits,
     },
     challenge::narrowed,
+    ip_family::IpFamily,
     limit::Algorithm,
     lists::Action,
+    prefix::Prefix,
 };
 
 use self::circumstances::{Circumstances, aside};
@@ -35,6 +37,9 @@ use crate::{
 /// The reason of what is over the budget for new sources.
 const NEW_SOURCES: &str = "new-sources";
 
+/// A source is refused at this moment, as operators say it, if it was within this time.
+const RECENT: Duration = Duration::from_secs(10);
+
 /// Asks about a packet. It ends as `Blocked` when that is dropped, or those of a class.
 pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let address = arguments.address.to_canonical();
@@ -46,6 +51,12 @@ pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<R
         to: arguments.to.map(|to| to.to_canonical()),
         interface: arguments.iface.clone(),
     };
+    packet
+        .packet(IpFamily::of(address))
+        .map_err(|refused| Failure {
+            code: ExitCode::Usage,
+            refused,
+        })?;
     let mut path = format!("/v1/check/{address}");
     if packet != PacketRequest::default() {
         path = client::with_query(&path, &packet);
@@ -67,7 +78,7 @@ pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<R
 }
 
 fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
-    let mut sentences = vec![verdict(check)];
+    let mut sentences = vec![verdict(check, now)];
     sentences.extend(check.classes.iter().map(of_class));
     sentences.extend(check.interfaces.iter().map(on_interface));
     sentences.extend(check.unenforced.iter().map(|it| not_enforced(it, now)));
@@ -122,7 +133,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     }
     sentences.extend(check.challenge.as_ref().map(|it| challenge(it, now)));
     sentences.push(format!("refused: {}", refusals(check, now)));
-    sentences.extend(check.strikes.as_ref().map(strikes));
+    sentences.extend(check.strikes.as_ref().map(|it| strikes(it, check.dry_run)));
     sentences.extend(check.last_drops.iter().map(|drops| seen(drops, now)));
     sentences
 }
@@ -187,7 +198,7 @@ fn not_enforced(unenforced: &Unenforced, now: &Zoned) -> String {
 }
 
 /// Whether packets pass, and the reason as the metrics call it.
-fn verdict(check: &Check) -> String {
+fn verdict(check: &Check, now: &Zoned) -> String {
     let Check {
         address, reason, ..
     } = check;
@@ -198,8 +209,13 @@ fn verdict(check: &Check) -> String {
         format!("packets from {address} ({packet})")
     };
     let reason = printable(reason);
-    let full = check.refused_by.as_ref().map(full).unwrap_or_default();
-    let except = phrase::when(!check.classes.is_empty(), ", except for");
+    let full = check.refused_by.as_ref().map(full).unwrap_or_default() + &others_full(check);
+    let is_other = |class: &ClassVerdict| class.action != check.action;
+    let except = match &check.classes[..] {
+        [] => "",
+        classes if classes.iter().any(is_other) => ", except for",
+        _ => ", and for other reasons",
+    };
     match check.action.as_str() {
         "drop" => format!(
             "{packets} are {} ({reason}{full}){except}",
@@ -226,8 +242,43 @@ fn verdict(check: &Check) -> String {
                 styled(WARNING, "pass")
             };
             // What a limit has room for, it may have none for a moment later.
-            let when = phrase::when(check.reason == "conforming", " at this moment");
-            format!("{packets} {passes}{when} ({reason}){except}")
+            let is_conforming = check.reason == "conforming";
+            let when = phrase::when(is_conforming, " at this moment");
+            let refused = match check.refused_last.filter(|_| is_conforming) {
+                Some(last) if was_just_refused(check, last, now) => {
+                    format!(", after refusals up to {}", phrase::moment(last, now))
+                }
+                _ => String::new(),
+            };
+            let dry_run = phrase::when(check.dry_run, "; dry run: its limits drop nothing");
+            format!("{packets} {passes}{when}{refused} ({reason}{dry_run}){except}")
+        }
+    }
+}
+
+/// Whether limits refused packets of the source within the longest of their windows, but at least ten seconds: one that sends too much
+/// conforms at the begin of each window.
+fn was_just_refused(check: &Check, last: Timestamp, now: &Zoned) -> bool {
+    let windows = check.limits.iter().map(|state| state.limit.window());
+    let longest = windows.max().unwrap_or_default().max(RECENT);
+    let ago = now.timestamp().duration_since(last);
+    ago <= SignedDuration::try_from(longest).unwrap_or(SignedDuration::MAX)
+}
+
+/// `; 2 other limits have no room either`
+fn others_full(check: &Check) -> String {
+    let Some(refused) = &check.refused_by else {
+        return String::new();
+    };
+    let wider = check.wider.iter().flat_map(|it| &it.limits);
+    let full = check.limits.iter().chain(wider);
+    let full = full.filter(|state| state.room_in_seconds > 0.0 && state.limit != refused.limit);
+    // A limit of a class counts its packets alone.
+    match full.filter(|state| state.limit.class().is_none()).count() {
+        0 => String::new(),
+        count => {
+            let limits = phrase::count(count, "other limit has", "other limits have");
+            format!("; {limits} no room either")
         }
     }
 }
@@ -314,7 +365,14 @@ fn deciding_rule(check: &Check) -> String {
             "no packet has such a source: no allow, ban or limit is asked".to_owned()
         }
         ("aggregate-limited", ..) => {
-            "the limits that a prefix around it has, for all of its sources".to_owned()
+            let prefixes: Vec<Prefix> = refusing_prefixes(check).collect();
+            match &prefixes[..] {
+                [] => "the limits that a prefix around it has, for all of its sources".to_owned(),
+                prefixes => format!(
+                    "the limits of {}, for all of its sources",
+                    phrase::and(prefixes)
+                ),
+            }
         }
         ("node-limited", ..) => match node_limits_of(check) {
             Some(name) => {
@@ -340,6 +398,14 @@ fn deciding_rule(check: &Check) -> String {
             format!("the policy `{policy}`, as for every source{own} without one of its own")
         }
     }
+}
+
+/// The prefixes around the source whose limits have no room.
+fn refusing_prefixes(check: &Check) -> impl Iterator<Item = Prefix> {
+    let is_full = |state: &LimitState| state.room_in_seconds > 0.0;
+    let wider = check.wider.iter();
+    let wider = wider.filter(move |it| it.destination.is_none() && it.limits.iter().any(is_full));
+    wider.filter_map(|it| it.prefix)
 }
 
 /// The interface that was asked about, where it has limits in place of those of the node.
@@ -506,18 +572,22 @@ fn short(seconds: f64) -> String {
         reason = "a window has at most 31 days"
     )]
     let seconds = seconds as i64;
-    let start = jiff::Timestamp::UNIX_EPOCH;
-    phrase::span(start, start + jiff::SignedDuration::from_secs(seconds))
+    let start = Timestamp::UNIX_EPOCH;
+    phrase::span(start, start + SignedDuration::from_secs(seconds))
 }
 
 /// `strikes: 37 that count; 5000 drops within 10s: banned for 10m`
-fn strikes(view: &StrikesView) -> String {
+fn strikes(view: &StrikesView, is_dry_run: bool) -> String {
     let before = match view.bans {
         0 => String::new(),
         1 => "; banned once before".to_owned(),
         bans => format!("; banned {bans} times before"),
     };
-    format!("strikes: {} that count; {}{before}", view.strikes, view.ban)
+    let dry_run = phrase::when(is_dry_run, " (dry run: no ban comes of them)");
+    format!(
+        "strikes{dry_run}: {} that count; {}{before}",
+        view.strikes, view.ban
+    )
 }
 
 /// What else has dropped packets of the source, of those that were seen.
@@ -539,11 +609,14 @@ fn by_others(check: &Check) -> String {
 fn refusals(check: &Check, now: &Zoned) -> String {
     match (check.refused_packets, check.refused_last) {
         (0, _) => format!("no refusal by its own limits on record{}", by_others(check)),
-        (packets, None) => format!("{} by limits", phrase::packets(packets)),
-        (packets, Some(last)) => format!(
-            "{} by limits, the last at {}",
-            phrase::packets(packets),
-            phrase::moment(last, now)
-        ),
+        (packets, last) => {
+            let dry_run = phrase::when(check.dry_run, ", which passed in the dry run");
+            let last = last.map(|last| format!(", the last at {}", phrase::moment(last, now)));
+            format!(
+                "{} by limits{}{dry_run}",
+                phrase::packets(packets),
+                last.unwrap_or_default()
+            )
+        }
     }
 }

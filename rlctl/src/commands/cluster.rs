@@ -11,6 +11,7 @@ use ratelimit_core::{
 use crate::{
     client::{Answer, Client},
     cluster_arguments::{ClusterVerb, RevokeArguments},
+    exit_code::ExitCode,
     failure::Failure,
     output::{BAD, WARNING, printable, styled},
     phrase,
@@ -30,7 +31,12 @@ pub fn run(verb: &ClusterVerb, client: &Client, now: &Zoned) -> Result<Report, F
 fn status(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<ClusterStatus> = client.get("/v1/cluster")?;
     let text = sentences(&answer.value, now).join("\n");
-    Ok(Report::new(answer, text))
+    let is_cut_off = answer.value.connected == Some(false);
+    let mut report = Report::new(answer, text);
+    if is_cut_off {
+        report.code = ExitCode::Refused;
+    }
+    Ok(report)
 }
 
 fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
@@ -182,6 +188,7 @@ fn revoke(arguments: &RevokeArguments, client: &Client, now: &Zoned) -> Result<R
     let request = RevokeRequest {
         node: arguments.node.clone(),
         undo: arguments.undo,
+        force: arguments.force,
     };
     let answer: Answer<Revoked> = client.post("/v1/cluster/revoke", &request)?;
     let node = printable(&answer.value.node);

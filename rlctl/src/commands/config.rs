@@ -24,7 +24,7 @@ pub fn check(file: &Path) -> Report {
         Err(error) => {
             let json = json!({ "valid": false, "problems": error.diagnostics() });
             let mut report = Report::from_json(json, "");
-            report.failure = Some(wrong(&error.to_string()));
+            report.failure = Some(wrong(file, &error.to_string()));
             return report;
         }
     };
@@ -58,8 +58,14 @@ pub fn show(origin: bool, client: &Client) -> Result<Report, Failure> {
 }
 
 /// The error says where it is, so nothing is put before it but the word.
-pub fn wrong(error: &str) -> Failure {
-    Failure::refused(error.strip_prefix("error: ").unwrap_or(error))
+pub fn wrong(file: &Path, error: &str) -> Failure {
+    let error = error.strip_prefix("error: ").unwrap_or(error);
+    // The command line names nothing that could be wrong.
+    if file.exists() {
+        Failure::refused(error)
+    } else {
+        Failure::usage(error)
+    }
 }
 
 fn sentence(file: &Path, config: &Config) -> String {

@@ -1,6 +1,10 @@
 //! `rlctl confirm` and `rlctl rollback`: what becomes of a configuration on trial.
 
-use ratelimit_core::api::Attempt;
+mod save;
+
+use std::{fs, path::Path};
+
+use ratelimit_core::api::{Attempt, Outcome, Status};
 
 use crate::{
     client::{Answer, Client},
@@ -9,18 +13,59 @@ use crate::{
     report::Report,
 };
 
-/// Keeps it.
-pub fn confirm(client: &Client) -> Result<Report, Failure> {
-    let answer: Answer<Attempt> = client.call("/v1/confirm")?;
-    let (file, main) = (printable(&answer.value.file), printable(&answer.value.main));
-    let installed = answer.value.installed;
+/// Keeps it. In the file of the daemon too, if that is asked for, or it is a file beside that.
+pub fn confirm(save: bool, client: &Client) -> Result<Report, Failure> {
+    let answer = match client.call("/v1/confirm") {
+        Err(failure) if save => confirmed_before(client).ok_or(failure)?,
+        answer => answer?,
+    };
+    let attempt = answer.value.clone();
+    let (file, main) = (printable(&attempt.file), printable(&attempt.main));
     let report = Report::new(answer, format!("confirmed {file}: it stays"));
-    if installed {
+    if attempt.installed {
         return Ok(report);
     }
-    Ok(report.note(format!(
-        "{main} says something else, and `rlctl reload` would read that: cp {file} {main}"
-    )))
+    if !save && !are_neighbours(&attempt) {
+        return Ok(report.note(format!(
+            "{main} says something else, and `rlctl reload` asks before it discards {file}: `rlctl confirm --save` writes it there"
+        )));
+    }
+    match save::over_main(&attempt, client) {
+        Ok(before) => Ok(Report {
+            text: format!(
+                "confirmed {file}, and saved it as {main}; the file before is {}",
+                printable(&before.display().to_string())
+            ),
+            ..report
+        }),
+        Err(failure) => {
+            let mut report = report;
+            let error = format!("{main} was not written: {}", failure.refused.error);
+            let hint = failure.refused.hint;
+            let hint = hint.unwrap_or_else(|| format!("cp {file} {main}"));
+            report.failure = Some(Failure::refused(error).hint(hint));
+            Ok(report)
+        }
+    }
+}
+
+/// What was confirmed already, and is in no file.
+fn confirmed_before(client: &Client) -> Option<Answer<Attempt>> {
+    let status: Answer<Status> = client.get("/v1/status").ok()?;
+    let attempt = status.value.attempt?;
+    let is_confirmed = matches!(attempt.outcome, Outcome::Confirmed { .. });
+    let json = status.json.get("attempt")?.clone();
+    is_confirmed.then_some(Answer {
+        value: attempt,
+        json,
+    })
+}
+
+/// Whether what was tried is beside the file of the daemon.
+fn are_neighbours(attempt: &Attempt) -> bool {
+    let [file, main] =
+        [&attempt.file, &attempt.main].map(|path| fs::canonicalize(Path::new(path).parent()?).ok());
+    file.is_some() && file == main
 }
 
 /// Takes it back.

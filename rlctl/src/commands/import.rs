@@ -174,6 +174,14 @@ fn notes(imported: &Imported) -> Vec<String> {
         let entries = phrase::count(*count, "entry", "entries");
         format!("{entries} left out: {}", printable(why))
     }));
+    if imported.allowed > 0 {
+        let entries = phrase::count(
+            imported.allowed,
+            "entry has no effect: it is",
+            "entries have no effect: they are",
+        );
+        notes.push(format!("{entries} on the allow list"));
+    }
     notes.extend(phrase::exempt(&imported.exempt));
     if let Some(lines) = &imported.bad_lines {
         let count = phrase::count(imported.bad, "bad line", "bad lines");

@@ -1,7 +1,10 @@
-//! `rlctl limit set` and `rlctl limit rm`: limits at run time, in place of what the configuration says, until when.
+//! `rlctl limit set` and `rlctl limit rm`: limits at run time, beside those of the configuration or in place of them.
 
 use jiff::Zoned;
-use ratelimit_core::api::{Changed, LimitRequest, LimitTarget};
+use ratelimit_core::{
+    api::{Changed, LimitRequest, LimitTarget, LimitsNow},
+    limit::LimitSpec,
+};
 
 use crate::{
     arguments::LimitSetArguments,
@@ -21,7 +24,12 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     let request = request(arguments, target)?;
     let answer: Answer<Changed> = client.post(path(arguments.cluster), &request)?;
     let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
-    let novelty = ban::novelty(1, &answer.value);
+    let novelty = match &answer.value.limits {
+        Some(now) if !now.replaced.is_empty() => {
+            format!(", in place of {}", phrase::and(&now.replaced))
+        }
+        _ => ban::novelty(1, &answer.value),
+    };
     let anew = phrase::when(
         answer.value.starts_anew,
         "; what its sources have used starts anew",
@@ -32,10 +40,12 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     );
     let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let text = format!(
-        "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}",
-        sentence(&request, target)
+        "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}{}",
+        sentence(&request, target),
+        in_force(&request.limits, answer.value.limits.as_ref()),
     );
-    Ok(Report::new(answer, text))
+    let notes = phrase::without_effect(&answer.value.allowed);
+    Ok(Report::new(answer, text).notes(notes))
 }
 
 /// Takes runtime limits away.
@@ -55,7 +65,8 @@ pub fn rm(
             "; what its sources have used under them does not count for it",
         );
         let text = format!(
-            "took the limits of {whose} away{whereabouts}: the configuration holds again{anew}"
+            "removed the runtime limits of {whose}{whereabouts}: the configuration applies again{anew}{}",
+            in_force(&[], answer.value.limits.as_ref()),
         );
         return Ok(Report::new(answer, text));
     }
@@ -88,9 +99,37 @@ fn request(arguments: &LimitSetArguments, target: LimitTarget) -> Result<LimitRe
         destination: target.destination,
         limits: limits.map_err(Failure::usage)?,
         observe: arguments.observe,
+        only: arguments.only,
         seconds: arguments.lifetime.seconds(),
         reason: arguments.reason.clone(),
     })
+}
+
+/// Says which other limits are in force beside those that were named, a line each.
+fn in_force(named: &[LimitSpec], now: Option<&LimitsNow>) -> String {
+    let Some(now) = now else {
+        return String::new();
+    };
+    let others = now.limits.iter().filter(|limit| !named.contains(limit));
+    let others: Vec<&LimitSpec> = others.collect();
+    let mut lines = Vec::new();
+    if !others.is_empty() {
+        let also = phrase::when(!named.is_empty(), "also ");
+        lines.push(format!("{also}in force: {}", phrase::and(&others)));
+    } else if named.is_empty() {
+        lines.push("no limit is in force".to_owned());
+    }
+    lines.extend(now.ban.map(|ban| format!("after {ban}")));
+    lines.extend(
+        now.ban_before
+            .map(|_| "its policy does not ban it any more".to_owned()),
+    );
+    match (now.observe_before, now.observe) {
+        (false, true) => lines.push("dry run: none of these limits drops anything".to_owned()),
+        (true, false) => lines.push("no dry run any more: all of these limits drop".to_owned()),
+        (false, false) | (true, true) => {}
+    }
+    lines.iter().map(|line| format!("\n  {line}")).collect()
 }
 
 /// `limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1s`

@@ -1,7 +1,12 @@
 //! `rlctl list`: bans, allows and limits as tables. An empty list is an empty table without its head.
 
+use std::sync::Arc;
+
 use jiff::{Timestamp, Zoned};
-use ratelimit_core::api::{Allow, AppliesTo, Ban, BanFilter, Origin, PolicyView};
+use ratelimit_core::{
+    api::{Allow, AppliesTo, Ban, BanFilter, ListView, Origin, PolicyView},
+    lists::Action,
+};
 
 use crate::{
     client::{self, Answer, Client},
@@ -19,11 +24,25 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
     } else {
         client.get(&client::with_query(path, filter))?
     };
-    if answer.value.is_empty() {
-        let none = if filter.has_all() {
-            "nobody is banned"
-        } else {
-            "no ban is like that"
+    // Without a filter a list is one line.
+    let lists = if filter.has_all() {
+        let lists: Answer<Vec<ListView>> = client.get("/v1/lists")?;
+        lists.value
+    } else {
+        Vec::new()
+    };
+    let lists = lists.iter();
+    let lists: Vec<&ListView> = lists
+        .filter(|list| list.action == Action::Ban && list.entries > 0)
+        .collect();
+    if answer.value.is_empty() && lists.is_empty() {
+        let none = match filter.within {
+            _ if filter.has_all() => "no address is banned".to_owned(),
+            Some(within) => format!(
+                "no ban lies within {within}; `rlctl check {}` shows wider ones",
+                within.address()
+            ),
+            None => "no ban matches the filter".to_owned(),
         };
         return Ok(Report::new(answer, "").note(none));
     }
@@ -42,6 +61,20 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
             ban.reason.as_deref().unwrap_or_default().to_owned(),
         ]);
     }
+    for list in &lists {
+        table.row([
+            phrase::count(list.entries, "prefix", "prefixes"),
+            phrase::counted(list.counter.packets),
+            phrase::counted(list.counter.bytes),
+            String::new(),
+            String::new(),
+            list.since
+                .map_or_else(String::new, |since| phrase::moment(since, now)),
+            Origin::List(Arc::clone(&list.name)).to_string(),
+            String::new(),
+            list.file.clone().unwrap_or_default(),
+        ]);
+    }
     Ok(Report::new(answer, table.to_string()))
 }
 
@@ -49,7 +82,7 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
 pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Vec<Allow>> = client.get("/v1/allows")?;
     if answer.value.is_empty() {
-        return Ok(Report::new(answer, "").note("nobody is on the allow list"));
+        return Ok(Report::new(answer, "").note("the allow list is empty"));
     }
     let mut table = Table::new("PREFIX | >PACKETS | >BYTES | UNTIL | LEFT | SINCE | BY | REASON");
     for allow in &answer.value {

@@ -6,6 +6,7 @@ use ratelimit_core::api::{PassAllRequest, PassAllStatus};
 use crate::{
     arguments::PassAllVerb,
     client::{Answer, Client},
+    commands::detach::without_daemon,
     failure::Failure,
     phrase,
     report::Report,
@@ -23,10 +24,18 @@ pub fn run(verb: &PassAllVerb, client: &Client, now: &Zoned) -> Result<Report, F
             seconds: None,
         },
     };
-    let answer: Answer<Option<PassAllStatus>> = client.post("/v1/pass-all", &request)?;
+    let verb = if request.on {
+        "rlctl pass-all on"
+    } else {
+        "rlctl pass-all off"
+    };
+    let answer: Answer<Option<PassAllStatus>> = client
+        .post("/v1/pass-all", &request)
+        .map_err(|failure| without_daemon(failure, verb))?;
     let text = match &answer.value {
-        Some(status) => format!("everything passes {}", end(status, now)),
-        None => "packets are judged again".to_owned(),
+        Some(status) if request.on => format!("everything passes {}", end(status, now)),
+        Some(_) => "packets are judged again".to_owned(),
+        None => "pass-all was not on: packets are judged".to_owned(),
     };
     Ok(Report::new(answer, text))
 }

@@ -1,9 +1,9 @@
 //! `rlctl reload`: the configuration is read again, and what changed is said.
 
-use ratelimit_core::api::Reloaded;
+use ratelimit_core::api::{ReloadRequest, Reloaded};
 
 use crate::{
-    client::{Answer, Client},
+    client::{self, Answer, Client},
     failure::Failure,
     output::{WARNING, printable, printable_lines, styled},
     phrase,
@@ -11,8 +11,13 @@ use crate::{
 };
 
 /// Has the daemon read its configuration again.
-pub fn run(client: &Client) -> Result<Report, Failure> {
-    let answer: Answer<Reloaded> = client.call("/v1/reload")?;
+pub fn run(discard: bool, client: &Client) -> Result<Report, Failure> {
+    let request = ReloadRequest { discard };
+    let path = match discard {
+        false => "/v1/reload".to_owned(),
+        true => client::with_query("/v1/reload", &request),
+    };
+    let answer: Answer<Reloaded> = client.call(&path)?;
     let text = sentences(&answer.value);
     Ok(Report::new(answer, text))
 }

@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 
 use ratelimit_core::{
-    api::{Changed, Held, PrefixesRequest},
+    api::{Changed, Held, PrefixesRequest, UnbanRequest},
     prefix::Prefix,
 };
 
 use crate::{
-    chunks, client::Client, failure::Failure, output::printable, phrase, prefixes, report::Report,
+    chunks,
+    client::Client,
+    failure::Failure,
+    output::printable,
+    phrase,
+    prefixes::{self, Named},
+    report::Report,
 };
 
 /// Prefixes that are named one by one in a note; the others are counted.
@@ -18,6 +24,8 @@ const NAMED_MAX: usize = 10;
 pub struct Removal {
     /// Where the daemon has it.
     pub path: &'static str,
+    /// Whether an address of IPv6 also stands for the source that it belongs to.
+    pub of_sources: bool,
     /// Whether all nodes take it off theirs.
     pub cluster: bool,
     /// What is said of those who were on it: `unbanned {}`.
@@ -31,9 +39,15 @@ pub struct Removal {
 impl Removal {
     /// Takes the prefixes off the list. It counts as refused when none of them was there.
     pub fn run(&self, texts: &[String], client: &Client) -> Result<Report, Failure> {
-        let prefixes = prefixes::read(texts)?;
-        let answer = chunks::send(&prefixes, |prefixes| {
-            client.delete(self.path, &PrefixesRequest { prefixes })
+        let named = prefixes::read_named(texts)?;
+        let prefixes: Vec<Prefix> = named.iter().map(|named| named.prefix).collect();
+        let answer = chunks::send(&named, |named| {
+            if !self.of_sources {
+                let prefixes = named.iter().map(|named| named.prefix).collect();
+                return client.delete(self.path, &PrefixesRequest { prefixes });
+            }
+            let (prefixes, sources) = Named::split(&named);
+            client.delete(self.path, &UnbanRequest { prefixes, sources })
         })?;
         let Changed {
             mut absent,

@@ -65,7 +65,8 @@ enum Stopped {
 
 /// A configuration with its lists, what in it is probably not meant, and the lists that cannot be read.
 fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
-    let (config, warnings) = config::inspect(file).map_err(|error| wrong(&error.to_string()))?;
+    let (config, warnings) =
+        config::inspect(file).map_err(|error| wrong(file, &error.to_string()))?;
     let mut notes: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let mut lists = Vec::new();
     for (name, list) in &config.lists {

@@ -111,7 +111,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     lines.push(clock(&status.clock));
     lines.push(format!(
         "{}, {}, {}",
-        phrase::count(status.bans, "ban", "bans"),
+        bans(status),
         phrase::count(status.allows, "allow", "allows"),
         phrase::count(status.policies, "policy", "policies")
     ));
@@ -308,6 +308,22 @@ fn crowdsec(status: &CrowdsecStatus, now: &Zoned) -> String {
             let silent = styled(BAD, "no answer");
             let error = error.unwrap_or_default();
             format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} stay")
+        }
+    }
+}
+
+/// `3 bans and 1402 prefixes banned by lists`
+fn bans(status: &Status) -> String {
+    let bans = phrase::count(status.bans, "ban", "bans");
+    let lists = status
+        .lists
+        .iter()
+        .filter(|list| list.action == ratelimit_core::lists::Action::Ban);
+    match lists.map(|list| list.entries).sum::<usize>() {
+        0 => bans,
+        listed => {
+            let listed = phrase::count(listed, "prefix", "prefixes");
+            format!("{bans} and {listed} banned by lists")
         }
     }
 }

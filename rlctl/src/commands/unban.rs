@@ -1,6 +1,9 @@
 //! `rlctl unban`: whose ban ends now.
 
-use ratelimit_core::api::{Changed, ProgramUnbanRequest, UnbanMatchingRequest};
+use ratelimit_core::{
+    api::{Changed, ProgramUnbanRequest, UnbanMatchingRequest},
+    prefix::Prefix,
+};
 
 use crate::{
     arguments::UnbanArguments,
@@ -8,7 +11,8 @@ use crate::{
     client::{Answer, Client},
     commands::removal::{self, Removal},
     failure::Failure,
-    phrase, prefixes,
+    phrase,
+    prefixes::{self, Named},
     report::Report,
 };
 
@@ -23,6 +27,7 @@ pub fn run(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failur
     }
     let removal = Removal {
         path: "/v1/bans",
+        of_sources: true,
         cluster: false,
         done: |whom| format!("unbanned {whom}"),
         absent: "is not banned",
@@ -45,10 +50,10 @@ fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failu
     if removed == 0 {
         report.text = String::new();
         report.failure = Some(if arguments.all {
-            Failure::refused("nobody is banned")
+            Failure::refused("no address is banned")
                 .hint("bans of lists stay: `rlctl lists rm` removes a list")
         } else {
-            Failure::refused("no ban is like that")
+            Failure::refused("no ban matches the filter")
                 .hint("`rlctl list bans` shows those that there are; bans of lists stay")
         });
     }
@@ -57,15 +62,18 @@ fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failu
 
 /// A ban that has ended by itself is what the program wants.
 fn by_program(program: &str, texts: &[String], client: &Client) -> Result<Report, Failure> {
-    let prefixes = prefixes::read(texts)?;
-    let answer = chunks::send(&prefixes, |prefixes| {
+    let named = prefixes::read_named(texts)?;
+    let answer = chunks::send(&named, |named| {
+        let (prefixes, sources) = Named::split(&named);
         let request = ProgramUnbanRequest {
             program: program.to_owned(),
             prefixes,
+            sources,
         };
         client.delete("/v1/bans/program", &request)
     })?;
     let ended = phrase::count(answer.value.removed, "ban", "bans");
+    let prefixes: Vec<Prefix> = named.iter().map(|named| named.prefix).collect();
     let whom = phrase::whom(&prefixes);
     let text = format!("ended {ended} of {whom} by {program}");
     Ok(Report::new(answer, text).notes(chunks::note(&prefixes)))

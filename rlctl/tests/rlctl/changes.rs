@@ -1,6 +1,6 @@
 //! The verbs that change something.
 
-use ratelimit_core::api::{Changed, Detached, Held, Origin, Reloaded};
+use ratelimit_core::api::{Changed, Detached, Held, LimitsNow, Origin, Reloaded};
 
 use crate::{
     Expected, check, check_view,
@@ -37,7 +37,7 @@ fn ban_takes_a_list_from_a_file() {
     check_view(
         &["ban", "@$DIR/list.txt", "--for", "forever"],
         answers(&changed(2, 0)),
-        r#"POST /v1/bans {"prefixes":["192.0.2.1","192.0.2.0/24"],"seconds":null,"reason":null}"#,
+        r#"POST /v1/bans {"prefixes":["192.0.2.1","192.0.2.0/24"],"seconds":null,"forever":true,"reason":null}"#,
         "banned 2 prefixes forever",
     );
 }
@@ -320,6 +320,40 @@ fn limit_set_of_the_default_policy_can_be_a_dry_run() {
 }
 
 #[test]
+fn limit_set_says_what_is_in_force_and_what_was_replaced() {
+    let spec = |text: &str| serde_json::from_str(text).unwrap();
+    let [named, before, other] = [
+        r#"{"packets":5000,"per":"1s"}"#,
+        r#"{"packets":1000,"per":"1s"}"#,
+        r#"{"packets":20,"per":"1s","match":"tcp-syn"}"#,
+    ]
+    .map(spec);
+    let now = LimitsNow {
+        limits: vec![named, other],
+        replaced: vec![before],
+        ban: Some(serde_json::from_str(r#"{"after":5000,"within":"10s","for":"10m","factor":2,"max":"24h","unverified":"limit"}"#).unwrap()),
+        observe_before: true,
+        ..LimitsNow::default()
+    };
+    let answer = Changed {
+        limits: Some(now),
+        ..changed(1, 0)
+    };
+    check_view(
+        &["limit", "set", "--packets", "5000", "--per", "1s"],
+        answers(&answer),
+        concat!(
+            r#"POST /v1/limits {"prefix":null,"limits":["#,
+            r#"{"packets":5000,"per":"1s","algorithm":"fixed-window"}],"observe":false,"seconds":null,"reason":null}"#
+        ),
+        "limited the default policy to 5000 packets per 1s, forever, in place of 1000 packets per 1s
+  also in force: 20 packets per 1s of tcp-syn
+  after 5000 drops within 10s: banned for 10m, then 2 times as long, up to 1d
+  no dry run any more: all of these limits drop",
+    );
+}
+
+#[test]
 fn limit_set_says_that_what_was_used_starts_anew() {
     let anew = Changed {
         starts_anew: true,
@@ -376,7 +410,7 @@ fn limit_rm_says_whether_there_was_a_limit() {
         &["limit", "rm", "--prefix", "203.0.113.0/24"],
         answers(&removed(1, &[])),
         r#"DELETE /v1/limits {"prefix":"203.0.113.0/24"}"#,
-        "took the limits of 203.0.113.0/24 away: the configuration holds again",
+        "removed the runtime limits of 203.0.113.0/24: the configuration applies again",
     );
     check(
         &["limit", "rm"],

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 pub enum Daemon {
     /// A daemon with one answer to everything: status and body.
     Answers(u16, String),
+    /// A daemon with an answer for each path, without its query.
+    ByPath(Vec<(&'static str, String)>),
     /// A daemon that takes the request and hangs up.
     HangsUp,
     /// Nothing.
@@ -81,8 +83,23 @@ impl ScriptedDaemon {
 fn serve(listener: &UnixListener, daemon: &Daemon, requests: &Mutex<Vec<String>>) {
     for stream in listener.incoming() {
         let mut stream = stream.unwrap();
-        requests.lock().unwrap().push(read(&stream));
-        if let Daemon::Answers(status, body) = daemon {
+        let request = read(&stream);
+        let path = request
+            .split(' ')
+            .nth(1)
+            .and_then(|path| path.split('?').next());
+        let answer = match daemon {
+            Daemon::Answers(status, body) => Some((status, body)),
+            Daemon::ByPath(answers) => {
+                let mut answers = answers.iter();
+                answers
+                    .find(|(own, _)| Some(*own) == path)
+                    .map(|(_, body)| (&200, body))
+            }
+            Daemon::HangsUp | Daemon::Absent => None,
+        };
+        requests.lock().unwrap().push(request);
+        if let Some((status, body)) = answer {
             let length = body.len();
             let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n");
             stream.write_all((head + body).as_bytes()).unwrap();

@@ -96,7 +96,7 @@ fn that_nobody_is_banned_is_told_who_would_end_all_bans() {
         1,
     );
     let stderr =
-        "error: nobody is banned\nhint: bans of lists stay: `rlctl lists rm` removes a list";
+        "error: no address is banned\nhint: bans of lists stay: `rlctl lists rm` removes a list";
     check(
         &["unban", "--all"],
         answers(&json!({ "added": 0, "updated": 0, "removed": 0, "absent": [] })),
@@ -179,11 +179,30 @@ fn no_socket_ends_with_4() {
         &Expected {
             request: "",
             stdout: "",
-            stderr: "error: no daemon answers on $DIR/control.sock\n\
-                     hint: is ratelimitd running? systemctl status ratelimitd",
+            stderr: "error: no daemon answers on $DIR/control.sock: there is no such socket\n\
+                     hint: is ratelimitd running? systemctl status ratelimitd; it listens on /run/ratelimit/control.sock unless [paths] names another directory",
             code: 4,
         },
     );
+}
+
+#[test]
+fn without_a_daemon_detach_and_pass_all_name_another_way() {
+    for verb in ["detach", "pass-all on"] {
+        let words: Vec<&str> = verb.split(' ').collect();
+        let stderr = format!(
+            "error: no daemon answers on $DIR/control.sock: there is no such socket\n\
+             hint: the kernel enforces without a daemon: start one (systemctl start ratelimitd) and run `rlctl {verb}` again, \
+             or take the program off all interfaces yourself: rm -r /sys/fs/bpf/ratelimit (`pins` of [paths] may name another directory)"
+        );
+        let expected = Expected {
+            request: "",
+            stdout: "",
+            stderr: &stderr,
+            code: 4,
+        };
+        check(&words, Daemon::Absent, &expected);
+    }
 }
 
 #[test]
@@ -207,7 +226,7 @@ fn a_daemon_that_does_not_know_the_user_ends_with_5() {
         &["ban", "::1"],
         refuses(403, "user 1000 may not change anything", None),
         &Expected {
-            request: r#"POST /v1/bans {"prefixes":["::1"],"seconds":null,"reason":null}"#,
+            request: r#"POST /v1/bans {"prefixes":[],"sources":["::1"],"seconds":null,"reason":null}"#,
             stdout: "",
             stderr: "error: user 1000 may not change anything\n\
                      hint: use sudo, or join the group that the socket belongs to",

@@ -22,11 +22,11 @@ fn each_verb_prints_json_and_nothing_else() {
             .peekable();
         assert!(of_verb.peek().is_some(), "{verb}: no row");
         for (words, answer) in of_verb {
-            let body = match answer {
-                Value::String(text) => text.clone(),
-                answer => answer.to_string(),
+            let daemon = match answer {
+                Value::String(text) => Daemon::Answers(200, text.clone()),
+                answer => snapshots::daemon_of(words, answer),
             };
-            let output = with_json(Daemon::Answers(200, body), words);
+            let output = with_json(daemon, words);
             let (stdout, stderr) = (documents(&output.stdout), documents(&output.stderr));
             assert!(!stdout.is_empty(), "{words}: {output:?}");
             assert!(stderr.iter().all(Value::is_object), "{words}: {output:?}");

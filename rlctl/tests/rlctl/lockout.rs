@@ -1,12 +1,22 @@
 //! What keeps people from locking themselves out.
 
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
 use ratelimit_core::api::{
     Applied, Attempt, Changed, Outcome, PassAllStatus, ProtectedView, Status,
 };
 
+use serde_json::json;
+
 use crate::{
     Expected, check, check_view,
-    daemon::{ScriptedDaemon, answers, refuses},
+    daemon::{Daemon, ScriptedDaemon, answers, refuses},
     moment, run,
 };
 
@@ -25,12 +35,12 @@ fn a_ban_that_is_refused_names_force_and_force_is_sent() {
         },
     );
     check_view(
-        &["ban", "198.51.100.0/24", "--force"],
+        &["ban", "198.51.100.0/24", "--force", "--forever"],
         answers(&Changed {
             added: 1,
             ..Changed::default()
         }),
-        r#"POST /v1/bans {"prefixes":["198.51.100.0/24"],"seconds":null,"reason":null,"force":true}"#,
+        r#"POST /v1/bans {"prefixes":["198.51.100.0/24"],"seconds":null,"forever":true,"reason":null,"force":true}"#,
         "banned 198.51.100.0/24 forever",
     );
 }
@@ -82,9 +92,15 @@ fn pass_all_says_until_when() {
     );
     check_view(
         &["pass-all", "off"],
-        answers(&None::<PassAllStatus>),
+        answers(&status(None)),
         r#"POST /v1/pass-all {"on":false,"seconds":null}"#,
         "packets are judged again",
+    );
+    check_view(
+        &["pass-all", "off"],
+        answers(&None::<PassAllStatus>),
+        r#"POST /v1/pass-all {"on":false,"seconds":null}"#,
+        "pass-all was not on: packets are judged",
     );
 }
 
@@ -118,6 +134,118 @@ fn apply_sends_the_text_and_says_until_when_it_holds() {
 }
 
 #[test]
+fn whoever_leaves_a_trial_takes_it_back_at_once() {
+    // Ctrl-D and Ctrl-C.
+    for key in [b"\x04", b"\x03"] {
+        let daemon = trial();
+        let mut terminal = Terminal::of_trial(&daemon);
+        terminal.write(key);
+        let said = terminal.rest();
+        let expected = "was not confirmed: the configuration before it is in force again";
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(daemon.requests().last().unwrap(), "POST /v1/rollback");
+    }
+    // A terminal that is closed.
+    let daemon = trial();
+    let mut terminal = Terminal::of_trial(&daemon);
+    terminal.script.kill().unwrap();
+    terminal.script.wait().unwrap();
+    let is_taken_back = || daemon.requests().last().unwrap() == "POST /v1/rollback";
+    let mut waited = 0..200;
+    while !is_taken_back() {
+        waited.next().expect("it is taken back within ten seconds");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn enter_keeps_a_trial() {
+    let daemon = trial();
+    let mut terminal = Terminal::of_trial(&daemon);
+    terminal.write(b"\n");
+    let said = terminal.rest();
+    assert!(
+        said.contains("confirmed /root/new.toml: it stays"),
+        "{said}"
+    );
+    assert_eq!(daemon.requests().last().unwrap(), "POST /v1/confirm");
+}
+
+/// A daemon with a trial that is pending.
+fn trial() -> ScriptedDaemon {
+    let ((past, _), (until, _)) = (moment(-1), moment(1));
+    let pending = attempt(Outcome::Pending { until }, true);
+    let status = Status {
+        attempt: Some(pending.clone()),
+        ..crate::views::status(past)
+    };
+    let applied = Applied {
+        changes: Vec::new(),
+        attempt: pending,
+    };
+    let [confirmed, rolled_back] = [
+        Outcome::Confirmed { at: past },
+        Outcome::RolledBack { at: past },
+    ]
+    .map(|outcome| serde_json::to_string(&attempt(outcome, true)).unwrap());
+    ScriptedDaemon::start(Daemon::ByPath(vec![
+        ("/v1/apply", serde_json::to_string(&applied).unwrap()),
+        ("/v1/status", serde_json::to_string(&status).unwrap()),
+        ("/v1/confirm", confirmed),
+        ("/v1/rollback", rolled_back),
+    ]))
+}
+
+/// `rlctl apply` on a terminal of its own, which `script` makes.
+struct Terminal {
+    script: Child,
+    said: String,
+}
+
+impl Terminal {
+    /// Waits until the question is asked.
+    fn of_trial(daemon: &ScriptedDaemon) -> Self {
+        let command = format!(
+            "{} apply {}/list.txt",
+            env!("CARGO_BIN_EXE_rlctl"),
+            daemon.directory().display()
+        );
+        let script = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .env("RATELIMIT_SOCKET", daemon.socket())
+            .env("SHELL", "/bin/sh")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = String::new();
+        let mut terminal = Self { script, said };
+        while !terminal.said.contains("press Enter to keep it") {
+            let mut piece = [0; 1024];
+            let stdout = terminal.script.stdout.as_mut().unwrap();
+            let length = stdout.read(&mut piece).unwrap();
+            assert!(length > 0, "{}", terminal.said);
+            terminal.said += &String::from_utf8_lossy(&piece[..length]);
+        }
+        terminal
+    }
+
+    fn write(&mut self, keys: &[u8]) {
+        let stdin = self.script.stdin.as_mut().unwrap();
+        stdin.write_all(keys).unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// All that it says until it ends.
+    fn rest(&mut self) -> String {
+        let stdout = self.script.stdout.as_mut().unwrap();
+        stdout.read_to_string(&mut self.said).unwrap();
+        self.script.wait().unwrap();
+        self.said.clone()
+    }
+}
+
+#[test]
 fn a_file_that_is_not_there_is_not_sent() {
     check(
         &["apply", "/nowhere/new.toml"],
@@ -146,7 +274,7 @@ fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
         &Expected {
             request: "POST /v1/confirm",
             stdout: "confirmed /root/new.toml: it stays",
-            stderr: "note: /etc/ratelimit/config.toml says something else, and `rlctl reload` would read that: cp /root/new.toml /etc/ratelimit/config.toml",
+            stderr: "note: /etc/ratelimit/config.toml says something else, and `rlctl reload` asks before it discards /root/new.toml: `rlctl confirm --save` writes it there",
             code: 0,
         },
     );
@@ -156,6 +284,46 @@ fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
         "POST /v1/rollback",
         "took /root/new.toml back: the configuration before holds again",
     );
+}
+
+#[test]
+fn confirm_saves_a_file_that_lies_beside_that_of_the_daemon() {
+    let directory = tempfile::tempdir().unwrap();
+    let [main, tried] = ["config.toml", "new.toml"].map(|name| directory.path().join(name));
+    fs::write(&main, "old").unwrap();
+    fs::write(&tried, "new").unwrap();
+    let at = moment(-1).0;
+    let attempt = Attempt {
+        file: tried.display().to_string(),
+        main: main.display().to_string(),
+        ..attempt(Outcome::Confirmed { at }, false)
+    };
+    let answer = |changes: &[&str]| {
+        let diff = json!({ "files": [], "changes": changes });
+        let confirmed = serde_json::to_string(&attempt).unwrap();
+        Daemon::ByPath(vec![
+            ("/v1/confirm", confirmed),
+            ("/v1/diff", diff.to_string()),
+        ])
+    };
+    let confirm = |changes: &[&str]| {
+        let daemon = ScriptedDaemon::start(answer(changes));
+        run(&daemon, &["confirm"], "", &[])
+    };
+    let output = confirm(&["policy default: changed"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.contains("new.toml was changed since it was tried"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(&main).unwrap(), "old");
+    let output = confirm(&[]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("and saved it as"), "{said}");
+    assert_eq!(fs::read_to_string(&main).unwrap(), "new");
+    let before = directory.path().join("config.toml.before");
+    assert_eq!(fs::read_to_string(before).unwrap(), "old");
 }
 
 #[test]

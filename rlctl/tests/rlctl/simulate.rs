@@ -235,7 +235,7 @@ fn what_cannot_be_simulated_is_refused_with_nothing_on_stdout() {
         (
             &["none", "--config", "new.toml"],
             "error: cannot read none: No such file or directory (os error 2)\n",
-            1,
+            2,
         ),
     ] {
         check(&files, arguments, "", ("", error, code));

@@ -19,7 +19,7 @@ fn every_verb_prints_what_it_printed() {
     for (arguments, answer) in verbs() {
         let mut seen = String::new();
         for json in [&[][..], &["--json"]] {
-            let daemon = ScriptedDaemon::start(Daemon::Answers(200, answer.to_string()));
+            let daemon = ScriptedDaemon::start(daemon_of(arguments, &answer));
             let words: Vec<&str> = arguments.split(' ').chain(json.iter().copied()).collect();
             let output = run(&daemon, &words, "", &[]);
             let directory = daemon.directory().to_str().unwrap();
@@ -98,6 +98,18 @@ fn verbs_and_others() -> Vec<(&'static str, Value)> {
     ];
     let others = others.into_iter().map(|verb| (verb, Value::Null));
     verbs().into_iter().chain(others).collect()
+}
+
+/// A daemon with the answer to a command line.
+pub fn daemon_of(arguments: &str, answer: &Value) -> Daemon {
+    match arguments {
+        // It asks for the lists, too.
+        "list bans" => Daemon::ByPath(vec![
+            ("/v1/bans", answer.to_string()),
+            ("/v1/lists", "[]".to_owned()),
+        ]),
+        _ => Daemon::Answers(200, answer.to_string()),
+    }
 }
 
 /// A command line of each verb, and what the daemon answers.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ratelimit_core::{
-    api::{AllowRequest, Changed, PrefixesRequest, Refused},
+    api::{AllowRequest, Changed, Code, PrefixesRequest, Refused},
     intent::Edit,
+    ip_family::IpFamily,
     prefix::Prefix,
 };
 
@@ -22,6 +23,7 @@ impl Command for Allow {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         let prefixes = distinct(&request.prefixes)?;
+        require_narrow(&prefixes, request.force)?;
         let until = lifetime::until("an allow", request.seconds)?;
         let row = rows::entry(until, request.reason, author);
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
@@ -29,6 +31,24 @@ impl Command for Allow {
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.until = lifetime::reported(until);
         Ok(changed)
+    }
+}
+
+/// Refuses prefixes that are so wide that hardly anything would be judged any more, unless somebody insists.
+fn require_narrow(prefixes: &[Prefix], forced: bool) -> Result<(), Refused> {
+    let widest = |prefix: &Prefix| match IpFamily::of(prefix.address()) {
+        IpFamily::V4 => 8,
+        IpFamily::V6 => 16,
+    };
+    let mut wide = prefixes.iter().filter(|it| it.len() < widest(it));
+    match wide.next().filter(|_| !forced) {
+        None => Ok(()),
+        Some(prefix) => Err(Refused::because(format!(
+            "{prefix} is wider than a /{}, the widest that is allowed without --force",
+            widest(prefix)
+        ))
+        .hint("allow narrower prefixes, or add --force if you mean it: no ban and no limit applies to an allowed source")
+        .code(Code::TooWide)),
     }
 }
 

@@ -1,12 +1,14 @@
 //! `rlctl ban` and `rlctl unban`.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
+use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{
-        BanRequest, Changed, EntryCounter, Held, PrefixesRequest, Refused, UnbanMatchingRequest,
+        Allowed, BanRequest, Changed, EntryCounter, Held, LongerBan, Refused, UnbanMatchingRequest,
+        UnbanRequest,
     },
-    intent::Edit,
+    intent::{Edit, FOREVER},
     origin::Origin,
     prefix::Prefix,
 };
@@ -27,14 +29,30 @@ impl Command for Ban {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        let prefixes = distinct(&request.prefixes)?;
-        let until = lifetime::until("a ban", request.seconds)?;
+        let state = &controller.state;
+        let sources = sources(state, &request.sources);
+        let mut prefixes = distinct(&[&request.prefixes[..], &sources].concat())?;
+        let until = until(state, request.seconds, request.forever)?;
         let requester = Requester::Operator {
             forced: request.force,
         };
-        for prefix in &prefixes {
-            controller.state.protection.vet(*prefix, requester)?;
-        }
+        vet(state, &prefixes, requester, &request.sources)?;
+        let now = clock::now();
+        let kept = request.seconds.is_none() && !request.forever;
+        let longer = prefixes.iter().filter_map(|prefix| {
+            let bans = state.intent.bans_of(*prefix);
+            let own = bans.filter(|(origin, _)| matches!(origin, Origin::Manual | Origin::Forced));
+            let last = own.map(|(_, row)| row.until).max()?;
+            (last > until.max(now)).then_some(LongerBan {
+                prefix: *prefix,
+                until: lifetime::reported(last),
+                kept,
+            })
+        });
+        let longer: Vec<LongerBan> = longer.collect();
+        let allowed = allowed(state, &prefixes);
+        // A ban of which no time is said shortens none.
+        prefixes.retain(|prefix| !kept || longer.iter().all(|longer| longer.prefix != *prefix));
         let row = rows::entry(until, request.reason, author);
         let (origin, other) = if request.force {
             (Origin::Forced, Origin::Manual)
@@ -43,7 +61,7 @@ impl Command for Ban {
         };
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let mut edits: Vec<Edit> = prefixes.iter().map(edit).collect();
-        // What is typed last holds, also in place of a longer ban.
+        // What is typed last with a time holds, also in place of a longer ban.
         let replaced = |prefix: &&Prefix| {
             controller
                 .state
@@ -56,13 +74,83 @@ impl Command for Ban {
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
-        changed.until = lifetime::reported(until);
-        Ok(changed)
+        Ok(Changed {
+            until: lifetime::reported(until),
+            waits_for_store: controller.cluster.waits_for_store(),
+            sources,
+            longer,
+            allowed,
+            ..changed
+        })
     }
 }
 
+/// The sources that addresses belong to.
+pub(super) fn sources(state: &State, addresses: &[IpAddr]) -> Vec<Prefix> {
+    let source = &state.intent.config.source;
+    let sources = addresses.iter().map(|address| source.around(*address));
+    sources.collect()
+}
+
+/// The end of a ban that lasts so many seconds, forever, or as long as the configuration says.
+pub(super) fn until(
+    state: &State,
+    seconds: Option<f64>,
+    forever: bool,
+) -> Result<Instant, Refused> {
+    match (seconds, forever) {
+        (Some(_), true) => Err(Refused::because("a ban ends, or lasts forever")
+            .hint("leave out `seconds` or `forever`")),
+        (None, false) => {
+            let lifetime = state.intent.config.ban_for;
+            Ok(lifetime.map_or(FOREVER, clock::after))
+        }
+        (seconds, _) => lifetime::until("a ban", seconds),
+    }
+}
+
+/// Refuses bans that must not be. Of a source that was named by an address it says how to ban that alone.
+pub(super) fn vet(
+    state: &State,
+    prefixes: &[Prefix],
+    requester: Requester,
+    addresses: &[IpAddr],
+) -> Result<(), Refused> {
+    for prefix in prefixes {
+        state
+            .protection
+            .vet(*prefix, requester)
+            .map_err(|refused| {
+                let address = addresses.iter().find(|address| {
+                    let source = state.intent.config.source.around(**address);
+                    source == *prefix && !source.is_address()
+                });
+                match address {
+                Some(address) => refused.hint(format!(
+                    "{prefix} is the source of {address}: `{address}/128` bans that address alone"
+                )),
+                None => refused,
+            }
+            })?;
+    }
+    Ok(())
+}
+
+/// Those of the prefixes that are allowed.
+pub(super) fn allowed(state: &State, prefixes: &[Prefix]) -> Vec<Allowed> {
+    let now = clock::now();
+    let allowed = prefixes.iter().filter_map(|prefix| {
+        let by = state.intent.allowed_by(*prefix, now)?;
+        Some(Allowed {
+            prefix: *prefix,
+            by,
+        })
+    });
+    allowed.collect()
+}
+
 /// Ends the bans of prefixes, of whatever origin but lists: those are reported, as are the bans of wider prefixes.
-pub struct Unban(pub PrefixesRequest, pub Arc<str>);
+pub struct Unban(pub UnbanRequest, pub Arc<str>);
 
 impl Command for Unban {
     type Answer = Result<Changed, Refused>;
@@ -70,10 +158,15 @@ impl Command for Unban {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         let author = &*author;
-        let prefixes = distinct(&request.prefixes)?;
         // What the kernel has banned a moment ago is ended as well.
         controller.detections.look_again();
         controller.detections.adopt(&mut controller.state)?;
+        let prefixes = named(
+            &controller.state,
+            &request.prefixes,
+            &request.sources,
+            |it| controller.state.intent.bans_of(it).next().is_some(),
+        )?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
         for prefix in prefixes.iter().copied() {
@@ -111,6 +204,26 @@ impl Command for Unban {
             .collect();
         Ok(unbanned)
     }
+}
+
+/// The prefixes that are named, by addresses too: those of their own and of their sources that are banned; where neither is, the address.
+pub(super) fn named(
+    state: &State,
+    prefixes: &[Prefix],
+    addresses: &[IpAddr],
+    is_banned: impl Fn(Prefix) -> bool,
+) -> Result<Vec<Prefix>, Refused> {
+    let mut named = prefixes.to_vec();
+    for (address, source) in addresses.iter().zip(sources(state, addresses)) {
+        let own = Prefix::from(*address);
+        let mut banned = vec![own, source];
+        banned.retain(|prefix| is_banned(*prefix));
+        if banned.is_empty() {
+            banned.push(own);
+        }
+        named.extend(banned);
+    }
+    distinct(&named)
 }
 
 /// Ends all bans that a filter has, but those of lists.

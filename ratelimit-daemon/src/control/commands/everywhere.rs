@@ -13,7 +13,7 @@ use super::{
     Command,
     allow::{Allow, disallow, require_runtime},
     distinct,
-    limit::{SetLimits, none},
+    limit::{InForceBefore, SetLimits, none},
 };
 use crate::control::{
     cause::Cause,
@@ -133,8 +133,10 @@ impl Command for RemoveLimitsEverywhere {
             return is_stated.then_some(changed).ok_or_else(|| none(target));
         }
         let before = controller.state.scopes(target);
+        let held = InForceBefore::of(&controller.state, target);
         let edit = Edit::Limits(target, None);
         let mut changed = controller.state.apply([edit], Cause::User(&author))?;
+        changed.limits = Some(held.now(&controller.state, target));
         changed.starts_anew = before.start_anew_as(&controller.state.scopes(target));
         changed.waits_for_store = controller.cluster.waits_for_store();
         info!(%author, "limits of all nodes were removed");

@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use ratelimit_core::{
     api::{ImportInto, ImportRequest, Imported, Refused},
-    intent::Edit,
-    lists::Reading,
+    intent::{Edit, Intent},
+    lists::{Action, Reading},
+    prefix::Prefix,
 };
 use tracing::info;
 
 use super::Command;
-use crate::control::{cause::Cause, controller::Controller, import::Importer, lifetime};
+use crate::{
+    clock,
+    control::{cause::Cause, controller::Controller, import::Importer, lifetime},
+};
 
 /// Imports a list that was read and is taken, or says what would be different.
 pub struct Import {
@@ -51,6 +55,7 @@ impl Command for Import {
         } else {
             importer.all(request, reading, &ends, author, &mut answer)?
         };
+        answer.allowed = count_allowed(&controller.state.intent, &edits);
         if !request.dry_run && !edits.is_empty() {
             // Each entry goes into the kernel, and each change into the database.
             let entries = edits.iter().flat_map(Edit::prefixes).count();
@@ -78,4 +83,23 @@ impl Command for Import {
         }
         Ok(answer)
     }
+}
+
+/// How many of the bans that would come have no effect, as they are allowed.
+fn count_allowed(intent: &Intent, edits: &[Edit]) -> usize {
+    let banned = edits.iter().flat_map(|edit| {
+        let is_ban = matches!(edit, Edit::Ban(_, _, Some(_)));
+        let own = is_ban.then(|| edit.prefixes()).into_iter().flatten();
+        let list = if let Edit::List(_, list, _) = edit {
+            list.as_ref().filter(|list| list.action == Action::Ban)
+        } else {
+            None
+        };
+        let entries = list.into_iter().flat_map(|list| list.entries());
+        own.chain(entries.map(|entry| entry.prefix))
+    });
+    let mut banned: Vec<Prefix> = banned.collect();
+    banned.sort_unstable();
+    banned.dedup();
+    intent.count_allowed(&banned, clock::now())
 }

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use ratelimit_core::{
-    api::{Changed, LimitRequest, LimitTarget, Refused},
+    api::{Changed, LimitRequest, LimitTarget, LimitsNow, Refused},
+    ban::BanSpec,
     config::Config,
-    intent::{Edit, LimitRow, Target},
+    intent::{Edit, LimitRow, Target, overlay},
     limit::LimitSpec,
     prefix::Prefix,
 };
 
-use super::Command;
+use super::{Command, ban};
 use crate::control::{
     cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime, rows,
+    state::State,
 };
 
 /// Gives a prefix, or the default policy, limits of its own.
@@ -30,18 +32,27 @@ impl Command for SetLimits {
         if let Target::Destination(_) = target {
             require_totals(&request.limits)?;
         }
-        fitting::check(&controller.state, &request.limits)?;
-        require_kept_classes(controller, &request.limits)?;
         let until = lifetime::until("a limit", request.seconds)?;
-        let row = LimitRow {
+        let held = InForceBefore::of(&controller.state, target);
+        require_scope(&held, &request, &author)?;
+        let mut row = LimitRow {
             limits: request.limits,
             observe: request.observe,
+            only: request.only,
             entry: rows::entry(until, request.reason, author),
         };
+        if !row.only {
+            add_to_row(&controller.state, target, &mut row);
+        }
+        fitting::check(&controller.state, target, &row)?;
+        require_kept_classes(controller, &row.limits)?;
         let before = controller.state.scopes(target);
         let mut changed = controller
             .state
             .apply([Edit::Limits(target, Some(row))], Cause::Origin)?;
+        let prefixes: Vec<Prefix> = target.sources().into_iter().collect();
+        changed.allowed = ban::allowed(&controller.state, &prefixes);
+        changed.limits = Some(held.now(&controller.state, target));
         let after = controller.state.scopes(target);
         changed.starts_anew = before.start_anew_as(&after);
         changed.until = lifetime::reported(until);
@@ -83,10 +94,79 @@ impl Command for RemoveLimits {
         let further = further.map(|prefix| Edit::Limited(prefix, None));
         let edits: Vec<Edit> = runtime.into_iter().chain(further).collect();
         let before = controller.state.scopes(target);
+        let held = InForceBefore::of(&controller.state, target);
         let mut changed = controller.state.apply(edits, Cause::User(author))?;
+        changed.limits = Some(held.now(&controller.state, target));
         changed.starts_anew = before.start_anew_as(&controller.state.scopes(target));
         Ok(changed)
     }
+}
+
+/// What a target had before a change.
+pub(super) struct InForceBefore {
+    limits: Vec<LimitSpec>,
+    observe: bool,
+    ban: Option<BanSpec>,
+}
+
+impl InForceBefore {
+    pub(super) fn of(state: &State, target: Target) -> Self {
+        let held = state.intent.in_force(target);
+        Self {
+            limits: held.limits.into_owned(),
+            observe: held.observe,
+            ban: held.ban,
+        }
+    }
+
+    /// What it has now, beside what that replaced.
+    pub(super) fn now(self, state: &State, target: Target) -> LimitsNow {
+        let now = state.intent.in_force(target);
+        let mut replaced = self.limits;
+        replaced.retain(|limit| !now.limits.contains(limit));
+        LimitsNow {
+            replaced,
+            ban: now.ban,
+            ban_before: self.ban.filter(|_| now.ban.is_none()),
+            observe: now.observe,
+            observe_before: self.observe,
+            limits: now.limits.into_owned(),
+        }
+    }
+}
+
+/// Adds what is set to the runtime limits of the target that are there. Those of this node alone are not set on all nodes.
+fn add_to_row(state: &State, target: Target, row: &mut LimitRow) {
+    let Some(before) = state.intent.limits_of(target) else {
+        return;
+    };
+    let limits = match (before.is_of_cluster(), row.is_of_cluster()) {
+        (false, true) => return,
+        (true, false) => state.intent.of_this_node(&before.limits),
+        (true, true) | (false, false) => before.limits.clone(),
+    };
+    row.limits = overlay::merged(limits, &row.limits);
+    row.only = before.only;
+}
+
+/// Refuses to give each of all nodes a limit in place of one that they share.
+fn require_scope(
+    held: &InForceBefore,
+    request: &LimitRequest,
+    author: &str,
+) -> Result<(), Refused> {
+    if request.only || !is_of_cluster(author) {
+        return Ok(());
+    }
+    let alone = || request.limits.iter().filter(|it| it.division().is_none());
+    let mut shared = held.limits.iter().filter(|it| it.division().is_some());
+    let replaced = shared.find(|shared| alone().any(|limit| limit.counts_as(shared)));
+    replaced.map_or(Ok(()), |shared| {
+        Err(
+            Refused::because(format!("each node by itself would have the limit in place of {shared}"))
+                .hint("write `--scope cluster` for another limit of all nodes together, or `--only` for these limits alone"),
+        )
+    })
 }
 
 /// Refuses limits for all nodes together that this one alone would have.

@@ -10,7 +10,7 @@ use ratelimit_core::{
 use super::Command;
 use crate::control::{cause::Cause, controller::Controller, feeds::pass_all::asked};
 
-/// Lets everything pass, for a time or until it is ended, or ends that. What was before stays when it fails.
+/// Lets everything pass, for a time or until it is ended, or ends that and answers what it ended. What was before stays when it fails.
 pub struct SetPassAll(pub PassAllRequest, pub Arc<str>);
 
 impl Command for SetPassAll {
@@ -21,7 +21,9 @@ impl Command for SetPassAll {
         let opened = request.on.then(|| asked(&request, &author)).transpose()?;
         let edit = Edit::PassAll(opened.as_ref().map(|opened| opened.until));
         controller.state.apply([edit], Cause::User(&author))?;
+        let before = controller.pass_all.last().cloned();
         controller.pass_all.note(opened, Some(&author));
-        Ok(controller.pass_all.last().cloned())
+        let opened = controller.pass_all.last().cloned();
+        Ok(opened.or(before.filter(|_| !request.on)))
     }
 }

@@ -10,7 +10,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{Command, distinct};
+use super::{Command, ban, distinct};
 use crate::{
     control::{cause::Cause, controller::Controller, lifetime, rows},
     protected::Requester,
@@ -28,21 +28,25 @@ impl Command for BanByProgram {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        let prefixes = distinct(&request.prefixes)?;
+        let state = &controller.state;
+        let sources = ban::sources(state, &request.sources);
+        let prefixes = distinct(&[&request.prefixes[..], &sources].concat())?;
         let origin = origin(&request.program)?;
-        let until = lifetime::until("a ban", request.seconds)?;
-        for prefix in &prefixes {
-            controller
-                .state
-                .protection
-                .vet(*prefix, Requester::Operator { forced: false })?;
-        }
+        let until = ban::until(state, request.seconds, request.forever)?;
+        let requester = Requester::Operator { forced: false };
+        ban::vet(state, &prefixes, requester, &request.sources)?;
+        let allowed = ban::allowed(state, &prefixes);
         let row = rows::entry(until, request.reason, author);
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.until = lifetime::reported(until);
-        Ok(changed)
+        changed.waits_for_store = controller.cluster.waits_for_store();
+        Ok(Changed {
+            sources,
+            allowed,
+            ..changed
+        })
     }
 }
 
@@ -56,8 +60,11 @@ impl Command for UnbanByProgram {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         let author = &*author;
-        let prefixes = distinct(&request.prefixes)?;
         let origin = origin(&request.program)?;
+        let state = &controller.state;
+        let prefixes = ban::named(state, &request.prefixes, &request.sources, |it| {
+            state.intent.ban_of(it, &origin).is_some()
+        })?;
         let has = |prefix: &Prefix| controller.state.intent.ban_of(*prefix, &origin).is_some();
         let (present, absent): (Vec<Prefix>, _) = prefixes.into_iter().partition(has);
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), None);

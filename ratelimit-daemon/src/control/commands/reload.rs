@@ -1,6 +1,6 @@
 //! `rlctl reload`, and `SIGHUP`.
 
-use ratelimit_core::api::{Refused, Reloaded, What};
+use ratelimit_core::api::{Code, Refused, Reloaded, What};
 use tracing::{info, warn};
 
 use super::{Command, replace::replace};
@@ -14,14 +14,19 @@ use crate::{
 };
 
 /// Applies what was read again, whole or not at all.
-pub struct Reload(pub Result<Candidate, Refused>);
+pub struct Reload {
+    /// What was read.
+    pub candidate: Result<Candidate, Refused>,
+    /// Whether a configuration may be lost that was confirmed and is in no file.
+    pub discard: bool,
+}
 
 impl Command for Reload {
     type Answer = Result<Reloaded, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Self(candidate) = self;
-        let answer = candidate.and_then(|candidate| reload(controller, candidate));
+        let Self { candidate, discard } = self;
+        let answer = candidate.and_then(|candidate| reload(controller, candidate, discard));
         match &answer {
             Ok(reloaded) => {
                 controller.reloads = Reloads {
@@ -36,7 +41,10 @@ impl Command for Reload {
                     .record(clock::wall(), What::Reloaded { changes });
             }
             Err(refused) => {
-                controller.reloads.error = Some(refused.clone());
+                // The files may be right: it is the trial that comes first.
+                if refused.code != Some(Code::Unsettled) {
+                    controller.reloads.error = Some(refused.clone());
+                }
                 warn!(
                     error = refused.in_full(),
                     "the configuration was refused, the one before stays in force"
@@ -52,11 +60,15 @@ impl Command for Reload {
     }
 }
 
-fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
+fn reload(
+    controller: &mut Controller,
+    candidate: Candidate,
+    discard: bool,
+) -> Result<Reloaded, Refused> {
     let files = candidate.config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     let warnings = candidate.warnings.clone();
-    let next = controller.trials.reload(candidate)?;
+    let next = controller.trials.reload(candidate, discard)?;
     let changes = replace(controller, next, true)?;
     controller.keep_last_good();
     controller.state.report(CONFIGURATION, None);

@@ -1,6 +1,7 @@
 //! The controller over a datapath in memory.
 
 mod attacks;
+mod bans;
 mod busy;
 mod carried;
 mod clock_changes;
@@ -17,6 +18,7 @@ mod lost_database;
 mod moved;
 mod new_sources;
 mod origins;
+mod overlay;
 mod pass_all;
 mod programs;
 mod reconciliation;
@@ -283,12 +285,15 @@ impl Controller {
     fn replace_checked(&mut self, config: Config) -> Result<Vec<String>, Refused> {
         let lists = ConfiguredLists::read(&config)?;
         let texts = self.trials.settled().unwrap_or_default().to_vec();
-        let next = self.trials.reload(Candidate {
-            texts,
-            config,
-            lists,
-            warnings: Vec::new(),
-        })?;
+        let next = self.trials.reload(
+            Candidate {
+                texts,
+                config,
+                lists,
+                warnings: Vec::new(),
+            },
+            false,
+        )?;
         replace(self, next, true)
     }
 
@@ -361,8 +366,9 @@ impl Lab {
         let request = BanRequest {
             prefixes,
             seconds,
+            forever: seconds.is_none(),
             reason: Some("test".into()),
-            force: false,
+            ..BanRequest::default()
         };
         self.controller.ban(request, "root")
     }
@@ -538,6 +544,7 @@ fn config() -> Config {
         },
         dashboard: false,
         dashboard_token: None,
+        ban_for: Some(Duration::from_hours(4)),
         history: None,
         watched: vec![],
         metrics: None,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_core::{
-    api::{Attempt, Outcome, Refused, What},
+    api::{Attempt, Code, Outcome, Refused, What},
     config::{self, Config, File},
 };
 
@@ -21,7 +21,7 @@ use crate::{
         lists::configured::{self, ConfiguredLists},
         lists::file::ListFile,
         state_file::StateFile,
-        trial_record::{self, Trial},
+        trial_record::{self, Trial, say_the_same},
     },
 };
 
@@ -32,6 +32,8 @@ pub struct Trials {
     main: Option<PathBuf>,
     texts: Vec<File>,
     pub(in crate::control) trial: Option<Trial>,
+    /// The last reload that made something different, and can be taken back as a trial is.
+    reloaded: Option<Trial>,
 }
 
 /// A configuration that is to be in force.
@@ -74,6 +76,7 @@ impl Trials {
             texts: trial_record::texts(config, trial.as_ref()),
             kept,
             trial: trial.as_ref().and_then(left_of),
+            reloaded: None,
         }
     }
 
@@ -126,7 +129,24 @@ impl Trials {
                 "{} waits for its confirmation",
                 trial.attempt().file
             ))
-            .hint("`rlctl confirm` keeps it, `rlctl rollback` takes it back")),
+            .hint("`rlctl confirm` keeps it, `rlctl rollback` takes it back")
+            .code(Code::Unsettled)),
+        }
+    }
+
+    /// Refuses texts that would bring back what was before a configuration that was confirmed.
+    fn require_saved(&self, texts: &[File]) -> Result<(), Refused> {
+        let is_confirmed = |trial: &&Trial| matches!(trial.outcome, Outcome::Confirmed { .. });
+        let trial = self.trial.as_ref().filter(is_confirmed);
+        match trial.filter(|trial| say_the_same(texts, &trial.before)) {
+            None => Ok(()),
+            Some(trial) => Err(Refused::because(format!(
+                "{} was confirmed, and a reload would discard it: {} says what was before",
+                trial.attempt().file,
+                trial.main.display()
+            ))
+            .hint("`rlctl confirm --save` writes it there, `rlctl reload --discard` discards it")
+            .code(Code::Unsettled)),
         }
     }
 
@@ -139,13 +159,18 @@ impl Trials {
     /// Takes notice of what became of a configuration that was to be in force.
     pub fn settle(&mut self, why: Why, is_in_force: bool) {
         match (why, is_in_force) {
-            (Why::Reload(texts), true) => self.holds(texts, None),
+            (Why::Reload(texts), true) => {
+                self.note_reload(&texts);
+                self.holds(texts, None);
+            }
             (Why::Trial(trial), true) => {
                 self.texts.clone_from(&trial.after);
                 self.trial = Some(trial);
             }
             (Why::Rollback(trial), true) => {
                 let left = left_of(&trial);
+                let is_taken_back = |it: &mut Trial| say_the_same(&it.after, &trial.after);
+                self.reloaded.take_if(is_taken_back);
                 self.holds(trial.before, left);
             }
             (Why::Trial(_), false) => self.kept.keep(self.trial.as_ref()),
@@ -154,8 +179,11 @@ impl Trials {
     }
 
     /// The files as they were read.
-    pub fn reload(&self, candidate: Candidate) -> Result<Next, Refused> {
+    pub fn reload(&self, candidate: Candidate, discard: bool) -> Result<Next, Refused> {
         self.require_none_pending()?;
+        if !discard {
+            self.require_saved(&candidate.texts)?;
+        }
         report(&candidate.warnings);
         let (config, lists) = (candidate.config, candidate.lists);
         let why = Why::Reload(candidate.texts);
@@ -198,12 +226,13 @@ impl Trials {
         // What is confirmed and not written down would be gone at the next start: then it is not confirmed.
         self.kept.replace(left.as_ref())?;
         self.trial = left;
+        self.reloaded = None;
         Ok(trial.attempt())
     }
 
-    /// The configuration that was before the one on trial. Lists that could not be read stay as they are.
+    /// The configuration that was before the one on trial, or else before the last reload. Lists that could not be read stay as they are.
     pub fn roll_back(&self, lists: ConfiguredLists) -> Result<(Attempt, Next), Refused> {
-        let mut trial = self.pending()?;
+        let mut trial = self.returning()?;
         let config = before(&trial)?;
         trial.outcome = Outcome::RolledBack { at: clock::wall() };
         let attempt = trial.attempt();
@@ -221,6 +250,29 @@ impl Trials {
     /// Why the state directory says something else.
     pub fn behind(&self) -> Option<&str> {
         self.kept.behind()
+    }
+
+    /// Remembers what was in force before a reload.
+    fn note_reload(&mut self, texts: &[File]) {
+        let Some(main) = self.main.clone() else {
+            return;
+        };
+        if !say_the_same(texts, &self.texts) {
+            self.reloaded = Some(Trial {
+                main,
+                before: self.texts.clone(),
+                after: texts.to_vec(),
+                outcome: Outcome::Confirmed { at: clock::wall() },
+                until_boot_ns: 0,
+                boot: clock::boot_id(),
+            });
+        }
+    }
+
+    /// What a rollback takes back: the trial that is pending, or the last reload.
+    fn returning(&self) -> Result<Trial, Refused> {
+        self.pending()
+            .or_else(|refused| self.reloaded.clone().ok_or(refused))
     }
 
     fn pending(&self) -> Result<Trial, Refused> {
@@ -256,7 +308,7 @@ impl Trials {
 
     /// The files of the lists that come back with the configuration before the one on trial.
     pub fn returning_lists(&self, in_force: &Config) -> Result<Vec<ListFile>, Refused> {
-        let before = before(&self.pending()?)?;
+        let before = before(&self.returning()?)?;
         let files = configured::files(&before);
         Ok(files
             .filter(|file| in_force.lists.get(&*file.name) != Some(&file.config))

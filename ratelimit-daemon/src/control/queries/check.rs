@@ -139,6 +139,8 @@ pub fn check(
         classes,
         interfaces: other_interfaces(state, interface, leased, way, asked, verdict, now),
         refused_by: refused_by(refusal),
+        dry_run: named.is_some_and(|(_, named)| named.policy.observe())
+            || state.intent.config.observes_on(interface),
         challenge: (verdict != Verdict::Pass(PassReason::Allowed)
             && !verdict_is_ban(verdict)
             && state.protection.why(address).is_none())

@@ -203,8 +203,10 @@ impl<'a> Scan<'a> {
         (fill, limit): (f64, usize),
     ) -> Busy<'a> {
         let prefix = role.prefix_around(address);
-        // Those of wider prefixes are looked up for the rows that are shown.
-        let refused = self.refused.all.get(&address).filter(|_| prefix.is_none());
+        // Those of wider prefixes are looked up for the rows that are shown. What the limits of a destination refused of a source is not
+        // counted apart.
+        let refused = self.refused.all.get(&address);
+        let refused = refused.filter(|_| role == Role::Sources);
         Busy {
             fill,
             source: prefix.unwrap_or_else(|| self.view.telling.reported_as(address)),

@@ -1,15 +1,58 @@
 //! The bans.
 
+use std::sync::Arc;
+
 use ratelimit_core::{
-    api::{Ban, Origin},
+    api::{Ban, BanFilter, EntryCounter, Origin},
+    intent::Intent,
+    lists::Action,
     prefix::Prefix,
 };
 
-use crate::control::{
-    controller::Controller,
-    handle::{Handle, Unanswered},
-    queries::{export, views},
+use crate::{
+    clock,
+    control::{
+        controller::Controller,
+        handle::{Handle, Unanswered},
+        lifetime,
+        queries::{export, views},
+    },
 };
+
+/// The bans that a filter has, in the order of their prefixes. Entries of lists are among them where it looks into lists.
+pub async fn bans(controller: &Handle, filter: BanFilter) -> Result<Vec<Ban>, Unanswered> {
+    let mut bans = bans_in_parts(controller).await?;
+    let now = clock::wall();
+    bans.retain(|ban| filter.has(ban, now));
+    if filter.looks_into_lists() {
+        let listed = controller.ask(move |it| listed(&it.state.intent, &filter));
+        bans.extend(listed.await?);
+        bans.sort_by_key(|ban| ban.prefix);
+    }
+    Ok(bans)
+}
+
+/// The entries of lists that ban, and that a filter has.
+fn listed(intent: &Intent, filter: &BanFilter) -> Vec<Ban> {
+    let (now, wall) = (clock::now(), clock::wall());
+    let lists = intent.lists_for(Action::Ban);
+    let bans = lists.flat_map(|(name, list)| {
+        let is_within = |prefix| filter.within.is_none_or(|within| within.covers(prefix));
+        let entries = list.entries().iter();
+        let entries = entries.filter(move |entry| entry.until > now && is_within(entry.prefix));
+        entries.map(move |entry| Ban {
+            prefix: entry.prefix,
+            until: lifetime::reported(entry.until),
+            since: list.since,
+            reason: list.reasons.get(entry.reason).map(Arc::from),
+            author: Arc::clone(&list.author),
+            origin: Origin::List(Arc::clone(name)),
+            // Packets are counted for a list as a whole.
+            counter: EntryCounter::default(),
+        })
+    });
+    bans.filter(|ban| filter.has(ban, wall)).collect()
+}
 
 /// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
 /// the while are reported.

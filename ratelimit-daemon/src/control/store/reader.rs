@@ -4,10 +4,12 @@ use anyhow::Context;
 use jiff::Timestamp;
 use ratelimit_core::{
     intent::{Edit, EntryRow, FOREVER, LimitRow, Target},
+    limit::LimitSpec,
     origin::Origin,
     prefix::Prefix,
 };
 use rusqlite::{Connection, Row};
+use serde::{Deserialize, Serialize};
 
 use super::text::Texts;
 use crate::control::timekeeper::Timekeeper;
@@ -56,11 +58,45 @@ pub fn read_allow(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit
     Ok(Edit::Allow(prefix(row, 0)?, Some(reader.entry(row, 1)?)))
 }
 
+/// Runtime limits in their column.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Limits {
+    /// They hold alone.
+    Only(Vec<LimitSpec>),
+    /// They hold beside the other limits of the policy around them.
+    Beside {
+        /// The limits.
+        beside: Vec<LimitSpec>,
+    },
+}
+
+impl Limits {
+    /// The text of a row.
+    pub fn text(row: &LimitRow) -> serde_json::Result<String> {
+        let limits = row.limits.clone();
+        serde_json::to_string(&if row.only {
+            Self::Only(limits)
+        } else {
+            Self::Beside { beside: limits }
+        })
+    }
+
+    fn into_parts(self) -> (Vec<LimitSpec>, bool) {
+        match self {
+            Self::Only(limits) => (limits, true),
+            Self::Beside { beside } => (beside, false),
+        }
+    }
+}
+
 /// A row of `limits`.
 pub fn read_limits(reader: &mut Reader<'_>, row: &Row<'_>) -> anyhow::Result<Edit> {
+    let (limits, only) = serde_json::from_str::<Limits>(row.get_ref(1)?.as_str()?)?.into_parts();
     let limits = LimitRow {
-        limits: serde_json::from_str(row.get_ref(1)?.as_str()?)?,
+        limits,
         observe: row.get(2)?,
+        only,
         entry: reader.entry(row, 3)?,
     };
     Ok(Edit::Limits(target(row)?, Some(limits)))

@@ -85,6 +85,7 @@ fn what_was_written_is_there_after_opening_the_file_again() {
     let limits = LimitRow {
         limits: vec![limit, log],
         observe: true,
+        only: false,
         entry: rows::entry(minutes(3), Some("crawler"), "root"),
     };
     let lasting_limits = LimitRow {
@@ -167,6 +168,7 @@ fn after_a_reboot_everything_ends_when_it_would_have() {
     let limits = LimitRow {
         limits: Vec::new(),
         observe: false,
+        only: false,
         entry: entry(until),
     };
     let path = directory.path().join("state.db");
@@ -198,6 +200,7 @@ fn an_end_or_a_reason_with_a_flipped_bit_is_not_taken_for_another() {
     let limits = LimitRow {
         limits: Vec::new(),
         observe: false,
+        only: false,
         entry: allow.clone(),
     };
     for table in ["allow", "limits"] {

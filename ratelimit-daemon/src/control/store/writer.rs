@@ -12,7 +12,7 @@ use super::{
     super::timekeeper::{Note, nanos},
     limited::LIMITED,
     offences::OFFENCES,
-    reader::DESTINATION,
+    reader::{DESTINATION, Limits},
     schema::{ALLOW, BAN, CHANGE, CLOCK, LIMITS},
     table::Writer,
 };
@@ -83,7 +83,7 @@ impl Writer<'_> {
     }
 
     fn put_limits(&self, target: Target, row: &LimitRow) -> anyhow::Result<()> {
-        let (key, limits) = (target_bytes(target), serde_json::to_string(&row.limits)?);
+        let (key, limits) = (target_bytes(target), Limits::text(row)?);
         let entry = &row.entry;
         let (until, since) = (self.end(entry.until), nanos(entry.since));
         let (reason, author) = (&entry.reason, &entry.author);

@@ -60,7 +60,7 @@ async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Failure> 
     let Ok(Some(file)) = file.await else {
         return Err(failure(
             StatusCode::NOT_FOUND,
-            "no commands are taken here",
+            "there is no such path here, and no command is taken",
             "ask through the control socket, or write token_file in [metrics]",
         ));
     };

@@ -87,8 +87,9 @@ fn ban(source: Prefix, seconds: Option<f64>, client: &Client) -> String {
     let request = BanRequest {
         prefixes: vec![source],
         seconds,
+        forever: seconds.is_none(),
         reason: Some("rlctl top".to_owned()),
-        force: false,
+        ..BanRequest::default()
     };
     let answer: Result<Answer<Changed>, Failure> = client.post("/v1/bans", &request);
     match answer {

@@ -15,8 +15,8 @@ use ratelimit_core::{
 use super::{ban, check_view, counter, limits};
 use crate::{
     Expected, check,
-    daemon::{Daemon, answers},
-    moment,
+    daemon::{Daemon, ScriptedDaemon, answers},
+    moment, run,
 };
 
 #[test]
@@ -176,6 +176,79 @@ refused by limits of all of 203.0.113.0/24: 5 packets
 refused by limits of the node: 12 packets
 refused: no refusal by its own limits on record";
     check_blocked(answers(&answer), stdout);
+}
+
+#[test]
+fn check_names_the_prefix_that_refuses_and_the_other_limits_without_room() {
+    let mut limits = limits();
+    limits.truncate(1);
+    limits[0].room_in_seconds = 0.4;
+    let full = limits[0].limit.clone();
+    let mut of_source = limits.clone();
+    of_source[0].limit = full.with_amount(9);
+    let answer = Check {
+        action: "drop".to_owned(),
+        reason: "aggregate-limited".to_owned(),
+        refused_by: Some(RefusedBy {
+            limit: full,
+            room_in_seconds: Some(0.4),
+        }),
+        classes: vec![ClassVerdict {
+            class: "dns".to_owned(),
+            action: "drop".to_owned(),
+            reason: "limited".to_owned(),
+            refused_by: None,
+            drops_seen: 0,
+        }],
+        limits: of_source,
+        wider: vec![WiderLimits {
+            prefix: Some("203.0.113.0/24".parse().unwrap()),
+            limits,
+            ..WiderLimits::default()
+        }],
+        ..passing("203.0.113.7")
+    };
+    let stdout = "\
+packets from 203.0.113.7 are dropped (aggregate-limited: 1000 packets per 1s, room in 0.4s; 1 other limit has no room either), and for other reasons
+  dns: dropped (limited)
+rule: the limits of 203.0.113.0/24, for all of its sources
+limit: 9 packets per 1s: 37 used, room in 0.4s, the window closes in 0.4s
+limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, room in 0.4s, the window closes in 0.4s
+refused: no refusal by its own limits on record";
+    check_blocked(answers(&answer), stdout);
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the module of the clocks is in the program"
+)]
+fn check_of_a_source_that_sends_too_much_does_not_say_that_all_is_well() {
+    let last = jiff::Timestamp::now();
+    let reported = last.to_zoned(jiff::tz::TimeZone::UTC).strftime("%H:%M:%S");
+    let answer = |last, dry_run| Check {
+        refused_packets: 3304,
+        refused_last: Some(last),
+        limits: Vec::new(),
+        dry_run,
+        ..passing("203.0.113.7")
+    };
+    let said = |answer: &Check| {
+        let daemon = ScriptedDaemon::start(answers(answer));
+        let output = run(&daemon, &["check", "203.0.113.7"], "", &[]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = said(&answer(last, false));
+    let expected = format!("pass at this moment, after refusals up to {reported} (conforming)");
+    assert!(text.contains(&expected), "{text}");
+    let text = said(&answer(last, true));
+    assert!(
+        text.contains("(conforming; dry run: its limits drop nothing)"),
+        "{text}"
+    );
+    assert!(text.contains("which passed in the dry run"), "{text}");
+    let text = said(&answer(moment(-1).0, false));
+    assert!(text.contains("pass at this moment (conforming)"), "{text}");
 }
 
 #[test]
@@ -550,6 +623,7 @@ fn passing(address: &str) -> Check {
         inner: Vec::new(),
         next: BTreeMap::new(),
         observe: false,
+        dry_run: false,
         classes: Vec::new(),
         interfaces: Vec::new(),
         strikes: None,

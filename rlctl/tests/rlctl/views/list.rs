@@ -2,8 +2,14 @@
 
 use ratelimit_core::api::{Allow, EntryCounter, Origin, PolicyView, RuntimeEntry};
 
+use serde_json::json;
+
 use super::{ban, check_view, counter, policies};
-use crate::{Expected, check, daemon::answers, moment};
+use crate::{
+    Expected, check,
+    daemon::{Daemon, answers},
+    moment,
+};
 
 #[test]
 fn list_bans_shows_until_when_by_whom_and_why() {
@@ -21,17 +27,45 @@ fn list_bans_shows_until_when_by_whom_and_why() {
 2001:db8::/48        -      -  forever                       {since_reported}  list:spamhaus  ratelimitd"
     );
     check_view(
-        &["list", "bans"],
+        &["list", "bans", "--within", "::/0"],
         answers(&[ten_days, forever]),
-        "GET /v1/bans",
+        "GET /v1/bans?within=%3A%3A%2F0",
         &stdout,
     );
 }
 
 #[test]
+fn list_bans_has_a_line_for_each_list_that_bans() {
+    let (since, since_reported) = moment(-1);
+    let list = |name: &str, action: &str, entries: usize| {
+        json!({"name": name, "action": action, "entries": entries, "file": null, "every_seconds": null,
+            "since": since, "read": null, "errors": 0, "error": null, "packets": 7, "bytes": 420})
+    };
+    let lists = json!([
+        list("drop", "ban", 1402),
+        list("empty", "ban", 0),
+        list("friends", "allow", 5)
+    ]);
+    let daemon = Daemon::ByPath(vec![
+        ("/v1/bans", "[]".to_owned()),
+        ("/v1/lists", lists.to_string()),
+    ]);
+    let stdout = format!(
+        "PREFIX         PACKETS  BYTES  UNTIL  LEFT  SINCE                ORIGIN     BY  REASON
+1402 prefixes        7    420               {since_reported}  list:drop"
+    );
+    let requests = "GET /v1/bans\nGET /v1/lists";
+    check_view(&["list", "bans"], daemon, requests, &stdout);
+}
+
+#[test]
 fn an_empty_list_is_no_line_on_stdout() {
-    check_empty("bans", "note: nobody is banned");
-    check_empty("allows", "note: nobody is on the allow list");
+    check_empty(
+        "bans",
+        "GET /v1/bans\nGET /v1/lists",
+        "note: no address is banned",
+    );
+    check_empty("allows", "GET /v1/allows", "note: the allow list is empty");
 }
 
 #[test]
@@ -117,8 +151,7 @@ partner    203.0.113.0/24  unlimited            observe        -      -  {until_
     );
 }
 
-fn check_empty(list: &str, stderr: &str) {
-    let request = &format!("GET /v1/{list}");
+fn check_empty(list: &str, request: &str, stderr: &str) {
     let (stdout, code) = ("", 0);
     let nothing: [(); 0] = [];
     check(

@@ -47,7 +47,7 @@ DESTINATION   LIMIT                USED  ROOM  %
         "-n",
         "2",
         "--delay",
-        "1ms",
+        "100ms",
     ];
     for (json, expected) in [
         (false, table.to_owned()),

@@ -185,12 +185,14 @@ impl Files {
             seconds: Some(3600.0),
             reason: Some("flipped here".into()),
             force: false,
+            ..BanRequest::default()
         };
         lab.controller.ban(request, "root").unwrap();
         let request = AllowRequest {
             seconds: Some(3600.0),
             prefixes: vec![prefix("10.1.0.0/16")],
             reason: None,
+            ..AllowRequest::default()
         };
         lab.controller.allow(request, "root").unwrap();
         lab.limit(Some("203.0.113.0/24"), 77).unwrap();

@@ -171,6 +171,7 @@ fn a_source_that_is_allowed_is_not_bans() {
                 prefixes,
                 seconds: None,
                 reason,
+                ..AllowRequest::default()
             },
             "root",
         )

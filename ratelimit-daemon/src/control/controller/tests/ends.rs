@@ -384,6 +384,7 @@ fn allow(lab: &mut Lab, text: &str, seconds: Option<f64>) -> Result<Changed, Ref
         prefixes: vec![prefix(text)],
         seconds,
         reason: Some("migration".into()),
+        ..AllowRequest::default()
     };
     lab.controller.allow(request, "alice")
 }
@@ -428,6 +429,7 @@ fn limit_row(until: Instant) -> LimitRow {
     LimitRow {
         limits: vec![limit(5)],
         observe: false,
+        only: false,
         entry: entry(until),
     }
 }

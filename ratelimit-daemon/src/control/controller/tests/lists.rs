@@ -173,6 +173,7 @@ fn what_is_exported_and_imported_again_changes_nothing() {
         seconds: None,
         prefixes: vec![prefix("192.0.2.99")],
         reason: Some("probe".into()),
+        ..AllowRequest::default()
     };
     lab.controller.allow(allow, "alice").unwrap();
     let (entries, exported) = (lab.entries(), lab.export(Exported::Kept));
@@ -316,6 +317,7 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
         prefixes: prefixes("192.0.2.3"),
         seconds: seconds(),
         reason: None,
+        ..AllowRequest::default()
     };
     lab.controller.allow(allow, "root").unwrap();
     let check = |lab: &Lab, address: &str| lab.checked(address);
@@ -789,6 +791,10 @@ impl Lab {
 
     pub(super) fn import_list(&mut self, name: &str, text: &str) -> (usize, usize, usize, usize) {
         self.import(name, Action::Ban, text)
+    }
+
+    pub(super) fn imported(&mut self, name: &str, text: &str) -> Imported {
+        self.send(&request(name, Action::Ban), text).unwrap()
     }
 
     pub(super) fn import(

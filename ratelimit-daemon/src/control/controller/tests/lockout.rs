@@ -236,6 +236,7 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
         seconds: Some(60.0),
         reason: None,
         force: true,
+        ..BanRequest::default()
     };
     lab.controller.ban(forced, "root").unwrap();
     let check = lab.controller.check(gateway).unwrap();
@@ -271,8 +272,10 @@ fn a_forced_ban_and_another_by_hand_replace_each_other() {
     let force = |force, seconds| BanRequest {
         prefixes: vec![prefix(gateway)],
         seconds,
+        forever: seconds.is_none(),
         reason: None,
         force,
+        ..BanRequest::default()
     };
     lab.controller.ban(force(true, None), "root").unwrap();
     lab.ban(&[gateway], None).unwrap_err();

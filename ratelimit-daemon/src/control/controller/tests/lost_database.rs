@@ -115,6 +115,7 @@ fn allows_of_a_list_end_when_the_list_is_read_again_without_them_and_those_by_ha
             prefixes: vec![self::prefix(prefix)],
             seconds,
             reason: None,
+            ..AllowRequest::default()
         };
         lab.controller.allow(request, "root").unwrap();
     }

@@ -73,7 +73,9 @@ impl Lab {
             program: program.to_owned(),
             prefixes: vec![prefix(text)],
             seconds,
+            forever: seconds.is_none(),
             reason: None,
+            ..ProgramBanRequest::default()
         };
         self.controller.ban_by_program(request, "root")
     }
@@ -82,6 +84,7 @@ impl Lab {
         let request = ProgramUnbanRequest {
             program: program.to_owned(),
             prefixes: texts.iter().map(|text| prefix(text)).collect(),
+            ..ProgramUnbanRequest::default()
         };
         self.controller.unban_by_program(request, "root").unwrap()
     }

@@ -104,6 +104,7 @@ impl Lab {
         let request = LimitRequest {
             prefix: Some(prefix(target)),
             limits: vec![limit(9).of_class(Match::Named(class.to_owned()))],
+            only: true,
             ..LimitRequest::default()
         };
         self.controller.set_limits(request, "root").unwrap();

@@ -62,6 +62,7 @@ fn allow_and_limits(until: Instant) -> [Edit; 2] {
     let limits = LimitRow {
         limits: vec![limit(5)],
         observe: false,
+        only: false,
         entry: allow.clone(),
     };
     [

@@ -10,7 +10,7 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::control::{candidate::parsed, resume, trial_record::Trial};
+use crate::control::{candidate::parsed, commands::Reload, resume, trial_record::Trial};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n";
@@ -183,6 +183,73 @@ fn what_was_confirmed_stays_also_when_the_file_says_something_else() {
     site.write(NEW);
     site.start();
     assert_eq!((site.amount(), site.attempt()), (200, None));
+}
+
+#[test]
+fn a_reload_asks_before_it_discards_what_was_confirmed() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    site.lab.controller.confirm("root").unwrap();
+    let refused = site.lab.controller.reload().unwrap_err();
+    assert!(refused.hint.unwrap().contains("rlctl reload --discard"));
+    assert_eq!(site.amount(), 200);
+    assert_eq!(
+        site.lab.controller.status().config_error,
+        None,
+        "the files are right"
+    );
+    let main = site.lab.controller.trials.reloaded_file().unwrap();
+    let reload = Reload {
+        candidate: Candidate::of_files(&main),
+        discard: true,
+    };
+    site.lab.controller.run(reload).unwrap();
+    assert_eq!((site.amount(), site.attempt()), (100, None));
+    // Neither one that is saved nor another one is in the way.
+    for (text, amount) in [(NEW, 200), (THIRD, 300)] {
+        site.write(OLD);
+        site.lab.controller.reload().unwrap();
+        site.apply(NEW, 600.0).unwrap();
+        site.lab.controller.confirm("root").unwrap();
+        site.write(text);
+        site.lab.controller.reload().unwrap();
+        assert_eq!((site.amount(), site.attempt()), (amount, None));
+    }
+}
+
+#[test]
+fn a_reload_that_a_trial_refused_is_no_error_of_the_files() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    site.lab.controller.reload().unwrap_err();
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.lab.controller.status().config_error, None);
+}
+
+#[test]
+fn a_rollback_takes_the_last_reload_back() {
+    let mut site = Site::new();
+    site.lab.controller.roll_back("root").unwrap_err();
+    site.write(NEW);
+    site.lab.controller.reload().unwrap();
+    // One that changes nothing is not the one that is meant.
+    site.lab.controller.reload().unwrap();
+    site.lab.controller.roll_back("root").unwrap();
+    for _ in 0..2 {
+        assert_eq!(site.amount(), 100);
+        let attempt = site.attempt().unwrap();
+        assert!(attempt.installed && matches!(attempt.outcome, Outcome::RolledBack { .. }));
+        site.lab.controller.roll_back("root").unwrap_err();
+        site.start();
+    }
+    site.lab.controller.reload().unwrap();
+    assert_eq!(site.amount(), 200);
+    // A trial on top of it is taken back first.
+    site.apply(THIRD, 600.0).unwrap();
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.amount(), 200);
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.amount(), 100);
 }
 
 #[test]
@@ -381,6 +448,7 @@ fn limits_that_only_a_trial_has_a_class_for_are_left_out_again_after_it() {
     site.start();
     let request = LimitRequest {
         limits: vec![limit(5).of_class(Match::Named("web".into()))],
+        only: true,
         ..LimitRequest::default()
     };
     site.lab.controller.set_limits(request, "root").unwrap();

@@ -4,7 +4,7 @@ use ratelimit_core::{
     api::{
         Applied, ApplyRequest, Attempt, Check, ImportRequest, Imported, ListTarget, ListView,
         PassAllRequest, PassAllStatus, ProgramBanRequest, ProgramUnbanRequest, ProtectedView,
-        Reloaded, Status, SuggestRequest, Suggested,
+        Reloaded, Status, SuggestRequest, Suggested, UnbanRequest,
     },
     detection::{Attack, Step},
     lists::Reading,
@@ -44,7 +44,6 @@ macro_rules! verb {
 
 impl Controller {
     verb!(ban, Ban, BanRequest, Changed);
-    verb!(unban, Unban, PrefixesRequest, Changed);
     verb!(ban_by_program, BanByProgram, ProgramBanRequest, Changed);
     verb!(
         unban_by_program,
@@ -63,6 +62,18 @@ impl Controller {
         PassAllRequest,
         Option<PassAllStatus>
     );
+
+    pub(super) fn unban(
+        &mut self,
+        request: PrefixesRequest,
+        author: &str,
+    ) -> Result<Changed, Refused> {
+        let request = UnbanRequest {
+            prefixes: request.prefixes,
+            ..UnbanRequest::default()
+        };
+        self.run(Unban(request, author.into()))
+    }
 
     /// What is due each second, as the daemon has it done step by step.
     pub(super) fn tick(&mut self) {
@@ -85,7 +96,10 @@ impl Controller {
     pub(super) fn reload(&mut self) -> Result<Reloaded, Refused> {
         let main = self.trials.reloaded_file();
         let candidate = main.and_then(|main| Candidate::of_files(&main));
-        self.run(Reload(candidate))
+        self.run(Reload {
+            candidate,
+            discard: false,
+        })
     }
 
     pub(super) fn take_missed(&mut self) {

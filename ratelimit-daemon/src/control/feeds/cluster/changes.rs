@@ -43,6 +43,9 @@ struct SharedLimits {
     limits: Vec<LimitSpec>,
     #[serde(default)]
     observe: bool,
+    /// Whether the other limits of the policy stay. Older releases do not say it, and mean that these replace all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    beside: bool,
     #[serde(default)]
     reason: Option<String>,
 }
@@ -102,7 +105,7 @@ impl Membership {
         limits: &[LimitSpec],
         reason: Option<&str>,
     ) -> Result<(), Refused> {
-        if text(limits, false, reason).len() > LIMITS_MAX {
+        if text(limits, false, true, reason).len() > LIMITS_MAX {
             return Err(
                 Refused::because("these limits are too long for one message")
                     .hint("write a shorter reason, or fewer limits"),
@@ -314,7 +317,7 @@ impl Row<'_> {
     fn note(&self) -> String {
         let reason = self.entry.reason.as_deref();
         match self.limits {
-            Some(row) => text(&row.limits, row.observe, reason),
+            Some(row) => text(&row.limits, row.observe, !row.only, reason),
             None => reason.unwrap_or_default().to_owned(),
         }
     }
@@ -401,6 +404,7 @@ fn wanted_edit(
             let SharedLimits {
                 limits,
                 observe,
+                beside,
                 reason,
             } = serde_json::from_str(&stated.note)
                 .map_err(|error| format!("this release does not understand it: {error}"))?;
@@ -412,16 +416,19 @@ fn wanted_edit(
             }
             let entry = rows::entry(until, reason, &*author);
             let its = state.intent.limits().get(&target);
-            let says_so = its.is_some_and(|it| (&it.limits, it.observe) == (&limits, observe));
-            if says_so && is_same(&entry) {
-                return Ok(None);
-            }
-            fitting::check(state, &limits).map_err(|refused| refused.error)?;
             let row = LimitRow {
                 limits,
                 observe,
+                only: !beside,
                 entry,
             };
+            let says_so = its.is_some_and(|it| {
+                (&it.limits, it.observe, it.only) == (&row.limits, observe, row.only)
+            });
+            if says_so && is_same(&row.entry) {
+                return Ok(None);
+            }
+            fitting::check(state, target, &row).map_err(|refused| refused.error)?;
             Edit::Limits(target, Some(row))
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => {
@@ -505,10 +512,11 @@ pub(super) fn is_wide(prefix: Prefix) -> bool {
     prefix.len() < least
 }
 
-fn text(limits: &[LimitSpec], observe: bool, reason: Option<&str>) -> String {
+fn text(limits: &[LimitSpec], observe: bool, beside: bool, reason: Option<&str>) -> String {
     let limits = SharedLimits {
         limits: limits.to_vec(),
         observe,
+        beside,
         reason: reason.map(str::to_owned),
     };
     serde_json::to_string(&limits).unwrap_or_default()

@@ -9,8 +9,8 @@ use ratelimit_core::{
     origin::Origin,
 };
 
-use super::Membership;
-use crate::{clock, control::state::State};
+use super::{Membership, Node};
+use crate::{clock, cluster::ClusterKey, control::state::State};
 
 /// A revocation lasts so long, in milliseconds: a year.
 const REVOKED: u64 = 366 * 86_400_000;
@@ -58,9 +58,7 @@ impl Membership {
             return Vec::new();
         };
         let members = node.budget().members();
-        let mut names: BTreeSet<&NodeName> = members.names().iter().collect();
-        names.extend(node.peers());
-        names.extend(node.revoked());
+        let names = known(node);
         let is_silent = |name: &NodeName| {
             let mut silent = members.silent();
             !members.names().contains(name)
@@ -95,7 +93,11 @@ impl Membership {
         request: RevokeRequest,
         author: &str,
     ) -> Result<Revoked, Refused> {
-        let RevokeRequest { node: name, undo } = request;
+        let RevokeRequest {
+            node: name,
+            undo,
+            force,
+        } = request;
         let now = self.now();
         let Some(node) = &mut self.node else {
             return Err(no_cluster());
@@ -107,6 +109,13 @@ impl Membership {
         if name == *node.name() {
             return Err(Refused::because(format!("`{name}` is this node"))
                 .hint("revoke it on another one, or remove [cluster] from its configuration"));
+        }
+        if !force && !known(node).contains(&name) {
+            return Err(
+                Refused::because(format!("`{name}` is no node that this one knows")).hint(
+                    "`rlctl cluster nodes` shows the names; --force revokes it before it comes",
+                ),
+            );
         }
         let subject = Subject::Node(name.clone());
         let is_new = if undo {
@@ -128,6 +137,15 @@ impl Membership {
             until: (!undo).then(|| in_a_year(now.wall)).flatten(),
         })
     }
+}
+
+/// The nodes that were heard of: this one, those that report, those that have stated something, and those that are revoked.
+fn known(node: &Node<ClusterKey>) -> BTreeSet<&NodeName> {
+    let members = node.budget().members();
+    let mut names: BTreeSet<&NodeName> = members.names().iter().collect();
+    names.extend(node.peers());
+    names.extend(node.revoked());
+    names
 }
 
 /// The bans in force that other nodes made, by node.

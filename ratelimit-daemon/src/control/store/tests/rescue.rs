@@ -117,6 +117,7 @@ fn edits() -> Vec<Edit> {
     let limits = LimitRow {
         limits: vec![limit.unwrap()],
         observe: true,
+        only: false,
         entry: rows::entry(hour, Some("crawler"), "root"),
     };
     let entry = ListEntry {
