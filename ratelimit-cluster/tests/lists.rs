@@ -445,6 +445,14 @@ fn what_was_taken_back_or_lifted_stays_so_on_a_node_that_restarts_and_is_told_ol
             );
         }
         nodes.pass(1_000);
+        let refused = nodes.refused.take().unwrap();
+        let is_replay = |refusal: &Refusal| matches!(refusal, Refusal::Replayed { .. });
+        let is_late = |refusal: &Refusal| matches!(refusal, Refusal::ClockApart { .. });
+        assert!(!refused.is_empty() && refused.iter().all(|it| is_replay(it) || is_late(it)));
+        assert!(
+            pause > 60_000 || refused.iter().all(is_replay),
+            "{refused:?}"
+        );
         let in_force = |subject: &Subject<Key>| {
             let first = &nodes.clusters[0].0;
             first.in_force(nodes.now(), subject, &Protects7)

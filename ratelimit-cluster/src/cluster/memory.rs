@@ -58,10 +58,14 @@ impl<K: Key> Cluster<K> {
             let seen = peer.replay.as_ref()?.seen();
             Some((name.clone(), seen))
         };
+        // A lift of its own is among its statements.
+        let is_beside = |(author, it): &(NodeName, Ended<K>)| {
+            *author != self.config.node || it.replaced_until > it.statement.until
+        };
         Memory {
             statements: own.map(|(statement, _)| statement).collect(),
             incarnation: self.incarnation.number,
-            ended: self.statements.ended().collect(),
+            ended: self.statements.ended().filter(is_beside).collect(),
             peers: self.peers.iter().filter_map(seen).collect(),
             views: self.budget.members().views().clone(),
             shares: shares
