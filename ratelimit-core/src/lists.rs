@@ -76,6 +76,19 @@ pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
         let error = format!("{}: {what}", source.name);
         NoList { error, hint }
     })?;
+    let format = match (format, &vetting.json_path) {
+        (format, None) => format,
+        (
+            Format::Json | Format::NftJson | Format::DropJson | Format::Own | Format::CrowdSecJson,
+            Some(_),
+        ) => Format::Json,
+        (format, Some(path)) => {
+            return Err(NoList {
+                error: format!("{}: is {format}, and has no key {path}", source.name),
+                hint: "leave --json-path or json_path out: it is for JSON",
+            });
+        }
+    };
     read_text(format, text, source, vetting)
 }
 

@@ -32,6 +32,9 @@ use super::{address, format::Format, reader::Reader};
 /// The lines that are looked at to find out what a text is.
 const LOOKED_AT: usize = 1000;
 
+/// The part of a text, in bytes, in which other words are looked for that a format has.
+const START: usize = 64 << 10;
+
 /// Guesses the format of `text`, which `bytes` are.
 pub fn guess(bytes: &[u8], text: &str) -> Result<Format, Other> {
     if let Some(other) = not_a_list::by_bytes(bytes) {
@@ -52,7 +55,8 @@ pub fn guess(bytes: &[u8], text: &str) -> Result<Format, Other> {
         return object(first, text);
     }
     // A configuration begins with much that says nothing.
-    let format = lines.find_map(|line| by_line(line, text));
+    let start = &text[..text.floor_char_boundary(START)];
+    let format = lines.find_map(|line| by_line(line, start));
     if format.is_none_or(|format| format == Format::Plain) {
         if let Some(other) = not_a_list::by_line(first, text) {
             return Err(other);
@@ -142,7 +146,7 @@ fn object(line: &str, text: &str) -> Result<Format, Other> {
 /// Says whether a line is one of a format.
 type Test = fn(&str) -> bool;
 
-/// The format that has such a line; `None` where many have it.
+/// The format that has such a line in a text that begins so; `None` where many have it.
 fn by_line(line: &str, text: &str) -> Option<Format> {
     let all = words::words(line);
     let (first, rest) = words::command(&all);

@@ -431,6 +431,15 @@ fn a_json_path_chooses_other_keys_and_a_note_says_which() {
         bad.contains("there is no text under the key `$.dst`: addresses are under `a.src, a.dst`"),
         "{bad}"
     );
+    let vetting = Vetting {
+        json_path: Some("source.ip".to_owned()),
+        ..Vetting::default()
+    };
+    let alerts = br#"[{"decisions":[{"value":"192.0.2.1"}],"source":{"ip":"198.51.100.1"}}]"#;
+    let reading = read_bytes(alerts, vetting.clone()).unwrap();
+    assert_eq!(entries(&reading), "198.51.100.1");
+    let error = read_bytes(b"192.0.2.1\n", vetting).unwrap_err().error;
+    assert_eq!(error, "list: is plain, and has no key source.ip");
     let bad = read_text(text).unwrap().bad.to_string();
     assert!(
         bad.contains("several keys have addresses: `a.src, a.dst`"),
