@@ -1,9 +1,6 @@
 //! Bans: those of this host become statements, and what other nodes state becomes bans of origin `cluster:NODE`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_cluster::{Millis, NodeName, Now, statements::Subject};
 use ratelimit_common::Instant;
@@ -19,13 +16,14 @@ use super::{
     changes::{Everything, allow_of, ends, row_of, subjects_of_rows},
 };
 use crate::{
-    clock,
     cluster::ClusterKey,
     control::{cause::Cause, rows, state::State, unshared::shared_ban},
 };
 
 /// Ends that differ by less are the same one.
 pub(super) const SAME_END_MS: Millis = 2_000;
+/// Nanoseconds in a millisecond.
+const NANOS: u64 = 1_000_000;
 /// The end of what is forever, as it is stated: the year 9999.
 const FOREVER_MS: Millis = 253_402_207_200_000;
 
@@ -317,8 +315,8 @@ pub(super) fn to_millis(until: Instant, now: Now) -> Millis {
     if until == FOREVER {
         return FOREVER_MS;
     }
-    let left = until.as_nanos().saturating_sub(clock::now().as_nanos());
-    now.wall.saturating_add(left / 1_000_000).min(FOREVER_MS)
+    let left = (until.as_nanos() / NANOS).saturating_sub(now.monotonic);
+    now.wall.saturating_add(left).min(FOREVER_MS)
 }
 
 /// An end by the clock that packets are judged by.
@@ -326,5 +324,26 @@ pub(super) fn to_instant(until: Millis, now: Now) -> Instant {
     if until >= FOREVER_MS {
         return FOREVER;
     }
-    clock::after(Duration::from_millis(until.saturating_sub(now.wall)))
+    let left = until.saturating_sub(now.wall);
+    Instant::from_nanos(now.monotonic.saturating_add(left).saturating_mul(NANOS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_the_same_however_long_it_takes_to_work_through_many() {
+        let now = Now {
+            wall: 1_700_000_000_000,
+            monotonic: 5_000,
+        };
+        let until = now.wall + 60_000;
+        let instant = to_instant(until, now);
+        assert_eq!(instant, Instant::from_nanos(65_000 * NANOS));
+        assert_eq!(to_millis(instant, now), until);
+        assert_eq!(to_millis(to_instant(0, now), now), now.wall);
+        assert_eq!(to_millis(FOREVER, now), FOREVER_MS);
+        assert_eq!(to_instant(FOREVER_MS, now), FOREVER);
+    }
 }
