@@ -27,3 +27,10 @@ pub struct Packet<'a> {
     /// Bytes of the whole frame on the wire.
     pub frame_bytes: u32,
 }
+
+impl Packet<'_> {
+    /// Whether the capture has only its front.
+    pub fn is_cut(&self) -> bool {
+        u32::try_from(self.frame.len()).is_ok_and(|bytes| bytes < self.frame_bytes)
+    }
+}

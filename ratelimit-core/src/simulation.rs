@@ -22,7 +22,10 @@ mod tests;
 
 use std::time::Duration;
 
-use ratelimit_common::Cursor;
+use ratelimit_common::{
+    Cursor,
+    parse::{self, LinkLayer, Payload, transport::Fragment},
+};
 
 pub use self::timeline::TooManyIntervals;
 use self::{
@@ -34,7 +37,14 @@ use self::{
     origin::{Masks, Origin},
     side::Side,
 };
-use crate::{capture::Packet, compile::CompileError, config::Config, lists::Reading};
+use crate::{
+    capture::Packet,
+    class::protocol::{ICMP, ICMPV6, TCP, UDP},
+    compile::CompileError,
+    config::Config,
+    detection,
+    lists::Reading,
+};
 
 /// A configuration, and what was read of its lists.
 pub struct Configured {
@@ -52,6 +62,8 @@ pub struct Simulation {
     clock: CaptureClock,
     packets: u64,
     bytes: u64,
+    cut: u64,
+    cut_headers: u64,
     new: Side,
     compared: Option<(Side, Comparison)>,
 }
@@ -77,6 +89,8 @@ impl Simulation {
             clock: CaptureClock::default(),
             packets: 0,
             bytes: 0,
+            cut: 0,
+            cut_headers: 0,
             new: Side::new(new, interval)?,
             compared: old.map(|old| (old, Comparison::default())),
         })
@@ -129,6 +143,10 @@ impl Simulation {
         let origin = Origin::of(cursor, &self.masks);
         self.packets += 1;
         self.bytes += u64::from(packet.frame_bytes);
+        if packet.is_cut() {
+            self.cut += 1;
+            self.cut_headers += u64::from(has_cut_headers(cursor));
+        }
         let new = self.new.judge(cursor, moment, origin.as_ref())?;
         if let Some((old, comparison)) = &mut self.compared {
             let old = old.judge(cursor, moment, origin.as_ref())?;
@@ -156,6 +174,8 @@ impl Simulation {
             packets: self.packets,
             bytes: self.bytes,
             time: self.clock.answer(),
+            cut: self.cut,
+            cut_headers: self.cut_headers,
             sources_seen: new.sources.len(),
             sources_capacity: config.source.capacity,
             store: config.source.store,
@@ -173,5 +193,25 @@ impl Simulation {
             comparison: comparison
                 .map(|(old, comparison)| comparison.answer(old, new, top, &self.masks)),
         }
+    }
+}
+
+/// Whether of a packet that was cut something is missing that a class may ask for.
+fn has_cut_headers(frame: Cursor<'_>) -> bool {
+    let mut network = frame;
+    if let Ok(Payload::Other) = parse::payload(&mut network, LinkLayer::Ethernet) {
+        return false;
+    }
+    let Some((_, upper)) = detection::headers(frame, LinkLayer::Ethernet) else {
+        return true;
+    };
+    if upper.fragment() == Fragment::Later {
+        return false;
+    }
+    match upper.protocol() {
+        TCP => upper.details(frame).tcp_flags().is_none(),
+        UDP => upper.ports(frame).is_none(),
+        ICMP | ICMPV6 => upper.details(frame).icmp_type_and_code().is_none(),
+        _ => false,
     }
 }

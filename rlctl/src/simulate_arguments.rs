@@ -15,7 +15,7 @@ pub struct SimulateArguments {
     /// The capture, pcap or pcapng. `-` reads stdin
     ///
     /// Every packet of it counts, also those that the host sent, so capture with `tcpdump -Q in`. Packets of Linux cooked,
-    /// loopback and raw IP captures get an Ethernet header. A packet that the capture cut counts with its length on the wire.
+    /// loopback, PPP, Cisco HDLC and raw IP captures get an Ethernet header. A packet that the capture cut counts with its length on the wire.
     #[arg(value_name = "CAPTURE")]
     pub capture: PathBuf,
     /// The configuration, as `ratelimitd` reads it, with `conf.d/*.toml` beside it
@@ -41,17 +41,18 @@ Examples:
   rlctl simulate attack.pcapng --config new.toml --interval 1s --json | jq .timeline
   tcpdump -i eth0 -Q in -c 100000 -w - | rlctl simulate - --config new.toml
 
-The kernel's own code judges the packets, at the times of the capture. Where there are more
-sources than `[source] capacity`, the configured store evicts state, and a note says how often.
-The kernel evicts nearly the same sources from `lru`. No source has a connection. Attacks that `[detection]`
-looks for are named, and their sources. The answers are not carried out: no verdict is that of a ban or
-a limit that an attack brings. An ACK flood is never named, as a capture does not say which connections
+The kernel's own code judges the packets, at the times of the capture. Where there are more \
+sources than `[source] capacity`, the configured store evicts state, and a note says how often. \
+The kernel evicts nearly the same sources from `lru`. No source has a connection. Attacks that have a \
+table in `[detection]` are named, and their sources. The answers are not carried out: no verdict is that of a \
+ban or a limit that an attack brings. An ACK flood is never named, as a capture does not say which connections \
 the host has. A capture that is cut is simulated up to the cut, and ends with 1.";
 
 const SIMULATE_JSON: &str = "\
 With --json:
-  capture    file, format, complete, error, packets, bytes, sources, first, duration_seconds,
-             packets_per_second_max, backwards (packets older than the one before), untimed
+  capture    file, format, complete, error, packets, bytes, cut, cut_headers, sources, first,
+             duration_seconds, packets_per_second_max, backwards (packets older than the one
+             before), untimed
   config     file, observe
   verdicts   action, reason, packets, bytes; a row for each verdict that was given
   sources_dropped
@@ -60,12 +61,14 @@ With --json:
              sources of a family for which there is room; how often one lost its state to another
   sources    source, passed, dropped, observed, first: reason, policy, limit; --top of them
   timeline   interval_seconds, intervals: start_seconds, passed, dropped, observed
-  attacks    null where none is looked for, or kind, subject, start_seconds, end_seconds, packets_per_second,
-             sources_seen, answer, sources: those it would be given to, budgets of a minute aside
+  attacks    null where none is looked for, or kind, subject, start_seconds, end_seconds,
+             packets_per_second, sources_seen, answer, sources: those it would be given to,
+             budgets of a minute aside
   challenged null where nobody is, or sources, verified: those that acknowledge something later
-  compare    null, or file, verdicts_old and timeline_old (as above), verdicts: old and new (action,
-             reason), packets, bytes; sources_changed, sources_newly_dropped, sources_no_longer_dropped,
-             sources: source, old and new (passed, dropped, observed), first; --top of them";
+  compare    null, or file, verdicts_old and timeline_old (as above), verdicts: old and new
+             (action, reason), packets, bytes; sources_changed, sources_newly_dropped,
+             sources_no_longer_dropped, sources: source, old and new (passed, dropped,
+             observed), first; --top of them";
 
 fn interval(text: &str) -> Result<Duration, String> {
     match quantity::parse_duration(text) {

@@ -20,7 +20,9 @@ pub enum CaptureError {
         program: &'static str,
     },
     /// Neither of the two formats.
-    #[error("it is neither pcap nor pcapng: its first bytes are {0}")]
+    #[error(
+        "it is neither pcap nor pcapng: its first bytes are {0}; write `editcap -F pcap CAPTURE NEW`, and read NEW"
+    )]
     NotACapture(String),
     /// The file ends before its first packet could begin.
     #[error("it is cut in the middle of its header")]
@@ -45,7 +47,8 @@ pub enum CaptureError {
     },
     /// Frames that are not understood.
     #[error(
-        "its packets are {0}, and only those of Ethernet, Linux cooked, loopback and raw IP captures are understood"
+        "its packets are {0}, and only those of Ethernet, Linux cooked, loopback, PPP, Cisco HDLC and raw IP captures are understood; \
+         write `editcap -L -C BYTES -T rawip CAPTURE NEW` with the length of the headers before IP, and read NEW"
     )]
     LinkType(String),
     /// Blocks of a kind that is not written any more.

@@ -16,17 +16,24 @@ pub enum Link {
     Cooked,
     /// Linux cooked, version 2: 20 bytes, the protocol first.
     Cooked2,
+    /// Cisco HDLC: 4 bytes, the protocol last.
+    CiscoHdlc,
+    /// PPP (RFC 1661), with or without the framing of HDLC (RFC 1662), or Cisco HDLC in its place.
+    Ppp,
+    /// PPP over Ethernet, from its own header on: 6 bytes and the protocol of PPP.
+    Pppoe,
     /// Anything else.
     Unknown(i32),
 }
 
 const ETHERNET_HEADER_BYTES: usize = 14;
+/// The addresses of Cisco HDLC.
+const CISCO_UNICAST: u8 = 0x0f;
+const CISCO_BROADCAST: u8 = 0x8f;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 /// Names of link types that are met, and not understood.
-const NAMES: [(i32, &str); 9] = [
-    (9, "PPP"),
-    (50, "PPP_HDLC"),
+const NAMES: [(i32, &str); 7] = [
     (105, "IEEE802_11"),
     (127, "IEEE802_11_RADIOTAP"),
     (189, "USB_LINUX"),
@@ -42,7 +49,11 @@ impl Link {
         match number {
             0 | 108 => Self::Loopback,
             1 => Self::Ethernet,
-            101 | 228 | 229 => Self::RawIp,
+            // 12 and 14 are what systems write for 101 in files of their own.
+            12 | 14 | 101 | 228 | 229 => Self::RawIp,
+            9 | 50 => Self::Ppp,
+            51 => Self::Pppoe,
+            104 => Self::CiscoHdlc,
             113 => Self::Cooked,
             276 => Self::Cooked2,
             _ => Self::Unknown(number),
@@ -63,9 +74,11 @@ impl Link {
         let header_bytes = match self {
             Self::Ethernet => return Ok((data, wire_bytes)),
             Self::RawIp => 0,
-            Self::Loopback => 4,
+            Self::Loopback | Self::CiscoHdlc => 4,
             Self::Cooked => 16,
             Self::Cooked2 => 20,
+            Self::Ppp => ppp_header_bytes(data),
+            Self::Pppoe => 8,
             Self::Unknown(number) => return Err(name(number)),
         };
         buffer.clear();
@@ -86,7 +99,13 @@ impl Link {
     /// The Ethernet type; `None` where too little was captured to know it.
     fn protocol(self, header: &[u8], packet: &[u8]) -> Option<[u8; 2]> {
         match self {
-            Self::Cooked => header.last_chunk().copied(),
+            Self::Cooked | Self::CiscoHdlc => header.last_chunk().copied(),
+            Self::Ppp | Self::Pppoe => match header {
+                [.., CISCO_UNICAST | CISCO_BROADCAST, 0, first, second] => Some([*first, *second]),
+                [low] | [0xff, 3, low] => Some(of_ppp(0, *low)),
+                [.., high, low] => Some(of_ppp(*high, *low)),
+                [] => None,
+            },
             Self::Cooked2 => header.first_chunk().copied(),
             Self::Ethernet | Self::Loopback | Self::RawIp | Self::Unknown(_) => {
                 match packet.first()? >> 4 {
@@ -96,6 +115,26 @@ impl Link {
                 }
             }
         }
+    }
+}
+
+/// The Ethernet type of a protocol of PPP.
+const fn of_ppp(high: u8, low: u8) -> [u8; 2] {
+    match (high, low) {
+        (0, 0x21) => IPV4,
+        (0, 0x57) => IPV6,
+        _ => [0, 0],
+    }
+}
+
+/// The bytes before the network packet in a frame of PPP: the address and control of HDLC, unless they are left out, and a protocol that
+/// may be compressed to its second byte, which is odd.
+fn ppp_header_bytes(data: &[u8]) -> usize {
+    match data {
+        [0xff, 3, compressed, ..] if compressed & 1 == 1 => 3,
+        [0xff, 3, ..] | [CISCO_UNICAST | CISCO_BROADCAST, 0, ..] => 4,
+        [compressed, ..] if compressed & 1 == 1 => 1,
+        _ => 2,
     }
 }
 

@@ -15,6 +15,10 @@ pub struct Answer {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
+    /// Packets that the capture has only the front of.
+    pub cut: u64,
+    /// Those of them whose headers were cut, so that their class is not known.
+    pub cut_headers: u64,
     /// When they came.
     pub time: Times,
     /// Sources that they came from.
@@ -56,7 +60,7 @@ pub struct AttackRow {
     pub kind: &'static str,
     /// What it went against, or where it came from.
     pub subject: String,
-    /// The end of the second in which it was found, from the first packet on.
+    /// The end of the second in which it was found, from the first packet on; that of the capture, where it ends earlier.
     pub start_seconds: f64,
     /// The end of the last second in which it was going on.
     pub end_seconds: f64,

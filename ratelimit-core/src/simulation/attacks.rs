@@ -101,8 +101,9 @@ impl Attacks {
         AttackRow {
             kind: attack.kind.label(),
             subject: attack.subject.to_string(),
-            start_seconds: seconds(attack.since),
-            end_seconds: seconds(attack.last),
+            // A second that the capture has only a part of ends with it.
+            start_seconds: seconds(attack.since.min(self.last)),
+            end_seconds: seconds(attack.last.min(self.last)),
             packets_per_second: attack.packets_per_second,
             sources_seen: attack.sources,
             answer: self.answers.get(&attack.kind).copied().unwrap_or_default(),

@@ -128,6 +128,41 @@ fn a_packet_that_was_cut_counts_with_its_bytes_on_the_wire() {
 }
 
 #[test]
+fn packets_that_the_capture_cut_are_counted_and_those_without_headers_apart() {
+    let mut simulation = simulation(LIMIT_OF_2, None);
+    let mut whole = udp([198, 51, 100, 1], 9);
+    whole.resize(FRAME_BYTES as usize, 0);
+    let cut_headers = &udp([198, 51, 100, 1], 9)[..36];
+    for frame in [&whole[..], &whole[..60], cut_headers, &whole[..20]] {
+        send(&mut simulation, 0, frame);
+    }
+    let answer = simulation.answer(10);
+    assert_eq!((answer.packets, answer.cut, answer.cut_headers), (4, 3, 2));
+}
+
+#[test]
+fn an_attack_does_not_outlast_the_capture() {
+    let rule = "[policy.default]\nlimits = []\n[detection.udp_flood]\nabove = 10\n";
+    let mut simulation = simulation(rule, None);
+    for packet in 0..300_u64 {
+        let number = u8::try_from(packet % 250).unwrap();
+        let mut frame = udp([198, 51, number, number], number);
+        // Each to a port of its own.
+        frame[36..38].copy_from_slice(&u16::try_from(packet * 3 + 1).unwrap().to_be_bytes());
+        send(&mut simulation, packet * 5, &frame);
+    }
+    simulation.finish();
+    let answer = simulation.answer(10);
+    let attacks = answer.attacks.unwrap();
+    let [attack] = &attacks[..] else {
+        panic!("{attacks:?}")
+    };
+    let last = 299.0 * 0.005;
+    assert!((attack.end_seconds - last).abs() < 1e-9, "{attack:?}");
+    assert!(attack.start_seconds <= attack.end_seconds);
+}
+
+#[test]
 fn a_header_that_was_cut_is_judged_as_the_kernel_would() {
     let mut simulation = simulation(LIMIT_OF_2, None);
     send(&mut simulation, 0, &ipv4([198, 51, 100, 1])[..20]);

@@ -36,10 +36,10 @@ fn it_shows_what_is_dropped_by_reason_by_source_and_over_time() {
 capture: 11 packets with 1.0 KiB in 1.800s, from 4 sources, at most 6 in a second
 
 ACTION  REASON      PACKETS  BYTES  SHARE
-pass    not-ip            1    100   9.0%
-pass    allowed           1    100   9.0%
+pass    not-ip            1    100   9.1%
+pass    allowed           1    100   9.1%
 pass    conforming        7    700  63.6%
-drop    limited           2    200  18.1%
+drop    limited           2    200  18.2%
 
 2 sources lose packets:
 SOURCE         PASSED  DROPPED  OBSERVED  FIRST REASON  POLICY   LIMIT
@@ -51,7 +51,7 @@ FROM  PACKETS  PASSED  DROPPED  OBSERVED  REFUSED
   0s        6       5        1         0  ####
   1s        5       4        1         0  ####
 ";
-    let stderr = "note: 1 packet is older than the one before, and was judged by its own time\n";
+    let stderr = "note: 11 packets were cut by the snapshot length of the capture, and count with the length on the wire\nnote: 1 packet is older than the one before, and was judged by its own time\n";
     for format in [pcap(), pcapng()] {
         fs::write(files.path().join("capture"), format).unwrap();
         check(
@@ -82,11 +82,11 @@ fn a_comparison_shows_what_changes_for_packets_and_sources() {
     let expected = "
 Compared with old.toml:
 BEFORE           AFTER            PACKETS  BYTES  SHARE
-pass not-ip      pass not-ip            1    100   9.0%
-pass conforming  pass allowed           1    100   9.0%
+pass not-ip      pass not-ip            1    100   9.1%
+pass conforming  pass allowed           1    100   9.1%
 pass conforming  pass conforming        5    500  45.4%
-drop limited     pass conforming        2    200  18.1%
-drop limited     drop limited           2    200  18.1%
+drop limited     pass conforming        2    200  18.2%
+drop limited     drop limited           2    200  18.2%
 
 2 sources fare differently: 0 lose packets and did not, 0 did and do not. The largest change:
 SOURCE        DROPPED BEFORE  AFTER  OBSERVED BEFORE  AFTER  FIRST REASON  POLICY   LIMIT
@@ -125,7 +125,9 @@ fn json_has_the_same_figures_under_names_that_stay() {
     let (conforming, limited) = (name("pass", "conforming"), name("drop", "limited"));
     let expected = json!({
         "capture": {
-            "file": "capture", "format": "pcap", "complete": true, "error": null, "packets": 11, "bytes": 1100,
+            "file": "capture", "format": "pcap", "complete": true, "error": null, "packets": 11, "bytes": 1100, "cut": 11, "cut_headers": 0,
+            "cut": 11,
+            "cut_headers": 0,
             "sources": 4, "first": "2021-04-28T10:30:21Z", "duration_seconds": 1.8, "packets_per_second_max": 6,
             "backwards": 1, "untimed": 0,
         },
@@ -229,7 +231,7 @@ fn what_cannot_be_simulated_is_refused_with_nothing_on_stdout() {
         ),
         (
             &["new.toml", "--config", "new.toml"],
-            "error: no packet of new.toml was read: it is neither pcap nor pcapng: its first bytes are 5b 5b 69 6e\n",
+            "error: no packet of new.toml was read: it is neither pcap nor pcapng: its first bytes are 5b 5b 69 6e; write `editcap -F pcap CAPTURE NEW`, and read NEW\n",
             1,
         ),
         (
@@ -303,7 +305,7 @@ fn a_dry_run_says_that_everything_would_pass() {
     .unwrap();
     let (stdout, stderr, code) = run(&files, &["capture", "--config", "dry.toml"], b"");
     assert!(
-        stdout.contains("\nobserve  limited           2    200  18.1%\n"),
+        stdout.contains("\nobserve  limited           2    200  18.2%\n"),
         "{stdout}"
     );
     assert!(

@@ -62,7 +62,7 @@ fn what_is_no_capture_is_told_by_its_first_bytes() {
     check(b"", "it is empty");
     check(
         b"PK\x03\x04 and more",
-        "it is neither pcap nor pcapng: its first bytes are 50 4b 03 04",
+        "it is neither pcap nor pcapng: its first bytes are 50 4b 03 04; write `editcap -F pcap CAPTURE NEW`, and read NEW",
     );
     check(
         b"\x1f\x8b\x08\x00",

@@ -10,7 +10,17 @@ fn every_kind_of_frame_becomes_one_of_ethernet() {
     for (link, header, packet, protocol) in [
         (101, &[][..], &IPV4[..], [0x08, 0x00]),
         (101, &[], &IPV6, [0x86, 0xdd]),
+        (12, &[], &IPV4, [0x08, 0x00]),
+        (14, &[], &IPV6, [0x86, 0xdd]),
         (228, &[], &IPV4, [0x08, 0x00]),
+        (9, &[0xff, 3, 0, 0x21], &IPV4, [0x08, 0x00]),
+        (9, &[0, 0x57], &IPV6, [0x86, 0xdd]),
+        (9, &[0x21], &IPV4, [0x08, 0x00]),
+        (50, &[0xff, 3, 0x57], &IPV6, [0x86, 0xdd]),
+        (50, &[0x0f, 0, 0x08, 0], &IPV4, [0x08, 0x00]),
+        (50, &[0xff, 3, 0xc0, 0x21], &[0; 8], [0, 0]),
+        (51, &[0x11, 0, 0, 7, 0, 42, 0, 0x57], &IPV6, [0x86, 0xdd]),
+        (104, &[0x8f, 0, 0x86, 0xdd], &IPV6, [0x86, 0xdd]),
         (229, &[], &IPV6, [0x86, 0xdd]),
         (0, &[2, 0, 0, 0], &IPV4, [0x08, 0x00]),
         (0, &[0, 0, 0, 30], &IPV6, [0x86, 0xdd]),
@@ -59,7 +69,8 @@ fn a_frame_has_at_least_the_bytes_that_were_captured() {
 fn other_kinds_are_refused_by_name() {
     let refusal = |name: &str| {
         Err(format!(
-            "its packets are {name}, and only those of Ethernet, Linux cooked, loopback and raw IP captures are understood"
+            "its packets are {name}, and only those of Ethernet, Linux cooked, loopback, PPP, Cisco HDLC and raw IP captures are understood; \
+             write `editcap -L -C BYTES -T rawip CAPTURE NEW` with the length of the headers before IP, and read NEW"
         ))
     };
     check(

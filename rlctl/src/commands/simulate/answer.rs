@@ -39,6 +39,8 @@ pub fn json(
             "error": broken.map(ToString::to_string),
             "packets": answer.packets,
             "bytes": answer.bytes,
+            "cut": answer.cut,
+            "cut_headers": answer.cut_headers,
             "sources": answer.sources_seen,
             "first": first,
             "duration_seconds": Duration::from_nanos(time.duration_ns).as_secs_f64(),

@@ -56,13 +56,15 @@ fn headline(file: &str, answer: &Answer) -> String {
 
 fn verdicts(answer: &Answer) -> Table {
     let mut table = Table::new("ACTION | REASON | >PACKETS | >BYTES | >SHARE");
-    for row in &answer.verdicts {
+    let parts = answer.verdicts.iter().map(|row| row.packets);
+    let shares = shares(parts, answer.packets).into_iter();
+    for (row, share) in answer.verdicts.iter().zip(shares) {
         table.row([
             row.action.to_owned(),
             row.reason.to_owned(),
             row.packets.to_string(),
             row.bytes.to_string(),
-            share(row.packets, answer.packets),
+            share,
         ]);
     }
     table
@@ -131,10 +133,23 @@ fn why(first: Option<&Refused>) -> [String; 3] {
     ]
 }
 
-/// A part in percent, to a tenth, rounded down: only all of it is 100.
-fn share(part: u64, whole: u64) -> String {
-    let tenths = u128::from(part) * 1000 / u128::from(whole.max(1));
-    format!("{}.{}%", tenths / 10, tenths % 10)
+/// Parts in percent, to a tenth, by the method of largest remainders: their sum is that of the parts.
+fn shares(parts: impl Iterator<Item = u64>, whole: u64) -> Vec<String> {
+    let whole = u128::from(whole.max(1));
+    let mut tenths: Vec<(u128, u128)> = parts
+        .map(|part| u128::from(part) * 1000)
+        .map(|part| (part / whole, part % whole))
+        .collect();
+    let left = tenths.iter().map(|(_, rest)| rest).sum::<u128>() / whole;
+    let mut largest: Vec<usize> = (0..tenths.len()).collect();
+    largest.sort_by_key(|row| std::cmp::Reverse(tenths[*row].1));
+    for row in largest.into_iter().take(usize::try_from(left).unwrap_or(0)) {
+        tenths[row].0 += 1;
+    }
+    let tenths = tenths.iter();
+    tenths
+        .map(|(tenths, _)| format!("{}.{}%", tenths / 10, tenths % 10))
+        .collect()
 }
 
 /// A part as a line of up to twenty marks; what is there has one at least.
@@ -147,4 +162,18 @@ fn bar(part: u64, whole: u64) -> String {
 /// Seconds to a thousandth.
 fn seconds(nanos: u64) -> String {
     format!("{:.3}s", Duration::from_nanos(nanos).as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_to_all() {
+        let rows = shares([1, 1, 1].into_iter(), 3);
+        assert_eq!(rows, ["33.4%", "33.3%", "33.3%"]);
+        let rows = shares([9_999, 1].into_iter(), 10_000);
+        assert_eq!(rows, ["100.0%", "0.0%"]);
+        assert_eq!(shares([7].into_iter(), 7), ["100.0%"]);
+    }
 }

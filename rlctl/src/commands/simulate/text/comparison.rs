@@ -2,19 +2,21 @@
 
 use ratelimit_core::simulation::answer::{ChangedSource, ComparisonAnswer, VerdictName};
 
-use super::{share, why};
+use super::{shares, why};
 use crate::{phrase, table::Table};
 
 /// What both configurations said of the packets.
 pub fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> String {
     let mut table = Table::new("BEFORE | AFTER | >PACKETS | >BYTES | >SHARE");
-    for pair in &comparison.verdicts {
+    let parts = comparison.verdicts.iter().map(|pair| pair.packets);
+    let shares = shares(parts, packets).into_iter();
+    for (pair, share) in comparison.verdicts.iter().zip(shares) {
         table.row([
             verdict(pair.old),
             verdict(pair.new),
             pair.packets.to_string(),
             pair.bytes.to_string(),
-            share(pair.packets, packets),
+            share,
         ]);
     }
     format!("Compared with {old}:\n{table}")

@@ -14,6 +14,18 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     if answer.observe {
         notes.push("the configuration is a dry run: what is observed would pass".to_owned());
     }
+    if answer.cut > 0 {
+        let cut = phrase::count(answer.cut, "packet was", "packets were");
+        notes.push(format!(
+            "{cut} cut by the snapshot length of the capture, and count with the length on the wire"
+        ));
+    }
+    if answer.cut_headers > 0 {
+        let cut = phrase::count(answer.cut_headers, "packet", "packets");
+        notes.push(format!(
+            "the headers of {cut} are incomplete, so limits with a `match` may not count them: capture with `tcpdump -s 128` or more"
+        ));
+    }
     if let Some(challenged) = answer.challenged.filter(|it| it.sources > 0) {
         notes.push(format!(
             "{} challenged; of these {} something later in the capture, and would have been verified",
