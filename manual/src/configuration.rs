@@ -34,7 +34,7 @@ pub fn page(file: &str) -> String {
     roff.control("SH", ["NAME"]);
     roff.text([roman(ABOUT)]);
     roff.control("SH", ["DESCRIPTION"]);
-    let lines: Vec<Line<'_>> = file.lines().map(Line::from).collect();
+    let lines = lines(file);
     let blocks = lines.split(|line| matches!(line, Line::Empty));
     for (at, block) in blocks.enumerate() {
         let table = block.iter().find_map(table_of);
@@ -59,7 +59,9 @@ pub fn page(file: &str) -> String {
                     end_written(&mut roff);
                     roff.control("PP", []);
                 }
-                (Some((false, length)), false) if length < WHOLE_LINE => {
+                (Some((false, length)), false)
+                    if length < WHOLE_LINE || is_of_key(text) || is_behind_keys(block, line) =>
+                {
                     roff.control("br", []);
                 }
                 (None, false) if !is_first => {
@@ -79,6 +81,52 @@ pub fn page(file: &str) -> String {
     roff.to_roff()
 }
 
+/// The lines of a file. In a list that is open, each is written: a limit behind `#` is an example, too.
+fn lines(file: &str) -> Vec<Line<'_>> {
+    let mut is_open = false;
+    let lines = file.lines().map(|line| {
+        let is_item = is_open;
+        is_open = line.ends_with("= [") || is_open && line != "]";
+        if is_item {
+            Line::Written(line)
+        } else {
+            Line::from(line)
+        }
+    });
+    lines.collect()
+}
+
+/// Whether a line of prose begins with what it explains: `protocol: "tcp"`, `icmp_type, length (bytes), ttl: a number`, `match = `.
+fn is_of_key(text: &str) -> bool {
+    let end = text.find(": ").or_else(|| text.find(" = "));
+    let Some(keys) = end.and_then(|end| text.get(..end)) else {
+        return false;
+    };
+    keys.split(", ").all(|key| {
+        let key = key.split(" (").next().unwrap_or_default();
+        let is_letter = |it: u8| it.is_ascii_lowercase() || it == b'_';
+        !key.is_empty() && key.bytes().all(is_letter)
+    })
+}
+
+/// Whether a line of prose begins a sentence behind the keys of its block.
+fn is_behind_keys(block: &[Line<'_>], line: &Line<'_>) -> bool {
+    let before = block.iter().take_while(|it| !std::ptr::eq(*it, line));
+    let before: Vec<&str> = before
+        .filter_map(|it| match it {
+            Line::Prose(text) => Some(*text),
+            Line::Written(_) | Line::Empty => None,
+        })
+        .collect();
+    let Line::Prose(text) = line else {
+        return false;
+    };
+    let begins = text.starts_with(|it: char| it.is_ascii_uppercase());
+    begins
+        && before.iter().any(|it| is_of_key(it))
+        && before.last().is_some_and(|it| it.ends_with('.'))
+}
+
 fn end_written(roff: &mut Roff) {
     roff.control("fi", []);
     roff.control("RE", []);
@@ -96,7 +144,26 @@ fn table_of<'a>(line: &Line<'a>) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use super::WHOLE_LINE;
     use crate::Page;
+
+    #[test]
+    fn what_is_commented_out_stays_so_and_each_key_begins_a_line() {
+        let long = "x".repeat(WHOLE_LINE);
+        let file = format!(
+            "# tcp: {long}\n# fragment, length (bytes), ttl: {long}.\n# Built in are tcp {long}\n# and udp.\n\
+             [policy.default]\nlimits = [\n  {{ packets = 1 }},\n#  {{ packets = 2 }},\n]\n"
+        );
+        let page = super::page(&file);
+        for part in [
+            "\n#  { packets = 2 },\n]\n".to_owned(),
+            format!(
+                "tcp: {long}\n.br\nfragment, length (bytes), ttl: {long}.\n.br\nBuilt in are tcp {long}\nand udp."
+            ),
+        ] {
+            assert!(page.contains(&part), "{part}\nis not in\n{page}");
+        }
+    }
 
     #[test]
     fn the_manual_of_the_file_is_the_file_that_is_shipped() {

@@ -25,6 +25,7 @@ pub mod inner;
 pub(crate) mod interface;
 mod limit;
 mod list;
+mod meant;
 mod model;
 mod new_sources;
 mod origin;
@@ -52,7 +53,7 @@ pub use self::{
         AggregateConfig, ClockWish, Config, DestinationConfig, Interface, LevelConfig, Mode,
         NodeConfig, OnStop, Paths, PolicyConfig, Source, StateStore,
     },
-    origin::{settings, value_of},
+    origin::{settings, toml, value_of},
 };
 use self::{document::Document, report::Report};
 use crate::diagnostic::Diagnostic;

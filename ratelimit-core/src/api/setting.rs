@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Setting {
     /// Its tables and its key, with dots between: `source.capacity`, `interface.eth0.mode`.
     pub key: String,
-    /// Its value as TOML. A secret is `"(secret)"`.
+    /// Its value as TOML. A secret is `"(secret-not-shown)"`.
     pub value: String,
     /// What set it.
     #[serde(flatten)]

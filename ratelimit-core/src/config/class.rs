@@ -10,7 +10,7 @@ use super::{
 use crate::{
     class::{
         self, Action, BUILT_IN, Class, ClassError, ClassParts, Field, FlagsError, Fragments, Match,
-        NumberError, Numbers, TcpFlags, protocol,
+        NumberError, Numbers, SourceShape, TcpFlags, protocol,
     },
     diagnostic::Problem,
     prefix::Prefix,
@@ -105,7 +105,7 @@ fn read(mut section: Section<'_>) -> Option<Class> {
     let (dscp, vlan) = (numbers(class::DSCP), numbers(class::VLAN));
     let tcp = section.take("tcp").map(|value| read_flags(&value));
     let fragment = section.take("fragment").map(|value| read_fragments(&value));
-    let source = section.take("source").map(|value| value.choice());
+    let source = section.take("source").map(|value| read_source(&value));
     let destination = section.take("destination").map(|value| {
         const PREFIXES: &str = "destination = [\"198.51.100.0/24\"]";
         value.each(PREFIXES, |it| it.parsed::<Prefix>(PREFIXES))
@@ -127,6 +127,22 @@ fn read(mut section: Section<'_>) -> Option<Class> {
         destination: given(destination)?,
     };
     report.accept(&spot, Class::new(parts).map_err(|error| explain(&error)))
+}
+
+/// A class is about packets, and not about who sends them: sources are selected by policies.
+fn read_source(value: &Value<'_>) -> Option<SourceShape> {
+    let is_of_prefixes = value.len().is_some()
+        || value.is_text()
+            && value
+                .text("")
+                .is_some_and(|text| text.parse::<Prefix>().is_ok());
+    if is_of_prefixes {
+        return value.refuse(
+            "a class does not select sources by prefix",
+            "remove it, and write a [policy.NAME] with these `sources`; for a drop of all that they send, a [list.NAME] or `rlctl ban`",
+        );
+    }
+    value.choice()
 }
 
 fn read_flags(value: &Value<'_>) -> Option<TcpFlags> {

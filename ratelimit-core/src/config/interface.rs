@@ -34,6 +34,19 @@ pub struct Located {
 
 /// Reads the interfaces of a file; `None` in place of what is wrong, and reported.
 pub fn read_all(value: Value<'_>) -> Vec<Option<Located>> {
+    if value.is_text() {
+        let name = value.text("").unwrap_or_default();
+        let each = if name.contains(['*', '?']) {
+            ", one for each interface: patterns are not understood"
+        } else {
+            ""
+        };
+        value.complain(
+            "`interface` is a string, not a table",
+            format!("write [[interface]] and under it name = \"eth0\"{each}"),
+        );
+        return vec![None];
+    }
     match value.list("[[interface]], with two brackets") {
         Some(items) => items.into_iter().map(read).collect(),
         None => vec![None],

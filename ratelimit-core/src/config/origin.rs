@@ -1,6 +1,6 @@
 //! Where each setting comes from: a line of a file, or nowhere, where the default holds.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use toml::{
     Spanned,
@@ -61,6 +61,55 @@ pub fn settings(files: &[File]) -> Vec<Setting> {
         origin: SettingOrigin::Default,
     }));
     settings
+}
+
+/// Settings as a configuration that says the same. Runtime limits take the place of those of the files where there are some, and are comments
+/// elsewhere.
+pub fn toml(settings: &[Setting]) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    let mut interfaces: Vec<(&str, String)> = Vec::new();
+    let mut comments = String::new();
+    let is_runtime = |it: &Setting| matches!(it.origin, SettingOrigin::Runtime { .. });
+    // The default of an interface is what holds without one, and to name it is another thing.
+    let is_unsaid = |it: &Setting| {
+        it.origin == SettingOrigin::Default
+            && it.key.starts_with("interface.")
+            && it.key.ends_with(".policy")
+    };
+    for setting in settings.iter().filter(|it| !is_unsaid(it)) {
+        let Setting { key, value, .. } = setting;
+        let mut others = settings.iter().filter(|it| it.key == *key);
+        if is_runtime(setting) && !others.any(|it| !is_runtime(it)) {
+            let _ = writeln!(comments, "# {}: {key} = {value}", setting.origin);
+        } else if let Some(rest) = key.strip_prefix("interface.") {
+            let name = first_part(rest);
+            let line = format!("{} = {value}\n", rest[name.len()..].trim_start_matches('.'));
+            match interfaces.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, text)) => text.push_str(&line),
+                None => interfaces.push((name, line)),
+            }
+        } else if let Some((_, first)) = lines.iter_mut().find(|(other, _)| other == key) {
+            // Runtime limits come first. Lists of several files are one.
+            let is_list = key.ends_with(".sources");
+            if let Some(head) = first.strip_suffix(']').filter(|_| is_list) {
+                let head = head.trim_end().trim_end_matches(',');
+                let comma = if head.ends_with('[') { "" } else { ", " };
+                *first = format!(
+                    "{head}{comma}{}",
+                    value.trim_start_matches('[').trim_start()
+                );
+            }
+        } else {
+            lines.push((key, value.clone()));
+        }
+    }
+    let lines = lines
+        .iter()
+        .map(|(key, value)| format!("{key} = {value}\n"));
+    let interfaces = interfaces.iter();
+    let interfaces = interfaces.map(|(_, text)| format!("\n[[interface]]\n{text}"));
+    comments.extend(lines.chain(interfaces));
+    comments
 }
 
 /// Limits, as a configuration says them.
@@ -140,8 +189,22 @@ impl Walk<'_> {
         }
     }
 
+    fn setting(&mut self, path: String, start: usize, written: &str) {
+        let line = 1 + self.file.text[..start].matches('\n').count();
+        self.settings.push(Setting {
+            value: without_secrets(&path, written),
+            key: path,
+            origin: SettingOrigin::File {
+                file: self.file.path.display().to_string(),
+                line,
+            },
+        });
+    }
+
     fn value(&mut self, path: String, start: usize, value: &Spanned<DeValue<'_>>) {
         match value.get_ref() {
+            // One without keys says something, too: `[detection.syn_flood]`.
+            DeValue::Table(table) if table.is_empty() => self.setting(path, start, "{}"),
             DeValue::Table(table) => self.table(&path, table),
             DeValue::Array(tables) if path == "interface" => {
                 for (index, table) in tables.iter().enumerate() {
@@ -153,31 +216,40 @@ impl Walk<'_> {
                     self.table(&format!("{path}.{}", key_part(&name)), table);
                 }
             }
-            DeValue::Array(items)
-                if !self.written(value).starts_with('[')
-                    || self.written(value).starts_with("[[") =>
-            {
-                for (index, item) in items.iter().enumerate() {
-                    self.value(format!("{path}.{index}"), item.span().start, item);
-                }
-            }
             DeValue::String(_)
             | DeValue::Integer(_)
             | DeValue::Float(_)
             | DeValue::Boolean(_)
             | DeValue::Datetime(_)
             | DeValue::Array(_) => {
-                let written = self.written(value);
-                let line = 1 + self.file.text[..start].matches('\n').count();
-                self.settings.push(Setting {
-                    value: without_secrets(&path, &written),
-                    key: path,
-                    origin: SettingOrigin::File {
-                        file: self.file.path.display().to_string(),
-                        line,
-                    },
-                });
+                let written = self.inline(value);
+                self.setting(path, start, &written);
             }
+        }
+    }
+
+    /// A value as it is written, and tables of their own, as `[[policy.default.limits]]`, within brackets.
+    fn inline(&self, value: &Spanned<DeValue<'_>>) -> String {
+        let written = self.written(value);
+        match value.get_ref() {
+            DeValue::Array(items) if !written.starts_with('[') || written.starts_with("[[") => {
+                let items: Vec<String> = items.iter().map(|item| self.inline(item)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            DeValue::Table(table) if !written.starts_with('{') => {
+                let pairs = table.iter();
+                let pairs = pairs.map(|(key, value)| {
+                    format!("{} = {}", key_part(key.get_ref()), self.inline(value))
+                });
+                format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
+            }
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_)
+            | DeValue::Table(_) => written,
         }
     }
 
@@ -198,7 +270,8 @@ impl Walk<'_> {
 
 fn without_secrets(key: &str, value: &str) -> String {
     if SECRETS.contains(&key) {
-        return "\"(secret)\"".to_owned();
+        // As long as a secret has to be.
+        return "\"(secret-not-shown)\"".to_owned();
     }
     let store = value.trim_matches(['"', '\'']).parse::<Store>();
     match store {
@@ -261,7 +334,7 @@ mod tests {
             "policy.partner.observe = false default",
             "destination.\"198.51.100.7/32\".observe = false default",
             "crowdsec.every = \"10s\" default",
-            "crowdsec.key = \"(secret)\" conf.d/partner.toml:6",
+            "crowdsec.key = \"(secret-not-shown)\" conf.d/partner.toml:6",
             "crowdsec.url = \"http://host/\" conf.d/partner.toml:5",
             "cluster.url = \"redis://store:6379/1\" conf.d/partner.toml:8",
             "clock = \"auto\" default",
@@ -282,6 +355,52 @@ mod tests {
             !reported
                 .iter()
                 .any(|line| line.starts_with("list.") || line.starts_with("node."))
+        );
+    }
+
+    #[test]
+    fn what_is_shown_is_a_configuration_that_says_the_same() {
+        let more = "[detection.syn_flood]\n[[policy.lan.limits]]\npackets = 5\nper = \"1s\"\n[[policy.lan.limits]]\npackets = 50\nper = \"1m\"\n\
+                    [policy.lan]\nsources = [\"192.0.2.0/24\"]\n[allow]\nsources = [\"198.51.100.1\"]\n\
+                    [[interface]]\nname = \"eth0.5\"\n[interface.node]\nlimits = [{ packets = 7, per = \"1s\" }]\n\
+                    [cluster]\nurl = \"redis://store/1\"\nnode = \"a\"\nsecret_file = \"/s\"\n";
+        let allow = "[allow]\nsources = [\n  \"198.51.100.2\",\n]\n";
+        let file = |path: &str, text: &str| File {
+            path: path.into(),
+            text: text.to_owned(),
+        };
+        let files = [
+            file("config.toml", MAIN),
+            file("conf.d/a.toml", more),
+            file("conf.d/b.toml", allow),
+        ];
+        let parse = |files: &[File]| {
+            let mut config = config::parse(files).unwrap().0;
+            config.files.clear();
+            config
+        };
+        let mut all = settings(&files);
+        let shown = toml(&all);
+        assert_eq!(
+            parse(&[file("shown.toml", &shown)]),
+            parse(&files),
+            "{shown}"
+        );
+        let runtime = |key: &str| Setting {
+            key: key.to_owned(),
+            value: "[{ packets = 3, per = \"1s\" }]".to_owned(),
+            origin: SettingOrigin::Runtime {
+                author: "root".to_owned(),
+            },
+        };
+        let of = ["policy.default.limits", "policy.192.0.2.66.limits"].map(runtime);
+        all.splice(0..0, of);
+        let shown = toml(&all);
+        let limits = parse(&[file("shown.toml", &shown)]).default_policy.limits;
+        assert_eq!(limits[0].amount(), 3, "{shown}");
+        assert!(
+            shown.contains("# rlctl limit set, by root: policy.192.0.2.66.limits = ["),
+            "{shown}"
         );
     }
 

@@ -21,8 +21,46 @@ impl Suggestion {
     }
 }
 
+/// What other programs call what is called otherwise here, with the hint.
+const ELSEWHERE: [(&[&str], &str, &str); 3] = [
+    (
+        &["whitelist", "allowlist", "allow_list", "permit", "trusted"],
+        "allow",
+        "write [allow] with `sources`",
+    ),
+    (
+        &[
+            "blacklist",
+            "blocklist",
+            "denylist",
+            "banlist",
+            "drop",
+            "deny",
+            "ban",
+        ],
+        "list",
+        "write a [list.NAME] with the `file` that has them, or ban with `rlctl ban`",
+    ),
+    (
+        &["interfaces", "device", "devices", "iface", "dev"],
+        "interface",
+        "write an [[interface]] with `name` for each",
+    ),
+];
+
 /// What to write for the unknown `key` of a table that knows `known`.
 pub fn key(key: &str, known: &[&str]) -> Suggestion {
+    let mut elsewhere = ELSEWHERE.iter();
+    let lower = key.to_ascii_lowercase();
+    let meant = elsewhere.find(|(words, here, _)| {
+        words.contains(&lower.as_str()) && known.contains(here) && known.contains(&"policy")
+    });
+    if let Some((_, _, hint)) = meant {
+        return Suggestion {
+            hint: (*hint).to_owned(),
+            replacement: None,
+        };
+    }
     if let Some(close) = closest(key, known) {
         return Suggestion {
             hint: format!("did you mean `{close}`?"),

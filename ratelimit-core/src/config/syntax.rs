@@ -47,6 +47,12 @@ fn explain(message: &str, written: &str) -> Problem {
         ("string values must be quoted", _) if written.is_empty() => {
             problem("a value is missing", "write it here".to_owned())
         }
+        ("string values must be quoted", _) if is_quoted_otherwise(written) => {
+            let inner = written.trim_matches(is_quotation_mark);
+            let meant = format!("\"{inner}\"");
+            let hint = format!("write {meant}, with the quotation marks of a keyboard");
+            problem("these are no quotation marks of TOML", hint).replaced_by(meant)
+        }
         ("string values must be quoted", _) if written.contains([' ', '"']) => problem(
             "neither a number nor a string",
             "write strings in quotes, and a comma between values".to_owned(),
@@ -58,6 +64,28 @@ fn explain(message: &str, written: &str) -> Problem {
         (_, "" | "expected nothing") => problem(message, "remove or correct it".to_owned()),
         _ => problem(message, expected.to_owned()),
     }
+}
+
+/// Quotation marks of word processors and web pages.
+fn is_quotation_mark(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{2018}'
+            ..='\u{201f}'
+                | '\u{ab}'
+                | '\u{bb}'
+                | '\u{2039}'
+                | '\u{203a}'
+                | '`'
+                | '\u{b4}'
+                | '\u{ff02}'
+    )
+}
+
+fn is_quoted_otherwise(written: &str) -> bool {
+    let inner = written.trim_matches(is_quotation_mark);
+    let is_one = !inner.contains(['"', '\\', ',', '=']) && !inner.contains(is_quotation_mark);
+    is_one && !inner.is_empty() && written.starts_with(is_quotation_mark)
 }
 
 /// Where the table whose header is at `at` had its first header; `None` when there is no header at `at`.

@@ -8,6 +8,7 @@ use strum::VariantArray;
 use toml::de::{DeTable, DeValue};
 
 use super::{
+    meant,
     report::{At, Report, Spot},
     suggestion,
 };
@@ -401,9 +402,13 @@ impl<'a> Value<'a> {
             DeValue::Table(_) => "a table",
         };
         let message = format!("`{}` is {found}, not {wanted}", self.key);
-        let problem = Problem::new(message, format!("write {example}"));
         let replacement = self.as_wanted(wanted);
-        self.accept(Err(problem.replaced_by(replacement)))
+        // The example with the value that was meant.
+        let hint = match &replacement {
+            Some(meant) if wanted == "an integer" => format!("write {} = {meant}", self.key),
+            _ => format!("write {example}"),
+        };
+        self.accept(Err(Problem::new(message, hint).replaced_by(replacement)))
     }
 
     /// The same value as one of the kind that is wanted, where it only lacks or has quotation marks or brackets.
@@ -413,11 +418,8 @@ impl<'a> Value<'a> {
             (DeValue::String(text), "true or false") => {
                 matches!(&**text, "true" | "false").then(|| text.to_string())
             }
-            (DeValue::String(text), "an integer") => {
-                let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-                let number = text.trim_start_matches('0');
-                (is_number && !number.is_empty()).then(|| number.to_owned())
-            }
+            (DeValue::String(text), "an integer") => meant::integer(text),
+            (DeValue::Float(digits), "an integer") => meant::integer(digits.as_str()),
             (DeValue::String(text), "a list") if is_plain(text) => Some(format!("[\"{text}\"]")),
             (DeValue::Integer(digits), "a string") => Some(format!("\"{digits}\"")),
             _ => None,

@@ -10,7 +10,7 @@ use super::{
     document::Document,
     interface,
     limit::Group,
-    model::Config,
+    model::{Config, Interface},
     policy,
     report::{At, Report, Spot},
 };
@@ -42,6 +42,9 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
             warn_of_allowed_source(source, &policy.title, &allowed, warnings);
         }
     }
+    for located in document.interfaces.iter().flatten() {
+        warn_of_pattern(&located.interface, warnings);
+    }
     for group in document.groups() {
         warn_of_idle_limits(&group, classes, warnings);
         warn_of_tiny_limits(&group, warnings);
@@ -51,6 +54,16 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
     warn_of_narrow_aggregates(document, classes, warnings);
     if let Some(At { spot, .. }) = &document.detection {
         interface::warn_of_limits_left_out(config, spot, warnings);
+    }
+}
+
+/// Linux allows such a name, and nobody has one.
+fn warn_of_pattern(interface: &At<Interface>, warnings: &Report) {
+    let name = &interface.value.name;
+    if name.contains(['*', '?', '[']) {
+        let message = format!("`{name}` is the name of one interface, and no pattern");
+        let hint = "write an [[interface]] for each that `ip -br link` shows";
+        warnings.add(&interface.spot, Problem::new(message, hint));
     }
 }
 
@@ -164,10 +177,15 @@ fn windows_within(outer: Duration, inner: Duration) -> u128 {
     }
 }
 
+/// Whoever writes it wants nothing to pass, as docs/limits.md proposes it.
+const NOTHING_BYTES: u64 = 1;
+
 /// Warns of limits into which a full frame never fits.
 fn warn_of_tiny_limits(group: &Group<'_>, warnings: &Report) {
     for At { value, spot } in group.limits.iter().copied() {
-        if value.unit() == LimitUnit::Bytes && value.capacity() < FRAME_BYTES {
+        if value.unit() == LimitUnit::Bytes
+            && (NOTHING_BYTES + 1..FRAME_BYTES).contains(&value.capacity())
+        {
             let amount = quantity::bytes(value.capacity());
             let message =
                 format!("{amount} hold no full frame of {FRAME_BYTES} bytes: none passes");

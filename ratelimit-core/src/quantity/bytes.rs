@@ -73,10 +73,29 @@ fn unknown_byte_unit(text: &str, number: &str, name: &str) -> QuantityError {
         .filter(meant)
         .map(|unit| format!("`{number}{}`", unit.0))
         .collect();
+    if let Some(bytes) = in_bytes(text, number, name) {
+        return QuantityError::new(
+            format!("`{name}` in `{text}` is a unit of bits"),
+            format!("write the bytes, an eighth: `{bytes}`"),
+        );
+    }
     if meant.is_empty() {
         return QuantityError::new(problem, "write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB");
     }
     QuantityError::new(problem, format!("write {}", meant.join(" or ")))
+}
+
+/// The bytes of so many bits: `300Mbit`, `300Mbps`, `300 Mb/s`, `1Gbit/s`.
+fn in_bytes(text: &str, number: &str, name: &str) -> Option<String> {
+    // `300mb` are megabytes more often than not.
+    let bits = ["bit", "bits", "bit/s", "bits/s", "bps", "b/s"]
+        .iter()
+        .find_map(|unit| name.strip_suffix(unit))?;
+    let units = BYTE_UNITS.iter();
+    let mut unit = units.filter(|(unit, _)| unit.trim_end_matches('B').eq_ignore_ascii_case(bits));
+    let (_, unit) = unit.next()?;
+    let bits = scale(text, number, *unit).ok()?;
+    Some(bytes(u64::try_from(bits / 8).ok()?))
 }
 
 #[cfg(test)]
@@ -84,6 +103,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn bits_are_refused_with_the_bytes() {
+        for (text, bytes) in [
+            ("300Mbit", "37500kB"),
+            ("300 Mbps", "37500kB"),
+            ("1Gbit/s", "125MB"),
+            ("8Mb/s", "1MB"),
+            ("800bit", "100B"),
+        ] {
+            let error = parse_bytes(text).unwrap_err();
+            assert!(
+                error.remedy().ends_with(&format!("`{bytes}`")),
+                "{text}: {error}"
+            );
+        }
+    }
 
     #[test]
     fn sizes_are_read_in_every_unit() {
@@ -116,9 +152,9 @@ mod tests {
             Err("`mb` in `50mb` is not a unit of bytes: write `50MB`"),
         );
         check_bytes(
-            "50Mbit",
+            "50Mcd",
             Err(
-                "`Mbit` in `50Mbit` is not a unit of bytes: write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB",
+                "`Mcd` in `50Mcd` is not a unit of bytes: write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB",
             ),
         );
         check_bytes(

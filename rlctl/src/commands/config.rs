@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     client::{Answer, Client},
     failure::Failure,
-    output::printable,
+    output::{printable, printable_lines},
     phrase,
     report::Report,
     table::Table,
@@ -45,11 +45,11 @@ pub fn check(file: &Path) -> Report {
 /// Shows every setting in force, and what set it where `origin` is asked for.
 pub fn show(origin: bool, client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Vec<Setting>> = client.get("/v1/config")?;
-    let setting = |it: &Setting| format!("{} = {}", printable(&it.key), printable(&it.value));
     if !origin {
-        let lines: Vec<String> = answer.value.iter().map(setting).collect();
-        return Ok(Report::new(answer, lines.join("\n")));
+        let text = printable_lines(config::toml(&answer.value).trim_end());
+        return Ok(Report::new(answer, text));
     }
+    let setting = |it: &Setting| format!("{} = {}", printable(&it.key), printable(&it.value));
     let mut table = Table::new("SET BY | SETTING");
     for it in &answer.value {
         table.row([printable(&it.origin.to_string()), setting(it)]);

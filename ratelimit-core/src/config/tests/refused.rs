@@ -54,6 +54,61 @@ store = "compat"
 }
 
 #[test]
+fn a_value_that_is_meant_is_in_the_hint() {
+    check_limits(
+        "  { packets = \"5k\", per = \"1s\" },\n  { packets = 1e6, per = \"1m\" },",
+        r#"config.toml:11:15: `packets` is a string, not an integer
+11 |   { packets = "5k", per = "1s" },
+   |               ^^^^ write packets = 5000
+config.toml:12:15: `packets` is a fraction, not an integer
+12 |   { packets = 1e6, per = "1m" },
+   |               ^^^ write packets = 1000000"#,
+    );
+    check_behind_minimal(
+        "[aggregate]\nipv4 = [{ prefix = \"/16\", packets = 10, per = \"1s\" }]\n",
+        r#"config.toml:9:20: `prefix` is a string, not an integer
+9 | ipv4 = [{ prefix = "/16", packets = 10, per = "1s" }]
+  |                    ^^^^^ write prefix = 16"#,
+    );
+    check_limits(
+        "  { bytes = \"300Mbit\", per = \"1s\" },",
+        r#"config.toml:11:13: `Mbit` in `300Mbit` is a unit of bits
+11 |   { bytes = "300Mbit", per = "1s" },
+   |             ^^^^^^^^^ write the bytes, an eighth: `37500kB`"#,
+    );
+    check_behind_minimal(
+        "[whitelist]\nsources = []\n",
+        r"config.toml:8:2: unknown key `whitelist` in the top level
+8 | [whitelist]
+  |  ^^^^^^^^^ write [allow] with `sources`",
+    );
+    check_behind_minimal(
+        "[class.x]\nsource = [\"198.51.100.0/24\"]\naction = \"drop\"\n",
+        r#"config.toml:9:10: a class does not select sources by prefix
+9 | source = ["198.51.100.0/24"]
+  |          ^^^^^^^^^^^^^^^^^^^ remove it, and write a [policy.NAME] with these `sources`; for a drop of all that they send, a [list.NAME] or `rlctl ban`"#,
+    );
+    check(
+        "interface = \"eth*\"\n[policy.default]\nlimits = []\n",
+        r#"config.toml:1:13: `interface` is a string, not a table
+1 | interface = "eth*"
+  |             ^^^^^^ write [[interface]] and under it name = "eth0", one for each interface: patterns are not understood"#,
+    );
+}
+
+#[test]
+fn quotation_marks_of_word_processors_are_told_from_those_of_toml() {
+    for (open, close) in [('“', '”'), ('„', '“'), ('‘', '’'), ('«', '»')] {
+        check(
+            &format!("[[interface]]\nname = {open}eth0{close}\n[policy.default]\nlimits = []\n"),
+            &format!(
+                "config.toml:2:8: syntax error: these are no quotation marks of TOML\n2 | name = {open}eth0{close}\n  |        ^^^^^^ write \"eth0\", with the quotation marks of a keyboard"
+            ),
+        );
+    }
+}
+
+#[test]
 fn an_unknown_key_is_refused_with_the_known_ones() {
     check_behind_minimal(
         r#"[policy.a]
@@ -188,7 +243,7 @@ capacity = 1e6
   |               ^^^^ write ipv4_prefix = 32
 config.toml:10:12: `capacity` is a fraction, not an integer
 10 | capacity = 1e6
-   |            ^^^ write capacity = 262144"#,
+   |            ^^^ write capacity = 1000000"#,
     );
     check_behind_minimal(
         r#"[policy.a]
