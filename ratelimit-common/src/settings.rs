@@ -157,9 +157,13 @@ impl Settings {
         self.with(DETECTION)
     }
 
-    /// The same with a sample of all packets for user space.
-    pub const fn with_samples(self) -> Self {
-        self.with(SAMPLES)
+    /// The same with a sample of all packets for user space, or without.
+    pub const fn sampling(self, samples: bool) -> Self {
+        if samples {
+            self.with(SAMPLES)
+        } else {
+            self.without(SAMPLES)
+        }
     }
 
     /// The same with sources that may have to prove themselves, or not.

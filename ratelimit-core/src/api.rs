@@ -44,6 +44,7 @@ pub use crate::origin::Origin;
 use crate::{
     ban::BanSpec,
     class::{Action, Class},
+    detection::{Kind, Sending},
     intent::Target,
     limit::LimitSpec,
     lists::NoList,
@@ -594,6 +595,9 @@ pub struct TopSource {
     /// The ban that holds for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ban: Option<Ban>,
+    /// What most of its packets are; `None` where samples have not shown it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sending: Option<Sending>,
 }
 
 /// Packets that had one verdict on one interface.
@@ -611,6 +615,15 @@ pub struct StatsRow {
     pub packets: u64,
     /// Bytes.
     pub bytes: u64,
+}
+
+/// The attacks that are looked for.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct DetectionStatus {
+    /// Those that are reported, and nothing else.
+    pub reported: Vec<Kind>,
+    /// Those whose sources are limited or banned.
+    pub answered: Vec<Kind>,
 }
 
 /// The state of the daemon and its datapath.
@@ -641,6 +654,9 @@ pub struct Status {
     /// Those of them that detection made.
     #[serde(default)]
     pub detected_bans: usize,
+    /// What attacks are looked for; `None` by an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detection: Option<DetectionStatus>,
     /// Attacks that are going on, of those that are looked for.
     #[serde(default)]
     pub attacks: Vec<AttackView>,

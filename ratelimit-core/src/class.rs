@@ -3,7 +3,7 @@
 //! A class says one thing about each property of a packet. How packets are told apart is in
 //! [`ratelimit_common::class`].
 
-mod builtin;
+pub(crate) mod builtin;
 mod catalogue;
 mod destination;
 pub mod flags;

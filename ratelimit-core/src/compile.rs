@@ -478,7 +478,7 @@ fn settings(policies: &Policies, intent: &Intent, challenge: &challenge::Rules) 
         settings = settings.with_detection();
     }
     if !intent.config.attacks.is_empty() {
-        settings = settings.with_samples();
+        settings = settings.sampling(true);
     }
     if let Some(new_sources) = &intent.config.new_sources {
         settings = settings.with_new_sources(new_sources.over_budget);

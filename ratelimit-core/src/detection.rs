@@ -14,6 +14,7 @@ mod kind;
 mod recent;
 mod rule;
 mod sample;
+mod sending;
 mod space_saving;
 mod suspicion;
 #[cfg(test)]
@@ -22,10 +23,11 @@ mod window;
 
 pub use self::{
     attack::{Attack, Subject},
-    countermeasure::against,
+    countermeasure::{Countermeasure, against, toml},
     detector::{Detector, Step},
     host::Host,
     kind::Kind,
     rule::{ABOVE_MAX, Answer, Rule, Rules},
     sample::{Sample, headers},
+    sending::Sending,
 };

@@ -26,7 +26,8 @@ use crate::{
     control::{
         self, Controller, Handle, ListFile, OWN_WORK, PINS,
         commands::{
-            CompareOn, Detach, DueLists, EndTrial, IsTrialOver, Reload, Stop, TakeList, Tick,
+            CompareOn, Detach, DueLists, EndTrial, IsTrialOver, Reload, SampleTraffic, Stop,
+            TakeList, Tick,
         },
     },
     directories, heap,
@@ -289,6 +290,10 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         .join()
         .map_err(|_| anyhow!("the controller ended badly"))?;
     controller.run(Stop);
+    // Nobody reads samples any more.
+    if let Err(error) = controller.run(SampleTraffic(false)) {
+        warn!(%error, "packets are still sampled");
+    }
     if let Err(error) = private::remove(socket) {
         // In a directory of another user a socket that nobody listens on is left, and the next start takes its place.
         warn!(

@@ -318,6 +318,12 @@ pub struct SuggestArguments {
     #[arg(long, value_name = "CAPTURE", num_args = 0..=1, conflicts_with_all = ["percentile", "headroom", "since", "toml"])]
     #[expect(clippy::option_option, reason = "the option may have no value")]
     pub attack: Option<Option<PathBuf>>,
+    /// Do what is proposed against the attacks that are going on
+    #[arg(long, requires = "attack")]
+    pub apply: bool,
+    /// How long that lasts
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", requires = "apply", value_parser = quantity::parse_duration)]
+    pub lifetime: Duration,
 }
 
 /// How often something is shown.
@@ -488,7 +494,7 @@ pub struct HistoryArguments {
 /// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM] [--cursor-file FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). Drops that are alike are one line with their count, until another event comes. With --follow, --cursor-file and --json each event is a line. A program of --run that fails is reported on stderr, and the next event follows. With --cursor-file a call continues where the last one ended. The first call begins with new events. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes by people, the last 1000 that traffic caused, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). Drops that are alike are one line with their count, until another event comes. With --follow, --cursor-file and --json each event is a line. A program of --run that fails is reported on stderr, and the next event follows. With --cursor-file a call continues where the last one ended. The first call begins with new events. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
 )]
 pub struct EventsArguments {
     /// Continue with new events
@@ -509,7 +515,7 @@ pub struct EventsArguments {
     /// Run a program for each event, with its line of JSON on stdin, one after the other
     #[arg(long, value_name = "PROGRAM")]
     pub run: Option<PathBuf>,
-    /// Begin behind the event whose number is in the file, and keep the number of the last one there
+    /// Begin behind the event whose cursor is in the file, and keep the cursor of the last one there
     #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "since"])]
     pub cursor_file: Option<PathBuf>,
 }
@@ -657,7 +663,7 @@ pub enum ConfigVerb {
     },
     /// Show every setting in force
     #[command(
-        after_help = "Examples:\n  rlctl config show\n  rlctl config show --origin\n  rlctl config show --json | jq '.[] | select(.origin == \"file\")'\n\nRuntime limits come first, since they go before what files say. Secrets are not shown."
+        after_help = "Examples:\n  rlctl config show\n  rlctl config show --origin\n  rlctl config show --json | jq '.[] | select(.origin == \"file\")'\n\nWithout --origin it is a configuration that `rlctl config check` reads. Runtime limits are in place of those of files, or comments where no file has any. Secrets are not shown."
     )]
     Show {
         /// Show the file and line that set it, or that it is a default

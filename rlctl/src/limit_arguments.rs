@@ -1,10 +1,10 @@
 //! Limits on a command line: `--packets 1000 --per 1s`, or several `--limit packets=1000,per=1s,match=dns`.
 
-use std::{str::FromStr, time::Duration};
+use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use clap::Args;
 use ratelimit_core::{
-    class::Match,
+    class::{Class, Match},
     limit::{AlgorithmName, Division, LimitSpec, LimitUnit, Scope},
     quantity,
 };
@@ -39,9 +39,9 @@ struct OneLimit {
     /// Burst of a token bucket, in the unit of the limit [default: the amount]
     #[arg(long, value_name = "AMOUNT")]
     burst: Option<String>,
-    /// Packets that it counts, as tcp-syn, fragments, other or a class of the configuration [default: all]
-    #[arg(long = "match", value_name = "CLASS", id = "match")]
-    class: Option<String>,
+    /// Packets that it counts, as tcp-syn, fragments, other, a class of the configuration, or one on the spot as `{ protocol = "udp", source_ports = [53] }` [default: all]
+    #[arg(long = "match", value_name = "CLASS", id = "match", value_parser = class)]
+    class: Option<Match>,
     /// For whom it holds: node, each node by itself, or cluster, all nodes together, which needs --cluster [default: node]
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     scope: Option<Scope>,
@@ -92,7 +92,7 @@ impl OneLimit {
             }
         })?;
         let limit = match &self.class {
-            Some(class) => limit.of_class(Match::Named(class.clone())),
+            Some(class) => limit.of_class(class.clone()),
             None => limit,
         };
         match (self.scope.unwrap_or_default(), self.share) {
@@ -109,7 +109,7 @@ impl FromStr for OneLimit {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut limit = Self::default();
-        for part in text.split(',') {
+        for part in parts(text) {
             let (key, value) = part.split_once('=').ok_or_else(|| {
                 format!("`{part}` has no `=`: write for example packets=1000,per=1s")
             })?;
@@ -126,7 +126,7 @@ impl FromStr for OneLimit {
                     limit.algorithm.replace(name?).is_none()
                 }
                 "burst" => limit.burst.replace(value.to_owned()).is_none(),
-                "match" => limit.class.replace(value.to_owned()).is_none(),
+                "match" => limit.class.replace(class(value)?).is_none(),
                 "scope" => limit.scope.replace(scope(value)?).is_none(),
                 "share" => limit.share.replace(share(value)?).is_none(),
                 _ => {
@@ -146,6 +146,32 @@ impl FromStr for OneLimit {
         }
         Ok(limit)
     }
+}
+
+/// The parts of a limit, between the commas that are in no brackets.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    text.split(move |letter| {
+        match letter {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    })
+}
+
+/// The name of a class, or a class on the spot as the configuration has it: `{ protocol = "udp", source_ports = [53] }`.
+fn class(text: &str) -> Result<Match, String> {
+    if !text.starts_with('{') {
+        return Ok(Match::Named(text.to_owned()));
+    }
+    let table: Result<BTreeMap<String, Class>, _> = toml::from_str(&format!("match = {text}"));
+    let class = table.map_err(|error| format!("`{text}` is no class: {}", error.message()))?;
+    let class = class.into_values().next();
+    class
+        .map(Match::Inline)
+        .ok_or_else(|| format!("`{text}` is no class"))
 }
 
 /// For whom a limit holds.

@@ -200,6 +200,18 @@ fn a_keyboard_bans_with_a_token_and_the_page_shows_cluster_and_attack() {
     browser.wait_for("document.querySelector('#nodes').innerText.includes('edge-1')");
     browser.wait_for("!document.querySelector('#act').hidden");
 
+    // A prefix is no address: that is said, and the stream goes on.
+    for wrong in ["foo", "203.0.113.0/24", "2001:db8::1::2", "203.0.113.256"] {
+        browser.run("document.querySelector('#address').value = ''");
+        browser.tab_to("document.activeElement.id === 'address'");
+        browser.press(wrong);
+        browser.press(ENTER);
+        browser.wait_for(&format!(
+            "document.querySelector('#verdict').innerText.startsWith('“{wrong}” is no address')"
+        ));
+        browser.wait_for("document.querySelector('#link').innerText === 'live'");
+    }
+    browser.run("document.querySelector('#address').value = ''");
     browser.tab_to("document.activeElement.id === 'address'");
     browser.press(&NOISY.to_string());
     browser.press(ENTER);

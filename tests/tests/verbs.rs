@@ -211,8 +211,9 @@ fn a_program_hears_of_each_event_once_however_often_the_follower_restarts() {
         events.map(|event| prefix(event.unwrap())).collect()
     };
     let number = || -> u64 {
-        let number = fs::read_to_string(&cursor).unwrap_or_default();
-        number.trim().parse().unwrap_or(0)
+        let cursor = fs::read_to_string(&cursor).unwrap_or_default();
+        let change = cursor.split('-').next().unwrap_or_default();
+        change.parse().unwrap_or(0)
     };
     // What was before is not told, as nobody had asked for it.
     let mut follower = follow(&service);

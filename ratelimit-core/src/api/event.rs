@@ -1,5 +1,7 @@
 //! What happened: changes, and a sample of the drops.
 
+mod cursor;
+
 use std::{net::IpAddr, sync::Arc};
 
 use clap::ValueEnum;
@@ -7,20 +9,28 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::cursor::{Cursor, CursorNow, NoCursor};
 use super::{Allow, AttackView, Ban, LimitTarget, Origin, PacketRequest};
 use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// One thing that happened; a line of JSON: `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Event {
-    /// Counts the events, also over restarts of the daemon, from 1 on.
+    /// Counts changes from 1 on, also over restarts of the daemon. The sampled drops have a count of their own, which begins with 1 at
+    /// each start.
     pub number: u64,
+    /// Where a follower continues behind the event. Lost events have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
     /// When.
     pub at: Timestamp,
     /// What.
     #[serde(flatten)]
     pub what: What,
 }
+
+/// The author of limits that detection sets.
+pub const DETECTION: &str = "detection";
 
 /// What can happen.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -301,10 +311,9 @@ pub struct EventRequest {
     /// Those that happened then or later; `None` is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Of the events that are kept, those behind the one of this number; `None` is all. Where events are counted from 1 again, as they are
-    /// after the loss of the database, it is all as well.
+    /// Of the events that are kept, those behind the one with this cursor; `None` is all. A number is that of a change.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<u64>,
+    pub after: Option<Cursor>,
 }
 
 impl EventRequest {
@@ -382,6 +391,45 @@ impl What {
             | Self::ChallengeSuspended { .. }
             | Self::ChallengeEnded { .. }
             | Self::Lost { .. } => None,
+        }
+    }
+
+    /// Whether traffic causes it, as often as somebody outside wants: such changes are kept apart from those that people make.
+    pub fn is_of_traffic(&self) -> bool {
+        match self {
+            Self::Drop(_)
+            | Self::AttackBegan(_)
+            | Self::AttackEnded(_)
+            | Self::ChallengeBegan { .. }
+            | Self::ChallengeSuspended { .. }
+            | Self::ChallengeEnded { .. } => true,
+            Self::BanAdded(ban) | Self::BanEnded(ban) | Self::BanRemoved { ban, by: None } => {
+                ban.origin.is_automatic()
+            }
+            Self::Bans { origin, .. } => origin.is_automatic(),
+            Self::LimitsSet { by, .. } | Self::LimitsRemoved { by: Some(by), .. } => {
+                by.split(' ').next() == Some(DETECTION)
+            }
+            Self::BanRemoved { .. }
+            | Self::LimitsRemoved { .. }
+            | Self::ListReplaced { .. }
+            | Self::AllowAdded(_)
+            | Self::AllowEnded(_)
+            | Self::AllowRemoved { .. }
+            | Self::LimitsEnded { .. }
+            | Self::Reloaded { .. }
+            | Self::ReloadRefused { .. }
+            | Self::TrialBegan { .. }
+            | Self::TrialConfirmed { .. }
+            | Self::TrialRolledBack { .. }
+            | Self::Detached { .. }
+            | Self::InterfaceAttached { .. }
+            | Self::InterfaceLost { .. }
+            | Self::TroubleBegan { .. }
+            | Self::TroubleEnded { .. }
+            | Self::PassAllOn { .. }
+            | Self::PassAllOff { .. }
+            | Self::Lost { .. } => false,
         }
     }
 

@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Allow, AllowRequest, Applied, ApplyRequest, Attempt, Ban, BanFilter, BanRequest,
-    CaptureRequest, Changed, Check, ClusterStatus, Detached, DiffRequest, Event, EventRequest,
-    ExportRequest, History, HistoryRequest, ImportRequest, Imported, LimitRequest, LimitTarget,
-    ListTarget, ListView, LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest, PassAllStatus,
-    PolicyView, PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest, Progress,
-    ProtectedView, ReloadRequest, Reloaded, RevokeRequest, Revoked, Setting, StatsRow, Status,
-    SuggestRequest, Suggested, TopDestinationsRequest, TopRequest, TopSource, UnbanMatchingRequest,
-    UnbanRequest, WiderLimits,
+    CaptureRequest, Changed, Check, ClusterStatus, CursorNow, Detached, DiffRequest, Event,
+    EventRequest, ExportRequest, History, HistoryRequest, ImportRequest, Imported, LimitRequest,
+    LimitTarget, ListTarget, ListView, LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest,
+    PassAllStatus, PolicyView, PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest,
+    Progress, ProtectedView, ReloadRequest, Reloaded, RevokeRequest, Revoked, Setting, StatsRow,
+    Status, SuggestRequest, Suggested, TopDestinationsRequest, TopRequest, TopSource,
+    UnbanMatchingRequest, UnbanRequest, WiderLimits,
 };
 
 const JSON: &str = "application/json";
@@ -60,6 +60,7 @@ pub fn document() -> Value {
     api.operation("get", "/v1/events", "Events, one JSON document a line")
         .queries::<EventRequest>()
         .answers_as::<Event>("application/x-ndjson");
+    api.get::<(), CursorNow>("/v1/events/cursor", "Behind the last event");
     api.operation(
         "post",
         "/v1/capture",

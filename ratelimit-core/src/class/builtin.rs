@@ -112,6 +112,11 @@ const AMPLIFIED: [Amplified; 10] = [
     ("reflection-ard", 3283, &[(1000, u16::MAX)]),
 ];
 
+/// Whether a port is that of a service that is abused for amplification.
+pub fn is_reflector(port: u16) -> bool {
+    REFLECTORS.contains(&port)
+}
+
 /// The built-in class of a name.
 pub fn of(name: &str) -> Option<Selected> {
     let protocols = |numbers: &[u8]| ClassParts {

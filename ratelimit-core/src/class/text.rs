@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     Class, ClassError, ClassParts, Field, Fragments, Match, NumberError, Numbers, SourceShape,
@@ -15,32 +15,94 @@ use crate::prefix::Prefix;
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassText {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     protocol: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     source_ports: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     destination_ports: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tcp: Option<TcpFlags>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fragment: Option<Fragments>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     icmp_type: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     icmp_code: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     length: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     ttl: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     dscp: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "words",
+        skip_serializing_if = "Option::is_none"
+    )]
     vlan: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<SourceShape>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     destination: Option<Vec<Prefix>>,
+}
+
+/// A number or a text, or a list of them, as the configuration has it too.
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Word {
+        Number(u32),
+        Text(String),
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Words {
+        One(Word),
+        Many(Vec<Word>),
+    }
+    let words = match Option::<Words>::deserialize(deserializer)? {
+        None => return Ok(None),
+        Some(Words::One(word)) => vec![word],
+        Some(Words::Many(words)) => words,
+    };
+    let texts = words.into_iter().map(|word| match word {
+        Word::Number(number) => number.to_string(),
+        Word::Text(text) => text,
+    });
+    Ok(Some(texts.collect()))
 }
 
 /// Why a text is no class.

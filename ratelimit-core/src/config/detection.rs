@@ -1,4 +1,4 @@
-//! What is found by itself: `[detection]`, and a table in it for each kind of attack that the daemon is to look for:
+//! What is found by itself: `[detection]`, and a table in it for each kind of attack that has an answer, or a threshold, of its own:
 //! `[detection.syn_flood] above = 500, answer = "limit", for = "10m", limit = { packets = 10, per = "1s" }`.
 
 use std::num::NonZeroU32;
@@ -28,7 +28,9 @@ pub struct Detection {
     pub bans_per_minute: NonZeroU32,
     /// The most bans and limits a minute of those that may be forged.
     pub unverified_per_minute: NonZeroU32,
-    /// The attacks that are looked for.
+    /// Whether kinds without a table are reported.
+    pub report: bool,
+    /// The attacks with tables.
     pub attacks: Rules,
     /// The limits that sources may get, each with its place.
     pub limits: Vec<At<LimitSpec>>,
@@ -42,6 +44,8 @@ pub fn read(mut section: Section<'_>) -> At<Detection> {
     };
     let bans_per_minute = budget("bans_per_minute", PER_MINUTE_DEFAULT);
     let unverified_per_minute = budget("unverified_per_minute", UNVERIFIED_DEFAULT);
+    let report = section.take("report");
+    let report = report.is_none_or(|value| value.boolean() != Some(false));
     let mut attacks = Rules::new();
     let mut limits = vec![];
     for kind in Kind::ALL.iter().copied() {
@@ -57,6 +61,7 @@ pub fn read(mut section: Section<'_>) -> At<Detection> {
     let value = Detection {
         bans_per_minute,
         unverified_per_minute,
+        report,
         attacks,
         limits,
     };

@@ -22,7 +22,7 @@ use crate::{
     ban::BanSpec,
     challenge::Challenge,
     class::{Catalogue, Match},
-    detection::Rules,
+    detection::{Kind, Rule, Rules},
     ip_family::{IpAddress, IpFamily},
     limit::LimitSpec,
     new_sources::NewSources,
@@ -63,10 +63,12 @@ pub struct Config {
     pub bans_per_minute: NonZeroU32,
     /// The most bans and further limits in a minute of sources that may be forged.
     pub unverified_per_minute: NonZeroU32,
-    /// The attacks that the daemon looks for.
+    /// The attacks that have tables of their own.
     pub attacks: Rules,
     /// How long a ban lasts of which nothing else is said; `None` is forever.
     pub ban_for: Option<Duration>,
+    /// Whether the daemon also looks for all others from time to time, and reports them.
+    pub report: bool,
     /// The allow list, sorted.
     pub allow: Vec<Prefix>,
     /// What is never banned, and limited all the same, sorted.
@@ -98,6 +100,17 @@ pub struct Config {
 }
 
 impl Config {
+    /// The attacks that the daemon looks for: those with tables, and all others that are only reported.
+    pub fn attack_rules(&self) -> Rules {
+        let mut rules = self.attacks.clone();
+        if self.report {
+            for kind in Kind::ALL {
+                rules.entry(*kind).or_insert_with(|| Rule::of(*kind));
+            }
+        }
+        rules
+    }
+
     /// Whether a policy is for all sources of some interface.
     pub fn is_of_interface(&self, policy: &str) -> bool {
         let mut interfaces = self.interfaces.iter();

@@ -86,6 +86,7 @@ pub fn validate(files: &[File], document: &Document, report: &Report) -> Config 
             .bans
             .as_ref()
             .map_or(Some(bans::DEFAULT), |at| at.value),
+        report: detection.is_none_or(|at| at.value.report),
         allow: sorted(&document.allow),
         protected: sorted(&document.protected),
         lists: lists(&document.lists, report),

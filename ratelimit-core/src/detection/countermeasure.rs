@@ -9,28 +9,121 @@ use std::{
 use ratelimit_common::limit::LIMITS_MAX;
 
 use super::{Kind, Subject};
-use crate::class::protocol::{ICMP, ICMPV6, TCP, UDP};
+use crate::{
+    class::protocol::{ICMP, ICMPV6, TCP, UDP},
+    limit::LimitSpec,
+    prefix::Prefix,
+};
 
 /// What is left of a class: enough to see that the attack goes on.
 const LEFT: &str = "packets = 1, per = \"1s\"";
 
-/// A configuration that drops most of these attacks, and what it drops beside them, in TOML.
-pub fn against(attacks: impl IntoIterator<Item = (Kind, Subject)>) -> String {
+/// What can be done against attacks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Countermeasure {
+    /// Limits of what an address receives.
+    Limit {
+        /// The address that is attacked.
+        destination: IpAddr,
+        /// What the limits are for, and what they drop beside it.
+        comments: Vec<String>,
+        /// The classes that the limits count, as TOML has them.
+        classes: Vec<String>,
+    },
+    /// A ban of a source.
+    Ban {
+        /// The source.
+        source: Prefix,
+        /// The attack.
+        kind: Kind,
+    },
+}
+
+impl Countermeasure {
+    /// The limits, which leave next to nothing of their classes.
+    pub fn limits(&self) -> Vec<LimitSpec> {
+        let Self::Limit { classes, .. } = self else {
+            return Vec::new();
+        };
+        let limit = |class: &String| {
+            let text = format!("limit = {{ {LEFT}, match = {class} }}");
+            let mut table: BTreeMap<String, LimitSpec> = toml::from_str(&text).ok()?;
+            table.remove("limit")
+        };
+        classes.iter().filter_map(limit).collect()
+    }
+
+    /// The command that does it for a time, such as `1h`.
+    pub fn command(&self, time: &str) -> String {
+        match self {
+            Self::Limit {
+                destination,
+                classes,
+                ..
+            } => {
+                let left = LEFT.replace([' ', '"'], "");
+                let limits = classes.iter().map(|class| {
+                    let class = class.trim_matches('"');
+                    format!(" --limit '{left},match={class}'")
+                });
+                let limits: String = limits.collect();
+                format!("rlctl limit set --destination {destination} --for {time}{limits}")
+            }
+            Self::Ban { source, .. } => format!("rlctl ban {source} --for {time}"),
+        }
+    }
+
+    /// What the configuration may have in place of the command.
+    fn write(&self, text: &mut String) {
+        match self {
+            Self::Limit {
+                destination,
+                comments,
+                classes,
+            } => {
+                for comment in comments {
+                    let _ = writeln!(text, "# {comment}");
+                }
+                let _ = writeln!(text, "# at once: {}", self.command(TIME));
+                let _ = writeln!(text, "[destination.\"{destination}\"]\nlimits = [");
+                for class in classes {
+                    let _ = writeln!(text, "  {{ {LEFT}, match = {class} }},");
+                }
+                text.push_str("]\n\n");
+            }
+            Self::Ban { kind, .. } => {
+                let _ = writeln!(text, "# {}: {}\n", kind.label(), self.command(TIME));
+            }
+        }
+    }
+}
+
+/// How long a countermeasure lasts that is proposed.
+const TIME: &str = "1h";
+
+/// What drops most of these attacks.
+pub fn against(attacks: impl IntoIterator<Item = (Kind, Subject)>) -> Vec<Countermeasure> {
     let mut targets: BTreeMap<IpAddr, Target> = BTreeMap::new();
-    let mut text = String::new();
+    let mut all = Vec::new();
     for (kind, subject) in attacks {
         match subject {
             Subject::Target {
                 address,
                 source_port,
             } => targets.entry(address).or_default().add(kind, source_port),
-            Subject::Source(prefix) => {
-                let _ = writeln!(text, "# {}: rlctl ban {prefix} --for 1h\n", kind.label());
-            }
+            Subject::Source(source) => all.push(Countermeasure::Ban { source, kind }),
         }
     }
-    for (address, target) in targets {
-        target.write(address, &mut text);
+    let limits = targets.into_iter();
+    all.extend(limits.map(|(address, target)| target.limits(address)));
+    all
+}
+
+/// These countermeasures as a configuration, in TOML: what they drop beside the attacks, and the commands, are comments.
+pub fn toml(all: &[Countermeasure]) -> String {
+    let mut text = String::new();
+    for it in all {
+        it.write(&mut text);
     }
     text
 }
@@ -46,7 +139,7 @@ struct Target {
 
 impl Target {
     fn add(&mut self, kind: Kind, source_port: Option<u16>) {
-        let comment = format!("# {}: {}", kind.label(), what_else(kind));
+        let comment = format!("{}: {}", kind.label(), what_else(kind));
         self.source_ports.extend(source_port);
         let classes = classes(kind);
         for (all, new) in [
@@ -61,21 +154,19 @@ impl Target {
         }
     }
 
-    fn write(&self, address: IpAddr, text: &mut String) {
-        for comment in &self.comments {
-            let _ = writeln!(text, "{comment}");
-        }
-        let _ = writeln!(text, "[destination.\"{address}\"]\nlimits = [");
+    fn limits(self, destination: IpAddr) -> Countermeasure {
         let ports: Vec<String> = self.source_ports.iter().map(u16::to_string).collect();
         let answers = format!(
             "{{ protocol = \"udp\", source_ports = [{}] }}",
             ports.join(", ")
         );
-        let answers = (!ports.is_empty()).then_some(&answers);
-        for class in answers.into_iter().chain(&self.matches).take(LIMITS_MAX) {
-            let _ = writeln!(text, "  {{ {LEFT}, match = {class} }},");
+        let answers = (!ports.is_empty()).then_some(answers);
+        let classes = answers.into_iter().chain(self.matches).take(LIMITS_MAX);
+        Countermeasure::Limit {
+            destination,
+            comments: self.comments,
+            classes: classes.collect(),
         }
-        text.push_str("]\n\n");
     }
 }
 
@@ -122,5 +213,41 @@ const fn what_else(kind: Kind) -> &'static str {
         Kind::FragmentFlood => "no fragmented packets",
         Kind::ProtocolFlood => "no tunnels: take out the numbers of those that it has",
         Kind::HeavyHitter | Kind::Spread => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_every_kind_are_limits_and_have_a_command() {
+        for kind in Kind::ALL {
+            let subject = if matches!(kind, Kind::HeavyHitter | Kind::Spread) {
+                "from 203.0.113.0/24"
+            } else {
+                "from port 161 to 192.0.2.1"
+            };
+            let all = against([(*kind, subject.parse().unwrap())]);
+            let [one] = &all[..] else { panic!("{all:?}") };
+            if let Countermeasure::Limit { classes, .. } = one {
+                assert_eq!(one.limits().len(), classes.len(), "{kind:?}");
+                assert!(!classes.is_empty(), "{kind:?}");
+            }
+            assert!(toml(&all).contains(&one.command("1h")));
+        }
+    }
+
+    #[test]
+    fn a_command_has_what_the_configuration_would_have() {
+        let subject = "from port 37810 to 192.0.2.1".parse().unwrap();
+        let all = against([(Kind::Reflection, subject)]);
+        assert_eq!(
+            all[0].command("1h"),
+            "rlctl limit set --destination 192.0.2.1 --for 1h \
+             --limit 'packets=1,per=1s,match={ protocol = \"udp\", source_ports = [37810] }' \
+             --limit 'packets=1,per=1s,match=later-fragments' \
+             --limit 'packets=1,per=1s,match={ protocol = \"icmp\", icmp_type = [3, 5, 11] }'"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ratelimit_common::Instant;
 
 use super::{
-    Attack, Host, Kind, Rules, Sample, Subject,
+    Attack, Host, Kind, Rules, Sample, Sending, Subject,
     window::{Seen, Window},
 };
 use crate::prefix::Prefix;
@@ -35,12 +35,15 @@ pub struct Step {
     pub ended: Vec<Attack>,
     /// Sources that have much of an attack that is going on.
     pub to_blame: Vec<(Kind, Prefix)>,
+    /// What the busiest sources sent in the last window; `None` where none has ended.
+    pub sending: Option<BTreeMap<Prefix, Sending>>,
 }
 
 impl Step {
     /// Whether anything came out.
     pub fn is_news(&self) -> bool {
         !(self.began.is_empty() && self.ended.is_empty() && self.to_blame.is_empty())
+            || self.sending.is_some()
     }
 
     /// Adds what came out next.
@@ -48,6 +51,7 @@ impl Step {
         self.began.extend(next.began);
         self.ended.extend(next.ended);
         self.to_blame.extend(next.to_blame);
+        self.sending = next.sending.or(self.sending.take());
     }
 }
 
@@ -87,6 +91,7 @@ impl Detector {
             for seen in self.window.judge(&self.rules) {
                 self.note(seen, end, &mut step);
             }
+            step.sending = Some(self.window.sending().collect());
             self.window.clear();
             // The next begins with its first packet.
             self.end = None;
@@ -95,6 +100,17 @@ impl Detector {
         let over = self.attacks.extract_if(.., |_, attack| is_over(attack));
         step.ended.extend(over.map(|(_, attack)| attack));
         step
+    }
+
+    /// Whether a window is open: a packet came, and its second is not over.
+    pub const fn is_in_window(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Leaves out what comes until the next sample: the window that is open is not whole.
+    pub fn pause(&mut self) {
+        self.window.clear();
+        self.end = None;
     }
 
     fn note(&mut self, seen: Seen, end: Instant, step: &mut Step) {

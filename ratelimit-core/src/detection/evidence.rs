@@ -20,6 +20,15 @@ const HUBS: [u8; 3] = [50, 51, 132];
 /// Below it are ports of services (RFC 6335): what comes from there to a higher one is an answer.
 const SERVICES_END: u16 = 1024;
 
+/// From it on are the ports that most systems ask from. What goes to lower ones may be for a service.
+const QUESTIONS_FROM: u16 = 32_768;
+/// A service has few ports.
+const SERVICE_PORTS_MAX: u64 = 4;
+/// The ports of clients and servers of one service lie side by side: 68 and 67, 161 and 162, 5060 and 5080, 27005 and 27015.
+const BESIDE_MAX: u16 = 20;
+/// Those of IKE are not, without and with NAT (RFC 3947, section 4).
+const IKE: [u16; 2] = [500, 4500];
+
 /// Several thousand different things.
 pub type Crowd = Distinct<64>;
 
@@ -40,6 +49,10 @@ pub struct Evidence {
     answers: u64,
     /// Those that were looked at which went to a port that no question comes from.
     to_low_ports: u64,
+    /// Those that went to a port that services have.
+    to_services: u64,
+    /// Those that went between ports that lie side by side.
+    between_neighbours: u64,
     /// Those that end connections.
     endings: u64,
     /// Those of protocols that nobody uses.
@@ -65,6 +78,10 @@ impl Evidence {
                 self.with_socket += if datagram.has_socket { packets } else { 0 };
                 self.answers += if is_answer(from, to) { packets } else { 0 };
                 self.to_low_ports += u64::from(to < QUESTIONS_START);
+                self.to_services += if to < QUESTIONS_FROM { packets } else { 0 };
+                let are_neighbours =
+                    from.abs_diff(to) <= BESIDE_MAX || IKE.contains(&from) && IKE.contains(&to);
+                self.between_neighbours += if are_neighbours { packets } else { 0 };
             }
             Content::Stray { port } => self.ports.add(port, key),
             Content::Ending { port } => {
@@ -108,6 +125,16 @@ impl Evidence {
     /// Whether some went to ports that no question comes from: so ports were chosen that nobody has asked from.
     pub fn has_ports_of_no_question(&self) -> bool {
         self.to_low_ports >= BELOW_MIN && self.to_low_ports * BELOW >= self.samples
+    }
+
+    /// Whether nearly all went to the few ports that a service has.
+    pub fn is_to_service(&self) -> bool {
+        self.ports() <= SERVICE_PORTS_MAX && self.to_services * 20 > self.packets * 19
+    }
+
+    /// Whether most went between ports that lie side by side, as those of clients and servers of one service.
+    pub const fn is_between_neighbours(&self) -> bool {
+        self.between_neighbours * 2 > self.packets
     }
 
     /// How many end connections.

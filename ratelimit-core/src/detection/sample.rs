@@ -4,11 +4,15 @@ use std::net::IpAddr;
 
 use ratelimit_common::{
     Cursor, Instant,
-    parse::{self, LinkLayer, Payload, ipv4, ipv6, transport::UpperLayer},
+    parse::{
+        self, LinkLayer, Payload, ipv4, ipv6,
+        transport::{Fragment, UpperLayer},
+    },
     sample::Socket,
 };
 
 use super::content::Content;
+use crate::class::protocol::{TCP, UDP};
 
 /// A packet that was looked at, and how many it stands for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,6 +27,8 @@ pub struct Sample {
     pub target: IpAddr,
     /// The bytes of its frame.
     pub bytes: u32,
+    /// The ports that it comes from and goes to, if its protocol has ports.
+    pub ports: Option<[u16; 2]>,
     /// What it is.
     pub content: Content,
 }
@@ -43,6 +49,7 @@ impl Sample {
             source,
             target,
             bytes: frame.frame_bytes(),
+            ports: ports(upper, frame),
             content: Content::read(upper, frame),
         })
     }
@@ -52,6 +59,12 @@ impl Sample {
         self.content = self.content.with_socket(socket);
         self
     }
+}
+
+fn ports(upper: UpperLayer, frame: Cursor<'_>) -> Option<[u16; 2]> {
+    let has_ports = matches!(upper.protocol(), TCP | UDP) && upper.fragment() != Fragment::Later;
+    let ports = has_ports.then(|| upper.ports(frame)).flatten()?;
+    Some(ports.map(u16::from_be_bytes))
 }
 
 /// The addresses of a packet, source and destination, and what stands behind them, from a cursor at the front of its frame. `None` when

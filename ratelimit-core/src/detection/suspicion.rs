@@ -1,12 +1,14 @@
 //! What tells an attack from ordinary traffic of the same packets.
 //!
-//! Nothing here knows which services amplify. An answer of an attack is known by its shape: many servers, one port that all
-//! answer from, large. And it is known by nobody having asked: this host has no socket for it, and no question was seen.
+//! An answer of an attack is known by its shape: many servers, one port that all answer from, large. And it is known by nobody having
+//! asked: this host has no socket for it, and no question was seen. Which services amplify counts in one case alone: clients that
+//! all use one port look the same.
 
 use super::{
     Kind,
     evidence::{Around, Evidence},
 };
+use crate::class::builtin::is_reflector;
 
 /// A rate of so many times less than what the rule says is enough where it is much of what the target gets.
 const SLOW: u64 = 20;
@@ -207,8 +209,12 @@ impl Suspicion<'_> {
             return self.pace == Pace::Fast
                 && is_large
                 && evidence.mean_bytes() >= LARGE_DNS_BYTES
+                && !self.may_be_of_clients()
                 && evidence.ports() < RESOLVER_PORTS_MIN
                 && self.sources() >= CROWD_MIN;
+        }
+        if !self.ends_here && !self.is_seen_answering() && self.may_be_of_clients() {
+            return false;
         }
         let is_forged = self.ends_here || evidence.has_ports_of_no_question();
         let servers_min = match (self.ends_here, is_forged) {
@@ -230,6 +236,18 @@ impl Suspicion<'_> {
             }
             _ => self.sources() >= CROWD_MIN,
         }
+    }
+
+    /// Clients of some services all use one port: players of games, phones, exporters of flows, tunnels.
+    fn may_be_of_clients(&self) -> bool {
+        let is_of_reflectors = self.source_port.is_some_and(is_reflector);
+        let evidence = self.evidence;
+        evidence.is_to_service() && (!is_of_reflectors || evidence.is_between_neighbours())
+    }
+
+    /// Datagrams that the target sends come by here, and so would its answers.
+    const fn is_seen_answering(&self) -> bool {
+        self.around.sent_datagrams >= SAMPLES_MIN
     }
 
     fn is_udp_flood(&self) -> bool {

@@ -188,6 +188,7 @@ fn traffic(packets: u32, what: impl Fn(u32) -> (u32, Content)) -> impl Iterator<
             source: Ipv4Addr::from(source).into(),
             target: TARGET,
             bytes: 60,
+            ports: None,
             content,
         }
     })

@@ -10,6 +10,7 @@ use super::{
     distinct::Distinct,
     evidence::{Around, Conversation, Crowd, Evidence, Question, Tally},
     recent::Recent,
+    sending::{Senders, Sending},
     space_saving::{Counter, SpaceSaving},
     suspicion::{Pace, Suspicion},
 };
@@ -63,6 +64,7 @@ pub struct Window {
     sources: SpaceSaving<(Kind, Prefix), ()>,
     #[default(SpaceSaving::new(SUBNETS))]
     subnets: SpaceSaving<Prefix, Members>,
+    senders: Senders,
     /// What came besides segments that go on with connections and answers to questions, and from how many sources and subnets.
     unasked: u64,
     crowd: Crowd,
@@ -104,6 +106,7 @@ impl Window {
         self.tally(sample.target, Tally::Received, sample);
         self.tally(sample.source, Tally::Sent, sample);
         self.note_question(sample);
+        self.senders.add(sample);
         let is_unasked = match sample.content {
             Content::Connected { port } => {
                 self.services.note((sample.target, port), sample.at);
@@ -162,6 +165,14 @@ impl Window {
         if datagram.has_socket {
             self.datagram_services.note(service, sample.at);
         }
+        // A service may be away for a moment.
+        let has_socket = datagram.has_socket
+            || self.host.is_at(sample.target) && self.datagram_services.has(&service);
+        let content = Content::Datagram(Datagram {
+            has_socket,
+            ..datagram
+        });
+        let sample = &Sample { content, ..*sample };
         let conversation = (sample.target, sample.source, from);
         if self.partners.has(&partner) || (from < to && self.conversations.has(&conversation)) {
             return false;
@@ -421,6 +432,11 @@ impl Window {
         counters.iter().map(|counter| counter.key.1).collect()
     }
 
+    /// What the busiest sources have sent.
+    pub fn sending(&self) -> impl Iterator<Item = (Prefix, Sending)> {
+        self.senders.all()
+    }
+
     /// Forgets what was counted.
     pub fn clear(&mut self) {
         self.attacked.clear();
@@ -431,6 +447,7 @@ impl Window {
         self.asked.clear();
         self.sources.clear();
         self.subnets.clear();
+        self.senders.clear();
         self.unasked = 0;
         self.crowd = Crowd::default();
         self.crowd_of_subnets = Crowd::default();
@@ -513,7 +530,7 @@ fn address(subject: Subject) -> Option<IpAddr> {
 }
 
 /// The source that an address belongs to, and its subnet: what may be banned of either family, at most.
-fn origins(address: IpAddr) -> (Prefix, Prefix) {
+pub fn origins(address: IpAddr) -> (Prefix, Prefix) {
     let (source, subnet) = match address {
         IpAddr::V4(_) => (32, 24),
         IpAddr::V6(_) => (64, 48),

@@ -30,7 +30,7 @@ use super::controller::Controller;
 pub use self::{
     allow::{Allow, Disallow},
     apply::{Apply, Confirm, EndTrial, IsTrialOver, RollBack},
-    attacks::NoteAttacks,
+    attacks::{NoteAttacks, SampleTraffic},
     ban::{Ban, Unban, UnbanMatching},
     cluster::{
         HearStored, JoinCluster, LeaveCluster, NoteStore, ReachCluster, RevokeNode, StepCluster,

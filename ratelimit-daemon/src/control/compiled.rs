@@ -34,6 +34,8 @@ pub struct Compiled {
     classes: ClassNumbers,
     /// What of a `compact` table is not as it is to stay.
     unsettled: Unsettled,
+    /// Whether the kernel samples packets at the moment, beside what the configuration asks for.
+    pub(super) samples: bool,
     /// The CPUs that share the limits of the node.
     cpus: u32,
     /// Those of them at which packets arrive.
@@ -54,6 +56,7 @@ impl Compiled {
             policies: Arc::default(),
             classes: ClassNumbers::default(),
             unsettled: Unsettled::default(),
+            samples: false,
             cpus: cpus::possible()?,
             online_cpus: cpus::online()?,
             coarse_tick: clock::tick(),
@@ -153,6 +156,7 @@ impl Compiled {
         let pass_all = intent.pass_all();
         Tables {
             settings: clock_choice::apply(tables.settings, self.clock(intent).clock)
+                .sampling(tables.settings.has_samples() || self.samples)
                 .with_pass_all(pass_all.is_some_and(|until| clock::now() < until)),
             pass_all_until: pass_all.unwrap_or(Instant::from_nanos(0)),
             challenge: tables

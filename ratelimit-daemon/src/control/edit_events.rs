@@ -8,7 +8,7 @@ use std::{
 use super::{cause::Cause, change_log, journal::Journal, lifetime, rows, unwritten::intended};
 use crate::clock;
 use ratelimit_core::{
-    api::{BanChange, EntryCounter, What},
+    api::{BanChange, DETECTION, EntryCounter, What},
     intent::{Edit, EntryRow, Intent, Target},
     origin::Origin,
     prefix::Prefix,
@@ -109,11 +109,11 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             observe: false,
             until: lifetime::reported(row.until),
             reason: None,
-            by: format!("detection ({})", row.kind.label()).into(),
+            by: format!("{DETECTION} ({})", row.kind.label()).into(),
         },
         (Edit::Limited(prefix, None), _) => What::LimitsRemoved {
             target: Target::Sources(*prefix).into(),
-            by: Some(cause.by().unwrap_or_else(|| "detection".into())),
+            by: Some(cause.by().unwrap_or_else(|| DETECTION.into())),
         },
         (Edit::Limits(target, None), _) if cause == Cause::Time => What::LimitsEnded {
             target: (*target).into(),

@@ -619,6 +619,12 @@ impl Enforcer {
         Ok(())
     }
 
+    /// Has the program sample packets, or not.
+    pub fn sample(&mut self, samples: bool) -> datapath::Result<()> {
+        let settings = self.held.settings.sampling(samples);
+        self.change_settings(settings, &mut Vec::new())
+    }
+
     fn change_settings(
         &mut self,
         settings: Settings,

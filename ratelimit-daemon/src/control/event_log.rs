@@ -14,13 +14,11 @@ use ratelimit_core::api::Event;
 use rusqlite::{Connection, params};
 use tracing::{info, warn};
 
-use super::reminder::Reminder;
+use super::{journal::Journal, reminder::Reminder};
 use crate::{clock, private};
 
-/// The changes that are kept.
+/// The changes by people that are kept, and those that traffic causes.
 pub const ROWS_MAX: usize = 1_000;
-/// The same, as numbers of rows are counted.
-const NUMBERS_MAX: u64 = ROWS_MAX as u64;
 /// How long they are kept.
 const AGE_MAX: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// Rows after which those that are too many or too old are forgotten.
@@ -36,24 +34,24 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// That of a state directory, and the events in it. One that is damaged begins anew.
-    pub fn open(directory: &Path) -> (Self, Vec<Event>) {
+    /// That of a state directory, and the journal that continues the events in it. One that is damaged begins anew.
+    pub fn open(directory: &Path) -> (Self, Journal) {
         let mut log = Self {
             path: directory.join("events.db"),
             connection: None,
             written: FORGET_EVERY,
             reminder: Reminder::default(),
         };
-        let events = log.connect().and_then(|()| log.read());
-        let events = events.unwrap_or_else(|error| {
+        let read = log.connect().and_then(|()| log.read());
+        let (journal, events) = read.unwrap_or_else(|error| {
             if is_damage(&error) {
                 log.begin_anew(&error);
             } else {
                 log.warn(&error);
             }
-            Vec::new()
+            (0, Vec::new())
         });
-        (log, events)
+        (log, Journal::after(journal, events))
     }
 
     /// Keeps events; `false` where they are to be written again later.
@@ -83,25 +81,34 @@ impl EventLog {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         connection.execute_batch(
             "CREATE TABLE IF NOT EXISTS event (
-                number INTEGER PRIMARY KEY,
+                number INTEGER PRIMARY KEY,     -- counts rows; that of the event is in it
                 at_ns INTEGER NOT NULL,
                 event TEXT NOT NULL             -- JSON
             ) STRICT;
             CREATE INDEX IF NOT EXISTS event_at ON event (at_ns);",
         )?;
+        if identity(&connection)? == 0 {
+            let random: i64 = connection.query_row("SELECT random()", [], |row| row.get(0))?;
+            let identity = (random & 0x7fff_ffff) | 1;
+            connection.execute_batch(&format!(
+                "BEGIN;
+                ALTER TABLE event ADD COLUMN is_of_traffic INTEGER NOT NULL DEFAULT 0;
+                PRAGMA user_version = {identity};
+                COMMIT;"
+            ))?;
+        }
         self.connection = Some(connection);
         Ok(())
     }
 
-    fn read(&self) -> anyhow::Result<Vec<Event>> {
+    /// Tells this file from others, with the events in it.
+    fn read(&self) -> anyhow::Result<(u32, Vec<Event>)> {
         let Some(connection) = &self.connection else {
-            return Ok(Vec::new());
+            return Ok((0, Vec::new()));
         };
-        let oldest = oldest()?;
-        let query = "SELECT event FROM (SELECT number, event FROM event WHERE at_ns >= ?1
-             ORDER BY number DESC LIMIT ?2) ORDER BY number";
+        let query = "SELECT event FROM event WHERE at_ns >= ?1 ORDER BY number";
         let mut statement = connection.prepare(query)?;
-        let mut rows = statement.query(params![oldest, NUMBERS_MAX.cast_signed()])?;
+        let mut rows = statement.query([oldest()?])?;
         let mut events = Vec::new();
         while let Some(row) = rows.next()? {
             // One of a newer version is not understood, and hides no other.
@@ -109,7 +116,7 @@ impl EventLog {
                 events.push(event);
             }
         }
-        Ok(events)
+        Ok((identity(connection)?, events))
     }
 
     fn try_write(&mut self, events: &[Arc<Event>]) -> anyhow::Result<()> {
@@ -119,20 +126,22 @@ impl EventLog {
         };
         let transaction = connection.transaction()?;
         {
-            let put = "INSERT OR REPLACE INTO event VALUES (?1, ?2, ?3)";
+            let put = "INSERT INTO event (at_ns, event, is_of_traffic) VALUES (?1, ?2, ?3)";
             let mut put = transaction.prepare_cached(put)?;
             for event in events {
                 let at = i64::try_from(event.at.as_nanosecond())?;
                 let text = serde_json::to_string(&**event)?;
-                put.execute(params![event.number.cast_signed(), at, text])?;
+                put.execute(params![at, text, event.what.is_of_traffic()])?;
             }
         }
         self.written += events.len();
         if self.written >= FORGET_EVERY {
-            let last = events.last().map_or(0, |event| event.number);
-            let first = last.saturating_sub(NUMBERS_MAX).cast_signed();
-            let forget = "DELETE FROM event WHERE number <= ?1 OR at_ns < ?2";
-            transaction.execute(forget, params![first, oldest()?])?;
+            transaction.execute("DELETE FROM event WHERE at_ns < ?1", [oldest()?])?;
+            let forget = "DELETE FROM event WHERE is_of_traffic = ?1 AND number <= (SELECT number
+                 FROM event WHERE is_of_traffic = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)";
+            for is_of_traffic in [false, true] {
+                transaction.execute(forget, params![is_of_traffic, ROWS_MAX.cast_signed()])?;
+            }
             self.written = 0;
         }
         Ok(transaction.commit()?)
@@ -155,6 +164,11 @@ impl EventLog {
             info!(error, path = %self.path.display(), "the journal of changes is not kept for the moment");
         }
     }
+}
+
+/// A number that the file keeps, drawn at random when it is made; 0 in a file of an older version.
+fn identity(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 fn oldest() -> anyhow::Result<i64> {
@@ -182,18 +196,75 @@ mod tests {
     fn the_last_changes_are_found_again_and_no_more() {
         let directory = tempfile::tempdir().unwrap();
         let (mut log, before) = EventLog::open(directory.path());
-        assert_eq!(before, []);
-        for number in 1..=2 * NUMBERS_MAX {
+        assert_eq!(before.kept(), []);
+        let twice = 2 * ROWS_MAX as u64;
+        for number in 1..=twice {
             assert!(log.write(&[event(number, clock::wall())]));
         }
-        let (_, after) = EventLog::open(directory.path());
+        let after = kept(directory.path());
         let numbers = after.iter().map(|event| event.number);
-        assert!(numbers.eq(NUMBERS_MAX + 1..=2 * NUMBERS_MAX));
+        assert!(numbers.eq(twice / 2 + 1..=twice));
         let rows = log.connection.unwrap();
         let rows: i64 = rows
             .query_row("SELECT count(*) FROM event", [], |row| row.get(0))
             .unwrap();
         assert!(rows < 1_200, "{rows}");
+    }
+
+    /// Sampled drops were counted with the changes, and changes by people were forgotten by their numbers.
+    #[test]
+    fn no_flood_makes_what_people_changed_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut log, _) = EventLog::open(directory.path());
+        assert!(log.write(&[event(1, clock::wall())]));
+        for number in 0..2 * ROWS_MAX as u64 {
+            let what = What::ChallengeEnded { is_of_dns: false };
+            let at = clock::wall();
+            let of_traffic = Event {
+                number: 10_000 + number,
+                cursor: None,
+                at,
+                what,
+            };
+            assert!(log.write(&[Arc::new(of_traffic)]));
+        }
+        let after = kept(directory.path());
+        assert_eq!((after.len(), after[0].number), (1 + ROWS_MAX, 1));
+    }
+
+    #[test]
+    fn a_file_of_an_older_version_is_continued() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.db");
+        let older = Connection::open(&path).unwrap();
+        let row = serde_json::to_string(&*event(7, clock::wall())).unwrap();
+        let at = i64::try_from(clock::wall().as_nanosecond()).unwrap();
+        older
+            .execute_batch(
+                "CREATE TABLE event (number INTEGER PRIMARY KEY, at_ns INTEGER NOT NULL,
+                 event TEXT NOT NULL) STRICT;",
+            )
+            .unwrap();
+        older
+            .execute("INSERT INTO event VALUES (7, ?1, ?2)", params![at, row])
+            .unwrap();
+        let (mut log, journal) = EventLog::open(directory.path());
+        assert_eq!(journal.cursor().change, 7);
+        assert!(log.write(&[event(8, clock::wall())]));
+        let numbers = kept(directory.path());
+        let numbers = numbers.iter().map(|event| event.number);
+        assert!(numbers.eq([7, 8]));
+    }
+
+    #[test]
+    fn a_daemon_that_could_not_read_it_overwrites_none_of_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut log, _) = EventLog::open(directory.path());
+        assert!(log.write(&[event(1, clock::wall())]));
+        let mut other = Journal::default();
+        other.record(clock::wall(), What::Reloaded { changes: vec![] });
+        assert!(log.write(&other.unwritten()));
+        assert_eq!(kept(directory.path()).len(), 2);
     }
 
     #[test]
@@ -202,8 +273,7 @@ mod tests {
         let (mut log, _) = EventLog::open(directory.path());
         let long_ago = clock::wall() - AGE_MAX - SignedDuration::from_secs(1);
         assert!(log.write(&[event(1, long_ago), event(2, clock::wall())]));
-        let (_, found) = EventLog::open(directory.path());
-        assert_eq!(found.len(), 1);
+        assert_eq!(kept(directory.path()).len(), 1);
     }
 
     #[test]
@@ -211,10 +281,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("events.db"), [7; 5000]).unwrap();
         let (mut log, found) = EventLog::open(directory.path());
-        assert_eq!(found, []);
+        assert_eq!(found.kept(), []);
         assert!(log.write(&[event(1, clock::wall())]));
         drop(log);
-        assert_eq!(EventLog::open(directory.path()).1.len(), 1);
+        assert_eq!(kept(directory.path()).len(), 1);
     }
 
     #[test]
@@ -223,15 +293,25 @@ mod tests {
         let obstacle = directory.path().join("events.db");
         std::fs::create_dir(&obstacle).unwrap();
         let (mut log, found) = EventLog::open(directory.path());
-        assert_eq!(found, []);
+        assert_eq!(found.kept(), []);
         let event = event(1, clock::wall());
         assert!(!log.write(&[Arc::clone(&event)]));
         std::fs::remove_dir(&obstacle).unwrap();
         assert!(log.write(&[event]));
     }
 
+    fn kept(directory: &Path) -> Vec<Arc<Event>> {
+        EventLog::open(directory).1.kept()
+    }
+
     fn event(number: u64, at: Timestamp) -> Arc<Event> {
         let what = What::Reloaded { changes: vec![] };
-        Arc::new(Event { number, at, what })
+        let cursor = None;
+        Arc::new(Event {
+            number,
+            cursor,
+            at,
+            what,
+        })
     }
 }

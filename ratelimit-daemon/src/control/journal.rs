@@ -1,7 +1,7 @@
 //! The events of late in memory, kept for whoever asks, and told to whoever follows. `event_log.rs` has them on disk.
 //!
-//! Drops are kept apart from changes: a flood tells a hundred of them a second and CPU, and is not to push out the ban that
-//! ended it.
+//! What traffic causes is kept apart from what people do, and drops from both. A flood causes a hundred drops a second and CPU, and many
+//! bans, and must not push out what an operator changed.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,89 +9,119 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ratelimit_core::api::{Event, What};
+use ratelimit_core::api::{Cursor, Event, What};
+use rustix::rand::{GetRandomFlags, getrandom};
 use smart_default::SmartDefault;
 use tokio::sync::broadcast;
+use zerocopy::IntoBytes;
 
 use super::event_log;
 
-/// The changes that are kept.
-const CHANGES_KEPT: usize = event_log::ROWS_MAX;
-/// The drops that are kept.
-const DROPS_KEPT: usize = 1_000;
+/// The events of each kind that are kept.
+const KEPT: usize = event_log::ROWS_MAX;
 /// The events that a follower may be behind before it loses some.
 const BEHIND_MAX: usize = 4_096;
 
 /// The events of this run of the daemon, and the changes of those before.
 #[derive(SmartDefault)]
 pub struct Journal {
+    /// Behind the last event.
+    cursor: Cursor,
+    /// Events so far, with those of the runs before.
     recorded: u64,
-    changes: VecDeque<Arc<Event>>,
-    /// Those of them that a restart would forget.
-    unkept: Vec<Arc<Event>>,
-    drops: VecDeque<Arc<Event>>,
+    /// Those of them that a restart would not forget.
+    written: u64,
+    changes: Ring,
+    of_traffic: Ring,
+    drops: Ring,
     #[default(broadcast::Sender::new(BEHIND_MAX))]
     followers: broadcast::Sender<Arc<Event>>,
     /// The interfaces by their slots.
     interfaces: BTreeMap<u32, String>,
 }
 
+/// Events in their order, each with how many were recorded until then.
+type Ring = VecDeque<(u64, Arc<Event>)>;
+
 impl Journal {
+    /// Continues the changes of the runs before, which the journal file of this identity has.
+    pub fn after(journal: u32, changes: Vec<Event>) -> Self {
+        let last = changes.iter().map(|event| event.number).max().unwrap_or(0);
+        let mut restored = Self {
+            cursor: Cursor {
+                journal,
+                run: random(),
+                first: last + 1,
+                change: last,
+                drop: 0,
+            },
+            ..Self::default()
+        };
+        for event in changes {
+            restored.keep(Arc::new(event));
+        }
+        restored.set_written();
+        restored
+    }
+
     /// Keeps what happened at `at`, and tells it to those who follow.
     pub fn record(&mut self, at: Timestamp, what: What) {
-        self.recorded += 1;
-        let is_drop = what.is_drop();
+        let number = if what.is_drop() {
+            &mut self.cursor.drop
+        } else {
+            &mut self.cursor.change
+        };
+        *number += 1;
         let event = Arc::new(Event {
-            number: self.recorded,
+            number: *number,
+            cursor: Some(self.cursor),
             at,
             what,
         });
-        let (kept, most) = if is_drop {
-            (&mut self.drops, DROPS_KEPT)
-        } else {
-            if self.unkept.len() < CHANGES_KEPT {
-                self.unkept.push(Arc::clone(&event));
-            }
-            (&mut self.changes, CHANGES_KEPT)
-        };
-        if kept.len() == most {
-            kept.pop_front();
-        }
-        kept.push_back(Arc::clone(&event));
+        self.keep(Arc::clone(&event));
         // Nobody may follow.
         let _ = self.followers.send(event);
     }
 
-    /// The journal that goes on from the changes of the runs before.
-    pub fn after(changes: Vec<Event>) -> Self {
-        Self {
-            recorded: changes.last().map_or(0, |event| event.number),
-            changes: changes.into_iter().map(Arc::new).collect(),
-            ..Self::default()
+    fn keep(&mut self, event: Arc<Event>) {
+        let ring = if event.what.is_drop() {
+            &mut self.drops
+        } else if event.what.is_of_traffic() {
+            &mut self.of_traffic
+        } else {
+            &mut self.changes
+        };
+        if ring.len() == KEPT {
+            ring.pop_front();
         }
+        self.recorded += 1;
+        ring.push_back((self.recorded, event));
     }
 
     /// The changes that a restart would forget.
-    pub fn unkept(&self) -> &[Arc<Event>] {
-        &self.unkept
+    pub fn unwritten(&self) -> Vec<Arc<Event>> {
+        in_order([&self.changes, &self.of_traffic], self.written)
     }
 
-    /// They were kept.
-    pub fn forget_unkept(&mut self) {
-        self.unkept.clear();
+    /// They were written.
+    pub const fn set_written(&mut self) {
+        self.written = self.recorded;
     }
 
     /// What is kept, in its order.
     pub fn kept(&self) -> Vec<Arc<Event>> {
-        let mut kept: Vec<_> = self.changes.iter().chain(&self.drops).cloned().collect();
-        kept.sort_unstable_by_key(|event| event.number);
-        kept
+        in_order([&self.changes, &self.of_traffic, &self.drops], 0)
+    }
+
+    /// The place behind the last event.
+    pub const fn cursor(&self) -> Cursor {
+        self.cursor
     }
 
     /// The last `count` events that are kept and are no drops, in their order.
     pub fn changes(&self, count: usize) -> Vec<Arc<Event>> {
-        let first = self.changes.len().saturating_sub(count);
-        self.changes.iter().skip(first).cloned().collect()
+        let mut changes = in_order([&self.changes, &self.of_traffic], 0);
+        changes.split_off(changes.len().saturating_sub(count))
     }
 
     /// What happens from here on.
@@ -101,7 +131,7 @@ impl Journal {
 
     /// The drops that are kept, in their order.
     pub fn drops(&self) -> impl Iterator<Item = &Event> {
-        self.drops.iter().map(AsRef::as_ref)
+        self.drops.iter().map(|(_, event)| event.as_ref())
     }
 
     /// The name of the interface in a slot.
@@ -120,24 +150,81 @@ impl Journal {
     }
 }
 
+/// The events of `rings` behind the first `recorded`.
+fn in_order<const N: usize>(rings: [&Ring; N], recorded: u64) -> Vec<Arc<Event>> {
+    let events = rings.into_iter().flatten();
+    let mut events: Vec<_> = events.filter(|(number, _)| *number > recorded).collect();
+    events.sort_unstable_by_key(|(number, _)| *number);
+    let events = events.into_iter();
+    events.map(|(_, event)| Arc::clone(event)).collect()
+}
+
+/// A number that no other run has.
+fn random() -> u64 {
+    let mut number = 0_u64;
+    // A call for so few bytes does not fail once the kernel has started.
+    let _ = getrandom(number.as_mut_bytes(), GetRandomFlags::empty());
+    number | 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use ratelimit_core::api::{Dropped, PacketRequest};
 
     #[test]
-    fn drops_push_out_drops_and_no_changes() {
+    fn neither_drops_nor_what_traffic_causes_pushes_out_changes() {
         let mut journal = Journal::default();
         journal.record(Timestamp::UNIX_EPOCH, reloaded());
-        for _ in 0..DROPS_KEPT + 5 {
+        for _ in 0..KEPT + 5 {
             journal.record(Timestamp::UNIX_EPOCH, drop());
+            journal.record(Timestamp::UNIX_EPOCH, of_traffic());
         }
         let kept = journal.kept();
-        assert_eq!(kept.len(), 1 + DROPS_KEPT);
+        assert_eq!(kept.len(), 1 + 2 * KEPT);
         assert_eq!((kept[0].number, &kept[0].what), (1, &reloaded()));
-        let numbers = kept.iter().skip(1).map(|event| event.number);
-        assert!(numbers.eq(7..=1_006), "the first five are gone");
-        assert_eq!(journal.drops().last().unwrap().number, 1_006);
+        let numbers = |is_drop: bool| {
+            let events = kept[1..].iter();
+            let of_kind = events.filter(move |event| event.what.is_drop() == is_drop);
+            of_kind.map(|event| event.number)
+        };
+        assert!(numbers(true).eq(6..=1_005), "the first five are gone");
+        assert!(
+            numbers(false).eq(7..=1_006),
+            "counted with the other change"
+        );
+        assert_eq!(journal.drops().last().unwrap().number, 1_005);
+    }
+
+    #[test]
+    fn a_follower_that_comes_back_after_a_restart_gets_each_event_once() {
+        let mut journal = Journal::after(7, vec![]);
+        let now = Timestamp::UNIX_EPOCH;
+        journal.record(now, reloaded());
+        journal.record(now, drop());
+        let cursor = journal.cursor();
+        let behind = |journal: &Journal| -> Vec<_> {
+            let kept = journal.kept().into_iter();
+            let new = kept.filter(|event| !cursor.has_seen(event, &journal.cursor()));
+            new.map(|event| (event.number, event.what.is_drop()))
+                .collect()
+        };
+        assert_eq!(behind(&journal), []);
+        journal.record(now, reloaded());
+        let written = journal
+            .kept()
+            .into_iter()
+            .filter(|event| !event.what.is_drop());
+        let written = written.map(|event| (*event).clone()).collect();
+        // This one is lost.
+        journal.record(now, reloaded());
+        journal.record(now, drop());
+        assert_eq!(behind(&journal), [(2, false), (3, false), (2, true)]);
+        let mut after = Journal::after(7, written);
+        assert_eq!(behind(&after), [(2, false)]);
+        after.record(now, drop());
+        after.record(now, reloaded());
+        assert_eq!(behind(&after), [(2, false), (1, true), (3, false)]);
     }
 
     #[test]
@@ -150,11 +237,15 @@ mod tests {
         }
         let lost = follower.try_recv().unwrap_err();
         assert_eq!(lost, broadcast::error::TryRecvError::Lagged(3));
-        assert_eq!(follower.try_recv().unwrap().number, 5);
+        assert_eq!(follower.try_recv().unwrap().number, 4);
     }
 
     fn reloaded() -> What {
         What::Reloaded { changes: vec![] }
+    }
+
+    fn of_traffic() -> What {
+        What::ChallengeEnded { is_of_dns: false }
     }
 
     fn drop() -> What {

@@ -12,8 +12,8 @@ use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc};
 
 use ratelimit_core::{
     api::{
-        self, Allow, ClusterStatus, Event, ExportRequest, ListView, PolicyView, ProtectedView,
-        Refused, StatsRow, SuggestRequest, Suggested, Unenforced, WiderLimits,
+        self, Allow, ClusterStatus, Cursor, Event, ExportRequest, ListView, PolicyView,
+        ProtectedView, Refused, StatsRow, SuggestRequest, Suggested, Unenforced, WiderLimits,
     },
     config::{Crowdsec, cluster::Cluster},
     detection::Rules,
@@ -58,13 +58,24 @@ pub fn allows(controller: &Controller) -> Result<Vec<Allow>, Refused> {
     Ok(views::allows(&controller.state))
 }
 
-/// What the detection of attacks looks for, and the addresses of this host.
-pub fn attack_rules(controller: &Controller) -> (Rules, Vec<IpAddr>) {
+/// What the detection of attacks looks for.
+pub struct AttackRules {
+    /// The kinds of attacks.
+    pub rules: Rules,
+    /// Whether packets are sampled all the time, since the configuration names attacks.
+    pub always: bool,
+    /// The addresses of this host.
+    pub own: Vec<IpAddr>,
+}
+
+/// What the detection of attacks looks for at the moment.
+pub fn attack_rules(controller: &Controller) -> AttackRules {
     let state = &controller.state;
-    (
-        state.intent.config.attacks.clone(),
-        views::own_addresses(state),
-    )
+    AttackRules {
+        rules: state.intent.config.attack_rules(),
+        always: !state.intent.config.attacks.is_empty(),
+        own: views::own_addresses(state),
+    }
 }
 
 /// The names of interfaces, by their indices.
@@ -117,10 +128,12 @@ pub fn changes(controller: &Controller, count: usize) -> Vec<Arc<Event>> {
     controller.state.journal().changes(count)
 }
 
-/// The events that are kept, and those that come. Asked in one turn, nothing is reported twice or left out.
-pub fn events(controller: &Controller) -> (Vec<Arc<Event>>, broadcast::Receiver<Arc<Event>>) {
+/// The events that are kept, the place behind them, and those that come. Asked in one turn, nothing is reported twice or left out.
+pub fn events(
+    controller: &Controller,
+) -> (Vec<Arc<Event>>, Cursor, broadcast::Receiver<Arc<Event>>) {
     let journal = controller.state.journal();
-    (journal.kept(), journal.follow())
+    (journal.kept(), journal.cursor(), journal.follow())
 }
 
 /// What is to be written beside bans.

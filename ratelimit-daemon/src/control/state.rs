@@ -88,7 +88,7 @@ impl State {
         progress: &Progress,
         pass_all: Option<Instant>,
     ) -> anyhow::Result<Self> {
-        let (event_log, changes) = EventLog::open(&config.paths.state);
+        let (event_log, journal) = EventLog::open(&config.paths.state);
         let mut state = Self {
             protection: Protection::new(protected),
             list_copies: ListCopies::beside(&config.paths.state),
@@ -97,7 +97,7 @@ impl State {
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
             store,
             unwritten: Unwritten::default(),
-            journal: Journal::after(changes),
+            journal,
             troubles: Troubles::default(),
             event_log,
             filling: Filling::default(),
@@ -174,6 +174,13 @@ impl State {
     /// within seconds, so the database has none of them.
     pub fn lease(&mut self, wanted: &Leases) -> datapath::Result<usize> {
         self.enforcer.lease(wanted)
+    }
+
+    /// Has the kernel sample packets, or not. A table of `[detection]` has it do so all the time.
+    pub fn sample(&mut self, samples: bool) -> datapath::Result<()> {
+        self.compiled.samples = samples;
+        let always = !self.intent.config.attacks.is_empty();
+        self.enforcer.sample(samples || always)
     }
 
     /// From here on changes wait for [`end_group`](Self::end_group), to share a transaction.
@@ -525,9 +532,9 @@ impl State {
 
     /// Keeps what was recorded over a restart.
     pub fn keep_journal(&mut self) {
-        let events = self.journal.unkept();
-        if !events.is_empty() && self.event_log.write(events) {
-            self.journal.forget_unkept();
+        let events = self.journal.unwritten();
+        if !events.is_empty() && self.event_log.write(&events) {
+            self.journal.set_written();
         }
     }
 

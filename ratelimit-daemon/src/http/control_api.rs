@@ -224,6 +224,7 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/suggest", get(suggest))
         .route("/v1/stats", gets(read_commands::stats))
         .route("/v1/events", get(event_api::events))
+        .route("/v1/events/cursor", get(event_api::cursor))
         .route(
             "/v1/capture",
             post(capture_api::begin).delete(capture_api::end),

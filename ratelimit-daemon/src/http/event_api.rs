@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::{
-    Extension,
+    Extension, Json,
     body::Bytes,
     extract::State,
     http::header::CONTENT_TYPE,
     response::{IntoResponse, Response},
 };
-use ratelimit_core::api::{Event, EventRequest, What};
+use ratelimit_core::api::{CursorNow, Event, EventRequest, What};
 use tokio::sync::broadcast::{
     Receiver,
     error::{RecvError, TryRecvError},
@@ -32,16 +32,15 @@ pub async fn events(
     Extension(streams): Extension<Streams>,
     Parameters(query): Parameters<EventRequest>,
 ) -> Result<Response, Failure> {
-    let (kept, coming) = controller.ask(read_commands::events).await?;
-    let last = kept.last().map_or(0, |event| event.number);
-    let after = query.after.filter(|after| *after <= last).unwrap_or(0);
-    let is_wanted = |event: &&Arc<Event>| event.number > after && query.has(event);
+    let (kept, now, coming) = controller.ask(read_commands::events).await?;
+    let is_new = |event: &Event| query.after.is_none_or(|after| !after.has_seen(event, &now));
+    let is_wanted = |event: &&Arc<Event>| is_new(event) && query.has(event);
     let mut kept: Vec<_> = kept.iter().filter(is_wanted).collect();
     let count = query.count.unwrap_or(usize::MAX);
     let first = kept.len().saturating_sub(count);
     let kept = &mut kept[first..];
     if query.after.is_none() {
-        // Drops from while no daemon ran are heard of after the start. Who goes on behind a number gets them by their numbers.
+        // Drops from while no daemon ran are recorded after the start. A follower with a cursor gets them as they were recorded.
         kept.sort_by_key(|event| event.at);
     }
     let kept: Vec<u8> = kept.iter().flat_map(|event| line(event)).collect();
@@ -54,6 +53,12 @@ pub async fn events(
     };
     tokio::spawn(async move { follow(&writer, kept.into(), coming, query).await });
     Ok((lines, body).into_response())
+}
+
+/// `GET /v1/events/cursor`
+pub async fn cursor(State(controller): State<Handle>) -> Result<Json<CursorNow>, Failure> {
+    let (_, cursor, _) = controller.ask(read_commands::events).await?;
+    Ok(Json(CursorNow { cursor }))
 }
 
 /// Writes what was kept, and what comes, until the client or the daemon has enough.
@@ -99,10 +104,11 @@ async fn next(coming: &mut Receiver<Arc<Event>>, query: &EventRequest) -> Option
     Some(lines)
 }
 
-/// What the follower did not get has no number: the one before and the one behind tell which.
+/// What the follower did not get has no number: the ones before and behind it tell which.
 fn lost(count: u64) -> Vec<u8> {
     line(&Event {
         number: 0,
+        cursor: None,
         at: clock::wall(),
         what: What::Lost { count },
     })

@@ -21,12 +21,20 @@ use zerocopy::FromBytes;
 
 use crate::{
     clock,
-    control::{Handle, commands::NoteAttacks, read_commands},
+    control::{
+        Handle,
+        commands::{NoteAttacks, SampleTraffic},
+        read_commands::{self, AttackRules},
+    },
     ring::{Events, Ring},
 };
 
 /// How often the ring is emptied.
 const PACE: Duration = Duration::from_millis(50);
+/// How long nothing is sampled where attacks are only reported: after each window of a second, so that packets pay next to nothing.
+const BETWEEN: Duration = Duration::from_secs(4);
+/// How long it is waited for the first packet of a window.
+const WINDOW: Duration = Duration::from_secs(1);
 /// How often it is asked whether something else is to be looked for.
 const RULES_LAST: Duration = Duration::from_secs(1);
 /// Samples that are read at a time: more than the ring holds, so that it may fill again meanwhile.
@@ -45,36 +53,52 @@ const RAW_SOCKETS: [&str; 2] = ["/proc/net/raw", "/proc/net/raw6"];
 /// Tunnels that end at an interface of their kind, and their protocols.
 const TUNNELS: [(Tunnel, u8); 3] = [(Tunnel::Gre, 47), (Tunnel::Ipip, 4), (Tunnel::Ipip, 41)];
 
-/// Looks for what the configuration names.
+/// Looks for attacks: all the time where the configuration names some, else in one second of five.
 pub async fn follow(samples: Ring, controller: Handle) -> anyhow::Result<()> {
     let mut rules = Rules::new();
+    let mut always = false;
     let mut detector = Detector::new(rules.clone());
     let mut asked: Option<Moment> = None;
-    // Mapped only while something is looked for.
+    // Mapped only while packets are sampled.
     let mut ring: Option<Events> = None;
+    // Since when they are sampled, or are not.
+    let mut since = clock::monotonic();
     loop {
         if asked.is_none_or(|asked| clock::elapsed(asked) >= RULES_LAST) {
-            let (wanted, own) = controller.ask(read_commands::attack_rules).await?;
-            let mut host = host(own);
-            if wanted.contains_key(&Kind::ProtocolFlood) {
+            let wanted: AttackRules = controller.ask(read_commands::attack_rules).await?;
+            let mut host = host(wanted.own);
+            if wanted.rules.contains_key(&Kind::ProtocolFlood) {
                 host = host.without(unreceived().unwrap_or_default());
             }
             asked = Some(clock::monotonic());
-            if wanted != rules {
-                rules = wanted;
+            if wanted.rules != rules || wanted.always != always {
+                (rules, always) = (wanted.rules, wanted.always);
                 detector = Detector::new(rules.clone());
                 report(&controller, Step::default(), &detector).await?;
-                if rules.is_empty() {
-                    ring = None;
-                } else if ring.is_none() {
-                    ring = Some(samples.open()?);
-                }
+                let is_on = !rules.is_empty();
+                controller.call(SampleTraffic(is_on && !always)).await??;
+                since = clock::monotonic();
+                ring = is_on.then(|| samples.open()).transpose()?;
             }
             detector.set_host(host);
         }
         sleep(if rules.is_empty() { RULES_LAST } else { PACE }).await;
-        let Some(ring) = &mut ring else { continue };
-        let step = read(ring, &mut detector);
+        let Some(mapped) = &mut ring else {
+            if !rules.is_empty() && clock::elapsed(since) >= BETWEEN {
+                ring = Some(samples.open()?);
+                controller.call(SampleTraffic(true)).await??;
+                since = clock::monotonic();
+            }
+            continue;
+        };
+        let step = read(mapped, &mut detector);
+        let is_seen =
+            step.sending.is_some() || !detector.is_in_window() && clock::elapsed(since) >= WINDOW;
+        if is_seen && !always {
+            controller.call(SampleTraffic(false)).await??;
+            detector.pause();
+            (ring, since) = (None, clock::monotonic());
+        }
         if step.is_news() {
             report(&controller, step, &detector).await?;
         }

@@ -5,10 +5,10 @@ mod hook;
 pub mod text;
 
 use jiff::{SignedDuration, Zoned};
-use ratelimit_core::api::{Event, EventRequest, SeenDrops};
+use ratelimit_core::api::{Cursor, Event, EventRequest, SeenDrops};
 use serde_json::Value;
 
-use self::cursor::Cursor;
+use self::cursor::CursorFile;
 use crate::{
     arguments::EventsArguments,
     client::{self, Client},
@@ -31,7 +31,7 @@ pub fn run(
     output: &Output,
     now: &Zoned,
 ) -> Result<Report, Failure> {
-    let cursor = arguments.cursor_file.as_deref().map(Cursor::new);
+    let cursor = arguments.cursor_file.as_deref().map(CursorFile::new);
     let after = cursor.as_ref().map(|cursor| cursor.read(client));
     let path = path(arguments, after.transpose()?, now)?;
     let mut lines = Lines::default();
@@ -48,7 +48,7 @@ pub fn run(
                 hook::run(program, &line);
             }
             if let Some(cursor) = &cursor {
-                cursor.write_number_of(&line)?;
+                cursor.write_that_of(&line)?;
             }
         }
         Ok(true)
@@ -62,7 +62,11 @@ pub fn run(
     Ok(Report::printed())
 }
 
-fn path(arguments: &EventsArguments, after: Option<u64>, now: &Zoned) -> Result<String, Failure> {
+fn path(
+    arguments: &EventsArguments,
+    after: Option<Cursor>,
+    now: &Zoned,
+) -> Result<String, Failure> {
     let first = (arguments.follow && after.is_none()).then_some(BEFORE_FOLLOWING);
     let source = arguments.source.as_deref().map(prefixes::read_one);
     let request = EventRequest {
@@ -189,6 +193,7 @@ mod tests {
         let source: IpAddr = [203, 0, 113, last].into();
         Event {
             number: second.into(),
+            cursor: None,
             at: format!("2026-03-02T14:22:0{second}Z").parse().unwrap(),
             what: What::Drop(Dropped {
                 source,

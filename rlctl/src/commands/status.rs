@@ -8,8 +8,9 @@ use std::{
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
     api::{
-        Attempt, ChallengeStatus, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus,
-        KernelClock, ListView, MapStatus, Outcome, Status, SuspendedLimits, Trouble, Unenforced,
+        Attempt, ChallengeStatus, ClockStatus, CrowdsecStatus, DatabaseStatus, DetectionStatus,
+        InterfaceStatus, KernelClock, ListView, MapStatus, Outcome, Status, SuspendedLimits,
+        Trouble, Unenforced,
     },
     class::Action,
 };
@@ -121,7 +122,13 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             phrase::count(status.protected, "prefix is", "prefixes are")
         ));
     }
+    lines.extend(status.detection.as_ref().map(detection));
     lines.extend(status.attacks.iter().map(|it| phrase::attack(it, now)));
+    if !status.attacks.is_empty() {
+        lines.push(
+            "what stops them: `rlctl suggest --attack`; who sends most: `rlctl top`".to_owned(),
+        );
+    }
     if status.limited != 0 {
         lines.push(format!(
             "{} in an attack: `rlctl list limits`",
@@ -172,6 +179,22 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
     lines.extend(status.cluster.as_ref().map(|it| cluster::line(it, now)));
     lines
+}
+
+/// What attacks are looked for, and whether anything is done about them.
+fn detection(detection: &DetectionStatus) -> String {
+    let (reported, answered) = (detection.reported.len(), detection.answered.len());
+    let kinds = |count| phrase::count(count, "kind of attack", "kinds of attacks");
+    match (reported, answered) {
+        (0, 0) => "detection is off: no attack is looked for".to_owned(),
+        (_, 0) => format!("detection: reports {}, and limits nothing", kinds(reported)),
+        (0, _) => format!("detection: limits or bans sources of {}", kinds(answered)),
+        (..) => format!(
+            "detection: limits or bans sources of {}, and reports {} besides",
+            kinds(answered),
+            kinds(reported)
+        ),
+    }
 }
 
 /// The challenge of connections, whether it is suspended, and that of DNS.

@@ -22,7 +22,13 @@ use crate::{
 /// Asks for proposals, and shows them as a table or as TOML.
 pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     match &arguments.attack {
+        Some(Some(_)) if arguments.apply => {
+            return Err(Failure::usage(
+                "--apply is for attacks that are going on, and a capture is of the past",
+            ));
+        }
         Some(Some(capture)) => return attacks::of_capture(capture),
+        Some(None) if arguments.apply => return attacks::apply(arguments.lifetime, client),
         Some(None) => return attacks::going_on(client),
         None => {}
     }

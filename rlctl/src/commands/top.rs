@@ -14,6 +14,7 @@ use std::{
 use jiff::Zoned;
 use ratelimit_core::{
     api::{StatsRow, TopRequest, TopSource, WiderLimits},
+    detection::Sending,
     prefix::Prefix,
 };
 use serde_json::Value;
@@ -25,7 +26,7 @@ use crate::{
     clock,
     commands::stats,
     failure::Failure,
-    output::Output,
+    output::{Output, printable},
     phrase,
     report::Report,
     table::Table,
@@ -52,12 +53,18 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("no source is busy"));
     }
-    let mut table = Table::new("SOURCE | POLICY | LIMIT | >USED | >% | >REFUSED");
+    let mut table =
+        Table::new("SOURCE | POLICY | SENDS | >PACKETS/S | LIMIT | >USED | >% | >REFUSED");
     for source in &answer.value {
         let limit = source.limit.as_ref();
         table.row([
             source.source.to_string(),
             source.policy.clone(),
+            sending(source.sending.as_ref()),
+            source
+                .sending
+                .as_ref()
+                .map_or_else(String::new, |it| it.packets_per_second.to_string()),
             limit.map_or_else(String::new, |state| state.limit.to_string()),
             limit.map_or_else(String::new, |state| state.used.to_string()),
             limit.map_or_else(String::new, |state| rates::percent(state).to_string()),
@@ -65,6 +72,11 @@ fn once(count: u32, client: &Client) -> Result<Report, Failure> {
         ]);
     }
     Ok(Report::new(answer, table.to_string()))
+}
+
+/// What most packets of a source are.
+fn sending(sending: Option<&Sending>) -> String {
+    sending.map_or_else(String::new, |sending| printable(&sending.to_string()))
 }
 
 /// Lists the `count` destinations whose limits are fullest.
@@ -180,10 +192,10 @@ fn text(picture: &Picture, now: &Zoned) -> String {
 
 /// The columns of what is reported of a source.
 const SOURCE_HEAD: &str =
-    "SOURCE | POLICY | >ADMITTED/S | >LEVEL | >REFUSED/S | >REFUSED | BAN | LIMIT";
+    "SOURCE | POLICY | >ADMITTED/S | >LEVEL | >REFUSED/S | >REFUSED | BAN | LIMIT | SENDS";
 
 /// What is reported of a source.
-fn cells(row: &Row, now: &Zoned) -> [String; 8] {
+fn cells(row: &Row, now: &Zoned) -> [String; 9] {
     let limit = row.limit.as_ref();
     [
         row.source.to_string(),
@@ -194,6 +206,7 @@ fn cells(row: &Row, now: &Zoned) -> [String; 8] {
         row.refused_packets.to_string(),
         row.banned_for(now),
         limit.map_or_else(String::new, |state| state.limit.to_string()),
+        sending(row.sending.as_ref()),
     ]
 }
 

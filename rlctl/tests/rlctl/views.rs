@@ -59,6 +59,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         challenge: None,
         bans: 1,
         detected_bans: 0,
+        detection: None,
         attacks: vec![],
         allows: 3,
         lists: Vec::new(),

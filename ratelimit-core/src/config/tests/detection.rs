@@ -20,6 +20,23 @@ fn an_attack_has_a_table() {
 }
 
 #[test]
+fn attacks_without_a_table_are_reported_unless_the_configuration_says_otherwise() {
+    let rules = load_text(MINIMAL).attack_rules();
+    assert_eq!(rules.len(), Kind::ALL.len());
+    assert!(rules.values().all(|rule| rule.answer == Answer::Observe));
+    let one = "[detection.syn_flood]\nabove = 9\nanswer = \"limit\"\n";
+    let rules = load_text(&format!("{MINIMAL}{one}")).attack_rules();
+    assert_eq!(
+        (rules.len(), rules[&Kind::SynFlood].above.get()),
+        (Kind::ALL.len(), 9)
+    );
+    let silent = load_text(&format!("{MINIMAL}[detection]\nreport = false\n{one}"));
+    assert_eq!(silent.attack_rules().len(), 1);
+    let off = load_text(&format!("{MINIMAL}[detection]\nreport = false\n"));
+    assert!(off.attack_rules().is_empty());
+}
+
+#[test]
 fn what_is_no_attack_or_no_answer_is_refused() {
     check_behind_minimal(
         "[detection.syn_floods]\n[detection.spread]\nabove = 0\nanswer = \"drop\"\nfor = \"1ms\"\n",

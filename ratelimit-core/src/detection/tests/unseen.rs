@@ -127,7 +127,7 @@ const PROTOCOLS: [(&str, &[u32], Forge); 4] = [
 
 /// Ordinary traffic.
 #[rustfmt::skip]
-const ORDINARY: [(&str, At, &[u32], Forge); 42] = [
+const ORDINARY: [(&str, At, &[u32], Forge); 52] = [
     ("a download by TCP", Here, &[1_500, 80_000], |n| segment(7, 443, 40_000, ACK).socket(Socket::Connected).bytes(1_500 + n % 2)),
     ("a download by TCP, forwarded", Behind, &[1_500, 80_000], |_| segment(7, 443, 40_000, ACK)),
     ("downloads of many clients, forwarded", Behind, &[1_500, 80_000], |n| segment(n % 400 * 7_919, 30_000 + (n % 400) as u16, 443, ACK)),
@@ -167,6 +167,19 @@ const ORDINARY: [(&str, At, &[u32], Forge); 42] = [
     ("calls, forwarded", Behind, &[5_000], |n| datagram(n % 100, 20_007 + (n % 100) as u16, 10_000 + (n % 100) as u16, 214)),
     ("players of a game", Both, &[6_000], |n| datagram(n % 100 * 7_919, 27_005, 27_015, 120).socket(Socket::Datagram)),
     ("players of a game, forwarded", Behind, &[6_000], |n| datagram(n % 100 * 7_919, 30_000 + (n % 100) as u16, 27_015, 120)),
+    ("players of a game whose clients use one port, forwarded", Behind, &[1_500, 12_800], |n| datagram(n % 100 * 7_919, 27_005, 27_015, 120)),
+    ("DHCP renewals, forwarded", Behind, &[1_500, 12_800], |n| datagram(n % 900 * 7_919, 68, 67, 342)),
+    ("phones, forwarded", Behind, &[1_500, 12_800], |n| datagram(n % 200 * 7_919, 5_060, 5_080, 700)),
+    ("syslog of many hosts", Both, &[1_500, 12_800], |n| datagram(n % 400 * 7_919, 514, 1_514, 950).socket(Socket::Datagram)),
+    ("traps of many agents, forwarded", Behind, &[1_500, 12_800], |n| datagram(n % 400 * 7_919, 161, 162, 450)),
+    ("flows of many exporters", Both, &[1_500, 12_800], |n| datagram(n % 100 * 7_919, 9_995, 2_055, 1_450).socket(Socket::Datagram)),
+    ("a concentrator of OpenVPN", Both, &[1_500, 12_800], |n| datagram(n % 100 * 7_919, 1_194, 443, 1_400).socket(Socket::Datagram)),
+    ("a concentrator of OpenVPN, forwarded", Behind, &[1_500, 12_800], |n| datagram(n % 100 * 7_919, 1_194, 443, 1_400)),
+    ("IPsec through NAT, forwarded", Behind, &[1_500, 12_800], |n| datagram(n % 100 * 7_919, 4_500, 500, 1_300)),
+    ("a collector of syslog that is restarted", Here, &[9_000], |n| {
+        let socket = if n % 9_000 < 3_000 { Socket::Datagram } else { Socket::None };
+        datagram(n % 400 * 7_919, 514, 1_514, 950).socket(socket)
+    }),
     ("a time server under load", Here, &[9_000], |n| datagram(any_source(n), any(n), 123, 90).socket(Socket::Datagram)),
     ("a name server under load", Here, &[9_000], |n| datagram(any_source(n), any(n), 53, 80).socket(Socket::Datagram)),
     ("a name server that is restarted", Here, &[9_000], |n| {
@@ -323,7 +336,7 @@ fn what_is_proposed_against_an_attack_drops_it_and_nothing_ordinary() {
             assert_eq!(subject, attack.subject);
             (attack.kind, subject)
         });
-        let toml = against(attacks);
+        let toml = toml(&against(attacks));
         let dropped = |target, forge: Forge| {
             let mut simulation = simulation(&toml);
             for number in 0..rate {

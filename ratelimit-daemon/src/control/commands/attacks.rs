@@ -3,7 +3,18 @@
 use ratelimit_core::detection::{Answer, Attack, Step};
 
 use super::Command;
-use crate::control::controller::Controller;
+use crate::{control::controller::Controller, datapath};
+
+/// Has the kernel sample packets, or not, where the configuration does not ask for samples all the time.
+pub struct SampleTraffic(pub bool);
+
+impl Command for SampleTraffic {
+    type Answer = datapath::Result<()>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        controller.state.sample(self.0)
+    }
+}
 
 /// Takes over what was found, and bans or limits the sources that are to be.
 pub struct NoteAttacks {

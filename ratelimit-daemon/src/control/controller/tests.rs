@@ -531,6 +531,7 @@ fn config() -> Config {
         bans_per_minute: NonZeroU32::new(1000).unwrap(),
         unverified_per_minute: NonZeroU32::new(1000).unwrap(),
         attacks: Rules::new(),
+        report: true,
         protected: Vec::new(),
         allow: vec![prefix("192.0.2.10")],
         lists: BTreeMap::new(),

@@ -1,11 +1,14 @@
 //! The attacks that are going on, and what is done about their sources.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{AttackView, PacketRequest, SourceChallenge, What},
-    detection::{Answer, Attack, Kind, Step},
+    detection::{Answer, Attack, Kind, Sending, Step},
     intent::{Edit, EntryRow, LimitedRow, renewed::later},
     origin::Origin,
     prefix::Prefix,
@@ -23,6 +26,9 @@ use crate::{
     },
 };
 
+/// How long it counts what sources sent when packets were sampled.
+const SENDING_LASTS: Duration = Duration::from_secs(15);
+
 /// What was found by looking at samples of all packets.
 #[derive(Clone, Debug, Default)]
 pub struct Attacks {
@@ -33,6 +39,8 @@ pub struct Attacks {
     pub limited: BTreeMap<Kind, u64>,
     /// The sources that have part in one by the last step.
     to_blame: Vec<(Kind, Prefix)>,
+    /// What the busiest sources sent when packets were sampled last, and when that was.
+    sending: Option<(Instant, BTreeMap<Prefix, Sending>)>,
 }
 
 impl Attacks {
@@ -60,6 +68,9 @@ impl Attacks {
         }
         self.going_on = going_on;
         self.to_blame.clone_from(&step.to_blame);
+        if let Some(sending) = &step.sending {
+            self.sending = Some((clock::now(), sending.clone()));
+        }
         if observe {
             for (kind, source) in self.to_blame.drain(..) {
                 let kind = kind.label();
@@ -134,6 +145,22 @@ impl Attacks {
                 "sources of attacks could not be banned or limited"
             );
         }
+    }
+
+    /// What most of the packets of `source` are, where it was among the busiest of late.
+    pub fn sending(&self, source: Prefix) -> Option<Sending> {
+        let (at, all) = self.sending.as_ref()?;
+        if later(*at, SENDING_LASTS) < clock::now() {
+            return None;
+        }
+        let within = all
+            .iter()
+            .filter(|(other, _)| source.covers(**other) || other.covers(source));
+        let (_, most) = within.clone().max_by_key(|(_, it)| it.packets_per_second)?;
+        Some(Sending {
+            packets_per_second: within.map(|(_, it)| it.packets_per_second).sum(),
+            ..most.clone()
+        })
     }
 
     /// Whether none is going on.

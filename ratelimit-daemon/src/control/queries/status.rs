@@ -1,8 +1,13 @@
 //! How the daemon is, as far as the state knows it.
 
 use ratelimit_core::{
-    api::{ClassView, DamagedDatabase, DatabaseStatus, EntryCounter, MapStatus, SuspendedLimits},
+    api::{
+        ClassView, DamagedDatabase, DatabaseStatus, DetectionStatus, EntryCounter, MapStatus,
+        SuspendedLimits,
+    },
     class::{Action, Class},
+    config::Config,
+    detection::{Answer, Kind, Rule},
     intent::Edit,
     ip_family::IpFamily,
     policies::{DEFAULT, Named, Role},
@@ -27,6 +32,18 @@ pub(in crate::control) fn count_bans(state: &State) -> usize {
     let ended = state.intent.ended(clock::now());
     let ended = ended.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
     state.intent.bans().len().saturating_sub(ended.count())
+}
+
+/// The attacks that are looked for, by what is done about them.
+pub(in crate::control) fn detection(config: &Config) -> DetectionStatus {
+    let rules = config.attack_rules().into_iter();
+    let (reported, answered): (Vec<_>, Vec<_>) =
+        rules.partition(|(_, rule)| rule.answer == Answer::Observe);
+    let kinds = |rules: Vec<(Kind, Rule)>| rules.into_iter().map(|(kind, _)| kind).collect();
+    DetectionStatus {
+        reported: kinds(reported),
+        answered: kinds(answered),
+    }
 }
 
 pub(in crate::control) fn database(state: &State) -> DatabaseStatus {

@@ -54,6 +54,7 @@ pub(in crate::control) fn with_bans(
             limit: None,
             refused_packets: refusals.map_or(0, |refusals| refusals.packets),
             ban: Some(ban),
+            sending: None,
         })
     }));
     busiest
@@ -163,6 +164,7 @@ impl<'a> Scan<'a> {
             limit: Some(state.limit(busy.limit, self.now)?),
             refused_packets: of_prefix.map_or(busy.refused_packets, |it| it.packets),
             ban: None,
+            sending: None,
         })
     }
 

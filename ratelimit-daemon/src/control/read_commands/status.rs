@@ -158,6 +158,7 @@ pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64
         maps: status::maps(&controller.state, slots),
         bans: status::count_bans(&controller.state),
         detected_bans: controller.state.intent.detected(),
+        detection: Some(status::detection(config)),
         attacks: controller.attacks.views(),
         limited: limited::count(&controller.state),
         allows: allows(&controller.state).len(),

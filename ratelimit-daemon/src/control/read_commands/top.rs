@@ -30,8 +30,14 @@ pub async fn top(
 ) -> Result<Result<Vec<TopSource>, Refused>, Unanswered> {
     match find(controller, count).await? {
         Ok(busiest) => {
-            let with_bans = move |it: &Controller| top::with_bans(&it.state, busiest, with);
-            Ok(Ok(controller.ask(with_bans).await?))
+            let with_all = move |it: &Controller| {
+                let mut rows = top::with_bans(&it.state, busiest, with);
+                for row in &mut rows {
+                    row.sending = it.attacks.sending(row.source);
+                }
+                rows
+            };
+            Ok(Ok(controller.ask(with_all).await?))
         }
         Err(error) => Ok(Err(Refused::from(error))),
     }

@@ -198,6 +198,12 @@ function onAttacks(now) {
   $("timeline").replaceChildren(make("div", { class: "lane" }, make("span"), axis(first, at)), make("ul", {}, ...lanes), ...(more ? [more] : []));
 }
 
+function sends(it) {
+  if (!it) return "";
+  const port = it.from_port ? ` from ${it.from_port}` : it.to_port ? ` to ${it.to_port}` : "";
+  return `${it.class}${port}, ${number(it.packets_per_second)}/s`;
+}
+
 function onTop({ at: seen, sources }) {
   const at = Date.parse(seen);
   if (at <= refusedAt) return;
@@ -208,7 +214,7 @@ function onTop({ at: seen, sources }) {
     choose.addEventListener("click", () => follow(it.source.split("/")[0]));
     const wait = it.limit?.room_in_seconds > 0 ? `, room in ${span(Math.max(1, it.limit.room_in_seconds))}` : "";
     const used = it.limit ? number(it.limit.used) + wait : "";
-    return make("tr", {}, make("td", {}, choose), make("td", {}, it.policy), make("td", {}, it.limit ? limit(it.limit.limit) : "none"),
+    return make("tr", {}, make("td", {}, choose), make("td", {}, it.policy), make("td", {}, sends(it.sending)), make("td", {}, it.limit ? limit(it.limit.limit) : "none"),
       make("td", {}, used), make("td", { class: "number" }, number(rate)), make("td", { class: "number" }, number(it.refused_packets)),
       make("td", {}, it.ban ? left(it.ban) : ""));
   });
@@ -275,7 +281,7 @@ function onEvents(events) {
   for (const it of events ?? []) {
     if (it.event === "attack-ended") attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: Date.parse(it.at) });
   }
-  $("events").replaceChildren(...(events ?? []).slice(-30).reverse().map(({ at, number: _, event, ...rest }) => {
+  $("events").replaceChildren(...(events ?? []).slice(-30).reverse().map(({ at, number: _, cursor: __, event, ...rest }) => {
     const facts = Object.entries(rest).filter(([, value]) => value !== null && value !== "")
       .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return make("li", {}, make("time", { datetime: at }, new Date(at).toLocaleTimeString()), ` ${event} ${facts.join(", ")}`);
@@ -283,7 +289,7 @@ function onEvents(events) {
 }
 
 function onCheck(check) {
-  if (!check || check.address !== chosen) return;
+  if (!check || !chosen) return;
   const why = check.ban ? `banned, ends in ${left(check.ban)}` : check.reason;
   $("verdict").textContent = `${check.address} under ${check.policy}: ${check.action} (${why})`;
   quotas = {};
@@ -323,9 +329,25 @@ function onAccess(may) {
   drawBans();
 }
 
+// The daemon refuses a stream for anything else, and the browser would not ask again.
+function isAddress(text) {
+  const parts = text.split(".");
+  if (parts.length === 4 && parts.every((it) => /^(0|[1-9]\d{0,2})$/.test(it) && it < 256)) return true;
+  return text.includes(":") && /^[0-9a-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]/`);
+}
+
 function follow(address) {
-  chosen = address.trim();
-  $("address").value = chosen;
+  const text = address.trim();
+  $("address").value = text;
+  const wrong = text !== "" && !isAddress(text);
+  $("address").setAttribute("aria-invalid", wrong);
+  $("verdict").classList.toggle("bad", wrong);
+  if (wrong) {
+    const hint = text.includes("/") ? `; bans within a prefix are found by the filter below` : "";
+    $("verdict").textContent = `“${text}” is no address, write for example 203.0.113.7 or 2001:db8::1${hint}`;
+    return;
+  }
+  chosen = text;
   $("verdict").textContent = "";
   quotas = null;
   charts.quota.clear();

@@ -6,22 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_core::api::EventRequest;
+use ratelimit_core::api::{Cursor, CursorNow};
 use serde_json::Value;
 
-use crate::{
-    client::{self, Client},
-    failure::Failure,
-};
+use crate::{client::Client, failure::Failure};
 
-/// Where the number of an event is kept.
-pub struct Cursor<'p> {
+/// A file that keeps the cursor of an event.
+pub struct CursorFile<'p> {
     file: &'p Path,
     /// Takes the place of the file, so that it is whole at any moment.
     new: PathBuf,
 }
 
-impl<'p> Cursor<'p> {
+impl<'p> CursorFile<'p> {
     pub fn new(file: &'p Path) -> Self {
         let mut new = OsString::from(file);
         new.push(".new");
@@ -31,33 +28,34 @@ impl<'p> Cursor<'p> {
         }
     }
 
-    /// The number in the file. Where there is no file, it is made, with the number of the last event that the daemon has.
-    pub fn read(&self, client: &Client) -> Result<u64, Failure> {
+    /// The cursor in the file. Where there is no file, it is made, with where the journal is.
+    pub fn read(&self, client: &Client) -> Result<Cursor, Failure> {
         match fs::read_to_string(self.file) {
             Ok(text) => text.trim().parse().map_err(|_| {
-                Failure::refused(format!("{} holds no number", self.file.display()))
-                    .hint("remove it to begin with the next event")
+                Failure::refused(format!(
+                    "{} holds no cursor of an event",
+                    self.file.display()
+                ))
+                .hint("remove it to begin with the next event")
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let number = last(client)?;
-                self.write(number)?;
-                Ok(number)
+                let now = client.get::<CursorNow>("/v1/events/cursor")?.value.cursor;
+                self.write(&now.to_string())?;
+                Ok(now)
             }
             Err(error) => Err(self.failed("reading", &error)),
         }
     }
 
-    /// Keeps the number of an event.
-    pub fn write_number_of(&self, line: &[u8]) -> Result<(), Failure> {
-        match number_of(line) {
-            // What was lost has no number.
-            None | Some(0) => Ok(()),
-            Some(number) => self.write(number),
-        }
+    /// Keeps the cursor of an event. Lost events have none.
+    pub fn write_that_of(&self, line: &[u8]) -> Result<(), Failure> {
+        let json = serde_json::from_slice::<Value>(line).ok();
+        let cursor = json.as_ref().and_then(|json| json["cursor"].as_str());
+        cursor.map_or(Ok(()), |cursor| self.write(cursor))
     }
 
-    fn write(&self, number: u64) -> Result<(), Failure> {
-        fs::write(&self.new, format!("{number}\n"))
+    fn write(&self, cursor: &str) -> Result<(), Failure> {
+        fs::write(&self.new, format!("{cursor}\n"))
             .and_then(|()| fs::rename(&self.new, self.file))
             .map_err(|error| self.failed("writing", &error))
     }
@@ -65,22 +63,4 @@ impl<'p> Cursor<'p> {
     fn failed(&self, what: &str, error: &io::Error) -> Failure {
         Failure::refused(format!("{what} {}: {error}", self.file.display()))
     }
-}
-
-/// The number of the last event that the daemon has; 0 where there is none.
-fn last(client: &Client) -> Result<u64, Failure> {
-    let request = EventRequest {
-        count: Some(1),
-        ..EventRequest::default()
-    };
-    let path = client::with_query("/v1/events", &request);
-    let text = client.text(&path)?;
-    let last = text.lines().last();
-    Ok(last
-        .and_then(|line| number_of(line.as_bytes()))
-        .unwrap_or(0))
-}
-
-fn number_of(line: &[u8]) -> Option<u64> {
-    serde_json::from_slice::<Value>(line).ok()?["number"].as_u64()
 }

@@ -1,12 +1,13 @@
 //! `rlctl suggest --attack`: what to write against the attacks that are going on, or against those of a capture.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use ratelimit_common::{Cursor, Instant, parse::LinkLayer};
 use ratelimit_core::{
-    api::Status,
+    api::{BanRequest, Changed, LimitRequest, Status},
     capture::{Capture, CaptureError},
-    detection::{self, Detector, Kind, Rule, Sample, Subject},
+    detection::{self, Countermeasure, Detector, Kind, Rule, Sample, Subject},
+    quantity,
 };
 use serde_json::json;
 
@@ -22,7 +23,65 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// Proposes limits against what the daemon sees.
 pub fn going_on(client: &Client) -> Result<Report, Failure> {
+    let attacks = named(client)?;
+    let report = report(&attacks)?;
+    Ok(report.note("`rlctl suggest --attack --apply` does it for an hour"))
+}
+
+/// Does for a time what it proposes.
+pub fn apply(lifetime: Duration, client: &Client) -> Result<Report, Failure> {
+    let attacks = named(client)?;
+    if attacks.is_empty() {
+        return Err(no_attack());
+    }
+    let reason = || Some("suggest --attack".to_owned());
+    let seconds = Some(lifetime.as_secs_f64());
+    let time = quantity::duration(lifetime);
+    let (mut done, mut lines) = (Vec::new(), Vec::new());
+    for measure in detection::against(attacks) {
+        let _: Answer<Changed> = match &measure {
+            Countermeasure::Limit { destination, .. } => client.post(
+                "/v1/limits",
+                &LimitRequest {
+                    destination: Some((*destination).into()),
+                    limits: measure.limits(),
+                    seconds,
+                    reason: reason(),
+                    ..LimitRequest::default()
+                },
+            )?,
+            Countermeasure::Ban { source, .. } => client.post(
+                "/v1/bans",
+                &BanRequest {
+                    prefixes: vec![*source],
+                    seconds,
+                    reason: reason(),
+                    ..BanRequest::default()
+                },
+            )?,
+        };
+        let back = match &measure {
+            Countermeasure::Limit { destination, .. } => {
+                format!("rlctl limit rm --destination {destination}")
+            }
+            Countermeasure::Ban { source, .. } => format!("rlctl unban {source}"),
+        };
+        let command = measure.command(&time);
+        lines.push(format!("did: {command}\nto take it back: {back}"));
+        done.push(json!({ "command": command, "back": back }));
+    }
+    Ok(Report::from_json(json!({ "done": done }), lines.join("\n")))
+}
+
+/// The attacks that the daemon names.
+fn named(client: &Client) -> Result<Vec<(Kind, Subject)>, Failure> {
     let answer: Answer<Status> = client.get("/v1/status")?;
+    let is_off = answer.value.detection.as_ref();
+    let is_off = is_off.is_some_and(|it| it.reported.is_empty() && it.answered.is_empty());
+    if answer.value.attacks.is_empty() && is_off {
+        return Err(Failure::refused("detection is off, so no attack is named")
+            .hint("take `report = false` out of [detection], then `rlctl reload`"));
+    }
     let attacks = answer.value.attacks.iter();
     let attacks = attacks.map(|attack| {
         let subject = attack.subject.parse::<Subject>();
@@ -34,7 +93,7 @@ pub fn going_on(client: &Client) -> Result<Report, Failure> {
         });
         Ok((attack.kind, subject?))
     });
-    report(&attacks.collect::<Result<Vec<_>, Failure>>()?)
+    attacks.collect()
 }
 
 /// Proposes limits against the attacks of a capture, which need no configuration and no daemon.
@@ -67,14 +126,24 @@ pub fn of_capture(path: &Path) -> Result<Report, Failure> {
 
 fn report(attacks: &[(Kind, Subject)]) -> Result<Report, Failure> {
     if attacks.is_empty() {
-        return Err(Failure::refused("no attack is named"));
+        return Err(no_attack());
     }
-    let toml = detection::against(attacks.iter().copied());
+    let all = detection::against(attacks.iter().copied());
+    let toml = detection::toml(&all);
+    let commands: Vec<String> = all.iter().map(|it| it.command("1h")).collect();
     let named = attacks.iter();
     let named =
         named.map(|(kind, subject)| json!({ "kind": kind, "subject": subject.to_string() }));
-    let json = json!({ "attacks": named.collect::<Vec<_>>(), "toml": toml });
+    let named: Vec<_> = named.collect();
+    let json = json!({ "attacks": named, "toml": toml, "commands": commands });
     Ok(Report::from_json(json, toml).note(
         "the comments say what is dropped beside. A destination that the configuration has already gets these limits beside its own",
     ))
+}
+
+/// A flood of a service looks like its clients, and is not named.
+fn no_attack() -> Failure {
+    Failure::refused("no attack is named").hint(
+        "`rlctl top` shows what the busiest sources send; `rlctl limit set` and `rlctl ban` stop one",
+    )
 }

@@ -233,6 +233,7 @@ mod tests {
             refused_packets_per_second,
             refused_packets: 0,
             ban: None,
+            sending: None,
         };
         vec![
             row("192.0.2.3", 9, 1.0),

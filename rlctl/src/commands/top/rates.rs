@@ -8,6 +8,7 @@ use std::{
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
     api::{Ban, LimitState, StatsRow, TopSource},
+    detection::Sending,
     limit::{Algorithm, LimitUnit},
     prefix::Prefix,
 };
@@ -80,6 +81,8 @@ pub struct Row {
     pub refused_packets: u64,
     /// The ban that holds for it.
     pub ban: Option<Ban>,
+    /// What most of its packets are.
+    pub sending: Option<Sending>,
 }
 
 impl Picture {
@@ -151,6 +154,7 @@ fn row(before: Option<&TopSource>, source: &TopSource, seconds: f64) -> Row {
         refused_packets_per_second: per_second(refused, seconds),
         refused_packets: source.refused_packets,
         ban: source.ban.clone(),
+        sending: source.sending.clone(),
     }
 }
 
@@ -268,6 +272,7 @@ mod tests {
             limit: Some(state(Algorithm::FixedWindow, 20)),
             refused_packets,
             ban: None,
+            sending: None,
         };
         Sample {
             at,

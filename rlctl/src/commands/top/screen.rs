@@ -19,8 +19,10 @@ use crate::{commands::stats::VerdictRate, output::printable, phrase};
 
 const REFUSED_RATE: usize = 4;
 const LIMIT: usize = 7;
-/// The columns that a narrow terminal does without, the first one first: limit, policy, and what is counted beside the rate that is refused.
-const GIVE_WAY: [usize; 4] = [LIMIT, 1, 5, 2];
+const SENDS: usize = 8;
+/// The columns that a narrow terminal does without, the first one first: limit, policy, what is counted beside the rate that is refused, and
+/// what a source sends.
+const GIVE_WAY: [usize; 5] = [LIMIT, 1, 5, 2, SENDS];
 const VERDICT_HEAD: [&str; 4] = ["ACTION", "REASON", ">PACKETS/S", ">BYTES/S"];
 /// How many verdicts are shown.
 const VERDICTS_SHOWN: usize = 8;
@@ -134,7 +136,7 @@ fn draw_sources(
         .position(|row| Some(row.source) == choice.marked);
     let width = shown.iter().map(|row| row.source.to_string().len());
     let width = u16::try_from(width.max().unwrap_or(6).max(6)).unwrap_or(u16::MAX);
-    let widths = [width, 12, 10, 5, 10, 10, 16, 10];
+    let widths = [width, 12, 10, 5, 10, 10, 16, 10, SENDS_WIDTH];
     let kept = fitting(widths, area.width);
     let columns: Vec<&str> = SOURCE_HEAD.split(" | ").collect();
     let rows = shown.iter().map(|row| {
@@ -154,8 +156,11 @@ fn draw_sources(
     frame.render_stateful_widget(table, area, &mut state);
 }
 
+/// `later-fragments`, `tcp-syn to 65535`
+const SENDS_WIDTH: u16 = 16;
+
 /// The columns that fit into a width. A narrow terminal shows fewer, and each whole.
-fn fitting(widths: [u16; 8], room: u16) -> Vec<usize> {
+fn fitting(widths: [u16; 9], room: u16) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..widths.len()).collect();
     let taken = |kept: &[usize]| -> u16 { kept.iter().map(|column| widths[*column] + 1).sum() };
     for column in GIVE_WAY {
@@ -168,7 +173,7 @@ fn fitting(widths: [u16; 8], room: u16) -> Vec<usize> {
 }
 
 /// What is reported of a source, and how it looks.
-fn source(row: &Row, now: &Zoned) -> ([String; 8], [Style; 8]) {
+fn source(row: &Row, now: &Zoned) -> ([String; 9], [Style; 9]) {
     let mut texts = super::cells(row, now);
     if row.refused_packets_per_second <= 0.0 {
         texts[REFUSED_RATE].clear();
@@ -178,7 +183,7 @@ fn source(row: &Row, now: &Zoned) -> ([String; 8], [Style; 8]) {
         80.. => WARNING,
         _ => PLAIN,
     };
-    let styles = [PLAIN, PLAIN, PLAIN, level, BAD, PLAIN, BAD, PLAIN];
+    let styles = [PLAIN, PLAIN, PLAIN, level, BAD, PLAIN, BAD, PLAIN, PLAIN];
     (texts, styles)
 }
 
@@ -220,7 +225,10 @@ fn last_line(choice: &Choice) -> Line<'static> {
 mod tests {
     use jiff::Timestamp;
     use ratatui::{Terminal, backend::TestBackend};
-    use ratelimit_core::api::{Ban, DnsChallengeStatus, EntryCounter, Origin};
+    use ratelimit_core::{
+        api::{Ban, DnsChallengeStatus, EntryCounter, Origin},
+        detection::Sending,
+    };
 
     use super::*;
 
@@ -260,13 +268,14 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_has_fewer_columns() {
-        let widths = [13, 12, 10, 5, 10, 10, 16, 10];
+        let widths = [13, 12, 10, 5, 10, 10, 16, 10, SENDS_WIDTH];
         for (room, columns) in [
-            (93, vec![0, 1, 2, 3, 4, 5, 6, 7]),
-            (92, vec![0, 1, 2, 3, 4, 5, 6]),
-            (81, vec![0, 2, 3, 4, 5, 6]),
-            (60, vec![0, 2, 3, 4, 6]),
-            (40, vec![0, 3, 4, 6]),
+            (110, vec![0, 1, 2, 3, 4, 5, 6, 7, 8]),
+            (109, vec![0, 1, 2, 3, 4, 5, 6, 8]),
+            (98, vec![0, 2, 3, 4, 5, 6, 8]),
+            (85, vec![0, 2, 3, 4, 6, 8]),
+            (64, vec![0, 3, 4, 6, 8]),
+            (63, vec![0, 3, 4, 6]),
         ] {
             assert_eq!(fitting(widths, room), columns, "{room}");
         }
@@ -283,6 +292,12 @@ mod tests {
             refused_packets_per_second: 56_789.0,
             refused_packets: 7,
             ban,
+            sending: Some(Sending {
+                class: "udp".to_owned(),
+                to_port: Some(9_999),
+                from_port: None,
+                packets_per_second: 58_000,
+            }),
         };
         let ban = Ban {
             counter: EntryCounter::default(),
@@ -325,7 +340,8 @@ mod tests {
             "pass     verified                    56.8k        3.4MB",
             "192.0.2.1     default            1.2k  100%      56.8k          7",
             "2001:db8::/64 default            1.2k  100%      56.8k          7 10m",
-            "10 packets per 1s",
+            "10 packets",
+            "udp to 9999",
             "q quit   s sort   / filter   p pause   arrows mark   b ban",
         ] {
             assert!(shown.contains(text), "`{text}` is not in\n{shown}");

@@ -44,6 +44,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     ];
     let drop = Event {
         number: 7,
+        cursor: None,
         at: since,
         what: What::Drop(Dropped {
             source: [203, 0, 113, 7].into(),
@@ -100,6 +101,7 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
     let (first, first_reported) = moment(-2);
     let drop = Event {
         number: 7,
+        cursor: None,
         at,
         what: What::Drop(Dropped {
             source: [203, 0, 113, 7].into(),

@@ -1,6 +1,9 @@
 //! What `rlctl top` and `stats` print.
 
-use ratelimit_core::api::{LimitState, StatsRow, TopSource, WiderLimits};
+use ratelimit_core::{
+    api::{LimitState, StatsRow, TopSource, WiderLimits},
+    detection::Sending,
+};
 
 use super::{check_view, limits};
 use crate::{
@@ -10,14 +13,23 @@ use crate::{
 
 #[test]
 fn top_shows_how_much_of_their_limits_sources_have_used() {
+    let sending = Sending {
+        class: "udp".to_owned(),
+        to_port: Some(9_999),
+        from_port: None,
+        packets_per_second: 15_000,
+    };
     let sources = [
-        top("203.0.113.7", Some(limits().remove(0)), 12),
+        TopSource {
+            sending: Some(sending),
+            ..top("203.0.113.7", Some(limits().remove(0)), 12)
+        },
         top("2001:db8::/64", None, 0),
     ];
     let stdout = "\
-SOURCE         POLICY   LIMIT                USED  %  REFUSED
-203.0.113.7    default  1000 packets per 1s    37  3       12
-2001:db8::/64  default                                      0";
+SOURCE         POLICY   SENDS        PACKETS/S  LIMIT                USED  %  REFUSED
+203.0.113.7    default  udp to 9999      15000  1000 packets per 1s    37  3       12
+2001:db8::/64  default                                                              0";
     check_view(&["top"], answers(&sources), "GET /v1/top?count=20", stdout);
     let request = "GET /v1/top?count=2";
     check_view(&["top", "--count", "2"], answers(&sources), request, stdout);
@@ -89,6 +101,7 @@ fn top(source: &str, limit: Option<LimitState>, refused_packets: u64) -> TopSour
         limit,
         refused_packets,
         ban: None,
+        sending: None,
     }
 }
 
