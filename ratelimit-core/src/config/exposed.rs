@@ -11,17 +11,13 @@ const OTHERS_READ: u32 = 0o004;
 /// Files that a configuration names for their secrets and that everybody on this machine may read. One that cannot be looked at is
 /// none of them: who reads it reports that.
 pub fn exposed(config: &Config) -> Vec<Diagnostic> {
-    let key = |key: &'static str, secret| match secret {
-        &Key::File(ref path) => Some((key, path.as_path())),
-        Key::Given(_) => None,
-    };
     let crowdsec = config.crowdsec.as_ref();
     let cluster = config.cluster.as_ref();
     let certificate = cluster.and_then(|it| it.certificate.as_ref());
     let token = config.dashboard_token.as_deref();
     let named = [
-        crowdsec.and_then(|it| key("key_file of [crowdsec]", &it.key)),
-        cluster.and_then(|it| key("secret_file of [cluster]", &it.secret)),
+        crowdsec.and_then(|it| file("key_file of [crowdsec]", &it.key)),
+        cluster.and_then(|it| file("secret_file of [cluster]", &it.secret)),
         certificate.map(|it| ("key_file of [cluster]", it.key_file.as_path())),
         token.map(|path| ("token_file of [metrics]", path)),
     ];
@@ -29,6 +25,14 @@ pub fn exposed(config: &Config) -> Vec<Diagnostic> {
     named
         .filter_map(|(key, path)| diagnose(key, path))
         .collect()
+}
+
+/// The file of a secret, with what names it.
+fn file<'s>(key: &'static str, secret: &'s Key) -> Option<(&'static str, &'s Path)> {
+    match secret {
+        Key::File(path) => Some((key, path)),
+        Key::Given(_) => None,
+    }
 }
 
 fn diagnose(key: &str, path: &Path) -> Option<Diagnostic> {
