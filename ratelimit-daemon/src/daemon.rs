@@ -112,12 +112,13 @@ impl Daemon {
     pub fn build(
         start: impl Into<control::Start>,
         user: &User,
-        (loader, loading): (Remote, loader::Process),
+        (mut loader, loading): (Remote, loader::Process),
     ) -> anyhow::Result<Self> {
         let mut start: control::Start = start.into();
         let paths = start.config.paths.clone();
         directories::prepare(&paths, user)?;
         let lock = user.act(|| Lock::take(&paths.state, &paths.runtime))??;
+        loader.hold(lock.share().context("sharing the lock")?)?;
         start.config = user.act(|| control::resume(start.config, &paths.state))?;
         let socket = paths.runtime.join("control.sock");
         let control = bind_control(&socket, user)?;

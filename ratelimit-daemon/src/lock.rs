@@ -1,26 +1,37 @@
-//! One daemon at a time: a lock on a file beside the database, which the kernel lets go when the process ends. systemd removes the
-//! directory of the socket while a daemon may still run.
+//! One daemon at a time: a lock on a file beside the database, which the kernel lets go when the daemon and its loader have ended. systemd
+//! removes the directory of the socket while a daemon may still run.
 
 use std::{
     fs::{File, TryLockError},
     io,
+    os::fd::{AsFd as _, OwnedFd},
     path::Path,
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
 
-use crate::private;
+use crate::{clock, private};
 
-/// The lock, as long as it lives.
+/// How long the loader of a daemon that was killed may take to die. The kernel may be looking at its program, on a machine under attack.
+const PATIENCE: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(5);
+
+/// The lock, as long as it or what shares it lives.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
     /// Takes the lock of a daemon with these directories: that of `state`, or where no file can be made there that of `runtime`. A
     /// disk that is full or read-only keeps nobody from starting.
     pub fn take(state: &Path, runtime: &Path) -> anyhow::Result<Self> {
+        Self::take_within(PATIENCE, state, runtime)
+    }
+
+    fn take_within(patience: Duration, state: &Path, runtime: &Path) -> anyhow::Result<Self> {
         let beside = |directory: &Path| directory.join("ratelimitd.lock");
         let mut path = beside(state);
         let file = open(&path).or_else(|_| {
@@ -28,15 +39,26 @@ impl Lock {
             open(&path)
         });
         let file = file.with_context(|| format!("opening {}", path.display()))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => {
-                bail!("another ratelimitd is running: it holds {}", path.display())
-            }
-            Err(TryLockError::Error(error)) => {
-                Err(error).with_context(|| format!("locking {}", path.display()))
+        let deadline = clock::monotonic() + patience;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { file }),
+                Err(TryLockError::WouldBlock) if clock::monotonic() < deadline => {
+                    thread::sleep(POLL);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    bail!("another ratelimitd is running: it holds {}", path.display())
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(error).with_context(|| format!("locking {}", path.display()));
+                }
             }
         }
+    }
+
+    /// A descriptor for the loader. Nobody has the lock until that is closed too.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        self.file.as_fd().try_clone_to_owned()
     }
 }
 
@@ -54,11 +76,15 @@ mod tests {
         let [state, runtime] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let missing = state.path().join("missing");
         for state in [state.path(), &missing] {
-            let first = Lock::take(state, runtime.path()).unwrap();
-            let error = Lock::take(state, runtime.path()).unwrap_err().to_string();
+            let take = || Lock::take_within(Duration::ZERO, state, runtime.path());
+            let first = take().unwrap();
+            let error = take().unwrap_err().to_string();
             assert!(error.contains("another ratelimitd is running"), "{error}");
+            let shared = first.share().unwrap();
             drop(first);
-            Lock::take(state, runtime.path()).unwrap();
+            take().unwrap_err();
+            drop(shared);
+            take().unwrap();
         }
     }
 }

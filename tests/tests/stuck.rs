@@ -5,7 +5,7 @@ use std::{
     net::Ipv4Addr,
     os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     ptr,
     time::Duration,
 };
@@ -56,6 +56,34 @@ fn what_a_stuck_controller_is_busy_with_is_told_and_the_watchdog_is_not_fed() {
     assert_eq!(service.rlctl(&["status"]).unwrap().code, 0);
     let health = service.get("/healthz", "text/plain").unwrap();
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+}
+
+/// What needs no loader goes on, and what needs it is refused at once.
+#[test]
+fn a_stopped_loader_keeps_no_command_waiting_and_is_named() {
+    require_root!();
+    let (_lab, service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
+    let daemon = service.pid().unwrap();
+    let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap();
+    let loader = children.trim();
+    let send = |signal: &str| {
+        let status = Command::new("kill").args([signal, loader]).status();
+        assert!(status.unwrap().success());
+    };
+    send("-STOP");
+    let way_out = format!("kill -CONT {loader}");
+    let named = || {
+        let said = service.rlctl(&["status"]).unwrap();
+        (said.stdout + &said.stderr).contains(&way_out)
+    };
+    service.wait_until("the loader is named", named);
+    service.rlctl_ok(&["ban", "192.0.2.1"]).unwrap();
+    let said = service.rlctl(&["detach"]).unwrap();
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(said.stderr.contains(&way_out), "{said:?}");
+    send("-CONT");
+    service.wait_until("it goes on", || !named());
+    service.rlctl_ok(&["detach"]).unwrap();
 }
 
 /// Stops the thread of the controller in the middle of an import, which may be over before: then it is tried again with another one.

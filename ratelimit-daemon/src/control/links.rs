@@ -5,10 +5,14 @@ use std::time::{Duration, Instant};
 use ratelimit_core::{api::What, config::Interface};
 use tracing::{info, warn};
 
-use super::{state::State, troubles::PINS};
+use super::{
+    state::State,
+    troubles::{LOADER, PINS},
+};
 use crate::{
     clock,
     links::{Links, Standing, Step, standing},
+    loader::Stopped,
 };
 
 /// How long a look at the interfaces is good for those who ask. That is less than it takes to start `rlctl` after a change, and yet thousands of
@@ -294,7 +298,16 @@ impl Interfaces {
 
 /// Makes the pins again that somebody has removed, and says so until they are seen to be there.
 pub fn tend_pins(state: &mut State) {
-    let trouble = match state.enforcer.attachments().keep_pinned() {
+    let kept = state.enforcer.attachments().keep_pinned();
+    let stopped = kept.as_ref().err();
+    let stopped = stopped.and_then(|error| error.downcast_ref::<Stopped>());
+    let stopped = stopped.map(Stopped::to_string);
+    let is_unknown = stopped.is_some();
+    state.report(LOADER, stopped);
+    if is_unknown {
+        return;
+    }
+    let trouble = match kept {
         Ok(false) => None,
         Ok(true) => Some("somebody removed pins, and they are made again".to_owned()),
         Err(error) => Some(format!(

@@ -19,8 +19,10 @@ pub const DATABASE: &str = "database";
 pub const CONFIGURATION: &str = "configuration";
 /// What does not work where everybody may read a secret.
 pub const SECRETS: &str = "secrets";
+/// What does not work where somebody has stopped the loader.
+pub const LOADER: &str = "loader";
 /// Where one of these does not work, what is enforced is not what somebody wrote, or will not be: the log tells that as an error.
-const ERRORS: [&str; 4] = [PINS, STATE, DATABASE, CONFIGURATION];
+const ERRORS: [&str; 5] = [PINS, STATE, DATABASE, CONFIGURATION, LOADER];
 
 /// The troubles that last, by what does not work.
 #[derive(Clone, Debug, Default)]

@@ -87,7 +87,10 @@ fn adopt(
     let name = &interface.name;
     let link = open_at(&pin.path)?;
     let linked = link.info().context("reading the pinned link")?.program_id();
-    let running = state.program.filter(|(_, running)| *running == linked);
+    // The verifier took a good part of a second since `state` was read.
+    let now = interface::query_index(state.index)?;
+    let running = now.and_then(|state| state.program);
+    let running = running.filter(|(_, running)| *running == linked);
     let fits = match (interface.mode, running) {
         (Mode::Native, Some((mode, _))) => mode == XdpMode::Native,
         (Mode::Generic, Some((mode, _))) => mode == XdpMode::Generic,

@@ -6,8 +6,11 @@ use std::{
     process,
 };
 
-use anyhow::{Context, anyhow};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+use anyhow::{Context, anyhow, ensure};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, pidfd_open,
+    set_parent_process_death_signal, waitpid,
+};
 use tokio::io::{Interest, unix::AsyncFd};
 use tracing::error;
 
@@ -31,23 +34,25 @@ pub struct Process {
 pub fn start() -> anyhow::Result<(Remote, Process)> {
     privileges::require()?;
     let (own, theirs) = Socket::pair().context("making the socket of the loader")?;
+    let daemon = getpid();
     // SAFETY: this process has one thread, so the child may do whatever it could.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()).context("starting the loader"),
         0 => {
             drop(own);
-            process::exit(run(&theirs));
+            process::exit(run(&theirs, daemon));
         }
         id => {
             drop(theirs);
-            Ok((Remote::new(own)?, Process::of(id)?))
+            let process = Process::of(id)?;
+            Ok((Remote::new(own, Some(process.id))?, process))
         }
     }
 }
 
 /// The life of the loader, and the code that it ends with.
-fn run(socket: &Socket) -> i32 {
-    let lived = confine(socket).and_then(|()| serve(socket, &mut Local::default()));
+fn run(socket: &Socket, daemon: Pid) -> i32 {
+    let lived = confine(socket, daemon).and_then(|()| serve(socket, &mut Local::default()));
     match lived {
         Ok(()) => 0,
         Err(error) => {
@@ -57,8 +62,12 @@ fn run(socket: &Socket) -> i32 {
     }
 }
 
-/// Leaves the process with nothing but what loading takes.
-fn confine(socket: &Socket) -> anyhow::Result<()> {
+/// Leaves the process with nothing but what loading takes, and has it die with the daemon: what a killed one asked for is not done beside
+/// the next one.
+fn confine(socket: &Socket, daemon: Pid) -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("following the daemon")?;
+    // It may have died before that.
+    ensure!(getppid() == Some(daemon), "the daemon has ended already");
     let kept = socket.as_raw_fd().unsigned_abs();
     // SAFETY: none of these calls takes a pointer but to a name that ends with a NUL byte; descriptors that are closed have no
     // owner in this process, which ends by itself.

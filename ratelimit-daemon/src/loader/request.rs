@@ -29,6 +29,8 @@ const LOG_TIMES_MAX: u32 = 1 << 24;
 pub enum Request {
     /// [`Loader::open`](super::Loader::open).
     Open(PathBuf),
+    /// Has the loader hold the lock of the daemon, whose descriptor comes along.
+    Hold,
     /// [`Loader::open_maps`](super::Loader::open_maps).
     OpenMaps(MapPlan),
     /// [`Loader::rename`](super::Loader::rename).
@@ -73,7 +75,11 @@ impl Request {
                 .iter()
                 .try_for_each(|(from, to)| check_name(from).and_then(|()| check_name(to))),
             Self::Detach(name) => check_name(name),
-            Self::KeepPinned | Self::StaleNext | Self::ForgetReplaced | Self::DetachAll => Ok(()),
+            Self::Hold
+            | Self::KeepPinned
+            | Self::StaleNext
+            | Self::ForgetReplaced
+            | Self::DetachAll => Ok(()),
         }
     }
 }

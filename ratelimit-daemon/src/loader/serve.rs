@@ -19,8 +19,9 @@ use super::{
 /// Bytes of the longest refusal; written as JSON a byte takes up to six.
 const TEXT_MAX: usize = LENGTH_MAX / 8;
 
-/// Answers requests until the other end is closed.
+/// Answers requests until the other end is closed. The lock of the daemon is held until then.
 pub fn serve(socket: &Socket, loader: &mut dyn Loader) -> anyhow::Result<()> {
+    let mut lock = Vec::new();
     loop {
         loader
             .wait(socket.as_fd())
@@ -33,7 +34,7 @@ pub fn serve(socket: &Socket, loader: &mut dyn Loader) -> anyhow::Result<()> {
         };
         let answer = message
             .context("reading a request")
-            .and_then(|message| answer(message, loader));
+            .and_then(|message| answer(message, loader, &mut lock));
         let (answer, descriptors): (Answer, _) = match answer {
             Ok((answer, descriptors)) => (Ok(answer), descriptors),
             Err(error) => (Err(cut(format!("{error:#}"))), Vec::new()),
@@ -52,12 +53,18 @@ pub fn serve(socket: &Socket, loader: &mut dyn Loader) -> anyhow::Result<()> {
 fn answer(
     (bytes, descriptors): Message,
     loader: &mut dyn Loader,
+    lock: &mut Vec<OwnedFd>,
 ) -> anyhow::Result<(Value, Vec<OwnedFd>)> {
+    let request = Request::read(&bytes)?;
+    if request == Request::Hold {
+        ensure!(descriptors.len() == 1, "a lock has one descriptor");
+        *lock = descriptors;
+        return Ok((Value::Null, Vec::new()));
+    }
     ensure!(
         descriptors.is_empty(),
         "a request comes without descriptors"
     );
-    let request = Request::read(&bytes)?;
     // What a request breaks is its own: the next one starts from what is pinned.
     let done = catch_unwind(AssertUnwindSafe(|| carry_out(request, loader)));
     done.unwrap_or_else(|_| Err(anyhow::anyhow!("the loader panicked: see its log")))
@@ -78,6 +85,7 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Value
             descriptors = maps;
             json!(names)
         }
+        Request::Hold => Value::Null,
         Request::Rename(names) => json!(loader.rename(&names)?),
         Request::Prepare(plan) => json!(loader.prepare(&plan)?),
         Request::Attach(plan) => json!(loader.attach(&plan)?),
@@ -137,7 +145,7 @@ mod tests {
         let (answer, _) = own.receive().unwrap().unwrap();
         assert!(String::from_utf8_lossy(&answer).contains("without descriptors"));
         // What is asked for in another order than the loader wants is an error as well.
-        let mut remote = Remote::new(own).unwrap();
+        let mut remote = Remote::new(own, None).unwrap();
         let error = remote.detach("eth0").unwrap_err().to_string();
         assert!(error.contains("no directory of pins is open"), "{error}");
         let error = remote.open("relative".as_ref()).unwrap_err().to_string();
@@ -192,7 +200,7 @@ mod tests {
         }
         let (own, theirs) = Socket::pair().unwrap();
         let server = thread::spawn(move || serve(&theirs, &mut Panics));
-        let mut remote = Remote::new(own).unwrap();
+        let mut remote = Remote::new(own, None).unwrap();
         let error = remote.open("/a/b".as_ref()).unwrap_err().to_string();
         assert!(error.contains("panicked"), "{error}");
         // What is too long for a message is cut.
