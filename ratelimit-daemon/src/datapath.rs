@@ -39,6 +39,7 @@ use ratelimit_common::{
 };
 use ratelimit_core::{
     api::{Code, MapStatus, Refused},
+    config::Interface,
     ip_family::IpFamily,
 };
 pub use refused_map::{refusals_in, refused_in, words_of_set};
@@ -177,6 +178,14 @@ pub trait Datapath:
     ///
     /// When there is not enough memory, or the kernel refuses; then the tables are those from before.
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()>;
+
+    /// Replaces the programs that run on some of these interfaces, where the records of `renew` or of a start are longer than theirs. A policy
+    /// with more limits may come after that, since a program leaves out the limits for which its records have no words.
+    ///
+    /// # Errors
+    ///
+    /// When a program cannot be replaced: it goes on with its shorter records.
+    fn lengthen(&mut self, interfaces: &[Interface]) -> anyhow::Result<()>;
 
     /// Takes over what programs have charged to records of another size until they were replaced, and lets those go.
     fn settle(&mut self) -> anyhow::Result<()>;

@@ -50,6 +50,8 @@ pub struct Controller {
     /// How the history of packets is kept, beside the controller.
     pub(super) traffic: HistoryStatus,
     pub(crate) list_files: ListFiles,
+    /// Whether their files were read since the start.
+    are_lists_read: bool,
     pub(super) ended: Ended,
     pub(super) comparisons: Comparisons,
     pub(crate) crowdsec: CrowdsecFeed,
@@ -89,6 +91,9 @@ pub struct Unkept {
 
 impl Controller {
     /// Takes the datapath over, and brings it to what `config` and `store` say. Bans stop at what is `protected`.
+    ///
+    /// Where programs run already, that comes in one step with what the files of lists say. Where none does, these files are read after
+    /// [`attach`](Self::attach): a host without protection waits for no file.
     pub fn new(
         config: Config,
         store: Store,
@@ -103,11 +108,16 @@ impl Controller {
         let until = pass_all.until();
         let mut state = State::new(config, store, datapath, protected, &progress, until)?;
         trials.report_end(&mut state.journal);
-        let (mut list_files, mut detections) = (ListFiles::default(), Detections::default());
-        // What went wrong is logged; the lists stay as they were.
-        read_all(&mut state, &mut list_files);
-        let _ = detections.adopt(&mut state);
-        Ok(Self {
+        let is_running = state.enforcer.attachments().runs();
+        let interfaces = state.intent.config.interfaces.clone();
+        if let Err(error) = state.lengthen(&interfaces) {
+            let error = format!("{error:#}");
+            warn!(
+                error,
+                "a policy with more limits than before is enforced in part until it is attached"
+            );
+        }
+        let mut controller = Self {
             trials,
             traffic: HistoryStatus::default(),
             pass_all,
@@ -119,12 +129,13 @@ impl Controller {
                 applied: clock::wall(),
                 error: None,
             },
-            detections,
+            detections: Detections::default(),
             attacks: Attacks::default(),
             progress,
             workload: Workload::default(),
             history,
-            list_files,
+            list_files: ListFiles::default(),
+            are_lists_read: false,
             ended: Ended::default(),
             comparisons: Comparisons::default(),
             crowdsec: CrowdsecFeed::new(state.intent.config.crowdsec.clone()),
@@ -135,7 +146,21 @@ impl Controller {
             scans: None,
             followed: state.renewals,
             state,
-        })
+        };
+        if is_running {
+            controller.take_lists();
+            // Where a step was refused and not taken back, it is an error here.
+            controller.state.fill()?;
+        }
+        let _ = controller.detections.adopt(&mut controller.state);
+        Ok(controller)
+    }
+
+    /// Puts the lists of files in force, unless that was done. What went wrong is logged; those lists stay as they were.
+    pub fn take_lists(&mut self) {
+        if !std::mem::replace(&mut self.are_lists_read, true) {
+            read_all(&mut self.state, &mut self.list_files);
+        }
     }
 
     /// Takes notice of the texts that it started with, and why the files are not taken where they are wrong.
@@ -192,10 +217,11 @@ impl Controller {
         self.interfaces.links.unenforced()
     }
 
-    /// Puts the programs on their interfaces, as far as they are there: the tables are filled.
+    /// Puts the programs on their interfaces, as far as they are there: the tables are filled. Then come the lists of files.
     pub fn attach(&mut self) {
         self.interfaces.attach(&mut self.state);
         self.settle();
+        self.take_lists();
     }
 
     /// Has those who scan, and the programs, look at other tables than before, where there are others.

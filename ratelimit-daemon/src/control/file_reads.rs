@@ -43,7 +43,7 @@ pub async fn read_before(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
     match controller.ask(returning_lists).await? {
-        Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files))).await),
+        Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files).0)).await),
         Err(refused) => Ok(Err(refused)),
     }
 }

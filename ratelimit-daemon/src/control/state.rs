@@ -10,7 +10,7 @@ use ratelimit_common::{Detected, Instant, Standing};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused},
     compile::{self, HeldTable, carried::Scopes},
-    config::Config,
+    config::{Config, Interface},
     counter_slots::Owner,
     intent::{Edit, Intent, Suspended, Target},
     prefix::Prefix,
@@ -79,7 +79,8 @@ struct Before {
 }
 
 impl State {
-    /// Takes the datapath over, and brings it to what `config` and `store` say. Everything passes until `pass_all`.
+    /// Takes the datapath over, with what `config` and `store` say. It is brought to that where no program runs on it yet. Everything passes
+    /// until `pass_all`.
     pub(super) fn new(
         config: Config,
         store: Store,
@@ -118,17 +119,25 @@ impl State {
         state.compile_rules();
         state.adopt().context("keeping what the kernel holds")?;
         state.list_copies.reconcile(state.intent.lists());
-        state
-            .enforce_all()
-            .context("filling the tables in the kernel")?;
-        // Until here packets were judged by what another daemon had left.
-        state.policies_since = clock::now();
+        // What another daemon has left is enforced until the lists of files are read.
+        if !state.enforcer.attachments().runs() {
+            state.fill()?;
+        }
         state
             .entry_counters
             .forget_others(&state.intent, state.enforcer.datapath_mut());
         state.compiled.report_clock(&state.intent, None);
         state.protection.report(&state.compiled.rules);
         Ok(state)
+    }
+
+    /// Fills the tables at the start.
+    pub(super) fn fill(&mut self) -> anyhow::Result<()> {
+        self.enforce_all()
+            .context("filling the tables in the kernel")?;
+        // Until here packets were judged by what another daemon had left.
+        self.policies_since = clock::now();
+        Ok(())
     }
 
     /// Takes over what the kernel holds and the database does not know.
@@ -202,6 +211,13 @@ impl State {
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
         let clock = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
+        let (interfaces, source) = match clock {
+            Some(_) => {
+                let config = &self.intent.config;
+                (config.interfaces.clone(), Some(config.source.clone()))
+            }
+            None => (Vec::new(), None),
+        };
         let ending = self.ending_limits(&edits, cause);
         let before = edits.iter().find(|edit| edit.is_config());
         let before = before.map(|config| Before {
@@ -216,7 +232,11 @@ impl State {
         let datapath = self.enforcer.datapath_mut();
         self.entry_counters
             .count_added(&reverse, &self.intent, datapath);
-        let tables = if renews { self.renew_tables() } else { Ok(()) };
+        let mut tables = if renews { self.renew_tables() } else { Ok(()) };
+        // Another `[source]` has tables that are to be filled before programs run on them.
+        if renews && source.as_ref() == Some(&self.intent.config.source) {
+            tables = tables.and_then(|()| self.lengthen(&interfaces));
+        }
         if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, evicted, cause)) {
             reverse.reverse();
             self.intent.edit_all(&mut reverse);
@@ -337,6 +357,14 @@ impl State {
         self.renewals += 1;
         self.enforcer.datapath_mut().renew(&plan)?;
         Ok(self.enforcer.reread()?)
+    }
+
+    /// Has the programs on these interfaces know longer records before a policy needs them. Tables that are new have to be filled first.
+    pub(super) fn lengthen(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
+        if self.enforcer.len() == 0 && self.enforcer.held().policies.is_empty() {
+            return Ok(());
+        }
+        self.enforcer.datapath_mut().lengthen(interfaces)
     }
 
     /// Compiles what `edits` are about from what is intended.

@@ -402,6 +402,10 @@ impl Attachments for Kernel {
             .collect()
     }
 
+    fn runs(&self) -> bool {
+        self.ports.values().any(|port| port.program.is_some())
+    }
+
     fn look(&self, interface: &str) -> anyhow::Result<Sight> {
         let there = interface::query(interface)?;
         let port = self.ports.get(interface);
@@ -531,7 +535,7 @@ impl Attachments for Kernel {
 
     fn keep_pinned(&mut self) -> anyhow::Result<bool> {
         // Where nothing is attached, nothing is meant to outlive the daemon.
-        if self.ports.values().all(|port| port.program.is_none()) {
+        if !self.runs() {
             return Ok(false);
         }
         self.loader()?.keep_pinned()
@@ -619,6 +623,20 @@ impl Datapath for Kernel {
         };
         self.begin_to_carry();
         Ok(())
+    }
+
+    fn lengthen(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
+        let replaced = self.replaced.as_ref();
+        if !replaced.is_some_and(|replaced| self.sources.are_longer_than(replaced)) {
+            return Ok(());
+        }
+        for interface in interfaces {
+            let port = self.ports.get(&interface.name);
+            if port.is_some_and(|port| port.program.is_some()) {
+                self.attach(interface)?;
+            }
+        }
+        self.settle()
     }
 
     fn settle(&mut self) -> anyhow::Result<()> {

@@ -93,6 +93,8 @@ pub struct Memory {
     pub detection_limit: BanBudgets,
     /// The bans of a minute.
     pub detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
+    /// Whether the program was attached.
+    pub runs: bool,
     /// Interfaces that are not there; the program runs on all others.
     pub missing: Vec<String>,
     /// How many sources may get state on one CPU.
@@ -606,6 +608,10 @@ impl Attachments for Shared {
         Vec::new()
     }
 
+    fn runs(&self) -> bool {
+        self.memory().runs
+    }
+
     fn look(&self, interface: &str) -> anyhow::Result<Sight> {
         let memory = self.memory();
         if memory.missing.iter().any(|name| name == interface) {
@@ -633,6 +639,7 @@ impl Attachments for Shared {
     }
 
     fn attach(&mut self, _interface: &Interface) -> anyhow::Result<Option<String>> {
+        self.memory().runs = true;
         Ok(None)
     }
 
@@ -696,6 +703,10 @@ impl Datapath for Shared {
             memory.record_words = Some(plan.sizes.words);
         }
         memory.table_sets = plan.sizes.sets;
+        Ok(())
+    }
+
+    fn lengthen(&mut self, _: &[Interface]) -> anyhow::Result<()> {
         Ok(())
     }
 

@@ -59,7 +59,9 @@ impl Daemon {
         let store = Store::open(directory.path()).unwrap();
         let memory = Arc::default();
         let datapath = Box::new(Shared::from(&memory));
-        let controller = Controller::new(config, store, datapath, Protected::default()).unwrap();
+        let mut controller =
+            Controller::new(config, store, datapath, Protected::default()).unwrap();
+        controller.take_lists();
         let (controller, _thread) = controller.spawn().unwrap();
         let runtime = Runtime::new().unwrap();
         let listener =

@@ -56,7 +56,9 @@ pub fn replace(
     let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
     let after = Some(controller.state.clock()).filter(is_other);
     changes.extend(after.map(|after| after.to_string()));
-    changes.extend(note_lists(controller, &lists));
+    let config = &controller.state.intent.config;
+    lists.note(&mut controller.list_files, config);
+    changes.extend(lists.reported());
     Ok(changes)
 }
 
@@ -76,16 +78,4 @@ fn put_in_force(
     edits.push(Edit::Config(Box::new(config)));
     state.apply(edits, why.cause())?;
     Ok(changes)
-}
-
-/// Takes notice of lists that were put in force, and answers what is different, a line each.
-fn note_lists(controller: &mut Controller, changes: &ListChanges) -> Vec<String> {
-    controller
-        .list_files
-        .retain(&controller.state.intent.config.lists);
-    for (name, read) in &changes.read {
-        controller.list_files.succeeded(name, read.fetched);
-    }
-    changes.log();
-    changes.reported()
 }

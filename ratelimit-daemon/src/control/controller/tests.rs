@@ -488,7 +488,9 @@ fn controller(
         state.path().clone_into(&mut config.paths.state);
     }
     let datapath = Box::new(Shared::from(memory));
-    Controller::new(config, store, datapath, protected.clone()).unwrap()
+    let mut controller = Controller::new(config, store, datapath, protected.clone()).unwrap();
+    controller.take_lists();
+    controller
 }
 
 fn config() -> Config {

@@ -14,6 +14,7 @@ use ratelimit_core::{
 use super::{
     ListRead,
     file::{Deadline, ListFile},
+    files::ListFiles,
     from_file, log, not_named, reported,
 };
 use crate::control::state::State;
@@ -41,14 +42,20 @@ impl ConfiguredLists {
         files.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Reads those of these files that can be read.
-    pub fn read_some(files: Vec<ListFile>) -> Self {
+    /// Reads those of these files that can be read, and answers why the others cannot.
+    pub fn read_some(
+        files: impl IntoIterator<Item = ListFile>,
+    ) -> (Self, Vec<(Arc<str>, Refused)>) {
         let deadline = Deadline::default();
-        let files = files.into_iter().filter_map(|file| {
-            let reading = file.read_by(&deadline).ok()?;
-            Some((Arc::clone(&file.name), (file, reading)))
-        });
-        Self(files.collect())
+        let (mut read, mut failed) = (BTreeMap::new(), Vec::new());
+        for file in files {
+            let name = Arc::clone(&file.name);
+            match file.read_by(&deadline) {
+                Ok(reading) => drop(read.insert(name, (file, reading))),
+                Err(refused) => failed.push((name, refused)),
+            }
+        }
+        (Self(read), failed)
     }
 }
 
@@ -86,9 +93,13 @@ pub struct ListChanges {
 }
 
 impl ListChanges {
-    /// Logs what became of the lists that were put in force.
-    pub(in crate::control) fn log(&self) {
-        self.read.iter().for_each(|(name, read)| log(name, read));
+    /// Takes notice of lists that were put in force with `config`, and logs what became of them.
+    pub(in crate::control) fn note(&self, files: &mut ListFiles, config: &Config) {
+        files.retain(&config.lists);
+        for (name, read) in &self.read {
+            files.succeeded(name, read.fetched);
+            log(name, read);
+        }
     }
 
     /// What is different, a line each.

@@ -1,19 +1,49 @@
 //! Lists as their files are: what was read from a file takes the place of the list.
 
-use ratelimit_core::{api::Refused, lists::Reading};
+use std::sync::Arc;
+
+use ratelimit_core::{api::Refused, intent::Edit, lists::Reading};
 use tracing::warn;
 
 use super::{
-    ListRead,
+    ListRead, configured,
+    configured::ConfiguredLists,
     file::{Deadline, ListFile},
     files::ListFiles,
     from_file, log, not_named,
 };
 use crate::control::{cause::Cause, state::State};
 
-/// Reads the files of all lists at the start, and takes away the lists whose files the configuration does not name any more.
-/// What cannot be read stays as it was. How it went is logged.
+/// Reads the files of all lists at the start, and puts the configuration in force with them: one step, as a reload is. Lists whose files it
+/// does not name any more go. What cannot be read stays as it was. How it went is logged.
 pub fn read_all(state: &mut State, files: &mut ListFiles) {
+    let config = state.intent.config.clone();
+    let (lists, failed) = ConfiguredLists::read_some(configured::files(&config));
+    let together = configured::changes(state, &config, lists).and_then(|mut changes| {
+        let mut edits = std::mem::take(&mut changes.edits);
+        edits.push(Edit::Config(Box::new(config)));
+        state.apply(edits, Cause::Origin)?;
+        Ok(changes)
+    });
+    let changes = match together {
+        Ok(changes) => changes,
+        Err(refused) => {
+            let error = refused.in_full();
+            warn!(
+                error,
+                "the lists cannot change together, and are tried one by one"
+            );
+            return read_one_by_one(state, files);
+        }
+    };
+    changes.note(files, &state.intent.config);
+    for (name, refused) in failed {
+        note_failure(files, &name, &refused);
+    }
+}
+
+/// The same where the lists before have to go first.
+fn read_one_by_one(state: &mut State, files: &mut ListFiles) {
     for name in not_named(&state.intent, &state.intent.config) {
         let (_, edit) = state.intent.list_edit(&name, None);
         if let Err(refused) = state.apply(edit.as_slice(), Cause::Origin) {
@@ -47,12 +77,14 @@ pub fn take(
             files.succeeded(name, read.fetched);
             log(name, &read);
         }
-        Err(refused) => {
-            if files.failed(name, refused.error.clone()) {
-                let error = refused.in_full();
-                warn!(list = %name, error, "a list was not taken, and stays as it was");
-            }
-        }
+        Err(refused) => note_failure(files, name, &refused),
+    }
+}
+
+fn note_failure(files: &mut ListFiles, name: &Arc<str>, refused: &Refused) {
+    if files.failed(name, refused.error.clone()) {
+        let error = refused.in_full();
+        warn!(list = %name, error, "a list was not taken, and stays as it was");
     }
 }
 

@@ -20,7 +20,7 @@ use ratelimit_core::{
     memory_tables::MemoryTables,
 };
 
-use super::{history::slow, *};
+use super::{history::slow, lists::with_file, *};
 use crate::datapath::{InterfaceRules, Write};
 
 /// Pairs of configurations, where nobody asks for more.
@@ -86,6 +86,51 @@ pub(super) fn in_memory() -> TempDir {
     let directory = env::temp_dir();
     let directory = if shared.is_dir() { shared } else { &directory };
     tempfile::tempdir_in(directory).unwrap()
+}
+
+/// Beside a program that runs, a start is the same step as a reload, with what the files of lists say.
+#[test]
+fn a_start_with_another_configuration_is_one_step_too() {
+    let files = tempfile::tempdir().unwrap();
+    let bans = |name: &str| {
+        let file = files.path().join(name);
+        std::fs::write(&file, "10.1.1.1\n10.1.2.0/24\n").unwrap();
+        let list = with_file(&file, None).lists.into_values();
+        let lists = list.map(|list| (name.to_owned(), list)).collect();
+        Config { lists, ..config() }
+    };
+    let limits = |limits: &str| {
+        wide::read(&format!(
+            "[policy.default]\nlimits = []\n[policy.one]\nsources = [\"10.1.0.0/16\"]\n{limits}"
+        ))
+    };
+    let limited = || limits("limits = [{ packets = 1, per = \"1h\" }]\n");
+    let destination =
+        "limits = []\n[destination.\"0.0.0.0/32\"]\nlimits = [{ packets = 1, per = \"1h\" }]\n";
+    for (old, new) in [
+        (bans("old"), bans("new")),
+        (limited(), bans("new")),
+        (bans("old"), limited()),
+        (limits(destination), bans("new")),
+    ] {
+        let context = format!("from {old:?} to {new:?}");
+        let mut lab = Lab::over(Memory::default(), in_memory(), old, Protected::default());
+        lab.memory().runs = true;
+        let mut state = State::of(&lab);
+        let before = state.verdicts();
+        lab.config = new;
+        lab.start_again();
+        let writes = lab.take_writes();
+        let mut after = state.clone();
+        for write in &writes {
+            after.take(write);
+        }
+        let after = after.verdicts();
+        for write in writes {
+            state.take(&write);
+            check_mix(&state.verdicts(), [&before, &after], &write, &context);
+        }
+    }
 }
 
 /// A daemon starts where another one died, with one of the two configurations.

@@ -81,7 +81,7 @@ impl Controller {
         if self.trials.is_over()
             && let Ok(files) = self.trials.returning_lists(&self.state.intent.config)
         {
-            let lists = ConfiguredLists::read_some(files);
+            let (lists, _) = ConfiguredLists::read_some(files);
             self.run(EndTrial(lists));
         }
         while self.run(CompareOn) {}
@@ -190,7 +190,7 @@ impl Controller {
     pub(super) fn roll_back(&mut self, author: &str) -> Result<Attempt, Refused> {
         let in_force = &self.state.intent.config;
         let lists = self.trials.returning_lists(in_force);
-        let lists = lists.map(ConfiguredLists::read_some);
+        let lists = lists.map(|files| ConfiguredLists::read_some(files).0);
         let author = author.into();
         self.run(RollBack { lists, author })
     }
