@@ -4,8 +4,8 @@
 //! they are before it begins. What became of it is kept for as long as the files on disk say something else.
 //! A configuration that was rolled back does not come back at the next start, and one that was confirmed does not go.
 //!
-//! A trial that nobody confirmed ends with the configuration before it, whether a daemon runs at its deadline or starts after it.
-//! What the files say then, also where they were changed meanwhile, counts from the next reload or start on.
+//! A trial that nobody confirmed ends with the configuration before it, whether a daemon runs at its deadline or starts after it. Files that
+//! were changed meanwhile count from the next reload or start on, which may be that start.
 
 use std::path::{Path, PathBuf};
 
@@ -105,22 +105,21 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
         let file = trial.attempt().file;
         warn!(
             file,
-            "nobody confirmed the configuration in time: the one before holds"
+            "nobody confirmed the configuration in time: it is rolled back"
         );
         trial.outcome = Outcome::RolledBack { at: clock::wall() };
     }
-    let files = config::read(&trial.main).unwrap_or_default();
-    let is_of_disk = trial.is_of(&files);
-    let is_of_trial = is_of_disk || ends_here || trial.is_pending();
-    if disk.files.first() != Some(&trial.main) || !is_of_trial {
+    let is_of_main = disk.files.first() == Some(&trial.main);
+    let holds = is_of_main && trial.is_of(&config::read(&trial.main).unwrap_or_default());
+    // The end of one is reported once more.
+    if holds || is_of_main && ends_here {
+        report(kept.write(&trial));
+    } else {
         report(kept.remove());
+    }
+    if !holds {
         return disk;
     }
-    if ends_here && !is_of_disk && !say_the_same(&files, &trial.before) {
-        let main = trial.main.display();
-        warn!(%main, "was changed meanwhile: `rlctl reload`, or the next start, takes what it says");
-    }
-    report(kept.write(&trial));
     match config::parse(trial.in_force()) {
         Ok((config, _)) => {
             let main = trial.main.display();
@@ -129,9 +128,7 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
                     warn!(%until, "a configuration waits for `rlctl confirm`");
                 }
                 Outcome::RolledBack { .. } => {
-                    if is_of_disk {
-                        warn!(%main, "was rolled back: the configuration before it holds");
-                    }
+                    warn!(%main, "was rolled back: the configuration before it holds");
                 }
                 Outcome::Confirmed { .. } => {
                     warn!(%main, "is not what `rlctl confirm` confirmed, which holds: copy that there");

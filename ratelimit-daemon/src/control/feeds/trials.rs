@@ -71,11 +71,12 @@ impl Trials {
         // What is damaged was reported by `resume`, and does not hold.
         let trial = kept.read().ok().flatten();
         let main = trial.as_ref().map(|trial| trial.main.clone());
+        let trial = trial.as_ref().and_then(left_of);
         Self {
             main: main.or_else(|| config.files.first().cloned()),
             texts: trial_record::texts(config, trial.as_ref()),
             kept,
-            trial: trial.as_ref().and_then(left_of),
+            trial,
             reloaded: None,
         }
     }
