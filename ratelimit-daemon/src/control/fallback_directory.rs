@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use tracing::error;
+use tracing::{error, info};
 
 use super::{
     state::State,
@@ -34,10 +34,22 @@ pub struct FallbackDirectory {
 
 /// Opens the database in `state`, or a copy of it beneath `runtime`.
 pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<FallbackDirectory>)> {
-    let Err(error) = require_writable(state) else {
-        return Ok((Store::open(state)?, None));
+    let stand_in = runtime.join("state");
+    let error = match require_writable(state) {
+        Ok(()) if Store::is_newer(&stand_in, state) => {
+            let mut store = Store::open(&stand_in)?;
+            match store.move_to(state) {
+                Ok(()) => {
+                    info!("what was set while the state directory could not be written is there");
+                    let _ = fs::remove_dir_all(stand_in);
+                    return Ok((store, None));
+                }
+                Err(error) => format!("{error:#}"),
+            }
+        }
+        Ok(()) => return Ok((Store::open(state)?, None)),
+        Err(error) => format!("{}: {error}", state.display()),
     };
-    let error = format!("{}: {error}", state.display());
     error!(
         error,
         "the state directory cannot be written: starting with a copy of what it holds"
@@ -66,15 +78,17 @@ pub fn tend_database(state: &mut State) {
 /// Copies the database in `state` to the directory beneath `runtime` that may stand in for it, and answers that.
 pub fn copy(state: &Path, runtime: &Path) -> anyhow::Result<PathBuf> {
     let copy = runtime.join("state");
-    // A copy of before is older than what is there, unless that is gone, or only root may read it and has copied it.
-    if state.join("state.db").exists() {
+    // A daemon before may have set something in the copy. What is there may also be gone, or only
+    // root may read it and has copied it.
+    let is_older = state.join("state.db").exists() && !Store::is_newer(&copy, state);
+    if is_older {
         let _ = fs::remove_dir_all(&copy);
     }
     private::make_directory(&copy)
         .with_context(|| format!("making the directory {}", copy.display()))?;
     for name in ["state.db", "state.db-wal", "state.changes"] {
         let (from, to) = (state.join(name), copy.join(name));
-        if from.exists() {
+        if is_older && from.exists() {
             fs::copy(&from, &to).with_context(|| format!("copying {}", from.display()))?;
         }
     }
@@ -155,5 +169,27 @@ mod tests {
         drop(store);
         let (_, fallback) = open(&state, &runtime).unwrap();
         assert!(fallback.is_none());
+    }
+
+    #[test]
+    fn what_was_set_in_the_copy_is_there_at_the_next_starts() {
+        let directory = tempfile::tempdir().unwrap();
+        let (state, runtime) = (directory.path().join("state"), directory.path().join("run"));
+        let changes = Store::changes;
+        fs::create_dir_all(state.join("probe")).unwrap();
+        let mut before = 0;
+        for _ in 0..2 {
+            let (mut store, fallback) = open(&state, &runtime).unwrap();
+            assert!(fallback.is_some() && changes(&store) > before);
+            store.transaction(|_| Ok(())).unwrap();
+            before = changes(&store);
+        }
+        fs::remove_dir(state.join("probe")).unwrap();
+        for _ in 0..2 {
+            let (store, fallback) = open(&state, &runtime).unwrap();
+            assert!(fallback.is_none() && changes(&store) > before);
+            assert!(!runtime.join("state").exists());
+            before = changes(&store);
+        }
     }
 }

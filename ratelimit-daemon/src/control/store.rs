@@ -165,6 +165,18 @@ impl Store {
         })
     }
 
+    /// Whether the database in `directory` knows more changes than that in `other`.
+    pub fn is_newer(directory: &Path, other: &Path) -> bool {
+        let seen = |directory: &Path| Witness::beside(&directory.join("state.db")).seen();
+        seen(directory) > seen(other)
+    }
+
+    /// How many changes it knows.
+    #[cfg(test)]
+    pub const fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// What was found when it was opened.
     pub fn found(&self) -> &Found {
         &self.found
