@@ -358,7 +358,12 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
             let (old, new) = ((old, &before.classes), (new, &after.classes));
             joined(&limit_changes(old, new, whose))
         };
-        lines.extend(difference(what, limited, [&added, "removed"], change));
+        // Whether [node] comes back with the next change or the end of a trial: its count begins at 0.
+        let removed = match what {
+            "node" => "removed, with what it has used",
+            _ => "removed",
+        };
+        lines.extend(difference(what, limited, [&added, removed], change));
     };
     for (family, name) in [(IpFamily::V4, "ipv4"), (IpFamily::V6, "ipv6")] {
         let levels = both.iter().flat_map(|it| it.aggregate.levels(family));

@@ -13,6 +13,7 @@ use aya::{
     programs::{ProgramInfo, Xdp, links::FdLink},
 };
 use ratelimit_core::config::Mode;
+use tracing::warn;
 
 use super::{
     Attachment, Descriptors, Held, HeldLink, InterfacePlan, Loader, MapPlan, attachment, compact,
@@ -64,8 +65,15 @@ impl Local {
 impl Loader for Local {
     fn open(&mut self, root: &Path) -> anyhow::Result<Held> {
         let pins = self.pins.insert(Pins::open(root)?);
-        let links = pins.all_links()?.into_iter();
-        let links = links.map(|pin| Ok(held(attachment::program(&pin)?, pin)));
+        let links = pins.all_links()?;
+        if links.iter().any(|pin| !pins.is_own(pin)) {
+            warn!(
+                "another version of ratelimitd has made the tables: what sources, destinations and the node have used starts anew"
+            );
+        }
+        let links = links
+            .into_iter()
+            .map(|pin| Ok(held(attachment::program(&pin)?, pin)));
         let programs = pins.all_programs()?.into_iter().map(|pin| {
             let info = ProgramInfo::from_pin(&pin.path)
                 .with_context(|| format!("reading {}", pin.path.display()))?;

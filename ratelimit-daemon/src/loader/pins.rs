@@ -116,6 +116,11 @@ impl Pins {
         self.all("links")
     }
 
+    /// Whether a pin is of the layout of this version.
+    pub fn is_own(&self, pin: &LinkPin) -> bool {
+        pin.path.starts_with(self.layout())
+    }
+
     /// All pinned programs that others call, the same.
     pub fn all_programs(&self) -> anyhow::Result<Vec<LinkPin>> {
         self.all("programs")

@@ -411,6 +411,11 @@ node: 900000 packets per 1s -> 900000 packets per 1s (sliding-window); what it h
         "node: observe false -> true"
     );
     assert_eq!(reported(EVERYTHING, EVERYTHING), "");
+    let (others, _) = EVERYTHING.split_once("[node]").unwrap();
+    assert_eq!(
+        reported(EVERYTHING, others),
+        "node: removed, with what it has used"
+    );
 }
 
 const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]\n";
