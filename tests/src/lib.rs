@@ -32,6 +32,7 @@ pub mod proof;
 pub mod random;
 pub mod redis;
 pub mod scene;
+pub mod sequences;
 pub mod service;
 pub mod shapes;
 pub mod silent;

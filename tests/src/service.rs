@@ -141,7 +141,7 @@ impl Service {
 
     /// Starts the daemon, and waits until it takes commands.
     pub fn start(&mut self) -> Result<()> {
-        self.child = Some(self.spawn()?);
+        self.begin()?;
         let deadline = Instant::now() + PATIENCE;
         let socket = self.path("run/control.sock");
         // It listens last. A program that asks again and again would take the time that the verifier needs.
@@ -160,6 +160,12 @@ impl Service {
             );
             thread::sleep(Duration::from_millis(10));
         }
+        Ok(())
+    }
+
+    /// Starts the daemon, without waiting for it.
+    pub fn begin(&mut self) -> Result<()> {
+        self.child = Some(self.spawn()?);
         Ok(())
     }
 

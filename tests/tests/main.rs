@@ -76,6 +76,7 @@ mod resident;
 mod restart;
 mod rule_sets;
 mod runtime_destinations;
+mod sequences;
 mod shapes;
 mod silent_files;
 mod sliding_log;

@@ -1,4 +1,4 @@
-//! `cargo xtask campaign`: failures of a cluster under traffic, at random moments.
+//! `cargo xtask campaign`: failures of a cluster under traffic, at random moments, or sequences of ends and starts of one daemon.
 
 use std::process::{Command, ExitCode};
 
@@ -24,12 +24,20 @@ pub struct Arguments {
     /// Take longer deadlines, for a machine that does much else
     #[arg(long)]
     busy: bool,
+    /// Play sequences of reloads, trials, ends and starts of one daemon instead
+    ///
+    /// Each is of four steps between seventeen kinds of rules, under traffic of a source that all of them refuse. The exit code is success
+    /// only when none of its packets passes that no limit admits.
+    #[arg(long, conflicts_with = "busy")]
+    sequences: bool,
 }
 
 /// Plays them. The exit code is that of the program that does.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::demo()?;
-    setup::redis()?;
+    if !arguments.sequences {
+        setup::redis()?;
+    }
     process::build_beside_daemon("campaign")?;
     process::status(&mut play(arguments)?).map(process::exit_code)
 }
@@ -41,8 +49,11 @@ fn play(arguments: &Arguments) -> Result<Command> {
     command.current_dir(workspace::root());
     command.args(["--seeds", &arguments.seeds.to_string()]);
     command.args(["--from", &arguments.from.to_string()]);
-    if arguments.busy {
-        command.arg("--busy");
+    for (name, is_wanted) in [
+        ("--busy", arguments.busy),
+        ("--sequences", arguments.sequences),
+    ] {
+        command.args(is_wanted.then_some(name));
     }
     Ok(command)
 }

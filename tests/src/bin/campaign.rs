@@ -1,12 +1,12 @@
 //! Plays failures of a cluster under traffic, a seed each, and prints what became of them. `cargo xtask campaign` builds and runs it.
 
-use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, ops::Range, process::ExitCode, time::Duration};
 
 use anyhow::{Result, ensure};
 use clap::Parser;
 use ratelimit_tests::{
     cluster::campaign::{Deadlines, Failure, Outcome, Rig},
-    debian, skip,
+    debian, sequences, skip,
 };
 
 /// Plays failures of a cluster under traffic
@@ -21,6 +21,9 @@ struct Arguments {
     /// Take longer deadlines, for a machine that does much else
     #[arg(long)]
     busy: bool,
+    /// Play sequences of reloads, trials, ends and starts of one daemon
+    #[arg(long, conflicts_with = "busy")]
+    sequences: bool,
 }
 
 fn main() -> ExitCode {
@@ -35,11 +38,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         skip::is_root(),
         "this loads a BPF program, which needs root"
     );
+    let seeds = arguments.from..arguments.from.saturating_add(arguments.seeds);
+    if arguments.sequences {
+        return sequences(seeds);
+    }
     ensure!(
         debian::directory("redis-server").is_dir(),
         "this needs the Debian package redis-server, which `cargo xtask setup` unpacks"
     );
-    let seeds = arguments.from..arguments.from.saturating_add(arguments.seeds);
     let deadlines = if arguments.busy {
         Deadlines::BUSY
     } else {
@@ -75,6 +81,21 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     played.check_memory(&deadlines)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the sequences in which packets passed, and how many did.
+fn sequences(seeds: Range<u64>) -> Result<ExitCode> {
+    let (mut played, mut sent, mut bad) = (0, 0, 0);
+    for seed in seeds {
+        let sequence = sequences::play(seed)?;
+        let text = &sequence.text;
+        eprintln!("seed {seed}: {} passed: {text}", sequence.passed);
+        played += 1;
+        sent += sequence.sent;
+        bad += u64::from(sequence.passed > 0);
+    }
+    println!("In {bad} of {played} sequences packets passed, of {sent} that came.");
+    Ok(ExitCode::from(u8::from(bad > 0)))
 }
 
 /// A line for each kind of failure.

@@ -1,0 +1,57 @@
+//! Reloads, trials, ends and starts one after the other let nothing pass that both rules refuse. `cargo xtask campaign --sequences` plays
+//! more of them.
+
+use ratelimit_tests::{
+    require_root,
+    sequences::{
+        self, Sequence,
+        Step::{Kill, KilledAtStart, Reload, Term},
+    },
+};
+
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+#[test]
+fn a_start_with_other_rules_is_one_step() {
+    require_root!();
+    let steps = [
+        (Term, "one"),
+        (Kill, "other"),
+        (Kill, "many"),
+        (Term, "one"),
+    ];
+    require_none(&play("default", &steps));
+    require_none(&play("destination", &[(Kill, "one"), (Term, "node")]));
+}
+
+/// Programs that run have no words for the limit that refuses.
+#[test]
+fn limits_with_longer_records_come_in_one_step() {
+    require_root!();
+    require_none(&play("one", &[(Reload, "three")]));
+    require_none(&play("one", &[(Kill, "three")]));
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_it_starts_opens_nothing() {
+    require_root!();
+    require_none(&play("one", &[(KilledAtStart, "one"); 6]));
+}
+
+#[test]
+fn nothing_passes_that_the_rules_before_and_after_refuse() {
+    require_root!();
+    for seed in SEEDS {
+        require_none(&sequences::play(seed).unwrap());
+    }
+}
+
+fn play(first: &str, steps: &[(sequences::Step, &str)]) -> Sequence {
+    sequences::play_steps(first, steps, &mut fastrand::Rng::new()).unwrap()
+}
+
+#[track_caller]
+fn require_none(sequence: &Sequence) {
+    println!("{}", sequence.text);
+    assert_eq!(sequence.passed, 0, "{}", sequence.text);
+}
