@@ -179,8 +179,9 @@ pub trait Datapath:
     /// When there is not enough memory, or the kernel refuses; then the tables are those from before.
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()>;
 
-    /// Replaces the programs that run on some of these interfaces, where the records of `renew` or of a start are longer than theirs. A policy
-    /// with more limits may come after that, since a program leaves out the limits for which its records have no words.
+    /// Replaces the programs that run on some of these interfaces, where the records of `renew` or
+    /// of a start are longer than theirs. A policy with more limits may come after that, since a
+    /// program leaves out the limits for which its records have no words.
     ///
     /// # Errors
     ///

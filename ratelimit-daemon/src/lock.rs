@@ -1,5 +1,6 @@
-//! One daemon at a time: a lock on a file beside the database, which the kernel lets go when the daemon and its loader have ended. systemd
-//! removes the directory of the socket while a daemon may still run.
+//! One daemon at a time: a lock on a file beside the database, which the kernel lets go when the
+//! daemon and its loader have ended. systemd removes the directory of the socket while a daemon may
+//! still run.
 
 use std::{
     fs::{File, TryLockError},
@@ -14,7 +15,8 @@ use anyhow::{Context, bail};
 
 use crate::{clock, private};
 
-/// How long the loader of a daemon that was killed may take to die. The kernel may be looking at its program, on a machine under attack.
+/// How long the loader of a daemon that was killed may take to die. The kernel may be looking at
+/// its program, on a machine under attack.
 const PATIENCE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(5);
 

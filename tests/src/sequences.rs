@@ -1,5 +1,5 @@
-//! Random sequences of reloads, trials, ends and starts between kinds of rules, under traffic of a source that each of them refuses: nothing
-//! of it passes in between.
+//! Random sequences of reloads, trials, ends and starts between kinds of rules, under traffic of a
+//! source that each of them refuses: nothing of it passes in between.
 
 use std::{
     fs,
@@ -27,7 +27,8 @@ const STEPS: usize = 4;
 const PAUSE: Duration = Duration::from_micros(400);
 /// A daemon that is killed while it starts has lived for less.
 const START: Duration = Duration::from_millis(1_500);
-/// What a limit admits that begins anew, and how many of its step may: that of the rule that comes, and of the one that comes back.
+/// What a limit admits that begins anew, and how many of its step may: that of the rule that comes,
+/// and of the one that comes back.
 const ANEW: u64 = 2;
 
 /// The rules by their names, as [`rules`] has them.

@@ -56,7 +56,8 @@ fn the_daemon_has_nothing_and_the_loader_what_loading_takes() {
         assert_eq!(field(&status, set), expected, "{set}: {status}");
     }
     check_locked(&status);
-    // The standard streams, its end of the socket, the lock of the daemon, and what it has pinned, to pin it again where somebody removes that.
+    // The standard streams, its end of the socket, the lock of the daemon, and what it has pinned,
+    // to pin it again where somebody removes that.
     let open = fs::read_dir(format!("/proc/{}/fd", loader(daemon))).unwrap();
     let open = open.map(|file| fs::read_link(file.unwrap().path()).unwrap());
     let others: Vec<_> = open

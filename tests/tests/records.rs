@@ -49,7 +49,8 @@ fn each_limit_is_judged_by_records_of_each_size() {
     }
 }
 
-/// A program judges by what its records have words for. So the longer ones come before the policy that needs them.
+/// A program judges by what its records have words for. So the longer ones come before the policy
+/// that needs them.
 #[test]
 fn limits_behind_the_last_word_are_left_out() {
     require_root!();

@@ -1,5 +1,5 @@
-//! Reloads, trials, ends and starts one after the other let nothing pass that both rules refuse. `cargo xtask campaign --sequences` plays
-//! more of them.
+//! Reloads, trials, ends and starts one after the other let nothing pass that both rules refuse.
+//! `cargo xtask campaign --sequences` plays more of them.
 
 use ratelimit_tests::{
     require_root,

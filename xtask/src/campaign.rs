@@ -1,4 +1,5 @@
-//! `cargo xtask campaign`: failures of a cluster under traffic, at random moments, or sequences of ends and starts of one daemon.
+//! `cargo xtask campaign`: failures of a cluster under traffic, at random moments, or sequences of
+//! ends and starts of one daemon.
 
 use std::process::{Command, ExitCode};
 
@@ -26,8 +27,9 @@ pub struct Arguments {
     busy: bool,
     /// Play sequences of reloads, trials, ends and starts of one daemon instead
     ///
-    /// Each is of four steps between seventeen kinds of rules, under traffic of a source that all of them refuse. The exit code is success
-    /// only when none of its packets passes that no limit admits.
+    /// Each is of four steps between seventeen kinds of rules, under traffic of a source that all
+    /// of them refuse. The exit code is success only when none of its packets passes that no limit
+    /// admits.
     #[arg(long, conflicts_with = "busy")]
     sequences: bool,
 }

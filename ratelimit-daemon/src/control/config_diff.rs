@@ -358,7 +358,7 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
             let (old, new) = ((old, &before.classes), (new, &after.classes));
             joined(&limit_changes(old, new, whose))
         };
-        // Whether [node] comes back with the next change or the end of a trial: its count begins at 0.
+        // Where it comes back, at the end of a trial or later, its count begins at 0.
         let removed = match what {
             "node" => "removed, with what it has used",
             _ => "removed",

@@ -92,8 +92,9 @@ pub struct Unkept {
 impl Controller {
     /// Takes the datapath over, and brings it to what `config` and `store` say. Bans stop at what is `protected`.
     ///
-    /// Where programs run already, that comes in one step with what the files of lists say. Where none does, these files are read after
-    /// [`attach`](Self::attach): a host without protection waits for no file.
+    /// Where programs run already, that comes in one step with what the files of lists say. Where
+    /// none does, these files are read after [`attach`](Self::attach): a host without protection
+    /// waits for no file.
     pub fn new(
         config: Config,
         store: Store,
@@ -156,7 +157,8 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Puts the lists of files in force, unless that was done. What went wrong is logged; those lists stay as they were.
+    /// Puts the lists of files in force, unless that was done. What went wrong is logged; those
+    /// lists stay as they were.
     pub fn take_lists(&mut self) {
         if !std::mem::replace(&mut self.are_lists_read, true) {
             read_all(&mut self.state, &mut self.list_files);
@@ -217,7 +219,8 @@ impl Controller {
         self.interfaces.links.unenforced()
     }
 
-    /// Puts the programs on their interfaces, as far as they are there: the tables are filled. Then come the lists of files.
+    /// Puts the programs on their interfaces, as far as they are there: the tables are filled. Then
+    /// come the lists of files.
     pub fn attach(&mut self) {
         self.interfaces.attach(&mut self.state);
         self.settle();

@@ -79,8 +79,8 @@ struct Before {
 }
 
 impl State {
-    /// Takes the datapath over, with what `config` and `store` say. It is brought to that where no program runs on it yet. Everything passes
-    /// until `pass_all`.
+    /// Takes the datapath over, with what `config` and `store` say. It is brought to that where no
+    /// program runs on it yet. Everything passes until `pass_all`.
     pub(super) fn new(
         config: Config,
         store: Store,
@@ -359,7 +359,8 @@ impl State {
         Ok(self.enforcer.reread()?)
     }
 
-    /// Has the programs on these interfaces know longer records before a policy needs them. Tables that are new have to be filled first.
+    /// Has the programs on these interfaces know longer records before a policy needs them. Tables
+    /// that are new have to be filled first.
     pub(super) fn lengthen(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
         if self.enforcer.len() == 0 && self.enforcer.held().policies.is_empty() {
             return Ok(());

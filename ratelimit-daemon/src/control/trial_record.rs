@@ -4,8 +4,9 @@
 //! they are before it begins. What became of it is kept for as long as the files on disk say something else.
 //! A configuration that was rolled back does not come back at the next start, and one that was confirmed does not go.
 //!
-//! A trial that nobody confirmed ends with the configuration before it, whether a daemon runs at its deadline or starts after it. Files that
-//! were changed meanwhile count from the next reload or start on, which may be that start.
+//! A trial that nobody confirmed ends with the configuration before it, whether a daemon runs at
+//! its deadline or starts after it. Files that were changed meanwhile count from the next reload or
+//! start on, which may be that start.
 
 use std::path::{Path, PathBuf};
 

@@ -258,7 +258,8 @@ pub trait Attachments {
     /// The slots of interfaces in the counters, with their names.
     fn slots(&self) -> Vec<(u32, String)>;
 
-    /// Whether a program of ours runs anywhere, so that packets are judged by the tables that it was attached with.
+    /// Whether a program of ours runs anywhere, so that packets are judged by the tables that it
+    /// was attached with.
     fn runs(&self) -> bool;
 
     /// What is seen of an interface.

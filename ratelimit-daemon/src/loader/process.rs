@@ -62,8 +62,8 @@ fn run(socket: &Socket, daemon: Pid) -> i32 {
     }
 }
 
-/// Leaves the process with nothing but what loading takes, and has it die with the daemon: what a killed one asked for is not done beside
-/// the next one.
+/// Leaves the process with nothing but what loading takes, and has it die with the daemon: what a
+/// killed one asked for is not done beside the next one.
 fn confine(socket: &Socket, daemon: Pid) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("following the daemon")?;
     // It may have died before that.

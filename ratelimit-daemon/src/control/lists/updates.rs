@@ -14,8 +14,9 @@ use super::{
 };
 use crate::control::{cause::Cause, state::State};
 
-/// Reads the files of all lists at the start, and puts the configuration in force with them: one step, as a reload is. Lists whose files it
-/// does not name any more go. What cannot be read stays as it was. How it went is logged.
+/// Reads the files of all lists at the start, and puts the configuration in force with them: one
+/// step, as a reload is. Lists whose files it does not name any more go. What cannot be read stays
+/// as it was. How it went is logged.
 pub fn read_all(state: &mut State, files: &mut ListFiles) {
     let config = state.intent.config.clone();
     let (lists, failed) = ConfiguredLists::read_some(configured::files(&config));

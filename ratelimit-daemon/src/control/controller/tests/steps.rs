@@ -88,7 +88,8 @@ pub(super) fn in_memory() -> TempDir {
     tempfile::tempdir_in(directory).unwrap()
 }
 
-/// Beside a program that runs, a start is the same step as a reload, with what the files of lists say.
+/// Beside a program that runs, a start is the same step as a reload, with what the files of lists
+/// say.
 #[test]
 fn a_start_with_another_configuration_is_one_step_too() {
     let files = tempfile::tempdir().unwrap();
