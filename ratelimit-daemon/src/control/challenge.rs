@@ -34,7 +34,7 @@ const SLOW_CHALLENGED_MIN: u64 = 20;
 pub struct Challenge {
     /// For connections, and for DNS.
     was_on: [bool; 2],
-    /// While there is a challenge.
+    /// While sources are challenged, or would be if it were not suspended.
     silence: Option<Silence>,
     /// How many had proved themselves when that changed last, and when.
     proof: Option<(u64, Instant)>,
@@ -67,31 +67,18 @@ impl Challenge {
             [Some((it.is_on, it.since, it.when)), dns]
         });
         let [connections, queries] = on.unwrap_or_default();
+        let is_on = [&connections, &queries];
+        let is_on = is_on.into_iter().flatten().any(|(is_on, ..)| *is_on);
         self.tell_whether_on(connections, false, state);
         self.tell_whether_on(queries, true, state);
-        let counted = state
-            .intent
-            .config
-            .challenge
-            .as_ref()
-            .and_then(|_| Counted::read(state));
+        let challenge = state.intent.config.challenge.as_ref();
+        let counted = challenge.and_then(|_| Counted::read(state));
         let now = clock::now();
         let suspended = queries::challenge::suspended_until(state);
         self.note_proof(counted, now);
-        let is_proved = self.is_proved(now);
-        self.silence = counted.map(|counted| {
-            let silence = self.silence.take();
-            silence.map_or_else(
-                || Silence::new(counted, now),
-                |silence| match suspended {
-                    // Nobody can prove itself: what was told goes on until it was tried again.
-                    Some(_) => Silence {
-                        is_long: silence.is_long,
-                        ..Silence::new(counted, now)
-                    },
-                    None => silence.go_on(counted, now, is_proved),
-                },
-            )
+        let silence = self.silence.take();
+        self.silence = counted.and_then(|counted| {
+            Silence::next(silence, counted, now, is_on, suspended, self.is_proved(now))
         });
         if suspended.is_none() && self.backs_off(now) {
             Self::suspend(state);
@@ -185,6 +172,27 @@ fn follow_listeners(state: &mut State, options: Option<ListenerOptions>) -> Opti
 }
 
 impl Silence {
+    /// What is known of it after another look. Only time counts during which sources are challenged: else none can prove itself.
+    fn next(
+        before: Option<Self>,
+        counted: Counted,
+        now: Instant,
+        is_on: bool,
+        suspended: Option<Instant>,
+        is_proved: bool,
+    ) -> Option<Self> {
+        match before {
+            // What was reported holds until the challenge was tried again.
+            Some(silence) if suspended.is_some() => Some(Self {
+                is_long: silence.is_long,
+                ..Self::new(counted, now)
+            }),
+            Some(silence) if is_on => Some(silence.go_on(counted, now, is_proved)),
+            None if is_on || suspended.is_some() => Some(Self::new(counted, now)),
+            Some(_) | None => None,
+        }
+    }
+
     const fn new(counted: Counted, since: Instant) -> Self {
         Self {
             since,
@@ -260,6 +268,30 @@ mod tests {
             silence = silence.go_on(counted, Instant::from_nanos(second * 1_000_000_000), true);
             assert_eq!(silence.is_long, is_long, "{second} s");
         }
+    }
+
+    #[test]
+    fn only_time_in_which_sources_are_challenged_is_silence() {
+        let at = |second: u64| Instant::from_nanos(second * 1_000_000_000);
+        let counted = |challenged| Counted {
+            challenged,
+            verified: 0,
+        };
+        // A flood begins after a quiet minute, and of nobody a proof is known.
+        let mut silence = None;
+        for second in 0..=120_u64 {
+            let is_on = second >= 65;
+            let challenged = second.saturating_sub(65) * 2_000;
+            silence = Silence::next(silence, counted(challenged), at(second), is_on, None, false);
+            let is_long = silence.as_ref().is_some_and(|it| it.is_long);
+            assert_eq!(silence.is_some(), is_on, "{second} s");
+            assert_eq!(is_long, second >= 75, "{second} s");
+        }
+        // It is told on while it is suspended, and ends with the challenge.
+        let until = Some(at(180));
+        let suspended = Silence::next(silence, counted(200_000), at(121), false, until, false);
+        assert!(suspended.as_ref().is_some_and(|it| it.is_long));
+        assert!(Silence::next(suspended, counted(200_000), at(180), false, None, false).is_none());
     }
 
     #[test]
