@@ -105,7 +105,7 @@ pub fn standing<A: Address>(source: &A, now: Instant, state: &impl ChallengeStat
     // While nobody has to prove anything, nobody can.
     if rules.prefers_verified()
         && is_on(Asked::Connections, rules, now, state)
-        && !state.is_verified(source, now)
+        && !state.is_acknowledged(source, now)
     {
         Outcome::Unverified
     } else {
@@ -141,7 +141,7 @@ pub fn judge_datagram<A: Address>(
     if state.is_verified(source, now) {
         let until = known_until(Asked::Queries, rules, now, state);
         state.set_passes_verified(Asked::Queries, until);
-        return Outcome::Unasked;
+        return standing(source, now, state);
     }
     if rules.is_over(Asked::Queries) {
         hold(Asked::Queries, was_on, now, state);
@@ -155,8 +155,8 @@ pub fn judge_datagram<A: Address>(
     }
 }
 
-/// Whether the packet in `frame`, a cursor at its front, is one for which its source has to prove itself, and it has not: it may be
-/// forged. Nothing is counted.
+/// Whether the packet in `frame`, a cursor at its front, is one for which its source has to prove itself, and it has not, or by a RST alone:
+/// it may be forged. Nothing is counted.
 #[inline(always)]
 pub fn is_unproved<A: InSegment>(
     source: &A,
@@ -172,7 +172,7 @@ pub fn is_unproved<A: InSegment>(
     };
     if let Some(segment) = A::segment(frame, link_layer, upper) {
         return segment.asks_for_connection()
-            && !state.is_verified(source, now)
+            && !state.is_acknowledged(source, now)
             && (is_for_queries(&segment, rules, now, state)
                 || is_on(Asked::Connections, rules, now, state)
                     && is_target(&segment, rules)
@@ -180,7 +180,7 @@ pub fn is_unproved<A: InSegment>(
     }
     query::port(frame, upper).is_some_and(|port| rules.asks_queries_to(port))
         && is_on(Asked::Queries, rules, now, state)
-        && !state.is_verified(source, now)
+        && !state.is_acknowledged(source, now)
 }
 
 /// Challenges a segment, or takes its proof.
@@ -230,7 +230,8 @@ fn ask<A: Address>(
     if is_on && is_over {
         hold(Asked::Connections, was_on, now, state);
     }
-    if takes_answer(source, now, state) {
+    // A part is not answered, and goes no further: with the rest of it the server would answer.
+    if !segment.is_whole() || takes_answer(source, now, state) {
         Outcome::Challenged
     } else {
         Outcome::Unasked
@@ -300,7 +301,13 @@ fn take_proof<A: Address>(
         return Outcome::Unasked;
     }
     let until = now.as_nanos().saturating_add(rules.lasts_ns());
-    state.verify(source, Verified::here(Instant::from_nanos(until)));
+    let verified = Verified::here(Instant::from_nanos(until));
+    let verified = if segment.is_reset() {
+        verified.by_reset()
+    } else {
+        verified
+    };
+    state.verify(source, verified);
     Outcome::Verified
 }
 

@@ -16,6 +16,8 @@ pub struct Cursor<'a> {
     frame_bytes: u32,
     /// From the front of the frame to `position`.
     offset: u16,
+    /// From the front of the frame to where nothing more is taken, whatever the frame has there.
+    limit: u32,
     packet: PhantomData<&'a [u8]>,
 }
 
@@ -44,6 +46,7 @@ impl<'a> Cursor<'a> {
             end,
             frame_bytes,
             offset: 0,
+            limit: u32::MAX,
             packet: PhantomData,
         }
     }
@@ -60,12 +63,20 @@ impl<'a> Cursor<'a> {
         self.offset
     }
 
+    /// The cursor where nothing is taken from so many bytes behind the front of the frame on.
+    #[inline(always)]
+    #[must_use]
+    pub const fn limited(self, limit: u32) -> Self {
+        Self { limit, ..self }
+    }
+
     /// The cursor as if the frame began here.
     #[inline(always)]
     pub const fn as_front(self) -> Self {
         Self {
             frame_bytes: self.frame_bytes.saturating_sub(self.offset as u32),
             offset: 0,
+            limit: u32::MAX,
             ..self
         }
     }
@@ -75,12 +86,14 @@ impl<'a> Cursor<'a> {
     #[expect(clippy::cast_possible_truncation, reason = "headers are short")]
     pub fn take<T: FromBytes + Immutable + Unaligned>(&mut self) -> Option<&'a T> {
         let next = self.position.wrapping_add(size_of::<T>());
-        if next > self.end {
+        let offset = self.offset.wrapping_add(size_of::<T>() as u16);
+        // Of a cursor without a limit, the compiler knows that the second is false.
+        if next > self.end || u32::from(offset) > self.limit {
             return None;
         }
         let header = self.position.cast::<T>();
         self.position = next;
-        self.offset = self.offset.wrapping_add(size_of::<T>() as u16);
+        self.offset = offset;
         // SAFETY: `T` is valid for any bytes and alignment, and all of it lies before `end`, within what `from_raw` promised.
         Some(unsafe { &*header })
     }
@@ -112,6 +125,17 @@ mod tests {
         assert_eq!(cursor.frame_bytes(), 1514);
         assert_eq!(cursor.take::<[u8; 2]>(), Some(&[1, 2]));
         assert_eq!(cursor.take::<[u8; 1]>(), None);
+    }
+
+    #[test]
+    fn what_lies_behind_a_limit_is_not_taken() {
+        let mut cursor = Cursor::new(&[1, 2, 3, 4]);
+        assert_eq!(cursor.take::<[u8; 1]>(), Some(&[1]));
+        let mut cursor = cursor.limited(3);
+        assert_eq!(cursor.take::<[u8; 3]>(), None);
+        assert_eq!(cursor.take::<[u8; 2]>(), Some(&[2, 3]));
+        assert_eq!(cursor.take::<[u8; 1]>(), None);
+        assert_eq!(cursor.as_front().take::<[u8; 1]>(), Some(&[4]));
     }
 
     #[test]

@@ -163,7 +163,7 @@ mod tests {
             Fragment::Whole,
         );
         let first = &[17, 0, 0, 1, 0, 0, 0, 7];
-        for (rest, fragment) in [(10, Fragment::First), (4, Fragment::Tiny)] {
+        for (rest, fragment) in [(4, Fragment::First), (3, Fragment::Tiny)] {
             let packet = ipv6(44, 64, &[first, &ports, &vec![0; rest]]);
             check_ports(&frame(&[], IPV6, &packet), fragment);
         }
@@ -186,7 +186,9 @@ mod tests {
             assert_eq!(upper_layer(&frame).fragment(), fragment, "{bits:?}");
         }
         for (bits, fragment) in [
-            ([0, 0], Fragment::First),
+            // An atomic fragment is all of its packet, whatever the reserved bits are.
+            ([0, 0], Fragment::Whole),
+            ([0, 6], Fragment::Whole),
             ([0, 1], Fragment::First),
             ([0, 8], Fragment::Later),
             ([0xff, 0xf9], Fragment::Later),
@@ -201,9 +203,10 @@ mod tests {
     #[test]
     fn a_first_fragment_is_as_long_as_its_network_header_says() {
         for bytes in 8_u8..24 {
-            let expected = Fragment::first(bytes.into());
+            let expected = Fragment::first(bytes.into()).of(6);
             for options in [0, 40] {
                 let mut packet = ipv4();
+                packet[9] = 6;
                 packet[0] = 0x45 + options / 4;
                 packet[2..4].copy_from_slice(&[0, 20 + options + bytes]);
                 packet[6..8].copy_from_slice(&[0x20, 0]);

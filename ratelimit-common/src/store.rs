@@ -6,6 +6,7 @@ use crate::{
     Address, Arrival, Instant, Limit, Policy,
     algorithm::FixedWindow,
     charge::{self, outcome::Outcome, words::Words},
+    limit::LIMITS_MAX,
     new_sources::Newcomer,
 };
 
@@ -97,11 +98,23 @@ pub trait SourceWords: Words + Sized {
     }
 }
 
-/// Whether state is the source's own: that of the first limit of the policy that counts the packet is.
+/// Whether state is the source's own: that of the first limit of the policy that counts the packet is, or that of any. A budget counts
+/// sources, and not their limits.
 #[inline(always)]
 pub fn is_own(words: &impl SourceWords, policy: &Policy, arrival: &Arrival) -> bool {
-    match policy.first_counting(arrival) {
-        Some((index, limit)) => words.has_own(index, limit),
-        None => true,
+    let Some((index, limit)) = policy.first_counting(arrival) else {
+        return true;
+    };
+    if words.has_own(index, limit) {
+        return true;
     }
+    for index in 0..LIMITS_MAX {
+        let Some(limit) = policy.limit(index) else {
+            return false;
+        };
+        if words.has_own(index, limit) {
+            return true;
+        }
+    }
+    false
 }

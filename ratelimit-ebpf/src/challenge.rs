@@ -212,6 +212,19 @@ impl<A: FamilyCode> ChallengeState<A> for MapChallenge {
         let Some(verified) = self.verified(source) else {
             return false;
         };
+        if let Some(own) = self.own()
+            && (!verified.is_by_reset() || !self.settings.prefers_verified())
+        {
+            own.verified.keep(source, verified.until(), now);
+        }
+        now < verified.until()
+    }
+
+    #[inline(always)]
+    fn is_acknowledged(&self, source: &A, now: Instant) -> bool {
+        let Some(verified) = self.verified(source).filter(|it| !it.is_by_reset()) else {
+            return false;
+        };
         if let Some(own) = self.own() {
             own.verified.keep(source, verified.until(), now);
         }

@@ -336,8 +336,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         {
             return outcome;
         }
-        let generation = settings.generation();
-        subprograms::judge_challenge(self.context, source, flow.upper, listed, generation, now)
+        subprograms::judge_challenge(self.context, source, flow.upper, listed, settings, now)
     }
 
     #[inline(always)]

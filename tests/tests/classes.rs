@@ -379,10 +379,13 @@ fn rules_of_packets() -> Vec<Rule> {
             ],
         },
         Rule {
-            class: "fragment = \"tiny\"",
-            nft: "ip frag-off & 0x3fff == 0x2000 ip length < 34",
-            matched: vec![fragment(true, 0).udp(9).build()],
-            others: vec![fragment(true, 0).udp(9).pad_to(100).build()],
+            class: "fragment = \"tiny\"\nprotocol = \"tcp\"",
+            nft: "ip frag-off & 0x3fff == 0x2000 meta l4proto tcp ip length < 34",
+            matched: vec![fragment(true, 0).protocol(6, &[1; 8]).build()],
+            others: vec![
+                fragment(true, 0).udp(9).build(),
+                fragment(true, 0).protocol(6, &[1; 16]).build(),
+            ],
         },
         Rule {
             class: "vlan = [7, \"100-199\"]\nprotocol = \"udp\"",

@@ -164,18 +164,86 @@ fn what_cannot_be_looked_into_is_judged_by_the_source_of_the_tunnel() {
     }
 }
 
+/// A frame may be padded with anything behind the first fragment, which is not what the packet has there once it is put together.
+#[test]
+fn a_first_fragment_that_ends_in_the_headers_of_a_tunnel_is_dropped_whatever_follows_it() {
+    let part = Ipv4Options::fragment(0, true);
+    let harmless = Ipv4Addr::new(203, 0, 113, 78);
+    let inside: [(&str, fn(Frame) -> Frame); 4] = [
+        ("ipip", |it| it),
+        ("gre", |it| it.gre_with(0x30)),
+        ("vxlan", |it| it.vxlan(VXLAN_PORT)),
+        ("geneve", |it| it.geneve(GENEVE_PORT, 5)),
+    ];
+    let mut judges = judges(&unknown(), tunnels());
+    for (name, around) in inside {
+        let outer = Frame::ethernet().ipv4_with(ENDPOINT_V4, &part);
+        let whole = around(outer).ipv4(harmless);
+        let end = whole.clone().build().len() - ETHERNET_BYTES;
+        let frame = whole.udp(9).payload(&[0; 64]).build();
+        for bytes in (IPV4_BYTES + 8..end + 16).step_by(8) {
+            // Also where the padding says that it is no tunnel.
+            for is_zeroed in [false, true] {
+                let mut frame = frame.clone();
+                let [high, low] = u16::try_from(bytes).unwrap().to_be_bytes();
+                frame[ETHERNET_BYTES + 2..][..2].copy_from_slice(&[high, low]);
+                if is_zeroed {
+                    frame[ETHERNET_BYTES + bytes..].fill(0);
+                }
+                let expected = if bytes < end { TRUNCATED } else { CONFORMING };
+                for judge in &mut judges {
+                    check(
+                        judge,
+                        &format!("{name}, {bytes} of {end}"),
+                        &frame,
+                        expected,
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_router_redirects_to_a_cache_is_judged_by_the_source_inside() {
+    const WCCP: [u8; 2] = [0x88, 0x3e];
+    let redirected = |header: &[u8]| {
+        let outer = Frame::ethernet().ipv4(ENDPOINT_V4).gre_with(0);
+        let mut frame = outer.ipv4(IPV4).udp(9).build();
+        let inside = ETHERNET_BYTES + IPV4_BYTES + 4;
+        frame[inside - 2..inside].copy_from_slice(&WCCP);
+        frame.splice(inside..inside, header.iter().copied());
+        frame
+    };
+    for judge in &mut judges(&inside_banned(), tunnels()) {
+        check(judge, "version 1", &redirected(&[]), BANNED);
+        check(judge, "version 2", &redirected(&[0, 7, 0, 0]), BANNED);
+        check(
+            judge,
+            "cut",
+            &redirected(&[])[..ETHERNET_BYTES + IPV4_BYTES + 4],
+            TRUNCATED,
+        );
+    }
+}
+
 #[test]
 fn what_is_no_ip_inside_of_a_link_passes() {
     let mpls = Frame::ethernet().mpls(2).payload(&[0; 60]).build();
     let mut control = Frame::ethernet().pppoe().payload(&[0; 60]).build();
     control[ETHERNET_BYTES + 6..][..2].copy_from_slice(&[0xc0, 0x21]);
-    let mut discovery = Frame::ethernet().pppoe().ipv4(IPV4).build();
-    discovery[ETHERNET_BYTES + 1] = 9;
     for judge in &mut judges(&inside_banned(), tunnels()) {
         let passed = Verdict::Pass(PassReason::NotIp);
         check(judge, "Ethernet over MPLS", &mpls, passed);
         check(judge, "PPP control", &control, passed);
-        check(judge, "PPPoE discovery", &discovery, passed);
+    }
+    // Linux takes the packet inside all the same.
+    for (at, byte) in [(1, 9), (0, 0x21), (0, 0)] {
+        let mut odd = Frame::ethernet().pppoe().ipv4(IPV4).build();
+        odd[ETHERNET_BYTES + at] = byte;
+        for judge in &mut judges(&inside_banned(), tunnels()) {
+            check(judge, "odd PPPoE", &odd, TRUNCATED);
+        }
     }
     // Where both ends leave out the first byte of the protocol.
     let mut short = Frame::ethernet().pppoe().ipv4(IPV4).udp(9).build();

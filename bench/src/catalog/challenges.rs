@@ -119,8 +119,12 @@ fn preferring(store: Store) -> [Scenario; 3] {
     };
     [
         alone,
-        by("prefer-idle", &format!("{TCP}{DNS}"), &CONTENTS),
-        verified(by("prefer", TCP_ALWAYS, &ACKNOWLEDGEMENTS)),
+        by("prefer-idle", &format!("{TCP}{SYNCOOKIE}{DNS}"), &CONTENTS),
+        verified(by(
+            "prefer",
+            &format!("{TCP_ALWAYS}{SYNCOOKIE}"),
+            &ACKNOWLEDGEMENTS,
+        )),
     ]
 }
 

@@ -53,6 +53,8 @@ pub fn judge_quickly<'a, A: Address>(
             }
             None => true,
         }
+    } else if upper.begins_segment() {
+        true
     } else {
         query::port(frame, upper).is_some_and(|port| rules.asks_queries_to(port))
     };
@@ -103,6 +105,8 @@ fn is_spared<'a, A: Address>(
         }
     } else if may_be_query(frame, upper, settings, state) {
         return state.passes(Asked::Queries, source, now);
+    } else if upper.begins_segment() {
+        return false;
     } else {
         true
     };

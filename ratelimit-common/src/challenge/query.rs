@@ -2,6 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 
+use super::segment::goes_to_group;
 use crate::{
     Cursor,
     parse::{
@@ -39,6 +40,10 @@ pub(super) const HEADER_BYTES: u16 = 12;
 const WORDS_WITHOUT_OPTIONS: u8 = 5;
 const PART_OF_PACKET: u16 = 0x3fff;
 
+/// From this first byte on an address of IPv4 is one of a group, or of all (RFC 1112); of IPv6 with this one (RFC 4291, 2.7).
+const FIRST_OF_GROUPS_V4: u8 = 224;
+const GROUP_V6: u8 = 0xff;
+
 /// A message that is an answer, and all of the operation: 0 is a query.
 const IS_ANSWER_AND_OPERATION: u8 = 0xf8;
 
@@ -67,7 +72,8 @@ pub fn port(frame: Cursor<'_>, upper: UpperLayer) -> Option<u16> {
 }
 
 /// Bytes of the header and the question of the query in `frame`, a cursor at its front. `None` of what is no
-/// query, has not one question, or more records than that of the extensions. `None` of options of IPv4 and extension headers of IPv6, too.
+/// query, has not one question, or more records than that of the extensions. `None` of options of IPv4, extension headers of IPv6, and what
+/// goes to a group, too.
 /// The [bytes of its name](name_bytes) are told by a function, which the kernel has as a subprogram.
 #[inline(always)]
 pub fn question_bytes(
@@ -75,17 +81,23 @@ pub fn question_bytes(
     link_layer: LinkLayer,
     name_bytes: impl FnOnce(Cursor<'_>) -> Option<u16>,
 ) -> Option<u16> {
+    if goes_to_group(frame, link_layer) {
+        return None;
+    }
     let mut cursor = frame;
     match payload(&mut cursor, link_layer) {
         Ok(Payload::Ipv4) => {
             let header = *cursor.take::<[u8; ipv4::HEADER_BYTES as usize]>()?;
             let part = u16::from_be_bytes([header[6], header[7]]) & PART_OF_PACKET;
-            if header[0] & 0xf != WORDS_WITHOUT_OPTIONS || header[9] != UDP || part != 0 {
+            let is_group = header[16] >= FIRST_OF_GROUPS_V4;
+            let is_plain = header[0] & 0xf == WORDS_WITHOUT_OPTIONS && header[9] == UDP;
+            if !is_plain || part != 0 || is_group {
                 return None;
             }
         }
         Ok(Payload::Ipv6) => {
-            if cursor.take::<[u8; ipv6::HEADER_BYTES as usize]>()?[6] != UDP {
+            let header = cursor.take::<[u8; ipv6::HEADER_BYTES as usize]>()?;
+            if header[6] != UDP || header[24] == GROUP_V6 {
                 return None;
             }
         }

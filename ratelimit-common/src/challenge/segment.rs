@@ -8,7 +8,7 @@ use crate::{
         Connection, LinkLayer, Payload, ipv4,
         ipv6::{self, Walk},
         payload,
-        transport::{ACK, FIN, OFFSET_MAX, RST, SYN, UpperLayer},
+        transport::{ACK, FIN, Fragment, OFFSET_MAX, RST, SYN, SegmentFront, UpperLayer},
     },
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Header {
 pub const HEADER_BYTES: u16 = 20;
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
 
-/// What is known of a segment.
+/// What is known of a segment, or of the first part of one that asks for a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Segment<A> {
     /// Both ends.
@@ -42,6 +42,7 @@ pub struct Segment<A> {
     flags: u8,
     /// Words of 4 bytes in its header, in the upper half.
     words: u8,
+    is_whole: bool,
 }
 
 /// Where a segment lies, in bytes from the front of its frame.
@@ -63,7 +64,7 @@ pub trait InSegment: Address {
     ) -> Option<UpperLayer>;
 
     /// The segment in `frame`, a cursor at its front, whose upper layer is known; `None` when it is none, or not all of its header
-    /// is there.
+    /// is there. Neither is one that goes to a group: nobody connects to that (RFC 9293, 3.9.2.3).
     fn segment(
         frame: Cursor<'_>,
         link_layer: LinkLayer,
@@ -96,7 +97,9 @@ impl InSegment for Ipv4 {
             return None;
         };
         // A header that counts fewer words than it has is one that every stack drops.
-        if upper.offset() < cursor.offset().wrapping_add(ipv4::HEADER_BYTES) {
+        if upper.offset() < cursor.offset().wrapping_add(ipv4::HEADER_BYTES)
+            || goes_to_group(frame, link_layer)
+        {
             return None;
         }
         Segment::of_upper(ipv4::addresses(cursor)?, frame, cursor.offset(), upper)
@@ -127,11 +130,26 @@ impl InSegment for Ipv6 {
         let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
             return None;
         };
+        if goes_to_group(frame, link_layer) {
+            return None;
+        }
         Segment::of_upper(ipv6::addresses(cursor)?, frame, cursor.offset(), upper)
     }
 }
 
-impl<A> Segment<A> {
+/// Whether a frame is for more hosts than one. What it asks, each of them would answer, by the address of all as its own.
+#[inline(always)]
+pub(super) fn goes_to_group(mut frame: Cursor<'_>, link_layer: LinkLayer) -> bool {
+    link_layer == LinkLayer::Ethernet
+        && frame
+            .take::<[u8; 1]>()
+            .is_some_and(|[first]| first & GROUP != 0)
+}
+
+/// The bit of an Ethernet address that is one of a group.
+const GROUP: u8 = 1;
+
+impl<A: Address> Segment<A> {
     #[inline(always)]
     fn of_upper(
         addresses: [A; 2],
@@ -139,8 +157,12 @@ impl<A> Segment<A> {
         packet: u16,
         upper: UpperLayer,
     ) -> Option<Self> {
-        if !upper.is_segment() {
+        let [_, destination] = addresses;
+        if destination.is_invalid_source() {
             return None;
+        }
+        if !upper.is_segment() {
+            return Self::of_first_part(addresses, frame, packet, upper);
         }
         frame.skip(upper.offset() & OFFSET_MAX);
         let header: &Header = frame.take()?;
@@ -156,7 +178,44 @@ impl<A> Segment<A> {
             },
             flags: header.flags,
             words: header.words,
+            is_whole: true,
         })
+    }
+
+    /// The same of a first part that asks for a connection, as far as its flags are there. What follows it nobody has seen.
+    #[inline(always)]
+    fn of_first_part(
+        addresses: [A; 2],
+        frame: Cursor<'_>,
+        packet: u16,
+        upper: UpperLayer,
+    ) -> Option<Self> {
+        let asks = |front: &SegmentFront| front.flags() & (SYN | ACK | RST | FIN) == SYN;
+        if !upper.begins_segment()
+            || upper.part() == Fragment::First && !upper.segment_front(frame).is_some_and(asks)
+        {
+            return None;
+        }
+        Some(Self {
+            connection: Connection {
+                addresses,
+                ports: upper.ports(frame)?,
+            },
+            sequence: 0,
+            place: Place {
+                packet,
+                segment: upper.offset() & OFFSET_MAX,
+            },
+            flags: SYN,
+            words: 0,
+            is_whole: false,
+        })
+    }
+
+    /// Whether all of it is there.
+    #[inline(always)]
+    pub const fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// Whether it asks for a connection.
@@ -182,5 +241,93 @@ impl<A> Segment<A> {
     #[inline(always)]
     pub const fn is_reset(&self) -> bool {
         self.flags & (SYN | RST | FIN) == RST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const ENDS_V4: [u8; 8] = [192, 0, 2, 1, 198, 51, 100, 7];
+    const PLAIN: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn a_syn_is_found_in_an_atomic_fragment_and_its_first_part_alone_is_one_that_asks() {
+        let atomic = segment_v6(&ipv6(&[TCP, 0, 0, 0, 0, 0, 0, 7], &tcp(SYN))).unwrap();
+        assert!(atomic.is_whole() && atomic.asks_for_connection());
+        assert_eq!(atomic.sequence, 0x0102_0304);
+        let first = |bytes| segment_v6(&ipv6(&[TCP, 0, 0, 1, 0, 0, 0, 7], &tcp(SYN)[..bytes]));
+        let first_v4 = |part, flags, bytes| {
+            let frame = ipv4(PLAIN, ENDS_V4, part, &tcp(flags)[..bytes]);
+            segment_v4(&frame)
+        };
+        let whole = first_v4([0, 0], SYN, 20).unwrap();
+        assert!(whole.is_whole());
+        // Of 8 bytes, the flags are in the next part.
+        for bytes in [8, 16, 20] {
+            let parts = [
+                first(bytes).map(|it| (it.is_whole(), it.asks_for_connection())),
+                first_v4([0x20, 0], SYN, bytes).map(|it| (it.is_whole(), it.asks_for_connection())),
+            ];
+            assert_eq!(parts, [Some((false, true)); 2], "{bytes} bytes");
+        }
+        for flags in [ACK, RST, SYN | ACK, FIN | ACK] {
+            assert_eq!(first_v4([0x20, 0], flags, 16), None);
+        }
+        assert_eq!(first_v4([0, 1], SYN, 20), None);
+    }
+
+    #[test]
+    fn what_goes_to_a_group_is_no_segment() {
+        let to = |hardware, last: [u8; 4]| {
+            let ends = [&ENDS_V4[..4], &last].concat().try_into().unwrap();
+            segment_v4(&ipv4(hardware, ends, [0, 0], &tcp(SYN))).is_some()
+        };
+        let host = [198, 51, 100, 7];
+        assert!(to(PLAIN, host));
+        assert!(!to([0xff; 6], host) && !to([1, 0, 0x5e, 0, 0, 1], host));
+        for group in [[224, 0, 0, 1], [239, 255, 255, 255], [255; 4]] {
+            assert!(!to(PLAIN, group), "{group:?}");
+        }
+        let mut frame = ipv6(&[TCP, 0, 0, 0, 0, 0, 0, 7], &tcp(SYN));
+        frame[14 + 24] = 0xff;
+        assert_eq!(segment_v6(&frame), None);
+    }
+
+    const TCP: u8 = crate::parse::transport::TCP;
+
+    fn tcp(flags: u8) -> Vec<u8> {
+        let front = [0xc0, 1, 0, 80, 1, 2, 3, 4, 0, 0, 0, 0, 0x50, flags];
+        [&front[..], &[0; 6]].concat()
+    }
+
+    fn ipv4(hardware: [u8; 6], ends: [u8; 8], part: [u8; 2], segment: &[u8]) -> Vec<u8> {
+        let bytes = u8::try_from(20 + segment.len()).unwrap();
+        let header = [0x45, 0, 0, bytes, 0, 0, part[0], part[1], 64, TCP, 0, 0];
+        let front = [&hardware[..], &[2, 0, 0, 0, 0, 2, 8, 0]].concat();
+        [&front[..], &header, &ends, segment].concat()
+    }
+
+    fn ipv6(fragment: &[u8; 8], segment: &[u8]) -> Vec<u8> {
+        let bytes = u8::try_from(8 + segment.len()).unwrap();
+        let front = [&PLAIN[..], &[2, 0, 0, 0, 0, 2, 0x86, 0xdd]].concat();
+        let header = [0x60, 0, 0, 0, 0, bytes, 44, 64];
+        [&front[..], &header, &[0x20; 32], fragment, segment].concat()
+    }
+
+    fn segment_v4(frame: &[u8]) -> Option<Segment<Ipv4>> {
+        segment(frame)
+    }
+
+    fn segment_v6(frame: &[u8]) -> Option<Segment<Ipv6>> {
+        segment(frame)
+    }
+
+    fn segment<A: InSegment>(frame: &[u8]) -> Option<Segment<A>> {
+        let frame = Cursor::new(frame);
+        let upper = A::upper(frame, LinkLayer::Ethernet, ipv6::walk)?;
+        A::segment(frame, LinkLayer::Ethernet, upper)
     }
 }

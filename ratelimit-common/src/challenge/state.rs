@@ -102,10 +102,22 @@ pub trait ChallengeState<A: Address> {
         None
     }
 
-    /// Whether this CPU knows a source as verified without a look into the table, where that is less work.
+    /// Whether this CPU knows a source as verified without a look into the table, where that is less work. Where verified sources are
+    /// preferred it knows those alone that [are](Self::is_acknowledged).
     #[inline(always)]
     fn knows_verified(&self, source: &A, now: Instant) -> bool {
-        self.is_verified(source, now)
+        if self.rules().is_some_and(Rules::prefers_verified) {
+            self.is_acknowledged(source, now)
+        } else {
+            self.is_verified(source, now)
+        }
+    }
+
+    /// Whether a source is verified by more than a RST, so that what comes from its address is its own.
+    #[inline(always)]
+    fn is_acknowledged(&self, source: &A, now: Instant) -> bool {
+        self.verified(source)
+            .is_some_and(|verified| now < verified.until() && !verified.is_by_reset())
     }
 
     /// Whether a source is verified.

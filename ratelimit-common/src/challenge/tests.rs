@@ -12,7 +12,7 @@ use crate::{
     generation::Generation,
     node::Share,
     parse::transport::{ACK, FIN, RST, SYN},
-    parse::{LinkLayer, ipv4, payload},
+    parse::{LinkLayer, ipv4, ipv6, payload},
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -70,6 +70,34 @@ fn only_who_asks_for_a_connection_is_challenged() {
         world.judge(SOURCE, SYN | congestion, 7, START),
         Outcome::Challenged
     );
+}
+
+#[test]
+fn a_first_part_that_asks_for_a_connection_is_not_answered_and_goes_no_further() {
+    let of = |world: &World, source: [u8; 4]| {
+        let ports = [0xc0, 1, 0, 80, 0, 0, 0, 0];
+        let header = [0x45, 0, 0, 28, 0, 0, 0x20, 0, 64, 6, 0, 0];
+        let mac = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        let frame = [&mac[..], &header, &source, &[198, 51, 100, 7], &ports].concat();
+        let frame = Cursor::new(&frame);
+        let upper = Ipv4::upper(frame, LinkLayer::Ethernet, ipv6::walk).unwrap();
+        let segment = Ipv4::segment(frame, LinkLayer::Ethernet, upper).unwrap();
+        let source = Ipv4::new(source);
+        let now = Instant::from_nanos(START);
+        judge(&source, &segment, |_| ClassSet::NONE, now, world)
+    };
+    // Also beyond the answers of a second.
+    let world = World::new(None, 1);
+    for _ in 0..100 {
+        assert_eq!(of(&world, [192, 0, 2, 1]), Outcome::Challenged);
+    }
+    world.verify(&SOURCE, Verified::here(Instant::from_nanos(2 * START)));
+    assert_eq!(of(&world, [192, 0, 2, 1]), Outcome::Unasked);
+    // Parts count for when it is on.
+    let world = World::new(Some(10), 1_000);
+    let outcomes = (0..20_u8).map(|host| of(&world, [192, 0, 2, host]));
+    let challenged = outcomes.filter(|it| *it == Outcome::Challenged).count();
+    assert_eq!(challenged, 10);
 }
 
 #[test]
@@ -168,8 +196,17 @@ fn who_is_not_verified_leaves_the_reserve_while_it_is_on_and_where_that_is_confi
     assert_eq!(of_packet(&world, START), Outcome::Unverified);
     assert_eq!(world.judge(SOURCE, ACK, 7, START), Outcome::Unverified);
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Challenged);
+    // A live host sends a RST to whoever forges its address: it is not challenged any more, and goes first in nothing.
     let cookie = world.cookie_of(SOURCE, START);
     assert_eq!(world.judge(SOURCE, RST, cookie, START), Outcome::Verified);
+    for _ in 0..2 {
+        assert_eq!(of_packet(&world, START), Outcome::Unverified);
+        assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unverified);
+        assert!(!world.knows_verified(&SOURCE, Instant::from_nanos(START)));
+    }
+    let world = preferring(None);
+    let world = world.by(|rules| rules.asking_listeners(true));
+    assert_eq!(world.judge(SOURCE, ACK, TAKEN, START), Outcome::Verified);
     assert_eq!(of_packet(&world, START), Outcome::Unasked);
     assert_eq!(world.judge(SOURCE, SYN, 7, START), Outcome::Unasked);
     let ends = START + 600 * SECOND;
@@ -495,8 +532,11 @@ impl ChallengeState<Ipv4> for World {
         let Some(verified) = self.verified(source) else {
             return false;
         };
-        let mut own = self.own.borrow_mut();
-        own.verified.keep(source, verified.until(), now);
+        let prefers = self.rules.is_some_and(|rules| rules.prefers_verified());
+        if !verified.is_by_reset() || !prefers {
+            let mut own = self.own.borrow_mut();
+            own.verified.keep(source, verified.until(), now);
+        }
         now < verified.until()
     }
 

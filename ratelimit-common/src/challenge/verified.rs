@@ -2,20 +2,32 @@
 
 use crate::Instant;
 
-/// Until when a source is verified, and whether it proved itself on this host: the lowest bit is set where another host told of it.
+const BY_PEER: u64 = 1 << 0;
+const BY_RESET: u64 = 1 << 1;
+
+/// Until when a source is verified, and by what. The lowest bit is set where another host told of it, and the next one where the proof was
+/// a RST.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Verified(u64);
 
 impl Verified {
-    /// By a proof that came to this host.
+    /// By an acknowledgement that came to this host.
     #[inline(always)]
     pub const fn here(until: Instant) -> Self {
-        Self(until.as_nanos() & !1)
+        Self(until.as_nanos() & !(BY_PEER | BY_RESET))
     }
 
     /// On the word of another host.
     pub const fn by_peer(until: Instant) -> Self {
-        Self(until.as_nanos() | 1)
+        Self(Self::here(until).0 | BY_PEER)
+    }
+
+    /// The same, where all that is known is that something at its address answers what it did not ask for: a RST. A live host sends that to
+    /// whoever forges its address, and has not sent a SYN itself.
+    #[inline(always)]
+    #[must_use]
+    pub const fn by_reset(self) -> Self {
+        Self(self.0 | BY_RESET)
     }
 
     /// The one of which this is the word.
@@ -33,11 +45,17 @@ impl Verified {
     /// Until when.
     #[inline(always)]
     pub const fn until(self) -> Instant {
-        Instant::from_nanos(self.0)
+        Instant::from_nanos(self.0 & !(BY_PEER | BY_RESET))
     }
 
     /// Whether another host told of it.
     pub const fn is_by_peer(self) -> bool {
-        self.0 & 1 != 0
+        self.0 & BY_PEER != 0
+    }
+
+    /// Whether the proof was a RST alone.
+    #[inline(always)]
+    pub const fn is_by_reset(self) -> bool {
+        self.0 & BY_RESET != 0
     }
 }

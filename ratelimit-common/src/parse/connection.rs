@@ -97,7 +97,7 @@ impl<A> Connection<A> {
     ) -> Option<Self> {
         let is_wanted = match wanted {
             Wanted::Segment => upper.is_segment(),
-            Wanted::Datagram => upper.is_udp() && upper.fragment() != Fragment::Later,
+            Wanted::Datagram => upper.is_udp() && upper.part() != Fragment::Later,
         };
         if !is_wanted {
             return None;

@@ -12,8 +12,9 @@ pub const EXTENSION_HEADERS_MAX: usize = 8;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
-/// The bits of a fragment's offset, in the third and fourth byte of its header.
+/// The bits of a fragment's offset, in the third and fourth byte of its header, and the one that says that others follow.
 const FRAGMENT_OFFSET: u16 = 0xfff8;
+const MORE_FRAGMENTS: u16 = 1;
 const AUTHENTICATION: u8 = 51;
 const ICMPV6: u8 = 58;
 const DESTINATION: u8 = 60;
@@ -76,7 +77,7 @@ pub fn flow<'a>(
         mut upper,
         is_complete,
     } = walk(*cursor, header.next_header);
-    if upper.fragment() == Fragment::First {
+    if upper.part() == Fragment::First {
         let bytes = u16::from_be_bytes(header.payload_length);
         let extensions = upper.offset().wrapping_sub(cursor.offset());
         upper = upper.with_fragment(Fragment::first(bytes.saturating_sub(extensions)));
@@ -109,6 +110,15 @@ pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     let length = u16::from_be_bytes(header.payload_length).saturating_add(HEADER_BYTES);
     let [first, second, ..] = header.version_class_label;
     Numbers::new(length, header.hop_limit, first << 4 | second >> 4)
+}
+
+/// The bytes of the packet at `cursor`, as its header says; more than any has where it says none (RFC 2675), and 0 where it is cut.
+#[inline(always)]
+pub fn packet_bytes(mut cursor: Cursor<'_>) -> u32 {
+    cursor.take::<FixedHeader>().map_or(0, |header| {
+        let bytes = u16::from_be_bytes(header.payload_length);
+        u32::from(bytes.wrapping_sub(1)).wrapping_add(1 + HEADER_BYTES as u32)
+    })
 }
 
 /// What stands right behind the fixed header. Neighbour discovery has no extension headers: nobody sends it with any, and a
@@ -150,11 +160,10 @@ pub fn walk(mut cursor: Cursor<'_>, first: u8) -> Walk {
             return walk;
         };
         cursor.skip(bytes_left(header, extension.length));
-        let part = if header == FRAGMENT {
-            fragment(extension.first)
-        } else {
-            walk.upper.fragment()
-        };
+        let mut part = walk.upper.part();
+        if header == FRAGMENT {
+            part = fragment(extension.first, part);
+        }
         walk.upper = UpperLayer::new(extension.next_header, part, cursor.offset());
         if part == Fragment::Later {
             return walk;
@@ -164,14 +173,17 @@ pub fn walk(mut cursor: Cursor<'_>, first: u8) -> Walk {
     walk
 }
 
-/// Which part of its packet a fragment header announces. An atomic fragment, which has all of it (RFC 6946), is a first one.
+/// Which part of its packet a fragment header announces. An atomic fragment has all of it: it is the part that was announced before, if any
+/// was (RFC 6946).
 #[inline(always)]
-const fn fragment(offset_and_flags: [u8; 2]) -> Fragment {
+const fn fragment(offset_and_flags: [u8; 2], before: Fragment) -> Fragment {
     let bits = u16::from_be_bytes(offset_and_flags);
     if bits & FRAGMENT_OFFSET != 0 {
         Fragment::Later
-    } else {
+    } else if bits & MORE_FRAGMENTS != 0 {
         Fragment::First
+    } else {
+        before
     }
 }
 

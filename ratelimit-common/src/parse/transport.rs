@@ -27,6 +27,8 @@ const FLAGS: u8 = FIN | SYN | RST | PSH | ACK | URG;
 
 /// Where the flags of a TCP header end.
 const FLAGS_END: u16 = 14;
+/// Bytes of a header of UDP or ICMP. A part that others follow ends at a multiple of as many.
+const SHORT_HEADER: u16 = 8;
 /// Bytes of both ports.
 const PORTS_BYTES: u16 = 4;
 
@@ -50,8 +52,11 @@ pub enum Fragment {
     First = 1,
     /// A later part: no header stands in front of it.
     Later = 2,
-    /// A first part that ends before the flags of a TCP header (RFC 1858, 3).
+    /// A first part that ends before the flags of a TCP header (RFC 1858, 3), or before the end of that of UDP, ICMP, SCTP or DCCP.
     Tiny = 3,
+    /// A first part that has a header of UDP or ICMP, and is [tiny](Self::Tiny) for protocols with a longer one. Whether it is, is asked for
+    /// where the protocol is: each comparison with one costs the verifier a path through all that follows.
+    Short = 5,
 }
 
 impl Fragment {
@@ -59,10 +64,24 @@ impl Fragment {
     /// padded with anything.
     #[inline(always)]
     pub const fn first(upper_bytes: u16) -> Self {
-        if upper_bytes < FLAGS_END {
-            Self::Tiny
-        } else {
+        if upper_bytes >= FLAGS_END {
             Self::First
+        } else if upper_bytes >= SHORT_HEADER {
+            Self::Short
+        } else {
+            Self::Tiny
+        }
+    }
+
+    /// The same of a packet of this protocol: never [`Short`](Self::Short).
+    #[inline(always)]
+    pub const fn of(self, protocol: u8) -> Self {
+        match (self, protocol) {
+            (Self::Short, TCP | SCTP | DCCP) => Self::Tiny,
+            (Self::Short, _) => Self::First,
+            (Self::Tiny, TCP | UDP | UDP_LITE | ICMP | ICMPV6 | SCTP | DCCP) => Self::Tiny,
+            (Self::Tiny, _) => Self::First,
+            (part, _) => part,
         }
     }
 
@@ -73,6 +92,7 @@ impl Fragment {
             0 => Self::Whole,
             1 => Self::First,
             2 => Self::Later,
+            5 => Self::Short,
             _ => Self::Tiny,
         }
     }
@@ -146,6 +166,7 @@ impl Kind {
         Fragment::from_number(self.0 >> Self::FRAGMENT_SHIFT)
     }
 
+    /// `fragment` is [of](Fragment::of) the protocol.
     #[inline(always)]
     const fn new(protocol: u8, fragment: Fragment) -> Self {
         Self(protocol as u32 | (fragment as u32) << Self::FRAGMENT_SHIFT)
@@ -282,6 +303,12 @@ impl UpperLayer {
     /// Which part of its packet the frame carries.
     #[inline(always)]
     pub const fn fragment(self) -> Fragment {
+        self.part().of(self.protocol())
+    }
+
+    /// The same, where the protocol does not matter.
+    #[inline(always)]
+    pub const fn part(self) -> Fragment {
         Fragment::from_number(self.0 >> FRAGMENT_SHIFT)
     }
 
@@ -323,6 +350,14 @@ impl UpperLayer {
         self.0 >> PROTOCOL_SHIFT == TCP as u32
     }
 
+    /// Whether it is the first part of a segment of TCP, and others follow.
+    #[inline(always)]
+    pub const fn begins_segment(self) -> bool {
+        // The numbers of first parts alone are odd.
+        const FIRST: u32 = (Fragment::First as u32) << 8;
+        self.0 >> PROTOCOL_SHIFT & (FIRST | 0xff) == FIRST | TCP as u32
+    }
+
     /// Whether it is all of a datagram of UDP.
     #[inline(always)]
     pub const fn is_datagram(self) -> bool {
@@ -361,11 +396,13 @@ impl UpperLayer {
                 .map_or(Details::NONE, |[kind, code]: &[u8; 2]| {
                     Details::icmp(*kind, *code)
                 }),
-            TCP if self.fragment() == Fragment::Tiny => Details::HIDDEN,
             TCP => {
                 cursor.skip(PORTS_BYTES);
-                let header = cursor.take::<TcpHeader>();
-                header.map_or(Details::NONE, |header| Details::tcp(header.flags))
+                match cursor.take::<TcpHeader>() {
+                    Some(header) if self.fragment() != Fragment::Tiny => Details::tcp(header.flags),
+                    None if self.fragment() == Fragment::Whole => Details::NONE,
+                    _ => Details::HIDDEN,
+                }
             }
             _ => Details::NONE,
         }
@@ -386,18 +423,23 @@ impl UpperLayer {
         }
         let mut cursor = frame;
         cursor.skip(self.offset() & OFFSET_MAX);
-        let Some(header) = cursor.take::<PortsHeader>() else {
-            return without_ports;
-        };
+        let ports = cursor.take::<PortsHeader>();
         let kind = match cursor.take::<TcpHeader>() {
             _ if self.protocol() != TCP => kind,
-            _ if self.fragment() == Fragment::Tiny => {
-                kind.with(Kind::SYN, true).with(Kind::INVALID, true)
-            }
-            Some(header) => kind
+            Some(header) if self.fragment() != Fragment::Tiny => kind
                 .with(Kind::SYN, header.flags & (SYN | ACK) == SYN)
                 .with(Kind::INVALID, is_invalid(header.flags)),
-            None => kind,
+            None if self.fragment() == Fragment::Whole => kind,
+            // Flags that are not in this part may be any, also where it is the frame that ends before them.
+            _ => Kind::new(TCP, Fragment::Tiny)
+                .with(Kind::SYN, true)
+                .with(Kind::INVALID, true),
+        };
+        let Some(header) = ports else {
+            return Transport {
+                kind,
+                ..without_ports
+            };
         };
         Transport {
             kind,
@@ -430,19 +472,21 @@ mod tests {
 
     #[test]
     fn an_upper_layer_is_what_it_was_made_of() {
-        use Fragment::{First, Later, Tiny, Whole};
+        use Fragment::{First, Later, Short, Tiny, Whole};
         for (protocol, offset) in [(TCP, 34), (UDP, 0), (u8::MAX, u16::MAX), (0, 0x7fff)] {
-            for fragment in [Whole, First, Later, Tiny] {
+            for fragment in [Whole, First, Later, Tiny, Short] {
                 let upper = UpperLayer::new(protocol, fragment, offset);
                 for upper in [
                     upper,
                     UpperLayer::from_bits(upper.to_bits()),
                     UpperLayer::new(protocol, Whole, offset).with_fragment(fragment),
                 ] {
-                    let is = (upper.protocol(), upper.fragment(), upper.offset());
+                    let is = (upper.protocol(), upper.part(), upper.offset());
                     assert_eq!(is, (protocol, fragment, offset));
                     assert_eq!(upper.is_udp(), protocol == UDP);
                     assert_eq!(upper.is_segment(), protocol == TCP && fragment == Whole);
+                    let begins = protocol == TCP && matches!(fragment, First | Tiny | Short);
+                    assert_eq!(upper.begins_segment(), begins);
                     assert_eq!(upper.is_datagram(), protocol == UDP && fragment == Whole);
                 }
             }
@@ -481,14 +525,43 @@ mod tests {
 
     #[test]
     fn a_first_fragment_without_flags_asks_for_a_connection_and_is_invalid() {
-        assert_eq!(Fragment::first(13), Fragment::Tiny);
-        assert_eq!(Fragment::first(14), Fragment::First);
+        for (protocol, least) in [
+            (TCP, 14),
+            (UDP, 8),
+            (UDP_LITE, 8),
+            (ICMP, 8),
+            (ICMPV6, 8),
+            (SCTP, 12),
+            (DCCP, 12),
+            (47, 0),
+            (50, 0),
+        ] {
+            for bytes in 0..=20 {
+                // A part that others follow ends at a multiple of 8 bytes: it does not matter where a header of 12 ends.
+                let least = if least == 12 { 14 } else { least };
+                let is_tiny = Fragment::first(bytes).of(protocol) == Fragment::Tiny;
+                assert_eq!(is_tiny, bytes < least, "{protocol}: {bytes} bytes");
+            }
+        }
         // Behind the ports stands what the frame was padded with.
         for padded in [&tcp(0), &tcp(ACK), &tcp(SYN)] {
-            for bytes in [8, 13, 20] {
+            for bytes in [0, 4, 8, 13, 20] {
                 let kind = transport(TCP, Fragment::Tiny, &padded[..bytes]).kind;
                 assert!(kind.is_syn() && kind.is_invalid() && kind.is_fragment());
             }
+            // The same where the frame ends before them, whatever the network header says.
+            for bytes in [0, 4, 8, 13] {
+                let upper = UpperLayer::new(TCP, Fragment::First, 0);
+                let cut = Cursor::new(&padded[..bytes]);
+                let kind = upper.transport(cut).kind;
+                assert!(kind.is_syn() && kind.is_invalid(), "{bytes} bytes");
+                assert_eq!(kind.fragment(), Fragment::Tiny);
+                assert_eq!(upper.details(cut), Details::HIDDEN);
+            }
+            let kind = transport(TCP, Fragment::Short, &padded[..20]).kind;
+            assert!(kind.is_syn() && kind.fragment() == Fragment::Tiny);
+            let kind = transport(UDP, Fragment::Short, padded).kind;
+            assert_eq!(kind.fragment(), Fragment::First);
             let kind = transport(UDP, Fragment::Tiny, padded).kind;
             assert!(!kind.is_syn() && !kind.is_invalid() && kind.is_fragment());
         }

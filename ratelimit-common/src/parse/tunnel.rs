@@ -29,6 +29,8 @@ const GRE: u8 = 47;
 /// An Ethernet frame in a tunnel.
 const ETHERTYPE_BRIDGED: u16 = 0x6558;
 const ETHERTYPE_MPLS: u16 = 0x8847;
+/// IPv4 that a router redirects to a cache (WCCP), in GRE.
+const ETHERTYPE_WCCP: u16 = 0x883e;
 /// Labels that the next router has assigned (RFC 5332).
 const ETHERTYPE_MPLS_UPSTREAM: u16 = 0x8848;
 const ETHERTYPE_PPPOE: u16 = 0x8864;
@@ -156,29 +158,41 @@ impl Tunnels {
         within: impl FnOnce(UpperLayer) -> UpperLayer,
     ) -> Inner {
         let mut cursor = frame;
+        if self.is_empty() {
+            return Inner::NONE;
+        }
         let Ok(ethertype) = link_layer::ethertype(&mut cursor, link_layer) else {
             return Inner::NONE;
         };
-        let upper = match ethertype {
+        let packet = cursor;
+        let (upper, bytes) = match ethertype {
             ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM if self.has(Tunnel::Mpls) => {
                 return behind_labels(cursor);
             }
             ETHERTYPE_PPPOE if self.has(Tunnel::Pppoe) => return behind_pppoe(cursor),
             ETHERTYPE_IPV4 => match ipv4::flow(&mut cursor) {
-                Some(flow) => flow.upper,
+                Some(flow) => (flow.upper, ipv4::packet_bytes(packet)),
                 None => return Inner::NONE,
             },
             ETHERTYPE_IPV6 => match ipv6::flow(&mut cursor, walk) {
-                Some(flow) if flow.content == Content::Ordinary => flow.upper,
+                Some(flow) if flow.content == Content::Ordinary => {
+                    (flow.upper, ipv6::packet_bytes(packet))
+                }
                 _ => return Inner::NONE,
             },
             _ => return Inner::NONE,
         };
-        if upper.fragment() == Fragment::Later {
+        if upper.part() == Fragment::Later {
             return Inner::NONE;
         }
+        let end = u32::from(packet.offset()).wrapping_add(bytes);
+        // Behind its end a frame may be padded with anything, which is not what a first part has there once it is put together.
+        let is_cut = upper.is_udp() && upper.part() == Fragment::Tiny;
+        if is_cut || u32::from(upper.offset()) > end {
+            return Inner::TRUNCATED;
+        }
         let upper = within(upper);
-        let mut cursor = frame;
+        let mut cursor = frame.limited(end);
         cursor.skip(upper.offset() & OFFSET_MAX);
         match upper.protocol() {
             IPV4_IN_IP if self.has(Tunnel::Ipip) => Inner::at(cursor, ETHERTYPE_IPV4),
@@ -347,6 +361,7 @@ const GRE_KEY: u8 = 0x20;
 const GRE_SEQUENCE: u8 = 0x10;
 /// Version 1 is that of PPTP (RFC 2637).
 const GRE_VERSION: u8 = 0x07;
+const IPV4_VERSION: u8 = 4;
 
 #[inline(always)]
 fn behind_gre(mut cursor: Cursor<'_>) -> Inner {
@@ -356,13 +371,24 @@ fn behind_gre(mut cursor: Cursor<'_>) -> Inner {
     if header.flags & GRE_ROUTING != 0 || header.version & GRE_VERSION != 0 {
         return Inner::NONE;
     }
+    let mut ethertype = u16::from_be_bytes(header.protocol);
+    if ethertype == ETHERTYPE_WCCP && (header.flags, header.version) == (0, 0) {
+        // Version 2 has a header of 4 bytes in front of the packet (`gre_parse_header` of Linux).
+        let mut behind = cursor;
+        match behind.take::<[u8; 4]>() {
+            Some([first, ..]) if first >> 4 != IPV4_VERSION => cursor = behind,
+            Some(_) => {}
+            None => return Inner::TRUNCATED,
+        }
+        ethertype = ETHERTYPE_IPV4;
+    }
     // The checksum comes with two bytes that are reserved.
     for option in [GRE_CHECKSUM, GRE_KEY, GRE_SEQUENCE] {
         if header.flags & option != 0 {
             cursor.skip(4);
         }
     }
-    Inner::at(cursor, u16::from_be_bytes(header.protocol))
+    Inner::at(cursor, ethertype)
 }
 
 #[derive(FromBytes, Immutable, Unaligned)]
@@ -446,8 +472,9 @@ fn behind_pppoe(mut cursor: Cursor<'_>) -> Inner {
     let Some(header) = cursor.take::<PppoeHeader>() else {
         return Inner::TRUNCATED;
     };
+    // No such header is ever sent, and Linux takes it for one of a session.
     if header.version_and_type != PPPOE_VERSION_AND_TYPE || header.code != PPPOE_SESSION {
-        return Inner::NONE;
+        return Inner::TRUNCATED;
     }
     let Some([mut protocol]) = cursor.take::<[u8; 1]>().copied() else {
         return Inner::TRUNCATED;

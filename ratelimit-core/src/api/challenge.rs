@@ -74,6 +74,9 @@ pub struct SourceChallenge {
     /// Whether that is on the word of another node of the cluster.
     #[serde(default)]
     pub verified_by_peer: bool,
+    /// Whether it is by an acknowledgement. By a RST alone its address may still be forged: a live host resets what it did not ask for.
+    #[serde(default)]
+    pub is_acknowledged: bool,
     /// Whether sources that are not verified are challenged at this moment, when they ask for TCP connections: to what was asked about, or to
     /// any destination.
     pub is_on: bool,

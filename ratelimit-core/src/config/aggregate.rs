@@ -3,12 +3,13 @@
 use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 
 use super::{
+    challenge,
     limit::{self, Group},
     model::{AggregateConfig, LevelConfig, NodeConfig, Source},
     report::{At, Report, values},
     table::{Section, Value},
 };
-use crate::{diagnostic::Problem, ip_family::IpFamily, limit::LimitSpec};
+use crate::{challenge::Way, diagnostic::Problem, ip_family::IpFamily, limit::LimitSpec};
 
 /// `[aggregate]`, with the places of what it says.
 pub struct Aggregate {
@@ -172,14 +173,21 @@ impl Aggregate {
 }
 
 impl Node {
-    /// What it says, beside what `[challenge]` says, if it is there. It counts only when nothing was reported.
-    pub fn compile_beside<T>(&self, challenge: Option<&T>, report: &Report) -> NodeConfig {
+    /// What it says, beside what `[challenge]` says, if it is there. It counts only when nothing was reported. A RST is no proof by which a
+    /// source could go first: a live host sends one to whoever forges its address.
+    pub fn compile_beside(
+        &self,
+        challenge: Option<&At<challenge::Located>>,
+        report: &Report,
+    ) -> NodeConfig {
         if let (Some(prefer), None) = (&self.prefer, challenge) {
             let message = "`prefer` of [node] is \"verified\", and no source is ever verified";
             let hint = "write [challenge.tcp], and under it when = \"always\", or remove `prefer`";
             report.add(&prefer.spot, Problem::new(message, hint));
         }
-        self.compile(self.prefer.is_some())
+        let challenge = challenge.and_then(|at| at.value.challenge.as_ref());
+        let is_by_reset = challenge.is_some_and(|it| it.way == Way::Rst);
+        self.compile(self.prefer.is_some() && !is_by_reset)
     }
 
     /// Its limits.

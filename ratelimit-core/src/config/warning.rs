@@ -1,6 +1,7 @@
 //! What is legal, and probably not what was meant.
 
 mod bans;
+mod challenge;
 mod classes;
 
 use std::{collections::HashMap, time::Duration};
@@ -50,6 +51,7 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
         warn_of_tiny_limits(&group, warnings);
     }
     bans::find(document, warnings);
+    challenge::find(document, config, warnings);
     classes::find(document, classes, warnings);
     warn_of_narrow_aggregates(document, classes, warnings);
     if let Some(At { spot, .. }) = &document.detection {

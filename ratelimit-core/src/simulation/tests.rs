@@ -404,6 +404,67 @@ fn a_limit_of_a_class_counts_its_packets_and_no_others() {
 }
 
 #[test]
+fn flags_that_are_in_no_part_of_a_frame_are_of_each_class_of_flags() {
+    let text =
+        "[policy.default]\nlimits = [{ packets = 1, per = \"1h\", match = \"tcp-invalid\" }]";
+    let mut simulation = simulation(text, None);
+    // A first fragment of a segment, of which the frame has the ports alone, or has 8 bytes by its header.
+    let header = |bytes: u8| [0x45, 0, 0, bytes, 0, 1, 0x20, 0, 255, 6, 0, 0];
+    let ends = [192, 0, 2, 6, 198, 51, 100, 7];
+    for (bytes, segment) in [(200, &[7, 208, 43, 203][..]), (28, &[0; 20])] {
+        let frame = [&[2; 12][..], &[8, 0], &header(bytes), &ends, segment].concat();
+        send(&mut simulation, 0, &frame);
+    }
+    check_verdicts(
+        &simulation.answer(10),
+        &[("pass", "conforming", 1), ("drop", "limited", 1)],
+    );
+}
+
+#[test]
+fn a_first_fragment_is_tiny_where_it_has_not_the_header_of_its_protocol() {
+    let text =
+        "[class.tiny]\nfragment = \"tiny\"\naction = \"drop\"\n[policy.default]\nlimits = []";
+    for (protocol, least) in [(17, 8), (58, 8), (6, 14), (132, 12), (47, 0)] {
+        for bytes in [0, 7, 8, 16] {
+            let mut simulation = simulation(text, None);
+            let header = [0x60, 0, 0, 0, 0, 8 + bytes, 44, 64];
+            let fragment = [protocol, 0, 0, 1, 0, 0, 0, 7];
+            let front = [&[2; 12][..], &[0x86, 0xdd], &header, &[0x20; 32]].concat();
+            let frame = [&front[..], &fragment, &[0; 20]].concat();
+            send(&mut simulation, 0, &frame);
+            let verdict = if bytes < least {
+                ("drop", "class", 1)
+            } else {
+                ("pass", "unlimited", 1)
+            };
+            check_verdicts(&simulation.answer(10), &[verdict]);
+        }
+    }
+}
+
+#[test]
+fn a_budget_for_new_sources_counts_each_once_whatever_limits_it_meets() {
+    let limits = "[policy.default]\nlimits = [{ packets = 9, per = \"1h\", match = \"udp\" }, { packets = 9, per = \"1h\", match = \"tcp\" }]";
+    for store in ["lru", "compact"] {
+        let source = format!(
+            "[source]\nstore = \"{store}\"\nnew_sources = {{ count = 8, per = \"1h\", over_budget = \"drop\" }}\n"
+        );
+        let mut simulation = simulation(&format!("{source}{limits}"), None);
+        for host in 1..=8 {
+            send(&mut simulation, 0, &udp([192, 0, 2, host], 9));
+        }
+        for host in 1..=9 {
+            send(&mut simulation, 1, &tcp([192, 0, 2, host], 2));
+        }
+        check_verdicts(
+            &simulation.answer(10),
+            &[("pass", "conforming", 16), ("drop", "new-sources", 1)],
+        );
+    }
+}
+
+#[test]
 fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
     let config = "\
         [policy.default]\nlimits = [{ packets = 9, per = \"1s\" }]\n\

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use ratelimit_common::{Instant, PassReason, Verdict, challenge::Verified, layout::VERIFIED_MAX};
-use ratelimit_core::{ip_family::IpFamily, limit::Scope, prefix::Prefix};
+use ratelimit_core::{challenge::Way, ip_family::IpFamily, limit::Scope, prefix::Prefix};
 use tracing::warn;
 
 use super::state::State;
@@ -83,7 +83,9 @@ impl VerifiedSources {
                 }
                 seen.here += 1;
                 is_early |= end >= ends.end;
-                if ends.contains(&end) {
+                // A node takes what it is told for a proof by its own way.
+                let is_told = challenge.way == Way::Rst || !verified.is_by_reset();
+                if is_told && ends.contains(&end) {
                     fresh.push((source, end));
                 }
             });
@@ -124,7 +126,11 @@ impl VerifiedSources {
             }
             *held += 1;
             let until = later(now, challenge.lasts.min(*left));
-            taken.push((source.address(), Verified::by_peer(until)));
+            let verified = match challenge.way {
+                Way::Rst => Verified::by_peer(until).by_reset(),
+                Way::Syncookie => Verified::by_peer(until),
+            };
+            taken.push((source.address(), verified));
         }
         if let Err(error) = state.enforcer.datapath_mut().verify(&taken) {
             warn!(%error, "sources that other nodes verified are challenged here");

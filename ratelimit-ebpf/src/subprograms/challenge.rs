@@ -35,12 +35,13 @@ pub fn judge_challenge<A: Subprograms>(
     source: &A,
     upper: UpperLayer,
     listed: Listed,
-    generation: Generation,
+    settings: Settings,
     now: Instant,
 ) -> Outcome {
     let question = u64::from(upper.to_bits())
-        | (generation as u64) << GENERATION_SHIFT
-        | u64::from(listed.is_protected()) << PROTECTED_SHIFT;
+        | (settings.generation() as u64) << GENERATION_SHIFT
+        | u64::from(listed.is_protected()) << PROTECTED_SHIFT
+        | u64::from(settings.prefers_verified()) << PREFERS_SHIFT;
     Outcome::from_number(unknown((A::CHALLENGE)(
         context,
         source,
@@ -58,6 +59,7 @@ pub fn is_unproved<A: Subprograms>(context: *mut xdp_md, source: &A, now: Instan
 /// Above the upper layer.
 const GENERATION_SHIFT: u32 = 32;
 const PROTECTED_SHIFT: u32 = 33;
+const PREFERS_SHIFT: u32 = 34;
 
 #[inline(always)]
 fn generation(number: u64) -> Generation {
@@ -126,8 +128,11 @@ macro_rules! of_families {
                 return 0;
             }
             let now = Instant::from_nanos(at_ns);
-            let settings =
+            let mut settings =
                 Settings::default().in_generation(generation(question >> GENERATION_SHIFT));
+            if question >> PREFERS_SHIFT & 1 != 0 {
+                settings = settings.preferring_verified();
+            }
             let Some(of_cpu) = OF_CPU.first_ptr() else {
                 return 0;
             };

@@ -149,6 +149,10 @@ fn next((interface, path): (&String, &String)) -> String {
 
 /// `not verified: its SYNs are challenged since 14:02:11; of the limits of the node a half is kept from it`
 fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
+    let kept = phrase::when(
+        challenge.is_on && challenge.prefers_verified && !challenge.is_acknowledged,
+        "; of the limits of the node a half is kept from it",
+    );
     if let Some(until) = challenge.verified_until {
         let until = phrase::moment(until, now);
         let queries = match &challenge.dns {
@@ -159,7 +163,7 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
             challenge.verified_by_peer,
             " by another node of the cluster",
         );
-        return format!("verified{by}: its SYNs are not challenged until {until}{queries}");
+        return format!("verified{by}: its SYNs are not challenged until {until}{queries}{kept}");
     }
     let queries = match &challenge.dns {
         Some(dns) if dns.is_on => "; its queries of DNS are challenged, and SYNs to their ports",
@@ -179,10 +183,6 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     let since = challenge.since.map_or_else(String::new, |since| {
         format!(" since {}", phrase::moment(since, now))
     });
-    let kept = phrase::when(
-        challenge.prefers_verified,
-        "; of the limits of the node a half is kept from it",
-    );
     format!("not verified: its SYNs{narrowed} are challenged{since}{queries}{kept}")
 }
 

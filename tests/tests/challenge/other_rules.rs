@@ -53,11 +53,12 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     let toml = |prefer: &str| {
         let source = "limits = [{ packets = 300, per = \"1h\" }]";
         generic(&format!(
-            "[policy.default]\n{source}\n[challenge.tcp]\nwhen = \"always\"\n\
+            "[policy.default]\n{source}\n[challenge.tcp]\nwhen = \"always\"\nway = \"syncookie\"\n\
              [node]\n{prefer}\nlimits = [{{ packets = {LIMIT}, per = \"1h\" }}]\n"
         ))
     };
     let lab = lab();
+    sysctl(&lab.near, "net/ipv4/tcp_syncookies", "2");
     let service = Service::started(&lab, &toml("prefer = \"verified\"")).unwrap();
     let _server = Server::new(&lab, NEAR[0]);
     let mut verified = connect(&lab, NEAR[0]);

@@ -1,6 +1,22 @@
 use std::time::Duration;
 
 use super::*;
+
+#[test]
+fn answers_to_floods_that_are_challenged_by_rst_are_warned_of() {
+    let toml = |way| {
+        format!(
+            "[challenge.tcp]\nwhen = \"always\"\nway = \"{way}\"\n[detection]\nsyn_flood = {{ answer = \"ban\" }}\nudp_flood = {{ answer = \"ban\" }}\n"
+        )
+    };
+    check_warnings_behind_minimal(
+        &toml("rst"),
+        r#"config.toml:11:1: [detection.syn_flood] bans and limits no source while the challenge is on: with way = "rst" each may be forged
+11 | [detection]
+   | ^^^^^^^^^^^ write way = "syncookie" in [challenge.tcp]"#,
+    );
+    check_warnings_behind_minimal(&toml("syncookie"), "");
+}
 use crate::detection::{Answer, Kind};
 
 #[test]

@@ -203,11 +203,25 @@ limits = [{ packets = 9, per = "1s", algorithm = "sliding-log" }]
 fn the_node_prefers_verified_sources_where_sources_can_be_verified() {
     let preferring = "[node]\nlimits = [{ packets = 9, per = \"1s\" }]\nprefer = \"verified\"\n";
     for when in ["always", "over 5 syn/s", "never"] {
-        let toml = format!("{MINIMAL}{preferring}[challenge.tcp]\nwhen = \"{when}\"\n");
+        let challenge = format!("[challenge.tcp]\nwhen = \"{when}\"\nway = \"syncookie\"\n");
+        let toml = format!("{MINIMAL}{preferring}{challenge}");
         assert!(load_text(&toml).node.prefers_verified);
         let without = toml.replace("prefer = \"verified\"", "");
         assert!(!load_text(&without).node.prefers_verified);
     }
+    // By RST a forger verifies whom it wants.
+    let by_reset = format!("{preferring}[challenge.tcp]\nwhen = \"always\"\n");
+    assert!(
+        !load_text(&format!("{MINIMAL}{by_reset}"))
+            .node
+            .prefers_verified
+    );
+    check_warnings_behind_minimal(
+        &by_reset,
+        r#"config.toml:10:10: `prefer` has no effect with way = "rst", as a forged SYN of a live host verifies that host
+10 | prefer = "verified"
+   |          ^^^^^^^^^^ write way = "syncookie" in [challenge.tcp], or remove `prefer`"#,
+    );
     check_behind_minimal(
         preferring,
         r#"config.toml:10:10: `prefer` of [node] is "verified", and no source is ever verified

@@ -174,7 +174,7 @@ impl Attacks {
     }
 }
 
-/// Whether a source has to prove itself for what it sends, and did not. It may be forged.
+/// Whether a source has to prove itself for what it sends, and did not, or by a RST alone. It may be forged.
 fn is_challenged(state: &State, kind: Kind, source: Prefix) -> bool {
     let is_on = |challenge: &SourceChallenge| {
         let asks = challenge.dns.as_ref().is_some_and(|dns| dns.is_on);
@@ -183,7 +183,7 @@ fn is_challenged(state: &State, kind: Kind, source: Prefix) -> bool {
     };
     let source = views::source_of(state, source.address()).address();
     let challenge = queries::challenge::of_source(state, source, &PacketRequest::default());
-    challenge.is_some_and(|it| is_on(&it) && it.verified_until.is_none())
+    challenge.is_some_and(|it| is_on(&it) && !it.is_acknowledged)
 }
 
 fn view(attack: &Attack) -> AttackView {

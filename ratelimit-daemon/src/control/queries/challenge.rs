@@ -64,6 +64,7 @@ pub(in crate::control) fn of_source(
     Some(SourceChallenge {
         verified_until: verified.map(|it| clock::to_wall(it.until())),
         verified_by_peer: verified.is_some_and(Verified::is_by_peer),
+        is_acknowledged: verified.is_some_and(|it| !it.is_by_reset()),
         is_on: is_on && is_of,
         to: challenge.to(),
         classes: challenge.of_classes(),

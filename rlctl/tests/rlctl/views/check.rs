@@ -569,6 +569,7 @@ refused: no refusal by its own limits on record"
     let of = |verified_by_peer, verified_until, is_on: bool, prefers_verified| SourceChallenge {
         verified_until,
         verified_by_peer,
+        is_acknowledged: verified_until.is_some(),
         is_on,
         to: None,
         classes: None,
@@ -589,6 +590,14 @@ refused: no refusal by its own limits on record"
     told(Some(past), true, true, &until);
     let until = until.replace("verified", "verified by another node of the cluster");
     told_of(of(true, Some(past), true, true), &until);
+    let by_reset = SourceChallenge {
+        is_acknowledged: false,
+        ..of(true, Some(past), true, true)
+    };
+    told_of(
+        by_reset,
+        &format!("{until}; of the limits of the node a half is kept from it"),
+    );
     let narrow = |is_on| SourceChallenge {
         to: Some("198.51.100.7".to_owned()),
         classes: Some("classes web, mail".to_owned()),

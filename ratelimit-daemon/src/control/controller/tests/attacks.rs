@@ -109,9 +109,15 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 // What the other is on for is nothing of its sources.
                 memory.challenge_taken.on[usize::from(kind == Kind::UdpFlood)].until_ns =
                     later.as_nanos();
-                memory.verified = [("192.0.2.1", later), ("2001:db8::", later)]
-                    .map(|(source, until)| (source.parse().unwrap(), Verified::here(until)))
-                    .into();
+                let verified = Verified::here(later);
+                memory.verified = [
+                    ("192.0.2.1", verified),
+                    ("2001:db8::", verified),
+                    // What a live host resets may have been sent by somebody else.
+                    ("192.0.2.2", verified.by_reset()),
+                ]
+                .map(|(source, verified)| (source.parse().unwrap(), verified))
+                .into();
             }
             let forged = ["192.0.2.2", "198.51.100.7"];
             let is_proof = kind != Kind::HeavyHitter;

@@ -16,6 +16,10 @@ use super::*;
 const LASTS: Duration = Duration::from_mins(10);
 
 fn challenging(scope: Scope) -> Config {
+    challenging_by(Way::Rst, scope)
+}
+
+fn challenging_by(way: Way, scope: Scope) -> Config {
     let challenge = Challenge {
         connections: When::Always,
         queries: When::Never,
@@ -25,7 +29,7 @@ fn challenging(scope: Scope) -> Config {
         ports: Vec::new(),
         lasts: LASTS,
         answers: NonZeroU32::new(1000).unwrap(),
-        way: Way::Rst,
+        way,
         window_scaling: false,
         scope,
         back_off: None,
@@ -83,6 +87,17 @@ fn what_other_nodes_verified_is_so_here_within_what_this_node_says() {
         let mut lab = Lab::new(config);
         assert_eq!(take_over(&mut lab, &told[..1]), 1);
         assert_eq!(left(&lab, "192.0.2.1"), None);
+    }
+}
+
+#[test]
+fn a_proof_of_another_node_is_one_by_the_way_of_this_node() {
+    for (way, is_by_reset) in [(Way::Rst, true), (Way::Syncookie, false)] {
+        let mut lab = Lab::new(challenging_by(way, Scope::Cluster));
+        assert_eq!(take_over(&mut lab, &[("192.0.2.1", 30)]), 0);
+        let source: IpAddr = "192.0.2.1".parse().unwrap();
+        let verified = lab.memory().verified[&source];
+        assert_eq!(verified.is_by_reset(), is_by_reset, "{way:?}");
     }
 }
 
