@@ -16,6 +16,9 @@ const PACKETS_QUICK: u32 = 500_000;
 const ROUNDS: usize = 7;
 const ROUNDS_QUICK: usize = 5;
 
+/// What a filter can be that names the group of a case, and no part of any other name.
+const GROUPS: [&str; 2] = ["live", "tcp"];
+
 /// Where a checkout of XDP-Firewall has its program.
 pub const XDP_FIREWALL_PROGRAM: &str = "src/xdp/prog.c";
 
@@ -105,7 +108,14 @@ impl Arguments {
 
     /// Whether a case is measured.
     pub fn wants(&self, is_core: bool, name: &str) -> bool {
-        let is_named = self.filter.is_empty() || self.filter.iter().any(|text| name.contains(text));
+        let is_named = |text: &String| {
+            if GROUPS.contains(&text.as_str()) {
+                name.split('/').next() == Some(text)
+            } else {
+                name.contains(text)
+            }
+        };
+        let is_named = self.filter.is_empty() || self.filter.iter().any(is_named);
         is_named && (is_core || !self.quick)
     }
 

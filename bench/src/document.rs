@@ -1,4 +1,4 @@
-//! The figures in `docs/performance.md`, between two markers, and the plot beside it.
+//! The figures in `docs/performance.md` and `docs/limits.md`, between two markers, and the plot beside them.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::{plot, report::Report, table};
+use crate::{plot, report::Report, table, tcp};
 
 /// The two lines that figures stand between.
 pub type Markers = [&'static str; 2];
@@ -17,15 +17,26 @@ const FIGURES: Markers = [
     "<!-- end of the figures -->\n",
 ];
 
-/// Writes figures and plot.
+const TCP: Markers = [
+    "<!-- tcp: written by `cargo xtask bench --filter tcp --write` -->\n",
+    "<!-- end of tcp -->\n",
+];
+
+/// Writes figures and plot. Where only TCP was measured, the other figures stay.
 pub fn write(report: &Report) -> Result<()> {
+    if !report.tcp.is_empty() {
+        write_between("limits.md", TCP, &of_tcp(report))?;
+    }
+    if report.rows.is_empty() && report.live.is_empty() {
+        return Ok(());
+    }
     plot::draw(report, &docs().join("performance.svg"))?;
-    write_between(FIGURES, &figures(report))
+    write_between("performance.md", FIGURES, &figures(report))
 }
 
-/// Writes figures between their markers.
-pub fn write_between(markers: Markers, figures: &str) -> Result<()> {
-    let path = docs().join("performance.md");
+/// Writes figures between their markers in a file of the documentation.
+pub fn write_between(file: &str, markers: Markers, figures: &str) -> Result<()> {
+    let path = docs().join(file);
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let text = replace(&text, markers, figures)
         .with_context(|| format!("{} lacks the markers of the figures", path.display()))?;
@@ -49,6 +60,16 @@ fn figures(report: &Report) -> String {
         report.packets,
         others(&report.others),
         table::render(report)
+    )
+}
+
+fn of_tcp(report: &Report) -> String {
+    format!(
+        "Measured on {} ({}) by `{}`.\n\n{}",
+        report.date,
+        report.machine,
+        report.command,
+        tcp::render(&report.tcp)
     )
 }
 

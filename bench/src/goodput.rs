@@ -111,6 +111,7 @@ pub fn measure(object: &[u8], arguments: &Arguments) -> Result<()> {
         let date = Timestamp::now().strftime("%Y-%m-%d %H:%M UTC");
         let machine = Machine::this()?;
         document::write_between(
+            "performance.md",
             MARKERS,
             &format!(
                 "Measured on {date} ({machine}) by `cargo xtask goodput`: medians of {rounds} rounds.\n\n\

@@ -26,6 +26,7 @@ mod scenario;
 mod statistics;
 mod store;
 mod table;
+mod tcp;
 mod traffic;
 
 use std::{fs, process::ExitCode};
@@ -75,6 +76,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => measure(arguments)?,
     };
     print!("{}", table::render(&report));
+    if !report.tcp.is_empty() {
+        print!("\n{}", tcp::render(&report.tcp));
+    }
     if let Some(path) = &arguments.json {
         report.write(path)?;
     }
@@ -118,6 +122,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         rounds: bench.effort.rounds,
         rows: vec![],
         live: vec![],
+        tcp: vec![],
         skipped: vec![],
     };
     for scenario in &scenarios {
@@ -133,8 +138,12 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         xdp_firewall,
         &mut report,
     )?;
+    tcp::measure(arguments.rounds, is_wanted, &mut report)?;
     ensure!(
-        !(report.rows.is_empty() && report.live.is_empty() && report.skipped.is_empty()),
+        !(report.rows.is_empty()
+            && report.live.is_empty()
+            && report.tcp.is_empty()
+            && report.skipped.is_empty()),
         "no case has such a name: leave --filter out to see all names"
     );
     report.set_goals(scenarios.iter().flat_map(goals));

@@ -27,6 +27,9 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The cases with live traffic.
     pub live: Vec<LiveRow>,
+    /// What TCP gets of limits of bytes.
+    #[serde(default)]
+    pub tcp: Vec<TcpRow>,
     /// What could not be measured, and why.
     pub skipped: Vec<String>,
 }
@@ -66,6 +69,19 @@ pub struct LiveRow {
     pub dropped: f64,
     /// The least that `of_first` is to be.
     pub goal: Option<f64>,
+}
+
+/// What TCP gets of a limit.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct TcpRow {
+    /// The limit, as it is written.
+    pub limit: String,
+    /// How many connections send.
+    pub connections: usize,
+    /// Their round-trip time, in milliseconds.
+    pub round_trip: u64,
+    /// What is received, divided by what the limit admits.
+    pub part: Spread,
 }
 
 impl Row {

@@ -801,7 +801,7 @@ pub struct Reloaded {
     pub files: Vec<String>,
     /// What is different, a line each; empty when nothing is.
     pub changes: Vec<String>,
-    /// What is said there of packets that do not come to this host.
+    /// What is said there of packets that do not come to this host, and of limits that slow TCP down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

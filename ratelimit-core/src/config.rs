@@ -54,6 +54,7 @@ pub use self::{
         NodeConfig, OnStop, Paths, PolicyConfig, Source, StateStore,
     },
     origin::{settings, toml, value_of},
+    warning::throughput::lines as throughput_warnings,
 };
 use self::{document::Document, report::Report};
 use crate::diagnostic::Diagnostic;

@@ -1,6 +1,7 @@
 //! A limit as people say it: so much, of this, per that.
 
 pub mod sharing;
+pub mod throughput;
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -72,10 +73,9 @@ pub enum LimitUnit {
 }
 
 /// How a limit counts.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Algorithm {
     /// At most the amount in the window that a source's first packet opens.
-    #[default]
     FixedWindow,
     /// At most the amount in a window and the weighted one before it.
     SlidingWindow,
@@ -92,10 +92,9 @@ pub enum Algorithm {
 #[derive(Deserialize, strum::IntoStaticStr, JsonSchema, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AlgorithmName {
     /// `fixed-window`
-    #[default]
     FixedWindow,
     /// `sliding-window`
     SlidingWindow,
@@ -170,20 +169,85 @@ impl AlgorithmName {
         self.into()
     }
 
-    /// The algorithm for a limit of `amount`. A bucket of which nothing else is said holds the amount.
+    /// Returns the default of a limit. TCP keeps up with a token bucket of bytes, and stalls at the
+    /// end of a fixed window. Nodes cannot share a bucket.
+    fn default_of(unit: LimitUnit, scope: Scope) -> Self {
+        match (unit, scope) {
+            (LimitUnit::Bytes, Scope::Node) => Self::TokenBucket,
+            (LimitUnit::Packets, _) | (_, Scope::Cluster) => Self::FixedWindow,
+        }
+    }
+}
+
+/// How a limit counts, as far as that is written; the rest has defaults.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counting {
+    /// The algorithm. Without one, a token bucket counts bytes of one node, and fixed windows all else.
+    pub algorithm: Option<AlgorithmName>,
+    /// The burst of a token bucket, see [`automatic_burst`].
+    pub burst: Burst,
+    /// For whom the limit holds.
+    pub scope: Scope,
+}
+
+/// A burst as it is written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Burst {
+    /// Nothing is written.
+    #[default]
+    Unset,
+    /// `auto`
+    Auto,
+    /// So many packets or bytes.
+    Of(u64),
+}
+
+/// The time in which the automatic burst of bytes flows in, at least. It is longer than the
+/// shortest retransmission timeout of TCP, which is 200 ms in Linux: the bucket is full again when a
+/// sender that has lost all in flight comes back. With 100 ms a connection of a short round-trip
+/// time gets 48 % of the rate, with 250 ms 95 % (`docs/limits.md`, "TCP under a limit of bytes").
+pub const AUTOMATIC_BURST: Duration = Duration::from_millis(250);
+
+/// The burst of a token bucket of which no other is written: the amount, and of bytes at least what
+/// flows in within [`AUTOMATIC_BURST`].
+pub fn automatic_burst(amount: u64, unit: LimitUnit, window: Duration) -> u64 {
+    match unit {
+        LimitUnit::Packets => amount,
+        LimitUnit::Bytes => amount.max(flows_in(AUTOMATIC_BURST, amount, window)),
+    }
+}
+
+/// What flows in within a time of what admits `amount` in a `window`.
+fn flows_in(time: Duration, amount: u64, window: Duration) -> u64 {
+    let units = u128::from(amount).saturating_mul(time.as_nanos());
+    let units = units / window.as_nanos().max(1);
+    u64::try_from(units).unwrap_or(u64::MAX)
+}
+
+impl Counting {
+    /// The algorithm for a limit of `amount` in `window`.
     ///
     /// # Errors
     ///
-    /// When a `burst` is said of an algorithm that has none.
-    pub fn with(self, amount: u64, burst: Option<u64>) -> Result<Algorithm, LimitError> {
-        match (self, burst) {
-            (Self::TokenBucket, _) => Ok(Algorithm::TokenBucket {
-                burst: burst.unwrap_or(amount),
-            }),
-            (_, Some(_)) => Err(LimitError::BurstWithoutBucket),
-            (Self::FixedWindow, None) => Ok(Algorithm::FixedWindow),
-            (Self::SlidingWindow, None) => Ok(Algorithm::SlidingWindow),
-            (Self::SlidingLog, None) => Ok(Algorithm::SlidingLog),
+    /// When a burst is written of an algorithm that has none.
+    pub fn of(
+        self,
+        amount: u64,
+        unit: LimitUnit,
+        window: Duration,
+    ) -> Result<Algorithm, LimitError> {
+        let default = || AlgorithmName::default_of(unit, self.scope);
+        let algorithm = self.algorithm.unwrap_or_else(default);
+        match (algorithm, self.burst) {
+            (AlgorithmName::TokenBucket, Burst::Of(burst)) => Ok(Algorithm::TokenBucket { burst }),
+            (AlgorithmName::TokenBucket, Burst::Unset | Burst::Auto) => {
+                let burst = automatic_burst(amount, unit, window);
+                Ok(Algorithm::TokenBucket { burst })
+            }
+            (_, Burst::Auto | Burst::Of(_)) => Err(LimitError::BurstWithoutBucket),
+            (AlgorithmName::FixedWindow, Burst::Unset) => Ok(Algorithm::FixedWindow),
+            (AlgorithmName::SlidingWindow, Burst::Unset) => Ok(Algorithm::SlidingWindow),
+            (AlgorithmName::SlidingLog, Burst::Unset) => Ok(Algorithm::SlidingLog),
         }
     }
 }
@@ -401,8 +465,8 @@ impl LimitUnit {
 }
 
 impl fmt::Display for LimitSpec {
-    /// `1000 packets per 1s`, and behind it what is not a fixed window and the class, if it has one:
-    /// `50MB per 1s (token-bucket, burst 100MB) of udp`.
+    /// `1000 packets per 1s`, and behind it the algorithm, unless it is a fixed window of packets,
+    /// and the class, if it has one: `50MB per 1s (token-bucket, burst 100MB) of udp`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let window = quantity::duration(self.window);
         let amount = self.unit.amount(self.amount);
@@ -413,8 +477,10 @@ impl fmt::Display for LimitSpec {
         }
         let label = self.algorithm.name().label();
         match self.algorithm {
-            Algorithm::FixedWindow => {}
-            Algorithm::SlidingWindow | Algorithm::SlidingLog => write!(formatter, " ({label})")?,
+            Algorithm::FixedWindow if self.unit == LimitUnit::Packets => {}
+            Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => {
+                write!(formatter, " ({label})")?;
+            }
             Algorithm::TokenBucket { burst } => {
                 write!(formatter, " ({label}, burst {})", self.unit.amount(burst))?;
             }
@@ -439,8 +505,10 @@ struct LimitText {
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     per: String,
+    /// Without one, a token bucket counts bytes of one node, and fixed windows all else.
     #[serde(default)]
-    algorithm: AlgorithmName,
+    algorithm: Option<AlgorithmName>,
+    /// Of a token bucket. Without one it is the amount, and of bytes at least what flows in within 250 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     burst: Option<u64>,
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
@@ -464,12 +532,14 @@ impl TryFrom<LimitText> for LimitSpec {
             (None, Some(bytes)) => (bytes, LimitUnit::Bytes),
             _ => return Err(LimitError::Unit.into()),
         };
-        let limit = Self::new(
-            amount,
-            unit,
-            quantity::parse_duration(&text.per)?,
-            text.algorithm.with(amount, text.burst)?,
-        )?;
+        let window = quantity::parse_duration(&text.per)?;
+        let counting = Counting {
+            algorithm: text.algorithm,
+            burst: text.burst.map_or(Burst::Unset, Burst::Of),
+            scope: text.scope,
+        };
+        let algorithm = counting.of(amount, unit, window)?;
+        let limit = Self::new(amount, unit, window, algorithm)?;
         Ok(Self {
             class: text.class,
             shared: (text.scope == Scope::Cluster).then_some(text.share),
@@ -490,7 +560,7 @@ impl From<LimitSpec> for LimitText {
             packets,
             bytes,
             per,
-            algorithm: limit.algorithm.name(),
+            algorithm: Some(limit.algorithm.name()),
             burst: match limit.algorithm {
                 Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => None,
                 Algorithm::TokenBucket { burst } => Some(burst),

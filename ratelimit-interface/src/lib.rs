@@ -54,7 +54,17 @@ const STACKED: [&str; 9] = [
     "openvswitch",
 ];
 
+/// The kinds of interfaces whose other end is a network stack, which leaves cutting to the card that it takes them for (TSO).
+const UNCUT: [&str; 2] = ["netkit", "veth"];
+
 impl InterfaceState {
+    /// Whether frames may come to it as they were sent, of up to 64 kB: in generic mode each counts as one packet. A program in native
+    /// mode makes the other end of a veth cut them.
+    pub fn is_uncut(&self) -> bool {
+        let kind = self.kind.as_deref();
+        kind.is_some_and(|kind| UNCUT.contains(&kind))
+    }
+
     /// Whether frames come to it by way of other interfaces, which may have put several together (GRO): in generic mode what
     /// arrives as 30 packets counts as one then.
     pub fn is_stacked(&self) -> bool {

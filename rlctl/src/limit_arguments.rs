@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 use clap::Args;
 use ratelimit_core::{
     class::{Class, Match},
-    limit::{AlgorithmName, Division, LimitSpec, LimitUnit, Scope},
+    limit::{AlgorithmName, Burst, Counting, Division, LimitSpec, LimitUnit, Scope},
     quantity,
 };
 use strum::VariantArray;
@@ -33,10 +33,12 @@ struct OneLimit {
     /// Length of the window, as 100ms, 1s or 1h: 10ms to 31d
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     per: Option<Duration>,
-    /// How it counts: fixed-window, sliding-window, token-bucket or sliding-log
+    /// How it counts: fixed-window, sliding-window, token-bucket or sliding-log [default: token-bucket for bytes of one node, else
+    /// fixed-window]
     #[arg(long, value_name = "NAME")]
     algorithm: Option<AlgorithmName>,
-    /// Burst of a token bucket, in the unit of the limit [default: the amount]
+    /// Burst of a token bucket, in the unit of the limit, or auto: the amount, and of bytes at least what flows in within 250 ms
+    /// [default: auto]
     #[arg(long, value_name = "AMOUNT")]
     burst: Option<String>,
     /// Packets that it counts, as tcp-syn, fragments, other, a class of the configuration, or one on the spot as `{ protocol = "udp", source_ports = [53] }` [default: all]
@@ -81,8 +83,12 @@ impl OneLimit {
         };
         let per = self.per.ok_or(NO_WINDOW)?;
         let burst = self.burst.as_deref().map(|text| read_burst(text, unit));
-        let algorithm = self.algorithm.unwrap_or_default();
-        let algorithm = algorithm.with(amount, burst.transpose()?);
+        let counting = Counting {
+            algorithm: self.algorithm,
+            burst: burst.transpose()?.unwrap_or_default(),
+            scope: self.scope.unwrap_or_default(),
+        };
+        let algorithm = counting.of(amount, unit, per);
         let limit = algorithm.and_then(|it| LimitSpec::new(amount, unit, per, it));
         let limit = limit.map_err(|error| {
             let per = quantity::duration(per);
@@ -224,12 +230,16 @@ fn without_underscores(text: &str) -> String {
 }
 
 /// A burst is in the unit of its limit.
-fn read_burst(text: &str, unit: LimitUnit) -> Result<u64, String> {
+fn read_burst(text: &str, unit: LimitUnit) -> Result<Burst, String> {
+    if text == "auto" {
+        return Ok(Burst::Auto);
+    }
     let burst = match unit {
         LimitUnit::Packets => packets(text).map_err(|_| "write a number of packets".to_owned()),
         LimitUnit::Bytes => bytes(text),
     };
-    burst.map_err(|error| format!("burst `{text}`: {error}"))
+    let wrong = |error| format!("burst `{text}`: {error}");
+    burst.map(Burst::Of).map_err(wrong)
 }
 
 #[cfg(test)]
@@ -249,7 +259,18 @@ mod tests {
         check("--packets 1000 --per 1s", Ok("1000 packets per 1s"));
         check("--per 1s --packets 1000", Ok("1000 packets per 1s"));
         check("--per 1s --packets 5_000", Ok("5000 packets per 1s"));
-        check("--per 1s --bytes 1_500", Ok("1500B per 1s"));
+        check(
+            "--per 1s --bytes 1_500",
+            Ok("1500B per 1s (token-bucket, burst 1500B)"),
+        );
+        check(
+            "--per 100ms --bytes 1MB --burst auto",
+            Ok("1MB per 100ms (token-bucket, burst 2500kB)"),
+        );
+        check(
+            "--per 1s --bytes 1MB --scope cluster",
+            Ok("1MB per 1s (fixed-window), shared by all nodes"),
+        );
         check(
             "--match web --burst 9MB --algorithm token-bucket --bytes 5MB --per 1s",
             Ok("5MB per 1s (token-bucket, burst 9MB) of web"),

@@ -1,8 +1,8 @@
 //! Programs that a test makes and then runs.
 //!
-//! Another process writes the file. A test that wrote it itself would race with the other tests of its process: a thread that forks
-//! meanwhile hands the open file on to the child, and until that child calls `execve`, the kernel refuses to run the program with
-//! `ETXTBSY`, "Text file busy".
+//! Another process writes the file. A test that wrote it itself would race with the other tests of
+//! its process: a thread that forks meanwhile hands the open file on to the child, and until that
+//! child calls `execve`, the kernel refuses to run the program with `ETXTBSY`, "Text file busy".
 
 use std::{
     io::Write,
@@ -52,7 +52,8 @@ mod tests {
 
     use super::*;
 
-    /// A child that holds the files of this process for some time before it runs its program, as one does on a busy machine.
+    /// A child that holds the files of this process for some time before it runs its program, as
+    /// one does on a busy machine.
     fn slow_child() -> Command {
         let mut child = Command::new("/bin/true");
         let wait = || {

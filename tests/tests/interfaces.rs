@@ -567,6 +567,26 @@ fn generic_mode_on_a_bridge_is_said_with_what_to_attach_to_instead() {
     );
 }
 
+#[test]
+fn generic_mode_on_a_veth_is_said_to_count_uncut_frames_as_one_packet() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let toml = |mode: &str| format!("{POLICY}{}mode = \"{mode}\"\n", interface(INTERFACE));
+    let service = Service::started(&lab, &toml("generic")).unwrap();
+    let remark = "count as one packet there: write mode = \"native\"";
+    let own = status_of(&service, INTERFACE);
+    assert!(own["remark"].as_str().unwrap().contains(remark), "{own}");
+    assert!(service.log().contains(remark), "{}", service.log());
+    let examined = service.rlctl(&["doctor", INTERFACE]).unwrap().stdout;
+    assert!(examined.contains("count as one packet"), "{examined}");
+    // What is named mends it.
+    service.reload(&toml("native")).unwrap();
+    let own = status_of(&service, INTERFACE);
+    assert!(own["remark"].is_null(), "{own}");
+    let examined = service.rlctl(&["doctor", INTERFACE]).unwrap().stdout;
+    assert!(!examined.contains("count as one packet"), "{examined}");
+}
+
 /// Of a limit of four, two packets are left: a bridge and its port have both charged each. The kernel refuses a port whose bridge has a
 /// program.
 #[test]

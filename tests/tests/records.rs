@@ -35,7 +35,11 @@ const LATE: Duration = Duration::from_millis(500);
 
 const ONE: &str = "[policy.default]\nlimits = [{ packets = 20, per = \"1h\" }]\n";
 /// The last of them is the smallest.
-const THREE: [&str; 3] = ["packets=100,per=1h", "bytes=1MB,per=1h", "packets=7,per=2h"];
+const THREE: [&str; 3] = [
+    "packets=100,per=1h",
+    "bytes=1MB,per=1h,algorithm=fixed-window",
+    "packets=7,per=2h",
+];
 
 #[test]
 fn each_limit_is_judged_by_records_of_each_size() {

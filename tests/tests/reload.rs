@@ -32,6 +32,45 @@ fn a_reload_says_what_it_changed() {
 }
 
 #[test]
+fn a_limit_of_bytes_that_slows_tcp_down_is_warned_of_and_its_default_takes_its_place() {
+    let to = |more: &str| {
+        format!("[policy.default]\nlimits = [{{ bytes = \"10MB\", per = \"1s\"{more} }}]\n")
+    };
+    require_root!();
+    let (_lab, service) = Service::in_lab(OLD).unwrap();
+    let slow = "warning: [policy.default]: TCP stalls at the end of each window of 10MB per 1s (fixed-window)";
+    let said = service
+        .reload(&to(", algorithm = \"fixed-window\""))
+        .unwrap();
+    assert!(said.contains(slow), "{said}");
+    let said = service.reload(&to("")).unwrap();
+    let change = "policy default: 10MB per 1s (fixed-window) -> 10MB per 1s (token-bucket, burst 10MB); what its sources have used starts anew";
+    assert!(said.contains(change), "{said}");
+    assert!(!said.contains("warning"), "{said}");
+    check(
+        &service,
+        "8.8.8.8",
+        "10MB per 1s (token-bucket, burst 10MB)",
+    );
+    let set = |more: &str| {
+        let words = "limit set --bytes 10MB --per 1s ".to_owned() + more;
+        let words: Vec<&str> = words.split_whitespace().collect();
+        service.rlctl_ok(&words).unwrap()
+    };
+    let said = set("--burst 100kB");
+    assert!(
+        said.contains("warning: TCP may get less than 80 %"),
+        "{said}"
+    );
+    let said = set("");
+    assert!(
+        said.contains("to 10MB per 1s (token-bucket, burst 10MB)"),
+        "{said}"
+    );
+    assert!(!said.contains("warning"), "{said}");
+}
+
+#[test]
 fn a_reload_says_what_becomes_of_the_state() {
     let to = |limit: &str| format!("[policy.default]\nlimits = [{{ {limit} }}]\n");
     require_root!();

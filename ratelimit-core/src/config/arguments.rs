@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     diagnostic::{Diagnostic, Problem},
-    limit::{Algorithm, LimitSpec, LimitUnit},
+    limit::{Counting, LimitSpec, LimitUnit},
     quantity,
 };
 
@@ -122,7 +122,8 @@ fn limit(
     arguments: &Arguments,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<LimitSpec> {
-    let error = match LimitSpec::new(amount, unit, window, Algorithm::default()) {
+    let algorithm = Counting::default().of(amount, unit, window);
+    let error = match algorithm.and_then(|it| LimitSpec::new(amount, unit, window, it)) {
         Ok(limit) => return Some(limit),
         Err(error) => error,
     };

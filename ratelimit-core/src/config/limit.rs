@@ -13,7 +13,8 @@ use super::{
 use crate::{
     diagnostic::Problem,
     limit::{
-        AlgorithmName, Division, LimitError, LimitSpec, LimitUnit, Scope, WINDOW_MAX, WINDOW_MIN,
+        AlgorithmName, Burst, Counting, Division, LimitError, LimitSpec, LimitUnit, Scope,
+        WINDOW_MAX, WINDOW_MIN,
     },
     quantity,
 };
@@ -77,19 +78,24 @@ pub fn read_section(mut section: Section<'_>) -> Option<At<LimitSpec>> {
     let report = section.report;
     let amount = read_amount(&mut section);
     let window = read_window(&mut section);
-    let algorithm = section.take("algorithm");
-    let algorithm = algorithm.map_or(Some(AlgorithmName::default()), |value| value.choice());
+    let algorithm: Option<Option<AlgorithmName>> =
+        section.take("algorithm").map(|value| value.choice());
     let burst = section.take("burst");
     let burst = burst.map(|value| read_burst(&value, amount.as_ref()));
     let class = section.take("match");
     let class = class.map(class::read_match);
     let shared = read_shared(&mut section);
     let spot = section.finish();
-    let (amount, window, algorithm) = (amount?, window?, algorithm?);
+    let (amount, window, algorithm) = (amount?, window?, given(algorithm)?);
     let (units, unit) = amount.value;
     let (burst, class) = (given(burst)?, given(class)?);
-    let spec = algorithm
-        .with(units, burst.as_ref().map(|burst| burst.value))
+    let counting = Counting {
+        algorithm,
+        burst: burst.as_ref().map(|burst| burst.value).unwrap_or_default(),
+        scope: shared.map_or(Scope::Node, |_| Scope::Cluster),
+    };
+    let spec = counting
+        .of(units, unit, window)
         .and_then(|algorithm| LimitSpec::new(units, unit, window, algorithm));
     let blamed = match &spec {
         Err(error) if is_about_burst(error) => burst.as_ref().map(|burst| &burst.spot),
@@ -163,10 +169,16 @@ fn read_size(value: &Value<'_>, example: &str) -> Option<u64> {
 }
 
 /// Reads a burst, which is in the unit of the limit; where that is not known, as a size.
-fn read_burst(value: &Value<'_>, amount: Option<&At<(u64, LimitUnit)>>) -> Option<At<u64>> {
-    value.located(|value| match amount.map(|amount| amount.value.1) {
-        Some(LimitUnit::Packets) => read_count(value, "burst = 200"),
-        Some(LimitUnit::Bytes) | None => read_size(value, "burst = \"100MB\""),
+fn read_burst(value: &Value<'_>, amount: Option<&At<(u64, LimitUnit)>>) -> Option<At<Burst>> {
+    value.located(|value| {
+        if value.is_text() && value.text("")? == "auto" {
+            return Some(Burst::Auto);
+        }
+        let burst = match amount.map(|amount| amount.value.1) {
+            Some(LimitUnit::Packets) => read_count(value, "burst = 200"),
+            Some(LimitUnit::Bytes) | None => read_size(value, "burst = \"100MB\""),
+        };
+        burst.map(Burst::Of)
     })
 }
 

@@ -3,6 +3,7 @@
 mod bans;
 mod challenge;
 mod classes;
+pub mod throughput;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -49,6 +50,7 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
     for group in document.groups() {
         warn_of_idle_limits(&group, classes, warnings);
         warn_of_tiny_limits(&group, warnings);
+        throughput::find(&group, classes, warnings);
     }
     bans::find(document, warnings);
     challenge::find(document, config, warnings);

@@ -115,7 +115,8 @@ fn a_coarse_clock_that_is_asked_for_goes_on_tick_by_tick() {
 
 #[test]
 fn a_packet_that_was_cut_counts_with_its_bytes_on_the_wire() {
-    let limit = "[policy.default]\nlimits = [{ bytes = 250, per = \"1s\" }]";
+    let limit =
+        "[policy.default]\nlimits = [{ bytes = 250, per = \"1s\", algorithm = \"fixed-window\" }]";
     let mut simulation = simulation(limit, None);
     let source = ipv4([198, 51, 100, 1]);
     for time in 0..3 {
@@ -177,7 +178,7 @@ fn a_source_is_what_the_configuration_says_and_told_with_what_refused_it_first()
         [source]\nipv4_prefix = 24\n\
         [policy.default]\nlimits = [{ packets = 1, per = \"1s\" }]\n\
         [policy.partner]\nsources = [\"2001:db8::/32\"]\n\
-        limits = [{ packets = 9, per = \"1s\" }, { bytes = 150, per = \"1s\" }]";
+        limits = [{ packets = 9, per = \"1s\" }, { bytes = 150, per = \"1s\", algorithm = \"fixed-window\" }]";
     let mut simulation = simulation(config, None);
     for last in 1..=4 {
         send(&mut simulation, 0, &ipv4([198, 51, 100, last]));
@@ -216,7 +217,7 @@ fn a_source_is_what_the_configuration_says_and_told_with_what_refused_it_first()
             "2001:db8::/64".to_owned(),
             1,
             3,
-            refused("partner", "150B per 1s"),
+            refused("partner", "150B per 1s (fixed-window)"),
         ),
     ];
     assert_eq!(seen, expected);

@@ -16,7 +16,7 @@ pub struct Candidate {
     pub(super) texts: Vec<File>,
     pub(super) config: Config,
     pub(super) lists: ConfiguredLists,
-    /// What it says of packets that do not come to this host.
+    /// What it says of packets that do not come to this host, and of limits that slow TCP down.
     pub(super) warnings: Vec<String>,
 }
 
@@ -60,7 +60,8 @@ impl Candidate {
     fn with_lists(texts: Vec<File>, config: Config) -> Result<Self, Refused> {
         syncookies::require(&config)?;
         let lists = ConfiguredLists::read(&config)?;
-        let warnings = config_warnings::warnings(&config);
+        let mut warnings = config_warnings::warnings(&config);
+        warnings.extend(config::throughput_warnings(&config));
         Ok(Self {
             texts,
             config,

@@ -651,7 +651,16 @@ impl Datapath for Kernel {
 
 /// What is to be known about how a program runs.
 fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
-    if attachment.mode != Some(XdpMode::Generic) || !state.is_stacked() {
+    let kind = state.kind.as_deref().unwrap_or("virtual interface");
+    if attachment.mode != Some(XdpMode::Generic) {
+        return None;
+    }
+    if state.is_uncut() {
+        return Some(format!(
+            "generic mode on a {kind}: frames of up to 64 kB that their sender has not cut (TSO) count as one packet there: write mode = \"native\", or turn TSO off at the other end"
+        ));
+    }
+    if !state.is_stacked() {
         return None;
     }
     let beneath = interface::beneath(state).unwrap_or_default();
@@ -660,7 +669,6 @@ fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
     } else {
         beneath.join(", ")
     };
-    let kind = state.kind.as_deref().unwrap_or("virtual interface");
     Some(format!(
         "generic mode on a {kind}: frames that GRO has put together, of up to 64 kB, count as one packet there: configure {instead} instead"
     ))

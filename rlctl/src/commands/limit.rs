@@ -3,13 +3,14 @@
 use jiff::Zoned;
 use ratelimit_core::{
     api::{Changed, LimitRequest, LimitTarget, LimitsNow},
-    limit::LimitSpec,
+    class::Catalogue,
+    limit::{LimitSpec, throughput},
 };
 
 use crate::{
     arguments::LimitSetArguments,
     client::{Answer, Client},
-    commands::ban,
+    commands::{ban, reload},
     failure::Failure,
     phrase, prefixes,
     report::Report,
@@ -40,9 +41,10 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     );
     let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let text = format!(
-        "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}{}",
+        "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}{}{}",
         sentence(&request, target),
         in_force(&request.limits, answer.value.limits.as_ref()),
+        slow(&request.limits)
     );
     let notes = phrase::without_effect(&answer.value.allowed);
     Ok(Report::new(answer, text).notes(notes))
@@ -74,6 +76,19 @@ pub fn rm(
     let failure = Failure::refused(format!("{whose} has no runtime limits"));
     report.failure = Some(failure.hint("`rlctl limit list` shows all runtime limits"));
     Ok(report)
+}
+
+/// Warns of limits that slow TCP down, each on a line of its own.
+fn slow(limits: &[LimitSpec]) -> String {
+    // The classes of the configuration are not known here.
+    let classes = Catalogue::default();
+    let problems = limits
+        .iter()
+        .filter_map(|it| throughput::problem(it, &classes));
+    let lines: Vec<String> = problems
+        .map(|problem| format!("{}: {}", problem.message, problem.hint))
+        .collect();
+    reload::warnings(&lines)
 }
 
 fn path(cluster: bool) -> &'static str {

@@ -29,7 +29,10 @@ fn packets_and_bytes_are_two_limits() {
         ..arguments(&["eth0"])
     };
     let config = from_command_line(&arguments).unwrap();
-    let expected = ["1000 packets per 1s", "50MB per 1s"];
+    let expected = [
+        "1000 packets per 1s",
+        "50MB per 1s (token-bucket, burst 50MB)",
+    ];
     assert_eq!(shown_limits(&config), expected);
     assert!(config.observe);
 }
@@ -80,12 +83,12 @@ hint: write at least 10ms",
     check(
         &Arguments {
             packets: None,
-            bytes: Some("1TB".to_owned()),
+            bytes: Some("5TB".to_owned()),
             ..arguments(&["eth0"])
         },
         "\
---bytes 1TB: one word of state cannot count so many in 1s
-hint: write at most 134217727B, or a longer window",
+--bytes 5TB: one word of state cannot count so many in 1s
+hint: write at most 4096GB, or a longer window",
     );
 }
 

@@ -69,7 +69,7 @@ fn an_amount_that_one_word_cannot_count_is_refused_with_the_largest() {
    |               ^^^^^^^^^^^^^^^^^^^^ write at most 134217727, or a longer window
 config.toml:12:13: one word of state cannot count so many in 10ms
 12 |   { bytes = "1TB", per = "10ms" },
-   |             ^^^^^ write at most 2097151B, or a longer window"#,
+   |             ^^^^^ write at most 40960MB, or a longer window"#,
     );
 }
 
@@ -187,6 +187,50 @@ config.toml:12:38: only a token bucket has a `burst`
 12 |   { packets = 1, per = "1s", burst = 5, algorithm = "sliding-window" },
    |                                      ^ remove it, or add algorithm = "token-bucket""#,
     );
+}
+
+#[test]
+fn bytes_of_one_node_are_counted_by_a_token_bucket_unless_another_algorithm_is_written() {
+    let limits = |limits: &str| {
+        let text =
+            format!("[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = [{limits}]\n");
+        let limits = load_text(&text).default_policy.limits;
+        let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
+        limits.join(", ")
+    };
+    for (written, meant) in [
+        (
+            r#"bytes = "10MB", per = "1s""#,
+            "10MB per 1s (token-bucket, burst 10MB)",
+        ),
+        (
+            r#"bytes = "1MB", per = "100ms""#,
+            "1MB per 100ms (token-bucket, burst 2500kB)",
+        ),
+        (
+            r#"bytes = "9GB", per = "1d""#,
+            "9GB per 1d (token-bucket, burst 9GB)",
+        ),
+        (
+            r#"bytes = "10MB", per = "1s", burst = "5MB""#,
+            "10MB per 1s (token-bucket, burst 5MB)",
+        ),
+        (
+            r#"bytes = "1MB", per = "100ms", burst = "auto""#,
+            "1MB per 100ms (token-bucket, burst 2500kB)",
+        ),
+        (
+            r#"bytes = "10MB", per = "1s", algorithm = "fixed-window""#,
+            "10MB per 1s (fixed-window)",
+        ),
+        (r#"packets = 10, per = "100ms""#, "10 packets per 100ms"),
+        (
+            r#"packets = 10, per = "100ms", algorithm = "token-bucket", burst = "auto""#,
+            "10 packets per 100ms (token-bucket, burst 10)",
+        ),
+    ] {
+        assert_eq!(limits(&format!("{{ {written} }}")), meant, "{written}");
+    }
 }
 
 #[test]

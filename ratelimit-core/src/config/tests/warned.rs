@@ -188,6 +188,21 @@ fn a_limit_into_which_no_full_frame_fits_is_warned_of() {
     check_warnings_of_limits(r#"  { bytes = 1514, per = "1s" },"#, "");
 }
 
+#[test]
+fn limits_of_bytes_that_slow_tcp_down_are_warned_of() {
+    check_warnings_of_limits(
+        r#"  { bytes = "10MB", per = "1s" },
+  { bytes = "1MB", per = "100ms", algorithm = "fixed-window" },
+  { bytes = "10MB", per = "1s", burst = "100kB", match = "tcp" },"#,
+        r#"config.toml:12:3: TCP stalls at the end of each window of 1MB per 100ms (fixed-window), and may get less than 80 % of it
+12 |   { bytes = "1MB", per = "100ms", algorithm = "fixed-window" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write algorithm = "token-bucket"
+config.toml:13:3: TCP may get less than 80 % of 10MB per 1s (token-bucket, burst 100kB) of tcp: the burst flows in within less than 250 ms
+13 |   { bytes = "10MB", per = "1s", burst = "100kB", match = "tcp" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write burst = "auto", or at least 2500kB"#,
+    );
+}
+
 /// With those of attacks they are more than a policy has. Those that differ in the amount alone are one.
 #[test]
 fn limits_of_interfaces_that_a_source_of_an_attack_has_no_room_for_are_warned_of() {

@@ -45,7 +45,8 @@ fn wider_prefixes_and_the_node_have_limits() {
         (56, "10000 packets per 1s".to_owned()),
         (
             48,
-            "50000 packets per 1s of tcp-syn and 100MB per 1s".to_owned(),
+            "50000 packets per 1s of tcp-syn and 100MB per 1s (token-bucket, burst 100MB)"
+                .to_owned(),
         ),
     ];
     assert_eq!(said(IpFamily::V6), ipv6);

@@ -80,6 +80,13 @@ pub fn gro(state: &InterfaceState, device: &Device) -> Finding {
     let runs_native = matches!(state.program, Some((XdpMode::Native, _)));
     let may_be_native = device.xdp.is_some_and(device::XdpFeatures::is_native);
     let will_be_native = runs_native || (state.program.is_none() && may_be_native);
+    if state.is_uncut() && !will_be_native {
+        let kind = state.kind.as_deref().unwrap_or("virtual interface");
+        let found = format!("frames come as the other end of this {kind} sends them");
+        let why = "in generic mode here, frames of up to 64 kB that their sender has not cut (TSO) \
+                   count as one packet: write mode = \"native\", or turn TSO off at the other end";
+        return Finding::warning(check, found, why);
+    }
     if !state.is_stacked() || will_be_native {
         let is_on = if is_on { "on" } else { "off" };
         return Finding::ok(check, format!("{is_on}, the program comes before it"));

@@ -87,7 +87,7 @@ why: port scan
 beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: no reason given
 beneath: the policy `partner`, which is for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
-limit: 50MB per 1s: nothing used
+limit: 50MB per 1s (fixed-window): nothing used
 packets that it sends in ipip count for the source inside
 refused: 12 packets by limits, the last at {since_reported}
 seen: {since_reported} dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: banned"
@@ -283,7 +283,7 @@ fn check_of_a_limited_address_ends_with_3_and_tells_the_full_limit() {
 packets from 203.0.113.7 are dropped (limited)
 rule: the policy `default`, as for every source without one of its own
 limit: 1000 packets per 1s: 1000 used, room in 0.4s, the window closes in 0.4s
-limit: 50MB per 1s: nothing used
+limit: 50MB per 1s (fixed-window): nothing used
 refused: 7 packets by limits";
     check_blocked(answers(&answer), stdout);
 }
@@ -344,7 +344,7 @@ limit: 5 packets per 1m (sliding-log): 5 used, room in 12.0s, all forgotten in 1
 limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s, the bucket is full again in 1.5s
 limit: 50000 packets per 1s: 9 used, the window closes in 1.5s
   this node admits 16667 of it since {since_reported}, all others 33333
-limit: 50kB per 1s: nothing used
+limit: 50kB per 1s (fixed-window): nothing used
   this node admits 16666B of it, what the others admit is not known
 refused: no refusal by its own limits on record");
     let request = "GET /v1/check/203.0.113.7";

@@ -15,7 +15,7 @@ limits = [{ packets = 100, per = "1s" }]
 
 [policy.partner]
 sources = ["203.0.113.0/24"]
-limits = [{ bytes = "50kB", per = "1s" }]
+limits = [{ bytes = "50kB", per = "1s", algorithm = "fixed-window" }]
 
 [allow]
 sources = ["192.0.2.10"]

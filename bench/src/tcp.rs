@@ -1,0 +1,268 @@
+//! What TCP gets of a limit of bytes, by the way in which that counts, the number of connections
+//! and the round-trip time.
+//!
+//! One source sends as fast as it can to a server behind the limiter. What the server receives is
+//! divided by what the limit admits. Of what a limit counts, headers are 4 %, so 96 % is all that
+//! there is to have.
+
+mod relay;
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use ratelimit_tests::lab::{INTERFACE, Lab, Namespace};
+
+use crate::{
+    installation::Installation,
+    report::{Report, TcpRow},
+    scenario::Scenario,
+    statistics::Spread,
+    store::Store,
+    table,
+};
+use relay::Relay;
+
+/// Bytes that each limit admits in a second.
+const RATE: f64 = 10e6;
+/// The limits, as they are written.
+pub const LIMITS: [&str; 7] = [
+    "bytes = \"10MB\", per = \"1s\"",
+    "bytes = \"1MB\", per = \"100ms\"",
+    "bytes = \"10MB\", per = \"1s\", burst = \"1MB\"",
+    "bytes = \"10MB\", per = \"1s\", burst = \"100kB\"",
+    "bytes = \"10MB\", per = \"1s\", algorithm = \"sliding-window\"",
+    "bytes = \"10MB\", per = \"1s\", algorithm = \"fixed-window\"",
+    "bytes = \"1MB\", per = \"100ms\", algorithm = \"fixed-window\"",
+];
+/// How many connections send at once.
+pub const CONNECTIONS: [usize; 3] = [1, 8, 64];
+/// Round-trip times, in milliseconds.
+pub const ROUND_TRIPS: [u64; 3] = [0, 10, 40];
+/// How long connections send before anything is measured: the burst of every limit is used up by
+/// then.
+const BEFORE: Duration = Duration::from_secs(3);
+/// How long is measured.
+const TURN: Duration = Duration::from_secs(6);
+const ROUNDS: usize = 1;
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const ADDRESSES: [&[&str]; 2] = [&["192.0.2.1/24"], &["192.0.2.2/24"]];
+/// How long a thread waits for its socket before it looks whether all is over.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Bytes that are written at once.
+const BLOCK: usize = 1 << 16;
+
+/// `tcp/bytes = "10MB", per = "1s"/1 connection/0 ms`
+fn name(limit: &str, connections: usize, round_trip: u64) -> String {
+    format!("tcp/{limit}/{connections} connections/{round_trip} ms")
+}
+
+/// Measures the cases whose names contain what is wanted.
+pub fn measure(
+    rounds: Option<usize>,
+    is_wanted: impl Fn(&str) -> bool,
+    report: &mut Report,
+) -> Result<()> {
+    for limit in LIMITS {
+        for round_trip in ROUND_TRIPS {
+            let mut wanted = CONNECTIONS.to_vec();
+            wanted.retain(|count| is_wanted(&name(limit, *count, round_trip)));
+            if wanted.is_empty() {
+                continue;
+            }
+            let mut path = Path::new(limit, round_trip)?;
+            for connections in wanted {
+                let parts = (0..rounds.unwrap_or(ROUNDS)).map(|_| path.part(connections));
+                let parts: Vec<f64> = parts.collect::<Result<_>>()?;
+                let part = Spread::of(&parts).context("no round was measured")?;
+                let row = TcpRow {
+                    limit: limit.to_owned(),
+                    connections,
+                    round_trip,
+                    part,
+                };
+                eprintln!(
+                    "{}: {:.2}",
+                    name(limit, connections, round_trip),
+                    part.median
+                );
+                report.tcp.push(row);
+            }
+            if let Some(relay) = &mut path.relay {
+                relay.end()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A server behind the limiter, and a client so far away.
+struct Path {
+    relay: Option<Relay>,
+    _installation: Installation,
+    lab: Lab,
+}
+
+impl Path {
+    fn new(limit: &str, round_trip: u64) -> Result<Self> {
+        let lab = Lab::without_link()?;
+        let relay = if round_trip == 0 {
+            link(&lab.near, INTERFACE, &lab.far, INTERFACE)?;
+            None
+        } else {
+            let relay = Namespace::of("relay")?;
+            link(&lab.near, INTERFACE, &relay, "near")?;
+            link(&lab.far, INTERFACE, &relay, "far")?;
+            let one_way = Duration::from_millis(round_trip) / 2;
+            Some(Relay::new(relay, ["near", "far"], one_way)?)
+        };
+        let [near, far] = ADDRESSES;
+        lab.add_addresses(near, far)?;
+        for end in [&lab.near, &lab.far] {
+            // Segments as on a wire: no packet of 64 kB, and none whose checksum is to be computed
+            // by a card.
+            end.run("ethtool", &["--offload", INTERFACE, "tx", "off"])?;
+            // No connection knows how an earlier one fared.
+            let sysctl = "/proc/sys/net/ipv4/tcp_no_metrics_save";
+            end.enter(|| std::fs::write(sysctl, "1"))?;
+        }
+        let toml = format!("[policy.default]\nlimits = [{{ {limit} }}]");
+        let scenario = Scenario::new(Store::Lru, "tcp", toml);
+        Ok(Self {
+            _installation: Installation::new(&lab, &scenario)?,
+            relay,
+            lab,
+        })
+    }
+
+    /// What so many connections get, as a part of the limit.
+    fn part(&self, connections: usize) -> Result<f64> {
+        let traffic = Traffic::start(&self.lab, connections)?;
+        thread::sleep(BEFORE);
+        let (start, before) = (Instant::now(), traffic.received.load(Relaxed));
+        thread::sleep(TURN);
+        let (bytes, seconds) = (
+            traffic.received.load(Relaxed) - before,
+            start.elapsed().as_secs_f64(),
+        );
+        traffic.stop()?;
+        #[expect(clippy::cast_precision_loss, reason = "millions")]
+        Ok(bytes as f64 / seconds / RATE)
+    }
+}
+
+/// The table of the documentation: a row for each limit, a column for each number of connections
+/// and round-trip time.
+pub fn render(rows: &[TcpRow]) -> String {
+    let columns = || {
+        let of = |count| ROUND_TRIPS.map(|round_trip| (count, round_trip));
+        CONNECTIONS.into_iter().flat_map(of)
+    };
+    let heads = columns().map(|(count, round_trip)| format!("{count} × {round_trip} ms"));
+    let heads: Vec<String> = ["limit".to_owned()].into_iter().chain(heads).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let line = |limit: &str| {
+        let cell = |(connections, round_trip)| {
+            let mut rows = rows.iter().filter(|row| row.limit == limit);
+            let row = rows.find(|it| (it.connections, it.round_trip) == (connections, round_trip));
+            row.map_or_else(String::new, |row| {
+                format!("{:.0} %", row.part.median * 100.0)
+            })
+        };
+        let limit = format!("`{limit}`");
+        [limit].into_iter().chain(columns().map(cell)).collect()
+    };
+    let measured = LIMITS
+        .into_iter()
+        .filter(|limit| rows.iter().any(|row| row.limit == *limit));
+    table::table(&heads, &measured.map(line).collect::<Vec<_>>())
+}
+
+/// Joins two namespaces.
+fn link(one: &Namespace, name: &str, other: &Namespace, other_name: &str) -> Result<()> {
+    let peer = ["peer", "name", other_name, "netns", other.name()];
+    one.ip(&[&["link", "add", name, "type", "veth"], &peer[..]].concat())?;
+    one.ip(&["link", "set", name, "up"])?;
+    other.ip(&["link", "set", other_name, "up"]).map(drop)
+}
+
+/// Connections that send as fast as they can.
+struct Traffic {
+    received: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Result<()>>>,
+}
+
+impl Traffic {
+    fn start(lab: &Lab, connections: usize) -> Result<Self> {
+        let mut traffic = Self {
+            received: Arc::default(),
+            is_over: Arc::default(),
+            threads: vec![],
+        };
+        let listener = lab.near.enter(|| TcpListener::bind((SERVER, 0)))?;
+        let address = listener.local_addr()?;
+        for _ in 0..connections {
+            let client = lab.far.enter(|| TcpStream::connect(address))?;
+            let (server, _) = listener.accept()?;
+            client.set_write_timeout(Some(PATIENCE))?;
+            server.set_read_timeout(Some(PATIENCE))?;
+            let is_over = Arc::clone(&traffic.is_over);
+            traffic
+                .threads
+                .push(thread::spawn(move || send(client, &is_over)));
+            let (is_over, received) = (Arc::clone(&traffic.is_over), Arc::clone(&traffic.received));
+            let receive = move || receive(server, &is_over, &received);
+            traffic.threads.push(thread::spawn(receive));
+        }
+        Ok(traffic)
+    }
+
+    fn stop(self) -> Result<()> {
+        self.is_over.store(true, Relaxed);
+        self.threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().expect("it does not panic"))
+    }
+}
+
+fn send(mut client: TcpStream, is_over: &AtomicBool) -> Result<()> {
+    let block = vec![0; BLOCK];
+    while !is_over.load(Relaxed) {
+        waited(client.write(&block))?;
+    }
+    // The other end may have closed already.
+    let _ = client.shutdown(Shutdown::Both);
+    Ok(())
+}
+
+fn receive(mut server: TcpStream, is_over: &AtomicBool, received: &AtomicU64) -> Result<()> {
+    let mut block = vec![0; BLOCK];
+    while !is_over.load(Relaxed) {
+        let bytes = waited(server.read(&mut block))?;
+        received.fetch_add(bytes as u64, Relaxed);
+    }
+    Ok(())
+}
+
+/// What was transferred: nothing where the socket made somebody wait for too long, or the other end
+/// has ended.
+fn waited(transferred: std::io::Result<usize>) -> Result<usize> {
+    match transferred {
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(0),
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Ok(0),
+            _ => Err(error.into()),
+        },
+        Ok(bytes) => Ok(bytes),
+    }
+}
