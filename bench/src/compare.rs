@@ -111,6 +111,7 @@ mod tests {
             rounds: 1,
             rows,
             live: vec![],
+            tcp: vec![],
             skipped: vec![],
         }
     }
