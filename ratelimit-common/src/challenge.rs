@@ -155,8 +155,8 @@ pub fn judge_datagram<A: Address>(
     }
 }
 
-/// Whether the packet in `frame`, a cursor at its front, is one for which its source has to prove itself, and it has not, or by a RST alone:
-/// it may be forged. Nothing is counted.
+/// Whether the packet in `frame`, a cursor at its front, may be forged: its source has to prove itself, and has not, or by a RST alone.
+/// Nothing is counted.
 #[inline(always)]
 pub fn is_unproved<A: InSegment>(
     source: &A,

@@ -203,8 +203,8 @@ pub enum Burst {
 }
 
 /// The time in which the automatic burst of bytes flows in, at least. It is longer than the
-/// shortest retransmission timeout of TCP, which is 200 ms in Linux: the bucket is full again when a
-/// sender that has lost all in flight comes back. With 100 ms a connection of a short round-trip
+/// shortest retransmission timeout of TCP, which is 200 ms in Linux. So the bucket is full again when
+/// a sender that has lost all in flight comes back. With 100 ms a connection of a short round-trip
 /// time gets 48 % of the rate, with 250 ms 95 % (`docs/limits.md`, "TCP under a limit of bytes").
 pub const AUTOMATIC_BURST: Duration = Duration::from_millis(250);
 

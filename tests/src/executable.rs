@@ -1,8 +1,8 @@
 //! Programs that a test makes and then runs.
 //!
 //! Another process writes the file. A test that wrote it itself would race with the other tests of
-//! its process: a thread that forks meanwhile hands the open file on to the child, and until that
-//! child calls `execve`, the kernel refuses to run the program with `ETXTBSY`, "Text file busy".
+//! its process. A thread that forks meanwhile hands the open file on to the child. Until that child
+//! calls `execve`, the kernel refuses to run the program with `ETXTBSY`, "Text file busy".
 
 use std::{
     io::Write,

@@ -249,8 +249,9 @@ fn a_limit_of_a_class_falls_back_while_the_store_is_gone_and_is_divided_when_it_
         let expected = about(LIMIT * 2.0 / 3.0);
         thread::sleep(SETTLED);
         counted("no store", &nodes, again, limited, &expected);
-        let text = nodes[0].service().rlctl_ok(&["cluster", "status"]).unwrap();
-        assert!(text.contains("fallen back since"), "{text}");
+        let said = nodes[0].service().rlctl(&["cluster", "status"]).unwrap();
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.stdout.contains("fallen back since"), "{said:?}");
         let metrics = nodes[0].service().metrics().unwrap();
         assert!(
             metrics.contains("ratelimit_cluster_fallback 1"),

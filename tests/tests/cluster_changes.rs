@@ -202,7 +202,7 @@ fn an_allow_of_another_node_opens_neither_what_is_banned_for_good_nor_many_sourc
     require_package!("redis-server");
     let redis = Redis::started().unwrap();
     let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
-    run(&nodes[1], &["ban", "203.0.113.0/25"]);
+    run(&nodes[1], &["ban", "203.0.113.0/25", "--forever"]);
     nodes[0].wait_until("the ban", || !passes(&nodes[0], ONE));
     let wide = refusal(&nodes[0], &["allow", "add", "203.0.0.0/16", "--cluster"]);
     assert!(wide.contains("wider") && wide.contains("/24"), "{wide}");
@@ -302,7 +302,7 @@ fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
     assert!(hint.contains("--cluster"), "{hint}");
 
     // What one of them cannot have is reported there, and is in force on the others.
-    set("5", &["--match", "web"]);
+    set("5", &["--match", "web", "--only"]);
     nodes[1].wait_until("the limits of a class", || is_so(&nodes[1], 5));
     let reported = || run(&third, &["cluster", "status"]);
     third.wait_until("the refusal", || reported().contains("not in force here"));
@@ -491,7 +491,7 @@ fn an_end_of_what_only_other_nodes_have_is_told_once() {
     let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
     // Neither comes into force on the first.
     run(&nodes[0], &["allow", "add", ONE]);
-    run(&nodes[0], &["ban", TWO]);
+    run(&nodes[0], &["ban", TWO, "--forever"]);
     run(&nodes[1], &["ban", ONE, "--for", "1h"]);
     run(&nodes[1], &["allow", "add", TWO, "--cluster"]);
     let has_heard = || {

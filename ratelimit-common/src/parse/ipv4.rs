@@ -63,8 +63,8 @@ pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
     Numbers::new(length, header.time_to_live, header.service)
 }
 
-/// The bytes of the packet at `cursor`, as its header says; more than any has where it says none, as of segments that were put together
-/// (BIG TCP), and 0 where it is cut.
+/// Returns the length of the packet at `cursor` from its header, and 0 where that is cut. A length of 0 in the header means a
+/// coalesced segment (BIG TCP): the answer is then more than any packet has.
 #[inline(always)]
 pub fn packet_bytes(mut cursor: Cursor<'_>) -> u32 {
     cursor.take::<Header>().map_or(0, |header| {

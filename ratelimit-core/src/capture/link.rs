@@ -127,7 +127,7 @@ const fn of_ppp(high: u8, low: u8) -> [u8; 2] {
     }
 }
 
-/// The bytes before the network packet in a frame of PPP: the address and control of HDLC, unless they are left out, and a protocol that
+/// Returns the bytes before the network packet in a PPP frame. The address and control bytes of HDLC may be left out, and the protocol
 /// may be compressed to its second byte, which is odd.
 fn ppp_header_bytes(data: &[u8]) -> usize {
     match data {

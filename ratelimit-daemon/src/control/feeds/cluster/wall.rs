@@ -1,7 +1,7 @@
 //! The time that ends of statements are compared with: what the wall clock would show if nobody set it.
 //!
-//! It runs with the time since boot. What the wall clock shows takes its place only where the store's clock is nearer to that: so neither
-//! a wall clock that is set nor a store with a wrong one ends a ban of another node early, or keeps it.
+//! It runs with the time since boot. What the wall clock shows takes its place only where the store's clock is nearer to that.
+//! So a ban of another node ends on time although this host's clock, or the store's, is set wrong.
 
 use ratelimit_cluster::Millis;
 use serde::{Deserialize, Serialize};
