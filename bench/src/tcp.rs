@@ -259,8 +259,10 @@ fn receive(mut server: TcpStream, is_over: &AtomicBool, received: &AtomicU64) ->
 fn waited(transferred: std::io::Result<usize>) -> Result<usize> {
     match transferred {
         Err(error) => match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(0),
-            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Ok(0),
+            ErrorKind::WouldBlock
+            | ErrorKind::Interrupted
+            | ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe => Ok(0),
             _ => Err(error.into()),
         },
         Ok(bytes) => Ok(bytes),

@@ -470,7 +470,7 @@ impl Intent {
             let entries = entries.filter(move |entry| entry.until > now);
             entries.map(|entry| entry.prefix)
         });
-        let mut allows: Vec<Prefix> = self.config.allow.iter().copied().collect();
+        let mut allows: Vec<Prefix> = self.config.allow.clone();
         allows.extend(set.chain(listed));
         allows.sort_unstable();
         let mut counted: Option<Prefix> = None;

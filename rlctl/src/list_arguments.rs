@@ -57,10 +57,10 @@ pub struct ImportArguments {
     /// Accept a list that covers more than 1/64 of IPv4 or IPv6, or ten times as much as before
     #[arg(long)]
     pub allow_wide: bool,
-    /// Leave entries out with a smaller number behind the address, as IPsum has it
+    /// Leave entries out with a smaller number behind the address, as the lists of `IPsum` have it
     #[arg(long, value_name = "N")]
     pub min_count: Option<u64>,
-    /// The key of JSON that has the addresses: prefixes.ip_prefix. Found by its name without this option
+    /// The key of JSON that has the addresses, as `prefixes.ip_prefix`. Found by its name without this option
     #[arg(long, value_name = "KEY")]
     pub json_path: Option<String>,
     /// Leave networks out that this host is connected to. Entries that cover them stay otherwise

@@ -2,6 +2,7 @@
 //! source that each of them refuses: nothing of it passes in between.
 
 use std::{
+    fmt::Write as _,
     fs,
     net::Ipv4Addr,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -150,13 +151,10 @@ pub fn play_steps(first: &str, steps: &[(Step, &str)], random: &mut Rng) -> Resu
                 .with_context(|| format!("{text} -{step:?}-> {}: {}", next.name, service.log()))?;
             let admitted = [now, next].iter().filter(|rule| !rule.is_ban).count() as u64 * ANEW;
             let came = arrived(&mut traffic)?;
-            text += &format!(
-                " -{step:?} ({} ms)-> {}",
-                begun.elapsed().as_millis(),
-                left.name
-            );
+            let took = begun.elapsed().as_millis();
+            write!(text, " -{step:?} ({took} ms)-> {}", left.name)?;
             if came > admitted {
-                text += &format!(" [{came} passed]");
+                write!(text, " [{came} passed]")?;
                 passed += came - admitted;
             }
             now = left;

@@ -451,7 +451,7 @@ fn same<K: Hash + Eq + Debug, V: PartialEq + Debug>(
 fn begins_segment(frame: Cursor<'_>, link_layer: LinkLayer) -> bool {
     let upper = Ipv4::upper(frame, link_layer, ipv6::walk);
     let upper = upper.or_else(|| Ipv6::upper(frame, link_layer, ipv6::walk));
-    upper.is_some_and(|upper| upper.begins_segment())
+    upper.is_some_and(ratelimit_common::parse::transport::UpperLayer::begins_segment)
 }
 
 fn setting<T: FromStr<Err: Debug>>(name: &str, default: T) -> T {

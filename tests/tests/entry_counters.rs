@@ -120,7 +120,9 @@ fn of_two_that_cover_a_packet_the_one_that_decides_counts_it() {
         text.contains("counter: 8 packets, 480 bytes, by all entries of bad"),
         "{text}"
     );
-    service.rlctl_ok(&["ban", "203.0.114.9", "--forever"]).unwrap();
+    service
+        .rlctl_ok(&["ban", "203.0.114.9", "--forever"])
+        .unwrap();
     send_all(&lab, &[(LISTED, 9)]);
     check_ban(&service, LISTED, 9);
     await_count(&service, "lists", "bad", 8);

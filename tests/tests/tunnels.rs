@@ -165,11 +165,13 @@ fn what_cannot_be_looked_into_is_judged_by_the_source_of_the_tunnel() {
 }
 
 /// A frame may be padded with anything behind the first fragment, which is not what the packet has there once it is put together.
+type Encapsulate = fn(Frame) -> Frame;
+
 #[test]
 fn a_first_fragment_that_ends_in_the_headers_of_a_tunnel_is_dropped_whatever_follows_it() {
     let part = Ipv4Options::fragment(0, true);
     let harmless = Ipv4Addr::new(203, 0, 113, 78);
-    let inside: [(&str, fn(Frame) -> Frame); 4] = [
+    let inside: [(&str, Encapsulate); 4] = [
         ("ipip", |it| it),
         ("gre", |it| it.gre_with(0x30)),
         ("vxlan", |it| it.vxlan(VXLAN_PORT)),

@@ -79,7 +79,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         feature.add(lines);
     }
     let mut total = Lines::default();
-    crates.values().for_each(|&lines| total.add(lines));
+    for &lines in crates.values() {
+        total.add(lines);
+    }
     print("crate", crates.into_iter().chain([("all", total)]));
     println!();
     let large = features.into_iter();

@@ -255,10 +255,10 @@ mod tests {
 
     #[test]
     fn a_syn_is_found_in_an_atomic_fragment_and_its_first_part_alone_is_one_that_asks() {
-        let atomic = segment_v6(&ipv6(&[TCP, 0, 0, 0, 0, 0, 0, 7], &tcp(SYN))).unwrap();
+        let atomic = segment_v6(&ipv6([TCP, 0, 0, 0, 0, 0, 0, 7], &tcp(SYN))).unwrap();
         assert!(atomic.is_whole() && atomic.asks_for_connection());
         assert_eq!(atomic.sequence, 0x0102_0304);
-        let first = |bytes| segment_v6(&ipv6(&[TCP, 0, 0, 1, 0, 0, 0, 7], &tcp(SYN)[..bytes]));
+        let first = |bytes| segment_v6(&ipv6([TCP, 0, 0, 1, 0, 0, 0, 7], &tcp(SYN)[..bytes]));
         let first_v4 = |part, flags, bytes| {
             let frame = ipv4(PLAIN, ENDS_V4, part, &tcp(flags)[..bytes]);
             segment_v4(&frame)
@@ -291,7 +291,7 @@ mod tests {
         for group in [[224, 0, 0, 1], [239, 255, 255, 255], [255; 4]] {
             assert!(!to(PLAIN, group), "{group:?}");
         }
-        let mut frame = ipv6(&[TCP, 0, 0, 0, 0, 0, 0, 7], &tcp(SYN));
+        let mut frame = ipv6([TCP, 0, 0, 0, 0, 0, 0, 7], &tcp(SYN));
         frame[14 + 24] = 0xff;
         assert_eq!(segment_v6(&frame), None);
     }
@@ -310,11 +310,11 @@ mod tests {
         [&front[..], &header, &ends, segment].concat()
     }
 
-    fn ipv6(fragment: &[u8; 8], segment: &[u8]) -> Vec<u8> {
+    fn ipv6(fragment: [u8; 8], segment: &[u8]) -> Vec<u8> {
         let bytes = u8::try_from(8 + segment.len()).unwrap();
         let front = [&PLAIN[..], &[2, 0, 0, 0, 0, 2, 0x86, 0xdd]].concat();
         let header = [0x60, 0, 0, 0, 0, bytes, 44, 64];
-        [&front[..], &header, &[0x20; 32], fragment, segment].concat()
+        [&front[..], &header, &[0x20; 32], &fragment, segment].concat()
     }
 
     fn segment_v4(frame: &[u8]) -> Option<Segment<Ipv4>> {

@@ -117,7 +117,7 @@ pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {
 pub fn packet_bytes(mut cursor: Cursor<'_>) -> u32 {
     cursor.take::<FixedHeader>().map_or(0, |header| {
         let bytes = u16::from_be_bytes(header.payload_length);
-        u32::from(bytes.wrapping_sub(1)).wrapping_add(1 + HEADER_BYTES as u32)
+        u32::from(bytes.wrapping_sub(1)).wrapping_add(u32::from(HEADER_BYTES.wrapping_add(1)))
     })
 }
 

@@ -77,10 +77,9 @@ impl Fragment {
     #[inline(always)]
     pub const fn of(self, protocol: u8) -> Self {
         match (self, protocol) {
-            (Self::Short, TCP | SCTP | DCCP) => Self::Tiny,
-            (Self::Short, _) => Self::First,
-            (Self::Tiny, TCP | UDP | UDP_LITE | ICMP | ICMPV6 | SCTP | DCCP) => Self::Tiny,
-            (Self::Tiny, _) => Self::First,
+            (Self::Short | Self::Tiny, TCP | SCTP | DCCP)
+            | (Self::Tiny, UDP | UDP_LITE | ICMP | ICMPV6) => Self::Tiny,
+            (Self::Short | Self::Tiny, _) => Self::First,
             (part, _) => part,
         }
     }

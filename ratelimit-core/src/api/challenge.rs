@@ -66,6 +66,10 @@ pub struct DnsChallengeStatus {
 }
 
 /// What the challenge is to a source.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, which the API names"
+)]
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SourceChallenge {
     /// Until when the source is verified.

@@ -17,6 +17,7 @@ const EVERY_MIN: Duration = Duration::from_secs(1);
 const EVERY_OF_URL: Duration = Duration::from_mins(5);
 
 /// A list that is read from a file.
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListConfig {
     /// The file.

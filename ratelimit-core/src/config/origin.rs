@@ -269,6 +269,7 @@ impl Walk<'_> {
 }
 
 fn without_secrets(key: &str, value: &str) -> String {
+    let of_list = key.strip_prefix("list.");
     if SECRETS.contains(&key) {
         // As long as a secret has to be.
         return "\"(secret-not-shown)\"".to_owned();
@@ -276,7 +277,10 @@ fn without_secrets(key: &str, value: &str) -> String {
     let store = value.trim_matches(['"', '\'']).parse::<Store>();
     match store {
         Ok(store) if key == "cluster.url" => format!("\"{store}\""),
-        _ if key.starts_with("list.") && key.ends_with(".url") => {
+        _ if of_list
+            .and_then(|key| key.rsplit_once('.'))
+            .is_some_and(|(_, key)| key == "url") =>
+        {
             format!("\"{}\"", public_url(value.trim_matches(['"', '\''])))
         }
         _ => value.to_owned(),

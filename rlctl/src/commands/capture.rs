@@ -44,12 +44,11 @@ pub fn run(
         Some((&Method::DELETE, PATH)),
         |piece| {
             // Not before the daemon agreed: a refusal leaves a file of before as it is.
-            let file = match &mut file {
-                Some(file) => file,
-                None => {
-                    output.progress(&format!("capturing {request}; Ctrl-C ends it"));
-                    file.insert(open(&arguments.write)?)
-                }
+            let file = if let Some(file) = &mut file {
+                file
+            } else {
+                output.progress(&format!("capturing {request}; Ctrl-C ends it"));
+                file.insert(open(&arguments.write)?)
             };
             let whole = blocks.push(piece);
             match file.write_all(&whole).and_then(|()| file.flush()) {

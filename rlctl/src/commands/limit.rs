@@ -144,7 +144,8 @@ fn in_force(named: &[LimitSpec], now: Option<&LimitsNow>) -> String {
         (true, false) => lines.push("no dry run any more: all of these limits drop".to_owned()),
         (false, false) | (true, true) => {}
     }
-    lines.iter().map(|line| format!("\n  {line}")).collect()
+    lines.insert(0, String::new());
+    lines.join("\n  ")
 }
 
 /// `limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1s`

@@ -13,9 +13,10 @@ use crate::{
 /// Has the daemon read its configuration again.
 pub fn run(discard: bool, client: &Client) -> Result<Report, Failure> {
     let request = ReloadRequest { discard };
-    let path = match discard {
-        false => "/v1/reload".to_owned(),
-        true => client::with_query("/v1/reload", &request),
+    let path = if discard {
+        client::with_query("/v1/reload", &request)
+    } else {
+        "/v1/reload".to_owned()
     };
     let answer: Answer<Reloaded> = client.call(&path)?;
     let text = sentences(&answer.value);

@@ -129,16 +129,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             "what stops them: `rlctl suggest --attack`; who sends most: `rlctl top`".to_owned(),
         );
     }
-    if status.limited != 0 {
-        lines.push(format!(
-            "{} in an attack: `rlctl list limits`",
-            phrase::count(
-                status.limited,
-                "source is limited for a time, as it takes part",
-                "sources are limited for a time, as they take part"
-            )
-        ));
-    }
+    lines.extend(limited(status.limited));
     lines.extend(status.lists.iter().map(list));
     lines.extend(status.lists.iter().filter_map(lists::trouble));
     lines.extend(status.lists.iter().filter_map(lists::unsaid));
@@ -179,6 +170,15 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
     lines.extend(status.cluster.as_ref().map(|it| cluster::line(it, now)));
     lines
+}
+
+fn limited(sources: usize) -> Option<String> {
+    let count = phrase::count(
+        sources,
+        "source is limited for a time, as it takes part",
+        "sources are limited for a time, as they take part",
+    );
+    (sources != 0).then(|| format!("{count} in an attack: `rlctl list limits`"))
 }
 
 /// What attacks are looked for, and whether anything is done about them.

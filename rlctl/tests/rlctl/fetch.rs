@@ -131,7 +131,8 @@ fn config(directory: &Path, url: &str) -> std::path::PathBuf {
     let config = directory.join("config.toml");
     let file = directory.join("drop.txt");
     let toml = format!(
-        "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n[list.drop]\nfile = {file:?}\nurl = \"{url}\"\n"
+        "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n[list.drop]\nfile = \"{}\"\nurl = \"{url}\"\n",
+        file.display()
     );
     fs::write(&config, toml).unwrap();
     config

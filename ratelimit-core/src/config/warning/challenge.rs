@@ -33,7 +33,15 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
         let is_asked = match kind {
             Kind::SynFlood | Kind::TcpFlags => challenge.connections != When::Never,
             Kind::UdpFlood => challenge.queries != When::Never,
-            _ => false,
+            Kind::AckFlood
+            | Kind::SynAckReflection
+            | Kind::RstFlood
+            | Kind::Reflection
+            | Kind::IcmpFlood
+            | Kind::FragmentFlood
+            | Kind::ProtocolFlood
+            | Kind::HeavyHitter
+            | Kind::Spread => false,
         };
         if is_asked && rule.answer != Answer::Observe {
             let message = format!(

