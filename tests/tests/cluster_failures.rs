@@ -401,13 +401,18 @@ fn a_peer_bans_so_many_a_minute_and_no_more() {
     }
     let stated = (MESSAGES * STATEMENTS_MAX) as u64;
     let (mut taken, mut denied) = (0, 0);
-    // While it takes them in, an answer may come late.
-    node.wait_until("all statements", || {
-        if let Ok(status) = node.status() {
-            (taken, denied) = (status.bans as u64, status.denied);
-        }
-        taken + denied >= stated
-    });
+    // While it takes them in, an answer may come late: tens of thousands take a debug build a minute.
+    for (what, so_many) in [
+        ("half of the statements", stated / 2),
+        ("all statements", stated),
+    ] {
+        node.wait_until(what, || {
+            if let Ok(status) = node.status() {
+                (taken, denied) = (status.bans as u64, status.denied);
+            }
+            taken + denied >= so_many
+        });
+    }
     let bounds = Bounds::default();
     let since = bounds.per_minute * u32::try_from(began.elapsed().as_secs() + 1).unwrap() / 60;
     let most = u64::from(bounds.at_once + since);

@@ -14,7 +14,10 @@ fn a_shell_proposes_verbs_and_the_lists_that_there_are() {
         daemon.completed("rlctl export --list dr"),
         ["dragnet", "drop"]
     );
-    assert_eq!(daemon.completed("rlctl ban --f"), ["--for", "--force"]);
+    assert_eq!(
+        daemon.completed("rlctl ban --f"),
+        ["--for", "--forever", "--force"]
+    );
 }
 
 #[test]

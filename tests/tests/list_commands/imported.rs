@@ -32,7 +32,7 @@ fn an_import_makes_no_ban_shorter_and_says_so() {
         "",
         &[("list", "192.0.2.1\n192.0.2.2\n2001:db8::/64\n192.0.2.3\n")],
     );
-    daemon.rlctl(&["ban", "192.0.2.1"], "");
+    daemon.rlctl(&["ban", "192.0.2.1", "--forever"], "");
     daemon.rlctl(&["ban", "2001:db8::/64", "--for", "2h"], "");
     daemon.rlctl(&["ban", "192.0.2.3", "--for", "10s"], "");
     let import = ["import", "$DIR/list", "--ban", "--for", "1m"];
