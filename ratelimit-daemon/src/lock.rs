@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use tracing::info;
 
 use crate::{clock, private};
 
@@ -19,6 +20,8 @@ use crate::{clock, private};
 /// its program, on a machine under attack.
 const PATIENCE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(5);
+/// Waiting for longer is logged: another daemon may be running and not about to end.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// The lock, as long as it or what shares it lives.
 #[derive(Debug)]
@@ -41,10 +44,15 @@ impl Lock {
             open(&path)
         });
         let file = file.with_context(|| format!("opening {}", path.display()))?;
-        let deadline = clock::monotonic() + patience;
+        let begun = clock::monotonic();
+        let (deadline, mut is_told) = (begun + patience, false);
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { file }),
+                Err(TryLockError::WouldBlock) if !is_told && clock::monotonic() > begun + QUIET => {
+                    info!(file = %path.display(), "waiting for another ratelimitd, or its loader, to end");
+                    is_told = true;
+                }
                 Err(TryLockError::WouldBlock) if clock::monotonic() < deadline => {
                     thread::sleep(POLL);
                 }

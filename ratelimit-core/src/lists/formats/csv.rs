@@ -115,13 +115,7 @@ pub fn rows(
     mut each: impl FnMut(&str, &StringRecord, &mut Reader<'_>),
 ) {
     let text = reader.text();
-    let mut csv = ReaderBuilder::new()
-        .flexible(true)
-        .has_headers(false)
-        .delimiter(delimiter)
-        .trim(Trim::All)
-        .comment(Some(b'#'))
-        .from_reader(text.as_bytes());
+    let mut csv = records(text, delimiter);
     let mut row = StringRecord::new();
     while !reader.is_full() {
         match csv.read_record(&mut row) {
@@ -237,15 +231,19 @@ fn address_of(cell: &str) -> Option<&str> {
     (port.parse::<u16>().is_ok() && address::is_one(host, false)).then_some(host)
 }
 
-fn sample(text: &str, delimiter: u8) -> Vec<StringRecord> {
-    let csv = ReaderBuilder::new()
+fn records(text: &str, delimiter: u8) -> csv::Reader<&[u8]> {
+    ReaderBuilder::new()
         .flexible(true)
         .has_headers(false)
         .delimiter(delimiter)
         .trim(Trim::All)
         .comment(Some(b'#'))
-        .from_reader(text.as_bytes());
-    csv.into_records()
+        .from_reader(text.as_bytes())
+}
+
+fn sample(text: &str, delimiter: u8) -> Vec<StringRecord> {
+    records(text, delimiter)
+        .into_records()
         .map_while(Result::ok)
         .take(LOOKED_AT)
         .collect()

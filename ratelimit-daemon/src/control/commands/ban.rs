@@ -125,12 +125,12 @@ pub(super) fn vet(
                     let source = state.intent.config.source.around(**address);
                     source == *prefix && !source.is_address()
                 });
-                match address {
-                Some(address) => refused.hint(format!(
-                    "{prefix} is the source of {address}: `{address}/128` bans that address alone"
-                )),
-                None => refused,
-            }
+                let Some(address) = address else {
+                    return refused;
+                };
+                let bits = if address.is_ipv4() { 32 } else { 128 };
+                let alone = format!("`{address}/{bits}` bans that address alone");
+                refused.hint(format!("{prefix} is the source of {address}: {alone}"))
             })?;
     }
     Ok(())
