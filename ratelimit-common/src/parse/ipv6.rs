@@ -101,6 +101,12 @@ pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv6; 2]> {
     Some([header.source, header.destination])
 }
 
+/// The hop limit of the packet at `cursor`; `None` when its fixed header is cut.
+#[inline(always)]
+pub fn hop_limit(mut cursor: Cursor<'_>) -> Option<u8> {
+    cursor.take::<FixedHeader>().map(|header| header.hop_limit)
+}
+
 /// What the header at `cursor` says of the packet's bytes with itself, its hop limit and its traffic class; 0 when it is cut.
 #[inline(always)]
 pub fn numbers(mut cursor: Cursor<'_>) -> Numbers {

@@ -53,7 +53,7 @@ pub enum Content {
     Datagram(Datagram),
     /// A message of ICMP that asks for an echo.
     EchoRequest,
-    /// Another one, but none of neighbours and groups, or a later fragment of one.
+    /// Another one, or a later fragment of one. Those of neighbours and groups on the link itself are none.
     Icmp,
     /// A later fragment of anything else.
     LaterFragment,
@@ -77,14 +77,14 @@ pub struct Datagram {
 }
 
 impl Content {
-    /// What is in `frame`, a cursor at its front.
-    pub fn read(upper: UpperLayer, frame: Cursor<'_>) -> Self {
+    /// What is in `frame`, a cursor at its front; `is_from_link` when no router forwarded it.
+    pub fn read(upper: UpperLayer, is_from_link: bool, frame: Cursor<'_>) -> Self {
         match (upper.protocol(), upper.fragment()) {
             (ICMP | ICMPV6, Fragment::Later) => Self::Icmp,
             (_, Fragment::Later) => Self::LaterFragment,
             (TCP, _) => segment(upper, frame),
             (UDP, fragment) => datagram(upper, fragment, frame),
-            (protocol @ (ICMP | ICMPV6), _) => icmp(protocol, upper, frame),
+            (protocol @ (ICMP | ICMPV6), _) => icmp(protocol, upper, is_from_link, frame),
             (protocol, _) => Self::Protocol(protocol),
         }
     }
@@ -159,14 +159,14 @@ fn datagram(upper: UpperLayer, fragment: Fragment, frame: Cursor<'_>) -> Content
     })
 }
 
-fn icmp(protocol: u8, upper: UpperLayer, frame: Cursor<'_>) -> Content {
+fn icmp(protocol: u8, upper: UpperLayer, is_from_link: bool, frame: Cursor<'_>) -> Content {
     let Some([kind, _]) = upper.details(frame).icmp_type_and_code() else {
         return Content::Icmp;
     };
     match (protocol, kind) {
         (ICMP, 8) | (ICMPV6, 128) => Content::EchoRequest,
-        // Neighbours and groups: the link itself needs them.
-        (ICMPV6, 130..=143) => Content::Other,
+        // Neighbours and groups: the link needs them, and nobody beyond it sends any.
+        (ICMPV6, 130..=143) if is_from_link => Content::Other,
         _ => Content::Icmp,
     }
 }

@@ -50,7 +50,7 @@ impl Sample {
             target,
             bytes: frame.frame_bytes(),
             ports: ports(upper, frame),
-            content: Content::read(upper, frame),
+            content: Content::read(upper, is_from_link(source, frame, link_layer), frame),
         })
     }
 
@@ -58,6 +58,20 @@ impl Sample {
     pub fn with_socket(mut self, socket: Socket) -> Self {
         self.content = self.content.with_socket(socket);
         self
+    }
+}
+
+/// Whether an IPv6 packet was sent on the link itself. Routers lower the hop limit, so none of those that they forward has 255, as
+/// neighbour discovery has (RFC 4861, 3.1). They forward no link-local sources either, which ask for and tell of groups with a hop limit
+/// of 1 (RFC 3810, 5), as does a host that has no address yet (RFC 3590).
+fn is_from_link(source: IpAddr, mut frame: Cursor<'_>, link_layer: LinkLayer) -> bool {
+    let (IpAddr::V6(source), Ok(_)) = (source, parse::payload(&mut frame, link_layer)) else {
+        return false;
+    };
+    match ipv6::hop_limit(frame) {
+        Some(255) => true,
+        Some(1) => source.is_unicast_link_local() || source.is_unspecified(),
+        _ => false,
     }
 }
 

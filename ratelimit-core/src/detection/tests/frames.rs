@@ -1,5 +1,7 @@
 //! Segments without connections, ICMP and fragments.
 
+use ratelimit_common::{Cursor, parse::LinkLayer};
+
 use super::*;
 
 const ACCEPTANCE: Content = Content::Acceptance { is_asked: false };
@@ -82,6 +84,43 @@ fn icmp_that_nobody_asked_for_is_a_flood() {
         check(large(100), &[Kind::IcmpFlood]);
         check(traffic(300, |packet| (packet, content)), &[]);
     }
+}
+
+/// An attacker far away may send what neighbours and groups send.
+#[test]
+fn messages_of_neighbours_count_as_a_flood_when_they_come_from_beyond_the_link() {
+    for kind in [130, 131, 132, 133, 134, 135, 136, 137, 139, 143] {
+        let sample = |source, hop_limit| icmpv6(source, hop_limit, kind).content;
+        assert_eq!(sample("2001:db8:9::1", 255), Content::Other, "type {kind}");
+        assert_eq!(sample("fe80::1", 1), Content::Other, "type {kind}");
+        assert_eq!(sample("::", 1), Content::Other, "type {kind}");
+        for hop_limit in [1, 2, 64, 254] {
+            let far = sample("2001:db8:9::1", hop_limit);
+            assert_eq!(far, Content::Icmp, "type {kind}, hop limit {hop_limit}");
+        }
+        assert_eq!(sample("fe80::1", 254), Content::Icmp, "type {kind}");
+    }
+    let flood = |hop_limit| {
+        traffic(1_200, |_| (CLIENT, Content::Icmp)).map(move |sample| Sample {
+            content: icmpv6("2001:db8:9::1", hop_limit, 136).content,
+            ..sample
+        })
+    };
+    check(flood(60), &[Kind::IcmpFlood]);
+    check(flood(255), &[]);
+}
+
+fn icmpv6(source: &str, hop_limit: u8, kind: u8) -> Sample {
+    let source: std::net::Ipv6Addr = source.parse().unwrap();
+    let mut frame = vec![0; 86];
+    frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+    frame[14] = 0x60;
+    frame[19] = 32;
+    frame[20..22].copy_from_slice(&[58, hop_limit]);
+    frame[22..38].copy_from_slice(&source.octets());
+    frame[54] = kind;
+    let frame = Cursor::with_frame_bytes(&frame, 86);
+    Sample::read(Instant::from_nanos(START_NS), 1, frame, LinkLayer::Ethernet).unwrap()
 }
 
 #[test]
