@@ -43,7 +43,7 @@ pub enum PrefixError {
         /// What was written.
         text: String,
         /// The prefix that the address lies in.
-        network: IpNetwork,
+        network: Prefix,
         /// The address alone.
         address: IpAddr,
     },
@@ -190,7 +190,7 @@ impl FromStr for Prefix {
         if network.network() != network.ip() {
             return Err(PrefixError::HostBits {
                 text: text.to_owned(),
-                network: IpNetwork::new(network.network(), network.prefix())
+                network: Self::around(network.ip(), network.prefix())
                     .expect("the length comes from a network of the same family"),
                 address: network.ip(),
             });

@@ -14,6 +14,7 @@ use crate::{
     lifetime::Lifetime,
     limit_arguments::LimitArguments,
     list_arguments::{ExportArguments, ImportArguments, ListsVerb},
+    prefixes::HostBits,
     simulate_arguments::SimulateArguments,
 };
 
@@ -371,12 +372,33 @@ pub struct PrefixesArguments {
     /// and comments behind `#`. If one of them is wrong, nothing changes.
     #[arg(value_name = "PREFIX", required = true)]
     pub prefixes: Vec<String>,
+    #[command(flatten)]
+    pub network: NetworkArgument,
+}
+
+/// `--network`
+#[derive(Args, Clone, Copy, Debug)]
+pub struct NetworkArgument {
+    /// Take the network of each address with a length: `2001:db8::7/64` means `2001:db8::/64`
+    #[arg(long = "network")]
+    is_wanted: bool,
+}
+
+impl NetworkArgument {
+    /// What to do with host bits.
+    pub fn host_bits(self) -> HostBits {
+        if self.is_wanted {
+            HostBits::Cleared
+        } else {
+            HostBits::Refused
+        }
+    }
 }
 
 /// `ban PREFIX... [--for TIME] [--reason TEXT] [--force]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48 --forever\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd\n\nAn IPv6 address without a prefix length stands for its source, the /64 unless [source] ipv6_prefix says otherwise: write 2001:db8::7/128 to ban that address alone."
+    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48 --forever\n  rlctl ban 2001:db8:bad::7/64 --network\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd\n\nAn IPv6 address without a prefix length stands for its source, the /64 unless [source] ipv6_prefix says otherwise: write 2001:db8::7/128 to ban that address alone."
 )]
 pub struct BanArguments {
     /// Whom.
@@ -422,6 +444,8 @@ pub struct UnbanArguments {
     /// and comments behind `#`. If one of them is wrong, nothing changes.
     #[arg(value_name = "PREFIX", conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"], add = completions::banned())]
     pub prefixes: Vec<String>,
+    #[command(flatten)]
+    pub network: NetworkArgument,
     /// End only the bans in the name of this program
     #[arg(long, value_name = "NAME", requires = "prefixes")]
     pub program: Option<String>,

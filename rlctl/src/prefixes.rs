@@ -6,7 +6,7 @@ use std::{collections::HashSet, fs, io, net::IpAddr};
 
 use ratelimit_core::prefix::{Prefix, PrefixError};
 
-use crate::failure::Failure;
+use crate::{arguments::PrefixesArguments, failure::Failure};
 
 /// The faults that are named one by one; the others are counted.
 const FAULTS_NAMED: usize = 10;
@@ -18,6 +18,15 @@ pub struct Named {
     pub prefix: Prefix,
     /// Whether it is an IPv6 address without a prefix length.
     is_source: bool,
+}
+
+/// What to do with bits that are set behind the length of a prefix.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HostBits {
+    /// Refuse the prefix, as it is not clear what is meant.
+    Refused,
+    /// Take the network that the address lies in.
+    Cleared,
 }
 
 impl Named {
@@ -33,14 +42,15 @@ impl Named {
 }
 
 /// Reads what `arguments` name: at least one prefix, each one once.
-pub fn read(arguments: &[String]) -> Result<Vec<Prefix>, Failure> {
-    let named = read_named(arguments)?;
+pub fn read(arguments: &PrefixesArguments) -> Result<Vec<Prefix>, Failure> {
+    let host_bits = arguments.network.host_bits();
+    let named = read_named(&arguments.prefixes, host_bits)?;
     Ok(named.into_iter().map(|named| named.prefix).collect())
 }
 
 /// The same, as it was written.
-pub fn read_named(arguments: &[String]) -> Result<Vec<Named>, Failure> {
-    read_with(arguments, || io::read_to_string(io::stdin()))
+pub fn read_named(arguments: &[String], host_bits: HostBits) -> Result<Vec<Named>, Failure> {
+    read_with(arguments, host_bits, || io::read_to_string(io::stdin()))
 }
 
 /// Reads the one prefix that `text` is.
@@ -51,9 +61,10 @@ pub fn read_one(text: &str) -> Result<Prefix, Failure> {
 
 fn read_with(
     arguments: &[String],
+    host_bits: HostBits,
     stdin: impl Fn() -> io::Result<String>,
 ) -> Result<Vec<Named>, Failure> {
-    let mut list = List::default();
+    let mut list = List::new(host_bits);
     for argument in arguments {
         if argument == "-" {
             let text = stdin().map_err(|error| unreadable("stdin", &error))?;
@@ -62,7 +73,7 @@ fn read_with(
             let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
             list.take_lines(path, &text);
         } else if let Err(error) = list.take(argument) {
-            list.faults.push(error.to_string());
+            list.note(&error, error.to_string());
         }
     }
     list.finish()
@@ -73,16 +84,33 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
 }
 
 /// A list that is being read.
-#[derive(Default)]
 struct List {
+    host_bits: HostBits,
     named: Vec<Named>,
     seen: HashSet<Named>,
     faults: Vec<String>,
+    /// The networks of those with host bits.
+    networks: Vec<Prefix>,
 }
 
 impl List {
+    fn new(host_bits: HostBits) -> Self {
+        Self {
+            host_bits,
+            named: Vec::new(),
+            seen: HashSet::new(),
+            faults: Vec::new(),
+            networks: Vec::new(),
+        }
+    }
+
     fn take(&mut self, text: &str) -> Result<(), PrefixError> {
-        let prefix: Prefix = text.parse()?;
+        let prefix = match text.parse() {
+            Err(PrefixError::HostBits { network, .. }) if self.host_bits == HostBits::Cleared => {
+                network
+            }
+            parsed => parsed?,
+        };
         let named = Named {
             prefix,
             is_source: prefix.address().is_ipv6() && !text.contains('/'),
@@ -101,20 +129,32 @@ impl List {
                 continue;
             }
             if let Err(error) = self.take(line) {
-                self.faults.push(format!("{name}:{number}: {error}"));
+                self.note(&error, format!("{name}:{number}: {error}"));
             }
         }
     }
 
-    fn finish(self) -> Result<Vec<Named>, Failure> {
-        match self.faults.as_slice() {
-            [] if self.named.is_empty() => {
-                Err(Failure::usage("the list names no prefix, nothing was sent"))
-            }
-            [] => Ok(self.named),
-            [fault] => Err(Failure::usage(fault)),
-            faults => Err(Failure::usage(several(faults))),
+    fn note(&mut self, error: &PrefixError, fault: String) {
+        if let PrefixError::HostBits { network, .. } = error {
+            self.networks.push(*network);
         }
+        self.faults.push(fault);
+    }
+
+    fn finish(self) -> Result<Vec<Named>, Failure> {
+        let failure = match self.faults.as_slice() {
+            [] if self.named.is_empty() => {
+                Failure::usage("the list names no prefix, nothing was sent")
+            }
+            [] => return Ok(self.named),
+            [fault] => Failure::usage(fault),
+            faults => Failure::usage(several(faults)),
+        };
+        Err(match self.networks.as_slice() {
+            [] => failure,
+            [network] => failure.hint(format!("add `--network` to mean {network}")),
+            _ => failure.hint("add `--network` to mean the networks of these addresses"),
+        })
     }
 }
 
@@ -149,7 +189,7 @@ mod tests {
             "192.0.2.1",
             "2001:db8:1::/48",
         ];
-        let named = read_named(&arguments.map(str::to_owned)).unwrap();
+        let named = read_named(&arguments.map(str::to_owned), HostBits::Refused).unwrap();
         let (prefixes, sources) = Named::split(&named);
         let expected = ["2001:db8::8", "192.0.2.1", "2001:db8:1::/48"];
         assert_eq!(prefixes, expected.map(|text| text.parse().unwrap()));
@@ -177,9 +217,35 @@ mod tests {
     }
 
     #[test]
+    fn host_bits_can_be_cleared() {
+        let stdin = || Ok("10.0.0.1/24\n".to_owned());
+        let arguments = ["2001:db8::7/64", "2001:db8::7", "::ffff:192.0.2.1/120", "-"];
+        let arguments = arguments.map(str::to_owned);
+        let named = read_with(&arguments, HostBits::Cleared, stdin).unwrap();
+        let (prefixes, sources) = Named::split(&named);
+        let expected = ["2001:db8::/64", "192.0.2.0/24", "10.0.0.0/24"];
+        assert_eq!(prefixes, expected.map(|text| text.parse().unwrap()));
+        assert_eq!(sources, ["2001:db8::7".parse::<IpAddr>().unwrap()]);
+
+
+        let hint = |arguments: &[String]| {
+            let failure = read_with(arguments, HostBits::Refused, stdin).unwrap_err();
+            failure.refused.hint.unwrap_or_default()
+        };
+        let several = "add `--network` to mean the networks of these addresses";
+        assert_eq!(hint(&arguments), several);
+        assert_eq!(
+            hint(&arguments[..1]),
+            "add `--network` to mean 2001:db8::/64"
+        );
+        assert_eq!(hint(&["10.0.0.0/33".to_owned()]), "");
+    }
+
+    #[test]
     fn all_wrong_lines_are_named_up_to_ten() {
         let lines: Vec<String> = (1..=12).map(|number| format!("x{number}")).collect();
-        let failure = read_with(&["-".to_owned()], || Ok(lines.join("\n"))).unwrap_err();
+        let stdin = || Ok(lines.join("\n"));
+        let failure = read_with(&["-".to_owned()], HostBits::Refused, stdin).unwrap_err();
         let named: Vec<&str> = failure.refused.error.lines().collect();
         assert_eq!(named.len(), 12);
         assert_eq!(named[0], "12 prefixes are wrong, nothing was sent");
@@ -210,7 +276,7 @@ mod tests {
 
     fn check(arguments: &[&str], stdin: &str, expected: Result<&str, &str>) {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-        let read = read_with(&arguments, || Ok(stdin.to_owned()));
+        let read = read_with(&arguments, HostBits::Refused, || Ok(stdin.to_owned()));
         let prefixes = read.as_ref().map(|prefixes| {
             let texts: Vec<String> = prefixes.iter().map(|it| it.prefix.to_string()).collect();
             texts.join(" ")

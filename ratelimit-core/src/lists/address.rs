@@ -35,8 +35,7 @@ pub fn read(text: &str, sloppy: bool) -> Result<Written, Problem> {
     match text.parse() {
         Ok(prefix) => Ok(Written::One(prefix)),
         Err(PrefixError::HostBits { network, .. }) if sloppy => {
-            let network = Prefix::around(network.ip(), network.prefix()).map(Written::One);
-            network.ok_or_else(|| not_an_address(text))
+            Ok(Written::One(network))
         }
         Err(PrefixError::Syntax(_)) => Err(not_an_address(text)),
         Err(error) => Err(error.into()),

@@ -15,7 +15,7 @@ use crate::{
 
 /// Puts the prefixes on the allow list.
 pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let prefixes = prefixes::read(&arguments.prefixes.prefixes)?;
+    let prefixes = prefixes::read(&arguments.prefixes)?;
     let answer = chunks::send(&prefixes, |prefixes| {
         let request = AllowRequest {
             prefixes,
@@ -43,7 +43,8 @@ pub fn rm(arguments: &AllowRmArguments, client: &Client) -> Result<Report, Failu
         absent: "is not on the allow list",
         absent_many: "are not on the allow list",
     };
-    removal.run(&arguments.prefixes.prefixes, client)
+    let host_bits = arguments.prefixes.network.host_bits();
+    removal.run(&arguments.prefixes.prefixes, host_bits, client)
 }
 
 fn path(cluster: bool) -> &'static str {

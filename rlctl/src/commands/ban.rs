@@ -22,7 +22,10 @@ const NAMED_MAX: usize = 10;
 
 /// Bans the prefixes.
 pub fn run(arguments: &BanArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let named = prefixes::read_named(&arguments.prefixes.prefixes)?;
+    let named = prefixes::read_named(
+        &arguments.prefixes.prefixes,
+        arguments.prefixes.network.host_bits(),
+    )?;
     let lifetime = if arguments.forever {
         Some(Lifetime::Forever)
     } else {

@@ -13,7 +13,7 @@ use crate::{
     failure::Failure,
     output::printable,
     phrase,
-    prefixes::{self, Named},
+    prefixes::{self, HostBits, Named},
     report::Report,
 };
 
@@ -38,8 +38,13 @@ pub struct Removal {
 
 impl Removal {
     /// Takes the prefixes off the list. It counts as refused when none of them was there.
-    pub fn run(&self, texts: &[String], client: &Client) -> Result<Report, Failure> {
-        let named = prefixes::read_named(texts)?;
+    pub fn run(
+        &self,
+        texts: &[String],
+        host_bits: HostBits,
+        client: &Client,
+    ) -> Result<Report, Failure> {
+        let named = prefixes::read_named(texts, host_bits)?;
         let prefixes: Vec<Prefix> = named.iter().map(|named| named.prefix).collect();
         let answer = chunks::send(&named, |named| {
             if !self.of_sources {

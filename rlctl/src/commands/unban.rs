@@ -20,7 +20,7 @@ use crate::{
 pub fn run(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failure> {
     let prefixes = &arguments.prefixes;
     if let Some(program) = &arguments.program {
-        return by_program(program, prefixes, client);
+        return by_program(program, arguments, client);
     }
     if prefixes.is_empty() {
         return matching(arguments, client);
@@ -33,7 +33,7 @@ pub fn run(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failur
         absent: "is not banned",
         absent_many: "are not banned",
     };
-    removal.run(prefixes, client)
+    removal.run(prefixes, arguments.network.host_bits(), client)
 }
 
 /// Ends the bans that a filter has.
@@ -61,8 +61,13 @@ fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failu
 }
 
 /// A ban that has ended by itself is what the program wants.
-fn by_program(program: &str, texts: &[String], client: &Client) -> Result<Report, Failure> {
-    let named = prefixes::read_named(texts)?;
+fn by_program(
+    program: &str,
+    arguments: &UnbanArguments,
+    client: &Client,
+) -> Result<Report, Failure> {
+    let host_bits = arguments.network.host_bits();
+    let named = prefixes::read_named(&arguments.prefixes, host_bits)?;
     let answer = chunks::send(&named, |named| {
         let (prefixes, sources) = Named::split(&named);
         let request = ProgramUnbanRequest {

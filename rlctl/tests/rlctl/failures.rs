@@ -18,7 +18,8 @@ use crate::{
 fn a_prefix_with_host_bits_is_a_usage_error_that_names_both_readings() {
     check_usage(
         &["ban", "10.0.0.1/24"],
-        "error: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?",
+        "error: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?\n\
+         hint: add `--network` to mean 10.0.0.0/24",
     );
     check_usage(
         &["limit", "rm", "--prefix", "10.0.0.1/24"],
