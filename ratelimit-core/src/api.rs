@@ -1,8 +1,7 @@
-//! What `rlctl` and `ratelimitd` say to each other: HTTP and JSON over a Unix socket, version 1.
+//! The API between `rlctl` and `ratelimitd`, version 1: JSON over HTTP on a Unix socket.
 //!
-//! [`openapi`] describes every request.
-//!
-//! Whatever is refused answers a [`Problem`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
+//! [`openapi`] describes every request. Refused requests return a [`Problem`] with status 4xx or
+//! 5xx. Times are RFC 3339, durations are seconds.
 
 mod attack;
 mod ban_filter;
@@ -54,108 +53,110 @@ use crate::{
 /// The largest body of a request, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
 
-/// Why a request was not carried out; nothing of it was.
+/// Reports that a request was refused and changed nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Refused {
-    /// What was tried, on what, why it failed. No full stop.
+    /// What failed, on which object, and why; no trailing full stop.
     pub error: String,
-    /// What to do about it.
+    /// A command or configuration line that fixes the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What kind of error it is, for programs; `None` is what the status of the answer says.
+    /// Stable error code for programs; unset if the HTTP status says enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    /// The error with what it quotes of files: for the log, and for those who may read every file.
+    /// The error including quotes from files, for the log and for root.
     #[serde(skip)]
     pub quoting: Option<String>,
 }
 
-/// Bans every prefix of a list, or none.
+/// Bans all given prefixes, or none of them if one is refused.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BanRequest {
-    /// The prefixes.
+    /// Prefixes to ban.
     pub prefixes: Vec<Prefix>,
-    /// Addresses whose sources are banned: of IPv6 usually the /64.
+    /// Addresses whose source prefix is banned: the address itself for IPv4, usually the /64 for
+    /// IPv6.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<IpAddr>,
-    /// For how many seconds; `None` is as long as `[ban] for` of the configuration says, unless it is `forever`.
+    /// Duration in seconds; unset uses `[ban] for` of the configuration, unless `forever` is set.
     pub seconds: Option<f64>,
-    /// Whether the ban has no end.
+    /// Makes the ban permanent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forever: bool,
-    /// Why.
+    /// Free text shown with the ban.
     pub reason: Option<String>,
-    /// Whether what is protected and what is very wide may be banned too.
+    /// Also bans protected addresses and very wide prefixes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// Allows every prefix of a list, or none.
+/// Adds all given prefixes to the allow list, or none of them if one is refused.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowRequest {
-    /// Whom.
+    /// Prefixes to allow.
     pub prefixes: Vec<Prefix>,
-    /// For how many seconds; `None` is forever.
+    /// Duration in seconds; unset is forever.
     pub seconds: Option<f64>,
-    /// Why.
+    /// Free text shown with the entry.
     pub reason: Option<String>,
-    /// Whether a prefix wider than a /8, of IPv6 a /16, may be allowed.
+    /// Permits prefixes wider than a /8 (IPv4) or a /16 (IPv6).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// Ends the bans of prefixes.
+/// Removes the bans of the given prefixes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnbanRequest {
-    /// The prefixes.
+    /// Prefixes to unban.
     pub prefixes: Vec<Prefix>,
-    /// Addresses whose own bans end, and those of the sources that they belong to: of IPv6 usually the /64.
+    /// Addresses to unban, together with their source prefix (usually the /64 for IPv6).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<IpAddr>,
 }
 
-/// Takes every prefix of a list off it.
+/// Removes all given prefixes from the allow list.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefixesRequest {
-    /// Whom.
+    /// Prefixes to remove.
     pub prefixes: Vec<Prefix>,
 }
 
-/// Gives a prefix, or every source without a policy of its own, limits in place of what the configuration says.
+/// Sets runtime limits that replace the configured ones, for a prefix or for the default policy.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitRequest {
-    /// The sources; `None` is the default policy, unless there is a destination.
+    /// Sources that get the limits; unset is the default policy, unless `destination` is set.
     pub prefix: Option<Prefix>,
-    /// The destination, all of whose packets count together; then there is no `prefix`.
+    /// Destination that gets the limits, which all its packets share; excludes `prefix`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<Prefix>,
-    /// The limits.
+    /// Limits to set.
     pub limits: Vec<LimitSpec>,
-    /// Whether to count and pass what they would drop. A dry run is one of all limits that its sources have.
+    /// Counts and passes packets over these limits. A dry run covers all limits of the sources.
     #[serde(default)]
     pub observe: bool,
-    /// Whether the other limits of the policy, and its ban, do not hold beside them. Otherwise they stay, but for limits of the same unit
-    /// and class, and of the same window where there is one.
+    /// Replaces all other limits of the policy, and its ban. Otherwise only limits with the same
+    /// unit, class and window are replaced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only: bool,
-    /// For how many seconds; `None` is forever.
+    /// Duration in seconds; unset is forever.
     pub seconds: Option<f64>,
-    /// Why.
+    /// Free text shown with the limits.
     pub reason: Option<String>,
 }
 
-/// Whose limits they are; as a request it takes runtime limits away, so that the configuration holds again.
+/// The sources or the destination that limits apply to. As a request: removes their runtime limits,
+/// so that the configured ones apply again.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitTarget {
-    /// Whose; `None` is the default policy, unless there is a destination.
+    /// Source prefix; unset is the default policy, unless `destination` is set.
     pub prefix: Option<Prefix>,
-    /// The destination whose they are; then there is no `prefix`.
+    /// Destination that the limits apply to; excludes `prefix`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<Prefix>,
 }
@@ -169,328 +170,335 @@ impl From<Target> for LimitTarget {
     }
 }
 
-/// What a change did.
+/// The result of a change.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Changed {
-    /// Entries that were not there before.
+    /// Number of new entries.
     pub added: usize,
-    /// Entries that were there and are different.
+    /// Number of entries that existed and changed.
     pub updated: usize,
-    /// Entries that are gone.
+    /// Number of removed entries.
     pub removed: usize,
-    /// Prefixes that were named for removal and were not there.
+    /// Prefixes to remove that had no entry.
     pub absent: Vec<Prefix>,
-    /// Bans of lists and of wider prefixes that go on holding for prefixes that were unbanned.
+    /// Bans by lists or by wider prefixes that still cover an unbanned prefix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
-    /// When what was added ends; `None` is never.
+    /// When the added entries expire; unset if they are permanent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// The sources of the addresses that were named by `sources`, in their order.
+    /// Source prefixes of the addresses in `sources`, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Prefix>,
-    /// Bans of the same prefixes that were to last longer.
+    /// Existing bans of the same prefixes with a later expiry than requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub longer: Vec<LongerBan>,
-    /// Prefixes of bans and limits that are allowed, so that these have no effect.
+    /// Prefixes that are allowed, so that the new ban or limit has no effect on them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<Allowed>,
-    /// The limits that hold where some were set or removed.
+    /// The limits that apply after limits were set or removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsNow>,
-    /// Whether sources that get other limits have used nothing of them yet, whatever they had used before.
+    /// Whether the usage counters of sources with changed limits were reset.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starts_anew: bool,
-    /// Whether the same holds when limits that end by themselves do.
+    /// Whether their counters are reset again when temporary limits expire.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends_anew: bool,
-    /// Whether other nodes of the cluster hear of it when its store answers, which it does not at this moment.
+    /// Whether the change reaches the other cluster nodes later because the store is unreachable
+    /// now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits_for_store: bool,
 }
 
-/// A ban that was to last longer than the one that was asked for.
+/// An existing ban that expires later than the requested one.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LongerBan {
-    /// The prefix.
+    /// The banned prefix.
     pub prefix: Prefix,
-    /// Until when; `None` is forever.
+    /// When the existing ban expires; unset if it is permanent.
     pub until: Option<Timestamp>,
-    /// Whether it stays, as no time was asked for.
+    /// Whether the existing ban was kept because the request named no duration.
     pub kept: bool,
 }
 
-/// A prefix that is allowed.
+/// A prefix that is on the allow list.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Allowed {
-    /// The prefix.
+    /// The prefix of the request.
     pub prefix: Prefix,
-    /// The allow of it, or around it.
+    /// The entry of the allow list that covers it.
     pub by: Prefix,
 }
 
-/// What a change of limits left.
+/// Limits and ban of a policy after a change.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LimitsNow {
-    /// All limits that hold now, those of the policy included.
+    /// All limits that apply now, including those of the policy.
     pub limits: Vec<LimitSpec>,
-    /// Those that held before and do not any more.
+    /// Limits that applied before and were replaced.
     pub replaced: Vec<LimitSpec>,
-    /// When a source is banned that continues over them; `None` is never.
+    /// When the policy bans a source that keeps exceeding its limits; unset if it never does.
     pub ban: Option<BanSpec>,
-    /// The same as it was before, where it does not hold any more.
+    /// The previous ban rule, if it was replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ban_before: Option<BanSpec>,
-    /// Whether what they would drop passes.
+    /// Whether packets over the limits are counted and passed.
     pub observe: bool,
-    /// Whether that was so before.
+    /// Whether `observe` was set before the change.
     pub observe_before: bool,
 }
 
-/// A ban that goes on holding for a prefix.
+/// A ban that still covers an unbanned prefix.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Held {
-    /// The prefix.
+    /// The prefix that was unbanned.
     pub prefix: Prefix,
-    /// Whose ban it is: the same, or one around it.
+    /// The prefix of the remaining ban: the same or a wider one.
     pub banned: Prefix,
-    /// What the ban is of.
+    /// Origin of the remaining ban.
     pub origin: Origin,
 }
 
-/// A banned prefix.
+/// A ban in force.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Ban {
-    /// Whom.
+    /// The banned prefix.
     pub prefix: Prefix,
-    /// Until when; `None` is forever.
+    /// When the ban expires; unset if it is permanent.
     pub until: Option<Timestamp>,
-    /// Since when.
+    /// When the ban was set.
     pub since: Timestamp,
-    /// Why.
+    /// Free text given with the ban.
     pub reason: Option<Arc<str>>,
-    /// The user who typed it, or what else decided it.
+    /// The user or program that set the ban.
     pub author: Arc<str>,
-    /// Where it comes from.
+    /// Origin of the ban: command, program, list, policy or cluster node.
     pub origin: Origin,
-    /// The packets that matched it. Of several bans that hold they matched the one that lasts longest.
+    /// Packets dropped by the ban. If several bans cover a prefix, the one that expires last counts
+    /// them.
     #[serde(flatten)]
     pub counter: EntryCounter,
 }
 
-/// An allowed prefix.
+/// An entry of the allow list.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Allow {
-    /// Whom.
+    /// The allowed prefix.
     pub prefix: Prefix,
-    /// Until when; `None` is forever.
+    /// When the entry expires; unset if it is permanent.
     #[serde(default)]
     pub until: Option<Timestamp>,
-    /// Since when; `None` for what stands in the configuration.
+    /// When the entry was added; unset if it is from the configuration.
     pub since: Option<Timestamp>,
-    /// Why.
+    /// Free text given with the entry.
     pub reason: Option<Arc<str>>,
-    /// The user who typed it.
+    /// The user who added the entry.
     pub author: Option<Arc<str>>,
-    /// Where it comes from.
+    /// Origin of the entry: command, configuration, list or cluster node.
     pub origin: Origin,
-    /// The packets that matched it. Of several allows that hold they matched the one that lasts longest.
+    /// Packets passed by the entry. If several entries cover a prefix, the one that expires last
+    /// counts them.
     #[serde(flatten)]
     pub counter: EntryCounter,
 }
 
-/// A policy, with the prefixes that it is for.
+/// A policy and the prefixes it applies to.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PolicyView {
-    /// Its name in the configuration, or the prefix whose limits were set at runtime.
+    /// Name in the configuration, or the prefix for limits set at runtime.
     pub name: String,
-    /// The prefixes; empty for the default policy.
+    /// Prefixes of the policy; empty for the default policy.
     pub prefixes: Vec<Prefix>,
-    /// Its limits.
+    /// Limits of the policy.
     pub limits: Vec<LimitSpec>,
-    /// Whether what it would drop passes.
+    /// Whether packets over the limits are counted and passed.
     pub observe: bool,
-    /// When it bans a source; `None` is never.
+    /// When the policy bans a source; unset if it never does.
     #[serde(default)]
     pub ban: Option<BanSpec>,
-    /// What shares the limits.
+    /// The traffic that shares each limit.
     #[serde(default)]
     pub applies_to: AppliesTo,
-    /// Who set the runtime limits, until when and why; nothing of it is there where nobody did.
+    /// Author, expiry and reason of limits that were set at runtime.
     #[serde(flatten)]
     pub runtime: Option<RuntimeEntry>,
-    /// Where it comes from.
+    /// Origin of the policy.
     pub origin: Origin,
-    /// The packets that were judged by it. Those of prefixes and of the node judge packets that matched another policy too, and are
-    /// not counted apart.
+    /// Packets judged by the policy. Limits of prefixes and of the node judge packets in addition
+    /// to a policy and have no counter.
     #[serde(flatten)]
     pub counter: EntryCounter,
 }
 
-/// What shares the limits of a policy.
+/// The traffic that shares a limit.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AppliesTo {
-    /// Each source has them for itself.
+    /// Each source has the limit for itself.
     #[default]
     Source,
-    /// Each prefix of a length has them, for all of its sources.
+    /// All sources in a prefix of the configured length share the limit.
     Prefix,
-    /// They are of everything that goes to a destination.
+    /// All traffic to a destination shares the limit.
     Destination,
-    /// Each source has them for itself, for what it sends to a destination.
+    /// The traffic of each source to a destination shares the limit.
     SourceToDestination,
-    /// They are of everything that comes by an interface.
+    /// All traffic received on an interface shares the limit.
     Interface,
-    /// They are of everything that arrives, but by interfaces with limits of their own.
+    /// All traffic of the host shares the limit, except on interfaces with limits of their own.
     Node,
 }
 
-/// How far a source is from a ban by its policy.
+/// How close a source is to a ban by its policy.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct StrikesView {
-    /// Drops that count.
+    /// Drops counted so far.
     pub strikes: u64,
-    /// When the policy bans.
+    /// The ban rule of the policy.
     pub ban: BanSpec,
-    /// How often policies have banned the source, as far as that is remembered.
+    /// Number of earlier bans of this source by policies, as far as they are remembered.
     pub bans: u32,
 }
 
-/// What would happen to a packet of an address at this moment.
+/// The verdict for a packet of an address, if it arrived now.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Check {
-    /// The address.
+    /// The address asked about.
     pub address: IpAddr,
-    /// The source that it belongs to.
+    /// The source prefix that the address is counted under.
     pub source: Prefix,
-    /// What was said of the packet; nothing where it is of no class.
+    /// Properties of the packet given in the request; empty for a packet without a class.
     #[serde(default)]
     pub packet: PacketRequest,
-    /// `pass`, `drop` or `observe`.
+    /// The verdict: `pass`, `drop` or `observe`.
     pub action: String,
-    /// The reason, as in the metrics.
+    /// Reason of the verdict, named as in the metrics.
     pub reason: String,
-    /// The limit that refuses it, and when there is room again.
+    /// The limit that refuses the packet, and when it accepts one again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<RefusedBy>,
-    /// Classes whose packets another verdict waits for.
+    /// Classes with a different verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassVerdict>,
-    /// Interfaces on which another verdict waits for it, where no interface was named.
+    /// Interfaces with a different verdict; empty if the request names an interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceVerdict>,
-    /// The prefix of the rule that decides; `None` when it is the default policy.
+    /// Prefix of the rule that decides; unset for the default policy.
     pub rule: Option<Prefix>,
-    /// When the ban, the allow or the runtime limits that decide end; `None` for what never ends.
+    /// When the deciding ban, allow or runtime limit expires; unset if it is permanent.
     pub until: Option<Timestamp>,
-    /// The ban that decides, when it is one.
+    /// The deciding ban, if there is one.
     pub ban: Option<Ban>,
-    /// Why the address is protected, so that only bans that were forced hold for it; `None` when it is not.
+    /// Why the address is protected, so that only forced bans apply to it; unset if it is not
+    /// protected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protected: Option<String>,
-    /// The lists that hold the address.
+    /// Lists that contain the address.
     #[serde(default)]
     pub lists: Vec<Listed>,
-    /// The policy that the source is under.
+    /// The policy of the source.
     pub policy: String,
-    /// Why it has a further limit, where it took part in an attack.
+    /// The additional limit of a source that took part in an attack.
     #[serde(default)]
     pub limited: Option<Limited>,
-    /// Whether its limits are a dry run.
+    /// Whether the limits of the source are a dry run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observe: bool,
-    /// Whether nothing of it is dropped, as its limits, the interface that was named or everything is a dry run.
+    /// Whether nothing is dropped because the limits, the named interface or the whole host is a
+    /// dry run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// The state of its limits.
+    /// Usage of the limits of the source.
     pub limits: Vec<LimitState>,
-    /// The limits of the prefixes around the source, the narrowest first, and of the node.
+    /// Limits of the enclosing prefixes, narrowest first, and of the node.
     #[serde(default)]
     pub wider: Vec<WiderLimits>,
-    /// All entries that cover the address, what comes before the others first: allows, bans, policies.
+    /// All entries that cover the address in order of precedence: allows, bans, policies.
     #[serde(default)]
     pub covering: Vec<Covering>,
-    /// The drops of the source in the sample, those that are alike together, the last ones first.
+    /// Sampled drops of the source, grouped by similarity, latest first.
     #[serde(default)]
     pub last_drops: Vec<SeenDrops>,
-    /// How far the source is from a ban by its policy; `None` where that does not ban.
+    /// How close the source is to a ban; unset if its policy does not ban.
     #[serde(default)]
     pub strikes: Option<StrikesView>,
-    /// The tunnels in which packets count for the source inside, and not for the one that sends the tunnel.
+    /// Tunnels whose packets are counted for the inner source instead of the outer one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<String>,
-    /// The pinned programs that get what passes, by the interface that it comes to.
+    /// Pinned programs that receive passed packets, by interface.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub next: BTreeMap<String, String>,
-    /// The budget for new sources, where the packet passes if the source is not one too many of them, or is over it.
+    /// The budget for new sources, if the verdict depends on whether this source is within it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sources: Option<NewSourcesStatus>,
-    /// The challenge of sources, where there is one and the source is not exempt.
+    /// The challenge, if one is configured and the source is not exempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<SourceChallenge>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
-    /// When the last of them came.
+    /// When a limit last refused a packet of the source.
     pub refused_last: Option<Timestamp>,
-    /// Where it is not enforced, and packets pass whatever the answer is.
+    /// Interfaces that are not protected now: packets pass there whatever the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unenforced: Vec<Unenforced>,
 }
 
-/// What happens to packets of a class.
+/// The verdict for packets of a class.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClassVerdict {
-    /// The class, as the limit names it.
+    /// The class, as named by the limit.
     pub class: String,
-    /// `pass`, `drop` or `observe`.
+    /// The verdict: `pass`, `drop` or `observe`.
     pub action: String,
-    /// The reason, as in the metrics.
+    /// Reason of the verdict, named as in the metrics.
     pub reason: String,
-    /// The limit that refuses them, and when there is room again.
+    /// The limit that refuses the packets, and when it accepts one again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<RefusedBy>,
-    /// Drops of the class in the sample.
+    /// Number of sampled drops in the class.
     #[serde(default)]
     pub drops_seen: usize,
 }
 
-/// What happens to a packet on an interface that has a policy of its own, or is a dry run.
+/// The verdict on an interface that has its own policy or is a dry run.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct InterfaceVerdict {
-    /// The name of the interface.
+    /// Name of the interface.
     pub interface: String,
-    /// The policy of sources there that no prefix selects.
+    /// Policy for sources on the interface that no prefix selects.
     pub policy: String,
-    /// `pass`, `drop` or `observe`.
+    /// The verdict: `pass`, `drop` or `observe`.
     pub action: String,
-    /// The reason, as in the metrics.
+    /// Reason of the verdict, named as in the metrics.
     pub reason: String,
 }
 
 /// The limit that refuses a packet.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RefusedBy {
-    /// The limit.
+    /// Definition of the limit.
     pub limit: LimitSpec,
-    /// Seconds until it has room, if no packet comes before; `None` where several prefixes have such a limit.
+    /// Seconds until the limit accepts a packet, if none arrives before; unset if several prefixes
+    /// have such a limit.
     pub room_in_seconds: Option<f64>,
 }
 
-/// Drops in the sample that are alike.
+/// A group of similar sampled drops.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SeenDrops {
-    /// The last of them.
+    /// The latest drop of the group.
     #[serde(flatten)]
     pub last: Event,
-    /// How many are in the sample.
+    /// Number of drops in the group.
     pub count: usize,
-    /// When the first of them came.
+    /// When the first drop of the group happened.
     pub since: Timestamp,
 }
 
 impl SeenDrops {
-    /// Adds a drop, which comes after those that were `seen`, to the ones that it is like; `false` for another event.
+    /// Adds a drop that is newer than all in `seen` to the group it is similar to. Returns `false`
+    /// if the event is not a drop.
     pub fn add(seen: &mut Vec<Self>, event: &Event) -> bool {
         let What::Drop(dropped) = &event.what else {
             return false;
@@ -509,210 +517,214 @@ impl SeenDrops {
     }
 }
 
-/// Limits that a source shares with others.
+/// Limits that sources share.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WiderLimits {
-    /// The prefix that shares them, or the source; `None` for the node, an interface, and a destination.
+    /// The prefix or source that has the limits; unset for the node, an interface or a destination.
     pub prefix: Option<Prefix>,
-    /// The destination that they are of, or what a source sends there.
+    /// The destination that has the limits, alone or together with `prefix`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<Prefix>,
-    /// The interface that they are of, in place of those of the node.
+    /// The interface that has its own limits instead of the node's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Whether what they would drop passes.
+    /// Whether packets over the limits are counted and passed.
     pub observe: bool,
-    /// Their state. Of the node and an interface, what a CPU has drawn and not spent yet counts as used.
+    /// Usage of the limits. For the node and interfaces it includes the reserve of each CPU.
     pub limits: Vec<LimitState>,
-    /// Packets that they refused: of the node since the tables were made, of others as far as they are remembered. `None` where that is not counted.
+    /// Packets refused by the limits: for the node since its tables were created, for others as far
+    /// as they are remembered. Unset if they are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_packets: Option<u64>,
 }
 
-/// A class that the configuration names.
+/// A class defined in the configuration.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClassView {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// Its packets.
+    /// The packets that belong to the class.
     #[serde(flatten)]
     pub class: Class,
-    /// What becomes of its packets, besides limits.
+    /// What happens to packets of the class instead of limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
 }
 
-/// How much of a limit a source has used.
+/// Usage of a limit.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LimitState {
-    /// The limit.
+    /// Definition of the limit.
     pub limit: LimitSpec,
-    /// What is in use: of the window that is open, of it and the weighted one before, or of the tokens of a full bucket.
+    /// Amount in use: in the current window, weighted with the previous one for sliding windows, or
+    /// the missing tokens of a bucket.
     pub used: u64,
-    /// Seconds until there is room for a packet, of bytes for a full frame, if none comes before; 0 when there is.
+    /// Seconds until the limit accepts a packet (for bytes, a full frame) if none arrives before; 0
+    /// if it accepts one now.
     pub room_in_seconds: f64,
-    /// Seconds until nothing is in use, if no packet comes.
+    /// Seconds until the usage is 0 if no packet arrives.
     pub clears_in_seconds: f64,
-    /// What this node has of it, where the nodes of a cluster share it. Then what is in use is in use of that.
+    /// Share of this node if the cluster shares the limit; `used` then counts against the share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareView>,
 }
 
-/// How many of the busiest sources are asked for.
+/// Selects the busiest sources.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct TopRequest {
-    /// At most 10,000; `None` is 20.
+    /// Maximum number of sources, up to 10,000; unset is 20.
     #[schemars(range(min = 1, max = 10_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// Prefixes that are told too while they are banned, with commas between them.
+    /// Comma-separated prefixes to include while they are banned.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub with: String,
 }
 
-/// How many of the busiest destinations are asked for.
+/// Selects the busiest destinations.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct TopDestinationsRequest {
-    /// At most 10,000; `None` is 20.
+    /// Maximum number of destinations, up to 10,000; unset is 20.
     #[schemars(range(min = 1, max = 10_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
 }
 
-/// A source, or a prefix with limits of its own, that is busy at this moment.
+/// A busy source, or a prefix with limits of its own.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct TopSource {
-    /// The source or the prefix.
+    /// The source or prefix.
     pub source: Prefix,
-    /// The policy that it is under.
+    /// The policy that applies to it.
     pub policy: String,
-    /// Its limit with the least room.
+    /// The limit that is closest to being exceeded.
     pub limit: Option<LimitState>,
     /// Packets that limits refused, as far as they are remembered.
     pub refused_packets: u64,
-    /// The ban that holds for it.
+    /// The ban that applies to the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ban: Option<Ban>,
-    /// What most of its packets are; `None` where samples have not shown it.
+    /// The most frequent kind of packet; unset if no sample shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sending: Option<Sending>,
 }
 
-/// Packets that had one verdict on one interface.
+/// Packets with the same verdict on an interface.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct StatsRow {
-    /// The interface.
+    /// Name of the interface.
     pub interface: String,
-    /// `ipv4`, `ipv6` or `other`.
+    /// Address family: `ipv4`, `ipv6` or `other`.
     pub family: String,
-    /// `pass`, `drop` or `observe`.
+    /// The verdict: `pass`, `drop` or `observe`.
     pub action: String,
-    /// The reason.
+    /// Reason of the verdict, named as in the metrics.
     pub reason: String,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// The attacks that are looked for.
+/// The kinds of attack that detection is configured for.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DetectionStatus {
-    /// Those that are reported, and nothing else.
+    /// Kinds that are only reported.
     pub reported: Vec<Kind>,
-    /// Those whose sources are limited or banned.
+    /// Kinds whose sources are limited or banned.
     pub answered: Vec<Kind>,
 }
 
 /// The state of the daemon and its datapath.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Status {
-    /// The version of the daemon.
+    /// Version of the daemon.
     pub version: String,
-    /// Its process.
+    /// Process ID of the daemon.
     pub pid: u32,
-    /// Since when it runs.
+    /// When the daemon started.
     pub started: Timestamp,
-    /// The files that the configuration came from; empty when it came from the command line.
+    /// Files that the configuration was read from; empty if it is from the command line.
     pub config_files: Vec<String>,
     /// When the configuration was last applied.
     pub config_applied: Timestamp,
-    /// Why the last reload was refused; `None` when it was not. What it quotes of files is shown to root alone, to others as `…`.
+    /// Why the last reload failed; unset if it succeeded. Quotes from files are shown to root only
+    /// and replaced by `…` for others.
     pub config_error: Option<String>,
-    /// Whether everything is a dry run.
+    /// Whether the whole host is a dry run.
     pub observe: bool,
-    /// The clock that packets are judged by.
+    /// The clock used for limits.
     pub clock: ClockStatus,
-    /// The interfaces.
+    /// The protected interfaces.
     pub interfaces: Vec<InterfaceStatus>,
     /// The BPF maps.
     pub maps: Vec<MapStatus>,
-    /// Bans that are in force.
+    /// Number of bans in force.
     pub bans: usize,
-    /// Those of them that detection made.
+    /// Number of those bans that policies or detection set.
     #[serde(default)]
     pub detected_bans: usize,
-    /// What attacks are looked for; `None` by an older daemon.
+    /// Kinds of attack that detection is configured for; unset if the daemon is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detection: Option<DetectionStatus>,
-    /// Attacks that are going on, of those that are looked for.
+    /// Attacks in progress.
     #[serde(default)]
     pub attacks: Vec<AttackView>,
-    /// Sources of attacks that have a further limit for a time.
+    /// Number of attacking sources with a temporary additional limit.
     #[serde(default)]
     pub limited: usize,
-    /// Allows.
+    /// Number of entries on the allow list.
     pub allows: usize,
-    /// Lists, those in files and those that were imported.
+    /// Lists from files and imports.
     #[serde(default)]
     pub lists: Vec<ListView>,
-    /// Policies of sources, the default one included.
+    /// Number of policies, including the default one.
     pub policies: usize,
-    /// The classes that the configuration names.
+    /// Classes defined in the configuration.
     #[serde(default)]
     pub classes: Vec<ClassView>,
-    /// The lengths of the wider prefixes that have limits: `ipv4/24`.
+    /// Lengths of prefixes whose sources share a limit, such as `ipv4/24`.
     #[serde(default)]
     pub aggregates: Vec<String>,
-    /// The tunnels of which the source is that of the packet inside: `gre`, `vxlan:4789`.
+    /// Tunnels whose packets count for the inner source: `gre`, `vxlan:4789`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<String>,
-    /// How many destinations have limits.
+    /// Number of destinations with limits.
     #[serde(default)]
     pub destinations: usize,
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
-    /// The budget for new sources; `None` where there is none.
+    /// Budget for new sources; unset if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_sources: Option<NewSourcesStatus>,
-    /// The challenge of sources; `None` where there is none.
+    /// State of the challenge; unset if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<ChallengeStatus>,
-    /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
+    /// Connection to the `CrowdSec` local API; unset if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowdsec: Option<CrowdsecStatus>,
-    /// The cluster that this host is a node of; `None` where the configuration names none.
+    /// State of the cluster; unset if none is configured.
     #[serde(default)]
     pub cluster: Option<ClusterStatus>,
-    /// Addresses and prefixes that are protected.
+    /// Number of protected addresses and prefixes.
     #[serde(default)]
     pub protected: usize,
-    /// Whether everything passes, and since when.
+    /// Set while `pass-all` is on.
     #[serde(default)]
     pub pass_all: Option<PassAllStatus>,
-    /// The last configuration that was tried, where the files say something else or it is not confirmed.
+    /// The last configuration trial, if it is unconfirmed or the files differ from it.
     #[serde(default)]
     pub attempt: Option<Attempt>,
-    /// The database.
+    /// State of the database.
     #[serde(default)]
     pub database: DatabaseStatus,
-    /// How the history of packets is kept.
+    /// State of the packet history.
     #[serde(default)]
     pub history: HistoryStatus,
-    /// What does not work and keeps nothing else from working.
+    /// Failures that do not affect enforcement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<Trouble>,
 }
@@ -720,117 +732,118 @@ pub struct Status {
 /// The state of the database.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DatabaseStatus {
-    /// The damaged one that was found at the start.
+    /// The damaged database found at startup, if any.
     pub damaged: Option<DamagedDatabase>,
-    /// How many damaged ones lie beside it, of this start or others before.
+    /// Number of damaged databases from this and earlier starts in the state directory.
     pub aside: usize,
-    /// Runtime limits that it has and that do not hold, as the configuration has no place for them.
+    /// Stored runtime limits that are not in force because the configuration has no room for them.
     #[serde(rename = "left_out")]
     pub suspended: Vec<SuspendedLimits>,
 }
 
-/// Runtime limits that do not hold.
+/// Runtime limits that are stored but not in force.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SuspendedLimits {
-    /// The policy: a prefix, or `default`.
+    /// Name of the policy: a prefix or `default`.
     pub policy: String,
-    /// Why they do not.
+    /// Why the limits are not in force.
     pub error: String,
 }
 
-/// A damaged database, which was put aside.
+/// A damaged database that was moved aside.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DamagedDatabase {
-    /// Where it is.
+    /// Path of the damaged file.
     pub file: String,
-    /// What is wrong with it.
+    /// Description of the damage.
     pub error: String,
 }
 
-/// An interface under protection.
+/// A protected interface.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct InterfaceStatus {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Whether the program is attached to the interface of this name.
+    /// Whether the program is attached to the interface.
     pub attached: bool,
-    /// The mode that was asked for: `auto`, `native` or `generic`.
+    /// Configured mode: `auto`, `native` or `generic`.
     pub mode_wanted: String,
-    /// The mode that the kernel runs: `native` or `generic`; `None` when detached.
+    /// Mode used by the kernel: `native` or `generic`; unset if not attached.
     pub mode: Option<String>,
-    /// The interface that had its name before, and on which the program goes on until an interface has it.
+    /// New name of the interface after a rename. The program stays attached to it until another
+    /// interface gets the configured name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_to: Option<String>,
-    /// Why it is not attached.
+    /// Why the program is not attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What is to be known about how it is attached.
+    /// Additional information about the attachment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
-    /// Where the program is pinned that gets what passes there, if any.
+    /// Path of the pinned program that receives passed packets, if configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// The policy of sources there that no prefix selects, where it is its own.
+    /// The policy of the interface for sources that no prefix selects, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// Whether it has limits in place of those of the node.
+    /// Whether the interface has its own limits instead of the node's.
     #[serde(default)]
     pub node: bool,
-    /// Whether it is a dry run.
+    /// Whether the interface is a dry run.
     #[serde(default)]
     pub observe: bool,
 }
 
-/// A BPF map.
+/// A BPF map and its usage.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct MapStatus {
-    /// Its name.
+    /// Name of the map.
     pub name: String,
-    /// Entries in use; `None` where counting them would mean a table scan.
+    /// Entries in use; unset if counting them needs a scan of the table.
     pub entries: Option<u64>,
-    /// The most entries.
+    /// Maximum number of entries.
     pub capacity: u32,
-    /// Bytes of kernel memory.
+    /// Kernel memory in bytes.
     pub memory_bytes: u64,
 }
 
-/// What a reload changed.
+/// The result of a reload.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Reloaded {
-    /// The files that were read.
+    /// Files that were read.
     pub files: Vec<String>,
-    /// What is different, a line each; empty when nothing is.
+    /// Changed settings, one per line; empty if nothing changed.
     pub changes: Vec<String>,
-    /// What is said there of packets that do not come to this host, and of limits that slow TCP down.
+    /// Warnings about routed or bridged traffic, and about limits that slow TCP down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// How the files are read again.
+/// Reads the configuration files again.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReloadRequest {
-    /// Whether a configuration may be lost that was confirmed and is in no file.
+    /// Discards a confirmed configuration that was never written to a file.
     pub discard: bool,
 }
 
-/// Which configuration is compared with the one in force.
+/// Selects the configuration to compare with the running one.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DiffRequest {
-    /// One that would be tried; `None` is what a reload would read.
+    /// The configuration to compare; unset compares the files that a reload would read.
     pub tried: Option<ApplyRequest>,
 }
 
-/// What a detach left.
+/// The result of a detach.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Detached {
-    /// The interfaces whose traffic is not looked at any more.
+    /// Interfaces that are no longer protected.
     pub interfaces: Vec<String>,
 }
 
 impl Refused {
-    /// A refusal without a hint.
+    /// Creates a refusal without a hint.
     pub fn because(error: impl Into<String>) -> Self {
         Self {
             error: error.into(),
@@ -840,30 +853,30 @@ impl Refused {
         }
     }
 
-    /// Says the same with what kind of error it is.
+    /// Sets the error code.
     pub fn code(mut self, code: Code) -> Self {
         self.code = Some(code);
         self
     }
 
-    /// Says the same with what it quotes of files.
+    /// Sets the variant of the error that quotes files.
     pub fn quoting(mut self, quoting: impl Into<String>) -> Self {
         self.quoting = Some(quoting.into());
         self
     }
 
-    /// The error as the log tells it.
+    /// Returns the error for the log, including quotes from files.
     pub fn in_full(&self) -> &str {
         self.quoting.as_deref().unwrap_or(&self.error)
     }
 
-    /// The refusal as those see it who may read every file.
+    /// Replaces the error by the variant that quotes files.
     pub fn for_root(mut self) -> Self {
         self.error = self.quoting.take().unwrap_or(self.error);
         self
     }
 
-    /// Says what to do about it.
+    /// Sets the hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

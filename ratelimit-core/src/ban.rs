@@ -86,16 +86,16 @@ impl TryFrom<BanText> for BanSpec {
     }
 }
 
-/// What happens to a source that has no TCP connection to this host: it may be forged.
+/// How a ban treats sources without an established TCP connection, which may be forged.
 #[derive(Deserialize, strum::IntoStaticStr, JsonSchema, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Unverified {
-    /// It stays limited.
+    /// Limits them without a ban.
     #[default]
     Limit,
-    /// It is banned as others are.
+    /// Bans them like any source.
     Ban,
 }
 

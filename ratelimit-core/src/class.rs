@@ -34,7 +34,7 @@ pub use self::{
     source_shape::SourceShape,
 };
 
-/// Packets that are alike. Two classes are equal when they say the same.
+/// A class of packets. Classes are equal if they have the same conditions.
 #[derive(
     Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -100,13 +100,13 @@ const NUMBERS: [NumbersOf; 8] = [
     (VLAN, |parts| &parts.vlan),
 ];
 
-/// Which packets a limit counts, as it was written.
+/// The packets that a limit counts, as configured.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Match {
-    /// Those of a class with a name.
+    /// Packets of a class with a name.
     Named(String),
-    /// Those of a class that is defined on the spot.
+    /// Packets of an inline class.
     Inline(Class),
 }
 

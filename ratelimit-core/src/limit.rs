@@ -25,7 +25,7 @@ pub const FRAME_BYTES: u64 = 1514;
 /// The longest window.
 pub const WINDOW_MAX: Duration = Duration::from_hours(31 * 24);
 
-/// One limit that the datapath can enforce.
+/// A limit that the datapath enforces.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(try_from = "LimitText", into = "LimitText")]
 pub struct LimitSpec {
@@ -37,38 +37,38 @@ pub struct LimitSpec {
     shared: Option<Division>,
 }
 
-/// How nodes divide a limit that they share.
+/// How cluster nodes divide a shared limit.
 #[derive(Deserialize, strum::IntoStaticStr, JsonSchema, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Division {
-    /// Each as much as it needs, up to the same level.
+    /// Equal shares, capped by demand.
     #[default]
     Equal,
-    /// Each in proportion to what it is asked for.
+    /// Shares in proportion to the traffic each node receives.
     Proportional,
 }
 
-/// For whom a limit holds.
+/// Whether the cluster shares a limit.
 #[derive(Deserialize, strum::IntoStaticStr, JsonSchema, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Scope {
-    /// Each node by itself.
+    /// Each node enforces the limit separately.
     #[default]
     Node,
-    /// All nodes of the cluster together.
+    /// All nodes of the cluster share the limit.
     Cluster,
 }
 
-/// What a limit counts.
+/// The unit of a limit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum LimitUnit {
     /// Packets.
     Packets,
-    /// Bytes of their frames.
+    /// Bytes including the frame header.
     Bytes,
 }
 
@@ -88,19 +88,19 @@ pub enum Algorithm {
     SlidingLog,
 }
 
-/// The name of an algorithm, by which it is chosen.
+/// The algorithm of a limit.
 #[derive(Deserialize, strum::IntoStaticStr, JsonSchema, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AlgorithmName {
-    /// `fixed-window`
+    /// Counts in windows that start with the first packet of a source.
     FixedWindow,
-    /// `sliding-window`
+    /// Counts in a window plus the weighted previous one.
     SlidingWindow,
-    /// `token-bucket`
+    /// Admits a burst, then the configured rate evenly.
     TokenBucket,
-    /// `sliding-log`
+    /// Keeps the time of each packet, so that no window ever exceeds the amount.
     SlidingLog,
 }
 
@@ -505,10 +505,11 @@ struct LimitText {
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     per: String,
-    /// Without one, a token bucket counts bytes of one node, and fixed windows all else.
+    /// By default `token-bucket` for bytes on one node, `fixed-window` otherwise.
     #[serde(default)]
     algorithm: Option<AlgorithmName>,
-    /// Of a token bucket. Without one it is the amount, and of bytes at least what flows in within 250 ms.
+    /// Burst of a token bucket. By default the amount; for bytes at least what flows in within 250
+    /// ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     burst: Option<u64>,
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]

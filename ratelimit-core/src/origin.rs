@@ -5,27 +5,27 @@ use std::{fmt, str::FromStr, sync::Arc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who put an entry on a list. For one prefix each has a ban of its own; what is enforced is the longest of them.
+/// Origin of an entry. A prefix may have one ban per origin; the one that expires last is enforced.
 #[derive(
     Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(try_from = "String", into = "String")]
 pub enum Origin {
-    /// The configuration.
+    /// The configuration file.
     Config,
-    /// `rlctl`.
+    /// A command such as `rlctl ban`.
     Manual,
-    /// `rlctl --force`: it holds for protected addresses too.
+    /// A command with `--force`, which also applies to protected addresses.
     Forced,
-    /// Detection, in the kernel or in the daemon.
+    /// A ban rule of a policy, or detection.
     Detected,
-    /// The list of this name.
+    /// The list with this name.
     List(Arc<str>),
-    /// Another program by the API, such as a jail of fail2ban.
+    /// Another program, such as a fail2ban jail.
     Program(Arc<str>),
-    /// The local API of `CrowdSec`.
+    /// The `CrowdSec` local API.
     Crowdsec,
-    /// The node of this name.
+    /// The cluster node with this name.
     Cluster(Arc<str>),
 }
 

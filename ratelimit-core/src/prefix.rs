@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The bits of `::ffff:0:0/96`.
 const MAPPED_BITS: u8 = 96;
 
-/// A set of addresses with a common front. No bit behind the front is set.
+/// An IP prefix without host bits.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]

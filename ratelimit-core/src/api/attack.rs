@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::{detection::Kind, limit::LimitSpec, prefix::Prefix};
 
-/// An attack that is going on.
+/// An attack in progress.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct AttackView {
-    /// What it is.
+    /// The kind of attack.
     pub kind: Kind,
-    /// What it goes against, or where it comes from: `to 10.10.10.10`, `from 192.0.2.0/24`.
+    /// Target or origin of the attack: `to 10.10.10.10`, `from 192.0.2.0/24`.
     pub subject: String,
-    /// The most packets in a second so far.
+    /// Highest packet rate so far, per second.
     pub packets_per_second: u64,
-    /// The most sources in a second so far, or more.
+    /// Highest number of sources per second so far, a lower bound.
     pub sources: u64,
-    /// Since when it is known.
+    /// When the attack was detected.
     pub since: Timestamp,
 }
 
-/// A further limit of what sources of an attack may send, beside those of their policy.
+/// An additional limit for sources that take part in an attack.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Limited {
-    /// Whose. Each source of it has the limit for itself.
+    /// Prefix of the sources; each source has the limit for itself.
     pub prefix: Prefix,
-    /// Until when.
+    /// When the limit expires.
     pub until: Timestamp,
-    /// Since when.
+    /// When the limit was set.
     pub since: Timestamp,
-    /// The attack.
+    /// The kind of attack.
     pub kind: Kind,
-    /// The limit.
+    /// Definition of the limit.
     pub limit: LimitSpec,
 }

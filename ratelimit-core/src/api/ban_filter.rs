@@ -7,42 +7,43 @@ use serde::{Deserialize, Serialize};
 use super::Ban;
 use crate::{origin::Origin, prefix::Prefix};
 
-/// Some of all bans: those of which everything that is said holds.
+/// Selects bans that match all given conditions.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BanFilter {
-    /// Those of this prefix and of its parts.
+    /// Bans within this prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<Prefix>,
-    /// Those of this origin: `manual`, `program:sshd`, or `program` for those of all programs.
+    /// Bans with this origin: `manual`, `program:sshd`, or `program` for all programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// Those whose reason contains this text, in letters of either case.
+    /// Bans whose reason contains this text, ignoring case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Those that end within so many seconds.
+    /// Bans that expire within this number of seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending_in_seconds: Option<f64>,
 }
 
-/// Ends all bans that a filter has, but those of lists.
+/// Removes all bans that match a filter, except entries of lists.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnbanMatchingRequest {
-    /// Which.
+    /// Bans to remove.
     pub filter: BanFilter,
-    /// Whether it is known that a filter which says nothing has every ban.
+    /// Confirms that an empty filter removes every ban.
     #[serde(default)]
     pub all: bool,
 }
 
 impl BanFilter {
-    /// Whether it has every ban.
+    /// Returns whether the filter is empty and matches every ban.
     pub fn has_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it asks for entries of lists, which otherwise are told as lists: those of a prefix or of lists.
+    /// Returns whether the filter also matches entries of lists, which needs a prefix or the origin
+    /// `list`.
     pub fn looks_into_lists(&self) -> bool {
         let origin = self.origin.as_deref();
         match origin.map(|text| text.split_once(':').map_or(text, |(kind, _)| kind)) {
@@ -51,7 +52,7 @@ impl BanFilter {
         }
     }
 
-    /// Whether it has a ban at `now`.
+    /// Returns whether the filter matches `ban` at the time `now`.
     pub fn has(&self, ban: &Ban, now: Timestamp) -> bool {
         let within = self.within.is_none_or(|within| within.covers(ban.prefix));
         let origin = self.origin.as_deref();
@@ -72,7 +73,7 @@ impl BanFilter {
     }
 }
 
-/// A text that bans are looked for by, as somebody types it.
+/// A search for bans, as typed by a user.
 #[derive(Clone, Debug)]
 pub struct BanSearch {
     text: String,
@@ -80,14 +81,15 @@ pub struct BanSearch {
 }
 
 impl BanSearch {
-    /// A search for a text, in letters of either case.
+    /// Creates a search that ignores case.
     pub fn new(text: &str) -> Self {
         let text = text.trim().to_lowercase();
         let prefix = text.parse().ok();
         Self { text, prefix }
     }
 
-    /// Whether it finds a ban: by its prefix, origin, reason or author, or as it covers what is typed, or is within it.
+    /// Returns whether the text matches the prefix, origin, reason or author of `ban`, or is a
+    /// prefix around or within it.
     pub fn finds(&self, ban: &Ban) -> bool {
         let has = |text: &str| text.to_lowercase().contains(&self.text);
         let is_near = |it: Prefix| it.covers(ban.prefix) || ban.prefix.covers(it);
@@ -100,7 +102,7 @@ impl BanSearch {
     }
 }
 
-/// Whether an origin is called so, or is of this kind.
+/// Returns whether `text` is the origin or its kind.
 fn is_of(origin: &Origin, text: &str) -> bool {
     let own = origin.to_string();
     let kind = own.split_once(':').map_or(own.as_str(), |(kind, _)| kind);

@@ -8,24 +8,24 @@ use smart_default::SmartDefault;
 
 use crate::prefix::Prefix;
 
-/// Begins a capture; the answer is a pcapng file that grows until there are enough packets, the time is over, or
-/// `DELETE /v1/capture` ends it. One runs at a time.
+/// Starts a capture. The response is a pcapng stream that ends when the packet count or the
+/// duration is reached, or with `DELETE /v1/capture`. Only one capture runs at a time.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureRequest {
-    /// Of so many packets of an interface and CPU, one is captured.
+    /// Captures one of this number of packets, per interface and CPU.
     #[default = 1]
     pub every: u32,
-    /// The bytes of a packet that are kept, at most 16,384.
+    /// Bytes kept of each packet, up to 16,384.
     #[default(ratelimit_common::capture::SNAP_MAX)]
     pub snap: u32,
-    /// How many packets are enough; `None` is never.
+    /// Number of packets after which the capture ends; unset is unlimited.
     pub count: Option<u64>,
-    /// For how many seconds; `None` is until somebody ends it.
+    /// Duration in seconds; unset runs until the capture is ended.
     pub seconds: Option<f64>,
-    /// The reasons, as in the metrics; none are all.
+    /// Drop reasons to capture, named as in the metrics; empty is all.
     pub reasons: Vec<String>,
-    /// The sources; `None` is all.
+    /// Sources to capture; unset is all.
     pub source: Option<Prefix>,
 }
 

@@ -8,101 +8,103 @@ use serde::{Deserialize, Serialize};
 
 use crate::{challenge, quantity};
 
-/// When sources have to prove themselves, and whether they have to at this moment.
+/// The configuration and state of the challenge.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ChallengeStatus {
-    /// When those have to that ask for TCP connections: `over 5000 syn/s`, `always` or `never`.
+    /// When TCP clients are challenged: `over 5000 syn/s`, `always` or `never`.
     pub when: String,
-    /// To which destinations and ports: `198.51.100.0/24, port 443`; `None` where to all.
+    /// Challenged destinations and ports: `198.51.100.0/24, port 443`; unset is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Of which classes SYNs are challenged: `classes web, mail`; `None` where of all.
+    /// Challenged classes: `classes web, mail`; unset is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<String>,
-    /// What a SYN is answered: `rst` or `syncookie`.
+    /// How a SYN is answered: `rst` or `syncookie`.
     #[serde(default)]
     pub way: String,
     /// Seconds for which a source stays verified.
     pub lasts_seconds: f64,
-    /// Answers in a second, to all sources together.
+    /// Maximum number of answers per second, for all sources together.
     pub answers: u32,
-    /// Whether they have to at this moment.
+    /// Whether the challenge is active now.
     pub is_on: bool,
-    /// Since when, where it is not always.
+    /// When the challenge became active; unset if it is always active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Whether verified sources draw first from the limits of the node, while it is on.
+    /// Whether verified sources have precedence in the node limits while the challenge is active.
     #[serde(default)]
     pub prefers_verified: bool,
-    /// Sources that are verified and proved themselves here, as they were counted up to ten seconds ago.
+    /// Sources verified by this node, counted in the last ten seconds.
     #[serde(default)]
     pub verified_here: u64,
-    /// The same on the word of other nodes of the cluster.
+    /// Sources verified by other cluster nodes, counted in the last ten seconds.
     #[serde(default)]
     pub verified_by_peers: u64,
-    /// SYNs and queries without an answer since the maps were made: the answers to all sources or to one were spent.
+    /// SYNs and queries left unanswered because an answer budget, total or per source, was
+    /// exhausted; counted since the maps were created.
     #[serde(default)]
     pub unanswered_packets: u64,
-    /// Until when nobody is challenged, as nobody who was proved itself.
+    /// End of the pause that follows when no challenged client answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_until: Option<Timestamp>,
-    /// The same for who asks a DNS server; `None` where nobody has to for that.
+    /// The challenge of DNS clients; unset if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<DnsChallengeStatus>,
 }
 
-/// When sources that ask a DNS server have to prove themselves, and whether they have to at this moment.
+/// The challenge of DNS clients.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DnsChallengeStatus {
-    /// When they have to: `over 5000 packets/s` or `always`.
+    /// When DNS clients are challenged: `over 5000 packets/s` or `always`.
     pub when: String,
-    /// The ports that serve DNS.
+    /// Ports that serve DNS.
     pub ports: Vec<u16>,
-    /// Whether they have to at this moment.
+    /// Whether the challenge is active now.
     pub is_on: bool,
-    /// Since when, where it is not always.
+    /// When the challenge became active; unset if it is always active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
-/// What the challenge is to a source.
+/// The challenge as it applies to a source.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, which the API names"
 )]
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SourceChallenge {
-    /// Until when the source is verified.
+    /// When the verification of the source expires; unset if it is not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_until: Option<Timestamp>,
-    /// Whether that is on the word of another node of the cluster.
+    /// Whether another cluster node verified the source.
     #[serde(default)]
     pub verified_by_peer: bool,
-    /// Whether it is by an acknowledgement. By a RST alone its address may still be forged: a live host resets what it did not ask for.
+    /// Whether the source proved its address with an ACK. A RST alone is weaker: a live host also
+    /// resets connections it did not open.
     #[serde(default)]
     pub is_acknowledged: bool,
-    /// Whether sources that are not verified are challenged at this moment, when they ask for TCP connections: to what was asked about, or to
-    /// any destination.
+    /// Whether unverified TCP clients are challenged now, for the given packet or for any
+    /// destination.
     pub is_on: bool,
-    /// To which destinations and ports they are; `None` where to all.
+    /// Challenged destinations and ports; unset is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Of which classes SYNs are; `None` where of all.
+    /// Challenged classes; unset is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<String>,
-    /// Since when, where it is not always.
+    /// When the challenge became active; unset if it is always active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Whether verified sources draw first from the limits of the node, while it is on.
+    /// Whether verified sources have precedence in the node limits while the challenge is active.
     #[serde(default)]
     pub prefers_verified: bool,
-    /// The same for who asks a DNS server; `None` where nobody is challenged for that.
+    /// The challenge of DNS clients; unset if none is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<DnsChallengeStatus>,
 }
 
 impl ChallengeStatus {
-    /// Whether nobody is challenged who asks for a TCP connection.
+    /// Returns whether TCP clients are never challenged.
     pub fn is_never(&self) -> bool {
         self.when == challenge::NEVER
     }

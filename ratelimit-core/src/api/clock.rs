@@ -8,18 +8,18 @@ use strum::IntoStaticStr;
 
 use crate::{config::ClockWish, limit::LimitSpec, quantity};
 
-/// The clock that packets are judged by, and why.
+/// The clock used for limits, and why.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClockStatus {
-    /// Which one it is.
+    /// The clock in use.
     pub clock: KernelClock,
-    /// Which one the configuration asks for.
+    /// The configured clock.
     pub wish: ClockWish,
-    /// Seconds from one tick of the coarse clock to the next.
+    /// Tick of the coarse clock in seconds.
     pub tick_seconds: f64,
-    /// Whether every limit stays within its promised error with the coarse clock.
+    /// Whether the coarse clock keeps every limit within the promised error.
     pub suits: bool,
-    /// The limit that decides this; `None` when there are no limits.
+    /// The limit with the largest error; unset if there are no limits.
     pub decides: Option<CoarseError>,
 }
 
@@ -28,25 +28,25 @@ pub struct ClockStatus {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum KernelClock {
-    /// To the nanosecond.
+    /// Resolution of a nanosecond.
     Precise,
-    /// To the tick, for a third of the cost.
+    /// Resolution of a tick, at a third of the cost.
     Coarse,
 }
 
-/// What the coarse clock does to a limit.
+/// The error of a limit under the coarse clock.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CoarseError {
-    /// The policy of the limit.
+    /// Policy of the limit.
     pub policy: String,
-    /// The limit.
+    /// Definition of the limit.
     pub limit: LimitSpec,
-    /// The share by which it becomes stricter or laxer, at most: 0.004 is 0.4 %.
+    /// Largest relative error in either direction: 0.004 is 0.4 %.
     pub error: f64,
 }
 
 impl KernelClock {
-    /// Its name.
+    /// Returns the name of the clock.
     pub fn label(self) -> &'static str {
         self.into()
     }

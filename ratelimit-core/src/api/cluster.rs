@@ -7,136 +7,140 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-/// How the store is, and which nodes there are.
+/// The state of the cluster store and the nodes.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterStatus {
-    /// Where the store is, without a password.
+    /// Address of the store, without password.
     pub url: String,
-    /// The name of this node.
+    /// Name of this node.
     pub node: String,
-    /// Whether the store takes messages; `None` before the first answer or failure.
+    /// Whether the store is reachable; unset before the first response or failure.
     pub connected: Option<bool>,
-    /// Since when that is so.
+    /// When the connection state last changed.
     pub since: Timestamp,
-    /// Why it does not, or why what other nodes ban could not be put in force.
+    /// Why the store is unreachable, or why bans of other nodes are not in force.
     pub error: Option<String>,
-    /// Bans of other nodes that are in force here.
+    /// Number of bans by other nodes in force on this one.
     pub bans: usize,
-    /// How often the store failed.
+    /// Number of failed requests to the store.
     pub failures: u64,
-    /// The nodes, by name.
+    /// Nodes of the cluster, sorted by name.
     pub nodes: Vec<NodeView>,
-    /// Messages that were refused, by reason.
+    /// Number of refused messages by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Why the last one was refused: which node, and what to do.
+    /// Why the last message was refused: the node, the cause and the remedy.
     pub refusal: Option<String>,
-    /// When that was.
+    /// When the last message was refused.
     pub refused_at: Option<Timestamp>,
-    /// Statements of other nodes without effect here: too wide, too many, protected or allowed.
+    /// Number of changes by other nodes that are ignored here because they are too wide, too many,
+    /// protected or allowed.
     pub denied: u64,
-    /// The last of them, who stated it and why it has no effect.
+    /// The last ignored change, its node and the cause.
     pub denial: Option<String>,
-    /// Allows and runtime limits that other nodes state and that are not in force here.
+    /// Allows and runtime limits of other nodes that are not in force here.
     #[serde(default)]
     pub not_in_force: Vec<NotInForce>,
-    /// How limits are divided; `None` where no limit is shared.
+    /// How shared limits are divided; unset if no limit is shared.
     #[serde(default)]
     pub sharing: Option<SharingStatus>,
-    /// Sources that proved themselves here, which the other nodes were told of since the daemon started.
+    /// Sources verified here and announced to the other nodes since the daemon started.
     #[serde(default)]
     pub verified_told: u64,
-    /// Sources that proved themselves on other nodes, and were taken over.
+    /// Sources verified by other nodes and accepted here.
     #[serde(default)]
     pub verified_taken: u64,
-    /// Those that were not: too many, banned, or nobody is challenged here.
+    /// Sources verified by other nodes and not accepted here because there are too many, they are
+    /// banned, or no challenge is active.
     #[serde(default)]
     pub verified_denied: u64,
 }
 
-/// What another node set with `--cluster`, and this one cannot have.
+/// A change made with `--cluster` on another node that cannot be applied here.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct NotInForce {
-    /// What: `the limits of 203.0.113.0/24`.
+    /// The object: `the limits of 203.0.113.0/24`.
     pub what: String,
-    /// The node that set it.
+    /// The node that made the change.
     pub node: String,
-    /// Why it is not in force here.
+    /// Why the change is not in force here.
     pub why: String,
 }
 
-/// How the nodes divide their limits, as this one sees it.
+/// How the nodes divide shared limits, as seen by this node.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SharingStatus {
-    /// Sources, prefixes and nodes that have a share of their own here; each limit of one counts.
+    /// Number of shared counters with a share on this node: sources, prefixes and nodes, times
+    /// their limits.
     pub keys: usize,
-    /// Those of them that have the limit divided by the nodes, as there is no room for their shares.
+    /// Number of counters without room for a share, which use the limit divided by the number of
+    /// nodes.
     pub without_room: usize,
-    /// How long a period is, in milliseconds.
+    /// Length of a sharing period in milliseconds.
     pub period_ms: u64,
-    /// How many nodes the configuration says that there are.
+    /// Configured number of nodes.
     pub configured_nodes: u32,
-    /// By how many nodes limits are divided.
+    /// Number of nodes that limits are divided by.
     pub divided_by: u64,
-    /// When limits were last divided by the reports of all nodes.
+    /// When limits were last divided with reports of all nodes.
     pub divided_at: Option<Timestamp>,
-    /// Why this node admits no more of each limit than it may always claim; `None` where limits are divided.
+    /// Why this node falls back to the guaranteed share of each limit; unset if limits are divided.
     pub fallback: Option<String>,
-    /// Since when that is so, or since when limits are divided.
+    /// When the node began to fall back or to divide limits.
     pub since: Timestamp,
 }
 
-/// What a node may admit of a limit that nodes share.
+/// The share of a node in a limit.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ShareView {
-    /// How much this node admits in a window at this moment, in packets or bytes.
+    /// Packets or bytes per window that this node admits now.
     pub here: u64,
-    /// Since when it is that much; `None` where it has just changed.
+    /// When the share last changed; unset if it changed just now.
     pub since: Option<Timestamp>,
-    /// How much all other nodes may admit together; `None` where that is not known.
+    /// Packets or bytes per window that all other nodes admit; unset if unknown.
     pub others: Option<u64>,
 }
 
-/// A node.
+/// A node of the cluster.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct NodeView {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// How it is.
+    /// State of the node.
     pub state: NodeState,
-    /// What it states: bans, ends of bans and revocations.
+    /// Number of entries that the node publishes: bans, removals and revocations.
     pub stated: usize,
-    /// Bans in force here that are of it.
+    /// Number of its bans in force here.
     pub bans: usize,
 }
 
-/// How a node is, as another one sees it.
+/// The state of a node, as seen by this one.
 #[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NodeState {
-    /// It is the one that answers.
+    /// The node that answers the request.
     Here,
-    /// It reports, and all that it states is known.
+    /// Reports, and all its messages arrived.
     Alive,
-    /// It reports, and some of what it states is missing.
+    /// Reports, but some of its messages are missing.
     Behind,
-    /// It does not report.
+    /// Does not report.
     Silent,
-    /// It was revoked: nothing that it states counts.
+    /// Revoked: all its messages are ignored.
     Revoked,
 }
 
 impl NodeState {
-    /// All of them.
+    /// All states of a node.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The label of a metric.
+    /// Returns the label used in metrics.
     pub fn label(self) -> &'static str {
         self.into()
     }
 
-    /// Whether it reports, and counts.
+    /// Returns whether the node reports and is not revoked.
     pub fn reports(self) -> bool {
         match self {
             Self::Here | Self::Alive | Self::Behind => true,
@@ -145,28 +149,28 @@ impl NodeState {
     }
 }
 
-/// Revokes a node.
+/// Revokes a node, or lifts its revocation.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RevokeRequest {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// Whether a revocation is to be taken back.
+    /// Lifts the revocation.
     #[serde(default)]
     pub undo: bool,
-    /// Whether it may be a node that this one does not know.
+    /// Permits the name of a node that is unknown here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
 
-/// What became of a revocation.
+/// The result of a revocation.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Revoked {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// Whether it is revoked.
+    /// Whether the node is revoked now.
     pub revoked: bool,
-    /// Whether that is new.
+    /// Whether this request changed the state.
     pub changed: bool,
-    /// Until when.
+    /// When the revocation expires.
     pub until: Option<Timestamp>,
 }

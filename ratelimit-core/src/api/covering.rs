@@ -6,34 +6,34 @@ use serde::{Deserialize, Serialize};
 use super::{Allow, Ban, EntryCounter, RuntimeEntry};
 use crate::prefix::Prefix;
 
-/// An entry of a table whose prefix covers an address.
+/// An entry whose prefix covers an address.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Covering {
-    /// The table, and its entry.
+    /// The entry and the table it is in.
     #[serde(flatten)]
     pub entry: Entry,
-    /// Whether it is what decides.
+    /// Whether this entry decides the verdict.
     pub decides: bool,
 }
 
-/// An entry of one of the tables.
+/// An entry of the allow list, the bans or the policies.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "table", rename_all = "kebab-case")]
 pub enum Entry {
-    /// Of the allow list.
+    /// An entry of the allow list.
     Allow(Allow),
-    /// A ban.
+    /// A ban in force.
     Ban(Ban),
-    /// A policy.
+    /// A policy that selects the address.
     Policy {
-        /// Its name.
+        /// Name of the policy.
         policy: String,
-        /// The prefix that it is for; `None` for the default policy.
+        /// Prefix of the policy; unset for the default policy.
         prefix: Option<Prefix>,
-        /// Who set its runtime limits, until when and why; nothing of it is there where nobody did.
+        /// Author, expiry and reason of limits that were set at runtime.
         #[serde(flatten)]
         runtime: Option<RuntimeEntry>,
-        /// The packets that were judged by it.
+        /// Packets judged by the policy.
         #[serde(flatten)]
         counter: EntryCounter,
     },

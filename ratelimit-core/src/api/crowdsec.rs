@@ -6,27 +6,27 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the connection is, and what came of it.
+/// The connection to the `CrowdSec` local API, and its decisions.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CrowdsecStatus {
-    /// Where the API is: its address, or the path of its socket.
+    /// Address of the API: a URL or the path of a socket.
     pub url: String,
-    /// Whether it answers; `None` before it was first asked.
+    /// Whether the API answers; unset before the first request.
     pub connected: Option<bool>,
-    /// Since when that is so.
+    /// When the connection state last changed.
     pub since: Timestamp,
-    /// When it last answered.
+    /// When the API last answered.
     pub pulled: Option<Timestamp>,
-    /// Why it did not answer, or why what it decided could not be put in force.
+    /// Why the last request failed, or why decisions are not in force.
     pub error: Option<String>,
-    /// Bans of its decisions that are in force.
+    /// Number of bans in force from decisions.
     pub bans: usize,
-    /// Decisions that it holds up, several of which may ban the same prefix.
+    /// Number of active decisions; several may ban the same prefix.
     pub decisions: usize,
-    /// How often it answered.
+    /// Number of successful requests.
     pub pulls: u64,
-    /// How often it did not.
+    /// Number of failed requests.
     pub failures: u64,
-    /// Decisions that were reported and ban nobody, by the reason.
+    /// Number of decisions that are ignored, by reason.
     pub ignored: BTreeMap<String, u64>,
 }

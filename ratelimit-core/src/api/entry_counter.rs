@@ -4,14 +4,14 @@ use ratelimit_common::layout::Counter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Packets that matched a ban, an allow, a list or a policy.
+/// Packet counter of a ban, allow, list or policy.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct EntryCounter {
-    /// Packets that it decided about, or whose limits it had.
+    /// Packets decided by the entry or judged by its limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// Bytes of their frames.
+    /// Bytes of those packets, with frame headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }

@@ -13,265 +13,267 @@ pub use self::cursor::{Cursor, CursorNow, NoCursor};
 use super::{Allow, AttackView, Ban, LimitTarget, Origin, PacketRequest};
 use crate::{limit::LimitSpec, prefix::Prefix};
 
-/// One thing that happened; a line of JSON: `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
+/// An event. As a line of JSON:
+/// `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Event {
-    /// Counts changes from 1 on, also over restarts of the daemon. The sampled drops have a count of their own, which begins with 1 at
-    /// each start.
+    /// Sequence number, from 1, also across restarts of the daemon. Sampled drops have their own
+    /// sequence, which starts at 1 with each run.
     pub number: u64,
-    /// Where a follower continues behind the event. Lost events have none.
+    /// Position to continue from after this event. `lost` events have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
-    /// When.
+    /// When the event happened.
     pub at: Timestamp,
-    /// What.
+    /// Type and details of the event.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// The author of limits that detection sets.
+/// Author of limits set by detection.
 pub const DETECTION: &str = "detection";
 
-/// What can happen.
+/// Type and details of an event.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum What {
-    /// A packet was dropped, or would have been in a dry run: a sample, at most 100 a second of each CPU.
+    /// A packet was dropped, or would have been in a dry run. A sample: at most 100 per second and
+    /// CPU.
     Drop(Dropped),
-    /// A ban is in force that was not, or not like this.
+    /// A ban was added or changed.
     BanAdded(Ban),
-    /// The time of a ban is over.
+    /// A ban expired.
     BanEnded(Ban),
-    /// A ban was taken away before its time.
+    /// A ban was removed before it expired.
     BanRemoved {
-        /// The ban that it was.
+        /// The removed ban.
         #[serde(flatten)]
         ban: Ban,
-        /// The user who did it; `None` when it was no user.
+        /// The user who removed it; unset if it was not a user.
         by: Option<Arc<str>>,
     },
-    /// More bans changed at once than are reported one by one.
+    /// More bans changed at once than are reported individually.
     Bans {
-        /// What became of them.
+        /// How the bans changed.
         change: BanChange,
-        /// How many.
+        /// Number of bans.
         count: usize,
-        /// Where they come from.
+        /// Origin of the bans.
         origin: Origin,
-        /// The user who did it; `None` when it was no user.
+        /// The user who made the change; unset if it was not a user.
         by: Option<Arc<str>>,
     },
-    /// A list was replaced, or taken away.
+    /// A list was loaded or removed.
     ListReplaced {
-        /// Its name.
+        /// Name of the list.
         list: Arc<str>,
-        /// The entries that it has; 0 when it is gone.
+        /// Number of entries; 0 if the list was removed.
         entries: usize,
-        /// Of how many prefixes it says something else than before.
+        /// Number of prefixes that changed.
         different: usize,
-        /// Whether there was no list of this name before.
+        /// Whether the list is new.
         #[serde(default)]
         is_new: bool,
-        /// The user who did it; `None` when it was no user.
+        /// The user who made the change; unset if it was not a user.
         by: Option<Arc<str>>,
     },
-    /// A prefix was put on the allow list at runtime.
+    /// A prefix was added to the allow list at runtime.
     AllowAdded(Allow),
-    /// The time of an allow is over.
+    /// An entry of the allow list expired.
     AllowEnded(Allow),
-    /// A prefix was taken off the allow list before its time.
+    /// An entry of the allow list was removed before it expired.
     AllowRemoved {
-        /// The entry that it was.
+        /// The removed entry.
         #[serde(flatten)]
         allow: Allow,
-        /// The user who did it.
+        /// The user who removed it.
         by: Option<Arc<str>>,
     },
     /// Limits were set at runtime.
     LimitsSet {
-        /// Whose.
+        /// The sources or the destination of the limits.
         #[serde(flatten)]
         target: LimitTarget,
-        /// The limits.
+        /// The new limits.
         limits: Vec<LimitSpec>,
-        /// Whether what they would drop passes.
+        /// Whether packets over the limits are counted and passed.
         observe: bool,
-        /// Until when; `None` is forever.
+        /// When the limits expire; unset if they are permanent.
         #[serde(default)]
         until: Option<Timestamp>,
-        /// Why.
+        /// Free text given with the limits.
         #[serde(default)]
         reason: Option<Arc<str>>,
-        /// The user who did it.
+        /// The user who set them.
         by: Arc<str>,
     },
-    /// The time of runtime limits is over: the configuration holds again.
+    /// Runtime limits expired; the configured ones apply again.
     LimitsEnded {
-        /// Whose.
+        /// The sources or the destination of the limits.
         #[serde(flatten)]
         target: LimitTarget,
-        /// Whether what sources have used under them does not count for the limits that hold again.
+        /// Whether the usage counters of the sources were reset.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         starts_anew: bool,
     },
-    /// Runtime limits were taken away: the configuration holds again.
+    /// Runtime limits were removed; the configured ones apply again.
     LimitsRemoved {
-        /// Whose.
+        /// The sources or the destination of the limits.
         #[serde(flatten)]
         target: LimitTarget,
-        /// The user who did it.
+        /// The user who removed them.
         by: Option<Arc<str>>,
     },
-    /// An attack was found.
+    /// An attack was detected.
     AttackBegan(AttackView),
-    /// An attack is over.
+    /// An attack ended.
     AttackEnded(AttackView),
-    /// The configuration was read again and applied.
+    /// The configuration was reloaded.
     Reloaded {
-        /// What is different, a line each.
+        /// Changed settings, one per line.
         changes: Vec<String>,
     },
-    /// The configuration was read again and refused; the one before stays in force.
+    /// A reload failed; the previous configuration stays active.
     ReloadRefused {
-        /// Why.
+        /// Why the reload failed.
         error: String,
     },
-    /// A configuration is in force on trial.
+    /// A trial of a configuration began.
     TrialBegan {
-        /// Where its text came from.
+        /// File that the configuration was read from.
         file: String,
-        /// When the one before comes back, unless somebody confirms it.
+        /// When the previous configuration is restored, unless the trial is confirmed.
         until: Timestamp,
-        /// What is different, a line each.
+        /// Changed settings, one per line.
         changes: Vec<String>,
-        /// The user who did it.
+        /// The user who started the trial.
         by: Arc<str>,
     },
-    /// The configuration on trial is kept.
+    /// A trial was confirmed and its configuration is kept.
     TrialConfirmed {
-        /// Where its text came from.
+        /// File that the configuration was read from.
         file: String,
-        /// The user who did it.
+        /// The user who confirmed it.
         by: Arc<str>,
     },
-    /// The configuration before the trial is in force again.
+    /// A trial ended and the previous configuration was restored.
     TrialRolledBack {
-        /// Where the text came from that was tried.
+        /// File that the configuration on trial was read from.
         file: String,
-        /// The user who did it; `None` at the end of its time.
+        /// The user who rolled it back; unset if the trial timed out.
         by: Option<Arc<str>>,
     },
-    /// The programs were taken off their interfaces.
+    /// The program was detached from interfaces.
     Detached {
-        /// The interfaces.
+        /// Names of the interfaces.
         interfaces: Vec<String>,
-        /// The user who did it.
+        /// The user who detached it.
         by: Arc<str>,
     },
-    /// Packets that come to an interface are judged.
+    /// An interface is protected.
     InterfaceAttached {
-        /// Its name.
+        /// Name of the interface.
         interface: String,
-        /// Where in the kernel: `native` or `generic`.
+        /// Mode of attachment: `native` or `generic`.
         mode: String,
-        /// What is to be known about that.
+        /// Additional information about the attachment.
         #[serde(default)]
         remark: Option<String>,
     },
-    /// Packets that come to an interface are not judged any more, or not yet.
+    /// An interface is not protected any more, or not yet.
     InterfaceLost {
-        /// Its configured name.
+        /// Configured name of the interface.
         interface: String,
-        /// Why.
+        /// Why it is not protected.
         why: String,
     },
-    /// Something does not work that keeps nothing else from working.
+    /// A failure began that does not affect enforcement.
     TroubleBegan {
-        /// What: `metrics`, `state`, `configuration`, `pins`.
+        /// The failing part: `metrics`, `state`, `configuration`, `pins`.
         what: String,
-        /// Why, and what follows from it.
+        /// The error and its consequences.
         error: String,
     },
-    /// It works again.
+    /// A failure ended.
     TroubleEnded {
-        /// What.
+        /// The part that recovered.
         what: String,
     },
-    /// From here on everything passes.
+    /// `pass-all` was turned on.
     PassAllOn {
-        /// Until when; `None` is until it is ended.
+        /// When it ends; unset if it lasts until it is turned off.
         until: Option<Timestamp>,
-        /// The user who did it.
+        /// The user who turned it on.
         by: Arc<str>,
     },
-    /// Packets are judged again.
+    /// `pass-all` was turned off or expired.
     PassAllOff {
-        /// The user who did it; `None` when its time was over.
+        /// The user who ended it; unset if it expired.
         by: Option<Arc<str>>,
     },
-    /// From here on sources that are not verified are challenged: more came than may.
+    /// The challenge became active because traffic exceeded its threshold.
     ChallengeBegan {
-        /// Beyond how many in a second, as it is written.
+        /// The threshold, as configured.
         when: String,
-        /// Whether it is for datagrams to ports that serve DNS, not for TCP connections.
+        /// Whether this is the challenge of DNS clients instead of TCP clients.
         #[serde(default)]
         is_of_dns: bool,
     },
-    /// Nobody is challenged for a while, as nobody who was proved itself.
+    /// The challenge pauses because no challenged client answered.
     ChallengeSuspended {
-        /// Until when.
+        /// When the challenge may resume.
         until: Timestamp,
     },
-    /// Nobody is challenged any more.
+    /// The challenge became inactive.
     ChallengeEnded {
-        /// Whether that is for datagrams to ports that serve DNS.
+        /// Whether this is the challenge of DNS clients instead of TCP clients.
         #[serde(default)]
         is_of_dns: bool,
     },
-    /// Whoever follows was too slow for events that are gone.
+    /// Events were lost because the reader was too slow.
     Lost {
-        /// How many.
+        /// Number of lost events.
         count: u64,
     },
 }
 
-/// What became of bans.
+/// How bans changed.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BanChange {
-    /// They are in force.
+    /// Added or changed.
     Added,
-    /// Their time is over.
+    /// Reached their expiry.
     Ended,
-    /// They were taken away.
+    /// Removed before they expired.
     Removed,
 }
 
-/// A packet that was dropped.
+/// A dropped packet.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Dropped {
-    /// Its source: an address where it was banned, the source as it is counted where it was limited.
+    /// Its source: the address if it was banned, the source prefix if it was limited.
     pub source: IpAddr,
-    /// The address that it came from; `None` where its front does not say it.
+    /// The source address; unset if the captured header does not contain it.
     #[serde(default)]
     pub from: Option<IpAddr>,
-    /// What it was, as far as its front says; the interface is beside it.
+    /// Properties of the packet found in the captured header; the interface is a separate field.
     #[serde(default)]
     pub packet: PacketRequest,
-    /// The reason, as in the metrics.
+    /// Reason of the drop, named as in the metrics.
     pub reason: String,
-    /// Whether it passed because of a dry run.
+    /// Whether the packet passed because of a dry run.
     pub observed: bool,
-    /// The policy whose limit refused it.
+    /// The policy with the limit that refused the packet.
     pub policy: Option<String>,
-    /// The limit.
+    /// The limit that refused the packet.
     pub limit: Option<LimitSpec>,
-    /// The interface that it came in by.
+    /// The interface that received the packet.
     pub interface: String,
 }
 
 impl Dropped {
-    /// Whether another drop says the same, but for the port that its packet came from.
+    /// Returns whether both drops are equal except for the source port.
     pub fn is_like(&self, other: &Self) -> bool {
         let mut other = other.clone();
         other.packet.source_port = self.packet.source_port;
@@ -279,45 +281,46 @@ impl Dropped {
     }
 }
 
-/// A kind of events.
+/// A group of event types.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// Bans that came, ended or were taken away
+    /// Bans that were added, expired or were removed
     Bans,
-    /// Attacks that began, or ended
+    /// Attacks that began or ended
     Attacks,
-    /// Every change: bans, attacks, allows, limits, reloads
+    /// All changes: bans, attacks, allows, limits, reloads
     Changes,
-    /// The sample of the drops
+    /// The sample of dropped packets
     Drops,
 }
 
-/// Which events are asked for, and how.
+/// Selects events.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct EventRequest {
-    /// Whether the answer goes on with what comes.
+    /// Keeps the connection open and sends new events.
     pub follow: bool,
-    /// How many of the events that are kept, the last ones; `None` is all.
+    /// Number of stored events to return, the latest ones; unset is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// Those of a kind; `None` is all.
+    /// Events of this kind; unset is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<EventKind>,
-    /// Those about a prefix, a part of it, or what it is a part of; `None` is all.
+    /// Events about prefixes that overlap with this one; unset is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Prefix>,
-    /// Those that happened then or later; `None` is all.
+    /// Events at or after this time; unset is all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Of the events that are kept, those behind the one with this cursor; `None` is all. A number is that of a change.
+    /// Stored events after this cursor; unset is all. A plain number is the sequence number of a
+    /// change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Cursor>,
 }
 
 impl EventRequest {
-    /// Whether an event is wanted, as far as its kind, its prefix and its time say. What was lost may have been.
+    /// Returns whether the event matches kind, prefix and time. `lost` events always match.
     pub fn has(&self, event: &Event) -> bool {
         let is_of_kind = match self.only {
             None => true,
@@ -337,7 +340,7 @@ impl EventRequest {
 }
 
 impl What {
-    /// Whether it is a change of bans.
+    /// Returns whether bans changed.
     pub const fn is_ban(&self) -> bool {
         matches!(
             self,
@@ -345,12 +348,12 @@ impl What {
         )
     }
 
-    /// Whether it is the beginning or the end of an attack.
+    /// Returns whether an attack began or ended.
     pub const fn is_attack(&self) -> bool {
         matches!(self, Self::AttackBegan(_) | Self::AttackEnded(_))
     }
 
-    /// Whether it is the beginning or the end of a configuration's trial.
+    /// Returns whether a trial of a configuration began or ended.
     pub const fn is_trial(&self) -> bool {
         matches!(
             self,
@@ -358,7 +361,7 @@ impl What {
         )
     }
 
-    /// The prefix that it is about; `None` when it is about no one in particular.
+    /// Returns the prefix that the event is about, if it is a single one.
     pub fn prefix(&self) -> Option<Prefix> {
         match self {
             Self::Drop(dropped) => Some(dropped.source.into()),
@@ -394,7 +397,8 @@ impl What {
         }
     }
 
-    /// Whether traffic causes it, as often as somebody outside wants: such changes are kept apart from those that people make.
+    /// Returns whether traffic triggers the event. Outsiders can cause any number of these, so they
+    /// are stored apart from changes by operators.
     pub fn is_of_traffic(&self) -> bool {
         match self {
             Self::Drop(_)
@@ -433,7 +437,7 @@ impl What {
         }
     }
 
-    /// Whether it is a packet, and no change.
+    /// Returns whether the event is a sampled packet.
     pub const fn is_drop(&self) -> bool {
         matches!(self, Self::Drop(_))
     }

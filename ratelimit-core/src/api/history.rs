@@ -6,103 +6,104 @@ use serde::{Deserialize, Serialize};
 
 use crate::{detection::Kind, limit::LimitSpec};
 
-/// Which time is asked for.
+/// Selects a period of the packet history.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct HistoryRequest {
-    /// From when on; an hour before the end unless it is given.
+    /// Start of the period; one hour before the end by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
-    /// Until when; now unless it is given.
+    /// End of the period; now by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Timestamp>,
-    /// How many seconds a point sums up; what makes at most 720 points unless it is given.
+    /// Seconds per data point; by default chosen for at most 720 points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
 }
 
-/// What packets came, a point for each step.
+/// The packet history as series with one value per step.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct History {
-    /// The begin of the first point.
+    /// Start of the first step.
     pub from: Timestamp,
-    /// The end of the last point.
+    /// End of the last step.
     pub to: Timestamp,
-    /// The seconds from one point to the next.
+    /// Length of a step in seconds.
     pub step_seconds: u32,
-    /// For how many of them packets were counted, by point. 0 is no answer: nobody looked.
+    /// Seconds per step in which packets were counted; 0 if the daemon was not running.
     pub observed_seconds: Vec<u32>,
-    /// What came of each verdict.
+    /// Packets by verdict.
     pub verdicts: Vec<VerdictHistory>,
-    /// What each policy of the configuration judged.
+    /// Packets by configured policy.
     pub policies: Vec<PolicyHistory>,
-    /// What was left of the limits that `[history] watch` names, from when on they were named.
+    /// Remaining quota of the limits in `[history] watch`, from when they were added to the
+    /// configuration.
     pub levels: Vec<LevelHistory>,
-    /// The attacks of the time, the first one first.
+    /// Attacks in the period, oldest first.
     pub attacks: Vec<PastAttack>,
 }
 
-/// What came of a verdict.
+/// Packets with the same verdict over time.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct VerdictHistory {
-    /// `pass`, `drop` or `observe`.
+    /// The verdict: `pass`, `drop` or `observe`.
     pub action: String,
-    /// The reason, as in the metrics.
+    /// Reason of the verdict, named as in the metrics.
     pub reason: String,
-    /// Packets, by point.
+    /// Packets per step.
     pub packets: Vec<u64>,
-    /// Bytes of their frames, by point.
+    /// Bytes per step, with frame headers.
     pub bytes: Vec<u64>,
 }
 
-/// What a policy judged.
+/// Packets judged by a policy over time.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PolicyHistory {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
-    /// Packets, by point.
+    /// Packets per step.
     pub packets: Vec<u64>,
-    /// Bytes of their frames, by point.
+    /// Bytes per step, with frame headers.
     pub bytes: Vec<u64>,
 }
 
-/// What was left of a limit. It is looked at once a second.
+/// Remaining quota of a limit over time, read once per second.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LevelHistory {
-    /// Whose limit: `node`, an address or a prefix, as `[history] watch` has it.
+    /// Owner of the limit as in `[history] watch`: `node`, an address or a prefix.
     pub watched: String,
-    /// The limit.
+    /// Definition of the limit.
     pub limit: LimitSpec,
-    /// The least that was left, in packets or bytes as the limit is, by point; `null` where nobody looked.
+    /// Smallest remaining quota per step, in packets or bytes; null if it was not read.
     pub left: Vec<Option<u64>>,
 }
 
-/// An attack, which may go on.
+/// A past attack, or one in progress.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PastAttack {
-    /// What it was.
+    /// The kind of attack.
     pub kind: Kind,
-    /// What it went against, or where it came from: `to 10.10.10.10`, `from 192.0.2.0/24`.
+    /// Target or origin of the attack: `to 10.10.10.10`, `from 192.0.2.0/24`.
     pub subject: String,
-    /// Since when it was known.
+    /// When the attack was detected.
     pub since: Timestamp,
-    /// When it was seen last.
+    /// When the attack was last seen.
     pub seen: Timestamp,
-    /// The most packets in a second.
+    /// Highest packet rate, per second.
     pub packets_per_second: u64,
-    /// The most sources in a second, or more.
+    /// Highest number of sources per second, a lower bound.
     pub sources: u64,
 }
 
-/// How the history of packets is kept.
+/// The state of the packet history.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct HistoryStatus {
-    /// For how many seconds; `None` where nothing is kept.
+    /// Retention in seconds; unset if history is disabled.
     pub keep_seconds: Option<u64>,
-    /// The size of its database.
+    /// Size of the database in bytes.
     pub bytes: u64,
-    /// When it was written last; `None` where it was not since the daemon started.
+    /// When history was last written; unset if it was not since the daemon started.
     pub written: Option<Timestamp>,
-    /// How often it could not be written since the daemon started.
+    /// Number of failed writes since the daemon started.
     pub errors: u64,
 }

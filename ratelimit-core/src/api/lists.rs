@@ -12,22 +12,22 @@ use crate::{
     prefix::Prefix,
 };
 
-/// Where the entries of an import go.
+/// Destination of imported entries.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImportInto {
-    /// Each where its line says that it comes from; bans, where it says nothing.
+    /// The origin given in each line; bans if a line has none.
     #[default]
     Origins,
-    /// All are manual bans.
+    /// Manual bans for all entries.
     Bans,
-    /// All are runtime allows.
+    /// Runtime allows for all entries.
     Allows,
-    /// All are the list with a name, in place of what it had.
+    /// A named list, which the entries replace.
     List,
 }
 
-/// The query of an import. Its body is a list in any of the formats.
+/// Imports the list in the request body; its format is recognized.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(
@@ -35,108 +35,109 @@ pub enum ImportInto {
     reason = "each is a flag of the command line"
 )]
 pub struct ImportRequest {
-    /// Where the entries go.
+    /// Destination of the entries.
     #[serde(default)]
     pub into: ImportInto,
-    /// The name of the list.
+    /// Name of the list to replace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<String>,
-    /// What is done with the sources on the list.
+    /// Whether the list bans or allows its entries.
     #[serde(default)]
     pub action: Action,
-    /// For how many seconds entries hold that say no end of their own; `None` is forever.
+    /// Duration in seconds for entries without an expiry; unset is forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Why entries are there that say no reason of their own.
+    /// Reason for entries without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the body is called in messages.
+    /// Name of the body in messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether only to tell what would be different.
+    /// Reports the changes without making them.
     #[serde(default)]
     pub dry_run: bool,
-    /// Whether bad lines are left out.
+    /// Skips lines that cannot be read.
     #[serde(default)]
     pub skip_bad: bool,
-    /// Whether very wide prefixes are taken.
+    /// Accepts very wide prefixes.
     #[serde(default)]
     pub force: bool,
-    /// Whether a list without entries is taken for no entries.
+    /// Accepts a list without entries.
     #[serde(default)]
     pub allow_empty: bool,
-    /// Whether it may cover more than 1/64 of an address space, or ten times as much as before.
+    /// Accepts a list that covers more than 1/64 of the address space, or ten times as much as
+    /// before.
     #[serde(default)]
     pub allow_wide: bool,
-    /// Entries with a smaller number behind the address are left out.
+    /// Skips entries with a smaller number after the address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_count: Option<u64>,
-    /// The key of JSON under which the addresses are; without it they are found by what keys are called.
+    /// JSON key of the addresses; by default found by common names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json_path: Option<String>,
-    /// What entries are to connected networks of the host that they cover. Without it such an entry refuses the whole list.
+    /// How to treat entries that cover a connected network. Without it the whole list is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected: Option<Connected>,
 }
 
-/// How far an import is that was read and is going into the kernel and the database.
+/// Progress of the running import.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Progress {
-    /// What is done of it.
+    /// Number of processed entries.
     pub done: u64,
-    /// How much there is to do; nothing, when there is no such import.
+    /// Total number of entries; 0 if no import is running.
     pub total: u64,
 }
 
-/// What an import did, or would do.
+/// The result of an import, or of its dry run.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Imported {
-    /// Whether nothing was done.
+    /// Whether this was a dry run.
     pub dry_run: bool,
-    /// The format of the body.
+    /// Recognized format of the body.
     pub format: String,
-    /// What was chosen of a body that could be read in another way: which column, which key.
+    /// Choices made where the body was ambiguous, such as the column or the key.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// How much of the address space the entries cover.
+    /// Part of the address space that the entries cover.
     #[serde(default)]
     pub coverage: Coverage,
-    /// What is different, by where the entries went.
+    /// Changes by destination.
     pub targets: Vec<ImportedInto>,
-    /// Entries that stood twice.
+    /// Number of duplicate entries.
     pub duplicates: usize,
-    /// Entries of lists that lay in a wider one that holds as long.
+    /// Number of list entries inside a wider one with the same expiry.
     pub covered: usize,
-    /// Entries that were left out for good reason, by that reason.
+    /// Number of skipped entries, by cause.
     pub skipped: BTreeMap<String, usize>,
-    /// Entries that ban, and stop at what this host needs.
+    /// Banning entries that exempt protected addresses.
     #[serde(default)]
     #[serde(rename = "spared")]
     pub exempt: ExemptEntries,
-    /// Entries that ban, and have no effect, as they are allowed.
+    /// Number of banning entries without effect because they are allowed.
     #[serde(default)]
     pub allowed: usize,
-    /// Lines that were left out because they are wrong.
+    /// Number of skipped lines that cannot be read.
     pub bad: usize,
-    /// What is wrong with the first of them.
+    /// Errors of the first bad lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bad_lines: Option<String>,
 }
 
-/// Entries that stop at what is protected and are reported by name.
+/// Number of exempt entries that are reported individually.
 pub const EXEMPT_REPORTED: usize = 5;
 
-/// Entries that ban, and do not hold for what is protected.
+/// Banning entries that do not apply to protected addresses.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ExemptEntries {
-    /// How many.
+    /// Number of entries.
     pub count: usize,
-    /// The first of them.
+    /// The first entries.
     pub first: Vec<ExemptEntry>,
 }
 
 impl ExemptEntries {
-    /// Adds others, of which those that have room are named.
+    /// Adds other entries and keeps the first [`EXEMPT_REPORTED`].
     pub fn add(&mut self, others: Self) {
         self.count += others.count;
         self.first.extend(others.first);
@@ -144,135 +145,135 @@ impl ExemptEntries {
     }
 }
 
-/// One of them.
+/// A banning entry with an exempt part.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ExemptEntry {
-    /// What it bans.
+    /// Prefix of the entry.
     pub prefix: Prefix,
-    /// Where the ban stops: something in the prefix, or around it.
+    /// The exempt prefix: inside the entry or around it.
     pub protected: Prefix,
-    /// Why that is protected.
+    /// Why the prefix is protected.
     pub why: String,
 }
 
-/// What an import did to bans, allows or a list.
+/// Changes of an import to bans, allows or a list.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImportedInto {
-    /// `bans`, `allows` or `list:NAME`.
+    /// Destination: `bans`, `allows` or `list:NAME`.
     pub into: String,
-    /// Entries that were not there.
+    /// Number of new entries.
     pub added: usize,
-    /// Entries that are gone.
+    /// Number of removed entries.
     pub removed: usize,
-    /// Entries with another end or reason.
+    /// Number of entries with a new expiry or reason.
     pub updated: usize,
-    /// Entries that are as they were.
+    /// Number of unchanged entries.
     pub kept: usize,
-    /// Bans that are as they were, as they hold longer.
+    /// Number of existing bans kept because they last longer.
     #[serde(default)]
     pub longer: usize,
 }
 
-/// A list.
+/// A list and its state.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ListView {
-    /// Its name.
+    /// Name of the list.
     pub name: Arc<str>,
-    /// What is done with the sources on it.
+    /// Whether the list bans or allows its entries.
     pub action: Action,
-    /// How many entries it has.
+    /// Number of entries.
     pub entries: usize,
-    /// The file that it is read from; `None` for one that was imported.
+    /// File of the list; unset if it was imported.
     pub file: Option<String>,
-    /// How often its file is read; `None` is at start and on reload only.
+    /// Seconds between reads of the file; unset reads it at startup and on reload.
     pub every_seconds: Option<f64>,
-    /// Since when it is as it is; `None` where it was never read.
+    /// When the entries last changed; unset if the file was never read.
     pub since: Option<Timestamp>,
-    /// When its file was last read and taken; `None` where it was not since the daemon started.
+    /// When the file was last loaded; unset if it was not since the daemon started.
     pub read: Option<Timestamp>,
-    /// When that file was last downloaded, or its server had nothing newer; `None` where it has no `url`, or was not read.
+    /// When the file was last downloaded or found unchanged on its server; unset without `url`.
     #[serde(default)]
     pub fetched: Option<Timestamp>,
-    /// How often its file was not taken since the daemon started.
+    /// Number of failed loads since the daemon started.
     pub errors: u64,
-    /// Why its file was last not taken; `None` when it was.
+    /// Why the last load failed; unset if it succeeded.
     pub error: Option<String>,
-    /// Entries that ban, and stop at what this host needs.
+    /// Banning entries that exempt protected addresses.
     #[serde(default)]
     #[serde(rename = "spared")]
     pub exempt: ExemptEntries,
-    /// Those of them that do not hold for a connected network, and of which the configuration does not say that this is meant.
+    /// Number of those that exempt a connected network without a `connected` key that confirms it.
     #[serde(default)]
     pub connected_unsaid: usize,
-    /// The packets that matched one of its entries.
+    /// Packets that matched an entry of the list.
     #[serde(flatten)]
     pub counter: EntryCounter,
 }
 
-/// Names a list.
+/// Selects a list.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListTarget {
-    /// Its name.
+    /// Name of the list.
     pub name: String,
 }
 
-/// An entry of a list that holds an address.
+/// An entry of a list that covers an address.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Listed {
-    /// The name of the list.
+    /// Name of the list.
     pub list: Arc<str>,
-    /// What it does with the address.
+    /// Whether the list bans or allows the address.
     pub action: Action,
-    /// The prefix on it.
+    /// Prefix of the entry.
     pub prefix: Prefix,
-    /// Until when; `None` is for as long as the list has it.
+    /// When the entry expires; unset if it lasts as long as the list contains it.
     pub until: Option<Timestamp>,
-    /// Why.
+    /// Reason given in the list.
     pub reason: Option<String>,
 }
 
-/// What is exported: lines of text.
+/// Exports entries as lines of text.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportRequest {
-    /// Which entries.
+    /// Entries to export.
     #[serde(default)]
     pub what: Exported,
-    /// The name of the list.
+    /// Name of the list to export.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<String>,
-    /// How they are written.
+    /// Format of the lines.
     #[serde(default)]
     pub format: ExportFormat,
 }
 
-/// Which entries are exported.
+/// Entries to export.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exported {
-    /// Bans, allows and lists that were imported: all but what comes from files.
+    /// Bans, allows and imported lists: everything that is not from files.
     #[default]
     Kept,
-    /// Bans.
+    /// Bans from commands and programs.
     Bans,
-    /// The allow list, without that of the configuration.
+    /// The allow list, without entries of the configuration.
     Allows,
-    /// One list.
+    /// The list given by `list`.
     List,
     /// Bans, allows and all lists.
     All,
 }
 
-/// How entries are written.
+/// Format of exported lines.
 #[derive(
     Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize, clap::ValueEnum,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ExportFormat {
-    /// JSON lines, with all that is known
+    /// JSON lines with all fields
     #[default]
     Json,
-    /// A prefix a line, its reason behind #
+    /// One prefix per line, with its reason after #
     Plain,
 }

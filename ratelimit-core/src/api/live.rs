@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use super::Ban;
 
-/// What is followed beside what every dashboard shows.
+/// Selects additional data for a live stream.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct LiveRequest {
-    /// An address whose [`Check`](super::Check) comes each second.
+    /// An address whose [`Check`](super::Check) is sent every second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// Which bans come: those that have this text, cover this address, or are within this prefix.
+    /// Search for bans: their text, a covered address, or an enclosing prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bans: Option<String>,
 }
 
-/// The bans of which some are shown.
+/// Bans found by a search.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FoundBans {
-    /// What was looked for; empty where nothing was.
+    /// The search text; empty if there was none.
     pub text: String,
-    /// How many were found.
+    /// Number of matches.
     pub count: usize,
-    /// The last ones of them, the last one first.
+    /// The latest matches, newest first.
     pub bans: Vec<Ban>,
 }
 
@@ -34,10 +34,10 @@ pub struct FoundBans {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// It may: it comes through the control socket.
+    /// Yes: it is connected to the control socket.
     Command,
-    /// It may, where it shows the token.
+    /// Yes, with the token.
     Token,
-    /// It looks only.
+    /// No, read-only.
     Read,
 }

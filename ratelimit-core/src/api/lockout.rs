@@ -6,30 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::prefix::Prefix;
 
-/// The header in which `rlctl` says from where the SSH session comes that it was typed in: an address.
+/// Header with the remote address of the SSH session that `rlctl` runs in.
 pub const SSH_PEER: &str = "ratelimit-ssh-peer";
 
-/// The header in which `rlctl` says on behalf of whom it asks by `sudo`: a name. It is a claim, told beside the user of the process.
+/// Header with the user that runs `rlctl` with `sudo`. It is unauthenticated and reported in
+/// addition to the user of the process.
 pub const SUDO_USER: &str = "ratelimit-sudo-user";
 
-/// The header of every answer while everything passes: [`PassAllStatus`] as JSON.
+/// Header of every response while `pass-all` is on: [`PassAllStatus`] as JSON.
 pub const PASS_ALL: &str = "ratelimit-pass-all";
 
-/// The header of every answer while `pass-all`, a trial or changes are not written down as they stand, so that a restart may undo it. It says why, as
-/// a list in JSON.
+/// Header of every response while `pass-all`, a trial or changes could not be saved, so that a
+/// restart may undo them: the causes as a JSON list.
 pub const UNKEPT: &str = "ratelimit-unkept";
 
-/// The largest configuration that can be applied, in bytes of JSON.
+/// Maximum size of an applied configuration, in bytes of JSON.
 pub const APPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A protected prefix, nearly always an address.
+/// A protected prefix, usually a single address.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ProtectedView {
-    /// Which.
+    /// The protected prefix.
     pub prefix: Prefix,
-    /// Why, one reason at least.
+    /// Why it is protected; at least one cause.
     pub reasons: Vec<String>,
-    /// Whether a ban of something else covers it, and stops at it.
+    /// Whether a wider ban covers the prefix and does not apply to it.
     #[serde(rename = "spared")]
     pub exempt: bool,
 }
@@ -38,75 +39,75 @@ pub struct ProtectedView {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyRequest {
-    /// Where the text comes from, for messages.
+    /// Name of the file, for messages.
     pub file: String,
-    /// The text that stands in for the daemon's `config.toml`.
+    /// Text of the configuration that replaces `config.toml`.
     pub text: String,
-    /// How long it is tried.
+    /// Duration of the trial in seconds.
     pub seconds: f64,
 }
 
-/// A configuration is on trial.
+/// The started trial.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Applied {
-    /// What is different, a line each; empty when nothing is.
+    /// Changed settings, one per line; empty if nothing changed.
     pub changes: Vec<String>,
-    /// Until when it is tried.
+    /// State of the trial.
     pub attempt: Attempt,
 }
 
-/// The last configuration that was tried.
+/// The last trial of a configuration.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Attempt {
-    /// Where its text came from.
+    /// File that the configuration was read from.
     pub file: String,
-    /// The file that the daemon reads when it starts, and for `rlctl reload`.
+    /// File that the daemon reads at startup and on reload.
     pub main: String,
-    /// Whether `main`, as it is now, holds what was tried.
+    /// Whether `main` contains the configuration on trial.
     pub installed: bool,
-    /// What became of it.
+    /// State or result of the trial.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What became of a configuration on trial.
+/// State or result of a trial.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
-    /// It is in force, and nobody has confirmed it.
+    /// In force and not confirmed yet.
     Pending {
-        /// When the one before comes back.
+        /// When the previous configuration is restored.
         until: Timestamp,
     },
-    /// The one before came back.
+    /// The previous configuration was restored.
     RolledBack {
-        /// When.
+        /// When it was restored.
         at: Timestamp,
     },
-    /// It is kept.
+    /// Confirmed and kept.
     Confirmed {
-        /// Since when.
+        /// When it was confirmed.
         at: Timestamp,
     },
 }
 
-/// Lets everything pass, or ends that.
+/// Turns `pass-all` on or off.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PassAllRequest {
-    /// Which of them.
+    /// `true` passes all packets, `false` enforces limits and bans again.
     pub on: bool,
-    /// For how many seconds; `None` is until it is ended.
+    /// Duration in seconds; unset lasts until it is turned off.
     pub seconds: Option<f64>,
 }
 
-/// Everything passes.
+/// State of `pass-all`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PassAllStatus {
-    /// Since when.
+    /// When it was turned on.
     pub since: Timestamp,
-    /// Until when; `None` is until somebody ends it.
+    /// When it ends; unset if it lasts until it is turned off.
     pub until: Option<Timestamp>,
-    /// Who wanted it.
+    /// The user who turned it on.
     pub author: String,
 }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity;
 
-/// How many sources may come anew, and what becomes of others.
+/// The budget for new sources.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct NewSourcesStatus {
-    /// New sources in a window, on all CPUs together.
+    /// New sources per window, on all CPUs together.
     pub count: u32,
-    /// Seconds of the window.
+    /// Length of the window in seconds.
     pub per_seconds: f64,
-    /// What becomes of packets of others: `pass`, `drop` or `aggregate`.
+    /// Verdict for packets over the budget: `pass`, `drop` or `aggregate`.
     pub over_budget: String,
 }
 

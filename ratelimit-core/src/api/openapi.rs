@@ -1,4 +1,5 @@
-//! The description of the API, after `OpenAPI` 3.1: <https://spec.openapis.org/oas/v3.1.0>. Its schemas are those of the types.
+//! Describes the API as `OpenAPI` 3.1 (<https://spec.openapis.org/oas/v3.1.0>), with schemas derived from
+//! the types.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -17,111 +18,106 @@ use super::{
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
-/// The description, as JSON.
-#[allow(clippy::too_many_lines, reason = "a few for each request")]
+/// Returns the document as JSON.
+#[allow(clippy::too_many_lines, reason = "a few lines per request")]
 pub fn document() -> Value {
     let mut api = Api::default();
-    api.get::<(), Status>("/v1/status", "What is enforced, and where");
-    api.get::<BanFilter, Vec<Ban>>("/v1/bans", "The bans in force");
-    api.post::<BanRequest, Changed>("/v1/bans", "Ban prefixes, all or none");
-    api.delete::<UnbanRequest, Changed>("/v1/bans", "Lift the bans of prefixes");
+    api.get::<(), Status>("/v1/status", "State of the daemon and its datapath");
+    api.get::<BanFilter, Vec<Ban>>("/v1/bans", "Bans in force");
+    api.post::<BanRequest, Changed>("/v1/bans", "Ban prefixes (all or none)");
+    api.delete::<UnbanRequest, Changed>("/v1/bans", "Remove the bans of prefixes");
     api.delete::<UnbanMatchingRequest, Changed>(
         "/v1/bans/matching",
-        "Lift all bans that a filter has",
+        "Remove all bans that match a filter",
     );
     api.post::<ProgramBanRequest, Changed>(
         "/v1/bans/program",
-        "Ban for a program, such as fail2ban",
+        "Ban prefixes for a program such as fail2ban",
     );
-    api.delete::<ProgramUnbanRequest, Changed>("/v1/bans/program", "Lift bans of a program");
-    api.get::<(), Vec<Allow>>("/v1/allows", "The allow list");
-    api.post::<AllowRequest, Changed>("/v1/allows", "Allow prefixes, all or none");
-    api.delete::<PrefixesRequest, Changed>("/v1/allows", "Take prefixes off the allow list");
-    api.get::<(), Vec<PolicyView>>("/v1/limits", "The policies and their limits");
-    api.post::<LimitRequest, Changed>("/v1/limits", "Set runtime limits of a prefix, or of all");
+    api.delete::<ProgramUnbanRequest, Changed>("/v1/bans/program", "Remove bans of a program");
+    api.get::<(), Vec<Allow>>("/v1/allows", "Entries of the allow list");
+    api.post::<AllowRequest, Changed>("/v1/allows", "Allow prefixes (all or none)");
+    api.delete::<PrefixesRequest, Changed>("/v1/allows", "Remove prefixes from the allow list");
+    api.get::<(), Vec<PolicyView>>("/v1/limits", "Policies and their limits");
+    api.post::<LimitRequest, Changed>(
+        "/v1/limits",
+        "Set runtime limits for a prefix or for all sources",
+    );
     api.delete::<LimitTarget, Changed>("/v1/limits", "Remove runtime limits");
-    api.get::<PacketRequest, Check>(
-        "/v1/check/{address}",
-        "What happens to packets of an address",
-    );
-    api.get::<TopRequest, Vec<TopSource>>("/v1/top", "The sources that send most");
+    api.get::<PacketRequest, Check>("/v1/check/{address}", "Verdict for packets from an address");
+    api.get::<TopRequest, Vec<TopSource>>("/v1/top", "Busiest sources");
     api.get::<TopDestinationsRequest, Vec<WiderLimits>>(
         "/v1/top/destinations",
-        "The destinations whose limits are fullest",
+        "Destinations closest to their limits",
     );
-    api.get::<SuggestRequest, Suggested>(
-        "/v1/suggest",
-        "Limits that fit what was seen in the last days",
-    );
+    api.get::<SuggestRequest, Suggested>("/v1/suggest", "Suggest limits based on recent traffic");
     api.get::<(), Vec<StatsRow>>(
         "/v1/stats",
-        "Packets by interface, family, verdict and reason",
+        "Packet counts by interface, family, verdict and reason",
     );
-    api.operation("get", "/v1/events", "Events, one JSON document a line")
+    api.operation("get", "/v1/events", "Events as JSON lines")
         .queries::<EventRequest>()
         .answers_as::<Event>("application/x-ndjson");
-    api.get::<(), CursorNow>("/v1/events/cursor", "Behind the last event");
+    api.get::<(), CursorNow>("/v1/events/cursor", "Cursor after the last event");
     api.operation(
         "post",
         "/v1/capture",
-        "Capture dropped packets, until the client goes",
+        "Capture dropped packets until the client disconnects",
     )
     .takes::<CaptureRequest>()
     .answers_as::<String>("application/vnd.tcpdump.pcap");
     api.operation("delete", "/v1/capture", "End the capture")
         .answers_nothing();
-    api.get::<(), Vec<ListView>>("/v1/lists", "The lists");
+    api.get::<(), Vec<ListView>>("/v1/lists", "Lists and their state");
     api.delete::<ListTarget, Changed>("/v1/lists", "Remove an imported list");
-    api.operation("post", "/v1/import", "Import a list, in any format")
-        .queries::<ImportRequest>()
-        .takes_as::<String>("application/octet-stream")
-        .answers::<Imported>();
-    api.get::<(), Progress>("/v1/progress", "How far the import is");
-    api.operation("get", "/v1/export", "Entries, as lines of text")
+    api.operation(
+        "post",
+        "/v1/import",
+        "Import a list in any supported format",
+    )
+    .queries::<ImportRequest>()
+    .takes_as::<String>("application/octet-stream")
+    .answers::<Imported>();
+    api.get::<(), Progress>("/v1/progress", "Progress of the import");
+    api.operation("get", "/v1/export", "Export entries as lines of text")
         .queries::<ExportRequest>()
         .answers_as::<String>(TEXT);
-    api.operation("post", "/v1/reload", "Read the configuration again")
+    api.operation("post", "/v1/reload", "Reload the configuration")
         .queries::<ReloadRequest>()
         .answers::<Reloaded>();
-    api.post::<DiffRequest, Reloaded>("/v1/diff", "What a reload would change, or a configuration");
-    api.operation("post", "/v1/detach", "Take the program off all interfaces")
-        .answers::<Detached>();
-    api.get::<(), Vec<ProtectedView>>("/v1/protected", "What cannot be banned without force");
-    api.get::<(), Vec<Setting>>("/v1/config", "The settings in force, and what set each");
-    api.get::<(), ClusterStatus>("/v1/cluster", "The store and the nodes of the cluster");
+    api.post::<DiffRequest, Reloaded>("/v1/diff", "Compare a configuration with the running one");
+    api.operation(
+        "post",
+        "/v1/detach",
+        "Detach the program from all interfaces",
+    )
+    .answers::<Detached>();
+    api.get::<(), Vec<ProtectedView>>("/v1/protected", "Prefixes that need force to be banned");
+    api.get::<(), Vec<Setting>>("/v1/config", "Settings in force and their origins");
+    api.get::<(), ClusterStatus>("/v1/cluster", "State of the cluster store and the nodes");
     api.post::<AllowRequest, Changed>("/v1/cluster/allows", "Allow prefixes on all nodes");
     api.delete::<PrefixesRequest, Changed>(
         "/v1/cluster/allows",
-        "Take prefixes off the allow lists of all nodes",
+        "Remove prefixes from the allow lists of all nodes",
     );
     api.post::<LimitRequest, Changed>("/v1/cluster/limits", "Set runtime limits on all nodes");
     api.delete::<LimitTarget, Changed>("/v1/cluster/limits", "Remove runtime limits on all nodes");
-    api.post::<RevokeRequest, Revoked>(
-        "/v1/cluster/revoke",
-        "Count a node for nothing, everywhere",
-    );
-    api.post::<ApplyRequest, Applied>("/v1/apply", "Try a configuration for a time");
-    api.operation("post", "/v1/confirm", "Keep the configuration on trial")
+    api.post::<RevokeRequest, Revoked>("/v1/cluster/revoke", "Revoke a node on all nodes");
+    api.post::<ApplyRequest, Applied>("/v1/apply", "Try a configuration for a limited time");
+    api.operation("post", "/v1/confirm", "Confirm the configuration on trial")
         .answers::<Attempt>();
     api.operation(
         "post",
         "/v1/rollback",
-        "Take the configuration on trial back, or the last reload",
+        "Roll back the trial or the last reload",
     )
     .answers::<Attempt>();
-    api.post::<PassAllRequest, Option<PassAllStatus>>(
-        "/v1/pass-all",
-        "Let everything pass, or end that",
-    );
-    api.operation(
-        "get",
-        "/v1/live",
-        "What a dashboard shows, as server-sent events",
-    )
-    .queries::<LiveRequest>()
-    .answers_as::<String>("text/event-stream");
-    api.get::<HistoryRequest, History>("/v1/history", "What packets came in the last days");
-    api.get::<(), Map<String, Value>>("/v1/openapi.json", "This description");
+    api.post::<PassAllRequest, Option<PassAllStatus>>("/v1/pass-all", "Turn pass-all on or off");
+    api.operation("get", "/v1/live", "Dashboard data as server-sent events")
+        .queries::<LiveRequest>()
+        .answers_as::<String>("text/event-stream");
+    api.get::<HistoryRequest, History>("/v1/history", "Packet history of recent days");
+    api.get::<(), Map<String, Value>>("/v1/openapi.json", "This OpenAPI document");
     api.finish()
 }
 
@@ -130,11 +126,11 @@ struct Api {
     paths: Map<String, Value>,
 }
 
-/// What is read leaves out what has a default. What is written has each field, or leaves out those that say nothing.
+/// Requests may omit fields with a default. Responses contain every field, or omit empty ones.
 struct Schemas {
-    /// Of requests: each stands where it is used, as types that are written as well have another schema there.
+    /// Schemas of requests, inlined because types that are also responses have another schema there.
     read: SchemaGenerator,
-    /// Of answers.
+    /// Schemas of responses, by name.
     written: SchemaGenerator,
 }
 
@@ -156,7 +152,7 @@ impl Default for Api {
     }
 }
 
-/// One request.
+/// An operation of a path.
 struct Operation<'a> {
     schemas: &'a mut Schemas,
     value: &'a mut Value,
@@ -188,7 +184,7 @@ impl Api {
             "summary": summary,
             "parameters": in_path.collect::<Value>(),
             "responses": {
-                "default": { "description": "Refused", "content": { PROBLEM_JSON: { "schema": refused } } },
+                "default": { "description": "The request was refused", "content": { PROBLEM_JSON: { "schema": refused } } },
             },
         });
         let of_path = self.paths.entry(path).or_insert_with(|| json!({}));
@@ -206,11 +202,11 @@ impl Api {
             "openapi": "3.1.0",
             "info": {
                 "title": "ratelimitd",
-                "description": "HTTP over the Unix socket of ratelimitd. Times are RFC 3339, durations are seconds. Where there is nothing to say, a required field of an answer is null, and another one is absent.",
+                "description": "HTTP over the Unix socket of ratelimitd. Times are RFC 3339, durations are seconds. Without a value, required fields of a response are null and optional fields are absent.",
                 "version": env!("CARGO_PKG_VERSION"),
                 "license": { "name": "MIT OR Apache-2.0" },
             },
-            "servers": [{ "url": "http://localhost", "description": "/run/ratelimit/control.sock" }],
+            "servers": [{ "url": "http://localhost", "description": "The default path of the Unix socket is /run/ratelimit/control.sock" }],
             "paths": self.paths,
             "components": { "schemas": definitions },
         })
@@ -218,7 +214,7 @@ impl Api {
 }
 
 impl Operation<'_> {
-    /// Each field of an object is a parameter.
+    /// Makes each field of an object a query parameter.
     fn queries<T: JsonSchema>(self) -> Self {
         let schema = T::json_schema(&mut self.schemas.read);
         let is_required = |name: &String| {
@@ -255,11 +251,12 @@ impl Operation<'_> {
     fn answers_as<T: JsonSchema>(self, media: &str) {
         let schema = self.schemas.written.subschema_for::<T>();
         let content = content(media, &schema);
-        self.value["responses"]["200"] = json!({ "description": "Done", "content": content });
+        self.value["responses"]["200"] =
+            json!({ "description": "The request succeeded", "content": content });
     }
 
     fn answers_nothing(self) {
-        self.value["responses"]["204"] = json!({ "description": "Done" });
+        self.value["responses"]["204"] = json!({ "description": "The request succeeded" });
     }
 }
 
@@ -267,7 +264,7 @@ fn content(media: &str, schema: &Schema) -> Value {
     json!({ media: { "schema": schema } })
 }
 
-/// Takes `null` from the fields of objects that may be absent: those are left out where there is nothing to say.
+/// Removes `null` from the types of optional fields, which are omitted instead.
 fn without_null(schema: &mut Value) {
     let required = schema.get("required").cloned().unwrap_or_default();
     let required = required.as_array().map_or(&[][..], Vec::as_slice);

@@ -21,46 +21,46 @@ use crate::{
     ip_family::IpFamily,
 };
 
-/// What is said of a packet. With nothing said, the packet is of no class.
+/// Properties of a packet. Without any, the packet belongs to no class.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PacketRequest {
-    /// Its protocol: a name as in a class, or a number of IANA's.
+    /// Protocol name as in a class, or IANA number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// The port that it comes from.
+    /// Source port number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_port: Option<u16>,
-    /// The port that it goes to.
+    /// Destination port number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination_port: Option<u16>,
-    /// The flags of a TCP segment, with commas between them: `syn,ack`. `none` is none.
+    /// Comma-separated TCP flags: `syn,ack`, or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flags: Option<String>,
-    /// The address that it goes to; without it, one that no destination has.
+    /// Destination address; by default one without limits of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<IpAddr>,
-    /// The interface that it comes to.
+    /// Interface that receives the packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
 }
 
-/// A packet as far as classes tell packets apart.
+/// The properties of a packet that classes look at.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Packet {
-    /// Its protocol, a number of IANA's.
+    /// IANA protocol number.
     pub protocol: u8,
-    /// The port that it comes from; `None` is one that no class names.
+    /// Source port; `None` for one that no class names.
     pub source_port: Option<u16>,
-    /// The port that it goes to; `None` is one that no class names.
+    /// Destination port; `None` for one that no class names.
     pub destination_port: Option<u16>,
-    /// The flags of a TCP segment.
+    /// TCP flags as bits.
     pub flags: u8,
 }
 
 impl PacketRequest {
-    /// What a packet is, and where it comes from, from a cursor at the front of its frame; `None` where that does not say it. The
-    /// interface is not known.
+    /// Reads properties and source address of a packet from its frame; `None` if the headers are
+    /// incomplete. The interface stays unset.
     pub fn of_frame(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<(IpAddr, Self)> {
         let ([source, target], upper) = headers(frame, link_layer)?;
         let has_ports = has_ports(upper.protocol()) && upper.fragment() != Fragment::Later;
@@ -82,7 +82,7 @@ impl PacketRequest {
         Some((source, packet))
     }
 
-    /// Whether a challenge is for it, while that is on. What is not said may be anything.
+    /// Returns whether an active challenge applies to the packet. Unset properties match anything.
     pub fn is_challenged(&self, challenge: &Challenge, catalogue: &Catalogue) -> bool {
         let (ports, destinations) = (&challenge.connection_ports, &challenge.destinations);
         let is_at = |port| ports.is_empty() || ports.contains(&port);
@@ -104,11 +104,11 @@ impl PacketRequest {
             && (challenge.classes.is_empty() || challenge.classes(catalogue).any(may_be_of))
     }
 
-    /// The packet; `None` where nothing is said of it.
+    /// Returns the packet; `None` if no property is set.
     ///
     /// # Errors
     ///
-    /// When there is no such packet.
+    /// If there is no such packet.
     pub fn packet(&self, family: IpFamily) -> Result<Option<Packet>, Refused> {
         let is_of_ports = self.source_port.or(self.destination_port).is_some();
         let protocol = match (&self.protocol, &self.flags) {
@@ -139,7 +139,7 @@ impl PacketRequest {
     }
 }
 
-/// The number of a protocol. `icmp` is that of the family.
+/// Returns the protocol number. `icmp` is ICMPv6 for IPv6.
 fn number(name: &str, family: IpFamily) -> Result<u8, Refused> {
     let numbers = protocol::parse(&name.to_lowercase()).unwrap_or_default();
     let number = match family {
@@ -169,7 +169,7 @@ fn read_flags(text: &str) -> Result<u8, Refused> {
     ))
 }
 
-/// The flags of a TCP segment, as they are asked for.
+/// Formats TCP flags in the syntax of requests.
 fn spell(flags: u8) -> String {
     if flags == 0 {
         return "none".to_owned();

@@ -6,88 +6,88 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::Refused;
 
-/// The media type of [`Problem`].
+/// Media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// What kind of error it is, for programs.
+/// A stable error code for programs.
 #[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Code {
-    /// Path, query or body are not understood.
+    /// Path, query or body are malformed.
     BadRequest,
-    /// The user may not command the daemon.
+    /// The user may not control the daemon.
     Forbidden,
-    /// There is no such path.
+    /// The path does not exist.
     NotFound,
-    /// The path takes other methods.
+    /// The path does not support the method.
     MethodNotAllowed,
     /// The body is too large.
     TooLarge,
-    /// The body is of another media type.
+    /// The media type of the body is not supported.
     UnsupportedMediaType,
-    /// The request is understood, and is not carried out.
+    /// The request is valid but was refused.
     Refused,
-    /// A ban would meet what this host needs.
+    /// The ban covers addresses that this host needs.
     Protected,
-    /// A prefix is wider than what is banned.
+    /// The prefix is too wide to ban.
     TooWide,
-    /// A list covers a network that this host is connected to.
+    /// The list covers a network that this host is connected to.
     ConnectedNetwork,
-    /// A list cannot be read, or has bad lines.
+    /// The list has bad lines or cannot be read.
     BadList,
-    /// A configuration has errors.
+    /// The configuration is invalid.
     BadConfiguration,
-    /// A configuration is on trial, or was confirmed and is in no file.
+    /// A trial is in progress, or its confirmed configuration was not written to a file.
     Unsettled,
-    /// A map of the kernel has no room.
+    /// A kernel map is full.
     MapFull,
-    /// The daemon is busy or stops.
+    /// The daemon is busy or shutting down.
     Unavailable,
-    /// The daemon failed.
+    /// An internal error of the daemon.
     Internal,
-    /// It is of a newer daemon.
+    /// A code of a newer daemon.
     #[serde(other, skip_serializing)]
     Other,
 }
 
 impl Code {
-    /// Those that the daemon sends.
+    /// All codes that the daemon sends.
     pub const ALL: &[Self] = match Self::VARIANTS {
         [sent @ .., Self::Other] => sent,
         all => all,
     };
 
-    /// As it is sent.
+    /// Returns the code as it is sent.
     pub fn label(self) -> &'static str {
         self.into()
     }
 
-    /// What all errors of the kind have in common.
+    /// Returns a title for all errors with the code.
     pub const fn title(self) -> &'static str {
         match self {
-            Self::BadRequest => "The request is not understood",
-            Self::Forbidden => "The user may not command the daemon",
-            Self::NotFound => "There is no such path",
-            Self::MethodNotAllowed => "The path takes other methods",
+            Self::BadRequest => "The request is malformed",
+            Self::Forbidden => "The user may not control the daemon",
+            Self::NotFound => "The path does not exist",
+            Self::MethodNotAllowed => "The path does not support the method",
             Self::TooLarge => "The body is too large",
-            Self::UnsupportedMediaType => "The body is of another media type",
-            Self::Refused => "The request is not carried out",
-            Self::Protected => "A ban would meet what this host needs",
-            Self::TooWide => "A prefix is too wide",
-            Self::ConnectedNetwork => "A list covers a connected network",
-            Self::BadList => "A list is not taken",
-            Self::BadConfiguration => "A configuration has errors",
-            Self::Unsettled => "The configuration that was tried comes first",
-            Self::MapFull => "A map of the kernel has no room",
-            Self::Unavailable => "The daemon does not answer now",
-            Self::Internal => "The daemon failed",
+            Self::UnsupportedMediaType => "The media type of the body is not supported",
+            Self::Refused => "The request was refused",
+            Self::Protected => "The ban covers addresses that this host needs",
+            Self::TooWide => "The prefix is too wide",
+            Self::ConnectedNetwork => "The list covers a connected network",
+            Self::BadList => "The list cannot be loaded",
+            Self::BadConfiguration => "The configuration is invalid",
+            Self::Unsettled => "Confirm or roll back the trial first",
+            Self::MapFull => "A kernel map is full",
+            Self::Unavailable => "The daemon is unavailable",
+            Self::Internal => "The daemon had an internal error",
             Self::Other => "Another error",
         }
     }
 
-    /// That of an error of which only the status is known.
+    /// Returns the default code for an HTTP status.
     const fn of_status(status: u16) -> Self {
         match status {
             403 => Self::Forbidden,
@@ -103,29 +103,29 @@ impl Code {
     }
 }
 
-/// Why a request was not carried out; nothing of it was.
+/// An error: the request was refused and changed nothing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Problem {
-    /// `urn:ratelimit:problem:` and the code.
+    /// `urn:ratelimit:problem:` followed by the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What all errors with the code have in common.
+    /// Summary that all errors with the code share.
     pub title: String,
-    /// The status of the answer.
+    /// HTTP status of the response.
     pub status: u16,
-    /// What was tried, on what, why it failed. No full stop.
+    /// What failed, on which object, and why; no trailing full stop.
     pub detail: String,
-    /// What kind of error it is, for programs.
+    /// Stable error code for programs.
     pub code: Code,
-    /// The same as `detail`, for clients of version 0.1.
+    /// Copy of `detail`, for clients of version 0.1.
     pub error: String,
-    /// What to do about it.
+    /// A command or configuration line that fixes the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
 impl Problem {
-    /// The problem of an answer with this status.
+    /// Creates the problem for a response with this status.
     pub fn new(status: u16, refused: Refused) -> Self {
         let code = refused.code.unwrap_or(Code::of_status(status));
         Self {
@@ -150,7 +150,7 @@ mod tests {
     fn a_refusal_becomes_a_problem_that_older_clients_understand() {
         let refused = Refused::because("no").hint("why");
         let problem = serde_json::to_value(Problem::new(409, refused.clone())).unwrap();
-        let expected = json!({ "type": "urn:ratelimit:problem:refused", "title": "The request is not carried out", "status": 409,
+        let expected = json!({ "type": "urn:ratelimit:problem:refused", "title": "The request was refused", "status": 409,
             "detail": "no", "code": "refused", "error": "no", "hint": "why" });
         assert_eq!(problem, expected);
         let read: Refused = serde_json::from_value(problem).unwrap();

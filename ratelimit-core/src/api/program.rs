@@ -7,35 +7,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::prefix::Prefix;
 
-/// Bans every prefix of a list in the name of a program, or none.
+/// Bans all given prefixes on behalf of a program, or none of them if one is refused.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramBanRequest {
-    /// Who asks: `fail2ban/sshd`.
+    /// Name of the program, such as `fail2ban/sshd`.
     pub program: String,
-    /// The prefixes.
+    /// Prefixes to ban.
     pub prefixes: Vec<Prefix>,
-    /// Addresses whose sources are banned: of IPv6 usually the /64.
+    /// Addresses whose source prefix is banned: the address itself for IPv4, usually the /64 for
+    /// IPv6.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<IpAddr>,
-    /// For how many seconds; `None` is as long as `[ban] for` of the configuration says, unless it is `forever`.
+    /// Duration in seconds; unset uses `[ban] for` of the configuration, unless `forever` is set.
     pub seconds: Option<f64>,
-    /// Whether the ban has no end.
+    /// Makes the ban permanent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forever: bool,
-    /// Why.
+    /// Free text shown with the ban.
     pub reason: Option<String>,
 }
 
-/// Ends the bans that a program has of the prefixes of a list.
+/// Removes bans that a program set.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramUnbanRequest {
-    /// Who asks.
+    /// Name of the program.
     pub program: String,
-    /// The prefixes.
+    /// Prefixes to unban.
     pub prefixes: Vec<Prefix>,
-    /// Addresses whose own bans end, and those of the sources that they belong to: of IPv6 usually the /64.
+    /// Addresses to unban, together with their source prefix (usually the /64 for IPv6).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<IpAddr>,
 }

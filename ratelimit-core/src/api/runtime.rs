@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Until when, since when, why, and by whom: the fields of a ban.
+/// Author, times and reason of runtime limits.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RuntimeEntry {
-    /// Until when; `None` is forever.
+    /// When the limits expire; unset if they are permanent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Since when.
+    /// When the limits were set.
     pub since: Timestamp,
-    /// Why.
+    /// Free text given with the limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
-    /// The user who typed it.
+    /// The user who set the limits.
     pub author: Arc<str>,
 }

@@ -5,34 +5,34 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A setting in force.
+/// A setting in force and its origin.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Setting {
-    /// Its tables and its key, with dots between: `source.capacity`, `interface.eth0.mode`.
+    /// Full name of the key: `source.capacity`, `interface.eth0.mode`.
     pub key: String,
-    /// Its value as TOML. A secret is `"(secret-not-shown)"`.
+    /// Value as TOML. Secrets are shown as `"(secret-not-shown)"`.
     pub value: String,
-    /// What set it.
+    /// Origin of the value.
     #[serde(flatten)]
     pub origin: SettingOrigin,
 }
 
-/// What set a key.
+/// Origin of a setting.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "origin")]
 pub enum SettingOrigin {
-    /// A file of the configuration.
+    /// A configuration file.
     File {
-        /// Which one.
+        /// Path of the file.
         file: String,
-        /// The line, from 1 on.
+        /// Line number, from 1.
         line: usize,
     },
-    /// Nothing: the default holds.
+    /// The built-in default.
     Default,
-    /// `rlctl limit set`. It goes before what files say.
+    /// `rlctl limit set`, which overrides files.
     Runtime {
-        /// Who.
+        /// The user who set it.
         author: String,
     },
 }

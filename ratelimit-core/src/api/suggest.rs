@@ -7,54 +7,55 @@ use serde::{Deserialize, Serialize};
 use super::PolicyView;
 use crate::limit::LimitSpec;
 
-/// Which figure is wanted.
+/// Parameters of suggested limits.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuggestRequest {
-    /// The part of all windows that is to fit, in percent.
+    /// Percentage of windows that the limit should admit.
     pub percentile: f64,
-    /// How many times as much is proposed.
+    /// Factor applied to the measured usage.
     pub headroom: f64,
-    /// From how many seconds ago on, to the hour.
+    /// Age of the oldest samples in seconds, rounded to hours.
     pub since_seconds: f64,
 }
 
-/// What is proposed.
+/// Suggested limits and the traffic they are based on.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Suggested {
-    /// The beginning of the first hour in which something was seen.
+    /// Start of the first hour with samples.
     pub since: Timestamp,
-    /// The part of all windows, in percent.
+    /// Percentage of windows that the limits should admit.
     pub percentile: f64,
-    /// How many times as much is proposed.
+    /// Factor applied to the measured usage.
     pub headroom: f64,
-    /// The limits, in the order of their policies.
+    /// Suggested limits, ordered by policy.
     pub limits: Vec<SuggestedLimit>,
-    /// Their policies.
+    /// Policies of the limits.
     pub policies: Vec<PolicyView>,
 }
 
-/// What is proposed for one limit. Amounts are in its unit, of a token bucket what was in use of the burst.
+/// A suggested limit. Amounts are in the unit of the limit; for token buckets they are the used
+/// part of the burst.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SuggestedLimit {
-    /// Its policy.
+    /// Policy of the limit.
     pub policy: String,
-    /// As it is.
+    /// The limit in force.
     pub limit: LimitSpec,
-    /// The windows that were looked at, in which a source had sent something.
+    /// Number of sampled windows with traffic from a source.
     pub windows: u64,
-    /// The most sources at one look.
+    /// Largest number of sources in a sample.
     pub sources: u64,
-    /// What half of them held at most.
+    /// Median usage of a window.
     pub median: u64,
-    /// What the asked part held at most.
+    /// Usage at the requested percentile.
     pub at: u64,
-    /// The most.
+    /// Largest usage of a window.
     pub most: u64,
-    /// How many of them were full.
+    /// Number of windows that reached the limit.
     pub full: u64,
-    /// Whether too many were full to say more than that it is at least the limit.
+    /// Whether `at` is only a lower bound because too many windows reached the limit.
     pub at_least: bool,
-    /// The limit that is proposed; `None` where too little was seen.
+    /// The suggested limit; unset if there are too few samples.
     pub proposed: Option<LimitSpec>,
 }

@@ -4,30 +4,30 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The header of every answer while something is not enforced: a list of [`Unenforced`] as JSON.
+/// Header of every response while an interface is not protected: a list of [`Unenforced`] as JSON.
 pub const UNENFORCED: &str = "ratelimit-unenforced";
 
-/// The reason why packets pass that would be dropped if anything were enforced.
+/// Reason shown for packets that pass because nothing is enforced.
 pub const NOT_ENFORCED: &str = "not-enforced";
 
-/// An interface whose packets are not judged.
+/// An interface that is not protected.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Unenforced {
-    /// Its configured name.
+    /// Configured name of the interface.
     pub interface: String,
-    /// Why.
+    /// Why the interface is not protected.
     pub why: String,
-    /// Since when.
+    /// When protection was lost.
     pub since: Timestamp,
 }
 
-/// Something else that does not work; it is tried again until it does.
+/// A failure that does not affect enforcement and is retried.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Trouble {
-    /// What: `metrics`, `state`, `configuration`, `pins`.
+    /// The failing part: `metrics`, `state`, `configuration`, `pins`.
     pub what: String,
-    /// Why, and what follows from it.
+    /// The error and its consequences.
     pub error: String,
-    /// Since when.
+    /// When the failure began.
     pub since: Timestamp,
 }

@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{BUILT_IN, Class, Match, builtin};
 
-/// The classes that a configuration names, besides the built-in ones, and what becomes of some of them.
+/// The configured classes, in addition to the built-in ones, and their actions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Catalogue {
     classes: BTreeMap<String, Class>,
     actions: BTreeMap<String, Action>,
 }
 
-/// What becomes of the packets of a class, instead of limits.
+/// How packets of a class are treated instead of limits.
 #[derive(Deserialize, strum::IntoStaticStr, JsonSchema, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// They are dropped.
+    /// Drops the packets.
     Drop,
-    /// They pass, and no limit counts them.
+    /// Passes the packets without counting them for limits.
     Exempt,
 }
 

@@ -6,7 +6,7 @@ use ratelimit_common::parse::transport::{Details, Kind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the flags of a TCP segment say: `syn`, `invalid`, `syn-ack`, `rst`, or flags, a slash, and the flags that are looked at.
+/// Selects TCP segments by flags: `syn`, `invalid`, `syn-ack`, `rst`, or `FLAGS/MASK`.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 pub enum TcpFlags {
     /// SYN without ACK.
     Syn,
-    /// Flags that no implementation sends.
+    /// Combinations that no implementation sends.
     Invalid,
-    /// Of the flags in `mask` exactly those in `value`.
+    /// Exactly the flags in `value` among those in `mask`.
     Masked {
-        /// The flags that are set.
+        /// Flags that must be set.
         value: u8,
-        /// The flags that are looked at.
+        /// Flags that are compared.
         mask: u8,
     },
 }

@@ -4,19 +4,19 @@ use ratelimit_common::parse::transport::Fragment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which parts of fragmented packets are meant: `true`, `false`, `"first"`, `"later"` or `"tiny"`.
+/// Selects parts of fragmented packets: `true`, `false`, `"first"`, `"later"` or `"tiny"`.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Fragments {
-    /// The first part, be it tiny.
+    /// First fragments, including tiny ones.
     First,
-    /// A later part.
+    /// Later fragments, which have no transport header.
     Later,
-    /// A first part that ends before the flags of a TCP header.
+    /// First fragments that end before the TCP flags.
     Tiny,
-    /// Any part, or whole packets.
+    /// Any fragment, or only whole packets.
     #[serde(untagged)]
     Whether(bool),
 }

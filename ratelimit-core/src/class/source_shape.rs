@@ -4,15 +4,15 @@ use ratelimit_common::parse::addresses::Addresses;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Source addresses of packets that nobody sends.
+/// Source addresses that no legitimate packet has.
 #[derive(Deserialize, strum::IntoStaticStr, JsonSchema, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum SourceShape {
-    /// It is the destination.
+    /// Source and destination are equal.
     Land,
-    /// No host sends from it.
+    /// Reserved or unroutable.
     Bogon,
 }
 

@@ -388,18 +388,19 @@ pub struct NodeConfig {
     pub prefers_verified: bool,
 }
 
-/// The clock that packets are judged by.
+/// The configured clock for limits.
 #[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ClockWish {
-    /// The coarse one where every limit stays within its promised error with it.
+    /// The coarse clock if it keeps every limit within the promised error, otherwise the
+    /// precise one.
     #[default]
     Auto,
-    /// The precise one.
+    /// The precise clock, with nanoseconds.
     Precise,
-    /// The coarse one.
+    /// The coarse clock, with the kernel's tick.
     Coarse,
 }
 

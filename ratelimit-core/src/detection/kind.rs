@@ -6,37 +6,38 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-/// What an attack is.
+/// The kind of an attack.
 #[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
-    /// Requests for connections that nobody goes on with (RFC 4987).
+    /// Connection requests that are never completed (RFC 4987).
     SynFlood,
-    /// Acknowledgements of no connection, to a port at which this host has connections (RFC 9293, section 3.10.7.1: each
+    /// ACKs without a connection, to a port with connections (RFC 9293, section 3.10.7.1: each
     /// costs an answer).
     AckFlood,
-    /// TCP segments with flags that nobody sends, or requests with both congestion flags (RFC 3168) that nobody goes on
-    /// with.
+    /// TCP segments with invalid flags, or requests with both congestion flags (RFC 3168) that are
+    /// never completed.
     TcpFlags,
-    /// Acceptances of connections (SYN-ACK) that the target did not ask for: servers send them to a forged source.
+    /// Unsolicited SYN-ACKs: servers send them to a forged source.
     SynAckReflection,
-    /// Resets of no connection.
+    /// Resets without a connection.
     RstFlood,
-    /// Answers of many servers to questions that the target did not ask (Rossow, "Amplification Hell", NDSS 2014).
+    /// Unsolicited responses from many servers (Rossow, "Amplification Hell", NDSS 2014).
     Reflection,
-    /// UDP to ports at which nobody listens, or from sources that each send one datagram.
+    /// UDP to closed ports, or from sources that each send a single datagram.
     UdpFlood,
-    /// ICMP that the target did not ask for.
+    /// ICMP messages that the target did not request.
     IcmpFlood,
     /// Later fragments without a first one.
     FragmentFlood,
-    /// Protocols other than TCP, UDP and ICMP, from more hosts than have a tunnel to the target, or with numbers that nobody uses.
+    /// Other protocols from more hosts than have a tunnel to the target, or with unassigned
+    /// numbers.
     ProtocolFlood,
     /// A source that sends far more than the others.
     HeavyHitter,
-    /// A subnet that sends far more than the others, none of its members most of it.
+    /// A subnet that sends far more than the others, without a single member that dominates it.
     Spread,
 }
 

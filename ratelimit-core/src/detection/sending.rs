@@ -13,18 +13,18 @@ const SOURCES: usize = 1024;
 /// Different packets of a source that are counted: what is most of them is among these.
 const DIFFERENT: usize = 8;
 
-/// What most of the packets of a source are, as samples show it.
+/// The most frequent kind of packet of a source, estimated from samples.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Sending {
-    /// Their protocol, for TCP with what they are: `udp`, `tcp-syn`, `icmp`.
+    /// Protocol, for TCP with the type of segment: `udp`, `tcp-syn`, `icmp`.
     pub class: String,
-    /// The port that they go to, or none where they go to many.
+    /// Destination port; unset if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_port: Option<u16>,
-    /// The port that they come from, where it is that of a service.
+    /// Source port, if it is that of a service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_port: Option<u16>,
-    /// Packets of the source in a second, of all kinds: an estimate.
+    /// Estimated packets per second of the source, of all kinds.
     pub packets_per_second: u64,
 }
 

@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether an entry that covers a connected network bans the hosts of that network.
+/// How a list entry that covers a connected network treats the hosts of that network.
 #[derive(Deserialize, strum::IntoStaticStr, JsonSchema, Serialize, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Connected {
-    /// The network is left out of the entry.
+    /// Exempts the network.
     Exempt,
-    /// The entry holds for the network too.
+    /// Includes the network.
     Include,
 }

@@ -32,12 +32,12 @@ const SPECIAL: [([u8; 4], u8); 9] = [
     ([240, 0, 0, 0], 4),
 ];
 
-/// The addresses that prefixes cover, without private and reserved ones.
+/// Covered addresses, without private and reserved ones.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Coverage {
-    /// Addresses of IPv4.
+    /// Number of IPv4 addresses.
     pub ipv4: u64,
-    /// Networks of IPv6 with 64 bits.
+    /// Number of IPv6 /64 networks.
     pub ipv6: u64,
 }
 

@@ -7,16 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-/// What is done with the sources on a list.
+/// Whether a list bans or allows its entries.
 #[derive(Deserialize, IntoStaticStr, JsonSchema, Serialize, clap::ValueEnum, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Action {
-    /// Their packets are dropped.
+    /// Drops their packets.
     #[default]
     Ban,
-    /// Their packets pass, whatever else is said.
+    /// Passes their packets; overrides bans and limits.
     #[value(help = "Their packets pass")]
     Allow,
 }

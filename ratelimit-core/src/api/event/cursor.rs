@@ -7,37 +7,38 @@ use serde::{Deserialize, Serialize};
 
 use super::Event;
 
-/// A place in the journal. It is exact over restarts of the daemon, also where the last changes before one were lost with it.
+/// A position in the journal, valid across restarts of the daemon, even if the last changes before
+/// a crash were lost.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct Cursor {
-    /// Tells the file of the journal from one that was begun anew; 0 where it is unknown.
+    /// Identifies the journal file; 0 if unknown.
     pub journal: u32,
-    /// Tells the run of the daemon from others; 0 is none.
+    /// Identifies the run of the daemon; 0 if unknown.
     pub run: u64,
-    /// The number of the first change of that run.
+    /// Number of the first change in the run.
     pub first: u64,
-    /// The number of the last change.
+    /// Number of the last change.
     pub change: u64,
-    /// The number of the last sampled drop of the run.
+    /// Number of the last sampled drop in the run.
     pub drop: u64,
 }
 
-/// Where the journal is at the moment.
+/// The current end of the journal.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CursorNow {
-    /// Behind the last event.
+    /// Position after the last event.
     pub cursor: Cursor,
 }
 
-/// Why a text is no cursor.
+/// Reports that a text is not a cursor.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{0}` is no cursor of an event")]
 pub struct NoCursor(String);
 
 impl Cursor {
-    /// Whether `event` is not behind this place, in a journal that is at `now`.
+    /// Returns whether `event` is at or before this position, in a journal that ends at `now`.
     pub fn has_seen(&self, event: &Event, now: &Self) -> bool {
         let is_drop = event.what.is_drop();
         let of_run = event.cursor.map_or(0, |cursor| cursor.run);
@@ -48,14 +49,15 @@ impl Cursor {
         !is_drop && event.number < self.first && is_of_journal && !self.is_ahead_of(now)
     }
 
-    /// A mere number that the changes have not reached: they are counted from 1 again.
+    /// Returns whether this is a plain number that changes have not reached, so that numbering
+    /// restarted.
     const fn is_ahead_of(&self, now: &Self) -> bool {
         self.run == 0 && self.change > now.change
     }
 }
 
 impl From<u64> for Cursor {
-    /// Behind the change of this number.
+    /// Returns the position after the change with this number.
     fn from(change: u64) -> Self {
         Self {
             first: change.saturating_add(1),
