@@ -181,9 +181,7 @@ impl Decision<'_> {
     pub fn prefix(&self) -> Option<Prefix> {
         match self.value.parse() {
             Ok(prefix) => Some(prefix),
-            Err(PrefixError::HostBits { network, .. }) => {
-                Prefix::around(network.ip(), network.prefix())
-            }
+            Err(PrefixError::HostBits { network, .. }) => Some(network),
             Err(_) => None,
         }
     }
