@@ -344,7 +344,7 @@ pub(crate) async fn keep_time(controller: Handle, alive: impl Fn()) -> anyhow::R
 /// Counts what sources send, from time to time.
 async fn sample_sources(controller: Handle) -> anyhow::Result<()> {
     loop {
-        let pause = control::read_commands::sample_sources(&controller).await?;
+        let pause = control::commands::sample_sources(&controller).await?;
         tokio::time::sleep(pause).await;
     }
 }

@@ -3,6 +3,11 @@
 //! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands/`, what it tells in `queries/`; how a
 //! change gets into the database and the datapath, or into neither, is in `state.rs`.
 
+pub mod command;
+pub mod handle;
+pub mod metrics_port;
+pub mod tick;
+
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{HistoryStatus, Refused, Unenforced},
@@ -11,29 +16,33 @@ use ratelimit_core::{
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::{
-    challenge::Challenge,
-    config_warnings,
-    fallback_directory::FallbackDirectory,
-    feeds::{
-        attacks::Attacks, cluster::Membership, crowdsec::CrowdsecFeed, detected::Detections,
-        expiry::Ended, pass_all::PassAll, trials::Trials,
+use self::metrics_port::{Listeners, MetricsPort};
+use crate::{
+    clock,
+    control::{
+        configuration::{last_good::LastGood, warnings},
+        feeds::{
+            attacks::Attacks, challenge::Challenge, cluster::Membership, crowdsec::CrowdsecFeed,
+            detected::Detections, expiry::Ended, list_files::read_all, pass_all::PassAll,
+            trials::Trials, verified::VerifiedSources,
+        },
+        interfaces::Interfaces,
+        lists::files::ListFiles,
+        persistence::store::Store,
+        reports::{
+            progress::Progress,
+            troubles::{CONFIGURATION, SECRETS, STATE},
+            workload::Workload,
+        },
+        sources::{
+            history::History,
+            scanner::{self, Scanner},
+        },
+        state::{State, fallback_directory::FallbackDirectory, reconcile::Comparisons},
     },
-    history::History,
-    last_good::LastGood,
-    links::Interfaces,
-    lists::{files::ListFiles, updates::read_all},
-    metrics_port::{Listeners, MetricsPort},
-    progress::Progress,
-    reconcile::Comparisons,
-    scanner::{self, Scanner},
-    state::State,
-    store::Store,
-    troubles::{CONFIGURATION, SECRETS, STATE},
-    verified::VerifiedSources,
-    workload::Workload,
+    datapath::Datapath,
+    protected::Protected,
 };
-use crate::{clock, datapath::Datapath, protected::Protected};
 
 /// The state, and everything that changes it by itself.
 pub struct Controller {
@@ -269,7 +278,7 @@ impl Controller {
         let config = &self.state.intent.config;
         self.crowdsec.wish(config.crowdsec.as_ref());
         self.cluster.wish(config.cluster.as_ref());
-        let exposed = config_warnings::secrets(config);
+        let exposed = warnings::secrets(config);
         let exposed = (!exposed.is_empty()).then(|| exposed.join("; "));
         self.state.report(SECRETS, exposed);
     }

@@ -1,10 +1,10 @@
 //! How lists change: what takes the place of what, and what no operator may change.
 
-pub(super) mod configured;
-pub(super) mod copies;
-pub(super) mod file;
-pub(super) mod files;
-pub(super) mod updates;
+pub mod configured;
+pub mod copies;
+pub mod export;
+pub mod file;
+pub mod files;
 
 use std::sync::Arc;
 
@@ -21,8 +21,7 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use self::file::ListFile;
-use super::lifetime::Ends;
-use crate::{clock, protected::Protected};
+use crate::{clock, control::time::lifetime::Ends, protected::Protected};
 
 /// The author of what a file says.
 const CONFIGURATION: &str = "config";

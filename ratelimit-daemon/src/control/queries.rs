@@ -1,10 +1,8 @@
-//! What reads: each answers a question from the [state](super::State), and changes nothing.
+//! What reads: each answers a question from the [state](crate::control::State), and changes nothing.
 
-pub mod challenge;
 pub mod check;
 mod covering;
 pub mod drops;
-pub mod export;
 pub mod levels;
 mod limit_state;
 pub mod limited;

@@ -4,7 +4,6 @@
 mod bans;
 mod config;
 mod diff;
-mod sample;
 mod status;
 mod top;
 
@@ -23,34 +22,35 @@ use ratelimit_core::{
 };
 use tokio::sync::{broadcast, watch};
 
-use super::{
-    candidate::Measure,
-    controller::Controller,
-    feeds::cluster::no_cluster,
-    lists::file::ListFile,
-    queries::{
-        self,
-        check::Packet,
-        export::{BanEntry, Export},
-        levels, traffic, views,
-        watched::{Many, Scanned},
+use crate::{
+    control::{
+        configuration::candidate::Measure,
+        controller::Controller,
+        feeds::cluster::no_cluster,
+        lists::{
+            export::{self, BanEntry, Export},
+            file::ListFile,
+        },
+        queries::{
+            self,
+            check::Packet,
+            levels, traffic, views,
+            watched::{Many, Scanned},
+        },
+        reports::troubles::PINS,
     },
-    troubles::PINS,
+    datapath,
+    traffic_log::Sample,
 };
-use crate::{datapath, traffic_log::Sample};
 
+#[cfg(test)]
+pub(super) use self::status::{metrics_snapshot, with_slots};
 pub use self::{
     bans::{bans, bans_in_parts},
     config::settings,
     diff::diff,
-    sample::sample_sources,
     status::{Beside, Snapshot, fill, scrape, status},
     top::top,
-};
-#[cfg(test)]
-pub(super) use self::{
-    sample::policies_to_sample,
-    status::{metrics_snapshot, with_slots},
 };
 
 /// The allow list.
@@ -138,12 +138,12 @@ pub fn events(
 
 /// What is to be written beside bans.
 pub fn export(controller: &Controller, request: &ExportRequest) -> Result<Export, Refused> {
-    queries::export::export(&controller.state.intent, request)
+    export::export(&controller.state.intent, request)
 }
 
 /// The next bans to be written, behind the last of those before.
 pub fn some_bans(controller: &Controller, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
-    queries::export::some_bans(&controller.state.intent, behind)
+    export::some_bans(&controller.state.intent, behind)
 }
 
 /// The file of the configuration that a reload reads.

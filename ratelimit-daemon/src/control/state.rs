@@ -1,5 +1,15 @@
 //! What is intended, what it compiles to, and where it holds: how a change gets into the database and the datapath, or into neither.
 
+pub mod adopt_from_kernel;
+pub mod compiled;
+pub mod edit_events;
+pub mod fallback_directory;
+pub mod fitting;
+pub mod protected_now;
+pub mod reconcile;
+pub mod suspended;
+pub mod unshared;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -18,29 +28,34 @@ use ratelimit_core::{
 };
 use tracing::{error, info, warn};
 
-use super::{
+use self::{
     adopt_from_kernel::Adoption,
-    cause::Cause,
     compiled::{Compiled, CompiledPolicies},
     edit_events::record_edits,
-    enforcer::{Changes, Enforcer, leases::Leases},
-    entry_counters::EntryCounters,
-    event_log::EventLog,
-    journal::Journal,
-    list_room::{Filling, Room},
-    lists::copies::ListCopies,
-    map_plan,
-    progress::Progress,
     protected_now::Protection,
-    store::{Found, Store},
     suspended::Suspension,
-    timekeeper::Reading,
-    troubles::Troubles,
     unshared::Unshared,
-    unwritten::{self, Unwritten},
 };
 use crate::{
     clock,
+    control::{
+        enforcement::{
+            enforcer::{Changes, Enforcer, leases::Leases},
+            entry_counters::EntryCounters,
+            list_room::{Filling, Room},
+            map_plan,
+        },
+        lists::copies::ListCopies,
+        persistence::{
+            store::{Found, Store},
+            unwritten::{self, Unwritten},
+        },
+        reports::{
+            cause::Cause, event_log::EventLog, journal::Journal, progress::Progress,
+            troubles::Troubles,
+        },
+        time::timekeeper::Reading,
+    },
     datapath::{self, Datapath, DatapathError},
     protected::Protected,
 };

@@ -11,7 +11,10 @@ use ratelimit_core::{
 
 use super::{Command, distinct};
 use crate::control::{
-    cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, lifetime, rows,
+    controller::Controller,
+    feeds::cluster::is_of_cluster,
+    reports::{cause::Cause, rows},
+    time::lifetime,
 };
 
 /// Puts prefixes on the allow list.

@@ -9,8 +9,9 @@ use super::{Command, replace::replace};
 use crate::{
     clock,
     control::{
-        candidate::Attempted, controller::Controller, lists::configured::ConfiguredLists,
-        trial_permission,
+        configuration::{candidate::Attempted, trial_permission},
+        controller::Controller,
+        lists::configured::ConfiguredLists,
     },
 };
 

@@ -16,7 +16,12 @@ use ratelimit_core::{
 use super::{Command, distinct};
 use crate::{
     clock,
-    control::{cause::Cause, controller::Controller, lifetime, rows, state::State},
+    control::{
+        controller::Controller,
+        reports::{cause::Cause, rows},
+        state::State,
+        time::lifetime,
+    },
     protected::Requester,
 };
 

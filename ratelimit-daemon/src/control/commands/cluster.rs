@@ -14,8 +14,8 @@ use super::Command;
 use crate::{
     cluster::Heard,
     control::{
-        controller::Controller, enforcer::leases::Leases, feeds::cluster::CLUSTER,
-        unshared::Unshared,
+        controller::Controller, enforcement::enforcer::leases::Leases, feeds::cluster::CLUSTER,
+        state::unshared::Unshared,
     },
 };
 

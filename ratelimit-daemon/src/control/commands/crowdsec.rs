@@ -4,7 +4,7 @@ use tracing::{info, warn};
 
 use super::Command;
 use crate::{
-    control::{cause::Cause, controller::Controller, feeds::crowdsec::ends},
+    control::{controller::Controller, feeds::crowdsec::ends, reports::cause::Cause},
     crowdsec::Update,
 };
 

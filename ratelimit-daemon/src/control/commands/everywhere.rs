@@ -16,9 +16,9 @@ use super::{
     limit::{InForceBefore, SetLimits, none},
 };
 use crate::control::{
-    cause::Cause,
     controller::Controller,
     feeds::cluster::{allow_of, limits_of},
+    reports::cause::Cause,
 };
 
 /// Puts prefixes on the allow lists of all nodes.

@@ -1,5 +1,7 @@
 //! `rlctl import`.
 
+mod importer;
+
 use std::sync::Arc;
 
 use ratelimit_core::{
@@ -10,10 +12,11 @@ use ratelimit_core::{
 };
 use tracing::info;
 
+use self::importer::Importer;
 use super::Command;
 use crate::{
     clock,
-    control::{cause::Cause, controller::Controller, import::Importer, lifetime},
+    control::{controller::Controller, reports::cause::Cause, time::lifetime},
 };
 
 /// Imports a list that was read and is taken, or says what would be different.

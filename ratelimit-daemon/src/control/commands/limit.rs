@@ -13,8 +13,11 @@ use ratelimit_core::{
 
 use super::{Command, ban};
 use crate::control::{
-    cause::Cause, controller::Controller, feeds::cluster::is_of_cluster, fitting, lifetime, rows,
-    state::State,
+    controller::Controller,
+    feeds::cluster::is_of_cluster,
+    reports::{cause::Cause, rows},
+    state::{State, fitting},
+    time::lifetime,
 };
 
 /// Gives a prefix, or the default policy, limits of its own.

@@ -10,9 +10,10 @@ use tracing::info;
 
 use super::Command;
 use crate::control::{
-    cause::Cause,
     controller::Controller,
-    lists::{file::ListFile, require_no_file, updates},
+    feeds::list_files::take,
+    lists::{file::ListFile, require_no_file},
+    reports::cause::Cause,
 };
 
 /// Takes a list away that was imported.
@@ -69,6 +70,6 @@ impl Command for TakeList {
         let Controller {
             state, list_files, ..
         } = controller;
-        updates::take(state, list_files, &file, reading);
+        take(state, list_files, &file, reading);
     }
 }

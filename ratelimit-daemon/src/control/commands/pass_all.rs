@@ -8,7 +8,7 @@ use ratelimit_core::{
 };
 
 use super::Command;
-use crate::control::{cause::Cause, controller::Controller, feeds::pass_all::asked};
+use crate::control::{controller::Controller, feeds::pass_all::asked, reports::cause::Cause};
 
 /// Lets everything pass, for a time or until it is ended, or ends that and answers what it ended. What was before stays when it fails.
 pub struct SetPassAll(pub PassAllRequest, pub Arc<str>);

@@ -12,7 +12,11 @@ use ratelimit_core::{
 
 use super::{Command, ban, distinct};
 use crate::{
-    control::{cause::Cause, controller::Controller, lifetime, rows},
+    control::{
+        controller::Controller,
+        reports::{cause::Cause, rows},
+        time::lifetime,
+    },
     protected::Requester,
 };
 

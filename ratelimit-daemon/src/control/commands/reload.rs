@@ -7,9 +7,9 @@ use super::{Command, replace::replace};
 use crate::{
     clock,
     control::{
-        candidate::Candidate,
+        configuration::candidate::Candidate,
         controller::{Controller, Reloads},
-        troubles::CONFIGURATION,
+        reports::troubles::CONFIGURATION,
     },
 };
 

@@ -9,7 +9,7 @@ use ratelimit_core::{
 use crate::{
     clock,
     control::{
-        config_diff,
+        configuration::diff,
         controller::Controller,
         feeds::trials::{Next, Why},
         lists::configured::{self, ConfiguredLists, ListChanges},
@@ -42,7 +42,7 @@ pub fn replace(
     controller.follow_tables();
     let lists = replaced?;
     controller.reloads.applied = clock::wall();
-    let mut changes = config_diff::changes(&before, &controller.state.intent.config);
+    let mut changes = diff::changes(&before, &controller.state.intent.config);
     changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
     changes.extend(controller.interfaces.reattach(
         &mut controller.state,
@@ -69,11 +69,11 @@ fn put_in_force(
     lists: ConfiguredLists,
     why: &Why,
 ) -> Result<ListChanges, Refused> {
-    config_diff::require_no_restart(&state.intent.config, &config)?;
+    diff::require_no_restart(&state.intent.config, &config)?;
     if matches!(why, Why::Trial(_)) {
         configured::require_none_imported(&state.intent, &config)?;
     }
-    let mut changes = configured::changes(state, &config, lists)?;
+    let mut changes = configured::changes(&state.intent, state.protection.all(), &config, lists)?;
     let mut edits = std::mem::take(&mut changes.edits);
     edits.push(Edit::Config(Box::new(config)));
     state.apply(edits, why.cause())?;

@@ -2,8 +2,31 @@
 
 use std::{sync::Arc, time::Duration};
 
+use ratelimit_core::policies::Policies;
+
 use super::Command;
-use crate::control::{controller::Controller, history::UsageSample};
+use crate::control::{
+    controller::{
+        Controller,
+        handle::{Handle, Unanswered},
+    },
+    sources::history::UsageSample,
+};
+
+/// Samples what some sources have in use, beside the controller, and answers how long to wait before the next sample.
+pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered> {
+    let sample = match controller.ask(policies_to_sample).await? {
+        Some(policies) => Some(controller.scan(|scanner| scanner.sample(policies)).await?),
+        None => None,
+    };
+    controller.call(TakeSample(sample)).await
+}
+
+/// The policies under which to sample sources; none during an attack, whose sources are not those that limits are for.
+pub fn policies_to_sample(controller: &Controller) -> Option<Arc<Policies>> {
+    let is_quiet = controller.attacks.is_quiet();
+    is_quiet.then(|| Arc::clone(&controller.state.compiled.policies))
+}
 
 /// Takes in what was found.
 pub struct TakeSample(pub Option<UsageSample>);

@@ -76,12 +76,14 @@ use crate::{
     clock,
     control::{
         Cause, Scanner, Sources,
-        candidate::Candidate,
-        commands::{CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, replace},
+        commands::{
+            CompareOn, ProtectSshPeer, TakeEvents, TakeSample, Tick, replace,
+            sample::policies_to_sample,
+        },
+        configuration::candidate::Candidate,
         lists::configured::ConfiguredLists,
         queries,
-        read_commands::policies_to_sample,
-        rows,
+        reports::rows,
     },
     datapath::{Entry, Memory, Shared},
     protected::Protected,

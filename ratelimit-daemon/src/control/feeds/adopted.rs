@@ -3,7 +3,7 @@
 use ratelimit_core::intent::Edit;
 use tracing::{info, warn};
 
-use crate::control::{cause::Cause, lists::KEPT, state::State};
+use crate::control::{lists::KEPT, reports::cause::Cause, state::State};
 
 /// Whether there is any.
 pub fn is_there(state: &State) -> bool {

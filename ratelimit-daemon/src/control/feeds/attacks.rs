@@ -15,13 +15,11 @@ use ratelimit_core::{
 };
 use tracing::{debug, info, warn};
 
-use super::detected;
+use super::{challenge, detected};
 use crate::{
     clock,
     control::{
-        cause::Cause,
-        journal::Journal,
-        queries::{self, views},
+        reports::{cause::Cause, journal::Journal},
         state::State,
     },
 };
@@ -181,9 +179,14 @@ fn is_challenged(state: &State, kind: Kind, source: Prefix) -> bool {
         let connects = matches!(kind, Kind::SynFlood | Kind::TcpFlags);
         connects && challenge.is_on || kind == Kind::UdpFlood && asks
     };
-    let source = views::source_of(state, source.address()).address();
-    let challenge = queries::challenge::of_source(state, source, &PacketRequest::default());
-    challenge.is_some_and(|it| is_on(&it) && !it.is_acknowledged)
+    let source = state
+        .intent
+        .config
+        .source
+        .around(source.address())
+        .address();
+    let on = challenge::status::of_source(state, source, &PacketRequest::default());
+    on.is_some_and(|it| is_on(&it) && !it.is_acknowledged)
 }
 
 fn view(attack: &Attack) -> AttackView {

@@ -38,10 +38,11 @@ pub use self::{
     shared_limit::log_key,
     status::no_cluster,
 };
+use super::connection::Connection;
 use crate::{
     clock,
     cluster::{ClusterKey, Heard},
-    control::{connection::Connection, reminder::Reminder, state::State, state_file::StateFile},
+    control::{persistence::state_file::StateFile, reports::log_throttle::Reminder, state::State},
     protected::Requester,
 };
 

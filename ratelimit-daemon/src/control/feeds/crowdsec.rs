@@ -14,9 +14,10 @@ use strum::VariantArray as _;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use super::connection::Connection;
 use crate::{
     clock,
-    control::{connection::Connection, rows, state::State},
+    control::{reports::rows, state::State},
     crowdsec::{Ignored, Update, Wanted},
     protected::Requester,
 };

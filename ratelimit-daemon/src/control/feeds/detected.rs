@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 use crate::{
     clock,
-    control::{cause::Cause, state::State},
+    control::{reports::cause::Cause, state::State},
     datapath,
     protected::Requester,
 };

@@ -15,7 +15,7 @@ use tracing::warn;
 
 use crate::{
     clock,
-    control::{cause::Cause, state::State},
+    control::{reports::cause::Cause, state::State},
 };
 
 /// How often entries of lists that have ended are forgotten.

@@ -15,7 +15,11 @@ use tracing::{error, info, warn};
 
 use crate::{
     clock,
-    control::{cause::Cause, reminder::Reminder, state::State, state_file::StateFile},
+    control::{
+        persistence::state_file::StateFile,
+        reports::{cause::Cause, log_throttle::Reminder},
+        state::State,
+    },
 };
 
 /// The longest time that is not "until somebody ends it": a year.

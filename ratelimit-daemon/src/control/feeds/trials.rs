@@ -14,14 +14,17 @@ use ratelimit_core::{
 use crate::{
     clock,
     control::{
-        candidate::{Candidate, Measure},
-        cause::Cause,
-        config_warnings::report,
-        journal::Journal,
-        lists::configured::{self, ConfiguredLists},
-        lists::file::ListFile,
-        state_file::StateFile,
-        trial_record::{self, Trial, say_the_same},
+        configuration::{
+            candidate::{Candidate, Measure},
+            trial_record::{self, Trial, say_the_same},
+            warnings::report,
+        },
+        lists::{
+            configured::{self, ConfiguredLists},
+            file::ListFile,
+        },
+        persistence::state_file::StateFile,
+        reports::{cause::Cause, journal::Journal},
     },
 };
 
@@ -31,7 +34,7 @@ pub struct Trials {
     /// The file that the daemon reads when it starts; `None` when it was started without one.
     main: Option<PathBuf>,
     texts: Vec<File>,
-    pub(in crate::control) trial: Option<Trial>,
+    pub(crate) trial: Option<Trial>,
     /// The last reload that made something different, and can be taken back as a trial is.
     reloaded: Option<Trial>,
 }
@@ -39,9 +42,9 @@ pub struct Trials {
 /// A configuration that is to be in force.
 pub struct Next {
     /// It and its lists.
-    pub(in crate::control) config: Config,
-    pub(in crate::control) lists: ConfiguredLists,
-    pub(in crate::control) why: Why,
+    pub(crate) config: Config,
+    pub(crate) lists: ConfiguredLists,
+    pub(crate) why: Why,
 }
 
 /// Why it is to be in force, with what holds then.

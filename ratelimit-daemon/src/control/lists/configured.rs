@@ -17,7 +17,7 @@ use super::{
     files::ListFiles,
     from_file, log, not_named, reported,
 };
-use crate::control::state::State;
+use crate::protected::Protected;
 
 /// The lists of a configuration, by name.
 pub struct ConfiguredLists(BTreeMap<Arc<str>, (ListFile, Reading)>);
@@ -87,14 +87,14 @@ pub struct ListChanges {
     /// What is to be done in the same step.
     pub edits: Vec<Edit>,
     /// The lists whose files were read.
-    pub(in crate::control) read: Vec<(Arc<str>, ListRead)>,
+    pub(crate) read: Vec<(Arc<str>, ListRead)>,
     /// Those that are not configured any more, with how many entries.
-    pub(in crate::control) gone: Vec<(Arc<str>, usize)>,
+    pub(crate) gone: Vec<(Arc<str>, usize)>,
 }
 
 impl ListChanges {
     /// Takes notice of lists that were put in force with `config`, and logs what became of them.
-    pub(in crate::control) fn note(&self, files: &mut ListFiles, config: &Config) {
+    pub(crate) fn note(&self, files: &mut ListFiles, config: &Config) {
         files.retain(&config.lists);
         for (name, read) in &self.read {
             files.succeeded(name, read.fetched);
@@ -103,7 +103,7 @@ impl ListChanges {
     }
 
     /// What is different, a line each.
-    pub(in crate::control) fn reported(&self) -> Vec<String> {
+    pub(crate) fn reported(&self) -> Vec<String> {
         let gone = self.gone.iter();
         let gone =
             gone.map(|(name, removed)| format!("list {name}: removed, with {removed} entries"));
@@ -115,11 +115,11 @@ impl ListChanges {
 
 /// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
 pub fn changes(
-    state: &State,
+    intent: &Intent,
+    protected: &Protected,
     config: &Config,
     lists: ConfiguredLists,
 ) -> Result<ListChanges, Refused> {
-    let intent = &state.intent;
     let mut changes = ListChanges::default();
     for name in not_named(intent, config) {
         let (difference, edit) = intent.list_edit(&name, None);
@@ -127,7 +127,7 @@ pub fn changes(
         changes.gone.push((name, difference.removed));
     }
     for (name, (file, reading)) in lists.0 {
-        let read = from_file(intent, state.protection.all(), &file, reading);
+        let read = from_file(intent, protected, &file, reading);
         let (read, edit) = read.map_err(|refused| {
             let error = format!("list {name}: {}", refused.error);
             Refused { error, ..refused }

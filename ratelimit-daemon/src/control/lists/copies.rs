@@ -20,10 +20,10 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::fill;
+use super::{export::Export, fill};
 use crate::{
     clock,
-    control::{lifetime::Ends, queries::export::Export, reminder::Reminder},
+    control::{reports::log_throttle::Reminder, time::lifetime::Ends},
     private,
 };
 

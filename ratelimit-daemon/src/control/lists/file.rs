@@ -23,7 +23,7 @@ pub struct ListFile {
     /// What the configuration says of it.
     pub config: ListConfig,
     /// Is held as long as somebody reads the file, or waits for a file system that does not answer.
-    pub(in crate::control) reader: Arc<()>,
+    pub(crate) reader: Arc<()>,
 }
 
 /// How long a file system may take to answer, for all files that are read together, and for each of them behind one that does not.

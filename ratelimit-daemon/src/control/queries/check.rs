@@ -28,7 +28,7 @@ use ratelimit_core::{
 };
 
 use super::{
-    challenge, covering, drops,
+    covering, drops,
     levels::{self, Shares},
     limited, new_sources,
     preview::{self, Asked, Way},
@@ -37,8 +37,8 @@ use super::{
 use crate::{
     clock,
     control::{
-        feeds::{cluster::Membership, detected::Sentence},
-        rows::ban,
+        feeds::{challenge, cluster::Membership, detected::Sentence},
+        reports::rows::ban,
         state::State,
     },
     links::Links,
@@ -77,7 +77,7 @@ pub fn check(
     let way = way(state, address, &packet)?;
     let unenforced = unenforced(links, interface)?;
     let now = clock::now();
-    let source = views::source_of(state, address);
+    let source = state.intent.config.source.around(address);
     let asked = asked.map_or(Asked::Classes(ClassSet::NONE), Asked::Packet);
     let shares = Shares::at(state, cluster, now)?;
     let leased = &shares.leased;
@@ -144,7 +144,7 @@ pub fn check(
         challenge: (verdict != Verdict::Pass(PassReason::Allowed)
             && !verdict_is_ban(verdict)
             && state.protection.why(address).is_none())
-        .then(|| challenge::of_source(state, source.address(), &packet))
+        .then(|| challenge::status::of_source(state, source.address(), &packet))
         .flatten(),
         packet,
         rule: deciding_rule(state, address, verdict, ban.as_ref(), &covering),
@@ -391,7 +391,7 @@ pub(super) fn ban_of(state: &State, address: IpAddr, now: Instant) -> Option<Ban
 }
 
 /// The entries of lists that ban an address, with the ends that the kernel has.
-pub(in crate::control) fn listed_bans(
+pub(crate) fn listed_bans(
     state: &State,
     address: IpAddr,
     now: Instant,

@@ -14,11 +14,11 @@ use ratelimit_core::{
 use super::{check, views};
 use crate::{
     clock,
-    control::{lifetime, rows, state::State},
+    control::{reports::rows, state::State, time::lifetime},
 };
 
 /// Every entry that covers `address`, of packets that come by an interface: allows, bans, policies, of each table the one first that comes before the others.
-pub(in crate::control) fn covering(
+pub(crate) fn covering(
     state: &State,
     (address, interface): (IpAddr, Option<&str>),
     verdict: Verdict,
@@ -72,11 +72,7 @@ fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry 
 
 /// The drops of a source that are kept, of all interfaces or of one, those that are alike but for their source port together. The last
 /// ones come first.
-pub(in crate::control) fn last_drops(
-    state: &State,
-    source: Prefix,
-    interface: Option<&str>,
-) -> Vec<SeenDrops> {
+pub(crate) fn last_drops(state: &State, source: Prefix, interface: Option<&str>) -> Vec<SeenDrops> {
     let mut seen: Vec<SeenDrops> = Vec::new();
     for event in state.journal.drops() {
         if let What::Drop(dropped) = &event.what

@@ -69,7 +69,7 @@ fn levels(
         Watched::Policy(_) => return Ok(Vec::new()),
     };
     let mut levels = Vec::new();
-    let source = views::source_of(state, prefix.address());
+    let source = state.intent.config.source.around(prefix.address());
     if source.covers(prefix) {
         if let Some((_, named)) = policy_of(state, None, source.address()) {
             levels.extend(limit_states(state, shares, source, named, now)?);
@@ -103,7 +103,13 @@ pub(super) fn is_of_many(state: &State, watched: &Watched) -> bool {
         named.role == Role::Destination(prefix)
             || named.role.prefix_around(prefix.address()) == Some(prefix)
     });
-    !has_own && !views::source_of(state, prefix.address()).covers(prefix)
+    !has_own
+        && !state
+            .intent
+            .config
+            .source
+            .around(prefix.address())
+            .covers(prefix)
 }
 
 /// The policy that judges packets of a source, which come by an interface where one is named.

@@ -13,7 +13,7 @@ use ratelimit_core::{
 };
 
 use crate::{
-    control::read_only_ring::ReadOnlyRing,
+    control::sources::read_only_ring::ReadOnlyRing,
     datapath::{self, SourceTables},
 };
 

@@ -11,7 +11,7 @@ use ratelimit_core::{
 use crate::control::state::State;
 
 /// The budget; `None` where there is none.
-pub(in crate::control) fn new_sources(state: &State) -> Option<NewSourcesStatus> {
+pub(crate) fn new_sources(state: &State) -> Option<NewSourcesStatus> {
     let budget = state.intent.config.new_sources?;
     Some(NewSourcesStatus {
         count: budget.count.get(),
@@ -21,7 +21,7 @@ pub(in crate::control) fn new_sources(state: &State) -> Option<NewSourcesStatus>
 }
 
 /// How addresses are reported.
-pub(in crate::control) fn telling(state: &State) -> Telling {
+pub(crate) fn telling(state: &State) -> Telling {
     let config = &state.intent.config;
     Telling {
         source: config.source.clone(),

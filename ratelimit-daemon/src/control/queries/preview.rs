@@ -27,7 +27,7 @@ use ratelimit_core::{
 };
 
 use crate::{
-    control::{enforcer::Enforcer, read_only_ring::ReadOnlyRing},
+    control::{enforcement::enforcer::Enforcer, sources::read_only_ring::ReadOnlyRing},
     datapath::SourceTables,
 };
 

@@ -15,27 +15,25 @@ use ratelimit_core::{
 
 use crate::{
     clock,
-    control::{state::State, store::Found},
+    control::{persistence::store::Found, state::State},
 };
 
 /// What matched the default policy and those of the configuration.
-pub(in crate::control) fn configured_policies(
-    state: &State,
-) -> impl Iterator<Item = (&str, EntryCounter)> {
+pub(crate) fn configured_policies(state: &State) -> impl Iterator<Item = (&str, EntryCounter)> {
     let configured = state.intent.config.policies.keys().map(String::as_str);
     let names = std::iter::once(DEFAULT).chain(configured);
     names.map(|name| (name, state.policy_counter(name)))
 }
 
 /// How many bans there are that have not ended.
-pub(in crate::control) fn count_bans(state: &State) -> usize {
+pub(crate) fn count_bans(state: &State) -> usize {
     let ended = state.intent.ended(clock::now());
     let ended = ended.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
     state.intent.bans().len().saturating_sub(ended.count())
 }
 
 /// The attacks that are looked for, by what is done about them.
-pub(in crate::control) fn detection(config: &Config) -> DetectionStatus {
+pub(crate) fn detection(config: &Config) -> DetectionStatus {
     let rules = config.attack_rules().into_iter();
     let (reported, answered): (Vec<_>, Vec<_>) =
         rules.partition(|(_, rule)| rule.answer == Answer::Observe);
@@ -46,7 +44,7 @@ pub(in crate::control) fn detection(config: &Config) -> DetectionStatus {
     }
 }
 
-pub(in crate::control) fn database(state: &State) -> DatabaseStatus {
+pub(crate) fn database(state: &State) -> DatabaseStatus {
     let damaged = match state.store.found() {
         Found::Damaged(damage) => Some(DamagedDatabase {
             file: damage.file.display().to_string(),
@@ -66,7 +64,7 @@ pub(in crate::control) fn database(state: &State) -> DatabaseStatus {
     }
 }
 
-pub(in crate::control) fn class_views(state: &State) -> Vec<ClassView> {
+pub(crate) fn class_views(state: &State) -> Vec<ClassView> {
     let named = state.intent.config.classes.iter();
     let view = |(name, class, action): (&str, Class, Option<Action>)| ClassView {
         name: name.to_owned(),
@@ -76,7 +74,7 @@ pub(in crate::control) fn class_views(state: &State) -> Vec<ClassView> {
     named.map(view).collect()
 }
 
-pub(in crate::control) fn aggregate_lengths(state: &State) -> Vec<String> {
+pub(crate) fn aggregate_lengths(state: &State) -> Vec<String> {
     let policies = IpFamily::ALL.into_iter();
     let policies = policies.flat_map(|family| state.compiled.policies.of_prefixes(family));
     let length = |(length, _, named): (u8, _, &Named)| {
@@ -86,11 +84,11 @@ pub(in crate::control) fn aggregate_lengths(state: &State) -> Vec<String> {
     policies.map(length).collect()
 }
 
-pub(in crate::control) fn is_compact(state: &State) -> bool {
+pub(crate) fn is_compact(state: &State) -> bool {
     state.enforcer.datapath().table_sets().is_some()
 }
 
-pub(in crate::control) fn maps(state: &State, slots: Option<[u64; 2]>) -> Vec<MapStatus> {
+pub(crate) fn maps(state: &State, slots: Option<[u64; 2]>) -> Vec<MapStatus> {
     let [v4, v6] = IpFamily::ALL.map(|family| state.enforcer.count(family));
     let entries = |name: &str| match name {
         "COMPACT_V4" => slots.map(|[v4, _]| v4),

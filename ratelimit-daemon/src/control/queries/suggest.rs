@@ -13,11 +13,8 @@ use super::views;
 use crate::{
     clock,
     control::{
-        history::{
-            HOURS_KEPT, History,
-            seen::{Measured, Seen},
-            this_hour,
-        },
+        persistence::store::seen::{Measured, Seen},
+        sources::history::{HOURS_KEPT, History, this_hour},
         state::State,
     },
 };

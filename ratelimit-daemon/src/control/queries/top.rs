@@ -14,7 +14,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-pub(in crate::control) use self::refused::WhoWasRefused;
+pub(crate) use self::refused::WhoWasRefused;
 use super::{
     check,
     limit_state::SourceState,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The busiest sources with the bans that hold for them, and of `with` those that are banned.
-pub(in crate::control) fn with_bans(
+pub(crate) fn with_bans(
     state: &State,
     mut busiest: Vec<TopSource>,
     with: Vec<Prefix>,
@@ -62,15 +62,15 @@ pub(in crate::control) fn with_bans(
 
 /// What is intended, as far as a scan has to know it.
 #[derive(Clone, Debug)]
-pub(in crate::control) struct View {
-    pub(in crate::control) policies: Arc<Policies>,
+pub(crate) struct View {
+    pub(crate) policies: Arc<Policies>,
     pub(super) telling: Telling,
     /// What this node has of limits that nodes share.
     pub(super) leased: HashMap<LogKey, Policy>,
 }
 
 /// What a scan has to know.
-pub(in crate::control) fn view(state: &State) -> datapath::Result<View> {
+pub(crate) fn view(state: &State) -> datapath::Result<View> {
     Ok(View {
         policies: Arc::clone(&state.compiled.policies),
         telling: new_sources::telling(state),
@@ -79,7 +79,7 @@ pub(in crate::control) fn view(state: &State) -> datapath::Result<View> {
 }
 
 /// The indices of the policies that sources are judged by.
-pub(in crate::control) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<Option<u32>> {
+pub(crate) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<Option<u32>> {
     let default = || {
         state
             .compiled
@@ -96,7 +96,7 @@ pub(in crate::control) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<
 }
 
 /// So many of the busiest sources, the busiest first.
-pub(in crate::control) fn busiest(
+pub(crate) fn busiest(
     tables: &dyn SourceTables,
     view: &View,
     refused: &WhoWasRefused,

@@ -17,7 +17,7 @@ use ratelimit_core::{
 
 use crate::{
     clock,
-    control::{rows, state::State},
+    control::{reports::rows, state::State},
     datapath::{self, CounterRow},
 };
 
@@ -47,12 +47,7 @@ pub fn bans(state: &State) -> Vec<Ban> {
 }
 
 /// A ban as it is reported, with its counter.
-pub(in crate::control) fn reported_ban(
-    state: &State,
-    prefix: Prefix,
-    origin: &Origin,
-    row: &EntryRow,
-) -> Ban {
+pub(crate) fn reported_ban(state: &State, prefix: Prefix, origin: &Origin, row: &EntryRow) -> Ban {
     let owner = if let Origin::List(name) = origin {
         Owner::List(name)
     } else {
@@ -176,7 +171,7 @@ fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
 }
 
 /// Who set the limits of a policy at runtime; `None` where nobody did.
-pub(in crate::control) fn runtime_of(state: &State, policy: &str) -> Option<RuntimeEntry> {
+pub(crate) fn runtime_of(state: &State, policy: &str) -> Option<RuntimeEntry> {
     let target = match policy {
         DEFAULT => Target::Default,
         name => Target::Sources(name.parse().ok()?),
@@ -219,7 +214,7 @@ pub fn refused_by_node(state: &State, interface: Option<&str>) -> datapath::Resu
     Ok(rows.map(|row| row.count.packets).sum())
 }
 
-pub(in crate::control) fn counters(state: &State) -> datapath::Result<Vec<(String, CounterRow)>> {
+pub(crate) fn counters(state: &State) -> datapath::Result<Vec<(String, CounterRow)>> {
     let slots = state.enforcer.datapath().slots();
     let name = |slot: u32| {
         let found = slots.iter().find(|(own, _)| *own == slot);
@@ -230,11 +225,6 @@ pub(in crate::control) fn counters(state: &State) -> datapath::Result<Vec<(Strin
         .into_iter()
         .map(|row| (name(row.interface), row))
         .collect())
-}
-
-/// The source that an address belongs to.
-pub(in crate::control) fn source_of(state: &State, address: IpAddr) -> Prefix {
-    state.intent.config.source.around(address)
 }
 
 fn applies_to(role: Role) -> AppliesTo {

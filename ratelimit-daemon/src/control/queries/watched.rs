@@ -15,14 +15,13 @@ use tracing::debug;
 use super::{
     levels,
     top::{self, View},
-    views,
 };
 use crate::{
     clock,
     control::{
+        controller::handle::{Handle, Unanswered},
         feeds::cluster::log_key,
-        handle::{Handle, Unanswered},
-        read_only_ring::ReadOnlyRing,
+        sources::read_only_ring::ReadOnlyRing,
         state::State,
     },
     datapath::{self, SourceTables, to_the_end},
@@ -78,7 +77,7 @@ fn group(state: &State, watched: &Watched) -> Option<Group> {
     let policy = match watched {
         Watched::Policy(name) => name,
         Watched::Prefix(prefix) => {
-            let source = views::source_of(state, prefix.address());
+            let source = state.intent.config.source.around(prefix.address());
             levels::policy_of(state, None, source.address())?.0
         }
         Watched::Node => return None,

@@ -12,10 +12,13 @@ use ratelimit_core::{
 use crate::{
     clock,
     control::{
-        controller::Controller,
-        handle::{Handle, Unanswered},
-        lifetime,
-        queries::{export, views},
+        controller::{
+            Controller,
+            handle::{Handle, Unanswered},
+        },
+        lists::export,
+        queries::views,
+        time::lifetime,
     },
 };
 

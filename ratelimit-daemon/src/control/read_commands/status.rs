@@ -12,19 +12,21 @@ use ratelimit_core::{
 use super::compiled_policies;
 use crate::{
     control::{
-        commands::LookAtLinks,
-        controller::{Controller, Reloads, Unkept},
-        feeds::detected::Detections,
-        handle::{Handle, Unanswered},
-        list_room::Filling,
+        controller::tick::LookAtLinks,
+        controller::{
+            Controller, Reloads, Unkept,
+            handle::{Handle, Unanswered},
+        },
+        enforcement::list_room::Filling,
+        feeds::{challenge, detected::Detections},
+        persistence::store::Commits,
         queries::{
-            challenge, limited, lists, new_sources, status,
+            limited, lists, new_sources, status,
             views::{allows, counters},
         },
-        reconcile::Reconciliation,
-        scanner::Sources,
-        store::Commits,
-        workload::{self, Workload},
+        reports::workload::{self, Workload},
+        sources::scanner::Sources,
+        state::reconcile::Reconciliation,
     },
     datapath::{CounterRow, Totals},
     process::Process,
@@ -139,7 +141,7 @@ fn whole_status(controller: &Controller, is_root: bool, slots: Option<[u64; 2]>)
 }
 
 /// The state of the daemon and its datapath, with the slots of a `compact` table that IPv4 and IPv6 use, where they were counted.
-pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
+pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
     let config = &controller.state.intent.config;
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -170,7 +172,7 @@ pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64
         destinations: controller.state.compiled.policies.of_destinations().count(),
         node: controller.state.compiled.policies.get(NODE).is_some(),
         new_sources: new_sources::new_sources(&controller.state),
-        challenge: challenge::challenge(&controller.state, &controller.verified),
+        challenge: challenge::status::challenge(&controller.state, &controller.verified),
         crowdsec: controller.crowdsec.status(&controller.state),
         cluster: controller.cluster.status(&controller.state),
         protected: controller.state.protection.prefixes().len(),
@@ -183,7 +185,7 @@ pub(in crate::control) fn with_slots(controller: &Controller, slots: Option<[u64
 }
 
 /// What the metrics are made of, when the sources were counted.
-pub(in crate::control) fn metrics_snapshot(
+pub(crate) fn metrics_snapshot(
     controller: &Controller,
     sources: Sources,
     beside: Beside,

@@ -11,8 +11,10 @@ use ratelimit_core::{
 use super::compiled_policies;
 use crate::{
     control::{
-        controller::Controller,
-        handle::{Handle, Unanswered},
+        controller::{
+            Controller,
+            handle::{Handle, Unanswered},
+        },
         queries::top::{self, WhoWasRefused},
     },
     datapath,

@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use super::*;
 use crate::{
     clock,
-    control::store::{self, Damage, Found, Store},
+    control::persistence::store::{self, Damage, Found, Store},
 };
 
 /// The bit or the length of a file that is different.

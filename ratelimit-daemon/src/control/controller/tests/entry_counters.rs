@@ -6,7 +6,7 @@ use ratelimit_common::layout::Counter;
 use ratelimit_core::api::EntryCounter;
 
 use super::*;
-use crate::control::{entry_counters::EntryCounters, queries::views};
+use crate::control::{enforcement::entry_counters::EntryCounters, queries::views};
 
 #[test]
 fn a_change_that_fails_leaves_what_was_counted() {

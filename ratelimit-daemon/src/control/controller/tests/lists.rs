@@ -14,7 +14,7 @@ use ratelimit_core::{
 use rusqlite::Connection;
 
 use super::*;
-use crate::{clock, datapath::Write};
+use crate::{clock, control::lists::export, datapath::Write};
 
 #[test]
 fn a_list_bans_and_is_replaced_as_a_whole() {
@@ -829,12 +829,12 @@ impl Lab {
             what,
             ..ExportRequest::default()
         };
-        let export = queries::export::export(&self.controller.state.intent, &request).unwrap();
+        let export = export::export(&self.controller.state.intent, &request).unwrap();
         let mut text = String::new();
-        let mut bans = queries::export::some_bans(&self.controller.state.intent, None);
+        let mut bans = export::some_bans(&self.controller.state.intent, None);
         while let Some((prefix, origin, _)) = bans.last().filter(|_| export.has_bans) {
             text += &export.of_bans(&bans);
-            bans = queries::export::some_bans(
+            bans = export::some_bans(
                 &self.controller.state.intent,
                 Some(&(*prefix, origin.clone())),
             );

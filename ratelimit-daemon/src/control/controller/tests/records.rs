@@ -1,7 +1,7 @@
 //! Records of sources, which have as many words as the largest policy has limits.
 
 use super::*;
-use crate::control::map_plan::sizes;
+use crate::control::enforcement::map_plan::sizes;
 
 #[test]
 fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {

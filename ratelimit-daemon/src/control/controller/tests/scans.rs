@@ -41,9 +41,7 @@ const SCRAPE: Scan = |handle| {
 };
 const SAMPLE: Scan = |handle| {
     Box::pin(async move {
-        control::read_commands::sample_sources(&handle)
-            .await
-            .unwrap();
+        control::commands::sample_sources(&handle).await.unwrap();
     })
 };
 const STATUS: Scan = |handle| {

@@ -3,7 +3,7 @@
 use ratelimit_core::log_size::LogSize;
 
 use super::*;
-use crate::control::map_plan::sizes;
+use crate::control::enforcement::map_plan::sizes;
 
 #[test]
 fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_runtime() {

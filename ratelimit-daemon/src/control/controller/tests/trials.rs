@@ -10,7 +10,11 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::control::{candidate::parsed, commands::Reload, resume, trial_record::Trial};
+use crate::control::{
+    commands::Reload,
+    configuration::{candidate::parsed, trial_record::Trial},
+    resume,
+};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n";
@@ -660,7 +664,7 @@ fn the_same_texts_in_other_places_say_the_same() {
         path: path.into(),
         text: text.into(),
     };
-    let same = crate::control::trial_record::say_the_same;
+    let same = crate::control::configuration::trial_record::say_the_same;
     assert!(same(&[file("a", "x")], &[file("b", "x")]));
     assert!(!same(&[file("a", "x")], &[file("a", "y")]));
     assert!(!same(&[file("a", "x")], &[]));

@@ -14,14 +14,14 @@ use super::*;
 use crate::{
     control::{
         ListFile, Reconciliation, Snapshot,
-        candidate::Attempted,
         commands::{
             Allow, Apply, Ban, BanByProgram, CompareOn, Confirm, Disallow, DueLists,
             EndCrowdsecBans, EndTrial, Import, NoteAttacks, Protect, Reload, RemoveLimits,
             RemoveList, RollBack, SetLimits, SetPassAll, TakeDecisions, TakeList, Tick, Unban,
             UnbanByProgram,
         },
-        enforcer::verify::Extent,
+        configuration::candidate::Attempted,
+        enforcement::enforcer::verify::Extent,
         queries::{check, lists, suggest, views},
         read_commands::{Beside, metrics_snapshot, with_slots},
     },

@@ -13,7 +13,7 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::{control::config_diff, datapath::Write};
+use crate::{control::configuration::diff, datapath::Write};
 
 #[test]
 fn a_packet_sees_what_was_or_what_will_be() {
@@ -382,7 +382,7 @@ fn a_prefix_without_room_decides() {
 #[test]
 fn a_reload_tells_what_is_different_and_whether_the_state_is_kept() {
     let reported =
-        |before: &str, after: &str| config_diff::changes(&read(before), &read(after)).join("\n");
+        |before: &str, after: &str| diff::changes(&read(before), &read(after)).join("\n");
     let renamed = EVERYTHING.replace("games", "play");
     let expected = "class games: removed
 class play: added, udp to port 27015

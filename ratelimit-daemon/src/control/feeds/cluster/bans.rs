@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     cluster::ClusterKey,
-    control::{cause::Cause, rows, state::State, unshared::shared_ban},
+    control::{
+        reports::{cause::Cause, rows},
+        state::{State, unshared::shared_ban},
+    },
 };
 
 /// Ends that differ by less are the same one.

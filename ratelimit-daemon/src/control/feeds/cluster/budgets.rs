@@ -32,7 +32,7 @@ use crate::{
     clock,
     cluster::ClusterKey,
     control::{
-        enforcer::leases::{Leased, Leases},
+        enforcement::enforcer::leases::{Leased, Leases},
         state::State,
     },
     datapath,

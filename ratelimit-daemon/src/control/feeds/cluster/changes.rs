@@ -29,7 +29,10 @@ use super::{
 };
 use crate::{
     cluster::ClusterKey,
-    control::{cause::Cause, fitting, rows, state::State},
+    control::{
+        reports::{cause::Cause, rows},
+        state::{State, fitting},
+    },
 };
 
 /// So many allows of one node are taken.

@@ -5,7 +5,7 @@ use ratelimit_common::{Instant, Policy, algorithm::Algorithm, source::LogKey};
 use ratelimit_core::policies::Role;
 
 use crate::{
-    control::read_only_ring::ReadOnlyRing,
+    control::sources::read_only_ring::ReadOnlyRing,
     datapath::{self, SourceTables, address_of},
 };
 

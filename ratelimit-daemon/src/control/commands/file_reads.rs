@@ -1,0 +1,57 @@
+//! Files that are read beside the controller, which waits for no file system.
+
+use ratelimit_core::api::{ApplyRequest, Refused};
+
+use crate::control::{
+    configuration::candidate::{Attempted, Candidate},
+    controller::handle::{Handle, Unanswered},
+    lists::configured::ConfiguredLists,
+    read_commands::{measure_of_trial, reloaded_file, returning_lists},
+};
+
+/// Reads the files again beside the controller, for [`Reload`](super::Reload).
+pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
+    match controller.ask(reloaded_file).await? {
+        Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
+        Err(refused) => Ok(Err(refused)),
+    }
+}
+
+/// Reads what a request to try a configuration names, for [`Apply`](super::Apply).
+pub async fn read_request(
+    controller: &Handle,
+    request: ApplyRequest,
+    is_root: bool,
+) -> Result<Result<Attempted, Refused>, Unanswered> {
+    let measure = controller.ask(move |it| measure_of_trial(it, is_root));
+    match measure.await? {
+        Ok(measure) => Ok(beside(move || {
+            let candidate = Candidate::of_request(&request, &measure)?;
+            Ok(Attempted {
+                request,
+                candidate,
+                measure,
+            })
+        })
+        .await),
+        Err(refused) => Ok(Err(refused)),
+    }
+}
+
+/// Reads the lists that come back with the configuration before the one on trial, for [`RollBack`](super::RollBack).
+pub async fn read_before(
+    controller: &Handle,
+) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
+    match controller.ask(returning_lists).await? {
+        Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files).0)).await),
+        Err(refused) => Ok(Err(refused)),
+    }
+}
+
+/// Runs what waits for a file system where nobody waits for it.
+async fn beside<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|error| Err(Refused::because(format!("reading files: {error}"))))
+}

@@ -1,0 +1,250 @@
+//! The thread that the controller runs on, and how others reach it: they send it commands and questions.
+//!
+//! Commands that wait at the same time share a transaction: a commit takes longer than most changes. None is answered before it is
+//! known whether their changes are in the database.
+
+use std::{io, sync::Arc, thread};
+
+use ratelimit_core::api;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    Controller,
+    command::{Asked, Command},
+};
+use crate::control::{
+    reports::{
+        busy::{Busy, BusyWith},
+        progress::Progress,
+        workload::Workload,
+    },
+    sources::scanner::{self, Scanner},
+};
+
+/// Requests that may wait for their turn.
+const QUEUE: usize = 64;
+/// Commands that share a transaction at most: the first of them waits for the last.
+const GROUP: usize = 64;
+
+enum Job {
+    Alone(Alone),
+    /// One whose changes may be kept with those of others. It is answered when it is known whether they are.
+    Grouped(Grouped),
+}
+
+type Alone = Box<dyn FnOnce(&mut Controller) + Send>;
+
+type Grouped = Box<dyn FnOnce(&mut Controller) -> Answer + Send>;
+
+type Answer = Box<dyn FnOnce(Unkept, Others) + Send>;
+
+/// Why changes hold that are not in the database.
+type Unkept = Arc<[String]>;
+
+/// The answers to the other commands of a group, which are given when this is dropped. The first command carries them: its
+/// thread is woken by the controller, and wakes the others for a fraction of what that takes.
+struct Others {
+    unkept: Unkept,
+    answers: Vec<Answer>,
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        for answer in self.answers.drain(..) {
+            let others = Self {
+                unkept: Arc::clone(&self.unkept),
+                answers: Vec::new(),
+            };
+            answer(Arc::clone(&self.unkept), others);
+        }
+    }
+}
+
+/// Sends the controller requests, and has the tables of sources scanned beside it.
+#[derive(Clone)]
+pub struct Handle {
+    jobs: mpsc::Sender<Job>,
+    scans: mpsc::Sender<scanner::Job>,
+    progress: Progress,
+    busy: Busy,
+    workload: Workload,
+}
+
+/// Why the controller has no answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unanswered {
+    /// It has stopped.
+    #[error("the daemon is stopping")]
+    Stopped,
+}
+
+impl Handle {
+    /// How far the import is that the controller is busy with.
+    pub fn progress(&self) -> api::Progress {
+        self.progress.view()
+    }
+
+    /// What the controller does at the moment, if it does something.
+    pub fn busy(&self) -> Option<BusyWith> {
+        self.busy.with()
+    }
+
+    /// How the controller keeps up, and what it refused.
+    pub const fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    /// Answers a question when its turn comes.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Controller) -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        self.call(Asked(question)).await
+    }
+
+    /// Runs a command when its turn comes.
+    pub async fn call<C: Command>(&self, command: C) -> Result<C::Answer, Unanswered> {
+        let (sender, answer) = oneshot::channel();
+        let (what, busy) = (Busy::what(), self.busy.clone());
+        let waiting = self.workload.wait();
+        let job = Job::Alone(Box::new(move |controller| {
+            drop(waiting);
+            let value = busy.during(what, || controller.run(command));
+            controller.state.keep_journal();
+            // Nobody may wait any more: the client hung up.
+            let _ = sender.send(value);
+        }));
+        self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)?;
+        answer.await.map_err(|_| Unanswered::Stopped)
+    }
+
+    /// Has a command run before all that is asked for later, and does not wait for it.
+    pub async fn post(&self, command: impl Command<Answer = ()>) -> Result<(), Unanswered> {
+        let waiting = self.workload.wait();
+        let job = Job::Alone(Box::new(|controller| {
+            drop(waiting);
+            controller.run(command);
+        }));
+        self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)
+    }
+
+    /// Runs a command that is short, makes its changes by `State::edit` alone, and may share a transaction with others. Answers
+    /// also [why](Controller::unkept) what holds is not written down.
+    pub async fn call_grouped<C: Command>(
+        &self,
+        command: C,
+    ) -> Result<(C::Answer, Vec<String>), Unanswered> {
+        let (sender, answer) = oneshot::channel();
+        let (what, busy) = (Busy::what(), self.busy.clone());
+        let waiting = self.workload.wait();
+        let job = Job::Grouped(Box::new(move |controller| {
+            drop(waiting);
+            let value = busy.during(what, || controller.run(command));
+            Box::new(move |unkept: Unkept, others| {
+                let _ = sender.send((value, unkept, others));
+            })
+        }));
+        self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)?;
+        let (value, unkept, others) = answer.await.map_err(|_| Unanswered::Stopped)?;
+        drop(others);
+        Ok((value, unkept.to_vec()))
+    }
+
+    /// Runs `scan` when its turn comes, while the controller goes on.
+    pub async fn scan<T: Send + 'static>(
+        &self,
+        scan: impl FnOnce(&mut Scanner) -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let (sender, answer) = oneshot::channel();
+        let job: scanner::Job = Box::new(move |scanner| {
+            // For a client that hung up nothing is scanned.
+            if !sender.is_closed() {
+                let _ = sender.send(scan(scanner));
+            }
+        });
+        self.scans
+            .send(job)
+            .await
+            .map_err(|_| Unanswered::Stopped)?;
+        answer.await.map_err(|_| Unanswered::Stopped)
+    }
+}
+
+impl Controller {
+    /// Runs on a thread of its own until every handle is gone, and then gives itself back. On another, the tables of sources are
+    /// scanned.
+    pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
+        let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
+        self.scans = Some(scans.clone());
+        let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
+        let (progress, busy) = (self.progress.clone(), Busy::default());
+        let workload = self.workload.clone();
+        let writing = busy.clone();
+        let thread = thread::Builder::new()
+            .name("controller".into())
+            .spawn(move || {
+                while let Some(job) = queue.blocking_recv() {
+                    self.run_job(job, &mut queue, &writing);
+                }
+                self.scans = None;
+                if let Err(panic) = scanner.join() {
+                    std::panic::resume_unwind(panic);
+                }
+                self
+            })?;
+        let handle = Handle {
+            jobs,
+            scans,
+            progress,
+            busy,
+            workload,
+        };
+        Ok((handle, thread))
+    }
+
+    fn run_job(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>, busy: &Busy) {
+        match job {
+            Job::Alone(job) => job(self),
+            Job::Grouped(first) => {
+                let next = self.run_group(first, queue, busy);
+                if let Some(next) = next {
+                    next(self);
+                }
+            }
+        }
+    }
+
+    /// Runs a command together with those that wait behind it, and answers the first request that is to run alone.
+    fn run_group(
+        &mut self,
+        first: Grouped,
+        queue: &mut mpsc::Receiver<Job>,
+        busy: &Busy,
+    ) -> Option<Alone> {
+        self.state.begin_group();
+        let first = first(self);
+        let mut answers = Vec::new();
+        let mut alone = None;
+        while answers.len() + 1 < GROUP {
+            match queue.try_recv() {
+                Ok(Job::Grouped(job)) => answers.push(job(self)),
+                Ok(Job::Alone(job)) => {
+                    alone = Some(job);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        busy.during("writing changes to the database".into(), || {
+            self.state.end_group();
+            self.state.keep_journal();
+        });
+        let unkept: Unkept = self.unkept().into();
+        let others = Others {
+            unkept: Arc::clone(&unkept),
+            answers,
+        };
+        first(unkept, others);
+        alone
+    }
+}

@@ -1,0 +1,167 @@
+//! Where metrics are served: a port that somebody else holds keeps nothing from working, and is tried again each second.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    thread,
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+use tracing::info;
+
+use crate::{clock, control::state::State};
+
+/// What does not work when the port cannot be had.
+const METRICS: &str = "metrics";
+
+/// How long a listener that ends may hold the port of the next one, and how often that is tried meanwhile.
+const ENDS_WITHIN: Duration = Duration::from_millis(500);
+const TRY: Duration = Duration::from_millis(5);
+
+/// Whom listeners are handed to; `None` stands for no listener any more.
+pub type Listeners = mpsc::UnboundedReceiver<Option<TcpListener>>;
+
+/// The listener that is wanted.
+#[derive(Default)]
+pub struct MetricsPort {
+    wanted: Option<SocketAddr>,
+    is_bound: bool,
+    listeners: Option<mpsc::UnboundedSender<Option<TcpListener>>>,
+}
+
+impl MetricsPort {
+    /// Answers who gets the listeners from here on.
+    pub fn listeners(&mut self) -> Listeners {
+        let (sender, listeners) = mpsc::unbounded_channel();
+        self.listeners = Some(sender);
+        listeners
+    }
+
+    /// Listens where the configuration says, and tells whether that works.
+    pub fn follow(&mut self, state: &mut State) {
+        if self.listeners.is_some() {
+            let trouble = self.open(state.intent.config.metrics);
+            state.report(METRICS, trouble);
+        }
+    }
+
+    /// Wants to listen on `wanted`, and answers why that cannot be.
+    fn open(&mut self, wanted: Option<SocketAddr>) -> Option<String> {
+        if self.is_bound && self.wanted == wanted {
+            return None;
+        }
+        self.wanted = wanted;
+        let mut bound = wanted.map(TcpListener::bind).transpose();
+        if !matches!(bound, Ok(Some(_))) && std::mem::take(&mut self.is_bound) {
+            self.hand_over(None);
+            // The old listener may be what stands in the way, as one of the same port and another address.
+            let end = clock::monotonic() + ENDS_WITHIN;
+            let is_held = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+            while bound.as_ref().is_err_and(is_held) && clock::monotonic() < end {
+                thread::sleep(TRY);
+                bound = wanted.map(TcpListener::bind).transpose();
+            }
+        }
+        match bound {
+            Ok(None) => None,
+            Ok(Some(listener)) => {
+                let address = listener.local_addr().ok().or(wanted);
+                let address = address.map(|it| it.to_string());
+                info!(address, "serving metrics");
+                self.hand_over(Some(listener));
+                self.is_bound = true;
+                None
+            }
+            Err(error) => wanted.map(|address| {
+                let hint = hint(address, &error);
+                format!("listening on {address}: {error}{hint}; metrics and /healthz are not served, and it is tried again each second")
+            }),
+        }
+    }
+
+    fn hand_over(&self, listener: Option<TcpListener>) {
+        if let Some(listeners) = &self.listeners {
+            // Whoever serves may have ended: the daemon stops.
+            let _ = listeners.send(listener);
+        }
+    }
+
+    /// Whether what could not be had is to be tried again.
+    pub fn is_due(&self) -> bool {
+        self.wanted.is_some() && !self.is_bound
+    }
+}
+
+/// What to do about a port that is not for everybody: the daemon has no privilege that it could use.
+fn hint(address: SocketAddr, error: &io::Error) -> String {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return String::new();
+    }
+    let port = address.port();
+    format!(
+        " (the daemon has no privileges: write a port from 1024 on, or let everybody have this one with \
+         `sysctl net.ipv4.ip_unprivileged_port_start={port}`)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_somebody_else_holds_is_had_as_soon_as_it_is_free() {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let wanted = other.local_addr().unwrap();
+        let (sender, mut listeners) = mpsc::unbounded_channel();
+        let mut port = MetricsPort {
+            listeners: Some(sender),
+            ..MetricsPort::default()
+        };
+        assert!(
+            port.open(Some(wanted))
+                .unwrap()
+                .contains(&wanted.to_string())
+        );
+        drop(other);
+        assert_eq!(port.open(Some(wanted)), None);
+        assert!(listeners.try_recv().unwrap().is_some());
+        assert_eq!(port.open(Some(wanted)), None);
+        assert!(listeners.try_recv().is_err(), "it is had already");
+        assert_eq!(port.open(None), None);
+        assert!(listeners.try_recv().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_port_is_kept_where_only_the_address_is_another_one() {
+        let (sender, mut listeners) = mpsc::unbounded_channel();
+        let mut port = MetricsPort {
+            listeners: Some(sender),
+            ..MetricsPort::default()
+        };
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = first.local_addr().unwrap();
+        drop(first);
+        assert_eq!(port.open(Some(here)), None);
+        let serving = thread::spawn(move || {
+            let first = listeners.blocking_recv().unwrap();
+            let ends = listeners.blocking_recv().unwrap();
+            thread::sleep(4 * TRY);
+            drop((first, ends));
+            listeners.blocking_recv().unwrap().is_some()
+        });
+        let everywhere = SocketAddr::from(([0, 0, 0, 0], here.port()));
+        assert_eq!(port.open(Some(everywhere)), None);
+        assert!(serving.join().unwrap());
+    }
+
+    #[test]
+    fn a_port_that_takes_privileges_is_refused_with_what_to_write() {
+        let address = "127.0.0.1:80".parse().unwrap();
+        let hint = |kind: io::ErrorKind| hint(address, &kind.into());
+        let refused = hint(io::ErrorKind::PermissionDenied);
+        assert!(refused.contains("from 1024 on"), "{refused}");
+        assert!(refused.contains("port_start=80`"), "{refused}");
+        assert_eq!(hint(io::ErrorKind::AddrInUse), "");
+    }
+}

@@ -1,0 +1,746 @@
+//! Brings the datapath from what it holds to what it is to hold, and back when that fails.
+
+mod crossing;
+pub mod leases;
+pub mod verify;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use ratelimit_common::{
+    BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
+    compact::Region,
+    generation::{ByGeneration, Generation},
+    interface::InterfaceRule,
+    layout::NODE_POLICIES,
+};
+use ratelimit_core::{
+    class_tables::ClassTables, compile::Tables, ip_family::IpFamily, prefix::Prefix,
+};
+
+use self::verify::Spare;
+use super::prefix_filters::PrefixFilterCounts;
+use crate::{
+    control::reports::progress::Progress,
+    datapath::{self, Attachments, Datapath, DatapathError, DetectionTables, Entry, Place},
+};
+
+/// The owner of the datapath. It knows what the tables hold without asking, so a change costs only what is different.
+pub struct Enforcer {
+    datapath: Box<dyn Datapath>,
+    /// The generation that is in force.
+    generation: Generation,
+    /// What entries say in that generation.
+    entries: BTreeMap<Prefix, ListEntry>,
+    /// Those that say something else in the other one, since a daemon died while it changed them.
+    unsettled: Vec<Prefix>,
+    /// How many they are, of each family.
+    counts: [u64; 2],
+    held: Tables,
+    prefix_filters: PrefixFilterCounts,
+    /// Where the comparison of each family goes on.
+    scans: [Place; 2],
+    /// Where that of what is many and small goes on.
+    spare: Spare,
+    /// Whether entries could not be taken back when a change failed.
+    is_in_doubt: bool,
+    /// Is told of entries that were put.
+    pub progress: Progress,
+}
+
+/// Entries of many after which it is told how far they are: as many as all threads write at once.
+const REPORTED_AT_ONCE: usize = 1 << 18;
+/// Entries that are written at once.
+const CHUNK: usize = 4096;
+
+/// As many new ones as this part of those that are held are merged with them.
+const MERGED_PART: usize = 4;
+
+/// Entries to be: with a value, or gone.
+pub type Changes = Vec<(Prefix, Option<ListEntry>)>;
+
+impl Enforcer {
+    /// Takes the datapath over as it is.
+    pub fn adopt(datapath: Box<dyn Datapath>) -> datapath::Result<Self> {
+        let mut enforcer = Self {
+            datapath,
+            generation: Generation::default(),
+            entries: BTreeMap::new(),
+            unsettled: Vec::new(),
+            counts: [0; 2],
+            held: Tables::default(),
+            prefix_filters: PrefixFilterCounts::default(),
+            scans: <[Place; 2]>::default(),
+            spare: Spare::default(),
+            is_in_doubt: false,
+            progress: Progress::default(),
+        };
+        enforcer.reread()?;
+        enforcer.forget_unnamed_twins()?;
+        Ok(enforcer)
+    }
+
+    /// Takes policies away that a daemon left which died before anything named them, where there are others of the same scope. Clocks and
+    /// regions go on from those that packets were judged by. Where nothing names any of them, the scope has retired: then each of them has
+    /// what was used, and one stays.
+    fn forget_unnamed_twins(&mut self) -> datapath::Result<()> {
+        let mut scopes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (index, policy) in &self.held.policies {
+            scopes.entry(policy.scope()).or_default().push(*index);
+        }
+        scopes.retain(|_, indices| indices.len() > 1);
+        if scopes.is_empty() {
+            return Ok(());
+        }
+        let named = self.named();
+        for indices in scopes.values() {
+            let (in_force, mut unnamed): (Vec<u32>, Vec<u32>) =
+                indices.iter().partition(|index| named.contains(index));
+            if in_force.is_empty() {
+                unnamed.pop();
+            }
+            for index in unnamed {
+                self.datapath.set_policy(index, &Policy::default())?;
+                self.held.policies.remove(&index);
+            }
+        }
+        Ok(())
+    }
+
+    /// The indices of policies that packets may be judged by.
+    fn named(&self) -> HashSet<u32> {
+        let settings = self.held.settings;
+        let of_prefixes = self.held.aggregates.values();
+        let of_prefixes = of_prefixes.flat_map(|levels| (0..).map_while(|at| levels.get(at)));
+        let of_interfaces = self.held.interfaces.values();
+        let of_interfaces = of_interfaces
+            .flat_map(|rule| [rule.policy(), rule.node()])
+            .flatten();
+        let entries = self.entries.values();
+        let named = entries.flat_map(|entry| entry.policy().into_iter().chain(entry.destination()));
+        let mut named: HashSet<u32> = named
+            .chain(of_prefixes.map(|level| u32::from(level.policy)))
+            .chain(settings.node_policy())
+            .chain(of_interfaces)
+            .chain([settings.default_policy()])
+            .collect();
+        let policies = named.iter().filter_map(|it| self.held.policies.get(it));
+        let further: Vec<u32> = policies.filter_map(Policy::further).collect();
+        named.extend(further);
+        named
+    }
+
+    /// Reads the tables again, in case somebody else changed them.
+    pub fn reread(&mut self) -> datapath::Result<()> {
+        let entries = self.datapath.entries()?;
+        self.held = self.read_tables()?;
+        self.take_entries(entries);
+        Ok(())
+    }
+
+    fn read_tables(&mut self) -> datapath::Result<Tables> {
+        let policies = self.datapath.policies()?.into_iter().collect();
+        let classes = self.datapath.classes()?;
+        self.read_others(policies, classes)
+    }
+
+    /// The same of all but what is compared part by part. Of policies that nothing names, and of the arrays of classes, it is taken
+    /// that they are as they were written.
+    fn read_tables_in_use(&mut self) -> datapath::Result<Tables> {
+        let mut policies = self.held.retired.clone();
+        for index in self.held.policies.keys() {
+            let policy = self.datapath.policy(*index)?;
+            if policy != Policy::default() {
+                policies.insert(*index, policy);
+            }
+        }
+        self.read_others(policies, self.held.classes.clone())
+    }
+
+    /// Which generation is in force, and what it says beside the policies and classes.
+    fn read_others(
+        &mut self,
+        policies: BTreeMap<u32, Policy>,
+        classes: ClassTables,
+    ) -> datapath::Result<Tables> {
+        let settings = self.datapath.settings()?;
+        let generation = settings.generation();
+        let mut aggregates = BTreeMap::new();
+        for family in IpFamily::ALL {
+            let both = self.datapath.aggregates(family)?;
+            aggregates.insert(family, *both.of(generation));
+        }
+        self.generation = generation;
+        let retired = self.held.retired.clone();
+        let (retired, policies) = policies
+            .into_iter()
+            .partition(|(index, policy)| retired.get(index) == Some(policy));
+        Ok(Tables {
+            policies,
+            retired,
+            classes,
+            aggregates,
+            pass_all_until: self.datapath.pass_all_until()?,
+            detection_limit: self.datapath.detection_limit()?,
+            new_sources: *self.datapath.new_sources()?.of(generation),
+            challenge: *self.datapath.challenge()?.of(generation),
+            interfaces: self.read_interfaces(generation)?,
+            // What they say besides the generation.
+            settings: settings.in_generation(Generation::First),
+        })
+    }
+
+    fn read_interfaces(
+        &self,
+        generation: Generation,
+    ) -> datapath::Result<BTreeMap<String, InterfaceRule>> {
+        let rules = self.datapath.interface_rules()?.into_iter();
+        let rules = rules.map(|(name, both)| (name, *both.of(generation)));
+        Ok(rules
+            .filter(|(_, rule)| *rule != InterfaceRule::default())
+            .collect())
+    }
+
+    fn take_entries(&mut self, entries: Vec<(Prefix, Entry)>) {
+        let unsettled = entries.iter().filter(|(_, entry)| !entry.is_settled());
+        self.unsettled = unsettled.map(|(prefix, _)| *prefix).collect();
+        let entries = entries.into_iter();
+        self.entries = entries
+            .map(|(prefix, entry)| (prefix, *entry.of(self.generation)))
+            .collect();
+        self.counts = [0; 2];
+        for prefix in self.entries.keys() {
+            self.counts[IpFamily::of(prefix.address()) as usize] += 1;
+        }
+        self.restore_prefix_filters();
+    }
+
+    /// Lets entries say the same in both generations that a daemon left between two: no packet is of the other one.
+    fn settle(&mut self) -> datapath::Result<()> {
+        for prefixes in self.unsettled.chunks(CHUNK) {
+            let entries = prefixes.iter().filter_map(|prefix| {
+                let entry = self.entries.get(prefix)?;
+                Some((*prefix, Entry::both(*entry)))
+            });
+            let entries: Vec<_> = entries.collect();
+            self.datapath.set_entries(&entries)?;
+        }
+        self.unsettled.clear();
+        Ok(())
+    }
+
+    /// Puts the prefix-length filters right, and answers how many of their words were wrong.
+    fn restore_prefix_filters(&mut self) -> usize {
+        let (prefix_filters, wrong) =
+            PrefixFilterCounts::restore(&self.entries, &mut *self.datapath);
+        self.prefix_filters = prefix_filters;
+        wrong
+    }
+
+    /// Changes entries and, where they are given, all other tables, in one step. A packet meanwhile is judged by what was or
+    /// by what will be, and so are those that come after the daemon has died at any point of it.
+    ///
+    /// What is one word for a packet, the settings or an entry, is written as it is to be. What is more is written into the
+    /// generation that is not in force ([`cross`](Self::cross)).
+    ///
+    /// # Errors
+    ///
+    /// The first table that refuses; then everything is as it was.
+    pub fn apply(&mut self, changes: Changes, wanted: Option<Tables>) -> datapath::Result<()> {
+        let mut undo = Vec::new();
+        let answer = self.try_apply(changes, wanted, &mut undo);
+        if answer.is_err() {
+            self.undo(undo);
+        }
+        answer
+    }
+
+    /// The changes from the entries that are held to `wanted`, which are all that shall be, in the order of prefixes.
+    pub fn difference(&self, wanted: &[(Prefix, ListEntry)]) -> Changes {
+        let mut changes = Changes::new();
+        let mut held = self.entries.iter().peekable();
+        for (prefix, entry) in wanted {
+            while let Some((gone, _)) = held.next_if(|(other, _)| *other < prefix) {
+                changes.push((*gone, None));
+            }
+            let before = held.next_if(|(other, _)| *other == prefix);
+            if before.is_none_or(|(_, before)| before != entry) {
+                changes.push((*prefix, Some(*entry)));
+            }
+        }
+        changes.extend(held.map(|(gone, _)| (*gone, None)));
+        changes
+    }
+
+    /// What the datapath holds, in the order of prefixes: the wider ones before those inside.
+    pub fn entries(&self) -> impl Iterator<Item = (Prefix, ListEntry)> {
+        self.entries.iter().map(|(prefix, entry)| (*prefix, *entry))
+    }
+
+    /// What the datapath holds for a prefix.
+    pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
+        self.entries.get(&prefix).copied()
+    }
+
+    /// How many entries it holds.
+    pub fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// How many entries of a family it holds.
+    pub fn count(&self, family: IpFamily) -> u64 {
+        self.counts[family as usize]
+    }
+
+    /// What the tables hold besides the entries.
+    pub fn held(&self) -> &Tables {
+        &self.held
+    }
+
+    /// The tables, to read from.
+    pub fn datapath(&self) -> &dyn Datapath {
+        &*self.datapath
+    }
+
+    /// The tables, to detach.
+    pub fn datapath_mut(&mut self) -> &mut dyn Datapath {
+        &mut *self.datapath
+    }
+
+    /// Programs on their interfaces.
+    pub fn attachments(&mut self) -> &mut dyn Attachments {
+        &mut *self.datapath
+    }
+
+    /// Bans that policies made.
+    pub fn detections(&mut self) -> &mut dyn DetectionTables {
+        &mut *self.datapath
+    }
+
+    fn try_apply(
+        &mut self,
+        changes: Changes,
+        wanted: Option<Tables>,
+        undo: &mut Vec<Undo>,
+    ) -> datapath::Result<()> {
+        self.settle()?;
+        let Some(wanted) = wanted else {
+            return if crossing::is_nested(&changes, &self.entries) {
+                self.cross(changes, None, &[], undo)
+            } else {
+                self.try_change(changes, undo)
+            };
+        };
+        // Limits of one generation count classes that the other one does not know: those are no bits of theirs.
+        let both = self.held.classes.union(&wanted.classes);
+        self.change_classes(both, undo)?;
+        self.keep_retired(&wanted, undo)?;
+        let moved = self.add_policies(&wanted.policies, undo)?;
+        self.change_pass_all_until(wanted.pass_all_until, undo)?;
+        self.change_detection_limit(wanted.detection_limit, undo)?;
+        if !moved.is_empty() || self.is_crossed_by(&changes, &wanted) {
+            self.cross(changes, Some(&wanted), &moved, undo)?;
+        } else {
+            self.try_change(changes, undo)?;
+            self.clear_node_before(wanted.settings)?;
+            self.change_settings(wanted.settings, undo)?;
+        }
+        self.clear_up(&wanted);
+        Ok(())
+    }
+
+    /// Whether a packet could meet tables of which one was changed and another was not, if they were changed one by one.
+    fn is_crossed_by(&self, changes: &Changes, wanted: &Tables) -> bool {
+        let settings = wanted.settings != self.held.settings;
+        self.held.aggregates != wanted.aggregates
+            || self.held.new_sources != wanted.new_sources
+            || self.held.challenge != wanted.challenge
+            || self.held.interfaces != wanted.interfaces
+            || (settings && !changes.is_empty())
+            || crossing::is_nested(changes, &self.entries)
+    }
+
+    /// Gives policies that have retired the smaller place that is left for them, takes those away for which none is, and takes those up
+    /// that come back. In the order of their indices: one may get the place of another.
+    fn keep_retired(&mut self, wanted: &Tables, undo: &mut Vec<Undo>) -> datapath::Result<()> {
+        let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
+        let coming: HashSet<u32> = wanted.policies.values().map(Policy::scope).collect();
+        for (index, policy) in self.held.retired.clone() {
+            match wanted.retired.get(&index) {
+                Some(same) if *same == policy => {}
+                Some(smaller) => {
+                    for (from, to) in policy.limits().zip(smaller.limits()) {
+                        self.datapath.clear_region(to.region())?;
+                        self.datapath.copy_region(from.region(), to)?;
+                    }
+                    self.datapath.set_policy(index, smaller)?;
+                    self.held.retired.insert(index, *smaller);
+                }
+                None if wanted.policies.get(&index) == Some(&policy) => {
+                    self.held.retired.remove(&index);
+                    self.held.policies.insert(index, policy);
+                    undo.push(Undo::Retired(index));
+                }
+                // It is taken away when what was used is where it is to be.
+                None if coming.contains(&policy.scope()) && !in_force.contains(&policy.scope()) => {
+                }
+                None => {
+                    self.datapath.set_policy(index, &Policy::default())?;
+                    self.held.retired.remove(&index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts policies at indices that nothing names yet, and answers the regions from which their limits move, with those limits. What has
+    /// retired moves before its policy is put: a daemon that dies leaves no policy whose region lacks what was used.
+    fn add_policies(
+        &mut self,
+        wanted: &BTreeMap<u32, Policy>,
+        undo: &mut Vec<Undo>,
+    ) -> datapath::Result<Vec<(Region, Limit)>> {
+        let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
+        let mut moved: Vec<(Region, Limit)> = Vec::new();
+        // Several policies of one scope have one region.
+        let mut filled: Vec<Region> = Vec::new();
+        let mut by_scope: HashMap<u32, Vec<Policy>> = HashMap::new();
+        for held in self
+            .held
+            .policies
+            .values()
+            .chain(self.held.retired.values())
+        {
+            by_scope.entry(held.scope()).or_default().push(*held);
+        }
+        for (index, policy) in wanted {
+            if self.held.policies.get(index) == Some(policy) {
+                continue;
+            }
+            let held = by_scope.get(&policy.scope()).map_or(&[][..], Vec::as_slice);
+            for (place, limit) in policy.limits().enumerate() {
+                let region = |held: &Policy| held.limit(place).map(Limit::region);
+                let stays = held.iter().any(|held| region(held) == Some(limit.region()));
+                if limit.region().sets() == 0 || stays || filled.contains(&limit.region()) {
+                    continue;
+                }
+                filled.push(limit.region());
+                // No word is read that was left behind under another meaning.
+                self.datapath.clear_region(limit.region())?;
+                let from = held.first().and_then(region).filter(|from| from.sets() > 0);
+                match from {
+                    Some(from) if in_force.contains(&policy.scope()) => moved.push((from, *limit)),
+                    Some(from) => self.datapath.copy_region(from, limit)?,
+                    None => {}
+                }
+            }
+            if policy.has_given_slot() && !held.iter().any(|held| held.slot() == policy.slot()) {
+                self.datapath.clear_total(policy.slot())?;
+            }
+            undo.push(Undo::NewPolicy(*index));
+            self.datapath.set_policy(*index, policy)?;
+            self.held.policies.insert(*index, *policy);
+        }
+        Ok(moved)
+    }
+
+    /// Takes away what only packets of before could ask for. The change holds whether this succeeds or not: what is left is
+    /// taken away when the tables are compared.
+    fn clear_up(&mut self, wanted: &Tables) {
+        let mut held = self.held.policies.keys();
+        if held.any(|index| !wanted.policies.contains_key(index)) {
+            self.datapath.wait_for_packets();
+        }
+        let answer = self
+            .change_classes(wanted.classes.clone(), &mut Vec::new())
+            .and_then(|()| self.forget_policies(wanted));
+        if let Err(error) = answer {
+            self.doubt(&error);
+        }
+    }
+
+    fn doubt(&mut self, error: &DatapathError) {
+        self.is_in_doubt = true;
+        tracing::warn!(%error, "what a change left behind could not be taken away");
+    }
+
+    /// Changes entries, those that go after the others.
+    fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> datapath::Result<()> {
+        let coming = changes.iter().filter(|(_, entry)| entry.is_some());
+        let mut present = Vec::with_capacity(coming.count());
+        let mut gone = Vec::new();
+        for (prefix, entry) in changes {
+            match (self.entry(prefix), entry) {
+                (before, Some(entry)) if before != Some(entry) => {
+                    present.push((prefix, Entry::both(entry)));
+                }
+                (Some(_), None) => gone.push(prefix),
+                (Some(_), Some(_)) | (None, None | Some(_)) => {}
+            }
+        }
+        self.put_all(present, undo)?;
+        self.take_all_away(&gone, undo)
+    }
+
+    fn put_all(
+        &mut self,
+        present: Vec<(Prefix, Entry)>,
+        undo: &mut Vec<Undo>,
+    ) -> datapath::Result<()> {
+        let coming = present.iter().map(|(prefix, _)| *prefix);
+        let coming: Vec<Prefix> = coming
+            .filter(|prefix| self.entry(*prefix).is_none())
+            .collect();
+        self.prefix_filters
+            .reserve(&coming, &self.entries, &mut *self.datapath);
+        drop(coming);
+        if present.len() >= CHUNK && present.len() >= self.entries.len() / MERGED_PART {
+            return self.put_many(present, undo);
+        }
+        let mut chunks = present.chunks(CHUNK);
+        chunks.try_for_each(|entries| self.put(entries, undo))
+    }
+
+    fn take_all_away(&mut self, gone: &[Prefix], undo: &mut Vec<Undo>) -> datapath::Result<()> {
+        let mut chunks = gone.chunks(CHUNK);
+        chunks.try_for_each(|prefixes| self.take_away(prefixes, undo))
+    }
+
+    /// Puts entries that are different from those that are held. The prefix-length filter changes before.
+    fn put(&mut self, entries: &[(Prefix, Entry)], undo: &mut Vec<Undo>) -> datapath::Result<()> {
+        for (prefix, entry) in entries {
+            let before = self.entries.insert(*prefix, *entry.of(self.generation));
+            if before.is_none() {
+                self.prefix_filters.add(*prefix, &mut *self.datapath);
+                self.counts[IpFamily::of(prefix.address()) as usize] += 1;
+            }
+            undo.push(Undo::Entry(*prefix, before));
+        }
+        // Where it fails, some of them are there. All of them are taken back: to take away what is not there is no error.
+        self.datapath.set_entries(entries)?;
+        self.progress.advance(entries.len());
+        Ok(())
+    }
+
+    /// The same for many, which are merged into those that are held: the tree is made anew, faster than entry by entry, and full.
+    fn put_many(
+        &mut self,
+        mut entries: Vec<(Prefix, Entry)>,
+        undo: &mut Vec<Undo>,
+    ) -> datapath::Result<()> {
+        // A prefix that several changes are about stands in there more than once.
+        entries.sort_unstable_by_key(|(prefix, _)| *prefix);
+        entries.dedup_by_key(|(prefix, _)| *prefix);
+        let mut new = Vec::new();
+        for (prefix, _) in &entries {
+            let before = self.entry(*prefix);
+            if before.is_none() {
+                self.prefix_filters.add(*prefix, &mut *self.datapath);
+                self.counts[IpFamily::of(prefix.address()) as usize] += 1;
+                new.push(*prefix);
+            } else {
+                undo.push(Undo::Entry(*prefix, before));
+            }
+        }
+        undo.push(Undo::New(new));
+        let Self {
+            datapath, progress, ..
+        } = self;
+        let answer = entries.chunks(REPORTED_AT_ONCE).try_for_each(|part| {
+            datapath.set_entries(part)?;
+            progress.advance(part.len());
+            Ok(())
+        });
+        let held = entries.into_iter();
+        let mut held = held
+            .map(|(prefix, entry)| (prefix, *entry.of(self.generation)))
+            .collect();
+        self.entries.append(&mut held);
+        answer
+    }
+
+    /// Takes away entries that are held. The prefix-length filter changes after.
+    fn take_away(&mut self, prefixes: &[Prefix], undo: &mut Vec<Undo>) -> datapath::Result<()> {
+        if let Err(error) = self.datapath.remove_entries(prefixes) {
+            // Some of them are gone, of which the prefix-length filter knows nothing yet.
+            let held = prefixes
+                .iter()
+                .filter_map(|prefix| Some((*prefix, Entry::both(self.entry(*prefix)?))));
+            let held: Vec<_> = held.collect();
+            self.datapath.set_entries(&held)?;
+            return Err(error);
+        }
+        for prefix in prefixes {
+            if let Some(before) = self.entries.remove(prefix) {
+                self.prefix_filters.remove(*prefix, &mut *self.datapath);
+                self.counts[IpFamily::of(prefix.address()) as usize] -= 1;
+                undo.push(Undo::Entry(*prefix, Some(before)));
+            }
+        }
+        Ok(())
+    }
+
+    fn change_classes(
+        &mut self,
+        classes: ClassTables,
+        undo: &mut Vec<Undo>,
+    ) -> datapath::Result<()> {
+        if classes != self.held.classes {
+            // A part of them may have been written when it fails.
+            undo.push(Undo::Classes(self.held.classes.clone()));
+            self.datapath.set_classes(&classes)?;
+            self.held.classes = classes;
+        }
+        Ok(())
+    }
+
+    /// Before the settings open anything, so what they open ends by itself; where it is over, this closes it.
+    fn change_pass_all_until(
+        &mut self,
+        until: Instant,
+        undo: &mut Vec<Undo>,
+    ) -> datapath::Result<()> {
+        let before = self.held.pass_all_until;
+        if until != before {
+            self.datapath.set_pass_all_until(until)?;
+            undo.push(Undo::PassAllUntil(before));
+            self.held.pass_all_until = until;
+        }
+        Ok(())
+    }
+
+    fn change_detection_limit(
+        &mut self,
+        limit: BanBudgets,
+        undo: &mut Vec<Undo>,
+    ) -> datapath::Result<()> {
+        let before = self.held.detection_limit;
+        if limit != before {
+            self.datapath.set_detection_limit(limit)?;
+            undo.push(Undo::DetectionLimit(before));
+            self.held.detection_limit = limit;
+        }
+        Ok(())
+    }
+
+    /// Has the program sample packets, or not.
+    pub fn sample(&mut self, samples: bool) -> datapath::Result<()> {
+        let settings = self.held.settings.sampling(samples);
+        self.change_settings(settings, &mut Vec::new())
+    }
+
+    fn change_settings(
+        &mut self,
+        settings: Settings,
+        undo: &mut Vec<Undo>,
+    ) -> datapath::Result<()> {
+        if settings != self.held.settings {
+            self.datapath
+                .set_settings(settings.in_generation(self.generation))?;
+            undo.push(Undo::Settings(self.held.settings));
+            self.held.settings = settings;
+        }
+        Ok(())
+    }
+
+    /// Empties the state of the node's policy that `settings` bring, unless it is that of the one in force.
+    fn clear_node_before(&mut self, settings: Settings) -> datapath::Result<()> {
+        let scope = |settings: Settings| {
+            let policy = self.held.policies.get(&settings.node_policy()?);
+            policy.map(Policy::scope)
+        };
+        match (scope(self.held.settings), scope(settings)) {
+            (before, Some(after)) if before != Some(after) => {
+                self.datapath.clear_total(after % NODE_POLICIES)
+            }
+            (None | Some(_), None | Some(_)) => Ok(()),
+        }
+    }
+
+    /// Empties the indices that no policy has any more, but for those that have retired. No packet is led to them.
+    fn forget_policies(&mut self, wanted: &Tables) -> datapath::Result<()> {
+        let policies = self.held.policies.clone();
+        for (index, policy) in policies {
+            if wanted.policies.contains_key(&index) {
+                continue;
+            }
+            if wanted.retired.get(&index) == Some(&policy) {
+                self.held.retired.insert(index, policy);
+            } else {
+                self.datapath.set_policy(index, &Policy::default())?;
+            }
+            self.held.policies.remove(&index);
+        }
+        let retired: Vec<u32> = self.held.retired.keys().copied().collect();
+        for index in retired {
+            if !wanted.retired.contains_key(&index) {
+                self.datapath.set_policy(index, &Policy::default())?;
+                self.held.retired.remove(&index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes changes back, the last first. What fails now stays for the next time that the tables are compared.
+    fn undo(&mut self, undo: Vec<Undo>) {
+        let mut may_be_read = true;
+        for step in undo.into_iter().rev() {
+            let answer = match step {
+                Undo::Entry(prefix, Some(before)) => {
+                    self.put(&[(prefix, Entry::both(before))], &mut Vec::new())
+                }
+                Undo::Entry(prefix, None) => self.take_away(&[prefix], &mut Vec::new()),
+                Undo::New(prefixes) => self.take_all_away(&prefixes, &mut Vec::new()),
+                Undo::Retired(index) => {
+                    let back = self.held.policies.remove_entry(&index);
+                    self.held.retired.extend(back);
+                    Ok(())
+                }
+                Undo::NewPolicy(index) => {
+                    // A packet may have read an entry that named it.
+                    if std::mem::take(&mut may_be_read) {
+                        self.datapath.wait_for_packets();
+                    }
+                    self.held.policies.remove(&index);
+                    self.datapath.set_policy(index, &Policy::default())
+                }
+                Undo::Classes(before) => {
+                    let answer = self.datapath.set_classes(&before);
+                    self.held.classes = before;
+                    answer
+                }
+                Undo::PassAllUntil(before) => {
+                    self.held.pass_all_until = before;
+                    self.datapath.set_pass_all_until(before)
+                }
+                Undo::DetectionLimit(before) => {
+                    self.held.detection_limit = before;
+                    self.datapath.set_detection_limit(before)
+                }
+                Undo::Settings(before) => {
+                    self.held.settings = before;
+                    self.datapath
+                        .set_settings(before.in_generation(self.generation))
+                }
+            };
+            if let Err(error) = answer {
+                self.is_in_doubt = true;
+                tracing::error!(%error, "a change that failed could not be taken back");
+            }
+        }
+    }
+}
+
+/// What takes a step back.
+enum Undo {
+    Entry(Prefix, Option<ListEntry>),
+    /// Entries of which there were none before.
+    New(Vec<Prefix>),
+    /// A policy at an index that had none: its regions hold nothing of what was used.
+    NewPolicy(u32),
+    /// A policy that had retired.
+    Retired(u32),
+    Classes(ClassTables),
+    PassAllUntil(Instant),
+    DetectionLimit(BanBudgets),
+    Settings(Settings),
+}

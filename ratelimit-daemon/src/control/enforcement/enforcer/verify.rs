@@ -1,0 +1,308 @@
+//! Whether the tables hold what was written: somebody else may have changed them (`bpftool map delete`).
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use ratelimit_common::{Policy, class::Property, layout::POLICIES_MAX};
+use ratelimit_core::{compile::Tables, ip_family::IpFamily, prefix::Prefix};
+use strum::{IntoStaticStr, VariantArray};
+
+use super::Enforcer;
+use crate::{
+    control::enforcement::prefix_filters::PrefixFilterCounts,
+    datapath::{self, Entry},
+};
+
+const _: () = assert!(POLICIES_MAX.is_multiple_of(POLICIES_AT_ONCE));
+
+/// So many entries are asked for one by one, in less time than it takes the kernel to scan the buckets of all.
+const ASKED_FOR: usize = 4096;
+/// Of longer lists, so many entries of each family are compared in a turn.
+pub const PART: usize = 8192;
+/// Entries that are compared at once: some half a millisecond.
+const AT_ONCE: usize = 512;
+/// Elements of the arrays of classes, and indices of policies, that are compared in a turn: as long.
+const CLASSES_AT_ONCE: u32 = 2048;
+const POLICIES_AT_ONCE: u32 = 512;
+
+/// What the tables hold, by the kind of the table.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Kind {
+    /// What allows, bans and policies say about a prefix.
+    Entry,
+    /// Limits.
+    Policy,
+    /// The arrays of classes.
+    Class,
+    /// The wider prefixes that have limits.
+    Aggregate,
+    /// What holds for all packets.
+    Settings,
+}
+
+/// A number for each kind.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ByKind(pub(crate) [u64; Kind::VARIANTS.len()]);
+
+impl ByKind {
+    /// The numbers, each with the name of its kind in the metrics.
+    pub fn labelled(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let names = Kind::VARIANTS.iter().map(Into::into);
+        names.zip(self.0)
+    }
+
+    /// What is left without those of `other`.
+    pub fn less(&self, other: &Self) -> Self {
+        let mut left = *self;
+        for (own, other) in left.0.iter_mut().zip(other.0) {
+            *own = own.saturating_sub(other);
+        }
+        left
+    }
+
+    /// The sum over all kinds.
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds those of `other`.
+    pub fn add(&mut self, other: &Self) {
+        for (own, other) in self.0.iter_mut().zip(other.0) {
+            *own += other;
+        }
+    }
+
+    fn set(&mut self, kind: Kind, number: usize) {
+        self.0[kind as usize] = number as u64;
+    }
+}
+
+/// Which tables besides the entries are compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Extent {
+    /// The policies that there are, and what there is one of.
+    InUse,
+    /// Also the arrays of classes, and policies that there should not be.
+    All,
+}
+
+/// Where the comparison of the array of classes and of all policies goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spare {
+    element: u32,
+    policy: u32,
+}
+
+/// Where a turn is, in which tables are compared: of entries each of a short list, or a part of a long one, and of classes and policies
+/// a part.
+#[derive(Clone, Debug, Default)]
+pub enum Turn {
+    /// It asks for each entry behind this one.
+    Asked(Option<Prefix>),
+    /// It scans so many more entries of this family.
+    Scanning(IpFamily, usize),
+    /// A part of the classes and policies is left.
+    Spare,
+    /// It has ended.
+    #[default]
+    End,
+}
+
+impl Enforcer {
+    /// How much the tables hold, as they were written.
+    pub fn written(&self) -> ByKind {
+        let mut written = ByKind::default();
+        written.set(Kind::Entry, self.entries.len());
+        written.set(Kind::Policy, self.held.policies.len());
+        written.set(
+            Kind::Class,
+            self.held.classes.classes().bits().count_ones() as usize,
+        );
+        let levels = self.held.aggregates.values();
+        let levels = levels.flat_map(|family| (0..).map_while(|index| family.get(index)));
+        written.set(Kind::Aggregate, levels.count());
+        written.set(Kind::Settings, 1);
+        written
+    }
+
+    /// Compares the tables but for the entries with what was written. From then on what they hold counts as written.
+    pub fn verify_tables(&mut self, extent: Extent) -> datapath::Result<ByKind> {
+        let actual = match extent {
+            Extent::InUse => self.read_tables_in_use()?,
+            Extent::All => self.read_tables()?,
+        };
+        let mut different = ByKind::default();
+        if actual != self.held {
+            different.set(Kind::Policy, different_keys(&self.held, &actual));
+            different.set(
+                Kind::Class,
+                usize::from(self.held.classes != actual.classes),
+            );
+            let aggregates = IpFamily::ALL
+                .iter()
+                .filter(|family| self.held.aggregates.get(family) != actual.aggregates.get(family));
+            different.set(Kind::Aggregate, aggregates.count());
+            let settings = [
+                self.held.settings != actual.settings,
+                self.held.pass_all_until != actual.pass_all_until,
+                self.held.detection_limit != actual.detection_limit,
+                self.held.new_sources != actual.new_sources,
+                self.held.challenge != actual.challenge,
+                self.held.interfaces != actual.interfaces,
+            ];
+            let settings = settings.iter().filter(|is_other| **is_other);
+            different.set(Kind::Settings, settings.count());
+            self.held = actual;
+        }
+        Ok(different)
+    }
+
+    /// Compares the tables and all entries with what was written. From then on what they hold counts as written.
+    pub fn verify(&mut self, extent: Extent) -> datapath::Result<ByKind> {
+        let mut different = self.verify_tables(extent)?;
+        let actual = self.datapath.entries()?;
+        let entries = self.different_entries(&actual);
+        let words = if entries > 0 {
+            self.take_entries(actual);
+            0
+        } else {
+            // An entry that its prefix-length filter hides is as good as gone.
+            self.restore_prefix_filters()
+        };
+        different.set(Kind::Entry, entries + words);
+        self.is_in_doubt = false;
+        Ok(different)
+    }
+
+    /// A turn that has not begun.
+    pub fn turn(&self) -> Turn {
+        if self.entries.len() <= ASKED_FOR && self.is_counted() {
+            Turn::Asked(None)
+        } else {
+            Turn::Scanning(IpFamily::V4, PART)
+        }
+    }
+
+    /// Whether it is known without a look at them that the entries are not as they were written.
+    pub fn is_suspicious(&self) -> bool {
+        let is_other = |family: &IpFamily| {
+            let counted = self.datapath.count_entries(*family);
+            counted.is_some_and(|counted| counted != self.count(*family))
+        };
+        self.is_in_doubt || IpFamily::ALL.iter().any(is_other)
+    }
+
+    /// Compares the next part of a turn with what was written, and answers whether it is different. One turn after the other, all is
+    /// seen.
+    pub fn compare_some(&mut self, turn: &mut Turn) -> datapath::Result<bool> {
+        match turn {
+            Turn::Asked(behind) => {
+                let (last, is_different) = self.ask_for_some(*behind)?;
+                *turn = last.map_or(Turn::Spare, |last| Turn::Asked(Some(last)));
+                Ok(is_different)
+            }
+            Turn::Scanning(family, left) => {
+                let (family, left) = (*family, *left);
+                let (is_over, is_different) = self.scan_some(family)?;
+                *turn = match (is_over || left <= AT_ONCE, family) {
+                    (false, _) => Turn::Scanning(family, left - AT_ONCE),
+                    (true, IpFamily::V4) => Turn::Scanning(IpFamily::V6, PART),
+                    (true, IpFamily::V6) => Turn::Spare,
+                };
+                Ok(is_different)
+            }
+            Turn::Spare => {
+                *turn = Turn::End;
+                Ok(self.compare_classes()? || self.compare_policies()?)
+            }
+            Turn::End => Ok(false),
+        }
+    }
+
+    fn compare_classes(&mut self) -> datapath::Result<bool> {
+        let element = self.spare.element;
+        let written = self.held.classes.entries();
+        let end = Property::ENTRIES.min(element + CLASSES_AT_ONCE);
+        let actual = self.datapath.some_classes(element..end)?;
+        let is_different = written.get(element as usize..end as usize) != Some(&actual);
+        self.spare.element = end % Property::ENTRIES;
+        Ok(is_different)
+    }
+
+    fn compare_policies(&mut self) -> datapath::Result<bool> {
+        let first = self.spare.policy;
+        let indices = first..first + POLICIES_AT_ONCE;
+        self.spare.policy = indices.end % POLICIES_MAX;
+        let actual = self.datapath.some_policies(indices.clone())?;
+        let in_force = self.held.policies.range(indices.clone());
+        let written = in_force.chain(self.held.retired.range(indices));
+        let written: BTreeMap<u32, &Policy> = written.map(|it| (*it.0, it.1)).collect();
+        let actual = actual.iter().map(|(index, policy)| (*index, policy));
+        Ok(!written.into_iter().eq(actual))
+    }
+
+    /// Asks for the next entries behind one, and answers the last of them, unless it is the last of all.
+    fn ask_for_some(&self, behind: Option<Prefix>) -> datapath::Result<(Option<Prefix>, bool)> {
+        let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut entries = self.entries.range((behind, Bound::Unbounded));
+        let (mut last, mut is_different) = (None, false);
+        for (prefix, entry) in entries.by_ref().take(AT_ONCE) {
+            is_different |= self.datapath.entry(*prefix)? != Some(Entry::both(*entry))
+                || !PrefixFilterCounts::admit(*prefix, &*self.datapath);
+            last = Some(*prefix);
+        }
+        Ok((last.filter(|_| entries.next().is_some()), is_different))
+    }
+
+    /// Goes on with the scan of a family, and answers whether all of it was seen.
+    fn scan_some(&mut self, family: IpFamily) -> datapath::Result<(bool, bool)> {
+        // The kernel would scan millions of buckets.
+        if self.count(family) == 0 && self.datapath.count_entries(family) == Some(0) {
+            return Ok((true, false));
+        }
+        let mut is_different = false;
+        let visit = &mut |prefix, entry: Entry| {
+            let held = self.entries.get(&prefix);
+            is_different |= held.copied().map(Entry::both) != Some(entry)
+                || !PrefixFilterCounts::admit(prefix, &*self.datapath);
+        };
+        let place = &self.scans[family as usize];
+        let next = self.datapath.some_entries(family, place, AT_ONCE, visit)?;
+        let is_over = next.is_front();
+        self.scans[family as usize] = next;
+        Ok((is_over, is_different))
+    }
+
+    /// Whether the kernel says how many entries there are: then a scan of them misses none.
+    pub fn is_counted(&self) -> bool {
+        let mut families = IpFamily::ALL.into_iter();
+        families.all(|family| self.datapath.count_entries(family).is_some())
+    }
+
+    fn different_entries(&self, actual: &[(Prefix, Entry)]) -> usize {
+        let (mut known, mut equal) = (0, 0);
+        for (prefix, entry) in actual {
+            if let Some(written) = self.entries.get(prefix) {
+                known += 1;
+                equal += usize::from(Entry::both(*written) == *entry);
+            }
+        }
+        let missing = self.entries.len() - known;
+        actual.len() - equal + missing
+    }
+}
+
+fn different_keys(written: &Tables, actual: &Tables) -> usize {
+    let tables = [
+        (&written.policies, &actual.policies),
+        (&written.retired, &actual.retired),
+    ];
+    let different = tables.map(|(written, actual)| {
+        let changed = written
+            .iter()
+            .filter(|(index, policy)| actual.get(index) != Some(policy));
+        let added = actual.keys().filter(|index| !written.contains_key(index));
+        changed.count() + added.count()
+    });
+    different.into_iter().sum()
+}

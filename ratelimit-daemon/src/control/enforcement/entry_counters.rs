@@ -1,0 +1,306 @@
+//! The slots of counters: who gets one, when it is another's, and what was counted in it.
+//!
+//! A slot is emptied before an entry names it. One that was released rests until no packet of before is under way.
+
+use std::{cell::Cell, collections::BTreeSet};
+
+use ratelimit_common::layout::Counter;
+use ratelimit_core::{
+    api::EntryCounter,
+    counter_slots::{CounterSlots, GONE, Owner},
+    intent::{Edit, Intent},
+    policies::DEFAULT,
+    prefix::Prefix,
+};
+use tracing::warn;
+
+use crate::datapath::{self, Datapath, DatapathError};
+
+/// The slots, and which policies have some.
+#[derive(Debug, Default)]
+pub struct EntryCounters {
+    slots: CounterSlots,
+    policies: BTreeSet<String>,
+    /// The packets of the default policy when it was asked last: it is a difference of what grows meanwhile, and is not to shrink.
+    of_default: Cell<Counter>,
+}
+
+impl EntryCounters {
+    /// Takes over what the datapath has. Where it cannot be read, nothing is counted.
+    pub(crate) fn adopt(datapath: &mut dyn Datapath) -> Self {
+        let slots = read(datapath).unwrap_or_else(|error| {
+            let error = error.to_string();
+            warn!(
+                error,
+                "what bans, allows, lists and policies meet is not counted"
+            );
+            CounterSlots::default()
+        });
+        Self {
+            slots,
+            ..Self::default()
+        }
+    }
+
+    /// Who counts where.
+    pub const fn slots(&self) -> &CounterSlots {
+        &self.slots
+    }
+
+    /// Gives an owner a slot, if one is free.
+    fn take(&mut self, owner: Owner<'_>, datapath: &mut dyn Datapath) {
+        let Some((slot, hash)) = self.slots.take(owner) else {
+            return;
+        };
+        if let Err(error) = hand_over(slot, hash, datapath) {
+            self.slots.release(owner);
+            report(&error);
+        }
+    }
+
+    fn release(&mut self, owner: Owner<'_>, datapath: &mut dyn Datapath) {
+        if let Some(slot) = self.slots.release(owner) {
+            let_go(&[slot], datapath);
+        }
+    }
+}
+
+fn read(datapath: &mut dyn Datapath) -> datapath::Result<CounterSlots> {
+    let mut owners = datapath.counter_owners()?;
+    let seed = owners.remove(&0).unwrap_or_else(rand_seed);
+    datapath.set_counter_owner(0, seed)?;
+    Ok(CounterSlots::new(seed, owners))
+}
+
+/// A number that nobody outside can guess, not 0.
+fn rand_seed() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0).max(1)
+}
+
+/// Empties a slot for its new owner, and notes whose it is.
+fn hand_over(slot: u16, hash: u64, datapath: &mut dyn Datapath) -> datapath::Result<()> {
+    datapath.set_entry_counter(slot, Counter::default())?;
+    datapath.set_counter_owner(slot, hash)
+}
+
+/// Notes that slots are nobody's. What policies counted is added up, so that it is known which matched the default policy.
+fn let_go(slots: &[u16], datapath: &mut dyn Datapath) {
+    let mut policies = slots
+        .iter()
+        .filter(|slot| CounterSlots::is_of_policy(**slot))
+        .peekable();
+    if policies.peek().is_some() {
+        datapath.wait_for_packets();
+    }
+    let mut answer = Ok(());
+    for slot in policies {
+        answer = answer.and(add_to_gone(*slot, datapath));
+    }
+    for slot in slots {
+        answer = answer.and(datapath.set_counter_owner(*slot, 0));
+    }
+    if let Err(error) = answer {
+        report(&error);
+    }
+}
+
+fn add_to_gone(slot: u16, datapath: &mut dyn Datapath) -> datapath::Result<()> {
+    let sum = datapath
+        .entry_counter(GONE)?
+        .plus(datapath.entry_counter(slot)?);
+    datapath.set_entry_counter(GONE, sum)?;
+    datapath.set_entry_counter(slot, Counter::default())
+}
+
+fn report(error: &DatapathError) {
+    let error = error.to_string();
+    warn!(
+        error,
+        "a counter of bans, allows, lists or policies could not be changed"
+    );
+}
+
+impl EntryCounters {
+    /// Gives all that is intended a slot, as the daemon starts. What was counted before goes on.
+    pub(crate) fn count_all(&mut self, intent: &Intent, datapath: &mut dyn Datapath) {
+        let names = intent.counted_policies();
+        for owner in intent.owners() {
+            self.take(owner, datapath);
+        }
+        self.count_policies(names, datapath);
+    }
+
+    /// Takes the slots of all that is not intended, when no entry names them any more.
+    pub(crate) fn forget_others(&mut self, intent: &Intent, datapath: &mut dyn Datapath) {
+        let names = intent.counted_policies();
+        let policies = names.iter().map(|name| Owner::Policy(name));
+        let gone = self.slots.keep_only(policies.chain(intent.owners()));
+        let_go(&gone, datapath);
+    }
+
+    /// Gives what `edits` have brought a slot, before anything is compiled.
+    pub(crate) fn count_added(
+        &mut self,
+        edits: &[Edit],
+        intent: &Intent,
+        datapath: &mut dyn Datapath,
+    ) {
+        for owner in owners(edits) {
+            if is_intended(intent, owner) {
+                self.take(owner, datapath);
+            }
+        }
+        if edits.iter().any(Edit::is_config) {
+            for prefix in &intent.config.allow {
+                self.take(Owner::Allow(*prefix), datapath);
+            }
+        }
+        if edits.iter().any(Edit::is_of_policy) {
+            let names = intent.counted_policies();
+            self.count_policies(names, datapath);
+        }
+    }
+
+    fn count_policies(&mut self, names: Vec<String>, datapath: &mut dyn Datapath) {
+        for name in names {
+            self.take(Owner::Policy(&name), datapath);
+            self.policies.insert(name);
+        }
+    }
+
+    /// Takes the slots of what `edits` have left nothing of, when no entry names them any more.
+    pub(crate) fn forget_removed(
+        &mut self,
+        edits: &[Edit],
+        intent: &Intent,
+        datapath: &mut dyn Datapath,
+    ) {
+        for owner in owners(edits) {
+            if !is_intended(intent, owner) {
+                self.release(owner, datapath);
+            }
+        }
+        if edits.iter().any(Edit::is_of_policy) {
+            let names: BTreeSet<String> = intent.counted_policies().into_iter().collect();
+            let before = std::mem::take(&mut self.policies);
+            for name in before.difference(&names) {
+                self.release(Owner::Policy(name), datapath);
+            }
+            self.policies = names;
+        }
+    }
+
+    /// Frees slots that were released, where others will be wanted.
+    pub fn free(&mut self, datapath: &dyn Datapath) {
+        if self.slots.is_short() {
+            datapath.wait_for_packets();
+            self.slots.rest();
+        }
+    }
+
+    /// The packets that matched a ban, an allow or a list; nothing where that is not counted.
+    pub fn counter(&self, owner: Owner<'_>, datapath: &dyn Datapath) -> EntryCounter {
+        EntryCounter::from(count_of(datapath, self.slots.slot(owner)))
+    }
+
+    /// The packets that matched a policy of sources; nothing where that is not counted.
+    pub fn policy_counter(
+        &self,
+        name: &str,
+        intent: &Intent,
+        datapath: &dyn Datapath,
+    ) -> EntryCounter {
+        let config = &intent.config;
+        EntryCounter::from(if name == DEFAULT {
+            self.default_counter(intent, datapath)
+        } else if config.is_of_interface(name) {
+            None
+        } else {
+            count_of(datapath, self.slots.slot(Owner::Policy(name)))
+        })
+    }
+
+    /// All that limits judged, but for what matched other policies: so packets of the default policy pay for no counter. Where one of the
+    /// others has none, nobody knows, nor where an interface has another policy, whose packets no slot counts.
+    fn default_counter(&self, intent: &Intent, datapath: &dyn Datapath) -> Option<Counter> {
+        let mut interfaces = intent.config.interfaces.iter();
+        if interfaces.any(|it| it.policy.is_some()) {
+            return None;
+        }
+        let slots = &self.slots;
+        let policies = self.policies.iter();
+        let policies = policies.map(|name| slots.slot(Owner::Policy(name)));
+        let mut last = GONE;
+        for slot in policies {
+            if slot == 0 {
+                return None;
+            }
+            last = last.max(slot);
+        }
+        // Slots in between that are nobody's are empty.
+        let counted = u32::from(GONE)..u32::from(last) + 1;
+        let others = datapath.entry_counters(counted).ok()?;
+        let others = others.into_iter().fold(Counter::default(), Counter::plus);
+        let now = less(datapath.judged().ok()?, others);
+        let most = most(self.of_default.get(), now);
+        self.of_default.set(most);
+        Some(most)
+    }
+}
+
+fn count_of(datapath: &dyn Datapath, slot: u16) -> Option<Counter> {
+    if slot == 0 {
+        return None;
+    }
+    datapath.entry_counter(slot).ok()
+}
+
+fn less(all: Counter, others: Counter) -> Counter {
+    Counter {
+        packets: all.packets.saturating_sub(others.packets),
+        bytes: all.bytes.saturating_sub(others.bytes),
+    }
+}
+
+fn most(one: Counter, other: Counter) -> Counter {
+    Counter {
+        packets: one.packets.max(other.packets),
+        bytes: one.bytes.max(other.bytes),
+    }
+}
+
+/// What changes name, but for policies.
+fn owners(edits: &[Edit]) -> impl Iterator<Item = Owner<'_>> {
+    let named = edits.iter().filter_map(|edit| match edit {
+        Edit::Ban(prefix, origin, _) => Some(Owner::Ban(*prefix, origin)),
+        Edit::Allow(prefix, _) => Some(Owner::Allow(*prefix)),
+        Edit::List(name, ..) => Some(Owner::List(name)),
+        Edit::Limits(..)
+        | Edit::Limited(..)
+        | Edit::Offence(..)
+        | Edit::Config(_)
+        | Edit::PassAll(_) => None,
+    });
+    let configured = edits.iter().filter_map(|edit| {
+        let Edit::Config(before) = edit else {
+            return None;
+        };
+        Some(before.allow.iter().copied().map(Owner::Allow))
+    });
+    named.chain(configured.flatten())
+}
+
+fn is_intended(intent: &Intent, owner: Owner<'_>) -> bool {
+    let is_allowed = |prefix: Prefix| {
+        intent.allows().contains_key(&prefix) || intent.config.allow.binary_search(&prefix).is_ok()
+    };
+    match owner {
+        Owner::Ban(prefix, origin) => intent.ban_of(prefix, origin).is_some(),
+        Owner::Allow(prefix) => is_allowed(prefix),
+        Owner::List(name) => {
+            intent.lists().contains_key(name) || intent.config.lists.contains_key(name)
+        }
+        Owner::Policy(_) => true,
+    }
+}

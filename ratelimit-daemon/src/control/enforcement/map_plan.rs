@@ -1,0 +1,89 @@
+//! Opening the datapath in the kernel as a configuration, and what was set at runtime before, need it.
+
+use anyhow::anyhow;
+use ratelimit_core::{
+    compile::{self, HeldTable, regions},
+    config::{Config, StateStore},
+    intent::{self, Intent},
+    log_size::LogSize,
+};
+
+use crate::{
+    control::{
+        configuration::{syncookies, trial_record},
+        persistence::store::Store,
+    },
+    cpus,
+    datapath::{Kernel, read_held},
+    loader::{Loader, MapPlan, Sizes},
+};
+
+/// Has the loader open the maps, with room for everything. Nothing is attached yet.
+pub fn open_kernel(
+    config: &Config,
+    store: &Store,
+    mut loader: Box<dyn Loader>,
+) -> anyhow::Result<Kernel> {
+    syncookies::require(config).map_err(|refused| {
+        let hint = refused.hint.clone().unwrap_or_default();
+        anyhow!("{}; {hint}", refused.in_full())
+    })?;
+    let held = loader.open(&config.paths.pins)?;
+    let table = held.table.as_ref().map(read_held).transpose()?;
+    let sizes = sizes(config, store, table.as_ref(), held.logs)?;
+    let plan = plan(config, sizes)?;
+    Kernel::open(loader, &held, &plan)
+}
+
+/// What the loader is to make for a configuration, with tables of these sizes.
+pub(crate) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
+    Ok(MapPlan {
+        ipv4_prefix: config.source.ipv4_prefix,
+        ipv6_prefix: config.source.ipv6_prefix,
+        tunnels: config.source.inner.number(),
+        capacity: config.source.capacity,
+        sizes,
+        cpus: cpus::possible()?,
+    })
+}
+
+/// What a configuration and what was set at runtime before need: the datapath makes room for it when it is loaded, once and for
+/// all. While a configuration is on trial, the one before counts too: it may come back.
+pub(crate) fn sizes(
+    config: &Config,
+    store: &Store,
+    held: Option<&HeldTable>,
+    held_logs: Option<LogSize>,
+) -> anyhow::Result<Sizes> {
+    let intent = store.restore_policies(config.clone())?;
+    let before = trial_record::before(&config.paths.state);
+    let logs = intent.log_size();
+    let times = before.as_ref().map_or(0, intent::log_times);
+    let times = times.max(logs.times);
+    // Shorter logs would begin empty. Where no limit is one, they go.
+    let held_logs = held_logs.filter(|held| held.logs == config.source.logs && times > 0);
+    let times = held_logs.map_or(times, |held| times.max(held.times));
+    let before = before.map(Intent::new);
+    let words = before.as_ref().map_or(1, Intent::record_words);
+    let words = words.max(intent.record_words());
+    let sets = match config.source.store {
+        StateStore::Lru => None,
+        StateStore::Compact => {
+            let before = before.as_ref().map_or(0, regions::table_sets);
+            let wanted = regions::table_sets(&intent).max(before);
+            Some(held.map_or(wanted, |held| compile::sets_beside(&intent, wanted, held)))
+        }
+    };
+    Ok(Sizes {
+        words,
+        logs: if times > logs.times {
+            LogSize {
+                times,
+                logs: config.source.logs,
+            }
+        } else {
+            logs
+        },
+        sets,
+    })
+}

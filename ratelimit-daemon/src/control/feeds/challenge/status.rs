@@ -1,0 +1,104 @@
+//! What is reported of the challenge of sources.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use ratelimit_common::{
+    Instant,
+    challenge::{Asked, Verified, When},
+};
+use ratelimit_core::api::{ChallengeStatus, DnsChallengeStatus, PacketRequest, SourceChallenge};
+
+use crate::{
+    clock,
+    control::{feeds::verified::VerifiedSources, state::State},
+};
+
+/// The challenge; `None` where there is none.
+pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<ChallengeStatus> {
+    let challenge = state.intent.config.challenge.as_ref()?;
+    let (is_on, since) = on(Asked::Connections, state)?;
+    let (verified_here, verified_by_peers) = verified.count();
+    Some(ChallengeStatus {
+        when: challenge.when(Asked::Connections),
+        to: challenge.to(),
+        classes: challenge.of_classes(),
+        way: challenge.way.name().to_owned(),
+        lasts_seconds: challenge.lasts.as_secs_f64(),
+        answers: challenge.answers.get(),
+        is_on,
+        since,
+        prefers_verified: state.intent.config.node.prefers_verified,
+        verified_here,
+        verified_by_peers,
+        unanswered_packets: state
+            .enforcer
+            .datapath()
+            .challenge_unanswered()
+            .unwrap_or_default(),
+        suspended_until: suspended_until(state).map(clock::to_wall),
+        dns: dns(state),
+    })
+}
+
+/// Until when nobody is challenged, as nobody who was proved itself.
+pub(crate) fn suspended_until(state: &State) -> Option<Instant> {
+    let until = state.enforcer.datapath().challenge_suspended().ok();
+    until.filter(|until| clock::now() < *until)
+}
+
+/// What it is to a source that sends such packets.
+pub(crate) fn of_source(
+    state: &State,
+    source: IpAddr,
+    packet: &PacketRequest,
+) -> Option<SourceChallenge> {
+    let challenge = state.intent.config.challenge.as_ref()?;
+    let is_of = packet.is_challenged(challenge, &state.intent.config.classes);
+    let (is_on, since) = on(Asked::Connections, state)?;
+    let verified = state.enforcer.datapath().verified(source).ok().flatten();
+    let verified = verified.filter(|it| clock::now() < it.until());
+    Some(SourceChallenge {
+        verified_until: verified.map(|it| clock::to_wall(it.until())),
+        verified_by_peer: verified.is_some_and(Verified::is_by_peer),
+        is_acknowledged: verified.is_some_and(|it| !it.is_by_reset()),
+        is_on: is_on && is_of,
+        to: challenge.to(),
+        classes: challenge.of_classes(),
+        since: since.filter(|_| is_of),
+        prefers_verified: state.intent.config.node.prefers_verified,
+        dns: dns(state),
+    })
+}
+
+/// The challenge of sources that ask a DNS server.
+fn dns(state: &State) -> Option<DnsChallengeStatus> {
+    let challenge = state.intent.config.challenge.as_ref()?;
+    if challenge.queries == When::Never {
+        return None;
+    }
+    let (is_on, since) = on(Asked::Queries, state)?;
+    Some(DnsChallengeStatus {
+        when: challenge.when(Asked::Queries),
+        ports: challenge.ports().collect(),
+        is_on,
+        since,
+    })
+}
+
+/// Whether it is on, and since when, where that is known.
+fn on(asked: Asked, state: &State) -> Option<(bool, Option<Timestamp>)> {
+    if suspended_until(state).is_some() {
+        return Some((false, None));
+    }
+    match state.intent.config.challenge.as_ref()?.of(asked) {
+        When::Never => return Some((false, None)),
+        When::Always => return Some((true, None)),
+        When::Over(_) => {}
+    }
+    let taken = state.enforcer.datapath().challenge_taken();
+    let on = taken.unwrap_or_default().of(asked);
+    let is_on = clock::now() < Instant::from_nanos(on.until_ns);
+    let since = is_on.then(|| clock::to_wall(Instant::from_nanos(on.since_ns)));
+    Some((is_on, since))
+}

@@ -1,0 +1,333 @@
+//! The interfaces: what is to be done about each of them (`links.rs`) is done, and reported once in a line of the log and an event.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_core::{api::What, config::Interface};
+use tracing::{info, warn};
+
+use crate::{
+    clock,
+    control::{
+        reports::troubles::{LOADER, PINS},
+        state::State,
+    },
+    links::{Links, Standing, Step, standing},
+    loader::Stopped,
+};
+
+/// How long a look at the interfaces is good for those who ask. That is less than it takes to start `rlctl` after a change, and yet thousands of
+/// commands a second do not look each time.
+const STALE: Duration = Duration::from_millis(2);
+
+/// The interfaces, and when they were last looked at.
+#[derive(Default)]
+pub struct Interfaces {
+    /// How each of them stands.
+    pub links: Links,
+    /// When all were last looked at.
+    tended: Option<Instant>,
+}
+
+impl Interfaces {
+    /// Puts the programs on their interfaces, as far as they are there: the tables are filled. Those that are not configured any
+    /// more are let go.
+    pub fn attach(&mut self, state: &mut State) {
+        let interfaces = state.intent.config.interfaces.clone();
+        self.links.configure(&interfaces);
+        match state.enforcer.attachments().follow(&interfaces) {
+            Ok(names) => {
+                for (before, interface) in names {
+                    info!(
+                        before,
+                        interface, "renamed while no daemon ran: its program goes on"
+                    );
+                }
+            }
+            Err(error) => warn!(
+                error = format!("{error:#}"),
+                "interfaces were renamed while no daemon ran, and lose their programs for a moment"
+            ),
+        }
+        self.attach_wanted(state, true);
+    }
+
+    /// Puts the program on all interfaces, also in place of one of ours that runs there, where `anew` says so; and takes it off
+    /// the others.
+    pub fn attach_wanted(&mut self, state: &mut State, anew: bool) {
+        let wanted: Vec<Interface> = self.links.wanted().cloned().collect();
+        for interface in &wanted {
+            self.tend(state, interface, anew);
+        }
+        if let Err(error) = state.enforcer.attachments().keep_only(&wanted) {
+            let error = format!("{error:#}");
+            warn!(
+                error,
+                "the program stays on an interface that is not configured"
+            );
+        }
+        let slots = state.enforcer.attachments().slots();
+        state.journal.name_interfaces(slots);
+    }
+
+    /// Looks at all interfaces, and does what is to be done.
+    pub fn tend_all(&mut self, state: &mut State) {
+        let wanted: Vec<Interface> = self.links.wanted().cloned().collect();
+        for interface in &wanted {
+            self.tend(state, interface, false);
+        }
+        self.tended = Some(clock::monotonic());
+    }
+
+    /// The same, unless that was a moment ago.
+    pub fn look(&mut self, state: &mut State) {
+        if self
+            .tended
+            .is_none_or(|tended| clock::elapsed(tended) >= STALE)
+        {
+            self.tend_all(state);
+        }
+    }
+
+    /// Loads the program for an interface that is not there. One that was there before has its program still.
+    pub fn prepare(&mut self, state: &mut State) {
+        let Some(interface) = self.links.prepare() else {
+            return;
+        };
+        let prepared = state.enforcer.attachments().prepare(&interface);
+        let interface = interface.name;
+        match prepared {
+            Ok(()) => info!(interface, "its program is loaded for when it comes"),
+            Err(error) => {
+                let error = format!("{error:#}");
+                warn!(
+                    interface,
+                    error, "its program cannot be loaded before it comes"
+                );
+            }
+        }
+    }
+
+    /// Takes the programs that were pinned anew at the paths of `next`. Where one cannot be called, or is gone, the program of before is
+    /// called on, and that is told of the interface. It answers both, a line each.
+    pub fn follow_next(&mut self, state: &mut State) -> Vec<String> {
+        let Some(stale) = stale_next(state).filter(|stale| !stale.is_empty()) else {
+            return Vec::new();
+        };
+        let wanted: Vec<Interface> = self.links.wanted().cloned().collect();
+        let tried: Vec<_> = wanted
+            .iter()
+            .filter(|it| stale.contains(&it.name))
+            .collect();
+        for interface in &tried {
+            self.tend(state, interface, true);
+        }
+        let stale = stale_next(state).unwrap_or(stale);
+        let told = tried.into_iter().filter_map(|it| {
+            let interface = it.name.clone();
+            if stale.contains(&interface) {
+                let remark = self.remark_of(&interface)?;
+                return Some(format!("interface {interface}: {remark}"));
+            }
+            let next = it.next.as_ref()?;
+            let what = format!(
+                "the program that was pinned anew at {} gets what passes",
+                next.display()
+            );
+            info!(interface, "{what}");
+            let line = format!("interface {interface}: {what}");
+            let mode = self.links.standing(&interface).and_then(Standing::mode);
+            let event = What::InterfaceAttached {
+                mode: mode.unwrap_or_default().to_owned(),
+                interface,
+                remark: Some(what),
+            };
+            state.journal.record(clock::wall(), event);
+            Some(line)
+        });
+        told.collect()
+    }
+
+    /// Takes the interfaces of the configuration in place of those `before`, and answers what came of it, a line each.
+    pub fn reattach(
+        &mut self,
+        state: &mut State,
+        before: &[Interface],
+        is_wanted_on: bool,
+    ) -> Vec<String> {
+        if !self.links.are_tended() {
+            return Vec::new();
+        }
+        let wanted = state.intent.config.interfaces.clone();
+        let lost_before = self.links.unenforced();
+        let remarked: Vec<_> = wanted.iter().map(|it| self.remark_of(&it.name)).collect();
+        if is_wanted_on {
+            self.links.attach();
+        }
+        self.links.configure(&wanted);
+        let changed = wanted.iter().filter(|it| !before.contains(it));
+        for interface in changed {
+            self.tend(state, interface, true);
+        }
+        self.attach_wanted(state, false);
+        let followed = self.follow_next(state);
+        // What was to be known may have been about an interface that is not configured any more.
+        for interface in &wanted {
+            if before.contains(interface) && self.remark_of(&interface.name).is_some() {
+                self.tend(state, interface, true);
+            }
+        }
+        let lost = self.links.unenforced();
+        let is_lost = |name: &str| lost.iter().any(|it| it.interface == name);
+        let again = lost_before.iter().filter(|it| {
+            let is_wanted = wanted.iter().any(|wanted| wanted.name == it.interface);
+            is_wanted && !is_lost(&it.interface)
+        });
+        let again = again.map(|it| format!("interface {}: attached again", it.interface));
+        let anew = lost.iter().filter(|it| !lost_before.contains(it));
+        let anew = anew.map(|it| format!("interface {}: not enforced: {}", it.interface, it.why));
+        let remarks = wanted.iter().zip(remarked).filter_map(|(it, before)| {
+            let now = self
+                .remark_of(&it.name)
+                .filter(|now| Some(now) != before.as_ref())?;
+            Some(format!("interface {}: {now}", it.name))
+        });
+        let others = again.chain(anew).chain(remarks);
+        let others = others.filter(|line| !followed.contains(line));
+        others
+            .collect::<Vec<_>>()
+            .into_iter()
+            .chain(followed)
+            .collect()
+    }
+
+    fn tend(&mut self, state: &mut State, interface: &Interface, anew: bool) {
+        let name = &interface.name;
+        let now = clock::monotonic();
+        let sight = match state.enforcer.attachments().look(name) {
+            Ok(sight) => sight,
+            Err(error) => return self.note_standing(state, name, failed(&error)),
+        };
+        let mut step = self.links.step(name, &sight, now);
+        if step == Step::Stay && anew && sight.is_anywhere() {
+            step = Step::Attach;
+        }
+        let taken = Self::take_step(state, interface, step);
+        let seen = state.enforcer.attachments().look(name);
+        if let Ok(seen) = &seen {
+            self.links.note_next(name, seen);
+        }
+        let reported = match taken {
+            Ok(remark) => match seen.as_ref().map(standing) {
+                Ok(standing @ Standing::Attached { .. }) if step == Step::Stay => {
+                    standing.remarked(self.remark_of(name))
+                }
+                Ok(standing @ Standing::Attached { .. }) => standing.remarked(remark),
+                Ok(Standing::Failed { .. }) if step == Step::Stay && !self.links.are_detached() => {
+                    return;
+                }
+                Ok(standing) => standing,
+                Err(error) => failed(error),
+            },
+            Err(error) => {
+                let seen = seen.unwrap_or_default();
+                let still = standing(&seen);
+                self.links.note_failure(name, seen, now);
+                // It may have gone while it was tried, and what ran before may run on.
+                if let Standing::Failed { .. } = still {
+                    failed(&error)
+                } else {
+                    still.remarked(Some(format!("{error:#}")))
+                }
+            }
+        };
+        self.note_standing(state, name, reported);
+    }
+
+    fn take_step(
+        state: &mut State,
+        interface: &Interface,
+        step: Step,
+    ) -> anyhow::Result<Option<String>> {
+        let datapath = state.enforcer.attachments();
+        match step {
+            Step::Stay => Ok(None),
+            Step::Attach => datapath.attach(interface),
+            Step::Move => {
+                datapath.take_off(&interface.name)?;
+                datapath.attach(interface)
+            }
+            Step::TakeOff => datapath.take_off(&interface.name).map(|()| None),
+        }
+    }
+
+    fn remark_of(&self, name: &str) -> Option<String> {
+        self.links.standing(name)?.remark()
+    }
+
+    fn note_standing(&mut self, state: &mut State, name: &str, standing: Standing) {
+        let at = clock::wall();
+        if !self.links.note(name, standing, at) {
+            return;
+        }
+        state
+            .journal
+            .name_interfaces(state.enforcer.attachments().slots());
+        let Some(standing) = self.links.standing(name) else {
+            return;
+        };
+        let interface = name.to_owned();
+        let what = if let (true, Some(mode)) = (standing.is_attached(), standing.mode()) {
+            let remark = standing.remark();
+            info!(interface, mode, "attached");
+            if let Some(remark) = &remark {
+                warn!(interface, "{remark}");
+            }
+            What::InterfaceAttached {
+                interface,
+                mode: mode.to_owned(),
+                remark,
+            }
+        } else {
+            let why = standing.trouble().unwrap_or_default();
+            warn!(interface, why, "not enforced there");
+            What::InterfaceLost { interface, why }
+        };
+        state.journal.record(at, what);
+    }
+}
+
+/// Makes the pins again that somebody has removed, and says so until they are seen to be there.
+pub fn tend_pins(state: &mut State) {
+    let kept = state.enforcer.attachments().keep_pinned();
+    let stopped = kept.as_ref().err();
+    let stopped = stopped.and_then(|error| error.downcast_ref::<Stopped>());
+    let stopped = stopped.map(Stopped::to_string);
+    let is_unknown = stopped.is_some();
+    state.report(LOADER, stopped);
+    if is_unknown {
+        return;
+    }
+    let trouble = match kept {
+        Ok(false) => None,
+        Ok(true) => Some("somebody removed pins, and they are made again".to_owned()),
+        Err(error) => Some(format!(
+            "pins are gone and cannot be made again, so nothing is enforced when ratelimitd ends: {error:#}"
+        )),
+    };
+    state.report(PINS, trouble);
+}
+
+fn stale_next(state: &mut State) -> Option<Vec<String>> {
+    let stale = state.enforcer.attachments().stale_next();
+    let told = |error| {
+        let error = format!("{error:#}");
+        warn!(error, "whether `next` was pinned anew cannot be told");
+    };
+    stale.map_err(told).ok()
+}
+
+fn failed(error: &anyhow::Error) -> Standing {
+    Standing::Failed {
+        error: format!("{error:#}"),
+    }
+}

@@ -1,0 +1,163 @@
+//! A document in the state directory: a file of JSON that is replaced whole, or not at all. What holds in the kernel does not wait
+//! for it: it is written as soon as it can be.
+//!
+//! Beside the database: what stands in here is needed before that is opened, and holds when it is damaged. A configuration may hold
+//! keys, so nobody but the daemon's user reads it.
+
+use std::{
+    fs,
+    io::Write,
+    marker::PhantomData,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use serde::{Serialize, de::DeserializeOwned};
+use tracing::{info, warn};
+
+use crate::{control::reports::log_throttle::Reminder, private};
+
+/// Where a document of one kind is kept.
+#[derive(Clone, Debug)]
+pub struct StateFile<T> {
+    path: PathBuf,
+    kind: PhantomData<fn() -> T>,
+    /// Why it does not say what it was to say last; `None` when it does.
+    behind: Option<String>,
+    reminder: Reminder,
+}
+
+impl<T: Serialize + DeserializeOwned> StateFile<T> {
+    /// The document `name` in `directory`.
+    pub fn new(directory: &Path, name: &str) -> Self {
+        Self {
+            path: directory.join(name),
+            kind: PhantomData,
+            behind: None,
+            reminder: Reminder::default(),
+        }
+    }
+
+    /// What it says; `None` where there is none.
+    pub fn read(&self) -> anyhow::Result<Option<T>> {
+        let text = private::if_there(fs::read_to_string(&self.path));
+        let text = text.with_context(|| self.context("reading"))?;
+        let document = text.map(|text| serde_json::from_str(&text)).transpose();
+        document.with_context(|| self.context("reading"))
+    }
+
+    /// Replaces it. Whoever reads finds the one before or this one, also after a crash.
+    pub fn write(&self, document: &T) -> anyhow::Result<()> {
+        let text = serde_json::to_vec_pretty(document)?;
+        private::replace(&self.path, |file| file.write_all(&text))
+            .with_context(|| self.context("writing"))
+    }
+
+    /// Removes it, if it is there.
+    pub fn remove(&self) -> anyhow::Result<()> {
+        let removed = private::if_there(fs::remove_file(&self.path));
+        let synced = removed.and_then(|removed| match removed {
+            Some(()) => private::sync_directory_of(&self.path),
+            None => Ok(()),
+        });
+        synced.with_context(|| self.context("removing"))
+    }
+
+    /// Replaces it, or removes it where there is none to be.
+    pub fn replace(&mut self, document: Option<&T>) -> anyhow::Result<()> {
+        document.map_or_else(|| self.remove(), |document| self.write(document))?;
+        if self.behind.take().is_some() {
+            info!(file = %self.path.display(), "written down at last");
+            self.reminder = Reminder::default();
+        }
+        Ok(())
+    }
+
+    /// The same. What fails is logged, and [`catch_up`](Self::catch_up) tries again.
+    pub fn keep(&mut self, document: Option<&T>) {
+        if let Err(error) = self.replace(document) {
+            let error = format!("{error:#}");
+            if self.reminder.is_due() {
+                warn!(
+                    error,
+                    "what holds is not written down, and a restart may undo it: trying again each second"
+                );
+            }
+            self.behind = Some(error);
+        }
+    }
+
+    /// Tries again what could not be written down.
+    pub fn catch_up(&mut self, document: Option<&T>) {
+        if self.behind.is_some() {
+            self.keep(document);
+        }
+    }
+
+    /// Why it does not say what it was to say last.
+    pub fn behind(&self) -> Option<&str> {
+        self.behind.as_deref()
+    }
+
+    fn context(&self, doing: &str) -> String {
+        format!("{doing} {}", self.path.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_document_is_found_as_it_was_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
+        assert_eq!(kept.read().unwrap(), None);
+        kept.remove().unwrap();
+        kept.write(&vec![1]).unwrap();
+        kept.write(&vec![2, 3]).unwrap();
+        assert_eq!(kept.read().unwrap(), Some(vec![2, 3]));
+        kept.remove().unwrap();
+        assert_eq!(kept.read().unwrap(), None);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_when_it_can_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
+        let obstacle = directory.path().join("numbers.new");
+        fs::create_dir(&obstacle).unwrap();
+        kept.keep(Some(&vec![1]));
+        kept.catch_up(Some(&vec![1]));
+        assert!(kept.behind().unwrap().contains("numbers.json"));
+        fs::remove_dir(&obstacle).unwrap();
+        kept.catch_up(Some(&vec![1]));
+        assert_eq!((kept.behind(), kept.read().unwrap()), (None, Some(vec![1])));
+        kept.keep(None);
+        assert_eq!((kept.behind(), kept.read().unwrap()), (None, None));
+    }
+
+    #[test]
+    fn a_document_is_for_the_user_of_the_daemon_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
+        // As a daemon that was killed may have left it.
+        let beside = directory.path().join("numbers.new");
+        fs::write(&beside, "[").unwrap();
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).unwrap();
+        kept.write(&vec![1]).unwrap();
+        let file = fs::metadata(directory.path().join("numbers.json")).unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error_that_names_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = StateFile::<Vec<u32>>::new(directory.path(), "numbers.json");
+        fs::write(directory.path().join("numbers.json"), "[1, tw").unwrap();
+        let error = format!("{:#}", kept.read().unwrap_err());
+        assert!(error.contains("numbers.json"), "{error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Rows of what is intended, as they are reported.
+
+use std::sync::Arc;
+
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{Allow, Ban, EntryCounter, Origin, RuntimeEntry},
+    intent::EntryRow,
+    prefix::Prefix,
+};
+
+use crate::{clock, control::time::lifetime};
+
+/// A row that is set at this moment.
+pub fn entry(
+    until: Instant,
+    reason: Option<impl Into<Arc<str>>>,
+    author: impl Into<Arc<str>>,
+) -> EntryRow {
+    EntryRow {
+        until,
+        since: clock::wall(),
+        reason: reason.map(Into::into),
+        author: author.into(),
+    }
+}
+
+/// A ban as it is reported.
+pub fn ban(prefix: Prefix, origin: &Origin, row: &EntryRow, counter: EntryCounter) -> Ban {
+    Ban {
+        prefix,
+        until: lifetime::reported(row.until),
+        since: row.since,
+        reason: row.reason.clone(),
+        author: row.author.clone(),
+        origin: origin.clone(),
+        counter,
+    }
+}
+
+/// A runtime allow, as it is reported.
+pub fn allow(prefix: Prefix, row: &EntryRow, counter: EntryCounter) -> Allow {
+    Allow {
+        prefix,
+        until: lifetime::reported(row.until),
+        since: Some(row.since),
+        reason: row.reason.clone(),
+        author: Some(row.author.clone()),
+        origin: Origin::of_author(&row.author),
+        counter,
+    }
+}
+
+/// What is reported of runtime limits.
+pub fn runtime(row: &EntryRow) -> RuntimeEntry {
+    RuntimeEntry {
+        until: lifetime::reported(row.until),
+        since: row.since,
+        reason: row.reason.clone(),
+        author: row.author.clone(),
+    }
+}

@@ -1,0 +1,248 @@
+//! A scan of the tables in parts, each short enough that other scans need not wait for it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use ratelimit_common::{algorithm::Algorithm, compact::Region};
+use ratelimit_core::{
+    ip_family::IpFamily,
+    policies::{Policies, Role},
+};
+
+use super::{UsageSample, counted};
+use crate::{
+    clock,
+    control::{persistence::store::seen::Measured, sources::read_only_ring::ReadOnlyRing},
+    datapath::{self, Place, SETS_AT_ONCE, SourceTables},
+};
+
+/// After so long a sample ends, with what it has begun to read.
+const SAMPLE_TIME: Duration = Duration::from_millis(8);
+/// Sources that are read at once: a millisecond, where the map is large.
+const SOURCES_AT_ONCE: usize = 4096;
+
+/// Where the scan goes on, and how many sources were counted on it.
+#[derive(Debug, Default)]
+pub struct Scan {
+    next: Part,
+    sources: BTreeMap<Measured, u64>,
+}
+
+/// A part of the tables.
+#[derive(Debug)]
+enum Part {
+    /// The sources of a family, where the store is `lru`.
+    Sources(IpFamily, Place),
+    /// The sets of a limit from a number on, where it is `compact`.
+    Slots(Key, u32),
+    /// The sliding logs.
+    Logs(Place),
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self::Sources(IpFamily::V4, Place::default())
+    }
+}
+
+/// A limit by the scope of its policy, and its index.
+type Key = (u32, usize);
+
+/// The windows of limits.
+type Held = HashMap<Key, Vec<u64>>;
+
+/// A limit that is measured.
+struct Limit {
+    measured: Measured,
+    algorithm: Algorithm,
+    region: Region,
+    capacity: u64,
+}
+
+/// What windows of a limit held.
+#[derive(Debug)]
+pub struct Windows {
+    pub measured: Measured,
+    pub used: Vec<u64>,
+    /// How much fits into one.
+    pub capacity: u64,
+    /// Of how many sources these are the last, since the scan began.
+    pub sources: u64,
+}
+
+impl Scan {
+    /// Counts the windows of the node, and of some sources: as many as there is time for.
+    pub fn sample(&mut self, tables: &dyn SourceTables, policies: Arc<Policies>) -> UsageSample {
+        let start = clock::monotonic();
+        UsageSample {
+            found: self.scan_on(tables, &policies),
+            policies,
+            took: clock::elapsed(start),
+        }
+    }
+
+    fn scan_on(
+        &mut self,
+        tables: &dyn SourceTables,
+        policies: &Policies,
+    ) -> datapath::Result<Vec<Windows>> {
+        let start = clock::monotonic();
+        let mut found = count_node(tables, policies)?;
+        let limits = measured_limits(policies);
+        loop {
+            let mut held = Held::new();
+            // Where it fails, the scan begins anew.
+            let mut scan = std::mem::take(self);
+            let next = read(tables, scan.next, &limits, &mut held)?;
+            for (key, used) in held {
+                let limit = &limits[&key];
+                let sources = scan.sources.entry(limit.measured.clone()).or_default();
+                *sources += used.len() as u64;
+                found.push(Windows {
+                    measured: limit.measured.clone(),
+                    used,
+                    capacity: limit.capacity,
+                    sources: *sources,
+                });
+            }
+            let Some(next) = next else { return Ok(found) };
+            scan.next = next;
+            *self = scan;
+            if clock::elapsed(start) >= SAMPLE_TIME {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// Counts what the CPUs have drawn of the limits of the node, and of interfaces: up to 1/128 more than they have spent.
+fn count_node(tables: &dyn SourceTables, policies: &Policies) -> datapath::Result<Vec<Windows>> {
+    let now = clock::now();
+    let mut found = Vec::new();
+    let of_node = |role| matches!(role, Role::Node | Role::Interface);
+    for (name, node) in policies.iter().filter(|it| of_node(it.1.role)) {
+        let record = tables.total(node.policy.slot())?;
+        for part in node.parts() {
+            for (index, limit) in part.limits.iter().enumerate() {
+                let algorithm = part.algorithm(index, limit, now);
+                if let Some(used) = counted(&algorithm, record.words[index], now) {
+                    found.push(Windows {
+                        measured: Measured::new(name, limit),
+                        used: vec![used],
+                        capacity: limit.capacity(),
+                        sources: 1,
+                    });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The limits of sources and of prefixes. Of those of a policy that mean the same, the first.
+fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
+    let mut limits = BTreeMap::new();
+    for (name, named) in policies.iter() {
+        if named.role.is_total() || named.has_state_of_another {
+            continue;
+        }
+        let mut seen: Vec<Measured> = Vec::new();
+        for (index, (spec, limit)) in named.limits.iter().zip(named.policy.limits()).enumerate() {
+            let measured = Measured::new(name, spec);
+            if seen.contains(&measured) {
+                continue;
+            }
+            seen.push(measured.clone());
+            let limit = Limit {
+                measured,
+                algorithm: limit.algorithm(),
+                region: limit.region(),
+                capacity: spec.capacity(),
+            };
+            limits.insert((named.policy.scope(), index), limit);
+        }
+    }
+    limits
+}
+
+/// Reads a part, and answers the next one; `None` at the end of the scan.
+fn read(
+    tables: &dyn SourceTables,
+    part: Part,
+    limits: &BTreeMap<Key, Limit>,
+    held: &mut Held,
+) -> datapath::Result<Option<Part>> {
+    let logs = Part::Logs(Place::default());
+    Ok(match part {
+        Part::Sources(..) if tables.is_compact() => Some(Part::Slots((0, 0), 0)),
+        Part::Sources(family, place) => {
+            let next = read_sources(tables, (family, &place), limits, held)?;
+            match (next.is_front(), family) {
+                (false, _) => Some(Part::Sources(family, next)),
+                (true, IpFamily::V4) => Some(Part::Sources(IpFamily::V6, next)),
+                (true, IpFamily::V6) => Some(logs),
+            }
+        }
+        Part::Slots(from, first) => match limits.range(from..).next() {
+            None => Some(logs),
+            // The limit that it was at is gone, and with it the set.
+            Some((key, _)) if *key != from && first > 0 => Some(Part::Slots(*key, 0)),
+            Some((key, limit)) => {
+                let end = first.saturating_add(SETS_AT_ONCE);
+                tables.some_slots(limit.region, first..end, &mut |row| {
+                    let used = counted(&limit.algorithm, row.word, clock::now());
+                    held.entry(*key).or_default().extend(used);
+                })?;
+                Some(if end < limit.region.sets() {
+                    Part::Slots(*key, end)
+                } else {
+                    Part::Slots((key.0, key.1 + 1), 0)
+                })
+            }
+        },
+        Part::Logs(place) => {
+            let next = read_logs(tables, &place, limits, held)?;
+            (!next.is_front()).then_some(Part::Logs(next))
+        }
+    })
+}
+
+fn read_sources(
+    tables: &dyn SourceTables,
+    (family, place): (IpFamily, &Place),
+    limits: &BTreeMap<Key, Limit>,
+    held: &mut Held,
+) -> datapath::Result<Place> {
+    tables.some_sources(family, place, SOURCES_AT_ONCE, &mut |row| {
+        let now = clock::now();
+        for (key, limit) in limits.range((row.scope, 0)..=(row.scope, usize::MAX)) {
+            if let Some(used) = counted(&limit.algorithm, row.record.words[key.1], now) {
+                held.entry(*key).or_default().push(used);
+            }
+        }
+    })
+}
+
+fn read_logs(
+    tables: &dyn SourceTables,
+    place: &Place,
+    limits: &BTreeMap<Key, Limit>,
+    held: &mut Held,
+) -> datapath::Result<Place> {
+    tables.some_logs(place, &mut |row| {
+        let key = (row.scope, row.limit as usize);
+        if let Some(Limit {
+            algorithm: Algorithm::SlidingLog(log),
+            ..
+        }) = limits.get(&key)
+        {
+            let used = log.used(&ReadOnlyRing(row.words), clock::now());
+            held.entry(key)
+                .or_default()
+                .extend((used > 0).then_some(used));
+        }
+    })
+}

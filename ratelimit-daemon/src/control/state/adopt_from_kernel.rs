@@ -1,0 +1,234 @@
+//! What the kernel holds and the database does not know, after that was damaged or is gone: bans and allows are kept.
+//!
+//! Lists that were imported come back from their [copies](crate::control::lists::copies). Bans and allows that come again by themselves
+//! ([`renewed`]) are kept as lists of their own, until all that tells them has done so.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ratelimit_common::{Instant, ListEntry};
+use ratelimit_core::{
+    intent::{
+        Edit, Intent,
+        list::{self, List},
+        renewed,
+    },
+    lists::{Action, ReasonId, Reasons},
+    origin::Origin,
+    prefix::Prefix,
+};
+use tracing::warn;
+
+use super::compiled::Compiled;
+use crate::{
+    clock,
+    control::{
+        enforcement::{enforcer::Enforcer, entry_counters::EntryCounters},
+        lists::KEPT,
+        reports::rows,
+    },
+};
+
+/// Who is told to have set what is kept.
+const AUTHOR: &str = "ratelimitd";
+/// Why it is told to be there.
+const REASON: &str = "kept from the kernel: the database did not have it";
+
+/// Ends that are no further apart are the same: a copy tells them to the millisecond, on another clock.
+const SAME_END_NANOS: u64 = 1_000_000_000;
+
+/// Bans or allows that come again, as they are found: the wider prefixes come first.
+#[derive(Default)]
+struct Renewed {
+    entries: Vec<list::ListEntry>,
+    /// Those around the last one.
+    around: Vec<(Prefix, Instant)>,
+}
+
+/// Those of both kinds.
+#[derive(Default)]
+struct AllRenewed {
+    bans: Renewed,
+    allows: Renewed,
+}
+
+impl Renewed {
+    /// Adds one, unless it says what the one of a prefix around it does.
+    fn add(&mut self, prefix: Prefix, until: Instant) {
+        let is_beside = |(outer, _): &mut (Prefix, Instant)| !outer.covers(prefix);
+        while self.around.pop_if(is_beside).is_some() {}
+        if self.around.iter().any(|(_, outer)| *outer >= until) {
+            return;
+        }
+        self.around.push((prefix, until));
+        self.entries.push(list::ListEntry {
+            prefix,
+            until: renewed::intended(until),
+            reason: ReasonId::NONE,
+        });
+    }
+}
+
+/// What is intended, and what the kernel holds.
+pub(crate) struct Adoption<'a> {
+    pub intent: &'a mut Intent,
+    pub compiled: &'a mut Compiled,
+    pub enforcer: &'a mut Enforcer,
+    pub entry_counters: &'a mut EntryCounters,
+}
+
+impl Adoption<'_> {
+    /// Brings what is intended to what the kernel holds, where the database cannot be trusted, and answers what changed. Bans and
+    /// allows that the kernel does not hold are older than the damage and were ended since. Bans and allows that nothing intended
+    /// explains are kept.
+    ///
+    /// A machine that was booted since holds nothing: then what is left of the database is all that is known.
+    pub(crate) fn adopt(&mut self, copies: Vec<(Arc<str>, List)>) -> Vec<Edit> {
+        let held: Vec<(Prefix, ListEntry)> = self.enforcer.entries().collect();
+        let mut kept = self.copied_lists(copies, !held.is_empty());
+        self.make_intended(&kept);
+        let mut edits = Vec::new();
+        if !held.is_empty() {
+            edits = self.ended_meanwhile();
+            self.make_intended(&edits);
+        }
+        let ended = edits.len();
+        let mut again = AllRenewed::default();
+        for (prefix, entry) in held {
+            let unexplained = self.unexplained(prefix, entry, &mut again);
+            self.make_intended(&unexplained);
+            kept.extend(unexplained);
+        }
+        for ((name, action), renewed) in KEPT.into_iter().zip([again.bans, again.allows]) {
+            kept.extend(self.keep_renewed(name, action, renewed.entries));
+        }
+        let entries: usize = kept.iter().map(|edit| edit.prefixes().count()).sum();
+        edits.extend(kept);
+        if !edits.is_empty() {
+            warn!(
+                kept = entries,
+                ended,
+                "the bans and allows of the kernel hold, as the database does not know all of them"
+            );
+        }
+        edits
+    }
+
+    /// The lists that the database does not know, of which there are copies; of entries, where the kernel holds any, those that it holds.
+    fn copied_lists(&self, copies: Vec<(Arc<str>, List)>, is_anything_held: bool) -> Vec<Edit> {
+        let copies = copies.into_iter();
+        let is_lost = |name: &str| {
+            !self.intent.lists().contains_key(name) && !self.intent.config.lists.contains_key(name)
+        };
+        let lost = copies.filter(|(name, _)| is_lost(name));
+        let edits = lost.map(|(name, list)| {
+            let entries = list.entries().iter().copied().filter_map(|mut entry| {
+                if !is_anything_held {
+                    return Some(entry);
+                }
+                let held = self.enforcer.entry(entry.prefix)?;
+                let until = match list.action {
+                    Action::Ban => held.banned_until(),
+                    Action::Allow => held.allowed_until(),
+                }?;
+                let after = until.as_nanos().saturating_sub(entry.until.as_nanos());
+                if until.as_nanos().abs_diff(entry.until.as_nanos()) <= SAME_END_NANOS {
+                    entry.until = until;
+                } else if after == 0 {
+                    return None;
+                }
+                Some(entry)
+            });
+            let (entries, reasons) = (entries.collect(), list.reasons.clone());
+            let list = list.with_entries(entries, reasons);
+            let touched = list.entries().iter().map(|entry| entry.prefix).collect();
+            Edit::List(name, Some(list.into()), touched)
+        });
+        edits.collect()
+    }
+
+    fn ended_meanwhile(&self) -> Vec<Edit> {
+        let bans = self.intent.bans().iter();
+        let ended = bans.filter(|((prefix, origin), row)| {
+            let held = self.enforcer.entry(*prefix);
+            let until = renewed::end_of_ban(origin, row.until);
+            held.and_then(|entry| entry.banned_until()) < Some(until)
+        });
+        let bans = ended.map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None));
+        let allows = self.intent.allows().iter();
+        let ended = allows.filter(|(prefix, row)| {
+            let held = self.enforcer.entry(**prefix);
+            held.and_then(|entry| entry.allowed_until()) < Some(row.until)
+        });
+        bans.chain(ended.map(|(prefix, _)| Edit::Allow(*prefix, None)))
+            .collect()
+    }
+
+    /// What is to be intended so that the kernel holds of a prefix what it does. The prefixes around it come before it.
+    fn unexplained(&self, prefix: Prefix, held: ListEntry, again: &mut AllRenewed) -> Vec<Edit> {
+        let intended = self.compiled.rules.sum(prefix);
+        let mut edits = Vec::new();
+        let until = held.allowed_until().filter(|until| *until > clock::now());
+        let until = until.filter(|until| Some(*until) > intended.allowed_until());
+        if let Some(until) = until.filter(|until| renewed::is_allow_renewed(*until)) {
+            again.allows.add(prefix, until);
+        } else if let Some(until) = until {
+            let allow = rows::entry(until, Some(REASON), AUTHOR);
+            edits.push(Edit::Allow(prefix, Some(allow)));
+        }
+        let until = held.banned_until().filter(|until| *until > clock::now());
+        let until = until.filter(|until| Some(*until) > intended.banned_until());
+        if let Some(until) = until.filter(|until| renewed::is_ban_renewed(*until)) {
+            again.bans.add(prefix, until);
+        } else if let Some(until) = until {
+            let ban = rows::entry(until, Some(REASON), AUTHOR);
+            edits.push(Edit::Ban(prefix, Origin::Manual, Some(ban)));
+        }
+        edits
+    }
+
+    /// Intends what comes again as a list.
+    fn keep_renewed(
+        &mut self,
+        name: &str,
+        action: Action,
+        entries: Vec<list::ListEntry>,
+    ) -> Option<Edit> {
+        if entries.is_empty() {
+            return None;
+        }
+        let name: Arc<str> = name.into();
+        let mut entries: BTreeMap<Prefix, list::ListEntry> =
+            entries.into_iter().map(|it| (it.prefix, it)).collect();
+        let mut reasons = Reasons::default();
+        let reason = reasons.add(REASON);
+        if let Some(before) = self.intent.lists().get(&name) {
+            for entry in before.entries() {
+                entries.entry(entry.prefix).or_insert(*entry);
+            }
+        }
+        for entry in entries.values_mut() {
+            entry.reason = reason;
+        }
+        // As of a file, so that the kernel tells them apart once more.
+        let file = Some((&*name).into());
+        let list = List::new(action, file, clock::wall(), AUTHOR.into());
+        let list = list.with_entries(entries.into_values().collect(), reasons);
+        let (_, edit) = self.intent.list_edit(&name, Some(list));
+        self.make_intended(edit.as_slice());
+        edit
+    }
+
+    fn make_intended(&mut self, edits: &[Edit]) {
+        for edit in edits {
+            self.intent.edit(edit.clone());
+            let datapath = self.enforcer.datapath_mut();
+            let edits = std::slice::from_ref(edit);
+            self.entry_counters
+                .count_added(edits, self.intent, datapath);
+            let slots = self.entry_counters.slots();
+            for prefix in edit.prefixes() {
+                self.compiled.compile_prefix(self.intent, slots, prefix);
+            }
+        }
+    }
+}

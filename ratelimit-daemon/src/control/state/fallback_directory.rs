@@ -1,0 +1,198 @@
+//! A state directory that cannot be written keeps nobody from starting. What it holds is copied to the runtime directory, which
+//! stands in for it, and brought back as soon as it can be written.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use tracing::{error, info};
+
+use super::State;
+use crate::{
+    clock,
+    control::{
+        persistence::store::Store,
+        reports::troubles::{DATABASE, STATE},
+    },
+    private,
+};
+
+/// How often it is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// What has to fit on the disk for the database to be opened.
+const ROOM: usize = 512 * 1024;
+
+/// The directory that stands in for another one.
+#[derive(Clone, Debug)]
+pub struct FallbackDirectory {
+    /// What it stands in for.
+    state: PathBuf,
+    error: String,
+    tried: Instant,
+}
+
+/// Opens the database in `state`, or a copy of it beneath `runtime`.
+pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<FallbackDirectory>)> {
+    let stand_in = runtime.join("state");
+    let error = match require_writable(state) {
+        Ok(()) if Store::is_newer(&stand_in, state) => {
+            let mut store = Store::open(&stand_in)?;
+            match store.move_to(state) {
+                Ok(()) => {
+                    info!("what was set while the state directory could not be written is there");
+                    let _ = fs::remove_dir_all(stand_in);
+                    return Ok((store, None));
+                }
+                Err(error) => format!("{error:#}"),
+            }
+        }
+        Ok(()) => return Ok((Store::open(state)?, None)),
+        Err(error) => format!("{}: {error}", state.display()),
+    };
+    error!(
+        error,
+        "the state directory cannot be written: starting with a copy of what it holds"
+    );
+    let copy = copy(state, runtime)?;
+    let fallback = FallbackDirectory {
+        state: state.to_owned(),
+        error,
+        tried: clock::monotonic(),
+    };
+    Ok((Store::open(&copy)?, Some(fallback)))
+}
+
+/// Makes the database again that somebody removed, and says so until it is seen to be there.
+pub fn tend_database(state: &mut State) {
+    let trouble = match state.store.keep_in_place() {
+        Ok(false) => None,
+        Ok(true) => Some("somebody removed it, and it is made again".to_owned()),
+        Err(error) => Some(format!(
+            "somebody took it away, and what is set now is lost when ratelimitd ends: {error:#}"
+        )),
+    };
+    state.report(DATABASE, trouble);
+}
+
+/// Copies the database in `state` to the directory beneath `runtime` that may stand in for it, and answers that.
+pub fn copy(state: &Path, runtime: &Path) -> anyhow::Result<PathBuf> {
+    let copy = runtime.join("state");
+    // A daemon before may have set something in the copy. What is there may also be gone, or only
+    // root may read it and has copied it.
+    let is_older = state.join("state.db").exists() && !Store::is_newer(&copy, state);
+    if is_older {
+        let _ = fs::remove_dir_all(&copy);
+    }
+    private::make_directory(&copy)
+        .with_context(|| format!("making the directory {}", copy.display()))?;
+    for name in ["state.db", "state.db-wal", "state.changes"] {
+        let (from, to) = (state.join(name), copy.join(name));
+        if is_older && from.exists() {
+            fs::copy(&from, &to).with_context(|| format!("copying {}", from.display()))?;
+        }
+    }
+    Ok(copy)
+}
+
+/// Whether the database can be written to a directory, which is made where there is none.
+fn require_writable(directory: &Path) -> io::Result<()> {
+    private::make_directory(directory)?;
+    let probe = directory.join("probe");
+    let write = || -> io::Result<()> {
+        let mut file = private::create(&probe)?;
+        file.write_all(&vec![1; ROOM])?;
+        file.sync_all()
+    };
+    let written = write();
+    match fs::remove_file(&probe) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound && written.is_ok() => Err(error),
+        _ => written,
+    }
+}
+
+impl FallbackDirectory {
+    /// Takes notice of what stands in from here on, until its directory can be written.
+    pub fn note(fallback: Option<&Self>, state: &mut State) {
+        let trouble = fallback.map(Self::trouble);
+        state.report(STATE, trouble);
+    }
+
+    /// Brings the state back where it belongs, if that can be.
+    pub fn tick(fallback: &mut Option<Self>, state: &mut State) {
+        let Some(own) = fallback else {
+            return;
+        };
+        if clock::elapsed(own.tried) < AGAIN {
+            return;
+        }
+        own.tried = clock::monotonic();
+        if require_writable(&own.state).is_err() {
+            return;
+        }
+        match state.store.move_to(&own.state) {
+            Ok(()) => *fallback = None,
+            Err(error) => own.error = format!("{error:#}"),
+        }
+        Self::note(fallback.as_ref(), state);
+    }
+
+    /// Why it stands in, and what follows from that.
+    fn trouble(&self) -> String {
+        format!(
+            "{}: what is set now is lost with the machine; it is tried again every few seconds",
+            self.error
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_directory_holds_that_cannot_be_written_is_worked_on_elsewhere_and_brought_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let (state, runtime) = (directory.path().join("state"), directory.path().join("run"));
+        let (store, fallback) = open(&state, &runtime).unwrap();
+        assert!(fallback.is_none());
+        drop(store);
+        // A directory in the way of the probe stands for a disk that cannot be written, whoever runs the test.
+        fs::create_dir(state.join("probe")).unwrap();
+        let (mut store, fallback) = open(&state, &runtime).unwrap();
+        assert!(fallback.unwrap().trouble().contains("state"));
+        assert!(runtime.join("state/state.db").exists());
+        fs::remove_dir(state.join("probe")).unwrap();
+        require_writable(&state).unwrap();
+        store.move_to(&state).unwrap();
+        store.transaction(|_| Ok(())).unwrap();
+        drop(store);
+        let (_, fallback) = open(&state, &runtime).unwrap();
+        assert!(fallback.is_none());
+    }
+
+    #[test]
+    fn what_was_set_in_the_copy_is_there_at_the_next_starts() {
+        let directory = tempfile::tempdir().unwrap();
+        let (state, runtime) = (directory.path().join("state"), directory.path().join("run"));
+        let changes = Store::changes;
+        fs::create_dir_all(state.join("probe")).unwrap();
+        let mut before = 0;
+        for _ in 0..2 {
+            let (mut store, fallback) = open(&state, &runtime).unwrap();
+            assert!(fallback.is_some() && changes(&store) > before);
+            store.transaction(|_| Ok(())).unwrap();
+            before = changes(&store);
+        }
+        fs::remove_dir(state.join("probe")).unwrap();
+        for _ in 0..2 {
+            let (store, fallback) = open(&state, &runtime).unwrap();
+            assert!(fallback.is_none() && changes(&store) > before);
+            assert!(!runtime.join("state").exists());
+            before = changes(&store);
+        }
+    }
+}

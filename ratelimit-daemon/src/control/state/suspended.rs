@@ -1,0 +1,76 @@
+//! Runtime limits that the configuration has no place for: they are suspended, reported and kept, and hold again when it has.
+//!
+//! A reload is refused where it would take their class away, but files change without one. A daemon that does not start over that
+//! enforces nothing, and nobody could take the limits away.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ratelimit_core::intent::{Intent, Suspended, Target};
+use tracing::{error, info};
+
+use super::compiled::Compiled;
+use crate::control::enforcement::enforcer::Enforcer;
+
+/// What runtime limits are compiled from and to.
+pub(crate) struct Suspension<'a> {
+    pub intent: &'a mut Intent,
+    pub compiled: &'a mut Compiled,
+    pub enforcer: &'a Enforcer,
+}
+
+impl Suspension<'_> {
+    /// Compiles the policies of what is intended, where it is not possible without some of the runtime limits.
+    pub(crate) fn compile_at_start(&mut self) -> anyhow::Result<()> {
+        let candidates = self.intent.limits().keys().copied().collect();
+        self.compile_without(candidates, &BTreeMap::new())
+    }
+
+    /// Compiles those of another configuration: what was suspended holds again, if it can. One that comes back after a trial may suspend
+    /// others: it is not refused.
+    pub(crate) fn compile_anew(&mut self, on_trial: bool) -> anyhow::Result<()> {
+        let before = std::mem::take(&mut self.intent.suspended);
+        let candidates = if on_trial {
+            self.intent.limits().keys().copied().collect()
+        } else {
+            before.keys().copied().collect()
+        };
+        if let Err(error) = self.compile_without(candidates, &before) {
+            self.intent.suspended = before;
+            return Err(error);
+        }
+        for (target, _) in before {
+            if self.intent.limits_of(target).is_some() {
+                info!(policy = target.policy_name(), "runtime limits hold again");
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles the policies, without those of `candidates` that make it fail; those suspended `before` are known.
+    fn compile_without(
+        &mut self,
+        mut candidates: BTreeSet<Target>,
+        before: &BTreeMap<Target, Suspended>,
+    ) -> anyhow::Result<()> {
+        let before_all = self.compiled.policies_now();
+        let mut suspended = Vec::new();
+        while let Err(error) = self.compiled.compile_policies(self.intent, self.enforcer) {
+            let Some(target) = error.to_leave_out(self.intent, &candidates) else {
+                return Err(error.into());
+            };
+            self.compiled.restore_policies(before_all.clone());
+            candidates.remove(&target);
+            self.intent.leave_out(target, error.to_string());
+            suspended.push((target, error));
+        }
+        suspended.retain(|(target, _)| !before.contains_key(target));
+        for (target, why) in suspended {
+            error!(
+                policy = target.policy_name(),
+                error = why.to_string(),
+                "runtime limits do not hold: the configuration has no place for them"
+            );
+        }
+        Ok(())
+    }
+}
