@@ -207,6 +207,16 @@ impl Intent {
         }
     }
 
+    /// What sets policies, under another configuration: no bans, allows and lists.
+    pub fn policies_under(&self, config: Config) -> Self {
+        Self {
+            limits: self.limits.clone(),
+            suspended: self.suspended.clone(),
+            limited: self.limited.clone(),
+            ..Self::new(config)
+        }
+    }
+
     /// What is different when `list` takes the place of the one with its name, and the change that does it; none where
     /// nothing is.
     pub fn list_edit(&self, name: &Arc<str>, mut list: Option<List>) -> (Difference, Option<Edit>) {

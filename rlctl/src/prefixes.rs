@@ -227,7 +227,6 @@ mod tests {
         assert_eq!(prefixes, expected.map(|text| text.parse().unwrap()));
         assert_eq!(sources, ["2001:db8::7".parse::<IpAddr>().unwrap()]);
 
-
         let hint = |arguments: &[String]| {
             let failure = read_with(arguments, HostBits::Refused, stdin).unwrap_err();
             failure.refused.hint.unwrap_or_default()

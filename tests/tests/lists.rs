@@ -108,6 +108,8 @@ hint: nothing was applied; --exempt-connected leaves these networks out, --inclu
             .contains("10.0.0.0/8 holds, but not for 10.0.4.0/24, the network of rl0"),
         "{said:?}"
     );
+    let split = "10.0.0.0/8 is 16 prefixes without the connected networks inside";
+    assert!(said.stderr.contains(split), "{said:?}");
     assert!(is_banned(&service, "10.0.5.1") && !is_banned(&service, "10.0.4.7"));
     service.rlctl_ok(&with("--include-connected")).unwrap();
     assert!(is_banned(&service, "10.0.4.7") && !is_banned(&service, "10.0.4.1"));

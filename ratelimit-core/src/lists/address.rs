@@ -34,9 +34,7 @@ pub fn read(text: &str, sloppy: bool) -> Result<Written, Problem> {
     }
     match text.parse() {
         Ok(prefix) => Ok(Written::One(prefix)),
-        Err(PrefixError::HostBits { network, .. }) if sloppy => {
-            Ok(Written::One(network))
-        }
+        Err(PrefixError::HostBits { network, .. }) if sloppy => Ok(Written::One(network)),
         Err(PrefixError::Syntax(_)) => Err(not_an_address(text)),
         Err(error) => Err(error.into()),
     }

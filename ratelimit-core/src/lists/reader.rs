@@ -38,6 +38,10 @@ pub struct Reader<'t> {
     taken_off: HashMap<Prefix, usize>,
     /// Whether an entry says how often it was seen.
     has_counts: bool,
+    /// Ranges that are several prefixes.
+    ranges: usize,
+    /// The prefixes that they are.
+    of_ranges: usize,
     /// The sets that the text names, where its format has sets.
     pub sets: Sets,
 }
@@ -79,6 +83,8 @@ impl<'t> Reader<'t> {
             is_full: false,
             taken_off: HashMap::new(),
             has_counts: false,
+            ranges: 0,
+            of_ranges: 0,
             sets: Sets::default(),
         }
     }
@@ -113,6 +119,7 @@ impl<'t> Reader<'t> {
             Ok(written) => written,
             Err(problem) => return self.report(part, problem),
         };
+        let before = self.reading.entries.len();
         for prefix in written.prefixes() {
             if let Err(problem) = self.vetting.vet(prefix) {
                 return self.report(part, problem);
@@ -130,6 +137,11 @@ impl<'t> Reader<'t> {
                 reason,
                 facts: said.facts,
             });
+        }
+        let prefixes = self.reading.entries.len() - before;
+        if prefixes > 1 {
+            self.ranges += 1;
+            self.of_ranges += prefixes;
         }
     }
 
@@ -240,6 +252,11 @@ impl<'t> Reader<'t> {
                     .get(&entry.prefix)
                     .is_none_or(|count| index > *count)
             });
+        }
+        match self.ranges {
+            0 => {}
+            1 => self.note(format!("one range is {} prefixes", self.of_ranges)),
+            ranges => self.note(format!("{ranges} ranges are {} prefixes", self.of_ranges)),
         }
         Ok(self.reading)
     }

@@ -44,7 +44,7 @@ pub fn from_file(
 ) -> Result<(ListRead, Option<Edit>), Refused> {
     let (action, connected) = (file.config.action, file.config.connected);
     let cut = match (action, connected) {
-        (Action::Ban, None | Some(Connected::Exempt)) => protected.cut(&mut reading.entries),
+        (Action::Ban, None | Some(Connected::Exempt)) => protected.cut(&mut reading.entries).0,
         (Action::Ban, Some(Connected::Include)) | (Action::Allow, _) => Vec::new(),
     };
     let unsaid = match connected {

@@ -465,6 +465,12 @@ impl State {
         Ok(scopes?)
     }
 
+    /// What the state of the sources would be kept under with another configuration, and the clock that would suit then.
+    pub(super) fn outlook(&self, config: &Config) -> anyhow::Result<(Scopes, ClockStatus)> {
+        let intent = self.intent.policies_under(config.clone());
+        Ok(self.compiled.outlook(&intent, &self.enforcer)?)
+    }
+
     fn compile_policies(&mut self) -> anyhow::Result<()> {
         Ok(self
             .compiled

@@ -52,11 +52,12 @@ impl Protected {
         }
     }
 
-    /// Leaves connected networks out of the entries that cover them, and answers what these entries were. What lies in such a network
-    /// stays: whoever names a part of it means it.
-    pub fn cut(&self, entries: &mut Vec<Entry>) -> Vec<Prefix> {
+    /// Leaves connected networks out of the entries that cover them, and returns what these entries were, and how many are left of
+    /// them. What lies in such a network stays: whoever names a part of it means it.
+    pub fn cut(&self, entries: &mut Vec<Entry>) -> (Vec<Prefix>, usize) {
         let covers = |entry: &Entry| self.networks_in(entry.prefix).next().is_some();
         let covering: Vec<Entry> = entries.extract_if(.., |entry| covers(entry)).collect();
+        let others = entries.len();
         for entry in &covering {
             let networks: Vec<Prefix> = self.networks_in(entry.prefix).collect();
             let left = entry.prefix.without(&networks).into_iter();
@@ -65,7 +66,7 @@ impl Protected {
         let mut cut: Vec<Prefix> = covering.iter().map(|entry| entry.prefix).collect();
         cut.sort_unstable();
         cut.dedup();
-        cut
+        (cut, entries.len() - others)
     }
 
     /// The prefixes that cover connected networks, each with the first of these and the hosts there.

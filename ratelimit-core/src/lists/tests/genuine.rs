@@ -20,6 +20,20 @@ fn addresses_prefixes_and_ranges_are_read_with_their_comments() {
 }
 
 #[test]
+fn it_is_told_how_many_prefixes_ranges_are() {
+    let notes = |text: &str| {
+        read_bytes(text.as_bytes(), Vetting::default())
+            .unwrap()
+            .notes
+    };
+    let one = "192.0.2.1-192.0.2.6\n";
+    assert_eq!(notes(one), ["one range is 4 prefixes"]);
+    let two = "192.0.2.1-192.0.2.6\n2001:db8::1-2001:db8::2\n198.51.100.7-198.51.100.7\n";
+    assert_eq!(notes(two), ["2 ranges are 6 prefixes"]);
+    assert!(notes("198.51.100.0-198.51.100.255\n192.0.2.1\n").is_empty());
+}
+
+#[test]
 fn a_netset_of_firehol_is_read_by_force_because_of_its_bogons() {
     let sample = include_bytes!("samples/firehol_level1.netset");
     let reading = read_bytes(sample, FORCED).unwrap();

@@ -1,7 +1,7 @@
 //! Another configuration in the place of the one in force, for `rlctl reload` and `rlctl apply`.
 
 use ratelimit_core::{
-    api::{ClockStatus, Refused},
+    api::Refused,
     config::Config,
     intent::{Edit, Target},
 };
@@ -53,9 +53,7 @@ pub fn replace(
         controller.follow_metrics();
         changes.extend(controller.state.troubles.of("metrics").map(str::to_owned));
     }
-    let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
-    let after = Some(controller.state.clock()).filter(is_other);
-    changes.extend(after.map(|after| after.to_string()));
+    changes.extend(config_diff::clock_change(&clock, &controller.state.clock()));
     let config = &controller.state.intent.config;
     lists.note(&mut controller.list_files, config);
     changes.extend(lists.reported());

@@ -9,7 +9,7 @@ use std::{
 
 use ratelimit_common::{parse::Tunnels, settings::OverBudget};
 use ratelimit_core::{
-    api::Refused,
+    api::{ClockStatus, Refused},
     challenge::Challenge,
     class::{Action, Catalogue, Class},
     compile::keeps_state,
@@ -29,6 +29,12 @@ pub fn require_no_restart(before: &Config, after: &Config) -> Result<(), Refused
         Refused::because("[paths] is different, which takes effect at a restart only")
             .hint("restart ratelimitd: limits and bans go on being enforced meanwhile"),
     )
+}
+
+/// That another clock suits the policies, or another one is asked for.
+pub fn clock_change(before: &ClockStatus, after: &ClockStatus) -> Option<String> {
+    let is_other = (after.clock, after.wish) != (before.clock, before.wish);
+    is_other.then(|| after.to_string())
 }
 
 /// What is different between the interfaces, a line each.

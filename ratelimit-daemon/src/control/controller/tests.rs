@@ -82,7 +82,7 @@ use crate::{
         },
         configuration::candidate::Candidate,
         lists::configured::ConfiguredLists,
-        queries,
+        queries, read_commands,
         reports::rows,
     },
     datapath::{Entry, Memory, Shared},
@@ -375,10 +375,24 @@ impl Lab {
         self.controller.ban(request, "root")
     }
 
-    /// Puts another configuration in force, as a reload does.
+    /// Puts another configuration in force, as a reload does, and compares with what `rlctl diff` says before.
     fn replace(&mut self, config: Config) -> Result<Vec<String>, Refused> {
         let paths = self.controller.state.intent.config.paths.clone();
-        self.controller.replace_checked(Config { paths, ..config })
+        let config = Config { paths, ..config };
+        let announced = self.diff(config.clone());
+        let changes = self.controller.replace_checked(config)?;
+        assert_eq!(announced.unwrap(), changes);
+        Ok(changes)
+    }
+
+    fn diff(&self, config: Config) -> Result<Vec<String>, Refused> {
+        let candidate = Candidate {
+            texts: Vec::new(),
+            lists: ConfiguredLists::read(&config)?,
+            config,
+            warnings: Vec::new(),
+        };
+        Ok(read_commands::diff(&self.controller, candidate)?.changes)
     }
 
     /// The tables.

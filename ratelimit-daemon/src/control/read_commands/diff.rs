@@ -1,6 +1,9 @@
 //! `rlctl diff`.
 
-use ratelimit_core::api::{Refused, Reloaded};
+use ratelimit_core::{
+    api::{Refused, Reloaded},
+    intent::Target,
+};
 
 use crate::control::{
     configuration::{candidate::Candidate, diff},
@@ -13,8 +16,11 @@ pub fn diff(controller: &Controller, candidate: Candidate) -> Result<Reloaded, R
     let (config, lists) = (candidate.config, candidate.lists);
     let before = &controller.state.intent.config;
     diff::require_no_restart(before, &config)?;
-    let mut changes = diff::changes(before, &config);
     let state = &controller.state;
+    let (scopes, clock) = state.outlook(&config)?;
+    let mut changes = diff::changes(before, &config);
+    changes.extend(state.scopes(Target::Default).runtime_changes(&scopes));
+    changes.extend(diff::clock_change(&state.clock(), &clock));
     let lists = configured::changes(&state.intent, state.protection.all(), &config, lists)?;
     changes.extend(lists.reported());
     let files = config.files.iter();

@@ -130,11 +130,28 @@ impl Compiled {
         enforcer: &Enforcer,
         target: Target,
     ) -> Result<Scopes, CompileError> {
+        let policies = self.policies_of(intent, enforcer)?;
+        Ok(Scopes::of_intent(intent, &policies, target))
+    }
+
+    /// What the state of the sources would be kept under if `intent` came to be, and the clock that would suit then.
+    pub fn outlook(
+        &self,
+        intent: &Intent,
+        enforcer: &Enforcer,
+    ) -> Result<(Scopes, ClockStatus), CompileError> {
+        let policies = self.policies_of(intent, enforcer)?;
+        let clock = choose_clock(intent, self.coarse_tick, &policies);
+        let scopes = Scopes::of_intent(intent, &policies, Target::Default);
+        Ok((scopes, clock))
+    }
+
+    fn policies_of(&self, intent: &Intent, enforcer: &Enforcer) -> Result<Policies, CompileError> {
         let CompiledPolicies(policies, mut classes) = self.policies_now();
         let mut policies = Arc::unwrap_or_clone(policies);
         let held = held_by(enforcer);
         compile::compile_policies(&mut policies, &mut classes, intent, &held, self.cpus)?;
-        Ok(Scopes::of_intent(intent, &policies, target))
+        Ok(policies)
     }
 
     /// The number of a class, as packets have it.
@@ -178,9 +195,7 @@ impl Compiled {
 
     /// The clock that suits the policies.
     pub fn clock(&self, intent: &Intent) -> ClockStatus {
-        let policies = self.policies.iter();
-        let limits = policies.map(|(name, named)| (name, named.limits.as_slice()));
-        clock_choice::choose(intent.config.clock, self.coarse_tick, limits)
+        choose_clock(intent, self.coarse_tick, &self.policies)
     }
 
     /// Logs the clock where it is not as `before`, and warns of one that is asked for and does not suit.
@@ -195,6 +210,13 @@ impl Compiled {
             info!("{status}");
         }
     }
+}
+
+fn choose_clock(intent: &Intent, coarse_tick: Duration, policies: &Policies) -> ClockStatus {
+    let limits = policies
+        .iter()
+        .map(|(name, named)| (name, named.limits.as_slice()));
+    clock_choice::choose(intent.config.clock, coarse_tick, limits)
 }
 
 /// What the kernel holds, and policies compile beside; without the sets of its tables.

@@ -55,7 +55,7 @@ impl Importer<'_> {
         let name = self.list_name(request.list.as_deref().unwrap_or_default())?;
         default_reason(request, &mut reading.entries, &mut reading.reasons);
         let mut list = List::new(request.action, None, clock::wall(), author.into());
-        let cut = self.cut(request, request.action, &mut reading.entries);
+        let cut = self.cut(request, request.action, &mut reading.entries, answer);
         require_word(request, &cut, self.protection)?;
         list.cut = cut;
         self.one_list(
@@ -127,9 +127,9 @@ impl Importer<'_> {
             let here: Vec<Entry> = entries.extract_if(.., is_here).collect();
             let cut = match target {
                 Target::Bans(origin) if *origin != Origin::Forced => {
-                    self.cut(request, Action::Ban, &mut entries)
+                    self.cut(request, Action::Ban, &mut entries, answer)
                 }
-                Target::List(_, action) => self.cut(request, *action, &mut entries),
+                Target::List(_, action) => self.cut(request, *action, &mut entries, answer),
                 Target::Bans(_) | Target::Allows => Vec::new(),
             };
             entries.extend(here);
@@ -186,11 +186,21 @@ impl Importer<'_> {
         request: &ImportRequest,
         action: Action,
         entries: &mut Vec<Entry>,
+        answer: &mut Imported,
     ) -> Vec<Prefix> {
         if action == Action::Allow || request.connected == Some(Connected::Include) {
             return Vec::new();
         }
-        self.protection.all().cut(entries)
+        let (cut, left) = self.protection.all().cut(entries);
+        let whole = match cut.as_slice() {
+            [] => return cut,
+            [entry] => format!("{entry} is"),
+            several => format!("{} entries are", several.len()),
+        };
+        answer.notes.push(format!(
+            "{whole} {left} prefixes without the connected networks inside"
+        ));
+        cut
     }
 
     /// Whether an entry is where it goes to.
