@@ -16,10 +16,11 @@ pub fn count<A: Address>(
     rule(policy, strike).is_some_and(|rule| tables.count_strike(source, rule, strike.at))
 }
 
-/// The rule by which a strike may lead to a ban.
+/// The rule by which a strike may lead to a ban. A limit that admits nothing stands for a rule that drops, and makes none.
 #[inline(always)]
 pub fn rule<'a>(policy: Option<&'a Policy>, strike: &Strike<'_>) -> Option<&'a BanRule> {
-    policy.and_then(Policy::ban).filter(|_| strike.may_ban)
+    let policy = policy.filter(|policy| strike.may_ban && !policy.denies(strike.limit));
+    policy.and_then(Policy::ban)
 }
 
 /// Bans `source` by the rule of `policy`: from the next packet on, unless the source may be forged, or there are too many

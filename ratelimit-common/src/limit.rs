@@ -12,6 +12,9 @@ use crate::{
 /// The most limits a policy may have.
 pub const LIMITS_MAX: usize = 8;
 
+/// The bytes of the smallest packet: an IPv4 header alone.
+const PACKET_BYTES_MIN: u64 = 20;
+
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
@@ -97,6 +100,11 @@ impl Limit {
     pub const fn capacity(&self) -> u64 {
         let [capacity, ..] = self.parameters;
         capacity
+    }
+
+    /// Whether no packet is small enough for it.
+    pub const fn denies(&self) -> bool {
+        matches!(self.unit(), Unit::Bytes) && self.capacity() < PACKET_BYTES_MIN
     }
 
     /// The window of a fixed window, which is the default, and so the way to make short.

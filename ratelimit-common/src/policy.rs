@@ -37,7 +37,8 @@ pub struct Policy {
     terms: u64,
     /// Where the state of limits of all packets stands.
     slot: u32,
-    unused: u32,
+    /// A bit for each limit that has no room for any packet.
+    denying: u32,
     reserved: [u64; 6],
 }
 const _: () = assert!(size_of::<Policy>() == 7 * 64);
@@ -74,7 +75,8 @@ impl Policy {
             .get_mut(..limits.len())?
             .copy_from_slice(limits);
         policy.len = u16::try_from(limits.len()).ok()?;
-        for limit in limits {
+        for (index, limit) in limits.iter().enumerate() {
+            policy.denying |= u32::from(limit.denies()) << index;
             policy.classes = policy.classes.or(limit.classes());
             if limit.is_log() {
                 policy.flags |= HAS_LOG;
@@ -291,6 +293,13 @@ impl Policy {
         } else {
             Some(&self.ban)
         }
+    }
+
+    /// Whether the limit at `index` has no room for any packet, as `{ bytes = 1, per = "1h" }` has none. It says which packets are not
+    /// wanted, and not how many of them are too many.
+    #[inline(always)]
+    pub const fn denies(&self, index: u8) -> bool {
+        self.denying.wrapping_shr(index as u32) & 1 != 0
     }
 
     /// The number of limits, at most [`LIMITS_MAX`].

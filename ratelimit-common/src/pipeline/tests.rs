@@ -239,6 +239,27 @@ fn the_last_strike_bans_from_the_next_packet_on() {
 }
 
 #[test]
+fn a_limit_that_admits_nothing_makes_no_strikes() {
+    let window = |amount| FixedWindow::new(amount, Duration::from_secs(1)).unwrap();
+    let bytes = |amount| Limit::new(window(amount), Unit::Bytes);
+    let packets = Limit::new(window(9), Unit::Packets);
+    for (limits, is_banned) in [
+        (&[bytes(1)][..], false),
+        (&[bytes(19)], false),
+        (&[packets, bytes(1)], false),
+        (&[bytes(20)], true),
+        (&[packets, bytes(20)], true),
+    ] {
+        let fake = Fake {
+            policy: Policy::new(limits, 0, false).unwrap(),
+            ..Fake::new(1, false)
+        };
+        let last = if is_banned { BANNED } else { LIMITED };
+        check(&fake.with_ban(|rule| rule), &[LIMITED, LIMITED, last]);
+    }
+}
+
+#[test]
 fn a_ban_of_a_policy_ends_at_its_end() {
     let fake = Fake::banning();
     let until = |until_ns| Detected {

@@ -53,7 +53,7 @@ pub fn replace(
         controller.follow_metrics();
         changes.extend(controller.state.troubles.of("metrics").map(str::to_owned));
     }
-    changes.extend(config_diff::clock_change(&clock, &controller.state.clock()));
+    changes.extend(diff::clock_change(&clock, &controller.state.clock()));
     let config = &controller.state.intent.config;
     lists.note(&mut controller.list_files, config);
     changes.extend(lists.reported());
