@@ -38,7 +38,7 @@ pub use object::{ENTRY, OBJECT};
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};
 use ratelimit_core::{config::Mode, log_size::LogSize};
-pub use remote::{Remote, Stopped};
+pub use remote::{Remote, Unavailable};
 pub use resized_maps::replaced_names;
 use serde::{Deserialize, Serialize};
 pub use serve::serve;

@@ -12,7 +12,7 @@ use crate::{
         state::State,
     },
     links::{Links, Standing, Step, standing},
-    loader::Stopped,
+    loader::Unavailable,
 };
 
 /// How long a look at the interfaces is good for those who ask. That is less than it takes to start `rlctl` after a change, and yet thousands of
@@ -299,11 +299,11 @@ impl Interfaces {
 /// Makes the pins again that somebody has removed, and says so until they are seen to be there.
 pub fn tend_pins(state: &mut State) {
     let kept = state.enforcer.attachments().keep_pinned();
-    let stopped = kept.as_ref().err();
-    let stopped = stopped.and_then(|error| error.downcast_ref::<Stopped>());
-    let stopped = stopped.map(Stopped::to_string);
-    let is_unknown = stopped.is_some();
-    state.report(LOADER, stopped);
+    let error = kept.as_ref().err();
+    let unavailable = error.and_then(|error| error.downcast_ref::<Unavailable>());
+    let unavailable = unavailable.map(Unavailable::to_string);
+    let is_unknown = unavailable.is_some();
+    state.report(LOADER, unavailable);
     if is_unknown {
         return;
     }

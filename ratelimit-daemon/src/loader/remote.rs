@@ -25,6 +25,8 @@ use crate::clock;
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How often it is looked whether the loader goes on.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long a loader may be stopped while it makes maps.
+const STOPPED_MAX: Duration = Duration::from_secs(3);
 
 /// Asks the process of the loader.
 #[derive(Clone, Debug)]
@@ -42,10 +44,24 @@ struct Line {
     late: u32,
 }
 
-/// Somebody has stopped the loader, so it answers nothing.
+/// Why the loader answers nothing, whatever it is asked.
 #[derive(Debug, thiserror::Error)]
-#[error("the loader is stopped, so no interface can be attached: `kill -CONT {0}` has it go on")]
-pub struct Stopped(i32);
+pub enum Unavailable {
+    /// Somebody has stopped it.
+    #[error(
+        "the loader is stopped, so no interface can be attached: `kill -CONT {0}` has it go on"
+    )]
+    Stopped(i32),
+    /// The same while it made maps. Which maps there are is not known then, so nothing more is asked of it: it ends when it goes on,
+    /// the daemon with it, and the next start takes over what there is.
+    #[error(
+        "the loader was stopped while it made maps: the kernel enforces what it did before, and `kill -CONT {0}` ends ratelimitd, which has to be started again"
+    )]
+    StoppedMidway(i32),
+    /// It has ended, or ends.
+    #[error("the loader is gone: start ratelimitd again, which takes over without a gap")]
+    Gone,
+}
 
 impl Remote {
     /// That at the other end of `socket`, and the number of its process.
@@ -67,11 +83,11 @@ impl Remote {
         Ok(())
     }
 
-    fn require_running(&self) -> Result<(), Stopped> {
+    fn require_running(&self) -> Result<(), Unavailable> {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let is_stopped = |id: &Pid| matches!(waitid(WaitId::Pid(*id), options), Ok(Some(_)));
         match self.process.filter(is_stopped) {
-            Some(id) => Err(Stopped(id.as_raw_pid())),
+            Some(id) => Err(Unavailable::Stopped(id.as_raw_pid())),
             None => Ok(()),
         }
     }
@@ -86,31 +102,40 @@ impl Remote {
         request: &Request,
         descriptors: &[OwnedFd],
     ) -> anyhow::Result<(T, Vec<OwnedFd>)> {
-        let gone = "the loader is gone: start ratelimitd again, which takes over without a gap";
         self.require_running()?;
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let socket = line.socket.take().context(gone)?;
+        let socket = line.socket.take().context(Unavailable::Gone)?;
         let bytes = serde_json::to_vec(request).context("writing a request")?;
-        socket.send(&bytes, descriptors).context(gone)?;
+        let sent = socket.send(&bytes, descriptors);
+        sent.context(Unavailable::Gone)?;
         line.late += 1;
         let deadline = clock::monotonic() + PATIENCE;
+        let mut stopped_since = None;
         let (bytes, descriptors) = loop {
             match socket.receive() {
                 Ok(answer) => {
                     line.late -= 1;
-                    let answer = answer.context(gone)?;
+                    let answer = answer.context(Unavailable::Gone)?;
                     if line.late == 0 {
                         break answer;
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // What these make is to be known here. All others are done again.
-                    let is_due = matches!(request, Request::Open(_) | Request::OpenMaps(_));
-                    if let (false, Err(stopped)) = (is_due, self.require_running()) {
-                        line.socket = Some(socket);
-                        bail!(stopped);
+                    let now = clock::monotonic();
+                    match self.require_running() {
+                        Ok(()) => stopped_since = None,
+                        // What these make is to be known here. All others are done again.
+                        Err(Unavailable::Stopped(id)) if request.makes_maps() => {
+                            if now > *stopped_since.get_or_insert(now) + STOPPED_MAX {
+                                bail!(Unavailable::StoppedMidway(id));
+                            }
+                        }
+                        Err(unavailable) => {
+                            line.socket = Some(socket);
+                            bail!(unavailable);
+                        }
                     }
-                    if clock::monotonic() > deadline {
+                    if now > deadline {
                         return Err(error).context("waiting for the loader");
                     }
                 }
@@ -183,5 +208,115 @@ impl Loader for Remote {
 
     fn detach_all(&mut self) -> anyhow::Result<Vec<String>> {
         Ok(self.ask(&Request::DetachAll)?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        process::{Child, Command},
+        thread,
+    };
+
+    use ratelimit_core::log_size::LogSize;
+    use rustix::process::{Signal, kill_process};
+
+    use super::*;
+    use crate::loader::Sizes;
+
+    #[test]
+    fn a_loader_that_is_stopped_while_it_makes_maps_is_named_within_seconds() {
+        let mut lab = Lab::new();
+        let id = lab.id();
+        let began = clock::monotonic();
+        let asked = thread::spawn({
+            let mut remote = lab.remote.clone();
+            move || remote.open_maps(&PLAN).map(drop)
+        });
+        lab.loader.receive_request();
+        kill_process(id, Signal::STOP).unwrap();
+        let error = asked.join().unwrap().unwrap_err().to_string();
+        let took = clock::elapsed(began);
+        assert!(took < Duration::from_secs(15), "{took:?}");
+        let way_out = format!("kill -CONT {}", id.as_raw_pid());
+        assert!(
+            error.contains("made maps") && error.contains(&way_out),
+            "{error}"
+        );
+        // What it makes later is unknown here, so it is asked nothing more, and it sees that.
+        let error = lab.remote.detach("eth0").unwrap_err().to_string();
+        assert!(error.contains(&way_out), "{error}");
+        kill_process(id, Signal::CONT).unwrap();
+        assert!(lab.loader.receive().unwrap().is_none());
+        let error = lab.remote.detach("eth0").unwrap_err();
+        let unavailable = error.downcast_ref::<Unavailable>();
+        assert!(matches!(unavailable, Some(Unavailable::Gone)), "{error}");
+    }
+
+    #[test]
+    fn a_loader_that_is_stopped_for_a_moment_is_waited_for() {
+        let lab = Lab::new();
+        let asked = thread::spawn({
+            let mut remote = lab.remote.clone();
+            move || remote.open_maps(&PLAN)
+        });
+        lab.loader.receive_request();
+        kill_process(lab.id(), Signal::STOP).unwrap();
+        thread::sleep(STOPPED_MAX / 2);
+        kill_process(lab.id(), Signal::CONT).unwrap();
+        let answer = serde_json::to_vec(&Answer::Ok(serde_json::json!([]))).unwrap();
+        lab.loader.send(&answer, &[]).unwrap();
+        assert!(asked.join().unwrap().unwrap().is_empty());
+    }
+
+    const PLAN: MapPlan = MapPlan {
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        tunnels: 0,
+        capacity: 1,
+        sizes: Sizes {
+            words: 1,
+            logs: LogSize::NONE,
+            sets: None,
+        },
+        cpus: 1,
+    };
+
+    /// A socket to the loader, and a process that stands for it.
+    struct Lab {
+        remote: Remote,
+        loader: Socket,
+        process: Child,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let (own, loader) = Socket::pair().unwrap();
+            let process = Command::new("sleep").arg("120").spawn().unwrap();
+            let id = Pid::from_child(&process);
+            Self {
+                remote: Remote::new(own, Some(id)).unwrap(),
+                loader,
+                process,
+            }
+        }
+
+        fn id(&self) -> Pid {
+            Pid::from_child(&self.process)
+        }
+    }
+
+    impl Drop for Lab {
+        fn drop(&mut self) {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+
+    impl Socket {
+        fn receive_request(&self) {
+            let (bytes, _) = self.receive().unwrap().unwrap();
+            assert!(Request::read(&bytes).unwrap().makes_maps());
+        }
     }
 }

@@ -62,6 +62,11 @@ impl Request {
         Ok(request)
     }
 
+    /// Whether maps are made anew by it.
+    pub fn makes_maps(&self) -> bool {
+        matches!(self, Self::Open(_) | Self::OpenMaps(_))
+    }
+
     fn check(&self) -> anyhow::Result<()> {
         match self {
             Self::Open(path) => check_path(path),
