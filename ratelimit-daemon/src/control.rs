@@ -53,7 +53,7 @@ pub use self::{
     sources::scanner::{Scanner, Sources},
     state::{
         State,
-        fallback_directory::{copy as copy_state, open as open_store},
+        fallback_directory::{Originals, open as open_store},
         reconcile::Reconciliation,
     },
 };

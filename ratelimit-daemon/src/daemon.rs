@@ -88,11 +88,13 @@ impl Enforcing {
         let config = &start.config;
         let (store, fallback) = control::open_store(&config.paths.state, &config.paths.runtime)?;
         let mut kernel = control::open_kernel(config, &store, Box::new(loader.clone()))?;
+        let usage_reset = kernel.usage_reset();
         let (events, samples) = (kernel.take_events(), kernel.take_samples());
         let captures = kernel.take_captures()?;
         let mut controller =
             Controller::new(config.clone(), store, Box::new(kernel), protected.clone())?;
         controller.fallback(fallback);
+        controller.note_reset(usage_reset);
         Ok(Self {
             controller,
             events,

@@ -57,15 +57,11 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies a state that is root's for `user`, to where a copy stands in for what cannot be written.
+/// Copies a state that is root's for `user`, to where a copy stands in for what cannot be written. Root reads it, and the user writes the
+/// copy: what stands in a directory of the user may be a link to anything.
 fn lend(paths: &Paths, user: &User) -> anyhow::Result<()> {
-    let copy = control::copy_state(&paths.state, &paths.runtime)?;
-    let giving = || format!("giving {} to {}", copy.display(), user.name());
-    for entry in fs::read_dir(&copy).with_context(giving)? {
-        user.own(&entry.with_context(giving)?.path())
-            .with_context(giving)?;
-    }
-    user.own(&copy).with_context(giving)?;
+    let originals = control::Originals::open(&paths.state, &paths.runtime)?;
+    user.act(|| originals.copy())??;
     let state = paths.state.display();
     warn!(
         "{state} is root's, and its disk is read-only: a copy stands in for it until ratelimitd is started again with a disk that can be written"
@@ -155,6 +151,42 @@ mod tests {
         let error = prepare(&paths, &user).unwrap_err().to_string();
         assert!(error.contains("`chown nobody "), "{error}");
         assert_eq!(fs::metadata(&paths.state).unwrap().uid(), 0);
+    }
+
+    #[test]
+    fn a_copy_of_the_state_gives_nothing_of_root_to_the_user() {
+        let Some((user, directory)) = nobody() else {
+            return;
+        };
+        let paths = paths(directory.path());
+        fs::create_dir(&paths.state).unwrap();
+        fs::write(paths.state.join("state.db"), "rows").unwrap();
+        fs::create_dir(&paths.runtime).unwrap();
+        user.own(&paths.runtime).unwrap();
+        let of_root = directory.path().join("of-root");
+        fs::write(&of_root, "secret").unwrap();
+        // The user says that its copy is newer, and has put links there.
+        let copy = paths.runtime.join("state");
+        for is_newer in [true, false] {
+            let _ = fs::remove_dir_all(&copy);
+            fs::create_dir(&copy).unwrap();
+            user.own(&copy).unwrap();
+            let changes = if is_newer { &copy } else { &paths.state };
+            let number = 9_u64.to_le_bytes();
+            let sum = crc32fast::hash(&number).to_le_bytes();
+            let witness = [&number[..], &sum].concat();
+            fs::write(changes.join("state.changes"), witness).unwrap();
+            std::os::unix::fs::symlink(&of_root, copy.join("state.db")).unwrap();
+            lend(&paths, &user).unwrap();
+            assert_eq!(fs::metadata(&of_root).unwrap().uid(), 0, "{is_newer}");
+            assert_eq!(fs::read(&of_root).unwrap(), b"secret");
+            if !is_newer {
+                let copied = copy.join("state.db");
+                assert_eq!(fs::read(&copied).unwrap(), b"rows");
+                assert_ne!(fs::symlink_metadata(&copied).unwrap().uid(), 0);
+            }
+            let _ = fs::remove_file(paths.state.join("state.changes"));
+        }
     }
 
     /// Somebody else, and a directory of root that everybody may look into; `None` where only root could go on.

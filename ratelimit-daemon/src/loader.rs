@@ -107,6 +107,8 @@ pub struct Held {
     pub logs: Option<LogSize>,
     /// The table of the store `compact`.
     pub table: Option<HeldTable>,
+    /// Whether a link is of another layout, so that its tables are not taken over.
+    pub has_other_layout: bool,
 }
 
 /// A link that is pinned.

@@ -245,6 +245,13 @@ fn a_daemon_with_another_layout_takes_over_in_each_mode() {
         assert!(reported.contains(mode), "{reported}");
         assert!(!older.exists(), "{mode}");
     }
+    let why = "another version of ratelimitd made the tables";
+    let log = service.log();
+    let warned = |line: &&str| line.contains("WARN") && line.contains(why);
+    assert_eq!(log.lines().filter(warned).count(), 2, "{log}");
+    let events = service.rlctl_ok(&["events"]).unwrap();
+    let told = events.lines().filter(|line| line.contains(why));
+    assert_eq!(told.count(), 2, "{events}");
 }
 
 /// What is intended, as `rlctl` lists it, without what was counted.

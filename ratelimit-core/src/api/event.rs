@@ -187,6 +187,11 @@ pub enum What {
         /// Why it is not protected.
         why: String,
     },
+    /// What sources, destinations and the node have used starts anew.
+    UsageReset {
+        /// Why it was not taken over.
+        why: String,
+    },
     /// A failure began that does not affect enforcement.
     TroubleBegan {
         /// The failing part: `metrics`, `state`, `configuration`, `pins`.
@@ -386,6 +391,7 @@ impl What {
             | Self::Detached { .. }
             | Self::InterfaceAttached { .. }
             | Self::InterfaceLost { .. }
+            | Self::UsageReset { .. }
             | Self::TroubleBegan { .. }
             | Self::TroubleEnded { .. }
             | Self::PassAllOn { .. }
@@ -429,6 +435,7 @@ impl What {
             | Self::Detached { .. }
             | Self::InterfaceAttached { .. }
             | Self::InterfaceLost { .. }
+            | Self::UsageReset { .. }
             | Self::TroubleBegan { .. }
             | Self::TroubleEnded { .. }
             | Self::PassAllOn { .. }

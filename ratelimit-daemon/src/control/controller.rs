@@ -10,7 +10,7 @@ pub mod tick;
 
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{HistoryStatus, Refused, Unenforced},
+    api::{HistoryStatus, Refused, Unenforced, What},
     config::Config,
 };
 use tokio::sync::mpsc;
@@ -195,6 +195,18 @@ impl Controller {
     pub fn fallback(&mut self, fallback: Option<FallbackDirectory>) {
         FallbackDirectory::note(fallback.as_ref(), &mut self.state);
         self.fallback = fallback;
+    }
+
+    /// Reports why what sources have used starts anew.
+    pub fn note_reset(&mut self, reset: Option<&str>) {
+        let Some(why) = reset else {
+            return;
+        };
+        warn!("{why}");
+        let why = why.to_owned();
+        self.state
+            .journal
+            .record(clock::wall(), What::UsageReset { why });
     }
 
     /// Why what holds is not written down, so that a restart may undo it.

@@ -85,11 +85,14 @@ pub struct Kernel {
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
     samples: Option<Ring>,
+    usage_reset: Option<&'static str>,
     captures: Option<CaptureMaps>,
     maps: Vec<MapStatus>,
     /// Those of them that take memory with each entry.
     on_demand: Vec<(&'static str, OwnedFd)>,
 }
+
+const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables: what sources, destinations and the node have used starts anew";
 
 /// An interface that has a slot.
 struct Port {
@@ -135,12 +138,18 @@ impl Kernel {
         let mut kernel = Self {
             loader: Some(loader),
             ports: held.links.iter().map(port).collect::<Result<_, _>>()?,
+            usage_reset: held.has_other_layout.then_some(OTHER_LAYOUT),
             ..Self::from_maps(&maps, plan.sizes)?
         };
         // Packets are judged by them until others are set.
         kernel.rules = kernel.interface_rules()?;
         kernel.begin_to_carry();
         Ok(kernel)
+    }
+
+    /// Returns why what sources have used starts anew; `None` if it was taken over.
+    pub fn usage_reset(&self) -> Option<&'static str> {
+        self.usage_reset
     }
 
     fn from_maps(maps: &Maps, sizes: Sizes) -> anyhow::Result<Self> {
@@ -171,6 +180,7 @@ impl Kernel {
             verdicts: CpuCounters::new(maps, VERDICTS_MAP)?,
             entry_counters: EntryCounterMaps::new(maps)?,
             sampler: maps.open("SAMPLER")?,
+            usage_reset: None,
             events: Some(maps.open("EVENTS")?),
             samples: Some(Ring::new(maps.descriptor("SAMPLES")?)),
             captures: Some(CaptureMaps::new(

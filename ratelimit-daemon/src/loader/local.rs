@@ -7,13 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use aya::{
     maps::MapData,
     programs::{ProgramInfo, Xdp, links::FdLink},
 };
 use ratelimit_core::config::Mode;
-use tracing::warn;
 
 use super::{
     Attachment, Descriptors, Held, HeldLink, InterfacePlan, Loader, MapPlan, attachment, compact,
@@ -64,13 +63,14 @@ impl Local {
 
 impl Loader for Local {
     fn open(&mut self, root: &Path) -> anyhow::Result<Held> {
+        let other = self.pins.as_ref().filter(|pins| pins.root() != root);
+        ensure!(
+            other.is_none(),
+            "the pins are elsewhere, and stay there until the loader ends"
+        );
         let pins = self.pins.insert(Pins::open(root)?);
         let links = pins.all_links()?;
-        if links.iter().any(|pin| !pins.is_own(pin)) {
-            warn!(
-                "another version of ratelimitd has made the tables: what sources, destinations and the node have used starts anew"
-            );
-        }
+        let has_other_layout = links.iter().any(|pin| !pins.is_own(pin));
         let links = links
             .into_iter()
             .map(|pin| Ok(held(attachment::program(&pin)?, pin)));
@@ -83,6 +83,7 @@ impl Loader for Local {
             links: links.chain(programs).collect::<anyhow::Result<_>>()?,
             logs: logs::held(pins),
             table: compact::held_table(pins)?,
+            has_other_layout,
         })
     }
 
@@ -314,4 +315,30 @@ fn place(
 fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::rename(from, to)
         .with_context(|| format!("renaming {} to {}", from.display(), to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_are_opened_in_one_directory_only() {
+        let root = format!("/sys/fs/bpf/ratelimit-test-{}", std::process::id());
+        let root = Path::new(&root);
+        let mut loader = Local::default();
+        if let Err(error) = loader.open(root) {
+            eprintln!("SKIPPED: needs root and a bpffs: {error:#}");
+            return;
+        }
+        let again = loader.open(root).map(drop);
+        let other = root.with_extension("other");
+        let elsewhere = loader.open(&other).map(drop);
+        let is_made = other.exists();
+        for directory in [root, &other] {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+        again.unwrap();
+        let error = elsewhere.unwrap_err().to_string();
+        assert!(error.contains("stay there") && !is_made, "{error}");
+    }
 }

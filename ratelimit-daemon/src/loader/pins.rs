@@ -91,6 +91,11 @@ impl Pins {
         Ok(())
     }
 
+    /// The directory of all of them.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Where a map is pinned.
     pub fn map(&self, name: &str) -> PathBuf {
         self.maps().join(name)

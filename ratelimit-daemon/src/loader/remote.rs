@@ -155,13 +155,19 @@ impl Remote {
 
 impl Loader for Remote {
     fn open(&mut self, pins: &Path) -> anyhow::Result<Held> {
-        let ((links, logs, sets), mut descriptors) = self.ask(&Request::Open(pins.to_owned()))?;
+        let ((links, logs, sets, has_other_layout), mut descriptors) =
+            self.ask(&Request::Open(pins.to_owned()))?;
         let table = |sets: u32| {
             let policies = descriptors.pop().context("the loader gave no policies")?;
             anyhow::Ok(HeldTable { sets, policies })
         };
         let table = Option::map(sets, table).transpose()?;
-        Ok(Held { links, logs, table })
+        Ok(Held {
+            links,
+            logs,
+            table,
+            has_other_layout,
+        })
     }
 
     fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors> {

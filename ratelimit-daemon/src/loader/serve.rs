@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::heap;
 
 use super::{
-    Held, Loader,
+    Loader,
     request::{Answer, Request},
     socket::{LENGTH_MAX, Message, Socket},
 };
@@ -74,10 +74,10 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Value
     let mut descriptors = Vec::new();
     let answer = match request {
         Request::Open(pins) => {
-            let Held { links, logs, table } = loader.open(&pins)?;
-            let sets = table.as_ref().map(|table| table.sets);
-            descriptors.extend(table.map(|table| table.policies));
-            json!((links, logs, sets))
+            let held = loader.open(&pins)?;
+            let sets = held.table.as_ref().map(|table| table.sets);
+            descriptors.extend(held.table.map(|table| table.policies));
+            json!((held.links, held.logs, sets, held.has_other_layout))
         }
         Request::OpenMaps(plan) => {
             let maps = loader.open_maps(&plan)?;
@@ -119,7 +119,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::loader::{Local, Remote};
+    use crate::loader::{Held, Local, Remote};
 
     #[test]
     fn garbage_on_the_socket_is_refused_and_the_next_request_answered() {

@@ -2,7 +2,7 @@
 //! stands in for it, and brought back as soon as it can be written.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -57,7 +57,7 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Fallb
         error,
         "the state directory cannot be written: starting with a copy of what it holds"
     );
-    let copy = copy(state, runtime)?;
+    let copy = Originals::open(state, runtime)?.copy()?;
     let fallback = FallbackDirectory {
         state: state.to_owned(),
         error,
@@ -78,24 +78,51 @@ pub fn tend_database(state: &mut State) {
     state.report(DATABASE, trouble);
 }
 
-/// Copies the database in `state` to the directory beneath `runtime` that may stand in for it, and answers that.
-pub fn copy(state: &Path, runtime: &Path) -> anyhow::Result<PathBuf> {
-    let copy = runtime.join("state");
-    // A daemon before may have set something in the copy. What is there may also be gone, or only
-    // root may read it and has copied it.
-    let is_older = state.join("state.db").exists() && !Store::is_newer(&copy, state);
-    if is_older {
-        let _ = fs::remove_dir_all(&copy);
+/// The files of a database, opened by a user who may read them, and copied by one who may write to the runtime directory.
+pub struct Originals {
+    /// The directory that may stand in for that of the state.
+    copy: PathBuf,
+    /// `None` where the copy is newer.
+    files: Option<Vec<(&'static str, File)>>,
+}
+
+impl Originals {
+    /// Opens the database in `state`, of which a copy beneath `runtime` may stand in for it.
+    pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<Self> {
+        let copy = runtime.join("state");
+        // A daemon before may have set something in the copy. What is there may also be gone, or
+        // only root may read it and has copied it.
+        let is_older = state.join("state.db").exists() && !Store::is_newer(&copy, state);
+        let open = |name| {
+            let path = state.join(name);
+            let file = private::if_there(File::open(&path));
+            let file = file.with_context(|| format!("opening {}", path.display()));
+            file.map(|file| Some((name, file?))).transpose()
+        };
+        let names = ["state.db", "state.db-wal", "state.changes"].into_iter();
+        let files = is_older.then(|| names.filter_map(open).collect());
+        Ok(Self {
+            copy,
+            files: files.transpose()?,
+        })
     }
-    private::make_directory(&copy)
-        .with_context(|| format!("making the directory {}", copy.display()))?;
-    for name in ["state.db", "state.db-wal", "state.changes"] {
-        let (from, to) = (state.join(name), copy.join(name));
-        if is_older && from.exists() {
-            fs::copy(&from, &to).with_context(|| format!("copying {}", from.display()))?;
+
+    /// Makes the copy where it is not newer, and returns its directory.
+    pub fn copy(self) -> anyhow::Result<PathBuf> {
+        let Self { copy, files } = self;
+        if files.is_some() {
+            let _ = fs::remove_dir_all(&copy);
         }
+        private::make_directory(&copy)
+            .with_context(|| format!("making the directory {}", copy.display()))?;
+        for (name, mut original) in files.into_iter().flatten() {
+            let to = copy.join(name);
+            private::create(&to)
+                .and_then(|mut file| io::copy(&mut original, &mut file))
+                .with_context(|| format!("copying to {}", to.display()))?;
+        }
+        Ok(copy)
     }
-    Ok(copy)
 }
 
 /// Whether the database can be written to a directory, which is made where there is none.

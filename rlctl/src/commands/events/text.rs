@@ -211,6 +211,7 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
         What::InterfaceLost { interface, why } => {
             (BAD, "not enforced", format!(" on {interface}: {why}"))
         }
+        What::UsageReset { why } => (BAD, "usage is reset", format!(": {why}")),
         What::AttackBegan(attack) => {
             let attack = phrase::attack(attack, now);
             (BAD, "an attack has begun", format!(": {attack}"))
@@ -292,6 +293,10 @@ mod tests {
         check(
             r#""event":"interface-lost","interface":"eth0","why":"there is no such interface""#,
             "not enforced on eth0: there is no such interface",
+        );
+        check(
+            r#""event":"usage-reset","why":"another version of ratelimitd made the tables""#,
+            "usage is reset: another version of ratelimitd made the tables",
         );
         check(
             r#""event":"interface-attached","interface":"eth0","mode":"native","remark":null"#,

@@ -193,7 +193,8 @@ impl Importer<'_> {
         }
         let (cut, left) = self.protection.all().cut(entries);
         let whole = match cut.as_slice() {
-            [] => return cut,
+            // Nothing is left of connected networks themselves, which is reported with their names.
+            _ if left == 0 => return cut,
             [entry] => format!("{entry} is"),
             several => format!("{} entries are", several.len()),
         };
