@@ -29,13 +29,14 @@ const DWARF: [&[u8]; 2] = [b".debug_", b".rel.debug_"];
 const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
 
 /// What the object is made of, seen from the root of the repository.
-const INPUTS: [&str; 7] = [
+const INPUTS: [&str; 8] = [
     ".cargo/config.toml",
     "Cargo.lock",
     "Cargo.toml",
     "ratelimit-common/Cargo.toml",
     "ratelimit-common/src",
     "ratelimit-ebpf/Cargo.toml",
+    "ratelimit-ebpf/aya-build",
     "ratelimit-ebpf/src",
 ];
 

@@ -18,6 +18,14 @@ pub fn cargo() -> Command {
     in_root(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// A build that is not followed by another one after an edit, and of the BPF object that is released: the demo and the tests share it.
+pub fn once(cargo: &mut Command) -> &mut Command {
+    cargo
+        .env("CARGO_INCREMENTAL", "0")
+        // A debug build has a log otherwise: `ratelimit-daemon/build.rs`.
+        .env("RATELIMIT_BPF_LOG", "off")
+}
+
 /// `program`, in the root of the repository.
 pub fn in_root(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
@@ -60,7 +68,7 @@ pub fn build_beside_daemon(program: &str) -> Result<()> {
     let packages = packages.iter().flat_map(|name| ["--package", name]);
     let bins = ["ratelimitd", "rlctl", program];
     let bins = bins.iter().flat_map(|name| ["--bin", name]);
-    run(cargo().arg("build").args(packages).args(bins))
+    run(once(cargo().arg("build")).args(packages).args(bins))
 }
 
 /// Whether this runs as root.

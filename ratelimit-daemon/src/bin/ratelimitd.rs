@@ -7,7 +7,12 @@ use clap::Parser;
 use ratelimit_core::config::{self, ConfigError};
 use ratelimit_daemon::{control::Start, daemon::Daemon, loader, user::User};
 use tracing::warn;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 /// Limits packets by source address in the kernel, before the network stack sees them.
 ///
@@ -100,12 +105,16 @@ fn config(arguments: &Command) -> anyhow::Result<Start> {
 }
 
 fn start_log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let levels = std::env::var("RUST_LOG").ok();
+    let levels = levels.filter(|levels| !levels.is_empty());
+    let levels = levels.and_then(|levels| levels.parse::<Targets>().ok());
+    let lines = fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .with_target(false)
+        .with_target(false);
+    tracing_subscriber::registry()
+        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
+        .with(lines)
         .init();
 }
 

@@ -1,0 +1,23 @@
+//! Replaces the crate `aya-build`, of which the build scripts of `aya-ebpf` call one function. The rest of it starts cargo and reads its
+//! messages, for which it needs 20 crates: a third of the time in which the BPF object is built.
+
+use std::{env, error::Error};
+
+/// What the functions return.
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Tells rustc for which architecture of the host `aya-ebpf` reads registers, as `bpf_target_arch`.
+///
+/// A `--cfg bpf_target_arch` on the command line has priority, then the variable `AYA_BPF_TARGET_ARCH`, then the host.
+pub fn emit_bpf_target_arch_cfg() -> Result<()> {
+    const CHOSEN: &str = "AYA_BPF_TARGET_ARCH";
+    println!("cargo::rustc-check-cfg=cfg(bpf_target_arch, values(any()))");
+    println!("cargo::rerun-if-env-changed={CHOSEN}");
+    if env::var_os("CARGO_CFG_BPF_TARGET_ARCH").is_none() {
+        let host = env::var("HOST")?;
+        let architecture = host.split('-').next().unwrap_or(&host);
+        let architecture = env::var(CHOSEN).unwrap_or_else(|_| architecture.to_owned());
+        println!("cargo::rustc-cfg=bpf_target_arch=\"{architecture}\"");
+    }
+    Ok(())
+}
