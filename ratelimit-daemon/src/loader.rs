@@ -31,7 +31,7 @@ use std::{
 };
 
 pub use compact::TABLES;
-pub use load::samples;
+pub use load::{pass_verifier, samples};
 pub use local::Local;
 pub use map_names::{REFUSED_MAPS, SOURCE_MAPS};
 pub use object::{ENTRY, OBJECT};

@@ -35,7 +35,7 @@ use ratelimit_common::{
 use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix::Prefix};
 use ratelimit_daemon::{
     datapath::Mapped,
-    loader::{OBJECT, SOURCE_MAPS},
+    loader::{OBJECT, SOURCE_MAPS, pass_verifier},
 };
 use tempfile::TempDir;
 use zerocopy::{FromBytes, IntoBytes};
@@ -318,9 +318,7 @@ impl Program {
         let program = ebpf
             .program_mut(constants.entry_point())
             .context("the object has no program")?;
-        <&mut Xdp>::try_from(program)?
-            .load()
-            .context("loading the program")?;
+        pass_verifier(program.try_into()?).context("loading the program")?;
         Ok(Self {
             entry_point: constants.entry_point(),
             store: constants.store,

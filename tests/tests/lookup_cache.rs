@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
-    Frame, Program, Scene,
+    Frame, Program, Scene, cpu,
     pool::Pooled,
     program::{CONFORMING, Constants},
     require_root,
@@ -280,6 +280,8 @@ fn v4(address: u32) -> IpAddr {
 }
 
 fn program() -> Pooled {
+    // Each CPU remembers for itself.
+    cpu::pin(0);
     let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
     let scene = Scene::limited(&limits);
     Pooled::with(&Constants::default(), &scene).expect("the program loads")

@@ -33,10 +33,10 @@ fn what_sources_sent_is_proposed_with_headroom() {
         suggested(&service).filter(enough)
     });
     check(&found);
-    // Not since the hour began.
+    // Not since the hour began. The looks begin while the daemon starts, which takes a busy machine seconds.
     let status: Status = service.json(&["status"]).unwrap();
-    let second = SignedDuration::from_secs(1);
-    assert!(found.since + second >= status.started, "{}", found.since);
+    let start = SignedDuration::from_secs(20);
+    assert!(found.since + start >= status.started, "{}", found.since);
     service.stop("-TERM").unwrap();
     service.start().unwrap();
     let kept = suggested(&service).unwrap();

@@ -16,7 +16,7 @@ use aya::{
 };
 use ratelimit_common::layout::{ENTRIES, ENTRIES_FRAGS};
 
-use super::{Attachment, InterfacePlan, next, object::ENTRY, pins::Pins};
+use super::{Attachment, InterfacePlan, load::pass_verifier, next, object::ENTRY, pins::Pins};
 use crate::private;
 
 /// The name of the pinned program.
@@ -49,7 +49,7 @@ impl Entry {
             directory,
             frags,
         };
-        entry.xdp()?.load().context("loading the entry")?;
+        pass_verifier(entry.xdp()?).context("loading the entry")?;
         entry.leave_to(program)?;
         entry.pin()?;
         Ok(entry)

@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use aya::{Ebpf, EbpfLoader, programs::Xdp};
+use aya::{
+    Ebpf, EbpfLoader,
+    programs::{ProgramError, Xdp},
+};
 use aya_obj::{Object, generated::bpf_cmd};
 use ratelimit_common::{
     Ipv4, Ipv6,
@@ -163,8 +166,25 @@ pub fn program(
     let mut ebpf = load(object, pins, maps, seeds, variant)?;
     let log = ProgramLog::of(&mut ebpf);
     let mut loaded = Loaded { ebpf, variant, log };
-    loaded.xdp()?.load().context("passing the verifier")?;
+    pass_verifier(loaded.xdp()?).context("passing the verifier")?;
     Ok(loaded)
+}
+
+/// Loads a program. The verifier gives up with `EAGAIN` when the thread gets a signal; then it is asked again, as libbpf does.
+pub fn pass_verifier(program: &mut Xdp) -> Result<(), ProgramError> {
+    const ATTEMPTS: usize = 5;
+    let mut answer = program.load();
+    for _ in 1..ATTEMPTS {
+        match &answer {
+            Err(ProgramError::LoadError { io_error, .. })
+                if io_error.kind() == io::ErrorKind::WouldBlock =>
+            {
+                answer = program.load();
+            }
+            _ => break,
+        }
+    }
+    answer
 }
 
 /// The maps that are as large as the plan says. Those of the store that is not used have one entry.
