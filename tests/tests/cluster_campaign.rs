@@ -10,6 +10,7 @@ use ratelimit_tests::{
 const SEEDS: [u64; 4] = [9, 28, 11, 3];
 
 #[test]
+#[ignore = "thorough"]
 fn failures_under_traffic_admit_no_more_than_the_bound_and_open_no_ban() {
     require_root!();
     require_package!("redis-server");

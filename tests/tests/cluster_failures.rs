@@ -365,6 +365,7 @@ fn ten_thousand_bans_are_on_all_nodes_at_once() {
 }
 
 #[test]
+#[ignore = "thorough"]
 fn a_peer_bans_so_many_a_minute_and_no_more() {
     const MESSAGES: usize = 110;
     require_root!();

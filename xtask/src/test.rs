@@ -8,6 +8,7 @@ use std::{
     env, fs, io,
     path::Path,
     process::{Command, ExitCode},
+    thread,
 };
 
 use anyhow::{Context, Result};
@@ -15,11 +16,11 @@ use clap::Args;
 
 use crate::{process, setup, workspace};
 
-/// What is tested is the BPF object that is released: without a log, which `ratelimit-daemon/build.rs` gives debug builds.
-const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
-
 /// The tests that run once more where the state of sources is in a `compact` table, which `RATELIMIT_STORE` asks for.
-const ON_BOTH_STORES: [&str; 12] = [
+const ON_BOTH_STORES: [&str; 4] = ["exactness", "layers", "restart", "sliding_log"];
+
+/// The same with `--thorough`.
+const ON_BOTH_STORES_THOROUGH: [&str; 12] = [
     "clock",
     "customers",
     "exactness",
@@ -37,8 +38,13 @@ const ON_BOTH_STORES: [&str; 12] = [
 /// The files of `tests/tests` that are programs of their own: other kernels run them.
 const OWN_PROGRAMS: [&str; 4] = crate::kernels::TESTS;
 
-/// The tests that run once more with the server of Valkey, where setup could fetch it. It has no TLS, and is no sentinel.
+/// The tests that `--thorough` runs once more with the server of Valkey, where setup could fetch it. It has no TLS, and is no sentinel.
 const WITH_VALKEY: [&str; 1] = ["cluster"];
+
+/// How many tests the runner of Rust starts at once.
+const THREADS: &str = "RUST_TEST_THREADS";
+/// Most tests of the kernel wait, for time to pass or for a daemon, and each has namespaces of its own.
+const TESTS_PER_CPU: usize = 2;
 
 /// What a reason says when no setup could make the test run.
 const KERNEL_LACKS: &str = "kernel lacks";
@@ -51,6 +57,11 @@ pub struct Arguments {
     /// Fail when a test was skipped, unless the kernel lacks what it tests (the default where CI is set)
     #[arg(long)]
     no_skips: bool,
+    /// Run the long tests, too: millions of packets, thousands of seeds, and every way to damage a database
+    ///
+    /// These are the tests that `cargo test` ignores. They are built with the optimization that they need.
+    #[arg(long)]
+    thorough: bool,
     /// Run the tests whose names contain one of these
     filter: Vec<String>,
 }
@@ -61,20 +72,27 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let skipped_file = workspace::target_dir().join("skipped-tests");
     remove(&skipped_file)?;
     // The tests of one package cannot ask cargo for the binaries of another.
-    let mut binaries = of_all_packages("build");
+    let mut binaries = arguments.cargo("build");
     binaries.args(["--bins", "--tests"]);
     process::run(&mut binaries)?;
-    let mut on_compact = tests_of(&ON_BOTH_STORES, &arguments.filter, &skipped_file)?;
+    let on_both_stores: &[&str] = if arguments.thorough {
+        &ON_BOTH_STORES_THOROUGH
+    } else {
+        &ON_BOTH_STORES
+    };
+    let mut on_compact = arguments.tests_of(on_both_stores, &skipped_file)?;
     on_compact.env("RATELIMIT_STORE", "compact");
-    let mut passes = vec![tests(&arguments.filter, &skipped_file)?, on_compact];
+    let mut passes = vec![arguments.tests(&skipped_file)?, on_compact];
     let mut skipped = String::new();
-    match setup::valkey_server() {
-        Ok(server) => {
-            let mut with_valkey = tests_of(&WITH_VALKEY, &arguments.filter, &skipped_file)?;
-            with_valkey.env("RATELIMIT_STORE_SERVER", server);
-            passes.push(with_valkey);
+    if arguments.thorough {
+        match setup::valkey_server() {
+            Ok(server) => {
+                let mut with_valkey = arguments.tests_of(&WITH_VALKEY, &skipped_file)?;
+                with_valkey.env("RATELIMIT_STORE_SERVER", server);
+                passes.push(with_valkey);
+            }
+            Err(error) => skipped = format!("SKIPPED: cluster with Valkey: {error:#}\n"),
         }
-        Err(error) => skipped = format!("SKIPPED: cluster with Valkey: {error:#}\n"),
     }
     // All of them: else what fails in a later one hides behind the first.
     let mut failed = None;
@@ -101,25 +119,57 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All tests.
-fn tests(filter: &[String], skipped_file: &Path) -> Result<Command> {
-    let mut cargo = testing(&[], skipped_file)?;
-    cargo.arg("--").args(filter);
-    Ok(cargo)
-}
-
-/// The tests of some files of `tests/tests`.
-fn tests_of(files: &[&str], filter: &[String], skipped_file: &Path) -> Result<Command> {
-    let own_programs = files.iter().filter(|file| OWN_PROGRAMS.contains(file));
-    let programs: Vec<&str> = own_programs.copied().chain(["main"]).collect();
-    let mut cargo = testing(&programs, skipped_file)?;
-    cargo.arg("--").args(filter);
-    // In the program that has most of the files, each is a module. Parts of names are skipped: `sources` would take `new_sources` along.
-    let is_wanted = |file: &String| files.iter().any(|it| it.ends_with(file.as_str()));
-    for file in test_files()?.iter().filter(|file| !is_wanted(file)) {
-        cargo.args(["--skip", &format!("{file}::")]);
+impl Arguments {
+    /// All tests.
+    fn tests(&self, skipped_file: &Path) -> Result<Command> {
+        self.testing(&[], skipped_file)
     }
-    Ok(cargo)
+
+    /// The tests of some files of `tests/tests`.
+    fn tests_of(&self, files: &[&str], skipped_file: &Path) -> Result<Command> {
+        let own_programs = files.iter().filter(|file| OWN_PROGRAMS.contains(file));
+        let programs: Vec<&str> = own_programs.copied().chain(["main"]).collect();
+        let mut cargo = self.testing(&programs, skipped_file)?;
+        // In the program that has most of the files, each is a module. Parts of names are skipped: `sources` would take `new_sources` along.
+        let is_wanted = |file: &String| files.iter().any(|it| it.ends_with(file.as_str()));
+        for file in test_files()?.iter().filter(|file| !is_wanted(file)) {
+            cargo.args(["--skip", &format!("{file}::")]);
+        }
+        Ok(cargo)
+    }
+
+    /// Runs these programs of tests, or all.
+    fn testing(&self, programs: &[&str], skipped_file: &Path) -> Result<Command> {
+        let mut cargo = self.cargo("test");
+        cargo.arg("--no-fail-fast");
+        for program in programs {
+            cargo.args(["--test", program]);
+        }
+        cargo.env("RATELIMIT_SKIPPED", skipped_file);
+        if env::var_os(THREADS).is_none() {
+            let cpus = thread::available_parallelism().map_or(1, usize::from);
+            cargo.env(THREADS, (TESTS_PER_CPU * cpus).to_string());
+        }
+        if !process::is_root()? {
+            run_as_root(&mut cargo);
+        }
+        cargo.arg("--").args(&self.filter);
+        cargo.args(self.thorough.then_some("--include-ignored"));
+        Ok(cargo)
+    }
+
+    /// A call of cargo for every package, so that it meets what the others have built: the features of a dependency are those that
+    /// the packages of a call want.
+    fn cargo(&self, command: &str) -> Command {
+        let mut cargo = process::cargo();
+        process::once(&mut cargo)
+            .args([command, "--workspace"])
+            .args(workspace::WITHOUT_BPF);
+        if self.thorough {
+            cargo.args(["--profile", "thorough"]);
+        }
+        cargo
+    }
 }
 
 /// The names of the files and directories of `tests/tests`, without what they end in.
@@ -130,31 +180,6 @@ fn test_files() -> Result<Vec<String>> {
     let paths = entries.iter().map(fs::DirEntry::path);
     let names = paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
     Ok(names.collect())
-}
-
-/// Runs these programs of tests, or all.
-fn testing(programs: &[&str], skipped_file: &Path) -> Result<Command> {
-    let mut cargo = of_all_packages("test");
-    cargo.arg("--no-fail-fast");
-    for program in programs {
-        cargo.args(["--test", program]);
-    }
-    cargo.env("RATELIMIT_SKIPPED", skipped_file);
-    if !process::is_root()? {
-        run_as_root(&mut cargo);
-    }
-    Ok(cargo)
-}
-
-/// A call of cargo for every package, so that it meets what the others have built: the features of a dependency are those that
-/// the packages of a call want.
-fn of_all_packages(command: &str) -> Command {
-    let mut cargo = process::cargo();
-    cargo
-        .args([command, "--workspace"])
-        .args(workspace::WITHOUT_BPF)
-        .env(LOG_SWITCH, "off");
-    cargo
 }
 
 /// Builds as the user and runs as root, where that can be had; the tests themselves say what they miss otherwise.

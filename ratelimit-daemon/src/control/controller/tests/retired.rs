@@ -42,7 +42,17 @@ fn limits_that_need_the_room_of_those_that_went_get_it() {
 /// Whatever comes and goes, and whenever the daemon is started again, no limit reads words of another one, and no two claim the same sets.
 #[test]
 fn no_limit_reads_the_words_of_another() {
-    for seed in 0..12u64 {
+    check_words(2);
+}
+
+#[test]
+#[ignore = "thorough"]
+fn no_limit_reads_the_words_of_another_in_many_orders() {
+    check_words(60);
+}
+
+fn check_words(seeds: u64) {
+    for seed in 0..seeds {
         let mut site = Site::new(&compact());
         for turn in 0..30u64 {
             let chance = (31 * seed + turn).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
