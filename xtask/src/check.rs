@@ -1,4 +1,5 @@
-//! `cargo xtask check`: format, lints, documentation, dependencies, spelling, what `contrib` has for other tools, long sentences. Every check runs, whatever the others found.
+//! `cargo xtask check`: format, lints, documentation, dependencies, spelling, prose, and the files
+//! in `contrib` for other tools. Every check runs, whatever the others found.
 
 use std::{
     env, iter,
@@ -15,26 +16,26 @@ use crate::{
     workspace,
 };
 
-mod sentences;
+mod prose;
 
-/// Checks format, lints, documentation, dependencies, spelling and the length of sentences
+/// Checks format, lints, documentation, dependencies, spelling and prose
 #[derive(Args)]
 pub struct Arguments {
-    /// Check the length of sentences only, which takes a second
+    /// Check prose only, which takes a second
     #[arg(long)]
-    sentences: bool,
+    prose: bool,
 }
 
 /// Runs every check, and names those that failed.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut failed = if arguments.sentences {
+    let mut failed = if arguments.prose {
         Vec::new()
     } else {
         run_all(all()?)?
     };
-    eprintln!("check: sentences");
-    if !sentences::are_short()? {
-        failed.push("sentences");
+    eprintln!("check: prose");
+    if !prose::is_natural()? {
+        failed.push("prose");
     }
     Ok(report(&failed))
 }

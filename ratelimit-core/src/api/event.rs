@@ -187,7 +187,7 @@ pub enum What {
         /// Why it is not protected.
         why: String,
     },
-    /// What sources, destinations and the node have used starts anew.
+    /// Usage counters of sources, destinations and the node were reset.
     UsageReset {
         /// Why it was not taken over.
         why: String,
