@@ -25,6 +25,9 @@ const ENTRY: &str = "entry";
 /// How the names of sections with debugging information, and of their relocations, begin.
 const DWARF: [&[u8]; 2] = [b".debug_", b".rel.debug_"];
 
+/// How LLVM calls the labels that inline assembly jumps to.
+const LABEL: &[u8] = b"LBB";
+
 /// `RATELIMIT_BPF_LOG=off` builds the released object for a debug build; tests do.
 const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
 
@@ -89,6 +92,10 @@ fn embed(object: &Path, embedded: &Path) -> Result<(), Box<dyn Error>> {
     let mut elf = elf::Builder::read(&*bytes)?;
     for section in &mut elf.sections {
         section.delete = DWARF.iter().any(|prefix| section.name.starts_with(prefix));
+    }
+    // Each branch of a feature leaves the name of its label.
+    for symbol in &mut elf.symbols {
+        symbol.delete |= symbol.name.starts_with(LABEL);
     }
     elf.delete_orphans();
     // LLVM writes the names of sections and of symbols into one table; the builder wants two.

@@ -15,7 +15,10 @@ pub mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 
-use crate::Instant;
+use crate::{
+    Instant,
+    features::{self, Feature},
+};
 
 pub use fixed_window::{FixedWindow, TICKS_MIN};
 pub use sliding_log::SlidingLog;
@@ -248,10 +251,31 @@ impl From<SlidingLog> for Algorithm {
 }
 
 /// An algorithm as it lies in a map: which one, and its parameters.
-pub(crate) const FIXED_WINDOW: u16 = 0;
+const FIXED_WINDOW: u16 = 0;
 pub(crate) const SLIDING_WINDOW: u16 = 1;
 pub(crate) const TOKEN_BUCKET: u16 = 2;
-pub(crate) const SLIDING_LOG: u16 = 3;
+const SLIDING_LOG: u16 = 3;
+
+/// Whether a tag is this one of an algorithm that is a feature.
+#[inline(always)]
+fn is_tag<const FEATURE: u8>(tag: u16, algorithm: u16) -> bool {
+    features::is_enabled_beside::<FEATURE>(tag.into()) && tag == algorithm
+}
+
+/// Whether a tag is that of a fixed window, which is no feature: every program has it.
+#[inline(always)]
+pub(crate) fn is_fixed_window(tag: u16) -> bool {
+    let has_others = features::is_enabled::<{ Feature::SlidingWindow as u8 }>()
+        || features::is_enabled::<{ Feature::TokenBucket as u8 }>()
+        || features::is_enabled::<{ Feature::SlidingLog as u8 }>();
+    !has_others || tag == FIXED_WINDOW
+}
+
+/// Whether a tag is that of a sliding log.
+#[inline(always)]
+pub(crate) fn is_log(tag: u16) -> bool {
+    is_tag::<{ Feature::SlidingLog as u8 }>(tag, SLIDING_LOG)
+}
 
 /// The parameters of any algorithm, each of which has a type of its own for them.
 pub(crate) type Parameters = [u64; 3];
@@ -259,11 +283,14 @@ pub(crate) type Parameters = [u64; 3];
 impl Algorithm {
     #[inline(always)]
     pub(crate) fn from_parts(tag: u16, parameters: Parameters) -> Self {
-        match tag {
-            FIXED_WINDOW => Self::FixedWindow(zerocopy::transmute!(parameters)),
-            SLIDING_WINDOW => Self::SlidingWindow(zerocopy::transmute!(parameters)),
-            TOKEN_BUCKET => Self::TokenBucket(zerocopy::transmute!(parameters)),
-            _ => Self::SlidingLog(zerocopy::transmute!(parameters)),
+        if is_tag::<{ Feature::SlidingWindow as u8 }>(tag, SLIDING_WINDOW) {
+            Self::SlidingWindow(zerocopy::transmute!(parameters))
+        } else if is_tag::<{ Feature::TokenBucket as u8 }>(tag, TOKEN_BUCKET) {
+            Self::TokenBucket(zerocopy::transmute!(parameters))
+        } else if is_tag::<{ Feature::SlidingLog as u8 }>(tag, SLIDING_LOG) {
+            Self::SlidingLog(zerocopy::transmute!(parameters))
+        } else {
+            Self::FixedWindow(zerocopy::transmute!(parameters))
         }
     }
 

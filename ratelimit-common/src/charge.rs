@@ -9,7 +9,10 @@ pub use self::{
     outcome::{Outcome, Refusal},
     steps::{Step, Steps, charge_words},
     two::{Place, Places, charge_two},
-    words::{Words, charge_limit, charge_word, check_limit, check_word, step_word, try_word},
+    words::{
+        Words, charge_limit, charge_log, charge_word, check_limit, check_log, check_word,
+        step_word, try_word,
+    },
 };
 
 use crate::{Arrival, DropReason, Policy, limit::LIMITS_MAX};
@@ -54,13 +57,16 @@ pub fn check(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome 
 /// packet is refused and what was charged stays charged. That is never more than the limit, at most a packet a CPU less.
 #[inline(always)]
 pub fn charge(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
-    if policy.len() > 1 {
+    let limits = if policy.has_several() {
         let outcome = check(policy, words, arrival);
         if outcome.is_refused() {
             return outcome;
         }
-    }
-    for index in 0..LIMITS_MAX {
+        LIMITS_MAX
+    } else {
+        1
+    };
+    for index in 0..limits {
         let Some(limit) = words::limit_at(policy, words, index) else {
             break;
         };

@@ -19,7 +19,7 @@ pub struct Wanted {
 impl Wanted {
     /// What they ask for by these settings.
     #[inline(always)]
-    pub const fn by(settings: Settings) -> Self {
+    pub fn by(settings: Settings) -> Self {
         Self {
             headers: settings.asks_headers(),
             destination: settings.asks_destination(),

@@ -214,32 +214,25 @@ pub fn charge_destination<A: Address>(
     let reported = |outcome: Outcome| outcome.by(DropReason::SourceToDestinationLimited);
     let mut walk = Walk::new();
     let _ = (of_source.is_none()
-        || walk.check(TO_DESTINATION, {
-            let outcome = reported(tables.check(source, of_source, arrival));
-            let counted = (DropReason::SourceToDestinationLimited, Some(source));
-            count_refusal(outcome, counted, of_source, arrival, tables);
-            outcome
-        }))
-        && walk.check(DESTINATION, {
-            let outcome = tables.node().check(policy, arrival);
-            let counted = (DropReason::DestinationLimited, None);
-            count_refusal(outcome, counted, policy, arrival, tables);
-            outcome
-        })
+        || walk.check(
+            TO_DESTINATION,
+            reported(tables.check(source, of_source, arrival)),
+        ))
+        && walk.check(DESTINATION, tables.node().check(policy, arrival))
         && (of_source.is_none()
             || walk.is_full(TO_DESTINATION)
-            || walk.go(reported(source_limits::charge_within_budget(
-                &mut { *source },
-                of_source,
-                arrival,
-                tables,
+            || walk.go(reported(source_limits::charge_source_or_bucket(
+                source, of_source, arrival, tables,
             ))))
         && (walk.is_full(DESTINATION) || walk.go(tables.node().charge(policy, arrival)));
+    let to_destination = (DropReason::SourceToDestinationLimited, Some(source));
+    count_refusal(walk.outcome, to_destination, of_source, arrival, tables);
+    let destination = (DropReason::DestinationLimited, None);
+    count_refusal(walk.outcome, destination, policy, arrival, tables);
     walk.outcome
 }
 
-/// Counts a packet that limits of `policy` refused for a reason, under the address that shares them, if it is one. One that finds the last room gone
-/// when it is charged is not counted: there the stack has no room.
+/// Counts a packet that limits of `policy` refused for a reason, under the address that shares them, if it is one.
 #[inline(always)]
 fn count_refusal<A: Address>(
     outcome: Outcome,

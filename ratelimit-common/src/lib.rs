@@ -5,6 +5,7 @@
 //!
 //! This crate never does I/O, reads no clock, allocates nothing, and cannot panic: the BPF verifier refuses code that could.
 #![no_std]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 // Tests run on the host, where a panic is how a test fails.
 #![cfg_attr(
     test,
@@ -40,6 +41,7 @@ pub mod cursor;
 pub mod detected;
 pub mod detection;
 pub mod event;
+pub mod features;
 pub mod flow;
 pub mod generation;
 pub mod in_place;

@@ -4,7 +4,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
     Arrival,
-    algorithm::{Algorithm, FIXED_WINDOW, FixedWindow, Parameters, SLIDING_LOG},
+    algorithm::{
+        self, Algorithm, FixedWindow, Parameters, SLIDING_WINDOW, SlidingLog, SlidingWindow,
+        TOKEN_BUCKET, TokenBucket,
+    },
     class::ClassSet,
     compact::region::Region,
 };
@@ -109,18 +112,36 @@ impl Limit {
 
     /// The window of a fixed window, which is the default, and so the way to make short.
     #[inline(always)]
-    pub const fn as_fixed_window(&self) -> Option<FixedWindow> {
-        if self.algorithm == FIXED_WINDOW {
+    pub fn as_fixed_window(&self) -> Option<FixedWindow> {
+        if algorithm::is_fixed_window(self.algorithm) {
             Some(zerocopy::transmute!(self.parameters))
         } else {
             None
         }
     }
 
+    /// The window of a sliding window.
+    #[inline(always)]
+    pub fn as_sliding_window(&self) -> Option<SlidingWindow> {
+        (self.algorithm == SLIDING_WINDOW).then(|| zerocopy::transmute!(self.parameters))
+    }
+
+    /// The bucket of a token bucket.
+    #[inline(always)]
+    pub fn as_token_bucket(&self) -> Option<TokenBucket> {
+        (self.algorithm == TOKEN_BUCKET).then(|| zerocopy::transmute!(self.parameters))
+    }
+
+    /// The log of a sliding log.
+    #[inline(always)]
+    pub fn as_sliding_log(&self) -> Option<SlidingLog> {
+        self.is_log().then(|| zerocopy::transmute!(self.parameters))
+    }
+
     /// Whether the state of the limit is not a word, but a log.
     #[inline(always)]
-    pub const fn is_log(&self) -> bool {
-        self.algorithm == SLIDING_LOG
+    pub fn is_log(&self) -> bool {
+        algorithm::is_log(self.algorithm)
     }
 
     /// What a packet costs; `None` for one that the limit does not count.

@@ -16,6 +16,8 @@
 //! A CPU draws at most as often as its share fits into the limit, `CPUs / SHARES_PART` times a window and CPU, however
 //! many packets come; those that are refused write nothing.
 
+use core::hint;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
@@ -206,24 +208,24 @@ pub fn draw_from(
     } else {
         share.max(needed)
     };
-    for _ in 0..DRAWS_MAX {
-        for drawn in [share, needed] {
-            let outcome = source.charge(at, drawn);
-            if !outcome.is_refused() {
-                // Another CPU may have opened the next window before or after the charge: the share ends with the first of both.
-                let valid_ns = source.counts_for_ns(at).min(before_ns);
-                return Ok(Share {
-                    left: drawn.saturating_sub(needed),
-                    until_ns: at.as_nanos().saturating_add(valid_ns),
-                    scope: scope.into(),
-                });
-            }
-            if outcome != Outcome::LIMITED {
-                break;
-            }
+    let mut drawn = hint::black_box(share);
+    // A compiler that knew where to begin would write the loop out.
+    for _ in hint::black_box(0)..2 * DRAWS_MAX {
+        let outcome = source.charge(at, drawn);
+        if !outcome.is_refused() {
+            // Another CPU may have opened the next window before or after the charge: the share ends with the first of both.
+            let valid_ns = source.counts_for_ns(at).min(before_ns);
+            return Ok(Share {
+                left: drawn.saturating_sub(needed),
+                until_ns: at.as_nanos().saturating_add(valid_ns),
+                scope: scope.into(),
+            });
+        }
+        if outcome == Outcome::LIMITED {
             if drawn == needed {
                 return Err(outcome);
             }
+            drawn = needed;
         }
     }
     Err(Outcome::refused(DropReason::Contended, 0))
@@ -411,7 +413,7 @@ fn concerns(policy: &Policy, arrival: &Arrival) -> bool {
 /// Whether a packet that a policy counts may spend what was drawn. Who leaves the reserve asks the words; what is leased is another policy, and so is what
 /// each source may send there.
 #[inline(always)]
-const fn may_spend(policy: &Policy, arrival: &Arrival) -> bool {
+fn may_spend(policy: &Policy, arrival: &Arrival) -> bool {
     !policy.is_of_cluster()
         && !policy.has_further()
         && (policy.is_of_destination() || !arrival.settings.leaves_reserve())
@@ -450,7 +452,7 @@ pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> O
 /// of both. The outcome does not name the limit.
 #[inline(always)]
 pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: u64) -> Outcome {
-    let (Some(limit), Some(words)) = (policy.limit(index), node.words(policy)) else {
+    let Some(limit) = policy.limit(index) else {
         return NO_STATE;
     };
     let held = node.share(policy, index);
@@ -461,6 +463,9 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
         (limit.capacity().wrapping_shr(policy.share_shift().into())).max(1)
     } else {
         0
+    };
+    let Some(words) = node.words(policy) else {
+        return NO_STATE;
     };
     let source = OfLimit {
         limit,

@@ -4,6 +4,7 @@ use crate::{
     Address, Arrival, Cursor, DropReason, Family, Flow, Instant, PassReason, Verdict, challenge,
     charge::{Outcome, Refusal},
     classify::Classified,
+    features::{self, Feature},
     flow::Content,
     layers::{self, NO_DESTINATION},
     parse::{self, Payload, ipv4, ipv6},
@@ -133,6 +134,10 @@ where
     } else {
         classified.outcome
     };
+    // The usual one, known by a single comparison.
+    if outcome == Outcome::PASSED {
+        return Verdict::Pass(PassReason::Conforming);
+    }
     let Some(refusal) = outcome.refusal() else {
         return Verdict::Pass(passed(outcome));
     };
@@ -148,7 +153,8 @@ where
                 && !listed.is_protected(),
         };
         // Who has to prove itself for such a packet, and has not, may be forged whatever the policy says of that.
-        if tables.strike(&source, policy, &strike)
+        if features::is_enabled::<{ Feature::Detection as u8 }>()
+            && tables.strike(&source, policy, &strike)
             && !(settings.has_challenge() && tables.is_unproved(&source, &strike))
         {
             tables.detect(&source, policy, &strike);

@@ -10,6 +10,7 @@ use crate::{
     charge::outcome::Outcome,
     class::ClassSet,
     compact::region::Region,
+    features::{self, Feature},
     layout::NODE_POLICIES,
     limit::LIMITS_MAX,
     strikes::BanRule,
@@ -341,21 +342,24 @@ impl Policy {
         None
     }
 
+    /// Whether it has several limits.
+    #[inline(always)]
+    pub fn has_several(&self) -> bool {
+        features::is_enabled::<{ Feature::SeveralLimits as u8 }>() && self.len > 1
+    }
+
     /// The limit of a policy that has just one.
     #[inline(always)]
-    pub const fn only_limit(&self) -> Option<&Limit> {
+    pub fn only_limit(&self) -> Option<&Limit> {
         let [limit, ..] = &self.limits;
-        if self.len == 1 { Some(limit) } else { None }
+        (!self.has_several()).then_some(limit)
     }
 
     /// The limit of a policy that has just one, which is a fixed window.
     #[inline(always)]
-    pub const fn only_fixed_window(&self) -> Option<(FixedWindow, &Limit)> {
-        let [limit, ..] = &self.limits;
-        match limit.as_fixed_window() {
-            Some(window) if self.len == 1 => Some((window, limit)),
-            _ => None,
-        }
+    pub fn only_fixed_window(&self) -> Option<(FixedWindow, &Limit)> {
+        let limit = self.only_limit()?;
+        limit.as_fixed_window().map(|window| (window, limit))
     }
 
     /// What keeps the state of this policy apart from that of others. Two policies whose words of state mean the same
@@ -373,8 +377,8 @@ impl Policy {
 
     /// Whether a limit is a sliding log, whose state is not a word.
     #[inline(always)]
-    pub const fn has_log(&self) -> bool {
-        self.flags & HAS_LOG != 0
+    pub fn has_log(&self) -> bool {
+        features::is_enabled::<{ Feature::SlidingLog as u8 }>() && self.flags & HAS_LOG != 0
     }
 
     /// What a CPU draws of a limit of the node at once, as a power of two by which its capacity is divided.

@@ -2,7 +2,12 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{generation::Generation, interface::InterfaceRule, layout::POLICIES_MAX};
+use crate::{
+    features::{self, Feature},
+    generation::Generation,
+    interface::InterfaceRule,
+    layout::POLICIES_MAX,
+};
 
 /// One word, so that a change of several settings is seen whole or not at all. It holds flags, the index of the policy for sources that
 /// no list entry gives another one, and that of the node's policy. It also holds the generation of the other tables that is in force.
@@ -203,8 +208,8 @@ impl Settings {
 
     /// Whether they do.
     #[inline(always)]
-    pub const fn prefers_verified(self) -> bool {
-        self.has(PREFERS_VERIFIED)
+    pub fn prefers_verified(self) -> bool {
+        self.uses::<{ Feature::PrefersVerified as u8 }>()
     }
 
     /// The same for a packet that leaves the [reserve](crate::node::RESERVE_PART) of the node to others.
@@ -215,8 +220,8 @@ impl Settings {
 
     /// Whether it does.
     #[inline(always)]
-    pub const fn leaves_reserve(self) -> bool {
-        self.has(LEAVES_RESERVE)
+    pub fn leaves_reserve(self) -> bool {
+        features::is_enabled::<{ Feature::Challenge as u8 }>() && self.has(LEAVES_RESERVE)
     }
 
     /// The same with a budget for new sources.
@@ -295,20 +300,20 @@ impl Settings {
 
     /// Whether packets that would be dropped are counted and passed: all of them, or those of the interface.
     #[inline(always)]
-    pub const fn observe(self) -> bool {
-        self.has(OBSERVE | OBSERVE_HERE)
+    pub fn observe(self) -> bool {
+        self.has(OBSERVE) || self.observes_here()
     }
 
     /// Whether that is so by the rule of the interface: then nothing that its packets do has an effect on other interfaces.
     #[inline(always)]
-    pub const fn observes_here(self) -> bool {
-        self.has(OBSERVE_HERE)
+    pub fn observes_here(self) -> bool {
+        features::is_enabled::<{ Feature::Interfaces as u8 }>() && self.has(OBSERVE_HERE)
     }
 
     /// Whether some interface has a rule of its own.
     #[inline(always)]
-    pub const fn has_interfaces(self) -> bool {
-        self.has(INTERFACES)
+    pub fn has_interfaces(self) -> bool {
+        self.uses::<{ Feature::Interfaces as u8 }>()
     }
 
     /// Whether every packet passes, whatever else is said of it, until the time that the tables have for that.
@@ -319,68 +324,70 @@ impl Settings {
 
     /// Whether time is read from the clock that ticks only every few milliseconds.
     #[inline(always)]
-    pub const fn coarse_clock(self) -> bool {
-        self.has(COARSE_CLOCK)
+    pub fn coarse_clock(self) -> bool {
+        self.uses::<{ Feature::CoarseClock as u8 }>()
     }
 
     /// Whether the class of a packet is asked for.
     #[inline(always)]
-    pub const fn has_classes(self) -> bool {
-        self.has(CLASSES)
+    pub fn has_classes(self) -> bool {
+        self.uses::<{ Feature::Classes as u8 }>()
     }
 
     /// Whether some class asks for more properties than protocol and ports.
     #[inline(always)]
-    pub const fn asks_headers(self) -> bool {
-        self.has(HEADERS)
+    pub fn asks_headers(self) -> bool {
+        self.uses::<{ Feature::Headers as u8 }>()
     }
 
     /// Whether some class asks where packets go to.
     #[inline(always)]
-    pub const fn asks_destination(self) -> bool {
-        self.has(TO_CLASSES)
+    pub fn asks_destination(self) -> bool {
+        self.uses::<{ Feature::ToClasses as u8 }>()
     }
 
     /// Whether a packet may meet limits besides those of its source's policy.
     #[inline(always)]
-    pub const fn has_layers(self) -> bool {
-        self.has(AGGREGATES | FURTHER | NODE)
+    pub fn has_layers(self) -> bool {
+        self.has_aggregates()
+            || self.uses::<{ Feature::Further as u8 }>()
+            || self.uses::<{ Feature::Node as u8 }>()
     }
 
     /// Whether the nodes of a cluster share limits of some policies.
     #[inline(always)]
-    pub const fn has_cluster(self) -> bool {
-        self.has(CLUSTER)
+    pub fn has_cluster(self) -> bool {
+        self.uses::<{ Feature::Cluster as u8 }>()
     }
 
     /// Whether destinations may have limits.
     #[inline(always)]
-    pub const fn has_destinations(self) -> bool {
-        self.has(DESTINATIONS)
+    pub fn has_destinations(self) -> bool {
+        self.uses::<{ Feature::Destinations as u8 }>()
     }
 
     /// Whether the wider prefixes around a source may have limits.
     #[inline(always)]
-    pub const fn has_aggregates(self) -> bool {
-        self.has(AGGREGATES)
+    pub fn has_aggregates(self) -> bool {
+        self.uses::<{ Feature::Aggregates as u8 }>()
     }
 
     /// Whether a source may have been banned by a policy.
     #[inline(always)]
-    pub const fn has_detection(self) -> bool {
-        self.has(DETECTION)
+    pub fn has_detection(self) -> bool {
+        self.uses::<{ Feature::Detection as u8 }>()
     }
 
     /// Whether user space gets a sample of all packets.
     #[inline(always)]
-    pub const fn has_samples(self) -> bool {
-        self.has(SAMPLES)
+    pub fn has_samples(self) -> bool {
+        self.uses::<{ Feature::Samples as u8 }>()
     }
 
     /// Whether sources may have to prove themselves.
     #[inline(always)]
-    pub const fn has_challenge(self) -> bool {
-        self.has(CHALLENGE)
+    pub fn has_challenge(self) -> bool {
+        self.uses::<{ Feature::Challenge as u8 }>()
     }
 
     /// Whether not all connections are challenged, but those to some targets.
@@ -409,16 +416,16 @@ impl Settings {
 
     /// Whether new sources have a budget.
     #[inline(always)]
-    pub const fn has_new_sources(self) -> bool {
-        self.has(NEW_SOURCES)
+    pub fn has_new_sources(self) -> bool {
+        self.uses::<{ Feature::NewSources as u8 }>()
     }
 
     /// What becomes of packets over it.
     #[inline(always)]
-    pub const fn over_budget(self) -> OverBudget {
-        if self.has(OVER_BUDGET_DROP) {
+    pub fn over_budget(self) -> OverBudget {
+        if self.uses::<{ Feature::OverBudgetDrop as u8 }>() {
             OverBudget::Drop
-        } else if self.has(OVER_BUDGET_AGGREGATE) {
+        } else if self.uses::<{ Feature::OverBudgetAggregate as u8 }>() {
             OverBudget::Aggregate
         } else {
             OverBudget::Pass
@@ -427,12 +434,18 @@ impl Settings {
 
     /// The index of the node's policy.
     #[inline(always)]
-    pub const fn node_policy(self) -> Option<u32> {
-        if self.has(NODE) {
+    pub fn node_policy(self) -> Option<u32> {
+        if self.uses::<{ Feature::Node as u8 }>() {
             Some((self.0 >> NODE_POLICY_SHIFT) as u32)
         } else {
             None
         }
+    }
+
+    /// Whether a feature is in use.
+    #[inline(always)]
+    fn uses<const FEATURE: u8>(self) -> bool {
+        features::is_enabled::<FEATURE>() && self.has(1u32.wrapping_shl(FEATURE.into()))
     }
 
     /// Whether any of the flags is set.

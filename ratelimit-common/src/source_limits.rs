@@ -150,6 +150,24 @@ pub fn charge_within_budget<A: Address>(
     })
 }
 
+/// The same, where nobody asks what the packet was charged to.
+#[inline(always)]
+pub fn charge_source_or_bucket<A: Address>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    placed: &impl FamilyPlacement<A>,
+) -> Outcome {
+    let outcome = placed.charge(source, policy, arrival);
+    if !outcome.is_over_budget() {
+        return outcome;
+    }
+    over_budget(outcome, arrival).unwrap_or_else(|| {
+        let bucket = source.overflow_bucket();
+        placed.charge(&bucket, policy, arrival).of_overflow_bucket()
+    })
+}
+
 /// Whether all limits of `policy` that count a packet of `address` have room. It is not charged, and no state is made.
 #[inline(always)]
 pub fn check<A: Address>(
@@ -219,7 +237,7 @@ fn charge_all<A: Address>(
 
 /// Whether sources of `policy` that have no state need a budget.
 #[inline(always)]
-const fn has_budget(policy: &Policy, arrival: &Arrival) -> bool {
+fn has_budget(policy: &Policy, arrival: &Arrival) -> bool {
     arrival.settings.has_new_sources() && !policy.is_of_prefixes()
 }
 

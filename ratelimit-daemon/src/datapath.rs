@@ -67,6 +67,9 @@ pub enum DatapathError {
         /// Its size.
         capacity: u32,
     },
+    /// A program could not be replaced by one with the features that a change needs.
+    #[error("replacing the program by one that enforces the change")]
+    Program(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The kernel refused.
     #[error("{action} the map {map}")]
     Failed {

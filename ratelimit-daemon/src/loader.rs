@@ -34,9 +34,10 @@ pub use compact::TABLES;
 pub use load::{pass_verifier, samples};
 pub use local::Local;
 pub use map_names::{REFUSED_MAPS, SOURCE_MAPS};
-pub use object::{ENTRY, OBJECT};
+pub use object::{ENTRY, OBJECT, specialised};
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};
+use ratelimit_common::features::Features;
 use ratelimit_core::{config::Mode, log_size::LogSize};
 pub use remote::{Remote, Unavailable};
 pub use resized_maps::replaced_names;
@@ -180,6 +181,15 @@ pub struct InterfacePlan {
     /// Where the program is pinned that gets what passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<PathBuf>,
+    /// The number of the features of the configuration.
+    pub features: u64,
+}
+
+impl InterfacePlan {
+    /// The features of the configuration, which the program is specialised for.
+    pub const fn features(&self) -> Features {
+        Features::from_bits(self.features)
+    }
 }
 
 /// A program on an interface.

@@ -364,7 +364,7 @@ extern "C" fn answer_question(context: *mut xdp_md) -> u64 {
         return XDP_DROP.into();
     };
     // SAFETY: a live map value of this CPU, of which nobody holds another reference.
-    let now = clock::now(settings(), unsafe { &mut (*of_cpu).tick });
+    let now = unsafe { clock::now(settings(), of_cpu) };
     let packet = XdpContext::new(context);
     let (start, end) = (packet.data() as *mut u8, packet.data_end() as *mut u8);
     let frame = frame::whole(&packet);

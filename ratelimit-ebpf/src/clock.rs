@@ -1,19 +1,24 @@
 //! The time of a packet, from the clock that the settings name.
 
 use aya_ebpf::helpers::{bpf_jiffies64, bpf_ktime_get_ns};
-use ratelimit_common::{Instant, Settings, layout::clock, of_cpu::Tick};
+use ratelimit_common::{
+    Instant, Settings,
+    features::{self, Feature},
+    of_cpu::{OfCpu, Tick},
+};
 
-use crate::{constant::Constant, first::First as _, maps::MANUAL_CLOCK};
+use crate::{first::First as _, maps::MANUAL_CLOCK};
 
-/// One of [`clock`]'s constants. The verifier knows its value, and removes the branch that is not taken.
-#[unsafe(no_mangle)]
-static CLOCK: Constant<u32> = Constant::new(clock::KERNEL);
-
-/// The time that this packet is judged at. `tick` belongs to this CPU. Where programs on one interrupt each other, the clock is never coarse.
+/// The time that this packet is judged at. Where programs on one CPU interrupt each other, the clock is never coarse.
+///
+/// # Safety
+///
+/// Where the clock is coarse, `of_cpu` is a live map value of this CPU, of which nobody holds a reference.
 #[inline(always)]
-pub fn now(settings: Settings, tick: &mut Tick) -> Instant {
-    if settings.coarse_clock() && CLOCK.get() == clock::KERNEL {
-        return coarse(tick);
+pub unsafe fn now(settings: Settings, of_cpu: *mut OfCpu) -> Instant {
+    if settings.coarse_clock() {
+        // SAFETY: the caller's.
+        return coarse(unsafe { &mut (*of_cpu).tick });
     }
     precise()
 }
@@ -21,7 +26,7 @@ pub fn now(settings: Settings, tick: &mut Tick) -> Instant {
 /// The time of a packet for people to read: as precise as it can be, whatever packets are judged by.
 #[inline(always)]
 pub fn precise() -> Instant {
-    if CLOCK.get() == clock::MANUAL {
+    if features::is_enabled::<{ Feature::ManualClock as u8 }>() {
         return Instant::from_nanos(MANUAL_CLOCK.first().copied().unwrap_or_default());
     }
     // SAFETY: the helper takes nothing and cannot fail.

@@ -7,7 +7,7 @@ use ratelimit_common::{
     algorithm::FixedWindow,
     charge::{self, Outcome, Places, Words},
     compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
-    layout,
+    features::{self, Feature},
     new_sources::Newcomer,
     source::LogKey,
     store::{self, InsertError, SourceWords, Store},
@@ -23,10 +23,6 @@ use crate::{
     subprograms,
 };
 
-/// One of [`layout::store`]'s constants. The verifier knows its value, and removes the code of the other.
-#[unsafe(no_mangle)]
-static STORE: Constant<u32> = Constant::new(layout::store::LRU);
-
 /// The seeds of the tags.
 #[unsafe(no_mangle)]
 static COMPACT_SEED_0: Constant<u64> = Constant::new(0);
@@ -36,7 +32,7 @@ static COMPACT_SEED_1: Constant<u64> = Constant::new(0);
 /// Whether this is where the state of sources is.
 #[inline(always)]
 pub fn is_used() -> bool {
-    STORE.get() == layout::store::COMPACT
+    features::is_enabled::<{ Feature::Compact as u8 }>()
 }
 
 /// A set in an element of a table.

@@ -5,6 +5,7 @@ use core::ptr::{self, NonNull};
 use aya_ebpf::{
     btf_maps::{Array, PerCpuArray},
     helpers::bpf_map_lookup_elem,
+    maps as untyped,
 };
 
 use crate::constant::Constant;
@@ -34,5 +35,7 @@ pub trait First<T: 'static> {
 }
 
 impl<T: 'static, const COUNT: usize, const FLAGS: usize> First<T> for Array<T, COUNT, FLAGS> {}
+
+impl<T: 'static> First<T> for untyped::Array<T> {}
 
 impl<T: 'static, const COUNT: usize, const FLAGS: usize> First<T> for PerCpuArray<T, COUNT, FLAGS> {}

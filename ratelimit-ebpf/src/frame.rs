@@ -9,22 +9,21 @@ use aya_ebpf::{
     helpers::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
     programs::XdpContext,
 };
-use ratelimit_common::{Cursor, layout::FRONT_COPIED, parse::transport::UpperLayer};
-
-use crate::{
-    constant::Constant, first::First as _, interruption, maps::FRONT, subprograms::unknown,
+use ratelimit_common::{
+    Cursor,
+    features::{self, Feature},
+    layout::FRONT_COPIED,
+    parse::transport::UpperLayer,
 };
 
-/// Whether a frame may take several buffers.
-#[unsafe(no_mangle)]
-static FRAGS: Constant<u32> = Constant::new(0);
+use crate::{first::First as _, interruption, maps::FRONT, subprograms::unknown};
 
 /// Whether the first buffer of a frame has too little of it. Where programs on one CPU interrupt each other there is no copy, and
 /// such a frame is one that is cut.
 #[inline(always)]
 fn is_short(context: &XdpContext, frame_bytes: impl FnOnce() -> u32) -> bool {
     let readable = context.data_end().wrapping_sub(context.data()) as u32;
-    FRAGS.get() != 0
+    features::is_enabled::<{ Feature::Frags as u8 }>()
         && !interruption::is_possible()
         && readable < FRONT_COPIED
         && frame_bytes() > readable

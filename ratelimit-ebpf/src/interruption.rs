@@ -4,16 +4,14 @@
 //! (`PREEMPT_RT`) runs that in threads, which may drive each other off a CPU since it may be built without a lock around them
 //! (`PREEMPT_RT_NEEDS_BH_LOCK`, Linux 6.18). There, what belongs to a CPU is claimed, counted atomically, or not used at all.
 
-use crate::{atomic, constant::Constant};
+use ratelimit_common::features::{self, Feature};
 
-/// Not 0 in a real-time kernel. The verifier knows the value, and other kernels pay nothing.
-#[unsafe(no_mangle)]
-static INTERRUPTIBLE: Constant<u32> = Constant::new(0);
+use crate::atomic;
 
 /// Whether another program may run on this CPU before this one has ended.
 #[inline(always)]
 pub fn is_possible() -> bool {
-    INTERRUPTIBLE.get() != 0
+    features::is_enabled::<{ Feature::Interruptible as u8 }>()
 }
 
 /// Adds to counters of this CPU.

@@ -40,6 +40,8 @@ mod subprograms;
 mod suspended;
 mod tables;
 
+use core::ptr;
+
 use aya_ebpf::{
     bindings::xdp_action::{XDP_DROP, XDP_PASS},
     macros::xdp,
@@ -47,7 +49,11 @@ use aya_ebpf::{
 };
 use first::First as _;
 use maps::{NEXT, NEXT_FRAGS, Next, OF_CPU};
-use ratelimit_common::{Cursor, DropReason, Verdict, decide};
+use ratelimit_common::{
+    Cursor, DropReason, Verdict, decide,
+    features::{self, Feature},
+    of_cpu::OfCpu,
+};
 use settings::settings;
 use tables::KernelTables;
 
@@ -80,13 +86,13 @@ fn judge<'a>(
 ) -> u32 {
     let inner = subprograms::inner(context.ctx);
     let settings = interface::settings(settings());
-    let Some(of_cpu) = OF_CPU.first_ptr() else {
+    let Some(of_cpu) = of_cpu() else {
         // The verifier asks for it: each CPU has one.
         return XDP_PASS;
     };
     samples::offer(context.ctx, settings);
-    // SAFETY: a live map value of this CPU, of which nobody holds another reference.
-    let now = clock::now(settings, unsafe { &mut (*of_cpu).tick });
+    // SAFETY: a live map value of this CPU where the clock is coarse, of which nobody holds another reference.
+    let now = unsafe { clock::now(settings, of_cpu) };
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
     let frame = frame(context);
     let tables = KernelTables::new(context.ctx, now, settings)
@@ -97,8 +103,22 @@ fn judge<'a>(
             next::call(context, next);
             XDP_PASS
         }
-        Verdict::Drop(DropReason::Challenged) => challenge::answer(context.ctx),
+        Verdict::Drop(DropReason::Challenged) if settings.has_challenge() => {
+            challenge::answer(context.ctx)
+        }
         Verdict::Drop(_) => XDP_DROP,
+    }
+}
+
+/// What this CPU keeps from one packet to the next; null in a program that asks for none of it.
+#[inline(always)]
+fn of_cpu() -> Option<*mut OfCpu> {
+    if features::is_enabled::<{ Feature::CoarseClock as u8 }>()
+        || features::is_enabled::<{ Feature::Challenge as u8 }>()
+    {
+        OF_CPU.first_ptr()
+    } else {
+        Some(ptr::null_mut())
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
     atomic,
     constant::Constant,
     family::FamilyCode,
+    first::First as _,
     interruption,
     maps::{EMPTY_LOG, INSERTED, LOGS, LogWords, NODE, NODE_SHARES, POLICIES},
     subprograms,
@@ -284,7 +285,7 @@ impl Words for MapLog<'_> {
         if let Some(ring) = self.ring(index) {
             return Some(ring);
         }
-        let empty = EMPTY_LOG.get(0)?;
+        let empty = EMPTY_LOG.first()?;
         // Where another CPU made it first, that one is found.
         let _ = LOGS.insert(self.0, empty, BPF_NOEXIST.into());
         self.ring(index)

@@ -2,16 +2,14 @@
 
 use aya_ebpf::programs::XdpContext;
 
-use crate::{constant::Constant, interface, maps::Next};
+use ratelimit_common::features::{self, Feature};
 
-/// Whether there is one. The verifier knows it, and other interfaces pay nothing.
-#[unsafe(no_mangle)]
-static HAS_NEXT: Constant<u32> = Constant::new(0);
+use crate::{interface, maps::Next};
 
 /// Leaves the packet to it. Comes back where there is none.
 #[inline(always)]
 pub fn call(context: &XdpContext, next: &Next) {
-    if HAS_NEXT.get() != 0 {
+    if features::is_enabled::<{ Feature::Next as u8 }>() {
         // SAFETY: nothing here is left behind.
         unsafe { next.tail_call(context, interface::slot()) };
     }

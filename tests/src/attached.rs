@@ -12,54 +12,70 @@ use ratelimit_common::{Settings, layout};
 
 use crate::service::Service;
 
-/// The program of a daemon.
-pub struct Attached(Xdp);
+/// The program of a daemon. A change of the features in use replaces it, so it is looked for each time.
+pub struct Attached {
+    /// The number of the map of its settings.
+    settings: u32,
+}
 
 impl Attached {
     /// The newest program on the maps of `service`: one that was replaced may live on for a moment.
     pub fn of(service: &Service) -> Result<Self> {
         let settings = map(service, "SETTINGS")?.id();
+        Ok(Self { settings })
+    }
+
+    fn newest(&self) -> Result<Xdp> {
         let programs = loaded_programs().filter_map(Result::ok);
         let ours = programs.filter(|program| {
             let maps = program.map_ids().ok().flatten();
-            maps.is_some_and(|maps| maps.contains(&settings))
+            maps.is_some_and(|maps| maps.contains(&self.settings))
         });
         let newest = ours
             .max_by_key(aya::programs::ProgramInfo::id)
             .context("no program is on these maps")?;
         let xdp = Xdp::from_program_info(newest, layout::PROGRAM.into(), XdpAttachType::Interface);
-        Ok(Self(xdp?))
+        Ok(xdp?)
     }
 
     /// The name of the program.
     pub fn name(&self) -> Result<String> {
-        let info = self.0.info()?;
+        let info = self.newest()?.info()?;
         Ok(info.name_as_str().context("no name")?.to_owned())
+    }
+
+    /// The size of its instructions as the verifier left them.
+    pub fn bytes(&self) -> Result<u32> {
+        self.newest()?.info()?.size_translated().context("no size")
     }
 
     /// Whether the program lets a frame pass at this moment.
     pub fn passes(&self, frame: &[u8]) -> Result<bool> {
-        const XDP_DROP: u32 = 1;
-        const XDP_PASS: u32 = 2;
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            ..TestRunOptions::default()
-        };
-        let answer = self.0.test_run(options)?.return_value;
-        ensure!(
-            [XDP_DROP, XDP_PASS].contains(&answer),
-            "the program answered {answer}"
-        );
-        Ok(answer == XDP_PASS)
+        passes(&self.newest()?, frame)
     }
 
     /// How many of so many frames pass.
     pub fn passed(&self, frame: &[u8], frames: usize) -> Result<usize> {
-        let answers: Vec<bool> = (0..frames)
-            .map(|_| self.passes(frame))
-            .collect::<Result<_>>()?;
+        let program = self.newest()?;
+        let answers = (0..frames).map(|_| passes(&program, frame));
+        let answers: Vec<bool> = answers.collect::<Result<_>>()?;
         Ok(answers.into_iter().filter(|passes| *passes).count())
     }
+}
+
+fn passes(program: &Xdp, frame: &[u8]) -> Result<bool> {
+    const XDP_DROP: u32 = 1;
+    const XDP_PASS: u32 = 2;
+    let options = TestRunOptions {
+        data_in: Some(frame),
+        ..TestRunOptions::default()
+    };
+    let answer = program.test_run(options)?.return_value;
+    ensure!(
+        [XDP_DROP, XDP_PASS].contains(&answer),
+        "the program answered {answer}"
+    );
+    Ok(answer == XDP_PASS)
 }
 
 /// What the kernel says of a map of `service`.

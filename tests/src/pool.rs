@@ -27,10 +27,14 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    /// A program with these constants, in which a scene is set up.
+    /// A program with these constants, in which a scene is set up. It has the features that the scene uses, as the daemon loads it.
     pub fn with(constants: &Constants, scene: &Scene) -> Result<Self> {
+        let constants = Constants {
+            features: scene.features(),
+            ..*constants
+        };
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = free.iter().position(|(has, _)| has == constants);
+        let place = free.iter().position(|(has, _)| *has == constants);
         let found = place.map(|place| free.remove(place));
         drop(free);
         let mut program = match found {
@@ -38,11 +42,11 @@ impl Pooled {
                 program.clear()?;
                 program
             }
-            None => Program::load(constants)?,
+            None => Program::load(&constants)?,
         };
         scene.set_up(&mut program)?;
         Ok(Self {
-            constants: *constants,
+            constants,
             program: Some(program),
         })
     }

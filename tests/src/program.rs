@@ -23,6 +23,7 @@ use ratelimit_common::{
     compact::Region,
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},
+    features::{Feature, Features},
     generation::ByGeneration,
     layout::{self, Counter, LOG_TIMES, clock, counter_index, store, suspended},
     limit::LIMITS_MAX,
@@ -35,7 +36,7 @@ use ratelimit_common::{
 use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix::Prefix};
 use ratelimit_daemon::{
     datapath::Mapped,
-    loader::{OBJECT, SOURCE_MAPS, pass_verifier},
+    loader::{SOURCE_MAPS, pass_verifier, specialised},
 };
 use tempfile::TempDir;
 use zerocopy::{FromBytes, IntoBytes};
@@ -83,9 +84,27 @@ pub struct Constants {
     pub tunnels: Tunnels,
     /// Whether programs on one CPU could interrupt each other.
     pub interruptible: bool,
+    /// The features that the program is specialised for.
+    pub features: Features,
 }
 
 impl Constants {
+    /// The features of the configuration, and those that the program has besides.
+    fn all_features(&self) -> Features {
+        let has_ticks = self.clock == clock::KERNEL && !self.interruptible;
+        let features = if has_ticks {
+            self.features
+        } else {
+            self.features.without(Feature::CoarseClock)
+        };
+        features
+            .with_if(self.clock == clock::MANUAL, Feature::ManualClock)
+            .with_if(self.store == store::COMPACT, Feature::Compact)
+            .with_if(self.interruptible, Feature::Interruptible)
+            .with_if(self.frags, Feature::Frags)
+            .with_if(self.has_next, Feature::Next)
+    }
+
     /// The name of the entry point.
     const fn entry_point(&self) -> &'static str {
         if self.frags {
@@ -119,6 +138,7 @@ impl Default for Constants {
             link_layer: LinkLayer::Ethernet,
             tunnels: Tunnels::NONE,
             interruptible: false,
+            features: Features::ALL,
         }
     }
 }
@@ -235,6 +255,7 @@ pub struct Program {
     ebpf: Ebpf,
     store: u32,
     entry_point: &'static str,
+    features: Features,
     interface: u32,
     settings: Array<MapData, Settings>,
     suspended_until: Array<MapData, u64>,
@@ -273,13 +294,6 @@ impl Program {
     pub fn load(constants: &Constants) -> Result<Self> {
         let refused_sets = refused_sets()?;
         let link_layer = constants.link_layer.number();
-        let interruptible = u32::from(constants.interruptible);
-        let clock = match constants.clock {
-            clock::KERNEL => clock::kernel(constants.interruptible),
-            other => other,
-        };
-        let frags = u32::from(constants.frags);
-        let has_next = u32::from(constants.has_next);
         let records = (constants.words != LIMITS_EACH).then(|| Records::make(constants));
         let records = records.transpose()?;
         let mut loader = EbpfLoader::new();
@@ -290,18 +304,13 @@ impl Program {
         }
         let mut ebpf = loader
             .override_global("RECORD_WORDS", &constants.words, true)
-            .override_global("CLOCK", &clock, true)
             .override_global("INTERFACE", &constants.interface, true)
             .override_global("LINK_LAYER", &link_layer, true)
             .override_global("TUNNELS", &constants.tunnels.number(), true)
-            .override_global("INTERRUPTIBLE", &interruptible, true)
-            .override_global("FRAGS", &frags, true)
-            .override_global("HAS_NEXT", &has_next, true)
             .override_global("SOURCE_MASK_V4", &constants.masks.0, true)
             .override_global("SOURCE_MASK_V6", &constants.masks.1, true)
             .map_max_entries("SOURCES_V4", constants.sources)
             .map_max_entries("SOURCES_V6", constants.sources)
-            .override_global("STORE", &constants.store, true)
             .override_global("REFUSED_SETS", &REFUSED_SETS, true)
             .map_max_entries("REFUSED_V4", refused_sets)
             .map_max_entries("REFUSED_V6", refused_sets)
@@ -313,7 +322,7 @@ impl Program {
             .map_max_entries("DETECTED_V6", constants.detected)
             .map_max_entries("EVENTS", constants.events_bytes)
             .map_max_entries("LOGS", constants.logs)
-            .load(OBJECT)
+            .load(&specialised(constants.all_features())?)
             .context("reading the object")?;
         let program = ebpf
             .program_mut(constants.entry_point())
@@ -321,6 +330,7 @@ impl Program {
         pass_verifier(program.try_into()?).context("loading the program")?;
         Ok(Self {
             entry_point: constants.entry_point(),
+            features: constants.features,
             store: constants.store,
             interface: constants.interface,
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
@@ -488,7 +498,18 @@ impl Program {
 
     /// Sets what holds for all packets.
     pub fn set_settings(&mut self, settings: Settings) -> Result<()> {
+        self.require(Features::of_settings(settings))?;
         Ok(self.settings.set(0, settings, 0)?)
+    }
+
+    /// A program that lacks a feature would judge by nothing that has to do with it.
+    fn require(&self, features: Features) -> Result<()> {
+        ensure!(
+            self.features.covers(features),
+            "the program was loaded with {:?}, and {features:?} is needed",
+            self.features
+        );
+        Ok(())
     }
 
     /// Sets the end of a time in which everything passes, where the settings say that there is one.
@@ -501,6 +522,7 @@ impl Program {
     /// Sets a policy.
     /// Where the store is `compact`, limits without a region get one.
     pub fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
+        self.require(Features::of_policy(policy))?;
         let policy = placed(index, policy, self.store);
         Ok(self.policies.set(index, policy, 0)?)
     }

@@ -1,12 +1,12 @@
 //! A scene: settings, policies and lists, to be set up in the kernel and in memory alike.
 
-use std::time::Duration;
+use std::{ops::BitOr as _, time::Duration};
 
 use anyhow::Result;
 use ratelimit_common::{
     BanBudgets, Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
     aggregate::Aggregates, algorithm::FixedWindow, challenge, class::Property, compact::Region,
-    layout::store, new_sources::Budget, parse::transport::Kind,
+    features::Features, layout::store, new_sources::Budget, parse::transport::Kind,
 };
 use ratelimit_core::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
@@ -119,6 +119,12 @@ impl Scene {
             tables.set_list_entry(*prefix, *entry);
         }
         tables
+    }
+
+    /// The features that it uses.
+    pub fn features(&self) -> Features {
+        let policies = self.policies.iter().map(Features::of_policy);
+        policies.fold(Features::of_settings(self.settings()), Features::bitor)
     }
 
     /// The settings, with what is known of the challenge at a glance.

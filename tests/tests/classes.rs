@@ -264,7 +264,6 @@ fn answer(port: u16, bytes: u16) -> Vec<u8> {
 fn a_built_in_class_has_the_packets_that_its_name_says() {
     require_root!();
     let (_lab, service) = Service::in_lab("[policy.default]\nlimits = []\n").unwrap();
-    let program = Attached::of(&service).unwrap();
     let mut left: Vec<&str> = BUILT_IN
         .into_iter()
         .filter(|name| *name != "other")
@@ -272,6 +271,7 @@ fn a_built_in_class_has_the_packets_that_its_name_says() {
     for (name, matched, others) in built_in_classes() {
         let class = format!("[policy.default]\nlimits = []\n[class.{name}]\naction = \"drop\"\n");
         service.reload(&class).unwrap();
+        let program = Attached::of(&service).unwrap();
         let dropped = |frame: &Vec<u8>| program.passed(frame, 1).unwrap() == 0;
         assert!(matched.iter().all(dropped), "{name}");
         assert!(!others.iter().any(dropped), "{name}");

@@ -64,10 +64,7 @@ fn a_ban_is_in_force_at_once_though_the_entry_before_is_cached() {
 #[test]
 fn the_policy_of_a_destination_is_cached_until_the_lists_change() {
     require_root!();
-    let mut program = program();
-    program
-        .set_settings(Settings::new(0, false).with_destinations())
-        .unwrap();
+    let mut program = program_with(Settings::new(0, false).with_destinations());
     let one = [limit(1, Unit::Packets, Duration::from_secs(1))];
     let limited = Verdict::Drop(DropReason::DestinationLimited);
     for (index, (source, destination)) in (1..).zip(SOURCES.into_iter().zip(DESTINATIONS)) {
@@ -280,10 +277,17 @@ fn v4(address: u32) -> IpAddr {
 }
 
 fn program() -> Pooled {
+    program_with(Settings::new(0, false))
+}
+
+fn program_with(settings: Settings) -> Pooled {
     // Each CPU remembers for itself.
     cpu::pin(0);
     let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
-    let scene = Scene::limited(&limits);
+    let scene = Scene {
+        settings,
+        ..Scene::limited(&limits)
+    };
     Pooled::with(&Constants::default(), &scene).expect("the program loads")
 }
 

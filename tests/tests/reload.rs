@@ -282,6 +282,7 @@ fn each_packet_of_a_flood_fits_the_old_or_the_new_configuration() {
         by_policy_or_by_node(),
         dry_run_of_all_or_of_a_policy(),
         with_or_without_a_class(),
+        dropped_with_few_features_or_with_many(),
     ] {
         check_pair(&pair);
     }
@@ -380,6 +381,72 @@ fn with_or_without_a_class() -> Pair {
         ],
         never: "unlimited",
     }
+}
+
+/// The program is replaced by one with other features, and what both of them drop gets past neither.
+fn dropped_with_few_features_or_with_many() -> Pair {
+    let class = "[class.udp]\naction = \"drop\"\n";
+    Pair {
+        configurations: [
+            format!("{FEW_FEATURES}{class}"),
+            format!("{MANY_FEATURES}{class}"),
+        ],
+        never: "\"pass\"",
+    }
+}
+
+const FEW_FEATURES: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
+const MANY_FEATURES: &str = "[policy.default]
+limits = [
+    { packets = 100, per = \"1s\", algorithm = \"token-bucket\" },
+    { packets = 100, per = \"1m\", algorithm = \"sliding-window\", match = { protocol = \"udp\" } },
+]
+[node]
+limits = [{ packets = 100000, per = \"1s\" }]
+";
+
+/// What a configuration does not use is not in the program that enforces it.
+#[test]
+fn a_reload_replaces_the_program_by_one_with_the_features_in_use() {
+    require_root!();
+    let (_lab, mut service) = Service::in_lab(FEW_FEATURES).unwrap();
+    let bytes = |service: &Service| Attached::of(service).unwrap().bytes().unwrap();
+    let few = bytes(&service);
+    service.reload(MANY_FEATURES).unwrap();
+    let many = bytes(&service);
+    assert!(many > few + few / 2, "{few} and {many} bytes");
+    service.reload(FEW_FEATURES).unwrap();
+    // The algorithms stay, as the limits may come back with what was used of them.
+    let again = bytes(&service);
+    assert!(again < many, "{again} and {many} bytes");
+    // What is set at run time is enforced too, by a program that has it.
+    service
+        .rlctl_ok(&[
+            "limit",
+            "set",
+            "--prefix",
+            "192.0.2.7",
+            "--packets",
+            "3",
+            "--per",
+            "1h",
+            "--algorithm",
+            "sliding-window",
+            "--for",
+            "1h",
+        ])
+        .unwrap();
+    let frame = datagram(Ipv4Addr::new(192, 0, 2, 7));
+    assert_eq!(
+        Attached::of(&service).unwrap().passed(&frame, 9).unwrap(),
+        3
+    );
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    assert_eq!(
+        Attached::of(&service).unwrap().passed(&frame, 9).unwrap(),
+        0
+    );
 }
 
 fn source(host: u32) -> Ipv4Addr {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use aya_obj::{Object, generated::bpf_insn};
 use ratelimit_common::{
+    features::Features,
     layout::{clock, store},
     parse::{LinkLayer, Tunnels},
 };
@@ -56,6 +57,34 @@ fn check_all(clock: u32) {
                 check(&constants);
             }
         }
+    }
+}
+
+/// What a configuration pays for that has a single limit, a fixed window: bytes of instructions as the verifier leaves them,
+/// bytes of machine code, and instructions that the verifier looks at.
+const ONE_LIMIT_MAX: [u32; 3] = [48_000, 28_000, 75_000];
+
+#[test]
+fn a_program_for_one_limit_has_the_code_for_one_limit() {
+    require_root!();
+    let constants = Constants {
+        clock: clock::KERNEL,
+        features: Features::NONE,
+        ..Constants::default()
+    };
+    let program = Program::load(&constants).unwrap();
+    let info = program.xdp().info().unwrap();
+    let sizes = [
+        info.size_translated().unwrap(),
+        info.size_jitted(),
+        info.verified_instruction_count().unwrap(),
+    ];
+    println!("translated, compiled, verified: {sizes:?}");
+    if std::env::var("HOLD").is_ok() {
+        std::thread::sleep(std::time::Duration::from_secs(30));
+    }
+    for (size, most) in sizes.into_iter().zip(ONE_LIMIT_MAX) {
+        assert!(size <= most, "{sizes:?}");
     }
 }
 

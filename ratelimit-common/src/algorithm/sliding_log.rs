@@ -15,6 +15,7 @@
 //!
 //! Times in the ring never decrease: a packet stamped before the newest is logged, and judged, at the time of the newest.
 
+use core::hint;
 use core::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -117,7 +118,8 @@ impl SlidingLog {
     /// [`Refused`], and the packet is not logged.
     #[inline(always)]
     pub fn charge(&self, ring: &impl Ring, now: Instant) -> Result<(), Refused> {
-        for _ in 0..ATTEMPTS {
+        // A compiler that knew where to begin would write the loop out.
+        for _ in hint::black_box(0)..ATTEMPTS {
             let (head, place) = self.end(ring);
             // Behind a head that was moved on meanwhile lies what others have put there.
             if ring.load(HEAD) != head {

@@ -3,7 +3,7 @@
 use crate::{
     DropReason, Instant, Limit, Policy,
     algorithm::{
-        Algorithm, Denied,
+        Algorithm, Denied, SlidingLog,
         sliding_log::{Refused, Ring},
     },
     charge::outcome::Outcome,
@@ -84,13 +84,18 @@ pub fn check_limit(
     at: Instant,
     cost: u64,
 ) -> Outcome {
-    let has_room = match limit.algorithm() {
-        Algorithm::SlidingLog(log) => words.ring(index).is_none_or(|ring| log.has_room(&ring, at)),
+    match limit.algorithm() {
+        Algorithm::SlidingLog(log) => check_log(log, words, index, at),
         Algorithm::FixedWindow(_) | Algorithm::SlidingWindow(_) | Algorithm::TokenBucket(_) => {
-            return check_word(limit, words.load(index), at, cost);
+            check_word(limit, words.load(index), at, cost)
         }
-    };
-    if has_room {
+    }
+}
+
+/// Whether the sliding log at `index` has room for a packet. The outcome does not name the limit.
+#[inline(always)]
+pub fn check_log(log: SlidingLog, words: &impl Words, index: usize, at: Instant) -> Outcome {
+    if words.ring(index).is_none_or(|ring| log.has_room(&ring, at)) {
         Outcome::PASSED
     } else {
         Outcome::refused(DropReason::Limited, 0)
@@ -118,16 +123,22 @@ pub fn charge_limit(
 ) -> Outcome {
     let algorithm = limit.algorithm();
     if let Algorithm::SlidingLog(log) = algorithm {
-        let Some(ring) = words.make_ring(index) else {
-            return Outcome::refused(DropReason::NoState, 0);
-        };
-        return match log.charge(&ring, at) {
-            Ok(()) => Outcome::PASSED,
-            Err(Refused::Denied) => Outcome::refused(DropReason::Limited, 0),
-            Err(Refused::Contended) => Outcome::refused(DropReason::Contended, 0),
-        };
+        return charge_log(log, words, index, at);
     }
     charge_word(words, index, |word| algorithm.step(word, at, cost))
+}
+
+/// Charges a packet to the sliding log at `index`. The outcome does not name the limit.
+#[inline(always)]
+pub fn charge_log(log: SlidingLog, words: &impl Words, index: usize, at: Instant) -> Outcome {
+    let Some(ring) = words.make_ring(index) else {
+        return Outcome::refused(DropReason::NoState, 0);
+    };
+    match log.charge(&ring, at) {
+        Ok(()) => Outcome::PASSED,
+        Err(Refused::Denied) => Outcome::refused(DropReason::Limited, 0),
+        Err(Refused::Contended) => Outcome::refused(DropReason::Contended, 0),
+    }
 }
 
 /// Puts what `step` makes of the word at `index` in its place. The outcome does not name the limit.

@@ -1,10 +1,14 @@
 //! What the tables hold, or are to hold, besides the entries.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::BitOr as _};
 
 use ratelimit_common::{
-    BanBudgets, Instant, Policy, Settings, aggregate::Aggregates, challenge,
-    interface::InterfaceRule, new_sources::Budget,
+    BanBudgets, Instant, Policy, Settings,
+    aggregate::Aggregates,
+    challenge,
+    features::{Feature, Features},
+    interface::InterfaceRule,
+    new_sources::Budget,
 };
 
 use crate::{class_tables::ClassTables, ip_family::IpFamily};
@@ -32,4 +36,15 @@ pub struct Tables {
     pub interfaces: BTreeMap<String, InterfaceRule>,
     /// What holds for all packets, in whichever generation.
     pub settings: Settings,
+}
+
+impl Tables {
+    /// The features that a program needs to judge packets by them, and to sample packets: that is turned
+    /// on when somebody reads the samples.
+    pub fn features(&self) -> Features {
+        let policies = self.policies.values().chain(self.retired.values());
+        let policies = policies.map(Features::of_policy);
+        let settings = Features::of_settings(self.settings).with(Feature::Samples);
+        policies.fold(settings, Features::bitor)
+    }
 }

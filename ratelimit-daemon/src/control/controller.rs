@@ -263,7 +263,8 @@ impl Controller {
         self.settle();
     }
 
-    /// Takes over what was charged to records of another size until the programs were replaced.
+    /// Takes over what was charged to records of another size until the programs were replaced, and
+    /// has these do without what nothing uses any more.
     fn settle(&mut self) {
         if let Err(error) = self.state.enforcer.datapath_mut().settle() {
             warn!(
@@ -271,6 +272,7 @@ impl Controller {
                 "what sources have used by records of another size is not all carried over"
             );
         }
+        self.state.narrow();
     }
 
     /// Opens the port of the configuration, and answers who gets the listeners.

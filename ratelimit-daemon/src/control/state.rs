@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::Context;
-use ratelimit_common::{Detected, Instant, Standing};
+use ratelimit_common::{Detected, Instant, Standing, features::Features};
 use ratelimit_core::{
     api::{Changed, ClockStatus, EntryCounter, Refused},
     compile::{self, HeldTable, carried::Scopes},
@@ -247,7 +247,11 @@ impl State {
         let datapath = self.enforcer.datapath_mut();
         self.entry_counters
             .count_added(&reverse, &self.intent, datapath);
-        let mut tables = if renews { self.renew_tables() } else { Ok(()) };
+        let mut tables = if renews {
+            self.renew_beside_programs()
+        } else {
+            Ok(())
+        };
         // Another `[source]` has tables that are to be filled before programs run on them.
         if renews && source.as_ref() == Some(&self.intent.config.source) {
             tables = tables.and_then(|()| self.lengthen(&interfaces));
@@ -278,6 +282,9 @@ impl State {
         self.enlarge_regions();
         if before.is_some() {
             self.retry_suspended(cause == Cause::Rollback);
+            if !renews {
+                self.narrow();
+            }
         }
         if clock.is_some() {
             self.policies_since = clock::now();
@@ -354,6 +361,24 @@ impl State {
     fn needs_longer_records(&self) -> bool {
         let datapath = self.enforcer.datapath();
         datapath.table_sets().is_none() && self.intent.record_words() > datapath.record_words()
+    }
+
+    /// Has the programs do without features that nothing uses any more. A change at run time only
+    /// adds features: to load programs takes a good part of a second.
+    pub(super) fn narrow(&mut self) {
+        if let Err(error) = self.enforcer.narrow() {
+            warn!(
+                error = format!("{error:#}"),
+                "the program keeps features that nothing uses any more"
+            );
+        }
+    }
+
+    /// Makes tables for the configuration. The programs that run get all features before: some of
+    /// their tables stay, and they cannot be replaced again before the new ones are filled.
+    fn renew_beside_programs(&mut self) -> anyhow::Result<()> {
+        self.enforcer.widen(Features::ALL)?;
+        self.renew_tables()
     }
 
     /// Makes tables for the configuration, which are filled while the programs that run keep the old ones.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    ops::Range,
+    ops::{BitOr as _, Range},
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
     sync::Arc,
@@ -15,14 +15,19 @@ use ratelimit_common::{
     aggregate::Aggregates,
     compact::Region,
     event::Sampler,
+    features::{Feature, Features},
     generation::ByGeneration,
     interface::InterfaceRule,
     layout::{COUNTERS, Counter, INTERFACES_MAX, LISTED_MAX, counter_index, suspended},
     new_sources::{Budget, Taken},
 };
 use ratelimit_core::{
-    api::MapStatus, class_tables::ClassTables, config::Interface, ip_family::IpFamily,
-    log_size::LogSize, prefix::Prefix,
+    api::MapStatus,
+    class_tables::ClassTables,
+    config::{Interface, Mode},
+    ip_family::IpFamily,
+    log_size::LogSize,
+    prefix::Prefix,
 };
 use tracing::warn;
 
@@ -62,6 +67,8 @@ pub struct Kernel {
     /// What interfaces have of their own, also those that have no slot yet.
     rules: InterfaceRules,
     interface_rules: Elements<ByGeneration<InterfaceRule>>,
+    /// The features that every running program has.
+    features: Features,
     /// The interfaces that have a slot in the counters, by their names.
     ports: BTreeMap<String, Port>,
     settings: Elements<Settings>,
@@ -99,6 +106,8 @@ struct Port {
     slot: u32,
     /// Whether a link of ours may be pinned for it.
     is_pinned: bool,
+    /// How it is configured.
+    interface: Interface,
     program: Option<OwnProgram>,
 }
 
@@ -117,7 +126,15 @@ struct OwnProgram {
 impl Kernel {
     /// Has the loader open the maps of this plan, for these interfaces. Nothing is attached yet, so the tables can be filled
     /// before the first packet.
-    pub fn open(mut loader: Box<dyn Loader>, held: &Held, plan: &MapPlan) -> anyhow::Result<Self> {
+    ///
+    /// The programs that run have at least the features that the tables use: a daemon adds features
+    /// before it uses them.
+    pub fn open(
+        mut loader: Box<dyn Loader>,
+        held: &Held,
+        plan: &MapPlan,
+        wanted: &[Interface],
+    ) -> anyhow::Result<Self> {
         let maps = Maps::new(loader.open_maps(plan)?);
         let port = |link: &HeldLink| {
             let on = interface::running(link.program)?;
@@ -128,9 +145,12 @@ impl Kernel {
                 next: None,
                 entry: None,
             });
+            let is_configured = |it: &&Interface| it.name == link.interface;
+            let interface = wanted.iter().find(is_configured).cloned();
             let port = Port {
                 slot: link.slot,
                 is_pinned: true,
+                interface: interface.unwrap_or_else(|| unwanted(link)),
                 program,
             };
             anyhow::Ok((link.interface.clone(), port))
@@ -143,6 +163,10 @@ impl Kernel {
         };
         // Packets are judged by them until others are set.
         kernel.rules = kernel.interface_rules()?;
+        let policies = kernel.policies.some(0..kernel.policies.len())?;
+        let policies = policies.iter().map(Features::of_policy);
+        let settings = Features::of_settings(kernel.settings()?).with(Feature::Samples);
+        kernel.features = policies.fold(settings, Features::bitor);
         kernel.begin_to_carry();
         Ok(kernel)
     }
@@ -161,6 +185,7 @@ impl Kernel {
             loader: None,
             rules: InterfaceRules::new(),
             interface_rules: maps.elements("INTERFACES")?,
+            features: Features::NONE,
             ports: BTreeMap::new(),
             settings: maps.elements("SETTINGS")?,
             suspended_until: maps.elements("SUSPENDED_UNTIL")?,
@@ -486,6 +511,7 @@ impl Attachments for Kernel {
         let port = Port {
             slot: plan.slot,
             is_pinned: false,
+            interface: interface.clone(),
             program: None,
         };
         self.ports.entry(plan.name.clone()).or_insert(port);
@@ -506,6 +532,7 @@ impl Attachments for Kernel {
         let port = Port {
             slot: plan.slot,
             is_pinned: true,
+            interface: interface.clone(),
             program: Some(OwnProgram {
                 number: attachment.program,
                 index: state.index,
@@ -522,6 +549,33 @@ impl Attachments for Kernel {
         ];
         let remarks: Vec<String> = remarks.into_iter().flatten().collect();
         Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
+    }
+
+    fn features(&self) -> Features {
+        self.features
+    }
+
+    fn specialise(&mut self, features: Features) -> anyhow::Result<()> {
+        let before = std::mem::replace(&mut self.features, features);
+        let ports = self.ports.iter();
+        let interfaces: Vec<(String, Interface)> = ports
+            .filter(|(_, port)| port.program.is_some())
+            .map(|(name, port)| (name.clone(), port.interface.clone()))
+            .collect();
+        for (name, interface) in interfaces {
+            // What runs nowhere is attached with these features when its interface comes.
+            let runs = |kernel: &Self| Some(kernel.look(&name).ok()?.program?.on.is_some());
+            if runs(self) != Some(true) {
+                continue;
+            }
+            if let Err(error) = self.attach(&interface)
+                && runs(self) == Some(true)
+            {
+                self.features = before;
+                return Err(error.context(format!("replacing the program on {name}")));
+            }
+        }
+        Ok(())
     }
 
     fn take_off(&mut self, interface: &str) -> anyhow::Result<()> {
@@ -627,6 +681,7 @@ impl Datapath for Kernel {
         let renewed = Self::from_maps(&maps, plan.sizes)?;
         *self = Self {
             loader: self.loader.take(),
+            features: self.features,
             ports: std::mem::take(&mut self.ports),
             rules: std::mem::take(&mut self.rules),
             ..renewed
@@ -656,6 +711,19 @@ impl Datapath for Kernel {
         self.carry()?;
         self.replaced = None;
         self.loader()?.forget_replaced()
+    }
+}
+
+/// An interface that is not configured any more, whose program goes on until it is taken off.
+fn unwanted(link: &HeldLink) -> Interface {
+    Interface {
+        name: link.interface.clone(),
+        mode: Mode::Auto,
+        jumbo: link.takes_long_frames,
+        next: None,
+        policy: None,
+        node: None,
+        observe: false,
     }
 }
 
@@ -735,6 +803,7 @@ impl Kernel {
             mode: interface.mode,
             jumbo: interface.jumbo,
             next: interface.next.clone(),
+            features: self.features.to_bits(),
         })
     }
 

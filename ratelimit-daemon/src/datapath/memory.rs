@@ -20,6 +20,7 @@ use ratelimit_common::{
     challenge::{self, Verified},
     compact::Region,
     detected::{Detection, Filter, Tally},
+    features::Features,
     generation::ByGeneration,
     layout::Counter,
     lease::{Demand, Lease},
@@ -95,6 +96,8 @@ pub struct Memory {
     pub detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     /// Whether the program was attached.
     pub runs: bool,
+    /// The features that the program has.
+    pub features: Features,
     /// Interfaces that are not there; the program runs on all others.
     pub missing: Vec<String>,
     /// How many sources may get state on one CPU.
@@ -189,6 +192,17 @@ pub struct Shared(Arc<Mutex<Memory>>);
 impl From<&Arc<Mutex<Memory>>> for Shared {
     fn from(memory: &Arc<Mutex<Memory>>) -> Self {
         Self(Arc::clone(memory))
+    }
+}
+
+impl Memory {
+    /// A program that runs has the features before the tables use them.
+    fn require(&self, features: Features) {
+        assert!(
+            !self.runs || self.features.covers(features),
+            "{features:?} of {:?}",
+            self.features
+        );
     }
 }
 
@@ -302,6 +316,7 @@ impl PolicyTables for Shared {
         if *policy == Policy::default() {
             memory.policies.remove(&index);
         } else {
+            memory.require(Features::of_policy(policy));
             memory.policies.insert(index, *policy);
         }
         Ok(())
@@ -316,6 +331,7 @@ impl PolicyTables for Shared {
             });
         }
         memory.settings_left = memory.settings_left.map(|left| left - 1);
+        memory.require(Features::of_settings(settings));
         memory.settings = settings;
         memory.writes.push(Write::Settings(settings));
         Ok(())
@@ -641,6 +657,15 @@ impl Attachments for Shared {
     fn attach(&mut self, _interface: &Interface) -> anyhow::Result<Option<String>> {
         self.memory().runs = true;
         Ok(None)
+    }
+
+    fn features(&self) -> Features {
+        self.memory().features
+    }
+
+    fn specialise(&mut self, features: Features) -> anyhow::Result<()> {
+        self.memory().features = features;
+        Ok(())
     }
 
     fn take_off(&mut self, _interface: &str) -> anyhow::Result<()> {

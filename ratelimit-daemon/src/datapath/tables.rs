@@ -8,6 +8,7 @@ use ratelimit_common::{
     challenge::{self, Verified},
     compact::Region,
     detected::{Filter, Tally},
+    features::Features,
     generation::ByGeneration,
     interface::InterfaceRule,
     layout::{Counter, POLICIES_MAX},
@@ -287,6 +288,18 @@ pub trait Attachments {
     ///
     /// Why it is not there, or goes on as it was.
     fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>>;
+
+    /// The features that every running program has, and that those have which are attached next.
+    fn features(&self) -> Features;
+
+    /// Replaces the programs that run by ones with these features.
+    ///
+    /// # Errors
+    ///
+    /// When a program cannot be replaced. Those that were keep the new features, and
+    /// [`features`](Self::features) are what they were: so this may fail without harm where features
+    /// are added before the tables use them, and where they are taken away after.
+    fn specialise(&mut self, features: Features) -> anyhow::Result<()>;
 
     /// Takes the program off an interface, or off the one that had its name.
     fn take_off(&mut self, interface: &str) -> anyhow::Result<()>;

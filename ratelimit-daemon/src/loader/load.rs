@@ -13,7 +13,8 @@ use aya::{
 use aya_obj::{Object, generated::bpf_cmd};
 use ratelimit_common::{
     Ipv4, Ipv6,
-    layout::{PROGRAM, PROGRAM_FRAGS, clock, store},
+    features::{Feature, Features},
+    layout::{PROGRAM, PROGRAM_FRAGS},
     refused::sets_of_cpu,
 };
 use ratelimit_core::ip_family::IpAddress;
@@ -23,6 +24,7 @@ use super::{
     compact::{self, Seeds},
     logs,
     map_names::{REFUSED_MAPS, SOURCE_MAPS, missing},
+    object::specialised,
     pins::{self, LinkPin, Pins, open_map},
     program_log::ProgramLog,
     realtime, resized_maps,
@@ -41,6 +43,8 @@ pub struct Variant {
     entry_point: &'static str,
     link_layer: ratelimit_common::parse::LinkLayer,
     has_next: bool,
+    /// The features of the configuration.
+    features: Features,
 }
 
 impl Variant {
@@ -55,6 +59,7 @@ impl Variant {
             entry_point: entry_point(plan, on, pin),
             link_layer: interface::link_layer(on.index)?.unwrap_or_default(),
             has_next: plan.next.is_some(),
+            features: plan.features(),
         })
     }
 
@@ -69,6 +74,7 @@ impl Variant {
             entry_point: entry_point(plan, &on, None),
             link_layer: ratelimit_common::parse::LinkLayer::default(),
             has_next: plan.next.is_some(),
+            features: plan.features(),
         }
     }
 
@@ -221,28 +227,16 @@ fn load(
     variant: Variant,
 ) -> anyhow::Result<Ebpf> {
     let link_layer = variant.link_layer.number();
-    let (frags, has_next) = (u32::from(variant.frags()), u32::from(variant.has_next));
     let log_words = plan.sizes.logs.words();
-    let store = match plan.sizes.sets {
-        None => store::LRU,
-        Some(_) => store::COMPACT,
-    };
     let refused_sets = sets_of_cpu(plan.cpus);
-    let is_realtime = realtime::is_realtime();
-    let (interruptible, clock) = (u32::from(is_realtime), clock::kernel(is_realtime));
     let (mask_v4, mask_v6) = (Ipv4::mask(plan.ipv4_prefix), Ipv6::mask(plan.ipv6_prefix));
     let mut loader = EbpfLoader::new();
     loader
         .override_global("INTERFACE", &variant.slot, true)
         .override_global("LINK_LAYER", &link_layer, true)
-        .override_global("FRAGS", &frags, true)
-        .override_global("HAS_NEXT", &has_next, true)
-        .override_global("INTERRUPTIBLE", &interruptible, true)
         .override_global("TUNNELS", &plan.tunnels, true)
-        .override_global("CLOCK", &clock, true)
         .override_global("LOG_WORDS", &log_words, true)
         .override_global("RECORD_WORDS", &plan.sizes.words, true)
-        .override_global("STORE", &store, true)
         .override_global("REFUSED_SETS", &refused_sets, true)
         .override_global("COMPACT_SEED_0", &seeds[0], true)
         .override_global("COMPACT_SEED_1", &seeds[1], true)
@@ -254,5 +248,22 @@ fn load(
     for (name, _) in pins::pinnable(object) {
         loader.map_pin_path(name, pins.map(name));
     }
-    loader.load(OBJECT).context("making the maps")
+    let object = specialised(all_features(plan, variant))?;
+    loader.load(&object).context("making the maps")
+}
+
+/// The features of the configuration, and those that follow from the maps, the interface and the kernel.
+fn all_features(plan: &MapPlan, variant: Variant) -> Features {
+    let is_realtime = realtime::is_realtime();
+    let features = if is_realtime {
+        // What is kept of a tick belongs to a CPU, on which programs interrupt each other.
+        variant.features.without(Feature::CoarseClock)
+    } else {
+        variant.features
+    };
+    features
+        .with_if(is_realtime, Feature::Interruptible)
+        .with_if(plan.sizes.sets.is_some(), Feature::Compact)
+        .with_if(variant.frags(), Feature::Frags)
+        .with_if(variant.has_next, Feature::Next)
 }

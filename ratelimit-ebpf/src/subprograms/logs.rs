@@ -58,8 +58,11 @@ macro_rules! of_family {
             let (Some(limit), Some(source)) = (unsafe { (limit.as_ref(), source.as_ref()) }) else {
                 return NOTHING;
             };
-            let log = MapLog(&log_key(*source, place));
-            encode($body(limit, &log, 0, Instant::from_nanos(at_ns), 1))
+            let Some(log) = limit.as_sliding_log() else {
+                return NOTHING;
+            };
+            let ring = MapLog(&log_key(*source, place));
+            encode($body(log, &ring, 0, Instant::from_nanos(at_ns)))
         }
         )+
     };
@@ -67,13 +70,13 @@ macro_rules! of_family {
 
 of_family!(
     Ipv4,
-    check_limit_log_v4 = charge::check_limit;
-    charge_limit_log_v4 = charge::charge_limit;
+    check_limit_log_v4 = charge::check_log;
+    charge_limit_log_v4 = charge::charge_log;
 );
 of_family!(
     Ipv6,
-    check_limit_log_v6 = charge::check_limit;
-    charge_limit_log_v6 = charge::charge_limit;
+    check_limit_log_v6 = charge::check_log;
+    charge_limit_log_v6 = charge::charge_log;
 );
 
 /// The scope and the limit of a sliding log, in one argument.

@@ -126,7 +126,7 @@ extern "C" fn word_counts_for_ns(limit: *const Limit, word: *mut u64, at_ns: u64
 
 /// The subprogram of an algorithm: what it charges has a frame of its own, as short as can be.
 macro_rules! of_algorithm {
-    ($($function:ident = $algorithm:path),+) => {$(
+    ($($function:ident = $algorithm:ident),+) => {$(
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $function(limit: *const Limit, word: *mut u64, at_ns: u64, cost: u64) -> u64 {
@@ -139,7 +139,7 @@ macro_rules! of_algorithm {
             }
             let step = |state| {
                 // What a compiler knew to be the same at each attempt, it would keep on the stack.
-                let $algorithm(algorithm) = hint::black_box(limit).algorithm() else {
+                let Some(algorithm) = hint::black_box(limit).$algorithm() else {
                     return Err(Denied);
                 };
                 algorithm.step(state, Instant::from_nanos(at_ns), cost)
@@ -150,7 +150,7 @@ macro_rules! of_algorithm {
 }
 
 of_algorithm!(
-    charge_fixed_window = Algorithm::FixedWindow,
-    charge_sliding_window = Algorithm::SlidingWindow,
-    charge_token_bucket = Algorithm::TokenBucket
+    charge_fixed_window = as_fixed_window,
+    charge_sliding_window = as_sliding_window,
+    charge_token_bucket = as_token_bucket
 );

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use ratelimit_common::{
     BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
     compact::Region,
+    features::Features,
     generation::{ByGeneration, Generation},
     interface::InterfaceRule,
     layout::NODE_POLICIES,
@@ -246,12 +247,40 @@ impl Enforcer {
     ///
     /// The first table that refuses; then everything is as it was.
     pub fn apply(&mut self, changes: Changes, wanted: Option<Tables>) -> datapath::Result<()> {
+        if let Some(wanted) = &wanted {
+            self.widen(wanted.features())?;
+        }
         let mut undo = Vec::new();
         let answer = self.try_apply(changes, wanted, &mut undo);
         if answer.is_err() {
             self.undo(undo);
         }
         answer
+    }
+
+    /// Has the programs have these features besides those that are in use.
+    pub fn widen(&mut self, features: Features) -> datapath::Result<()> {
+        let has = self.datapath.features();
+        let wanted = has | features | self.held.features();
+        if wanted == has {
+            return Ok(());
+        }
+        self.datapath
+            .specialise(wanted)
+            .map_err(|error| DatapathError::Program(error.into()))
+    }
+
+    /// Has the programs have the features that are in use, and no others.
+    ///
+    /// # Errors
+    ///
+    /// When a program cannot be replaced: then it has more features than are in use.
+    pub fn narrow(&mut self) -> anyhow::Result<()> {
+        let features = self.held.features();
+        if self.datapath.features() == features {
+            return Ok(());
+        }
+        self.datapath.specialise(features)
     }
 
     /// The changes from the entries that are held to `wanted`, which are all that shall be, in the order of prefixes.

@@ -32,7 +32,7 @@ pub fn open_kernel(
     let table = held.table.as_ref().map(read_held).transpose()?;
     let sizes = sizes(config, store, table.as_ref(), held.logs)?;
     let plan = plan(config, sizes)?;
-    Kernel::open(loader, &held, &plan)
+    Kernel::open(loader, &held, &plan, &config.interfaces)
 }
 
 /// What the loader is to make for a configuration, with tables of these sizes.
