@@ -49,6 +49,11 @@ impl Attached {
         self.newest()?.info()?.size_translated().context("no size")
     }
 
+    /// The program that runs now, for as many packets that to look for it each time would take longer than they do.
+    pub fn now(&self) -> Result<Now> {
+        self.newest().map(Now)
+    }
+
     /// Whether the program lets a frame pass at this moment.
     pub fn passes(&self, frame: &[u8]) -> Result<bool> {
         passes(&self.newest()?, frame)
@@ -60,6 +65,16 @@ impl Attached {
         let answers = (0..frames).map(|_| passes(&program, frame));
         let answers: Vec<bool> = answers.collect::<Result<_>>()?;
         Ok(answers.into_iter().filter(|passes| *passes).count())
+    }
+}
+
+/// A program, as long as nothing replaces it.
+pub struct Now(Xdp);
+
+impl Now {
+    /// Whether it lets a frame pass.
+    pub fn passes(&self, frame: &[u8]) -> Result<bool> {
+        passes(&self.0, frame)
     }
 }
 

@@ -202,9 +202,10 @@ fn by_default_a_flood_passes_and_evicts_nobody() {
         cpu::pin(0);
         let known = frame(Ipv4Addr::new(203, 0, 113, 9).into());
         assert_eq!(program.passed(&known, 3).unwrap(), 3);
+        let now = program.now().unwrap();
         for source in 0..4 * CAPACITY {
             // Without a budget, a source that the kernel has no element for at the moment is dropped.
-            if !program.passes(&frame(ipv4(source))).unwrap() && more.is_empty() {
+            if !now.passes(&frame(ipv4(source))).unwrap() && more.is_empty() {
                 let verdicts = service.rlctl_ok(&["stats"]).unwrap();
                 panic!("source {source} is dropped: {verdicts}");
             }
