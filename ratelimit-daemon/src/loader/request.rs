@@ -169,31 +169,30 @@ mod tests {
             Err("no absolute path"),
         );
         check(
-            r#"{"attach":{"name":"eth0","slot":32,"mode":"auto","jumbo":false}}"#,
+            r#"{"attach":{"name":"eth0","slot":32,"mode":"auto","jumbo":false,"features":0}}"#,
             Err("no slot 32"),
         );
         check(
-            r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false}}"#,
+            r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"features":0}}"#,
             Ok(()),
         );
         check(
-            r#"{"attach":{"name":"eth0","slot":3,"mode":"any","jumbo":false}}"#,
+            r#"{"attach":{"name":"eth0","slot":3,"mode":"any","jumbo":false,"features":0}}"#,
             Err("not a request"),
         );
         check(
-            r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"x":1}}"#,
+            r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"features":0,"x":1}}"#,
             Err("not a request"),
         );
         check(
-            r#"{"prepare":{"name":"..","slot":3,"mode":"auto","jumbo":false}}"#,
+            r#"{"prepare":{"name":"..","slot":3,"mode":"auto","jumbo":false,"features":0}}"#,
             Err("no name of an interface"),
         );
         for (next, expected) in [
             ("/sys/fs/bpf/other", Ok(())),
             ("other", Err("no absolute path")),
         ] {
-            let plan =
-                r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"next":"NEXT"}}"#;
+            let plan = r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"features":0,"next":"NEXT"}}"#;
             check(&plan.replace("NEXT", next), expected);
         }
         check(r#"{"exec":"/bin/sh"}"#, Err("not a request"));
