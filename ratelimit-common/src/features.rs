@@ -8,7 +8,7 @@
 //! A program may have more features than the tables use, never fewer: they also say at run time
 //! what is in use, so that a reload can widen the program first and narrow it last.
 
-use core::ops::{BitOr, BitOrAssign};
+use core::ops::{BitAnd, BitOr};
 
 use crate::{Policy, Settings, algorithm::Algorithm};
 
@@ -123,8 +123,8 @@ impl Features {
     /// All that a configuration can use while the maps stay as they are.
     pub const ALL: Self = Self(OF_SETTINGS | OF_POLICIES);
 
-    /// The features that these settings turn on. An interface may have limits in place of those of
-    /// the node.
+    /// Returns the features that these settings turn on. Interfaces with rules imply limits of the
+    /// node, which a rule may replace.
     pub const fn of_settings(settings: Settings) -> Self {
         let features = Self(settings.to_bits() & OF_SETTINGS);
         features.with_if(features.has(Feature::Interfaces), Feature::Node)
@@ -145,19 +145,19 @@ impl Features {
             })
     }
 
-    /// The same with one more.
+    /// Adds a feature.
     #[must_use]
     pub const fn with(self, feature: Feature) -> Self {
         Self(self.0 | feature.bit())
     }
 
-    /// The same with a feature, if it is there.
+    /// Adds a feature if `is_there`.
     #[must_use]
     pub const fn with_if(self, is_there: bool, feature: Feature) -> Self {
         if is_there { self.with(feature) } else { self }
     }
 
-    /// The same without one.
+    /// Removes a feature.
     #[must_use]
     pub const fn without(self, feature: Feature) -> Self {
         Self(self.0 & !feature.bit())
@@ -192,13 +192,15 @@ impl BitOr for Features {
     }
 }
 
-impl BitOrAssign for Features {
-    fn bitor_assign(&mut self, other: Self) {
-        *self = *self | other;
+impl BitAnd for Features {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 }
 
-/// Stands in place of the number that a branch compares with, below it the number of the feature.
+/// Marks the branches of features: the number that they compare with, whose low bits are the feature.
 const MAGIC: i32 = 0x5ea7_0000;
 
 /// Whether the program was specialised for the feature with this number; on a host it always is.

@@ -221,8 +221,11 @@ pub fn charge_destination<A: Address>(
         && walk.check(DESTINATION, tables.node().check(policy, arrival))
         && (of_source.is_none()
             || walk.is_full(TO_DESTINATION)
-            || walk.go(reported(source_limits::charge_source_or_bucket(
-                source, of_source, arrival, tables,
+            || walk.go(reported(source_limits::charge_within_budget(
+                &mut { *source },
+                of_source,
+                arrival,
+                tables,
             ))))
         && (walk.is_full(DESTINATION) || walk.go(tables.node().charge(policy, arrival)));
     let to_destination = (DropReason::SourceToDestinationLimited, Some(source));

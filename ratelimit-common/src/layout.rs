@@ -156,18 +156,10 @@ pub mod store {
     pub const COMPACT: u32 = 1;
 }
 
-/// Where the program reads the time; fixed when it is loaded.
+/// Where a program under test reads the time; fixed when it is loaded.
 pub mod clock {
-    /// The kernel's clocks: which one, the [settings](crate::Settings) say.
+    /// The kernel's clocks: the [settings](crate::Settings) say which one.
     pub const KERNEL: u32 = 0;
-    /// The time that stands in the map `CLOCK`, for tests that choose it.
+    /// The map `MANUAL_CLOCK`.
     pub const MANUAL: u32 = 1;
-    /// The precise one of the kernel's clocks, whatever the settings say.
-    pub const PRECISE: u32 = 2;
-
-    /// The kernel's clocks, or the precise one where programs on one CPU can interrupt each other: what is kept of a tick belongs to
-    /// a CPU.
-    pub const fn kernel(interruptible: bool) -> u32 {
-        if interruptible { PRECISE } else { KERNEL }
-    }
 }

@@ -150,24 +150,6 @@ pub fn charge_within_budget<A: Address>(
     })
 }
 
-/// The same, where nobody asks what the packet was charged to.
-#[inline(always)]
-pub fn charge_source_or_bucket<A: Address>(
-    source: &A,
-    policy: Option<&Policy>,
-    arrival: &Arrival,
-    placed: &impl FamilyPlacement<A>,
-) -> Outcome {
-    let outcome = placed.charge(source, policy, arrival);
-    if !outcome.is_over_budget() {
-        return outcome;
-    }
-    over_budget(outcome, arrival).unwrap_or_else(|| {
-        let bucket = source.overflow_bucket();
-        placed.charge(&bucket, policy, arrival).of_overflow_bucket()
-    })
-}
-
 /// Whether all limits of `policy` that count a packet of `address` have room. It is not charged, and no state is made.
 #[inline(always)]
 pub fn check<A: Address>(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use aya_obj::{Object, generated::bpf_insn};
 use ratelimit_common::{
-    features::Features,
+    features::{Feature, Features},
     layout::{clock, store},
     parse::{LinkLayer, Tunnels},
 };
@@ -67,22 +67,30 @@ const ONE_LIMIT_MAX: [u32; 3] = [48 << 10, 28_000, 75_000];
 #[test]
 fn a_program_for_one_limit_has_the_code_for_one_limit() {
     require_root!();
-    let constants = Constants {
-        clock: clock::KERNEL,
-        features: Features::NONE,
-        ..Constants::default()
-    };
-    let program = Program::load(&constants).unwrap();
-    let info = program.xdp().info().unwrap();
-    let sizes = [
-        info.size_translated().unwrap(),
-        info.size_jitted(),
-        info.verified_instruction_count().unwrap(),
-    ];
-    println!("translated, compiled, verified: {sizes:?}");
+    let samples = Features::NONE.with(Feature::Samples);
+    println!("sampling, one limit: {:?}", sizes(samples));
+    println!("all features: {:?}", sizes(Features::ALL));
+    let sizes = sizes(Features::NONE);
+    println!("one limit: {sizes:?}");
     for (size, most) in sizes.into_iter().zip(ONE_LIMIT_MAX) {
         assert!(size <= most, "{sizes:?}");
     }
+}
+
+/// Bytes translated, bytes of machine code, and instructions verified of a program in the `lru` store.
+fn sizes(features: Features) -> [u32; 3] {
+    let constants = Constants {
+        clock: clock::KERNEL,
+        store: store::LRU,
+        features,
+        ..Constants::default()
+    };
+    let info = Program::load(&constants).unwrap().xdp().info().unwrap();
+    [
+        info.size_translated().unwrap(),
+        info.size_jitted(),
+        info.verified_instruction_count().unwrap(),
+    ]
 }
 
 /// The verifier refuses more than 512 bytes of stack by itself.

@@ -39,8 +39,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The features that a program needs to judge packets by them, and to sample packets: that is turned
-    /// on when somebody reads the samples.
+    /// Returns the features that a program needs to judge packets by these tables. Samples are always
+    /// one of them: the daemon turns them on and off while it runs.
     pub fn features(&self) -> Features {
         let policies = self.policies.values().chain(self.retired.values());
         let policies = policies.map(Features::of_policy);

@@ -99,7 +99,7 @@ pub struct Kernel {
     on_demand: Vec<(&'static str, OwnedFd)>,
 }
 
-const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables: what sources, destinations and the node have used starts anew";
+const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables: the usage of sources, destinations and the node was reset";
 
 /// An interface that has a slot.
 struct Port {
@@ -563,15 +563,8 @@ impl Attachments for Kernel {
             .map(|(name, port)| (name.clone(), port.interface.clone()))
             .collect();
         for (name, interface) in interfaces {
-            // What runs nowhere is attached with these features when its interface comes.
-            let runs = |kernel: &Self| Some(kernel.look(&name).ok()?.program?.on.is_some());
-            if runs(self) != Some(true) {
-                continue;
-            }
-            if let Err(error) = self.attach(&interface)
-                && runs(self) == Some(true)
-            {
-                self.features = before;
+            if let Err(error) = self.replace(&name, &interface) {
+                self.features = before & features;
                 return Err(error.context(format!("replacing the program on {name}")));
             }
         }
@@ -714,7 +707,7 @@ impl Datapath for Kernel {
     }
 }
 
-/// An interface that is not configured any more, whose program goes on until it is taken off.
+/// The settings of an interface that the configuration no longer names: its program runs until it is detached.
 fn unwanted(link: &HeldLink) -> Interface {
     Interface {
         name: link.interface.clone(),
@@ -767,6 +760,23 @@ impl Kernel {
     fn carry(&self) -> Result<()> {
         let replaced = self.replaced.as_ref();
         replaced.map_or(Ok(()), |replaced| self.sources.take_over(replaced))
+    }
+
+    /// Replaces the program of an interface if it runs. Otherwise it gets the features of today when
+    /// its interface comes.
+    fn replace(&mut self, name: &str, interface: &Interface) -> anyhow::Result<()> {
+        if !self.runs_on(name)? {
+            return Ok(());
+        }
+        match self.attach(interface) {
+            Err(error) if self.runs_on(name).unwrap_or(true) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    fn runs_on(&self, name: &str) -> anyhow::Result<bool> {
+        let program = self.look(name)?.program;
+        Ok(program.is_some_and(|program| program.on.is_some()))
     }
 
     fn loader(&mut self) -> anyhow::Result<&mut Box<dyn Loader>> {

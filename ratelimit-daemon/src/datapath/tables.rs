@@ -296,9 +296,8 @@ pub trait Attachments {
     ///
     /// # Errors
     ///
-    /// When a program cannot be replaced. Those that were keep the new features, and
-    /// [`features`](Self::features) are what they were: so this may fail without harm where features
-    /// are added before the tables use them, and where they are taken away after.
+    /// When a program cannot be replaced. The others may have been: [`features`](Self::features) are
+    /// then those that the old and the new programs have in common.
     fn specialise(&mut self, features: Features) -> anyhow::Result<()>;
 
     /// Takes the program off an interface, or off the one that had its name.

@@ -49,7 +49,7 @@ struct Line {
 pub enum Unavailable {
     /// Somebody has stopped it.
     #[error(
-        "the loader is stopped, so no interface can be attached: `kill -CONT {0}` has it go on"
+        "the loader is stopped, so no interface can be attached: resume it with `kill -CONT {0}`"
     )]
     Stopped(i32),
     /// The same while it made maps. Which maps there are is not known then, so nothing more is asked of it: it ends when it goes on,
