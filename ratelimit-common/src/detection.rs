@@ -16,7 +16,7 @@ pub fn count<A: Address>(
     rule(policy, strike).is_some_and(|rule| tables.count_strike(source, rule, strike.at))
 }
 
-/// The rule by which a strike may lead to a ban. A limit that admits nothing stands for a rule that drops, and makes none.
+/// Returns the rule by which a strike may lead to a ban. Drops by a limit that admits nothing are no strikes: it is a way to deny.
 #[inline(always)]
 pub fn rule<'a>(policy: Option<&'a Policy>, strike: &Strike<'_>) -> Option<&'a BanRule> {
     let policy = policy.filter(|policy| strike.may_ban && !policy.denies(strike.limit));

@@ -13,7 +13,7 @@ use crate::{first::First as _, maps::MANUAL_CLOCK};
 ///
 /// # Safety
 ///
-/// Where the clock is coarse, `of_cpu` is a live map value of this CPU, of which nobody holds a reference.
+/// With a coarse clock, `of_cpu` points to a live map value of this CPU, and no reference to it exists.
 #[inline(always)]
 pub unsafe fn now(settings: Settings, of_cpu: *mut OfCpu) -> Instant {
     if settings.coarse_clock() {

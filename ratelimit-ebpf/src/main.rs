@@ -91,7 +91,7 @@ fn judge<'a>(
         return XDP_PASS;
     };
     samples::offer(context.ctx, settings);
-    // SAFETY: a live map value of this CPU where the clock is coarse, of which nobody holds another reference.
+    // SAFETY: where the clock is coarse it points to a live map value of this CPU, and no other reference to that exists.
     let now = unsafe { clock::now(settings, of_cpu) };
     // After the calls: a pointer into the packet is kept for no longer than it has to be.
     let frame = frame(context);
@@ -110,7 +110,7 @@ fn judge<'a>(
     }
 }
 
-/// What this CPU keeps from one packet to the next; null in a program that asks for none of it.
+/// Returns the state that this CPU keeps between packets; null in a program without a feature that needs it.
 #[inline(always)]
 fn of_cpu() -> Option<*mut OfCpu> {
     if features::is_enabled::<{ Feature::CoarseClock as u8 }>()

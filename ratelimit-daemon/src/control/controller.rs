@@ -263,8 +263,8 @@ impl Controller {
         self.settle();
     }
 
-    /// Takes over what was charged to records of another size until the programs were replaced, and
-    /// has these do without what nothing uses any more.
+    /// Takes over usage that was charged to records of another size until the programs were replaced,
+    /// and removes their unused features.
     fn settle(&mut self) {
         if let Err(error) = self.state.enforcer.datapath_mut().settle() {
             warn!(

@@ -363,8 +363,8 @@ impl State {
         datapath.table_sets().is_none() && self.intent.record_words() > datapath.record_words()
     }
 
-    /// Has the programs do without features that nothing uses any more. A change at run time only
-    /// adds features: to load programs takes a good part of a second.
+    /// Removes unused features from the programs. Changes at run time only add features, because
+    /// loading a program takes a good part of a second.
     pub(super) fn narrow(&mut self) {
         if let Err(error) = self.enforcer.narrow() {
             warn!(
@@ -374,8 +374,8 @@ impl State {
         }
     }
 
-    /// Makes tables for the configuration. The programs that run get all features before: some of
-    /// their tables stay, and they cannot be replaced again before the new ones are filled.
+    /// Makes tables for the configuration, after giving the running programs all features: they
+    /// share some of the tables, and cannot be replaced before the new ones are filled.
     fn renew_beside_programs(&mut self) -> anyhow::Result<()> {
         self.enforcer.widen(Features::ALL)?;
         self.renew_tables()

@@ -1,10 +1,11 @@
 //! The datapath in the kernel: its maps, by descriptors, and the loader of its programs.
 
+mod attachments;
+
 use std::{
     collections::BTreeMap,
     ops::{BitOr as _, Range},
     os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
     sync::Arc,
 };
 
@@ -22,15 +23,12 @@ use ratelimit_common::{
     new_sources::{Budget, Taken},
 };
 use ratelimit_core::{
-    api::MapStatus,
-    class_tables::ClassTables,
-    config::{Interface, Mode},
-    ip_family::IpFamily,
-    log_size::LogSize,
-    prefix::Prefix,
+    api::MapStatus, class_tables::ClassTables, config::Interface, ip_family::IpFamily,
+    log_size::LogSize, prefix::Prefix,
 };
 use tracing::warn;
 
+use self::attachments::{OwnProgram, Port, unwanted};
 use super::{
     Attachments, CounterRow, Datapath, Entry, InterfaceRules, ListTables, Place, PolicyTables,
     Result, SourceTables, Totals,
@@ -49,11 +47,10 @@ use super::{
     prefix_filter_map::PrefixFilter,
     source_maps::SourceMaps,
 };
-use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+use ratelimit_interface as interface;
 
 use crate::{
-    links::{MTU_OF_ONE_BUFFER, Running, Sight},
-    loader::{Attachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, Sizes},
+    loader::{Held, HeldLink, Loader, MapPlan, Sizes},
     recording::CaptureMaps,
     ring::{Events, Ring},
 };
@@ -100,28 +97,6 @@ pub struct Kernel {
 }
 
 const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables: the usage of sources, destinations and the node was reset";
-
-/// An interface that has a slot.
-struct Port {
-    slot: u32,
-    /// Whether a link of ours may be pinned for it.
-    is_pinned: bool,
-    /// How it is configured.
-    interface: Interface,
-    program: Option<OwnProgram>,
-}
-
-/// A program that was put on an interface.
-struct OwnProgram {
-    number: u32,
-    /// The index of the interface.
-    index: u32,
-    takes_long_frames: bool,
-    /// The program that gets what passes.
-    next: Option<PathBuf>,
-    /// Where it is pinned for others to call, in place of a link.
-    entry: Option<PathBuf>,
-}
 
 impl Kernel {
     /// Has the loader open the maps of this plan, for these interfaces. Nothing is attached yet, so the tables can be filled
@@ -429,193 +404,6 @@ impl PolicyTables for Kernel {
     }
 }
 
-impl Attachments for Kernel {
-    fn slots(&self) -> Vec<(u32, String)> {
-        let ports = self.ports.iter();
-        ports
-            .map(|(name, port)| (port.slot, name.clone()))
-            .collect()
-    }
-
-    fn runs(&self) -> bool {
-        self.ports.values().any(|port| port.program.is_some())
-    }
-
-    fn look(&self, interface: &str) -> anyhow::Result<Sight> {
-        let there = interface::query(interface)?;
-        let port = self.ports.get(interface);
-        let program = match port.and_then(|port| port.program.as_ref()) {
-            Some(own) => {
-                let runs = |state: &InterfaceState| match own.entry {
-                    Some(_) => state.index == own.index,
-                    None => state
-                        .program
-                        .is_some_and(|(_, number)| number == own.number),
-                };
-                let on = match there.clone().filter(runs) {
-                    Some(on) => Some(on),
-                    None => interface::query_index(own.index)?.filter(runs),
-                };
-                Some(Running {
-                    on,
-                    takes_long_frames: own.takes_long_frames,
-                    next: own.next.clone(),
-                    entry: own.entry.clone(),
-                })
-            }
-            None => port.filter(|port| port.is_pinned).map(|_| Running {
-                on: None,
-                takes_long_frames: true,
-                next: None,
-                entry: None,
-            }),
-        };
-        Ok(Sight { there, program })
-    }
-
-    fn follow(&mut self, wanted: &[Interface]) -> anyhow::Result<BTreeMap<String, String>> {
-        let mut names = BTreeMap::new();
-        for (name, port) in &self.ports {
-            let index = port.program.as_ref().map(|program| program.index);
-            let on = index.map(interface::query_index).transpose()?.flatten();
-            let is_wanted = |on: &InterfaceState| wanted.iter().any(|it| it.name == on.name);
-            if let Some(on) = on.filter(|on| on.name != *name && is_wanted(on)) {
-                names.insert(name.clone(), on.name);
-            }
-        }
-        if names.is_empty() {
-            return Ok(names);
-        }
-        // Those whose names others have are of interfaces that nobody wants.
-        let taken = names.values().filter(|name| !names.contains_key(*name));
-        for name in taken.cloned().collect::<Vec<_>>() {
-            if self.ports.contains_key(&name) {
-                self.take_off(&name)?;
-            }
-        }
-        self.loader()?.rename(&names)?;
-        let ports = std::mem::take(&mut self.ports).into_iter();
-        let (renamed, others): (Vec<_>, Vec<_>) =
-            ports.partition(|(name, _)| names.contains_key(name));
-        let renamed = renamed
-            .into_iter()
-            .map(|(name, port)| (names[&name].clone(), port));
-        self.ports = others.into_iter().chain(renamed).collect();
-        self.set_interface_rules(self.rules.clone())?;
-        Ok(names)
-    }
-
-    fn prepare(&mut self, interface: &Interface) -> anyhow::Result<()> {
-        let plan = self.plan(interface)?;
-        // Its slot is a constant of its program, so no other one gets it.
-        let port = Port {
-            slot: plan.slot,
-            is_pinned: false,
-            interface: interface.clone(),
-            program: None,
-        };
-        self.ports.entry(plan.name.clone()).or_insert(port);
-        self.loader()?.prepare(&plan)
-    }
-
-    fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>> {
-        let name = &interface.name;
-        let state = match interface::query(name)? {
-            Some(state) => Some(state),
-            None => self.look(name)?.program.and_then(|program| program.on),
-        };
-        let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
-        let plan = self.plan(interface)?;
-        let rule = self.rules.get(name).copied().unwrap_or_default();
-        self.interface_rules.set(plan.slot, rule)?;
-        let attachment = self.loader()?.attach(&plan)?;
-        let port = Port {
-            slot: plan.slot,
-            is_pinned: true,
-            interface: interface.clone(),
-            program: Some(OwnProgram {
-                number: attachment.program,
-                index: state.index,
-                takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
-                next: plan.next,
-                entry: attachment.entry.clone(),
-            }),
-        };
-        self.ports.insert(name.clone(), port);
-        let remarks = [
-            attachment.remark.clone(),
-            remark(&state, &attachment),
-            self.twice(&state),
-        ];
-        let remarks: Vec<String> = remarks.into_iter().flatten().collect();
-        Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
-    }
-
-    fn features(&self) -> Features {
-        self.features
-    }
-
-    fn specialise(&mut self, features: Features) -> anyhow::Result<()> {
-        let before = std::mem::replace(&mut self.features, features);
-        let ports = self.ports.iter();
-        let interfaces: Vec<(String, Interface)> = ports
-            .filter(|(_, port)| port.program.is_some())
-            .map(|(name, port)| (name.clone(), port.interface.clone()))
-            .collect();
-        for (name, interface) in interfaces {
-            if let Err(error) = self.replace(&name, &interface) {
-                self.features = before & features;
-                return Err(error.context(format!("replacing the program on {name}")));
-            }
-        }
-        Ok(())
-    }
-
-    fn take_off(&mut self, interface: &str) -> anyhow::Result<()> {
-        self.loader()?.detach(interface)?;
-        if let Some(port) = self.ports.get_mut(interface) {
-            port.is_pinned = false;
-            port.program = None;
-        }
-        Ok(())
-    }
-
-    fn keep_only(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
-        let is_wanted = |name: &String| interfaces.iter().any(|it| it.name == *name);
-        let names = self.ports.keys().filter(|name| !is_wanted(name));
-        for name in names.cloned().collect::<Vec<_>>() {
-            self.take_off(&name)?;
-            self.ports.remove(&name);
-        }
-        Ok(())
-    }
-
-    fn keep_pinned(&mut self) -> anyhow::Result<bool> {
-        // Where nothing is attached, nothing is meant to outlive the daemon.
-        if !self.runs() {
-            return Ok(false);
-        }
-        self.loader()?.keep_pinned()
-    }
-
-    fn stale_next(&mut self) -> anyhow::Result<Vec<String>> {
-        let mut programs = self.ports.values().filter_map(|port| port.program.as_ref());
-        if programs.all(|program| program.next.is_none()) {
-            return Ok(Vec::new());
-        }
-        self.loader()?.stale_next()
-    }
-
-    fn detach(&mut self) -> anyhow::Result<Vec<String>> {
-        let interfaces = self.loader()?.detach_all()?;
-        for port in self.ports.values_mut() {
-            port.is_pinned = false;
-            port.program = None;
-        }
-        Ok(interfaces)
-    }
-}
-
 impl Datapath for Kernel {
     fn sources(&self) -> Arc<dyn SourceTables> {
         Arc::clone(&self.sources) as Arc<dyn SourceTables>
@@ -707,44 +495,6 @@ impl Datapath for Kernel {
     }
 }
 
-/// The settings of an interface that the configuration no longer names: its program runs until it is detached.
-fn unwanted(link: &HeldLink) -> Interface {
-    Interface {
-        name: link.interface.clone(),
-        mode: Mode::Auto,
-        jumbo: link.takes_long_frames,
-        next: None,
-        policy: None,
-        node: None,
-        observe: false,
-    }
-}
-
-/// What is to be known about how a program runs.
-fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
-    let kind = state.kind.as_deref().unwrap_or("virtual interface");
-    if attachment.mode != Some(XdpMode::Generic) {
-        return None;
-    }
-    if state.is_uncut() {
-        return Some(format!(
-            "generic mode on a {kind}: frames of up to 64 kB that their sender has not cut (TSO) count as one packet there: write mode = \"native\", or turn TSO off at the other end"
-        ));
-    }
-    if !state.is_stacked() {
-        return None;
-    }
-    let beneath = interface::beneath(state).unwrap_or_default();
-    let instead = if beneath.is_empty() {
-        "what its frames come by".to_owned()
-    } else {
-        beneath.join(", ")
-    };
-    Some(format!(
-        "generic mode on a {kind}: frames that GRO has put together, of up to 64 kB, count as one packet there: configure {instead} instead"
-    ))
-}
-
 impl Kernel {
     /// Takes over what sources have used by records of another size. What fails is tried again when the programs are replaced.
     fn begin_to_carry(&self) {
@@ -762,73 +512,8 @@ impl Kernel {
         replaced.map_or(Ok(()), |replaced| self.sources.take_over(replaced))
     }
 
-    /// Replaces the program of an interface if it runs. Otherwise it gets the features of today when
-    /// its interface comes.
-    fn replace(&mut self, name: &str, interface: &Interface) -> anyhow::Result<()> {
-        if !self.runs_on(name)? {
-            return Ok(());
-        }
-        match self.attach(interface) {
-            Err(error) if self.runs_on(name).unwrap_or(true) => Err(error),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    fn runs_on(&self, name: &str) -> anyhow::Result<bool> {
-        let program = self.look(name)?.program;
-        Ok(program.is_some_and(|program| program.on.is_some()))
-    }
-
     fn loader(&mut self) -> anyhow::Result<&mut Box<dyn Loader>> {
         self.loader.as_mut().context("there is no loader")
-    }
-
-    /// What is to be said where packets meet the program twice: on an interface, and on the bridge, bond or VLAN above it.
-    fn twice(&self, on: &InterfaceState) -> Option<String> {
-        let beneath = |upper: &InterfaceState| {
-            let names = upper.is_stacked().then(|| interface::beneath(upper).ok());
-            names.flatten().unwrap_or_default()
-        };
-        let below = beneath(on);
-        let is_other = |(name, port): &(&String, &Port)| {
-            let other = || interface::query(name).ok().flatten();
-            let is_above = || other().is_some_and(|other| beneath(&other).contains(&on.name));
-            **name != on.name && port.program.is_some() && (below.contains(name) || is_above())
-        };
-        let others = self.ports.iter().filter(is_other);
-        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
-        (!others.is_empty()).then(|| {
-            format!(
-                "packets that come by both {} and {} are judged and charged twice: remove one of them from the configuration",
-                on.name,
-                others.join(", ")
-            )
-        })
-    }
-
-    fn plan(&self, interface: &Interface) -> anyhow::Result<InterfacePlan> {
-        Ok(InterfacePlan {
-            name: interface.name.clone(),
-            slot: self.slot_of(&interface.name)?,
-            mode: interface.mode,
-            jumbo: interface.jumbo,
-            next: interface.next.clone(),
-            features: self.features.to_bits(),
-        })
-    }
-
-    /// The slot of an interface, else the lowest that none has.
-    fn slot_of(&self, interface: &str) -> anyhow::Result<u32> {
-        if let Some(port) = self.ports.get(interface) {
-            return Ok(port.slot);
-        }
-        let taken: Vec<u32> = self.ports.values().map(|port| port.slot).collect();
-        let free = (0..INTERFACES_MAX).find(|slot| !taken.contains(slot));
-        free.ok_or_else(|| {
-            anyhow!(
-                "{interface} is one interface too many: at most {INTERFACES_MAX} can be counted"
-            )
-        })
     }
 
     const fn prefix_filter(&self, family: IpFamily) -> &PrefixFilter {

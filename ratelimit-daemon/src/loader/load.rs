@@ -256,7 +256,7 @@ fn load(
 fn all_features(plan: &MapPlan, variant: Variant) -> Features {
     let is_realtime = realtime::is_realtime();
     let features = if is_realtime {
-        // What is kept of a tick belongs to a CPU, on which programs interrupt each other.
+        // The coarse clock keeps its tick per CPU, where programs may interrupt each other.
         variant.features.without(Feature::CoarseClock)
     } else {
         variant.features

@@ -258,7 +258,7 @@ impl Enforcer {
         answer
     }
 
-    /// Has the programs have these features besides those that are in use.
+    /// Adds features to the programs.
     pub fn widen(&mut self, features: Features) -> datapath::Result<()> {
         let has = self.datapath.features();
         let wanted = has | features | self.held.features();
@@ -270,7 +270,7 @@ impl Enforcer {
             .map_err(|error| DatapathError::Program(error.into()))
     }
 
-    /// Has the programs have the features that are in use, and no others.
+    /// Removes the features from the programs that the tables do not use.
     ///
     /// # Errors
     ///
