@@ -198,7 +198,7 @@ impl Installation {
 
     fn sum(&self, is_counted: impl Fn(&StatsRow) -> bool) -> Result<u64> {
         let controller = self.controller.as_ref().context("it did not start")?;
-        let rows = queries::views::stats(&controller.state).map_err(refused)?;
+        let rows = queries::stats(&controller.state).map_err(refused)?;
         let counted = rows.iter().filter(|row| is_counted(row));
         Ok(counted.map(|row| row.packets).sum())
     }
@@ -215,13 +215,13 @@ impl Running {
     pub fn top(&self) -> Result<()> {
         let top = self
             .runtime
-            .block_on(control::top(&self.handle, 100, Vec::new()))?;
+            .block_on(control::queries::top(&self.handle, 100, Vec::new()))?;
         top.map_err(refused).map(drop)
     }
 
     /// Writes the page of metrics.
     pub fn scrape(&self) -> Result<()> {
-        let snapshot = self.runtime.block_on(control::scrape(&self.handle))?;
+        let snapshot = self.runtime.block_on(control::queries::scrape(&self.handle))?;
         let snapshot = snapshot.map_err(refused)?;
         black_box(metrics::render(&snapshot, Format::OpenMetrics));
         Ok(())
@@ -313,8 +313,8 @@ fn ensure_counted(controller: &Controller, scenario: &Scenario) -> Result<()> {
     let Some((prefix, is_wanted)) = scenario.counted else {
         return Ok(());
     };
-    let bans = queries::views::bans(&controller.state).into_iter();
-    let allows = queries::views::allows(&controller.state).into_iter();
+    let bans = queries::bans(&controller.state).into_iter();
+    let allows = queries::allows(&controller.state).into_iter();
     let mut counters = bans
         .map(|ban| (ban.prefix, ban.counter))
         .chain(allows.map(|allow| (allow.prefix, allow.counter)));

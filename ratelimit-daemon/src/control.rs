@@ -15,7 +15,6 @@ mod interfaces;
 mod lists;
 mod persistence;
 pub mod queries;
-pub mod read_commands;
 mod reports;
 #[cfg(test)]
 mod rooms;
@@ -42,7 +41,7 @@ pub use self::{
     feeds::{challenge::UNANSWERED, detected::Detections},
     lists::{export::Export, file::ListFile},
     persistence::store::Store,
-    read_commands::{Snapshot, bans, bans_in_parts, fill, scrape, status, top},
+    queries::Snapshot,
     reports::{
         busy::{BusyWith, OWN_WORK, asked_as},
         cause::Cause,

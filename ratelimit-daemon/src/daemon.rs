@@ -304,7 +304,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
             "the control socket stays behind"
         );
     }
-    match control::queries::views::on_stop(&controller.state) {
+    match controller.state.intent.config.on_stop {
         OnStop::Keep => {
             let links = &controller.interfaces.links;
             let is_pinned = controller.state.troubles.of(PINS).is_none();

@@ -8,10 +8,13 @@ pub mod handle;
 pub mod metrics_port;
 pub mod tick;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{HistoryStatus, Refused, Unenforced, What},
     config::Config,
+    policies::Policies,
 };
 use tokio::sync::mpsc;
 use tracing::warn;
@@ -233,6 +236,11 @@ impl Controller {
                 .and_then(|_| self.state.troubles.of(STATE)),
         ];
         behind.into_iter().flatten().collect()
+    }
+
+    /// The policies as they are compiled.
+    pub(crate) fn policies(&self) -> Arc<Policies> {
+        Arc::clone(&self.state.compiled.policies)
     }
 
     /// What is not enforced, as it was seen last.

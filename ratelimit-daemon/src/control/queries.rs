@@ -1,17 +1,61 @@
-//! What reads: each answers a question from the [state](crate::control::State), and changes nothing.
+//! What reads: a file for each verb of `rlctl` and task of the daemon that asks something, and one for each answer that several
+//! of them need. A query gets the [state](super::State), or the controller where it asks feeds too, and changes nothing.
 
-pub mod check;
+mod allows;
+mod attacks;
+mod bans;
+mod check;
+mod cluster;
+mod config;
 mod covering;
+mod crowdsec;
+mod dashboard;
+mod diff;
 pub mod drops;
-pub mod levels;
+mod events;
+mod levels;
 mod limit_state;
-pub mod limited;
-pub mod lists;
-pub mod new_sources;
-pub mod preview;
-pub mod status;
-pub mod suggest;
-pub mod top;
-pub mod traffic;
-pub mod views;
-pub mod watched;
+mod limited;
+mod limits;
+mod lists;
+mod metrics;
+mod new_sources;
+mod preview;
+mod protected;
+mod stats;
+mod status;
+mod suggest;
+mod top;
+mod traffic;
+mod watched;
+
+pub use self::{
+    allows::allows,
+    attacks::{AttackRules, attack_rules},
+    bans::{bans, bans_in_parts},
+    check::{Packet, check},
+    cluster::{cluster_state, cluster_wishes},
+    config::settings,
+    crowdsec::crowdsec_wishes,
+    dashboard::{dashboard_token, is_dashboard_open},
+    diff::diff,
+    events::{changes, events, interface_names},
+    levels::fullest_destinations,
+    limits::limits,
+    lists::lists,
+    metrics::{Snapshot, fill, scrape},
+    protected::protected,
+    stats::stats,
+    status::{health, status},
+    suggest::suggest,
+    top::top,
+    traffic::traffic_sample,
+    watched::{Scanned, scan, watched_sources},
+};
+#[cfg(test)]
+pub(super) use self::{
+    bans::part as some_reported_bans,
+    metrics::{Beside, metrics_snapshot},
+    status::with_slots,
+};
+pub use super::lists::export::{export, some_bans};

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// From the ground up.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 13] = [
     "time",
     "reports",
     "persistence",
@@ -16,7 +16,6 @@ const ROOMS: [&str; 14] = [
     "feeds",
     "controller",
     "queries",
-    "read_commands",
     "commands",
 ];
 

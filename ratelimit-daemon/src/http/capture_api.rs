@@ -14,7 +14,7 @@ use super::{
     peer::Peer,
 };
 use crate::{
-    control::{Handle, read_commands},
+    control::{Handle, queries},
     recording::{Recorder, Wanted},
     stream::Streams,
 };
@@ -26,7 +26,9 @@ pub async fn begin(
     Extension(peer): Extension<Peer>,
     Body(request): Body<CaptureRequest>,
 ) -> Result<Response, Failure> {
-    let interfaces = controller.ask(read_commands::interface_names).await?;
+    let interfaces = controller
+        .ask(|it| queries::interface_names(&it.state))
+        .await?;
     let Some((writer, body)) = streams.begin() else {
         return Err(Failure::unavailable(TOO_MANY));
     };

@@ -35,8 +35,7 @@ use crate::{
             RemoveLimitsEverywhere, RemoveList, RevokeNode, RollBack, SetLimits, SetPassAll, Unban,
             UnbanByProgram, UnbanMatching,
         },
-        queries::check::Packet,
-        read_commands,
+        queries::{self, Packet},
     },
     recording::Recorder,
     stream::Streams,
@@ -158,7 +157,7 @@ pub(super) fn too_many_connections() -> Response {
 
 fn cluster_routes() -> Router<Handle> {
     Router::new()
-        .route("/v1/cluster", gets(read_commands::cluster_state))
+        .route("/v1/cluster", gets(queries::cluster_state))
         .route(
             "/v1/cluster/allows",
             posts(AllowEverywhere).merge(deletes(DisallowEverywhere)),
@@ -198,19 +197,19 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/status", get(status))
         .route(
             "/v1/allows",
-            gets(read_commands::allows)
+            gets(|it| Ok(queries::allows(&it.state)))
                 .merge(posts(Allow))
                 .merge(deletes(Disallow)),
         )
         .route(
             "/v1/limits",
-            gets(read_commands::limits)
+            gets(|it| Ok(queries::limits(&it.state)))
                 .merge(posts(SetLimits))
                 .merge(deletes(RemoveLimits)),
         )
         .route(
             "/v1/lists",
-            gets(read_commands::lists).merge(deletes(RemoveList)),
+            gets(|it| Ok(queries::lists(it))).merge(deletes(RemoveList)),
         )
         .route(
             "/v1/import",
@@ -222,7 +221,7 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/top", get(top))
         .route("/v1/top/destinations", get(top_destinations))
         .route("/v1/suggest", get(suggest))
-        .route("/v1/stats", gets(read_commands::stats))
+        .route("/v1/stats", gets(|it| queries::stats(&it.state)))
         .route("/v1/events", get(event_api::events))
         .route("/v1/events/cursor", get(event_api::cursor))
         .route(
@@ -235,8 +234,11 @@ fn routes(controller: Handle) -> Router {
             post(diff).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
         )
         .route("/v1/detach", post(detach))
-        .route("/v1/protected", gets(read_commands::protected_prefixes))
-        .route("/v1/config", gets(read_commands::settings))
+        .route(
+            "/v1/protected",
+            gets(|it| Ok(queries::protected(&it.state))),
+        )
+        .route("/v1/config", gets(queries::settings))
         .route(
             "/v1/apply",
             post(apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
@@ -266,7 +268,7 @@ async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<
 
 async fn status(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {
     let reported = async {
-        let status = control::status(&controller, peer.is_root()).await?;
+        let status = queries::status(&controller, peer.is_root()).await?;
         read(&controller, |_| Ok(status)).await
     };
     let reported = timeout(STATUS_PATIENCE, reported).await;
@@ -286,7 +288,7 @@ async fn bans(
     State(controller): State<Handle>,
     Parameters(filter): Parameters<BanFilter>,
 ) -> Answer {
-    let bans = control::bans(&controller, filter).await?;
+    let bans = queries::bans(&controller, filter).await?;
     read(&controller, |_| Ok(bans)).await
 }
 
@@ -300,7 +302,7 @@ async fn check(
         return Err(Failure::bad_request(error));
     };
     let packet = Packet { address, packet };
-    read(&controller, |it| read_commands::check(it, packet)).await
+    read(&controller, |it| queries::check(it, packet)).await
 }
 
 async fn top(
@@ -311,7 +313,7 @@ async fn top(
     let with = query.with.split(',').filter(|text| !text.is_empty());
     let with: Result<Vec<Prefix>, _> = with.map(str::parse).collect();
     let with = with.map_err(|error| Failure::bad_request(error.to_string()))?;
-    let top = control::top(&controller, count, with).await?;
+    let top = queries::top(&controller, count, with).await?;
     read(&controller, |_| top).await
 }
 
@@ -320,7 +322,7 @@ async fn top_destinations(
     Parameters(query): Parameters<TopDestinationsRequest>,
 ) -> Answer {
     let count = top_count(query.count)?;
-    let fullest = move |it: &Controller| read_commands::fullest_destinations(it, count);
+    let fullest = move |it: &Controller| queries::fullest_destinations(&it.state, count);
     read(&controller, fullest).await
 }
 
@@ -337,7 +339,7 @@ async fn suggest(
     State(controller): State<Handle>,
     Parameters(request): Parameters<SuggestRequest>,
 ) -> Answer {
-    read(&controller, move |it| read_commands::suggest(it, &request)).await
+    read(&controller, move |it| queries::suggest(it, &request)).await
 }
 
 fn gets<T: Serialize + Send + 'static>(
@@ -433,7 +435,7 @@ async fn diff(
         }
     };
     let candidate = candidate.map_err(|refused| shown(refused, &peer));
-    read(&controller, |it| read_commands::diff(it, candidate?)).await
+    read(&controller, |it| queries::diff(it, candidate?)).await
 }
 
 async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Answer {

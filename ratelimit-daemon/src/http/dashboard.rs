@@ -32,7 +32,10 @@ use super::{
 };
 use crate::{
     clock,
-    control::{self, Handle, Unanswered, queries::check::Packet, read_commands},
+    control::{
+        Handle, Unanswered,
+        queries::{self, Packet},
+    },
     stream::{Streams, Writer},
     traffic_log::TrafficLog,
 };
@@ -138,7 +141,9 @@ async fn admit(
 ) -> Result<Response, Failure> {
     cross_origin::check(request.headers())?;
     if dashboard.audience == Audience::Network {
-        let is_open = dashboard.controller.ask(read_commands::is_dashboard_open);
+        let is_open = dashboard
+            .controller
+            .ask(|it| queries::is_dashboard_open(&it.state));
         if !matches!(is_open.await, Ok(true)) {
             let refused = Refused::because("the dashboard is not served here")
                 .hint("write dashboard = true in [metrics], or use ssh -L 9800:/run/ratelimit/control.sock");
@@ -195,12 +200,12 @@ impl Dashboard {
     async fn now(&self, request: &LiveRequest) -> Result<Vec<Bytes>, Unanswered> {
         let (controller, latest) = (&self.controller, &self.latest);
         let stats = async || {
-            let rows = controller.ask(read_commands::stats);
+            let rows = controller.ask(|it| queries::stats(&it.state));
             Ok(event("stats", &now("rows", &rows.await?.ok())))
         };
         let status = async || {
-            let mut status = control::status(controller, false).await?;
-            let fill = async || control::fill(controller).await;
+            let mut status = queries::status(controller, false).await?;
+            let fill = async || queries::fill(controller).await;
             let fill = fresh(&latest.fill, FILL_LASTS, fill).await?;
             for map in &mut status.maps {
                 let scanned = fill.iter().find(|(name, _)| *name == map.name);
@@ -209,11 +214,11 @@ impl Dashboard {
             Ok(event("status", &status))
         };
         let top = async || {
-            let sources = control::top(controller, TOP, Vec::new()).await?;
+            let sources = queries::top(controller, TOP, Vec::new()).await?;
             Ok(event("top", &now("sources", &sources.ok())))
         };
         let events = async || {
-            let changes = controller.ask(|it| read_commands::changes(it, EVENTS));
+            let changes = controller.ask(|it| queries::changes(&it.state, EVENTS));
             Ok(event("events", &changes.await?))
         };
         let mut all = vec![
@@ -229,8 +234,7 @@ impl Dashboard {
         drop(found);
         if let Some(address) = request.address {
             let packet = PacketRequest::default();
-            let check =
-                controller.ask(move |it| read_commands::check(it, Packet { address, packet }));
+            let check = controller.ask(move |it| queries::check(it, Packet { address, packet }));
             all.push(event("check", &check.await?.ok()));
         }
         Ok(all)
@@ -240,7 +244,10 @@ impl Dashboard {
         if self.audience == Audience::Socket {
             return Ok(Access::Command);
         }
-        let token = self.controller.ask(read_commands::dashboard_token).await?;
+        let token = self
+            .controller
+            .ask(|it| queries::dashboard_token(&it.state))
+            .await?;
         Ok(token.map_or(Access::Read, |_| Access::Token))
     }
 }

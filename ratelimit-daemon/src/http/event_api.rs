@@ -18,7 +18,7 @@ use tokio::sync::broadcast::{
 use super::answers::{Failure, Parameters};
 use crate::{
     clock,
-    control::{Handle, read_commands},
+    control::{Handle, queries},
     stream::{Streams, Writer},
 };
 
@@ -32,7 +32,7 @@ pub async fn events(
     Extension(streams): Extension<Streams>,
     Parameters(query): Parameters<EventRequest>,
 ) -> Result<Response, Failure> {
-    let (kept, now, coming) = controller.ask(read_commands::events).await?;
+    let (kept, now, coming) = controller.ask(|it| queries::events(&it.state)).await?;
     let is_new = |event: &Event| query.after.is_none_or(|after| !after.has_seen(event, &now));
     let is_wanted = |event: &&Arc<Event>| is_new(event) && query.has(event);
     let mut kept: Vec<_> = kept.iter().filter(is_wanted).collect();
@@ -57,7 +57,7 @@ pub async fn events(
 
 /// `GET /v1/events/cursor`
 pub async fn cursor(State(controller): State<Handle>) -> Result<Json<CursorNow>, Failure> {
-    let (_, cursor, _) = controller.ask(read_commands::events).await?;
+    let (_, cursor, _) = controller.ask(|it| queries::events(&it.state)).await?;
     Ok(Json(CursorNow { cursor }))
 }
 

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     clock,
-    control::{Export, Handle, commands::Import, read_commands},
+    control::{Export, Handle, commands::Import, queries},
 };
 
 /// Imports a list.
@@ -85,7 +85,7 @@ pub async fn export(
     State(controller): State<Handle>,
     Parameters(request): Parameters<ExportRequest>,
 ) -> Result<Response, Failure> {
-    let export = controller.ask(move |it| read_commands::export(it, &request));
+    let export = controller.ask(move |it| queries::export(&it.state.intent, &request));
     let export = export.await??;
     let (pieces, body) = chunked::channel();
     tokio::spawn(write(controller, export, pieces));
@@ -109,7 +109,7 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {
-        let bans = controller.ask(move |it| read_commands::some_bans(it, behind.as_ref()));
+        let bans = controller.ask(move |it| queries::some_bans(&it.state.intent, behind.as_ref()));
         let Ok(bans) = bans.await else {
             return false;
         };

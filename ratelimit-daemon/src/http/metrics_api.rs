@@ -13,7 +13,7 @@ use ratelimit_core::exposition::Format;
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Handle, Unanswered, commands::LookAtLinks, read_commands},
+    control::{Handle, Unanswered, commands::LookAtLinks, queries},
     metrics,
 };
 
@@ -31,7 +31,7 @@ async fn metrics_page(State(controller): State<Handle>, headers: HeaderMap) -> R
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let format = Format::negotiate(accept);
-    match control::scrape(&controller).await {
+    match queries::scrape(&controller).await {
         Ok(Ok(snapshot)) => {
             let text = metrics::render(&snapshot, format);
             ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
@@ -51,7 +51,7 @@ const BUSY_MAX: Duration = Duration::from_secs(10);
 async fn health(State(controller): State<Handle>) -> Response {
     let look = async {
         controller.call(LookAtLinks).await?;
-        controller.ask(read_commands::health).await
+        controller.ask(queries::health).await
     };
     let look: Result<Result<_, Unanswered>, _> = timeout(HEALTH_PATIENCE, look).await;
     let (unenforced, pins, is_open) = match look {

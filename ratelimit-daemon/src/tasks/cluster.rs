@@ -12,7 +12,7 @@ use crate::{
     control::{
         Handle, Unanswered,
         commands::{HearStored, JoinCluster, LeaveCluster, NoteStore, ReachCluster, StepCluster},
-        read_commands::cluster_wishes,
+        queries::cluster_wishes,
     },
 };
 

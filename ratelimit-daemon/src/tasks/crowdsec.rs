@@ -17,7 +17,7 @@ use crate::{
     control::{
         Handle, Unanswered,
         commands::{EndCrowdsecBans, TakeDecisions},
-        read_commands::crowdsec_wishes,
+        queries::crowdsec_wishes,
     },
     crowdsec::{Client, Decisions, Update},
 };

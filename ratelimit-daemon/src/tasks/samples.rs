@@ -24,7 +24,7 @@ use crate::{
     control::{
         Handle,
         commands::{NoteAttacks, SampleTraffic},
-        read_commands::{self, AttackRules},
+        queries::{self, AttackRules},
     },
     ring::{Events, Ring},
 };
@@ -65,7 +65,9 @@ pub async fn follow(samples: Ring, controller: Handle) -> anyhow::Result<()> {
     let mut since = clock::monotonic();
     loop {
         if asked.is_none_or(|asked| clock::elapsed(asked) >= RULES_LAST) {
-            let wanted: AttackRules = controller.ask(read_commands::attack_rules).await?;
+            let wanted: AttackRules = controller
+                .ask(|it| queries::attack_rules(&it.state))
+                .await?;
             let mut host = host(wanted.own);
             if wanted.rules.contains_key(&Kind::ProtocolFlood) {
                 host = host.without(unreceived().unwrap_or_default());

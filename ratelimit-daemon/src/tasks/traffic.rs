@@ -13,8 +13,8 @@ use crate::{
     control::{
         Handle,
         commands::NoteHistory,
-        queries::watched::{self, Scanned},
-        read_commands::{scanned_policies, traffic_sample},
+        queries::{self, Scanned},
+        queries::{traffic_sample, watched_sources},
     },
     traffic_log::TrafficLog,
 };
@@ -86,7 +86,7 @@ impl Scans {
         if self.next.is_some_and(|next| clock::monotonic() < next) {
             return Ok(found);
         }
-        let Ok(Some(many)) = controller.ask(scanned_policies).await? else {
+        let Ok(Some(many)) = controller.ask(|it| watched_sources(&it.state)).await? else {
             return Ok(found);
         };
         let (sender, under_way) = oneshot::channel();
@@ -94,7 +94,7 @@ impl Scans {
         let controller = controller.clone();
         tokio::spawn(async move {
             // Where the daemon stops, nobody waits for it.
-            if let Ok(found) = watched::scan(&controller, many).await {
+            if let Ok(found) = queries::scan(&controller, many).await {
                 let _ = sender.send(found);
             }
         });

@@ -6,12 +6,11 @@ use crate::control::{
     configuration::candidate::{Attempted, Candidate},
     controller::handle::{Handle, Unanswered},
     lists::configured::ConfiguredLists,
-    read_commands::{measure_of_trial, reloaded_file, returning_lists},
 };
 
 /// Reads the files again beside the controller, for [`Reload`](super::Reload).
 pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
-    match controller.ask(reloaded_file).await? {
+    match controller.ask(|it| it.trials.reloaded_file()).await? {
         Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
         Err(refused) => Ok(Err(refused)),
     }
@@ -23,7 +22,7 @@ pub async fn read_request(
     request: ApplyRequest,
     is_root: bool,
 ) -> Result<Result<Attempted, Refused>, Unanswered> {
-    let measure = controller.ask(move |it| measure_of_trial(it, is_root));
+    let measure = controller.ask(move |it| it.trials.measure(&it.state.intent.config, is_root));
     match measure.await? {
         Ok(measure) => Ok(beside(move || {
             let candidate = Candidate::of_request(&request, &measure)?;
@@ -42,7 +41,8 @@ pub async fn read_request(
 pub async fn read_before(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
-    match controller.ask(returning_lists).await? {
+    let files = controller.ask(|it| it.trials.returning_lists(&it.state.intent.config));
+    match files.await? {
         Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files).0)).await),
         Err(refused) => Ok(Err(refused)),
     }

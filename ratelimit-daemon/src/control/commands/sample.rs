@@ -25,7 +25,7 @@ pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered>
 /// The policies under which to sample sources; none during an attack, whose sources are not those that limits are for.
 pub fn policies_to_sample(controller: &Controller) -> Option<Arc<Policies>> {
     let is_quiet = controller.attacks.is_quiet();
-    is_quiet.then(|| Arc::clone(&controller.state.compiled.policies))
+    is_quiet.then(|| controller.policies())
 }
 
 /// Takes in what was found.
@@ -35,8 +35,8 @@ impl Command for TakeSample {
     type Answer = Duration;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
+        let policies = controller.policies();
         let state = &mut controller.state;
-        let policies = Arc::clone(&state.compiled.policies);
         controller
             .history
             .take_sample(self.0, &policies, &mut state.store)

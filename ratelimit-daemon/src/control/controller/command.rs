@@ -14,7 +14,7 @@ pub trait Command: Send + 'static {
     fn run(self, controller: &mut Controller) -> Self::Answer;
 }
 
-/// A [command that only reads](crate::control::read_commands), which waits for its turn as commands do.
+/// A [query](crate::control::queries), which waits for its turn as commands do.
 pub struct Asked<F>(pub F);
 
 impl<F, T> Command for Asked<F>

@@ -232,7 +232,7 @@ fn the_default_policy_is_changed_by_one_word() {
     lab.limit(None, 9).unwrap();
     assert_eq!(lab.policy_amount("192.0.2.1"), 9);
     assert_eq!(lab.entries(), entries);
-    let origin = queries::views::limits(&lab.controller.state)
+    let origin = queries::limits(&lab.controller.state)
         .into_iter()
         .find(|policy| policy.name == "default")
         .unwrap()
@@ -402,7 +402,7 @@ impl Lab {
 
     /// The bans, as they are listed.
     fn listed_bans(&self) -> Vec<Ban> {
-        queries::views::bans(&self.controller.state)
+        queries::some_reported_bans(&self.controller, None)
     }
 
     fn edit(&mut self, edits: &[Edit]) {

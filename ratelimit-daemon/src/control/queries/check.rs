@@ -28,16 +28,16 @@ use ratelimit_core::{
 };
 
 use super::{
-    covering, drops,
+    bans, covering, drops,
     levels::{self, Shares},
     limited, new_sources,
     preview::{self, Asked, Way},
-    views,
 };
 use crate::{
     clock,
     control::{
-        feeds::{challenge, cluster::Membership, detected::Sentence},
+        controller::Controller,
+        feeds::{challenge, detected::Sentence},
         reports::rows::ban,
         state::State,
     },
@@ -65,12 +65,9 @@ impl From<IpAddr> for Packet {
 }
 
 /// What would happen to a packet.
-pub fn check(
-    state: &State,
-    links: &Links,
-    cluster: &Membership,
-    question: Packet,
-) -> Result<Check, Refused> {
+pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused> {
+    let (state, cluster) = (&controller.state, &controller.cluster);
+    let links = &controller.interfaces.links;
     let Packet { address, packet } = question;
     let asked = packet.packet(IpFamily::of(address))?;
     let interface = packet.interface.as_deref();
@@ -412,7 +409,7 @@ pub(crate) fn listed_bans(
         let until = renewed::end_in_list(list, entry.until);
         (
             until,
-            views::reported_ban(state, entry.prefix, &origin, &row),
+            bans::reported_ban(state, entry.prefix, &origin, &row),
         )
     })
 }

@@ -11,7 +11,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{check, views};
+use super::{allows, bans, check, limits};
 use crate::{
     clock,
     control::{reports::rows, state::State, time::lifetime},
@@ -63,7 +63,7 @@ pub(crate) fn covering(
 
 fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry {
     Entry::Policy {
-        runtime: views::runtime_of(state, &policy),
+        runtime: limits::runtime_of(state, &policy),
         counter: state.policy_counter(&policy),
         policy,
         prefix,
@@ -93,7 +93,7 @@ pub(super) fn bans_around(state: &State, address: IpAddr, now: Instant) -> Vec<B
     let bans = bans.filter(|(_, _, row)| row.until > now);
     let bans = bans.map(|(prefix, origin, row)| {
         let until = renewed::end_of_ban(origin, row.until);
-        (until, views::reported_ban(state, prefix, origin, row))
+        (until, bans::reported_ban(state, prefix, origin, row))
     });
     let mut bans: Vec<_> = bans
         .chain(check::listed_bans(state, address, now))
@@ -134,7 +134,7 @@ fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
         ));
     }
     let is_configured = state.intent.config.allow.contains(&prefix);
-    is_configured.then(|| views::configured_allow(state, prefix))
+    is_configured.then(|| allows::configured_allow(state, prefix))
 }
 
 /// Whether a verdict comes from entries like this one. What prefixes around a source and the node share is in no table.

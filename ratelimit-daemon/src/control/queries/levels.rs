@@ -16,7 +16,7 @@ use ratelimit_core::{
     watched::Watched,
 };
 
-use super::{limit_state::SourceState, views};
+use super::{limit_state::SourceState, stats};
 use crate::{
     clock,
     control::{
@@ -156,7 +156,7 @@ pub(super) fn wider(
             interface: interface.map(str::to_owned),
             observe: node.policy.observe(),
             limits: limits_of_node(state, shares, node, now)?,
-            refused_packets: Some(views::refused_by_node(state, interface)?),
+            refused_packets: Some(stats::refused_by_node(state, interface)?),
             ..WiderLimits::default()
         });
     }

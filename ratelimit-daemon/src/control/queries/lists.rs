@@ -9,11 +9,12 @@ use ratelimit_core::{
 
 use crate::{
     clock,
-    control::{lists::files::ListFiles, state::State},
+    control::{controller::Controller, lists::files::ListFiles, state::State},
 };
 
 /// The lists, by name: those that there are, and those that never could be read.
-pub fn lists(state: &State, files: &ListFiles) -> Vec<ListView> {
+pub fn lists(controller: &Controller) -> Vec<ListView> {
+    let (state, files) = (&controller.state, &controller.list_files);
     let configured = state
         .intent
         .config

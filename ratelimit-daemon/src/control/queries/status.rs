@@ -1,39 +1,134 @@
-//! How the daemon is, as far as the state knows it.
+//! `rlctl status`: how the daemon is.
+
+use std::sync::Arc;
 
 use ratelimit_core::{
     api::{
         ClassView, DamagedDatabase, DatabaseStatus, DetectionStatus, EntryCounter, MapStatus,
-        SuspendedLimits,
+        Status, SuspendedLimits, Unenforced,
     },
     class::{Action, Class},
-    config::Config,
+    config::{Config, inner},
     detection::{Answer, Kind, Rule},
     intent::Edit,
     ip_family::IpFamily,
-    policies::{DEFAULT, Named, Role},
+    policies::{DEFAULT, NODE, Named, Policies, Role},
 };
 
+use super::{allows::allows, limited, lists::lists, new_sources};
 use crate::{
     clock,
-    control::{persistence::store::Found, state::State},
+    control::{
+        controller::{
+            Controller,
+            handle::{Handle, Unanswered},
+            tick::LookAtLinks,
+        },
+        feeds::challenge,
+        persistence::store::Found,
+        reports::troubles::PINS,
+        state::State,
+    },
 };
 
+/// The state of the daemon and its datapath. Files of the configuration are quoted for those who may read them.
+pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unanswered> {
+    controller.call(LookAtLinks).await?;
+    let slots = match controller.ask(slot_policies).await? {
+        Some(policies) => {
+            let count = controller.scan(move |scanner| scanner.count_slots(&policies));
+            count.await?.ok()
+        }
+        None => None,
+    };
+    controller
+        .ask(move |it| whole_status(it, is_root, slots))
+        .await
+}
+
+/// What is not enforced, what is wrong with the pins, and whether everything passes.
+pub fn health(controller: &Controller) -> (Vec<Unenforced>, Option<String>, bool) {
+    let pins = controller.state.troubles.of(PINS).map(str::to_owned);
+    let is_open = controller.pass_all.status().is_some();
+    (controller.unenforced(), pins, is_open)
+}
+
+/// The policies, where slots of a `compact` table are to be counted.
+fn slot_policies(controller: &Controller) -> Option<Arc<Policies>> {
+    let is_compact = is_compact(&controller.state);
+    is_compact.then(|| controller.policies())
+}
+
+/// The status, when the slots were counted.
+fn whole_status(controller: &Controller, is_root: bool, slots: Option<[u64; 2]>) -> Status {
+    let refused = controller.reloads.error.as_ref();
+    let error = refused.map(|it| if is_root { it.in_full() } else { &it.error });
+    Status {
+        config_error: error.map(str::to_owned),
+        ..with_slots(controller, slots)
+    }
+}
+
+/// The state of the daemon and its datapath, with the slots of a `compact` table that IPv4 and IPv6 use, where they were counted.
+pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
+    let config = &controller.state.intent.config;
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started: controller.started,
+        config_files: config
+            .files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect(),
+        config_applied: controller.reloads.applied,
+        config_error: controller.reloads.error.as_ref().map(|it| it.error.clone()),
+        observe: config.observe,
+        clock: controller.state.clock(),
+        interfaces: controller.interfaces.links.statuses(),
+        maps: maps(&controller.state, slots),
+        bans: count_bans(&controller.state),
+        detected_bans: controller.state.intent.detected(),
+        detection: Some(detection(config)),
+        attacks: controller.attacks.views(),
+        limited: limited::count(&controller.state),
+        allows: allows(&controller.state).len(),
+        lists: lists(controller),
+        policies: controller.state.compiled.policies.of_sources(),
+        classes: class_views(&controller.state),
+        aggregates: aggregate_lengths(&controller.state),
+        inner: inner::words(controller.state.intent.config.source.inner),
+        destinations: controller.state.compiled.policies.of_destinations().count(),
+        node: controller.state.compiled.policies.get(NODE).is_some(),
+        new_sources: new_sources::new_sources(&controller.state),
+        challenge: challenge::status::challenge(&controller.state, &controller.verified),
+        crowdsec: controller.crowdsec.status(&controller.state),
+        cluster: controller.cluster.status(&controller.state),
+        protected: controller.state.protection.prefixes().len(),
+        pass_all: controller.pass_all.status().cloned(),
+        attempt: controller.trials.attempt(),
+        database: database(&controller.state),
+        history: controller.traffic.clone(),
+        troubles: controller.state.troubles.views(),
+    }
+}
+
 /// What matched the default policy and those of the configuration.
-pub(crate) fn configured_policies(state: &State) -> impl Iterator<Item = (&str, EntryCounter)> {
+pub(super) fn configured_policies(state: &State) -> impl Iterator<Item = (&str, EntryCounter)> {
     let configured = state.intent.config.policies.keys().map(String::as_str);
     let names = std::iter::once(DEFAULT).chain(configured);
     names.map(|name| (name, state.policy_counter(name)))
 }
 
 /// How many bans there are that have not ended.
-pub(crate) fn count_bans(state: &State) -> usize {
+fn count_bans(state: &State) -> usize {
     let ended = state.intent.ended(clock::now());
     let ended = ended.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
     state.intent.bans().len().saturating_sub(ended.count())
 }
 
 /// The attacks that are looked for, by what is done about them.
-pub(crate) fn detection(config: &Config) -> DetectionStatus {
+fn detection(config: &Config) -> DetectionStatus {
     let rules = config.attack_rules().into_iter();
     let (reported, answered): (Vec<_>, Vec<_>) =
         rules.partition(|(_, rule)| rule.answer == Answer::Observe);
@@ -44,7 +139,7 @@ pub(crate) fn detection(config: &Config) -> DetectionStatus {
     }
 }
 
-pub(crate) fn database(state: &State) -> DatabaseStatus {
+fn database(state: &State) -> DatabaseStatus {
     let damaged = match state.store.found() {
         Found::Damaged(damage) => Some(DamagedDatabase {
             file: damage.file.display().to_string(),
@@ -64,7 +159,7 @@ pub(crate) fn database(state: &State) -> DatabaseStatus {
     }
 }
 
-pub(crate) fn class_views(state: &State) -> Vec<ClassView> {
+fn class_views(state: &State) -> Vec<ClassView> {
     let named = state.intent.config.classes.iter();
     let view = |(name, class, action): (&str, Class, Option<Action>)| ClassView {
         name: name.to_owned(),
@@ -74,7 +169,7 @@ pub(crate) fn class_views(state: &State) -> Vec<ClassView> {
     named.map(view).collect()
 }
 
-pub(crate) fn aggregate_lengths(state: &State) -> Vec<String> {
+fn aggregate_lengths(state: &State) -> Vec<String> {
     let policies = IpFamily::ALL.into_iter();
     let policies = policies.flat_map(|family| state.compiled.policies.of_prefixes(family));
     let length = |(length, _, named): (u8, _, &Named)| {
@@ -84,11 +179,11 @@ pub(crate) fn aggregate_lengths(state: &State) -> Vec<String> {
     policies.map(length).collect()
 }
 
-pub(crate) fn is_compact(state: &State) -> bool {
+pub(super) fn is_compact(state: &State) -> bool {
     state.enforcer.datapath().table_sets().is_some()
 }
 
-pub(crate) fn maps(state: &State, slots: Option<[u64; 2]>) -> Vec<MapStatus> {
+fn maps(state: &State, slots: Option<[u64; 2]>) -> Vec<MapStatus> {
     let [v4, v6] = IpFamily::ALL.map(|family| state.enforcer.count(family));
     let entries = |name: &str| match name {
         "COMPACT_V4" => slots.map(|[v4, _]| v4),

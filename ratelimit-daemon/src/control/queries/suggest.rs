@@ -9,13 +9,13 @@ use ratelimit_core::{
     quantity,
 };
 
-use super::views;
+use super::limits;
 use crate::{
     clock,
     control::{
+        controller::Controller,
         persistence::store::seen::{Measured, Seen},
-        sources::history::{HOURS_KEPT, History, this_hour},
-        state::State,
+        sources::history::{HOURS_KEPT, this_hour},
     },
 };
 
@@ -23,13 +23,9 @@ use crate::{
 const BEYOND: f64 = 10.0;
 
 /// The limits that would have let the asked part of all windows through, with headroom.
-pub fn suggest(
-    state: &State,
-    history: &History,
-    started: Timestamp,
-    request: &SuggestRequest,
-) -> Result<Suggested, Refused> {
+pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Suggested, Refused> {
     check(request)?;
+    let (state, history) = (&controller.state, &controller.history);
     #[expect(clippy::cast_possible_truncation, reason = "at most a week")]
     let hours = (request.since_seconds / 3600.0).ceil() as i64;
     let (first, mut seen) =
@@ -41,7 +37,7 @@ pub fn suggest(
     )]
     let needed = (BEYOND * 100.0 / (100.0 - request.percentile)).ceil() as u64;
     let mut limits = Vec::new();
-    for view in views::limits(state) {
+    for view in limits::limits(state) {
         let is_measured = state.compiled.policies.get(&view.name).is_some();
         if !is_measured || is_detected(&view.name) {
             continue;
@@ -63,10 +59,10 @@ pub fn suggest(
         .hint("ask again later, or for a lower --percentile; what no limit counts is not seen"));
     }
     Ok(Suggested {
-        since: first.unwrap_or(started),
+        since: first.unwrap_or(controller.started),
         percentile: request.percentile,
         headroom: request.headroom,
-        policies: views::limits(state)
+        policies: limits::limits(state)
             .into_iter()
             .filter(|view| limits.iter().any(|it| it.policy == view.name))
             .collect(),

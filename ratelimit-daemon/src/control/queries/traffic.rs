@@ -4,13 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use ratelimit_common::layout::Counter;
 
-use super::{levels, status, views::counters, watched::Scanned};
+use super::{levels, stats::counters, status, watched::Scanned};
 use crate::{
     clock,
-    control::{
-        feeds::{attacks::Attacks, cluster::Membership},
-        state::State,
-    },
+    control::{controller::Controller, state::State},
     datapath,
     traffic_log::{Counters, Sample, Sums},
 };
@@ -22,15 +19,14 @@ const LEVELS_MAX: usize = 64;
 const POLICIES_MAX: usize = 64;
 
 /// The counters at this moment, with what a scan found beside them; none where no history is kept.
-pub fn sample(
-    state: &State,
-    cluster: &Membership,
-    attacks: &Attacks,
+pub fn traffic_sample(
+    controller: &Controller,
     scanned: Option<Scanned>,
 ) -> datapath::Result<Sample> {
+    let state = &controller.state;
     let keep = state.intent.config.history;
     let mut levels = match keep {
-        Some(_) => levels::watched(state, cluster)?,
+        Some(_) => levels::watched(state, &controller.cluster)?,
         None => Sums::new(),
     };
     // Of policies that are others now, words may mean something else.
@@ -47,7 +43,7 @@ pub fn sample(
             None => Counters::default(),
         },
         levels,
-        attacks: attacks.views(),
+        attacks: controller.attacks.views(),
         keep,
     })
 }

@@ -61,7 +61,7 @@ pub async fn scan(
 }
 
 /// What `[history] watch` names of that kind; `None` where it names nothing, or no history is kept.
-pub fn many(state: &State) -> datapath::Result<Option<Many>> {
+pub fn watched_sources(state: &State) -> datapath::Result<Option<Many>> {
     let config = &state.intent.config;
     let watched = config.watched.iter();
     let groups = watched.filter(|it| config.history.is_some() && levels::is_of_many(state, it));

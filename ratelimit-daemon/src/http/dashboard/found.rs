@@ -47,7 +47,7 @@ impl Found {
         if begun < self.rest_until {
             return Ok(known.map(|(_, answer)| answer.clone()));
         }
-        let bans = control::bans_in_parts(controller).await?;
+        let bans = control::queries::bans_in_parts(controller).await?;
         let search = BanSearch::new(text);
         let mut bans: Vec<_> = bans.into_iter().filter(|it| search.finds(it)).collect();
         let count = bans.len();

@@ -18,7 +18,7 @@ use tracing::warn;
 
 use crate::{
     cluster::read_file,
-    control::{self, Handle, read_commands::dashboard_token},
+    control::{self, Handle, queries::dashboard_token},
     http::{
         answers::{Failure, as_problem},
         control_api, cross_origin,
@@ -56,7 +56,7 @@ async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Failure> 
     let failure = |status, error: &'static str, hint: &'static str| {
         Failure(status, Refused::because(error).hint(hint))
     };
-    let file = controller.ask(dashboard_token);
+    let file = controller.ask(|it| dashboard_token(&it.state));
     let Ok(Some(file)) = file.await else {
         return Err(failure(
             StatusCode::NOT_FOUND,

@@ -430,7 +430,7 @@ fn sources_that_are_limited_alike_share_a_policy() {
     let mut lab = Lab::new(answering(Answer::Limit));
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1", "192.0.2.2"]), vec![]);
-    let views = queries::views::limits(&lab.controller.state);
+    let views = queries::limits(&lab.controller.state);
     let detected: Vec<_> = views
         .iter()
         .filter(|view| view.origin == Origin::Detected)

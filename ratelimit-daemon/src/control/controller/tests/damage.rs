@@ -133,7 +133,7 @@ fn what_is_sound_of_a_damaged_database_is_taken_over() {
     };
     assert_eq!(ban("192.0.2.1").reason.as_deref(), Some("test"));
     assert_eq!(&*ban("192.0.2.2").author, "ratelimitd");
-    assert_eq!(queries::views::allows(&lab.controller.state).len(), 2);
+    assert_eq!(queries::allows(&lab.controller.state).len(), 2);
 }
 
 #[test]

@@ -407,14 +407,14 @@ fn limit_for(
 
 /// The runtime allows.
 fn runtime(lab: &Lab) -> Vec<Allow> {
-    let allows = queries::views::allows(&lab.controller.state).into_iter();
+    let allows = queries::allows(&lab.controller.state).into_iter();
     allows
         .filter(|allow| allow.origin == Origin::Manual)
         .collect()
 }
 
 fn runtime_limits(lab: &Lab) -> Vec<RuntimeEntry> {
-    let limits = queries::views::limits(&lab.controller.state).into_iter();
+    let limits = queries::limits(&lab.controller.state).into_iter();
     limits.filter_map(|policy| policy.runtime).collect()
 }
 

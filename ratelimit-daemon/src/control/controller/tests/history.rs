@@ -42,7 +42,7 @@ fn a_full_window_says_that_the_limit_is_too_small_to_tell() {
     let mut config = config();
     config.default_policy.limits = vec![slow(10, Algorithm::FixedWindow)];
     let mut lab = Lab::new(config);
-    let most = queries::views::limits(&lab.controller.state)[0].limits[0].amount();
+    let most = queries::limits(&lab.controller.state)[0].limits[0].amount();
     windows(&lab, 0..1_000, most, LATE);
     lab.sample();
     let reported = lab.controller.suggest(&request()).unwrap();

@@ -350,7 +350,7 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
     assert_eq!(lab.listed_bans(), []);
     assert_eq!(lab.controller.status().bans, 0);
     assert_eq!(
-        queries::views::allows(&lab.controller.state).len(),
+        queries::allows(&lab.controller.state).len(),
         1,
         "that of the configuration"
     );

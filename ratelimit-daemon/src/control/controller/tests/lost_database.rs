@@ -204,7 +204,7 @@ impl Lab {
 
 impl Lab {
     fn allowed_at_runtime(&self) -> Vec<String> {
-        let allows = queries::views::allows(&self.controller.state).into_iter();
+        let allows = queries::allows(&self.controller.state).into_iter();
         let mut allows: Vec<String> = allows.map(|allow| allow.prefix.to_string()).collect();
         allows.sort();
         allows

@@ -28,7 +28,7 @@ type Scan = fn(Handle) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 const TOP: Scan = |handle| {
     Box::pin(async move {
-        control::top(&handle, 10, Vec::new())
+        queries::top(&handle, 10, Vec::new())
             .await
             .unwrap()
             .unwrap();
@@ -36,7 +36,7 @@ const TOP: Scan = |handle| {
 };
 const SCRAPE: Scan = |handle| {
     Box::pin(async move {
-        control::scrape(&handle).await.unwrap().unwrap();
+        queries::scrape(&handle).await.unwrap().unwrap();
     })
 };
 const SAMPLE: Scan = |handle| {
@@ -46,7 +46,7 @@ const SAMPLE: Scan = |handle| {
 };
 const STATUS: Scan = |handle| {
     Box::pin(async move {
-        control::status(&handle, false).await.unwrap();
+        queries::status(&handle, false).await.unwrap();
     })
 };
 
@@ -98,7 +98,7 @@ fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
     let (reached, open) = lab.set_gate();
     lab.serve(|handle, runtime| {
         let own = handle.clone();
-        let top = runtime.spawn(async move { control::top(&own, 9, Vec::new()).await });
+        let top = runtime.spawn(async move { queries::top(&own, 9, Vec::new()).await });
         reached.recv_timeout(PATIENCE).unwrap();
         let request = LimitRequest {
             limits: vec![limit(77)],
@@ -157,7 +157,7 @@ fn a_long_list_of_bans_is_told_whole() {
     let addresses: Vec<_> = (0..10_000).map(address).collect();
     let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
     lab.ban(&addresses, None).unwrap();
-    let reported = lab.serve(|handle, runtime| runtime.block_on(control::bans_in_parts(handle)));
+    let reported = lab.serve(|handle, runtime| runtime.block_on(queries::bans_in_parts(handle)));
     assert_eq!(reported.unwrap(), lab.listed_bans());
 }
 
@@ -182,7 +182,7 @@ impl Lab {
     /// The busiest sources.
     pub(super) fn top(&self, count: usize) -> Vec<TopSource> {
         self.serve(|handle, runtime| {
-            let top = runtime.block_on(control::top(handle, count, Vec::new()));
+            let top = runtime.block_on(queries::top(handle, count, Vec::new()));
             top.unwrap().unwrap()
         })
     }

@@ -20,7 +20,7 @@ fn limits_of_a_class_that_is_gone_are_suspended_at_the_start_and_hold_again_with
     let suspended = lab.controller.status().database.suspended;
     assert_eq!(suspended[0].policy, "198.51.100.0/24");
     assert!(suspended[0].error.contains("`games`"), "{suspended:?}");
-    assert_eq!(queries::views::limits(&lab.controller.state).len(), 1);
+    assert_eq!(queries::limits(&lab.controller.state).len(), 1);
     // Whatever else changes.
     lab.limit(Some("198.51.101.0/24"), 5).unwrap();
     lab.load(PLAIN).unwrap();

@@ -479,11 +479,11 @@ fn files_beside_are_part_of_what_comes_back() {
     )
     .unwrap();
     site.apply_main(600.0).unwrap();
-    assert_eq!(queries::views::allows(&site.lab.controller.state).len(), 1);
+    assert_eq!(queries::allows(&site.lab.controller.state).len(), 1);
     site.lab.controller.roll_back("root").unwrap();
-    assert_eq!(queries::views::allows(&site.lab.controller.state).len(), 0);
+    assert_eq!(queries::allows(&site.lab.controller.state).len(), 0);
     site.start();
-    assert_eq!(queries::views::allows(&site.lab.controller.state).len(), 0);
+    assert_eq!(queries::allows(&site.lab.controller.state).len(), 0);
 }
 
 #[test]

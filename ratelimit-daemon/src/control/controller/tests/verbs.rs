@@ -22,8 +22,7 @@ use crate::{
         },
         configuration::candidate::Attempted,
         enforcement::enforcer::verify::Extent,
-        queries::{check, lists, suggest, views},
-        read_commands::{Beside, metrics_snapshot, with_slots},
+        queries::{self, Beside, Packet, metrics_snapshot, with_slots},
     },
     crowdsec::Update,
 };
@@ -120,7 +119,7 @@ impl Controller {
     }
 
     pub(super) fn protected(&self) -> Vec<ProtectedView> {
-        views::protected(&self.state)
+        queries::protected(&self.state)
     }
 
     pub(super) fn keep_history(&mut self) {
@@ -140,17 +139,16 @@ impl Controller {
         with_slots(self, None)
     }
 
-    pub(super) fn check(&self, question: impl Into<check::Packet>) -> Result<Check, Refused> {
-        let links = &self.interfaces.links;
-        check::check(&self.state, links, &self.cluster, question.into())
+    pub(super) fn check(&self, question: impl Into<Packet>) -> Result<Check, Refused> {
+        queries::check(self, question.into())
     }
 
     pub(super) fn suggest(&self, request: &SuggestRequest) -> Result<Suggested, Refused> {
-        suggest::suggest(&self.state, &self.history, self.started, request)
+        queries::suggest(self, request)
     }
 
     pub(super) fn lists(&self) -> Vec<ListView> {
-        lists::lists(&self.state, &self.list_files)
+        queries::lists(self)
     }
 
     pub(super) fn import(

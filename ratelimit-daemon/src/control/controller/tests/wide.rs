@@ -144,7 +144,7 @@ fn prefixes_have_policies_of_their_own_from_the_narrowest_to_the_widest() {
     let status = lab.controller.status();
     assert_eq!(status.aggregates, ["ipv4/24", "ipv6/56", "ipv6/48"]);
     assert!(status.node && status.policies == 2 && status.classes.len() == 1);
-    let shared: Vec<(String, AppliesTo)> = queries::views::limits(&lab.controller.state)
+    let shared: Vec<(String, AppliesTo)> = queries::limits(&lab.controller.state)
         .into_iter()
         .map(|policy| (policy.name, policy.applies_to))
         .collect();

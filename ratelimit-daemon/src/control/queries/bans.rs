@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ratelimit_core::{
     api::{Ban, BanFilter, EntryCounter, Origin},
-    intent::Intent,
+    counter_slots::Owner,
+    intent::{EntryRow, Intent},
     lists::Action,
     prefix::Prefix,
 };
@@ -17,7 +18,8 @@ use crate::{
             handle::{Handle, Unanswered},
         },
         lists::export,
-        queries::views,
+        reports::rows,
+        state::State,
         time::lifetime,
     },
 };
@@ -73,9 +75,19 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
 }
 
 /// The next bans behind one.
-fn part(controller: &Controller, behind: Option<&(Prefix, Origin)>) -> Vec<Ban> {
+pub(crate) fn part(controller: &Controller, behind: Option<&(Prefix, Origin)>) -> Vec<Ban> {
     let state = &controller.state;
     let part = export::some_bans(&state.intent, behind).into_iter();
-    part.map(|(prefix, origin, row)| views::reported_ban(state, prefix, &origin, &row))
+    part.map(|(prefix, origin, row)| reported_ban(state, prefix, &origin, &row))
         .collect()
+}
+
+/// A ban as it is reported, with its counter.
+pub(super) fn reported_ban(state: &State, prefix: Prefix, origin: &Origin, row: &EntryRow) -> Ban {
+    let owner = if let Origin::List(name) = origin {
+        Owner::List(name)
+    } else {
+        Owner::Ban(prefix, origin)
+    };
+    rows::ban(prefix, origin, row, state.counter(owner))
 }

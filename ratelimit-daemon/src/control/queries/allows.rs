@@ -1,0 +1,41 @@
+//! `rlctl allow`: the allow list.
+
+use ratelimit_core::{
+    api::{Allow, Origin},
+    counter_slots::Owner,
+    prefix::Prefix,
+};
+
+use crate::{
+    clock,
+    control::{reports::rows, state::State},
+};
+
+/// The allow list: that of the configuration, and what was added at runtime.
+pub fn allows(state: &State) -> Vec<Allow> {
+    let now = clock::now();
+    let allows = state.intent.allows();
+    let lasts = |prefix: &Prefix| allows.get(prefix).is_some_and(|row| row.until > now);
+    let runtime = allows.iter().filter(|(prefix, _)| lasts(prefix));
+    let runtime = runtime
+        .map(|(prefix, row)| rows::allow(*prefix, row, state.counter(Owner::Allow(*prefix))));
+    let configured = state.intent.config.allow.iter();
+    let configured = configured.filter(|prefix| !lasts(prefix));
+    let configured = configured.map(|prefix| configured_allow(state, *prefix));
+    let mut allows: Vec<Allow> = runtime.chain(configured).collect();
+    allows.sort_by_key(|allow| allow.prefix);
+    allows
+}
+
+/// What the configuration allows.
+pub(super) fn configured_allow(state: &State, prefix: Prefix) -> Allow {
+    Allow {
+        prefix,
+        until: None,
+        since: None,
+        reason: None,
+        author: None,
+        origin: Origin::Config,
+        counter: state.counter(Owner::Allow(prefix)),
+    }
+}

@@ -1,0 +1,109 @@
+//! `rlctl limits`: the policies and their limits.
+
+use ratelimit_core::{
+    api::{AppliesTo, EntryCounter, Origin, PolicyView, RuntimeEntry},
+    intent::Target,
+    policies::{DEFAULT, Role, is_detected},
+};
+
+use crate::control::{reports::rows, state::State};
+
+/// The policies, the default one first, those of wider prefixes and of the node last.
+pub fn limits(state: &State) -> Vec<PolicyView> {
+    let wanted = state.intent.policies();
+    wanted
+        .into_iter()
+        .flat_map(|policy| {
+            let (role, own_limits) = (policy.role, policy.limits.len());
+            let runtime = match policy.role {
+                Role::Destination(prefix) => {
+                    let row = state.intent.limits_of(Target::Destination(prefix));
+                    row.map(|row| rows::runtime(&row.entry))
+                }
+                Role::Sources | Role::Prefixes(..) | Role::Interface | Role::Node => {
+                    runtime_of(state, &policy.name)
+                }
+            };
+            let manual = runtime.is_some();
+            let configured = state.intent.config.policies.get(&policy.name);
+            let own = policy.name.parse().ok().filter(|_| manual);
+            let detected = is_detected(&policy.name);
+            let view = PolicyView {
+                prefixes: match configured {
+                    Some(policy) => policy.sources.clone(),
+                    None if detected => state.intent.limited_under(&policy.name),
+                    None => own.into_iter().collect(),
+                },
+                limits: policy.all_limits().cloned().collect(),
+                observe: policy.observe,
+                ban: policy.ban,
+                applies_to: applies_to(policy.role),
+                origin: match &runtime {
+                    _ if detected => Origin::Detected,
+                    Some(runtime) => Origin::of_author(&runtime.author),
+                    None => Origin::Config,
+                },
+                runtime,
+                counter: match policy.role {
+                    Role::Sources => state.policy_counter(&policy.name),
+                    Role::Prefixes(..) | Role::Destination(_) | Role::Interface | Role::Node => {
+                        EntryCounter::default()
+                    }
+                },
+                name: policy.name,
+            };
+            views_of(view, role, own_limits)
+        })
+        .collect()
+}
+
+/// A policy; of a destination, its own limits and those of what each source may send there apart.
+fn views_of(view: PolicyView, role: Role, own: usize) -> Vec<PolicyView> {
+    let Role::Destination(prefix) = role else {
+        return vec![view];
+    };
+    let (total, of_each) = view.limits.split_at(own);
+    let both = [
+        (total, AppliesTo::Destination, view.name.clone()),
+        (
+            of_each,
+            AppliesTo::SourceToDestination,
+            format!("{} of each source", view.name),
+        ),
+    ];
+    let reported = both.into_iter().filter(|(limits, ..)| !limits.is_empty());
+    let reported = reported.map(|(limits, applies_to, name)| {
+        let is_total = applies_to == AppliesTo::Destination;
+        let origin = is_total.then(|| view.origin.clone());
+        PolicyView {
+            name,
+            prefixes: vec![prefix],
+            limits: limits.to_vec(),
+            runtime: view.runtime.clone().filter(|_| is_total),
+            origin: origin.unwrap_or(Origin::Config),
+            applies_to,
+            ..view.clone()
+        }
+    });
+    reported.collect()
+}
+
+/// Who set the limits of a policy at runtime; `None` where nobody did.
+pub(crate) fn runtime_of(state: &State, policy: &str) -> Option<RuntimeEntry> {
+    let target = match policy {
+        DEFAULT => Target::Default,
+        name => Target::Sources(name.parse().ok()?),
+    };
+    let row = state.intent.limits_of(target);
+    row.map(|row| rows::runtime(&row.entry))
+}
+
+fn applies_to(role: Role) -> AppliesTo {
+    match role {
+        Role::Sources => AppliesTo::Source,
+        Role::Prefixes(..) => AppliesTo::Prefix,
+        Role::Destination(_) => AppliesTo::Destination,
+        Role::Interface => AppliesTo::Interface,
+        Role::Node => AppliesTo::Node,
+    }
+}
