@@ -221,7 +221,9 @@ impl Running {
 
     /// Writes the page of metrics.
     pub fn scrape(&self) -> Result<()> {
-        let snapshot = self.runtime.block_on(control::queries::scrape(&self.handle))?;
+        let snapshot = self
+            .runtime
+            .block_on(control::queries::scrape(&self.handle))?;
         let snapshot = snapshot.map_err(refused)?;
         black_box(metrics::render(&snapshot, Format::OpenMetrics));
         Ok(())

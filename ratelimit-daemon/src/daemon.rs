@@ -307,7 +307,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
     match controller.state.intent.config.on_stop {
         OnStop::Keep => {
             let links = &controller.interfaces.links;
-            let is_pinned = controller.state.troubles.of(PINS).is_none();
+            let is_pinned = controller.state.reports.troubles.of(PINS).is_none();
             let unenforced = links.unenforced();
             let unenforced = unenforced.iter().map(|it| it.interface.as_str());
             let unenforced: Vec<&str> = unenforced.collect();

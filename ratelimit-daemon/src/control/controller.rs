@@ -23,14 +23,9 @@ use self::metrics_port::{Listeners, MetricsPort};
 use crate::{
     clock,
     control::{
-        configuration::{last_good::LastGood, warnings},
-        feeds::{
-            attacks::Attacks, challenge::Challenge, cluster::Membership, crowdsec::CrowdsecFeed,
-            detected::Detections, expiry::Ended, list_files::read_all, pass_all::PassAll,
-            trials::Trials, verified::VerifiedSources,
-        },
+        configuration::warnings,
+        feeds::{Feeds, list_files::read_all, propose},
         interfaces::Interfaces,
-        lists::files::ListFiles,
         persistence::store::Store,
         reports::{
             progress::Progress,
@@ -51,36 +46,40 @@ use crate::{
 pub struct Controller {
     /// What is intended, and where it holds.
     pub state: State,
-    pub(crate) started: Timestamp,
-    pub(super) reloads: Reloads,
-    pub(super) detections: Detections,
-    pub(crate) attacks: Attacks,
-    /// How far an import is.
-    pub(super) progress: Progress,
-    pub(super) workload: Workload,
-    pub(crate) history: History,
-    /// How the history of packets is kept, beside the controller.
-    pub(super) traffic: HistoryStatus,
-    pub(crate) list_files: ListFiles,
-    /// Whether their files were read since the start.
-    are_lists_read: bool,
-    pub(super) ended: Ended,
-    pub(super) comparisons: Comparisons,
-    pub(crate) crowdsec: CrowdsecFeed,
-    pub(crate) cluster: Membership,
-    pub(crate) trials: Trials,
-    pub(crate) pass_all: PassAll,
-    pub(super) challenge: Challenge,
-    pub(crate) verified: VerifiedSources,
+    /// What proposes changes of it.
+    pub(crate) feeds: Feeds,
+    /// Where programs run, and where they are to.
     pub(crate) interfaces: Interfaces,
-    pub(super) last_good: LastGood,
     pub(super) metrics_port: MetricsPort,
+    /// What is known of sources by scans, which run on a thread of their own.
+    pub(crate) scans: Scans,
+    /// How far the comparison of the kernel with the state is.
+    pub(super) comparisons: Comparisons,
     /// What stands in for a state directory that cannot be written.
     pub(super) fallback: Option<FallbackDirectory>,
-    /// How often tables were made anew that programs run on.
+    /// What is reported of the daemon that no other field knows.
+    pub(crate) about: About,
+}
+
+/// How the tables of sources are scanned.
+pub(crate) struct Scans {
+    /// What sources sent, by the hour.
+    pub history: History,
+    /// The thread that scans them.
+    pub jobs: Option<mpsc::Sender<scanner::Job>>,
+    /// How often the tables were made anew that it scans, and that programs run on.
     followed: u64,
-    /// The thread that scans the tables of sources.
-    pub(super) scans: Option<mpsc::Sender<scanner::Job>>,
+}
+
+/// What is reported of the daemon.
+pub(crate) struct About {
+    pub started: Timestamp,
+    pub reloads: Reloads,
+    /// How the history of packets is kept, beside the controller.
+    pub traffic: HistoryStatus,
+    /// How far an import is.
+    pub progress: Progress,
+    pub workload: Workload,
 }
 
 /// What became of the configuration so far.
@@ -114,13 +113,11 @@ impl Controller {
         protected: Protected,
     ) -> anyhow::Result<Self> {
         let history = History::restore(&store)?;
-        let directory = config.paths.state.clone();
-        let trials = Trials::restore(&config, &directory);
+        let feeds = Feeds::restore(&config, &config.paths.state);
         let progress = Progress::default();
-        let pass_all = PassAll::restore(&directory);
-        let until = pass_all.until();
+        let until = feeds.pass_all.until();
         let mut state = State::new(config, store, datapath, protected, &progress, until)?;
-        trials.report_end(&mut state.journal);
+        feeds.trials.report_end(&mut state.reports.journal);
         let is_running = state.enforcer.attachments().runs();
         let interfaces = state.intent.config.interfaces.clone();
         if let Err(error) = state.lengthen(&interfaces) {
@@ -131,33 +128,26 @@ impl Controller {
             );
         }
         let mut controller = Self {
-            trials,
-            traffic: HistoryStatus::default(),
-            pass_all,
-            challenge: Challenge::default(),
-            verified: VerifiedSources::default(),
-            last_good: LastGood::new(&directory),
-            started: clock::wall(),
-            reloads: Reloads {
-                applied: clock::wall(),
-                error: None,
-            },
-            detections: Detections::default(),
-            attacks: Attacks::default(),
-            progress,
-            workload: Workload::default(),
-            history,
-            list_files: ListFiles::default(),
-            are_lists_read: false,
-            ended: Ended::default(),
-            comparisons: Comparisons::default(),
-            crowdsec: CrowdsecFeed::new(state.intent.config.crowdsec.clone()),
-            cluster: Membership::new(&state.intent.config),
+            feeds,
             interfaces: Interfaces::default(),
             metrics_port: MetricsPort::default(),
+            scans: Scans {
+                history,
+                jobs: None,
+                followed: state.noted.renewals,
+            },
+            comparisons: Comparisons::default(),
             fallback: None,
-            scans: None,
-            followed: state.renewals,
+            about: About {
+                started: clock::wall(),
+                reloads: Reloads {
+                    applied: clock::wall(),
+                    error: None,
+                },
+                traffic: HistoryStatus::default(),
+                progress,
+                workload: Workload::default(),
+            },
             state,
         };
         if is_running {
@@ -165,15 +155,15 @@ impl Controller {
             // Where a step was refused and not taken back, it is an error here.
             controller.state.fill()?;
         }
-        let _ = controller.detections.adopt(&mut controller.state);
+        let _ = propose(&mut controller.feeds.detections, &mut controller.state);
         Ok(controller)
     }
 
     /// Puts the lists of files in force, unless that was done. What went wrong is logged; those
     /// lists stay as they were.
     pub fn take_lists(&mut self) {
-        if !std::mem::replace(&mut self.are_lists_read, true) {
-            read_all(&mut self.state, &mut self.list_files);
+        if !std::mem::replace(&mut self.feeds.list_files.are_read, true) {
+            read_all(&mut self.state, &mut self.feeds.list_files);
         }
     }
 
@@ -183,13 +173,13 @@ impl Controller {
         texts: Vec<ratelimit_core::config::File>,
         refused: Option<String>,
     ) {
-        self.trials.started_with(texts);
-        self.keep_last_good();
+        self.feeds.trials.started_with(texts);
+        self.feeds.trials.keep_last_good();
         if let Some(refused) = refused {
             let error = format!(
                 "the files cannot be put in force, and what was in force last holds until they are mended and `rlctl reload` takes them: {refused}"
             );
-            self.reloads.error = Some(Refused::because(refused));
+            self.about.reloads.error = Some(Refused::because(refused));
             self.state.report(CONFIGURATION, Some(error));
         }
     }
@@ -207,33 +197,32 @@ impl Controller {
         };
         warn!("{why}");
         let why = why.to_owned();
-        self.state
-            .journal
-            .record(clock::wall(), What::UsageReset { why });
+        let journal = &mut self.state.reports.journal;
+        journal.record(clock::wall(), What::UsageReset { why });
     }
 
     /// Why what holds is not written down, so that a restart may undo it.
     pub fn unkept(&self) -> Vec<String> {
         let files = self.files_behind().into_iter().map(str::to_owned);
-        files.chain(self.state.unwritten.behind()).collect()
+        files.chain(self.state.kept.unwritten.behind()).collect()
     }
 
     /// How many changes, and how many files, are not written down though they hold.
     pub(super) fn count_unkept(&self) -> Unkept {
         Unkept {
-            changes: self.state.unwritten.count(),
+            changes: self.state.kept.unwritten.count(),
             files: self.files_behind().len(),
         }
     }
 
     fn files_behind(&self) -> Vec<&str> {
         let behind = [
-            self.pass_all.behind(),
-            self.trials.behind(),
-            self.last_good.behind(),
+            self.feeds.pass_all.behind(),
+            self.feeds.trials.behind(),
+            self.feeds.trials.last_good.behind(),
             self.fallback
                 .as_ref()
-                .and_then(|_| self.state.troubles.of(STATE)),
+                .and_then(|_| self.state.reports.troubles.of(STATE)),
         ];
         behind.into_iter().flatten().collect()
     }
@@ -258,14 +247,14 @@ impl Controller {
 
     /// Has those who scan, and the programs, look at other tables than before, where there are others.
     pub(super) fn follow_tables(&mut self) {
-        if self.followed == self.state.renewals {
+        if self.scans.followed == self.state.noted.renewals {
             return;
         }
-        self.followed = self.state.renewals;
+        self.scans.followed = self.state.noted.renewals;
         let tables = self.state.enforcer.datapath().sources();
-        if let Some(scans) = &self.scans {
+        if let Some(jobs) = &self.scans.jobs {
             // Without that thread nobody looks at the tables.
-            let _ = scans.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
+            let _ = jobs.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
         }
         self.interfaces.attach_wanted(&mut self.state, true);
         self.settle();
@@ -298,18 +287,11 @@ impl Controller {
     /// Has those follow the configuration who talk to others.
     pub(super) fn follow_config(&mut self) {
         let config = &self.state.intent.config;
-        self.crowdsec.wish(config.crowdsec.as_ref());
-        self.cluster.wish(config.cluster.as_ref());
+        self.feeds.crowdsec.wish(config.crowdsec.as_ref());
+        self.feeds.cluster.wish(config.cluster.as_ref());
         let exposed = warnings::secrets(config);
         let exposed = (!exposed.is_empty()).then(|| exposed.join("; "));
         self.state.report(SECRETS, exposed);
-    }
-
-    /// Keeps what is in force as what a start falls back to, unless it is on trial.
-    pub(super) fn keep_last_good(&mut self) {
-        if let Some(texts) = self.trials.settled() {
-            self.last_good.keep(texts);
-        }
     }
 }
 

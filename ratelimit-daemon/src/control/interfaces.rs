@@ -66,7 +66,7 @@ impl Interfaces {
             );
         }
         let slots = state.enforcer.attachments().slots();
-        state.journal.name_interfaces(slots);
+        state.reports.journal.name_interfaces(slots);
     }
 
     /// Looks at all interfaces, and does what is to be done.
@@ -78,7 +78,15 @@ impl Interfaces {
         self.tended = Some(clock::monotonic());
     }
 
-    /// The same, unless that was a moment ago.
+    /// Looks at the interfaces, at those that are not there yet, and at what is pinned: without pins nothing goes on when the daemon ends.
+    pub fn tick(&mut self, state: &mut State) {
+        self.tend_all(state);
+        self.prepare(state);
+        tend_pins(state);
+        let _ = self.follow_next(state);
+    }
+
+    /// The same as [`tend_all`](Self::tend_all), unless that was a moment ago.
     pub fn look(&mut self, state: &mut State) {
         if self
             .tended
@@ -89,7 +97,7 @@ impl Interfaces {
     }
 
     /// Loads the program for an interface that is not there. One that was there before has its program still.
-    pub fn prepare(&mut self, state: &mut State) {
+    fn prepare(&mut self, state: &mut State) {
         let Some(interface) = self.links.prepare() else {
             return;
         };
@@ -141,7 +149,7 @@ impl Interfaces {
                 interface,
                 remark: Some(what),
             };
-            state.journal.record(clock::wall(), event);
+            state.reports.journal.record(clock::wall(), event);
             Some(line)
         });
         told.collect()
@@ -270,6 +278,7 @@ impl Interfaces {
             return;
         }
         state
+            .reports
             .journal
             .name_interfaces(state.enforcer.attachments().slots());
         let Some(standing) = self.links.standing(name) else {
@@ -292,7 +301,7 @@ impl Interfaces {
             warn!(interface, why, "not enforced there");
             What::InterfaceLost { interface, why }
         };
-        state.journal.record(at, what);
+        state.reports.journal.record(at, what);
     }
 }
 

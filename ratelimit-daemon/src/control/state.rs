@@ -50,10 +50,7 @@ use crate::{
             store::{Found, Store},
             unwritten::{self, Unwritten},
         },
-        reports::{
-            cause::Cause, event_log::EventLog, journal::Journal, progress::Progress,
-            troubles::Troubles,
-        },
+        reports::{Reports, cause::Cause, progress::Progress, troubles::DATABASE},
         time::timekeeper::Reading,
     },
     datapath::{self, Datapath, DatapathError},
@@ -66,23 +63,42 @@ const BULK_PART: usize = 16;
 
 /// What is intended, what it compiles to, the database and the datapath.
 pub struct State {
+    /// What is to hold: the configuration, and what was set at runtime.
     pub(crate) intent: Intent,
+    /// What it compiles to.
     pub(super) compiled: Compiled,
+    /// What the kernel holds.
     pub(super) enforcer: Enforcer,
+    /// Who has which counter in the kernel.
     pub(super) entry_counters: EntryCounters,
-    pub(super) store: Store,
-    pub(super) unwritten: Unwritten,
-    pub(super) list_copies: ListCopies,
-    pub(super) journal: Journal,
-    pub(crate) troubles: Troubles,
-    pub(super) event_log: EventLog,
-    pub(super) protection: Protection,
-    pub(super) filling: Filling,
-    pub(super) unshared: Unshared,
+    /// What outlives the daemon.
+    pub(crate) kept: Kept,
+    /// What is told of it: events and troubles.
+    pub(crate) reports: Reports,
+    /// What no ban may meet.
+    pub(crate) protection: Protection,
+    /// What changes came to, for those who follow them.
+    pub(crate) noted: Noted,
+}
+
+/// What outlives the daemon.
+pub(crate) struct Kept {
+    pub store: Store,
+    pub unwritten: Unwritten,
+    pub list_copies: ListCopies,
+}
+
+/// What changes came to.
+#[derive(Default)]
+pub(crate) struct Noted {
     /// Since when every packet is judged by the policies in force.
-    pub(super) policies_since: Instant,
+    pub policies_since: Instant,
     /// How often tables were made anew.
-    pub(super) renewals: u64,
+    pub renewals: u64,
+    /// How lists have filled.
+    pub filling: Filling,
+    /// Bans that the cluster is to be told of.
+    pub unshared: Unshared,
 }
 
 /// What a configuration takes the place of.
@@ -104,27 +120,26 @@ impl State {
         progress: &Progress,
         pass_all: Option<Instant>,
     ) -> anyhow::Result<Self> {
-        let (event_log, journal) = EventLog::open(&config.paths.state);
+        let reports = Reports::open(&config.paths.state);
+        let list_copies = ListCopies::beside(&config.paths.state);
+        let intent = store.restore(config)?;
         let mut state = Self {
             protection: Protection::new(protected),
-            list_copies: ListCopies::beside(&config.paths.state),
-            intent: store.restore(config)?,
+            reports,
+            kept: Kept {
+                list_copies,
+                unwritten: Unwritten::default(),
+                store,
+            },
+            intent,
             compiled: Compiled::nothing()?,
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
-            store,
-            unwritten: Unwritten::default(),
-            journal,
-            troubles: Troubles::default(),
-            event_log,
-            filling: Filling::default(),
-            unshared: Unshared::default(),
-            policies_since: Instant::from_nanos(0),
-            renewals: 0,
+            noted: Noted::default(),
             entry_counters: EntryCounters::default(),
         };
         state.entry_counters = EntryCounters::adopt(state.enforcer.datapath_mut());
         state.enforcer.progress = progress.clone();
-        state.store.progress = progress.clone();
+        state.kept.store.progress = progress.clone();
         state.intent.edit(Edit::PassAll(pass_all));
         state.drop_ended();
         state
@@ -133,7 +148,7 @@ impl State {
         state.suspension().compile_at_start()?;
         state.compile_rules();
         state.adopt().context("keeping what the kernel holds")?;
-        state.list_copies.reconcile(state.intent.lists());
+        state.kept.list_copies.reconcile(state.intent.lists());
         // What another daemon has left is enforced until the lists of files are read.
         if !state.enforcer.attachments().runs() {
             state.fill()?;
@@ -151,13 +166,13 @@ impl State {
         self.enforce_all()
             .context("filling the tables in the kernel")?;
         // Until here packets were judged by what another daemon had left.
-        self.policies_since = clock::now();
+        self.noted.policies_since = clock::now();
         Ok(())
     }
 
     /// Takes over what the kernel holds and the database does not know.
     fn adopt(&mut self) -> anyhow::Result<()> {
-        if *self.store.found() == Found::Sound {
+        if *self.kept.store.found() == Found::Sound {
             return Ok(());
         }
         let mut adoption = Adoption {
@@ -166,9 +181,11 @@ impl State {
             enforcer: &mut self.enforcer,
             entry_counters: &mut self.entry_counters,
         };
-        let edits = adoption.adopt(self.list_copies.read());
-        self.unwritten.write(&edits, &self.intent, &mut self.store);
-        self.store.end_rescue()
+        let edits = adoption.adopt(self.kept.list_copies.read());
+        self.kept
+            .unwritten
+            .write(&edits, &self.intent, &mut self.kept.store);
+        self.kept.store.end_rescue()
     }
 
     /// Makes changes: in the datapath and here, or nowhere. The database has them too, or as soon as it can be written.
@@ -190,7 +207,7 @@ impl State {
             all.extend(edits);
         }
         let changed = self.edit_all(all, count, cause)?;
-        self.filling.note_evicted(count);
+        self.noted.filling.note_evicted(count);
         Ok(changed)
     }
 
@@ -209,12 +226,14 @@ impl State {
 
     /// From here on changes wait for [`end_group`](Self::end_group), to share a transaction.
     pub(super) fn begin_group(&mut self) {
-        self.unwritten.begin_group();
+        self.kept.unwritten.begin_group();
     }
 
     /// Keeps the changes of a group.
     pub(super) fn end_group(&mut self) {
-        self.unwritten.end_group(&self.intent, &mut self.store);
+        self.kept
+            .unwritten
+            .end_group(&self.intent, &mut self.kept.store);
     }
 
     /// Makes changes of which the first `evicted` free entries for the others, and are not reported. Of a million of them there is one copy:
@@ -274,7 +293,7 @@ impl State {
             }
             self.forget_removed(&reverse);
             if clock.is_some() {
-                self.policies_since = clock::now();
+                self.noted.policies_since = clock::now();
             }
             return Err(refusal(error));
         }
@@ -287,7 +306,7 @@ impl State {
             }
         }
         if clock.is_some() {
-            self.policies_since = clock::now();
+            self.noted.policies_since = clock::now();
             self.compiled.report_clock(&self.intent, clock.as_ref());
         }
         if reverse.iter().any(|edit| self.protection.is_met_by(edit)) {
@@ -297,19 +316,26 @@ impl State {
         // kernel alone after a crash is taken away at the next start.
         match cause {
             // What has ended is forgotten with the others of this second.
-            Cause::Time => self.unwritten.later(&reverse),
+            Cause::Time => self.kept.unwritten.later(&reverse),
             Cause::Origin | Cause::Rollback | Cause::User(_) => {
-                self.unwritten
-                    .write(&reverse, &self.intent, &mut self.store);
+                self.kept
+                    .unwritten
+                    .write(&reverse, &self.intent, &mut self.kept.store);
             }
         }
-        self.list_copies.keep(&reverse, self.intent.lists());
+        self.kept.list_copies.keep(&reverse, self.intent.lists());
         let anew = ending
             .into_iter()
             .filter(|(target, before)| before.start_anew_as(&self.scopes(*target)));
         let anew: BTreeSet<Target> = anew.map(|(target, _)| target).collect();
-        record_edits(&self.intent, &mut self.journal, &reverse, cause, &anew);
-        self.unshared.note(&reverse[evicted..], cause);
+        record_edits(
+            &self.intent,
+            &mut self.reports.journal,
+            &reverse,
+            cause,
+            &anew,
+        );
+        self.noted.unshared.note(&reverse[evicted..], cause);
         Ok(self.summary(&reverse[evicted..]))
     }
 
@@ -389,12 +415,12 @@ impl State {
         let logs = self.enforcer.datapath().log_size();
         let held = sets.map(|sets| HeldTable { sets, policies });
         let config = &self.intent.config;
-        let mut sizes = map_plan::sizes(config, &self.store, held.as_ref(), Some(logs))?;
+        let mut sizes = map_plan::sizes(config, &self.kept.store, held.as_ref(), Some(logs))?;
         // They become shorter at a start alone. The database does not know yet what is changed.
         let held = self.enforcer.datapath().record_words();
         sizes.words = held.max(sizes.words).max(self.intent.record_words());
         let plan = map_plan::plan(config, sizes)?;
-        self.renewals += 1;
+        self.noted.renewals += 1;
         self.enforcer.datapath_mut().renew(&plan)?;
         Ok(self.enforcer.reread()?)
     }
@@ -562,10 +588,10 @@ impl State {
 
     /// Tries a last time to write what is not in the database.
     pub fn write_last(&mut self) {
-        self.unwritten.try_at_once();
+        self.kept.unwritten.try_at_once();
         self.write_unwritten();
-        self.list_copies.finish();
-        if let Some(unwritten) = self.unwritten.behind() {
+        self.kept.list_copies.finish();
+        if let Some(unwritten) = self.kept.unwritten.behind() {
             error!(
                 unwritten,
                 "changes were never written, and the next start does not know them"
@@ -575,7 +601,9 @@ impl State {
 
     /// Writes what is not in the database yet, where that can be.
     pub fn write_unwritten(&mut self) {
-        self.unwritten.catch_up(&self.intent, &mut self.store);
+        self.kept
+            .unwritten
+            .catch_up(&self.intent, &mut self.kept.store);
     }
 
     fn forget_removed(&mut self, edits: &[Edit]) {
@@ -597,20 +625,12 @@ impl State {
 
     /// Takes notice of how something stands, and tells where that is different: `None` when it works.
     pub(super) fn report(&mut self, what: &'static str, error: Option<String>) {
-        self.troubles.report(&mut self.journal, what, error);
-    }
-
-    /// What happened lately.
-    pub const fn journal(&self) -> &Journal {
-        &self.journal
+        self.reports.report(what, error);
     }
 
     /// Keeps what was recorded over a restart.
     pub fn keep_journal(&mut self) {
-        let events = self.journal.unwritten();
-        if !events.is_empty() && self.event_log.write(&events) {
-            self.journal.set_written();
-        }
+        self.reports.keep();
     }
 
     /// Protects what is protected, and nothing else.
@@ -642,9 +662,41 @@ impl State {
         self.compiled.clock(&self.intent)
     }
 
+    /// Takes in what the clocks show now.
+    pub fn read_clocks(&mut self) {
+        if let Err(error) = self.keep_time(Reading::now()) {
+            warn!(
+                error = format!("{error:#}"),
+                "the ends of bans, allows and limits could not be brought to the clock"
+            );
+        }
+    }
+
+    /// Writes what could not be written yet, and frees counters that nobody needs any more.
+    pub fn catch_up(&mut self) {
+        self.tend_database();
+        self.entry_counters.free(self.enforcer.datapath());
+        self.write_unwritten();
+        self.keep_journal();
+        self.noted.filling.watch(&self.enforcer);
+        self.kept.store.flush();
+    }
+
+    /// Makes the database again that somebody removed, and says so until it is seen to be there.
+    fn tend_database(&mut self) {
+        let trouble = match self.kept.store.keep_in_place() {
+            Ok(false) => None,
+            Ok(true) => Some("somebody removed it, and it is made again".to_owned()),
+            Err(error) => Some(format!(
+                "somebody took it away, and what is set now is lost when ratelimitd ends: {error:#}"
+            )),
+        };
+        self.report(DATABASE, trouble);
+    }
+
     /// Takes in what the clocks show. After a suspend what ends does so at other points on the kernel's clock.
     pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
-        let Some(moved) = self.store.keep_time(now) else {
+        let Some(moved) = self.kept.store.keep_time(now) else {
             return Ok(());
         };
         self.intent.move_ends(|until| moved.end(until));
@@ -669,13 +721,21 @@ impl State {
         };
         let before: Vec<_> = targets.iter().map(|it| scopes(self, *it)).collect();
         self.intent.edit_all(&mut edits);
-        self.unwritten.write(&edits, &self.intent, &mut self.store);
+        self.kept
+            .unwritten
+            .write(&edits, &self.intent, &mut self.kept.store);
         let anew = targets.into_iter().zip(before).filter(|(target, before)| {
             let both = before.as_ref().zip(scopes(self, *target));
             both.is_some_and(|(before, after)| before.start_anew_as(&after))
         });
         let anew = anew.map(|(target, _)| target).collect();
-        record_edits(&self.intent, &mut self.journal, &edits, Cause::Time, &anew);
+        record_edits(
+            &self.intent,
+            &mut self.reports.journal,
+            &edits,
+            Cause::Time,
+            &anew,
+        );
     }
 
     /// Takes one ban or limit of this minute, if there is one left. What samples show of a source is what came without a

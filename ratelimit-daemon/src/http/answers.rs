@@ -115,7 +115,7 @@ impl<C: Command> Command for Noticed<C> {
         controller.run(LookAtLinks);
         let answer = self.0.run(controller);
         let notices = Notices {
-            opened: controller.pass_all.status().cloned(),
+            opened: controller.feeds.pass_all.status().cloned(),
             unkept: controller.unkept(),
             unenforced: controller.unenforced(),
         };

@@ -38,7 +38,7 @@ impl Command for Apply {
             // What is in force may be another one by now.
             trial_permission::require_known(&controller.state.intent.config, &candidate.config)?;
         }
-        let trials = &mut controller.trials;
+        let trials = &mut controller.feeds.trials;
         let (attempt, next) = trials.begin(candidate, measure.main, duration)?;
         let changes = replace(controller, next, true)?;
         info!(
@@ -54,7 +54,11 @@ impl Command for Apply {
                 changes: changes.clone(),
                 by: author,
             };
-            controller.state.journal.record(clock::wall(), began);
+            controller
+                .state
+                .reports
+                .journal
+                .record(clock::wall(), began);
         }
         Ok(Applied { changes, attempt })
     }
@@ -68,8 +72,8 @@ impl Command for Confirm {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(author) = self;
-        let attempt = controller.trials.confirm()?;
-        controller.keep_last_good();
+        let attempt = controller.feeds.trials.confirm()?;
+        controller.feeds.trials.keep_last_good();
         info!(
             file = attempt.file,
             author = &*author,
@@ -77,7 +81,11 @@ impl Command for Confirm {
         );
         let file = attempt.file.clone();
         let confirmed = What::TrialConfirmed { file, by: author };
-        controller.state.journal.record(clock::wall(), confirmed);
+        controller
+            .state
+            .reports
+            .journal
+            .record(clock::wall(), confirmed);
         Ok(attempt)
     }
 }
@@ -123,7 +131,7 @@ impl Command for IsTrialOver {
     type Answer = bool;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.trials.is_over()
+        controller.feeds.trials.is_over()
     }
 }
 
@@ -132,7 +140,7 @@ fn take_back(
     lists: ConfiguredLists,
     by: Option<Arc<str>>,
 ) -> Result<Attempt, Refused> {
-    let (attempt, next) = controller.trials.roll_back(lists)?;
+    let (attempt, next) = controller.feeds.trials.roll_back(lists)?;
     // What somebody took off stays off.
     replace(controller, next, false)?;
     let author = by.as_deref().unwrap_or("the end of its trial");
@@ -142,7 +150,11 @@ fn take_back(
     );
     let file = attempt.file.clone();
     let rolled_back = What::TrialRolledBack { file, by };
-    controller.state.journal.record(clock::wall(), rolled_back);
+    controller
+        .state
+        .reports
+        .journal
+        .record(clock::wall(), rolled_back);
     Ok(attempt)
 }
 

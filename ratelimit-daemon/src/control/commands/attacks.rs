@@ -1,9 +1,12 @@
 //! What was found in samples of all packets.
 
-use ratelimit_core::detection::{Answer, Attack, Step};
+use ratelimit_core::detection::{Attack, Step};
 
 use super::Command;
-use crate::{control::controller::Controller, datapath};
+use crate::{
+    control::{controller::Controller, feeds::propose},
+    datapath,
+};
 
 /// Has the kernel sample packets, or not, where the configuration does not ask for samples all the time.
 pub struct SampleTraffic(pub bool);
@@ -30,10 +33,13 @@ impl Command for NoteAttacks {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { step, going_on } = self;
         let observe = controller.state.intent.config.observe;
-        let journal = &mut controller.state.journal;
-        controller.attacks.note(&step, going_on, observe, journal);
-        for answer in [Answer::Ban, Answer::Limit] {
-            controller.attacks.answer(&mut controller.state, answer);
-        }
+        let journal = &mut controller.state.reports.journal;
+        controller
+            .feeds
+            .attacks
+            .note(&step, going_on, observe, journal);
+        // Bans, and then limits.
+        let _ = propose(&mut controller.feeds.attacks, &mut controller.state);
+        let _ = propose(&mut controller.feeds.attacks, &mut controller.state);
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     clock,
     control::{
         controller::Controller,
+        feeds::propose,
         reports::{cause::Cause, rows},
         state::State,
         time::lifetime,
@@ -81,7 +82,7 @@ impl Command for Ban {
         changed.updated += std::mem::take(&mut changed.removed);
         Ok(Changed {
             until: lifetime::reported(until),
-            waits_for_store: controller.cluster.waits_for_store(),
+            waits_for_store: controller.feeds.cluster.waits_for_store(),
             sources,
             longer,
             allowed,
@@ -164,8 +165,8 @@ impl Command for Unban {
         let Self(request, author) = self;
         let author = &*author;
         // What the kernel has banned a moment ago is ended as well.
-        controller.detections.look_again();
-        controller.detections.adopt(&mut controller.state)?;
+        controller.feeds.detections.look_again();
+        propose(&mut controller.feeds.detections, &mut controller.state)?;
         let prefixes = named(
             &controller.state,
             &request.prefixes,
@@ -194,11 +195,11 @@ impl Command for Unban {
                 unbanned.absent.push(prefix);
             }
         }
-        let Controller { cluster, state, .. } = controller;
-        let lifts = cluster.lifts(state, prefixes.iter().copied());
+        let Controller { feeds, state, .. } = controller;
+        let lifts = feeds.cluster.lifts(state, prefixes.iter().copied());
         state.apply(edits, Cause::User(author))?;
         // What is not in force here may be so on other nodes.
-        let stated = cluster.lift(lifts, author);
+        let stated = feeds.cluster.lift(lifts, author);
         let not_here = unbanned.absent.len();
         unbanned.absent.retain(|prefix| !stated.contains(prefix));
         unbanned.removed += not_here - unbanned.absent.len();
@@ -244,8 +245,8 @@ impl Command for UnbanMatching {
                 Refused::because("a filter that says nothing has every ban").hint("say so: --all")
             );
         }
-        controller.detections.look_again();
-        controller.detections.adopt(&mut controller.state)?;
+        controller.feeds.detections.look_again();
+        propose(&mut controller.feeds.detections, &mut controller.state)?;
         let now = clock::wall();
         let bans = controller.state.intent.bans().iter();
         let ended = bans.filter(|((prefix, origin), row)| {
@@ -263,12 +264,12 @@ impl Command for UnbanMatching {
         let offences = prefixes.iter().copied();
         let offences = offences.filter(|it| controller.state.intent.offence(*it).is_some());
         edits.extend(offences.map(|prefix| Edit::Offence(prefix, None)));
-        let Controller { cluster, state, .. } = controller;
-        let mut lifts = cluster.lifts(state, prefixes);
+        let Controller { feeds, state, .. } = controller;
+        let mut lifts = feeds.cluster.lifts(state, prefixes);
         state.apply(edits, Cause::User(&self.1))?;
         // A ban of another origin goes on holding, here and on the other nodes.
         lifts.retain(|lift| state.intent.bans_of(lift.prefix).next().is_none());
-        cluster.lift(lifts, &self.1);
+        feeds.cluster.lift(lifts, &self.1);
         let within = filter.within.into_iter();
         Ok(Changed {
             removed,

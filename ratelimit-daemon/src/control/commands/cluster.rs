@@ -31,10 +31,10 @@ impl Command for JoinCluster {
     type Answer = NodeName;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Controller { cluster, state, .. } = controller;
+        let Controller { feeds, state, .. } = controller;
         // All bans of this host are told to the others.
-        state.unshared.begin(&state.intent);
-        cluster.join(state, &self.config, self.secret)
+        state.noted.unshared.begin(&state.intent);
+        feeds.cluster.join(state, &self.config, self.secret)
     }
 }
 
@@ -45,15 +45,15 @@ impl Command for LeaveCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Controller { cluster, state, .. } = controller;
-        state.unshared = Unshared::default();
-        cluster.leave(state);
+        let Controller { feeds, state, .. } = controller;
+        state.noted.unshared = Unshared::default();
+        feeds.cluster.leave(state);
         state.report(CLUSTER, None);
         // What every source may always use is all that is left of the limits.
         if let Err(error) = state.lease(&Leases::default()) {
             warn!(%error, "the shares of limits are in force still");
         }
-        cluster.report_excess(state);
+        feeds.cluster.report_excess(state);
     }
 }
 
@@ -64,7 +64,7 @@ impl Command for ReachCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.cluster.reach();
+        controller.feeds.cluster.reach();
     }
 }
 
@@ -75,7 +75,10 @@ impl Command for NoteStore {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.cluster.note_store(&mut controller.state, self.0);
+        controller
+            .feeds
+            .cluster
+            .note_store(&mut controller.state, self.0);
     }
 }
 
@@ -86,23 +89,18 @@ impl Command for StepCluster {
     type Answer = Vec<Outgoing>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Controller {
-            cluster,
-            state,
-            verified,
-            ..
-        } = controller;
-        let own_bans = state.unshared.take();
-        cluster.step(state, &own_bans, self.0);
-        let told = cluster.take_verified();
+        let Controller { feeds, state, .. } = controller;
+        let own_bans = state.noted.unshared.take();
+        feeds.cluster.step(state, &own_bans, self.0);
+        let told = feeds.cluster.take_verified();
         if !told.is_empty() {
-            let denied = verified.take_over(state, &told);
-            cluster.note_verified(told.len() - denied, denied);
+            let denied = feeds.verified.take_over(state, &told);
+            feeds.cluster.note_verified(told.len() - denied, denied);
         }
-        let outgoing = cluster.outgoing(state);
-        cluster.lease(state);
-        cluster.report_excess(state);
-        cluster.write();
+        let outgoing = feeds.cluster.outgoing(state);
+        feeds.cluster.lease(state);
+        feeds.cluster.report_excess(state);
+        feeds.cluster.write();
         outgoing
     }
 }
@@ -114,8 +112,8 @@ impl Command for HearStored {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Controller { cluster, state, .. } = controller;
-        cluster.hear_stored(state, self.0);
+        let Controller { feeds, state, .. } = controller;
+        feeds.cluster.hear_stored(state, self.0);
     }
 }
 
@@ -126,7 +124,7 @@ impl Command for RevokeNode {
     type Answer = Result<Revoked, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Controller { cluster, state, .. } = controller;
-        cluster.revoke(state, self.0, &self.1)
+        let Controller { feeds, state, .. } = controller;
+        feeds.cluster.revoke(state, self.0, &self.1)
     }
 }

@@ -4,7 +4,11 @@ use tracing::{info, warn};
 
 use super::Command;
 use crate::{
-    control::{controller::Controller, feeds::crowdsec::ends, reports::cause::Cause},
+    control::{
+        controller::Controller,
+        feeds::{crowdsec::ends, propose},
+        reports::cause::Cause,
+    },
     crowdsec::Update,
 };
 
@@ -15,21 +19,17 @@ impl Command for TakeDecisions {
     type Answer = bool;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        let Controller {
-            crowdsec, state, ..
-        } = controller;
-        let update = match self.0 {
-            Ok(update) => update,
-            Err(error) => {
-                crowdsec.lost(state, error);
-                return false;
+        let Controller { feeds, state, .. } = controller;
+        match self.0 {
+            Ok(update) => {
+                feeds.crowdsec.take(update);
+                propose(&mut feeds.crowdsec, state).is_ok()
             }
-        };
-        let edits = crowdsec.answered(state, update);
-        let answer = state.apply(edits, Cause::Origin);
-        let is_in_force = answer.is_ok();
-        crowdsec.settle(state, answer.err().map(|refused| refused.error));
-        is_in_force
+            Err(error) => {
+                feeds.crowdsec.lost(state, error);
+                false
+            }
+        }
     }
 }
 

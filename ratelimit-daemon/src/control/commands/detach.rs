@@ -26,7 +26,11 @@ impl Command for Detach {
             interfaces: interfaces.clone(),
             by: author.into(),
         };
-        controller.state.journal.record(clock::wall(), detached);
+        controller
+            .state
+            .reports
+            .journal
+            .record(clock::wall(), detached);
         Ok(Detached { interfaces })
     }
 }

@@ -7,7 +7,7 @@ use tracing::debug;
 use super::Command;
 use crate::{
     clock,
-    control::{controller::Controller, queries::drops::dropped},
+    control::{controller::Controller, feeds::propose, queries::drops::dropped},
 };
 
 /// Records drops, and takes bans over that policies made.
@@ -36,10 +36,14 @@ impl Command for TakeEvents {
             let dropped = dropped(&controller.state, &drop);
             let Dropped { source, reason, .. } = &dropped;
             debug!(%source, reason, limit = drop.limit, interface = drop.interface, "a sampled drop");
-            controller.state.journal.record(at, What::Drop(dropped));
+            controller
+                .state
+                .reports
+                .journal
+                .record(at, What::Drop(dropped));
         }
         if has_bans {
-            let _ = controller.detections.adopt(&mut controller.state);
+            let _ = propose(&mut controller.feeds.detections, &mut controller.state);
         }
     }
 }

@@ -29,20 +29,20 @@ impl Command for AllowEverywhere {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        let node = controller.cluster.author()?;
+        let node = controller.feeds.cluster.author()?;
         let prefixes = distinct(&request.prefixes)?;
-        let Controller { cluster, state, .. } = &mut *controller;
-        cluster.require_allows(state, &prefixes)?;
+        let Controller { feeds, state, .. } = &mut *controller;
+        feeds.cluster.require_allows(state, &prefixes)?;
         let subjects = prefixes.iter().copied().map(allow_of);
-        let unheard = subjects.map(|it| (cluster.unheard_end(state, &it), it));
+        let unheard = subjects.map(|it| (feeds.cluster.unheard_end(state, &it), it));
         let subjects: Vec<_> = unheard.collect();
         let mut changed = Allow(request, node.into()).run(controller)?;
-        let Controller { cluster, state, .. } = controller;
-        changed.waits_for_store = cluster.waits_for_store();
+        let Controller { feeds, state, .. } = controller;
+        changed.waits_for_store = feeds.cluster.waits_for_store();
         for (unheard, subject) in &subjects {
-            cluster.say(state, subject, *unheard);
+            feeds.cluster.say(state, subject, *unheard);
         }
-        cluster.write_down();
+        feeds.cluster.write_down();
         let named = prefixes.len();
         info!(%author, prefixes = named, "allowed on all nodes");
         Ok(changed)
@@ -58,18 +58,18 @@ impl Command for DisallowEverywhere {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         let prefixes = distinct(&request.prefixes)?;
-        controller.cluster.author()?;
+        controller.feeds.cluster.author()?;
         require_runtime(controller, &prefixes)?;
         // The other order would let a kill in between bring them back.
         let mut stated = prefixes.clone();
-        let Controller { cluster, state, .. } = controller;
-        stated.retain(|prefix| cluster.lift_change(state, allow_of(*prefix), &author));
-        controller.cluster.write_down();
+        let Controller { feeds, state, .. } = controller;
+        stated.retain(|prefix| feeds.cluster.lift_change(state, allow_of(*prefix), &author));
+        controller.feeds.cluster.write_down();
         let mut changed = disallow(controller, prefixes, &author)?;
         let not_here = changed.absent.len();
         changed.absent.retain(|prefix| !stated.contains(prefix));
         changed.removed += not_here - changed.absent.len();
-        changed.waits_for_store = controller.cluster.waits_for_store();
+        changed.waits_for_store = controller.feeds.cluster.waits_for_store();
         info!(%author, "allowed on all nodes no more");
         Ok(changed)
     }
@@ -83,18 +83,20 @@ impl Command for LimitEverywhere {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
-        let node = controller.cluster.author()?;
+        let node = controller.feeds.cluster.author()?;
         require_sources(request.destination)?;
         let (target, reason) = (request.prefix, request.reason.as_deref());
-        let Controller { cluster, state, .. } = &mut *controller;
-        cluster.require_limits(state, target, &request.limits, reason)?;
+        let Controller { feeds, state, .. } = &mut *controller;
+        feeds
+            .cluster
+            .require_limits(state, target, &request.limits, reason)?;
         let subject = limits_of(target);
-        let unheard = cluster.unheard_end(state, &subject);
+        let unheard = feeds.cluster.unheard_end(state, &subject);
         let mut changed = SetLimits(request, node.into()).run(controller)?;
-        let Controller { cluster, state, .. } = controller;
-        changed.waits_for_store = cluster.waits_for_store();
-        cluster.say(state, &subject, unheard);
-        cluster.write_down();
+        let Controller { feeds, state, .. } = controller;
+        changed.waits_for_store = feeds.cluster.waits_for_store();
+        feeds.cluster.say(state, &subject, unheard);
+        feeds.cluster.write_down();
         info!(%author, "limits of all nodes were set");
         Ok(changed)
     }
@@ -119,15 +121,17 @@ impl Command for RemoveLimitsEverywhere {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self(request, author) = self;
         require_sources(request.destination)?;
-        controller.cluster.author()?;
-        let Controller { cluster, state, .. } = controller;
-        let is_stated = cluster.lift_change(state, limits_of(request.prefix), &author);
+        controller.feeds.cluster.author()?;
+        let Controller { feeds, state, .. } = controller;
+        let is_stated = feeds
+            .cluster
+            .lift_change(state, limits_of(request.prefix), &author);
         let target = Target::from(request.prefix);
-        controller.cluster.write_down();
+        controller.feeds.cluster.write_down();
         if !controller.state.intent.limits().contains_key(&target) {
             let changed = Changed {
                 removed: 1,
-                waits_for_store: controller.cluster.waits_for_store(),
+                waits_for_store: controller.feeds.cluster.waits_for_store(),
                 ..Changed::default()
             };
             return is_stated.then_some(changed).ok_or_else(|| none(target));
@@ -138,7 +142,7 @@ impl Command for RemoveLimitsEverywhere {
         let mut changed = controller.state.apply([edit], Cause::User(&author))?;
         changed.limits = Some(held.now(&controller.state, target));
         changed.starts_anew = before.start_anew_as(&controller.state.scopes(target));
-        changed.waits_for_store = controller.cluster.waits_for_store();
+        changed.waits_for_store = controller.feeds.cluster.waits_for_store();
         info!(%author, "limits of all nodes were removed");
         Ok(changed)
     }

@@ -10,7 +10,7 @@ use crate::control::{
 
 /// Reads the files again beside the controller, for [`Reload`](super::Reload).
 pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
-    match controller.ask(|it| it.trials.reloaded_file()).await? {
+    match controller.ask(|it| it.feeds.trials.reloaded_file()).await? {
         Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
         Err(refused) => Ok(Err(refused)),
     }
@@ -22,7 +22,8 @@ pub async fn read_request(
     request: ApplyRequest,
     is_root: bool,
 ) -> Result<Result<Attempted, Refused>, Unanswered> {
-    let measure = controller.ask(move |it| it.trials.measure(&it.state.intent.config, is_root));
+    let measure =
+        controller.ask(move |it| it.feeds.trials.measure(&it.state.intent.config, is_root));
     match measure.await? {
         Ok(measure) => Ok(beside(move || {
             let candidate = Candidate::of_request(&request, &measure)?;
@@ -41,7 +42,7 @@ pub async fn read_request(
 pub async fn read_before(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
-    let files = controller.ask(|it| it.trials.returning_lists(&it.state.intent.config));
+    let files = controller.ask(|it| it.feeds.trials.returning_lists(&it.state.intent.config));
     match files.await? {
         Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files).0)).await),
         Err(refused) => Ok(Err(refused)),

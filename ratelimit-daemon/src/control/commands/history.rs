@@ -14,7 +14,7 @@ impl Command for NoteHistory {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Report { status, error } = self.0;
-        controller.traffic = status;
+        controller.about.traffic = status;
         controller.state.report(HISTORY, error);
     }
 }

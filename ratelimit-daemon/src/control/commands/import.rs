@@ -51,7 +51,7 @@ impl Command for Import {
         let importer = Importer {
             intent: &controller.state.intent,
             protection: &controller.state.protection,
-            before_trial: controller.trials.before(),
+            before_trial: controller.feeds.trials.before(),
         };
         let edits = if request.into == ImportInto::List {
             importer.list(request, reading, &ends, author, &mut answer)?
@@ -62,9 +62,12 @@ impl Command for Import {
         if !request.dry_run && !edits.is_empty() {
             // Each entry goes into the kernel, and each change into the database.
             let entries = edits.iter().flat_map(Edit::prefixes).count();
-            controller.progress.begin((entries + edits.len()) as u64);
+            controller
+                .about
+                .progress
+                .begin((entries + edits.len()) as u64);
             let edited = controller.state.apply(edits, Cause::Origin);
-            controller.progress.end();
+            controller.about.progress.end();
             edited?;
         }
         for target in &answer.targets {

@@ -185,7 +185,7 @@ fn require_own(limits: &[LimitSpec]) -> Result<(), Refused> {
 
 /// Refuses limits of classes that a trial alone has.
 fn require_kept_classes(controller: &Controller, limits: &[LimitSpec]) -> Result<(), Refused> {
-    let before = controller.trials.before();
+    let before = controller.feeds.trials.before();
     for class in limits.iter().filter_map(LimitSpec::class) {
         let is_lost = |before: &Config| before.classes.select(class).is_err();
         if before.as_ref().is_some_and(is_lost) {

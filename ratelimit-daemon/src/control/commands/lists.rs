@@ -50,7 +50,7 @@ impl Command for DueLists {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let configured = &controller.state.intent.config.lists;
-        controller.list_files.due_files(configured)
+        controller.feeds.list_files.due_files(configured)
     }
 }
 
@@ -67,9 +67,7 @@ impl Command for TakeList {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { file, reading } = self;
-        let Controller {
-            state, list_files, ..
-        } = controller;
-        take(state, list_files, &file, reading);
+        let Controller { feeds, state, .. } = controller;
+        take(state, &mut feeds.list_files, &file, reading);
     }
 }

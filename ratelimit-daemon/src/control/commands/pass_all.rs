@@ -21,9 +21,9 @@ impl Command for SetPassAll {
         let opened = request.on.then(|| asked(&request, &author)).transpose()?;
         let edit = Edit::PassAll(opened.as_ref().map(|opened| opened.until));
         controller.state.apply([edit], Cause::User(&author))?;
-        let before = controller.pass_all.last().cloned();
-        controller.pass_all.note(opened, Some(&author));
-        let opened = controller.pass_all.last().cloned();
+        let before = controller.feeds.pass_all.last().cloned();
+        controller.feeds.pass_all.note(opened, Some(&author));
+        let opened = controller.feeds.pass_all.last().cloned();
         Ok(opened.or(before.filter(|_| !request.on)))
     }
 }

@@ -45,7 +45,7 @@ impl Command for BanByProgram {
         let edits: Vec<Edit> = prefixes.iter().map(edit).collect();
         let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.until = lifetime::reported(until);
-        changed.waits_for_store = controller.cluster.waits_for_store();
+        changed.waits_for_store = controller.feeds.cluster.waits_for_store();
         Ok(Changed {
             sources,
             allowed,

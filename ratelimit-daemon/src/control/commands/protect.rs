@@ -21,6 +21,7 @@ impl Command for Protect {
             .protect(|protection| protection.find(found));
         let networks = &before ^ &connected_networks(controller);
         controller
+            .feeds
             .list_files
             .networks_changed(&controller.state.intent, &networks);
     }

@@ -29,7 +29,7 @@ impl Command for Reload {
         let answer = candidate.and_then(|candidate| reload(controller, candidate, discard));
         match &answer {
             Ok(reloaded) => {
-                controller.reloads = Reloads {
+                controller.about.reloads = Reloads {
                     applied: clock::wall(),
                     error: None,
                 };
@@ -37,13 +37,14 @@ impl Command for Reload {
                 let changes = reloaded.changes.clone();
                 controller
                     .state
+                    .reports
                     .journal
                     .record(clock::wall(), What::Reloaded { changes });
             }
             Err(refused) => {
                 // The files may be right: it is the trial that comes first.
                 if refused.code != Some(Code::Unsettled) {
-                    controller.reloads.error = Some(refused.clone());
+                    controller.about.reloads.error = Some(refused.clone());
                 }
                 warn!(
                     error = refused.in_full(),
@@ -52,6 +53,7 @@ impl Command for Reload {
                 let error = refused.error.clone();
                 controller
                     .state
+                    .reports
                     .journal
                     .record(clock::wall(), What::ReloadRefused { error });
             }
@@ -68,9 +70,9 @@ fn reload(
     let files = candidate.config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     let warnings = candidate.warnings.clone();
-    let next = controller.trials.reload(candidate, discard)?;
+    let next = controller.feeds.trials.reload(candidate, discard)?;
     let changes = replace(controller, next, true)?;
-    controller.keep_last_good();
+    controller.feeds.trials.keep_last_good();
     controller.state.report(CONFIGURATION, None);
     Ok(Reloaded {
         files,

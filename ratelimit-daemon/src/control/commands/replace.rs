@@ -11,7 +11,10 @@ use crate::{
     control::{
         configuration::diff,
         controller::Controller,
-        feeds::trials::{Next, Why},
+        feeds::{
+            propose,
+            trials::{Next, Why},
+        },
         lists::configured::{self, ConfiguredLists, ListChanges},
         state::State,
     },
@@ -29,7 +32,7 @@ pub fn replace(
     is_wanted_on: bool,
 ) -> Result<Vec<String>, Refused> {
     // What was banned in a dry run is not kept when that ends.
-    let _ = controller.detections.adopt(&mut controller.state);
+    let _ = propose(&mut controller.feeds.detections, &mut controller.state);
     let (before, clock) = (
         controller.state.intent.config.clone(),
         controller.state.clock(),
@@ -37,11 +40,11 @@ pub fn replace(
     let scopes = controller.state.scopes(Target::Default);
     let Next { config, lists, why } = next;
     let replaced = put_in_force(&mut controller.state, config, lists, &why);
-    controller.trials.settle(why, replaced.is_ok());
+    controller.feeds.trials.settle(why, replaced.is_ok());
     controller.follow_config();
     controller.follow_tables();
     let lists = replaced?;
-    controller.reloads.applied = clock::wall();
+    controller.about.reloads.applied = clock::wall();
     let mut changes = diff::changes(&before, &controller.state.intent.config);
     changes.extend(scopes.runtime_changes(&controller.state.scopes(Target::Default)));
     changes.extend(controller.interfaces.reattach(
@@ -51,11 +54,18 @@ pub fn replace(
     ));
     if before.metrics != controller.state.intent.config.metrics {
         controller.follow_metrics();
-        changes.extend(controller.state.troubles.of("metrics").map(str::to_owned));
+        changes.extend(
+            controller
+                .state
+                .reports
+                .troubles
+                .of("metrics")
+                .map(str::to_owned),
+        );
     }
     changes.extend(diff::clock_change(&clock, &controller.state.clock()));
     let config = &controller.state.intent.config;
-    lists.note(&mut controller.list_files, config);
+    lists.note(&mut controller.feeds.list_files, config);
     changes.extend(lists.reported());
     Ok(changes)
 }

@@ -24,7 +24,7 @@ pub async fn sample_sources(controller: &Handle) -> Result<Duration, Unanswered>
 
 /// The policies under which to sample sources; none during an attack, whose sources are not those that limits are for.
 pub fn policies_to_sample(controller: &Controller) -> Option<Arc<Policies>> {
-    let is_quiet = controller.attacks.is_quiet();
+    let is_quiet = controller.feeds.attacks.is_quiet();
     is_quiet.then(|| controller.policies())
 }
 
@@ -38,7 +38,8 @@ impl Command for TakeSample {
         let policies = controller.policies();
         let state = &mut controller.state;
         controller
+            .scans
             .history
-            .take_sample(self.0, &policies, &mut state.store)
+            .take_sample(self.0, &policies, &mut state.kept.store)
     }
 }

@@ -175,10 +175,10 @@ impl Controller {
     /// scanned.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
         let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
-        self.scans = Some(scans.clone());
+        self.scans.jobs = Some(scans.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
-        let (progress, busy) = (self.progress.clone(), Busy::default());
-        let workload = self.workload.clone();
+        let (progress, busy) = (self.about.progress.clone(), Busy::default());
+        let workload = self.about.workload.clone();
         let writing = busy.clone();
         let thread = thread::Builder::new()
             .name("controller".into())
@@ -186,7 +186,7 @@ impl Controller {
                 while let Some(job) = queue.blocking_recv() {
                     self.run_job(job, &mut queue, &writing);
                 }
-                self.scans = None;
+                self.scans.jobs = None;
                 if let Err(panic) = scanner.join() {
                     std::panic::resume_unwind(panic);
                 }

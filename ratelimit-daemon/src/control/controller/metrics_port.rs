@@ -87,9 +87,11 @@ impl MetricsPort {
         }
     }
 
-    /// Whether what could not be had is to be tried again.
-    pub fn is_due(&self) -> bool {
-        self.wanted.is_some() && !self.is_bound
+    /// Tries again what could not be had.
+    pub fn tick(&mut self, state: &mut State) {
+        if self.wanted.is_some() && !self.is_bound {
+            self.follow(state);
+        }
     }
 }
 

@@ -82,7 +82,7 @@ use crate::{
         },
         configuration::candidate::Candidate,
         lists::configured::ConfiguredLists,
-        queries, read_commands,
+        queries,
         reports::rows,
     },
     datapath::{Entry, Memory, Shared},
@@ -286,8 +286,8 @@ impl Controller {
     /// Puts another configuration in force with the lists that it names, as a reload does.
     fn replace_checked(&mut self, config: Config) -> Result<Vec<String>, Refused> {
         let lists = ConfiguredLists::read(&config)?;
-        let texts = self.trials.settled().unwrap_or_default().to_vec();
-        let next = self.trials.reload(
+        let texts = self.feeds.trials.texts().to_vec();
+        let next = self.feeds.trials.reload(
             Candidate {
                 texts,
                 config,
@@ -392,7 +392,7 @@ impl Lab {
             config,
             warnings: Vec::new(),
         };
-        Ok(read_commands::diff(&self.controller, candidate)?.changes)
+        Ok(queries::diff(&self.controller, candidate)?.changes)
     }
 
     /// The tables.
@@ -402,7 +402,15 @@ impl Lab {
 
     /// The bans, as they are listed.
     fn listed_bans(&self) -> Vec<Ban> {
-        queries::some_reported_bans(&self.controller, None)
+        let mut bans: Vec<Ban> = Vec::new();
+        loop {
+            let behind = bans.last().map(|ban| (ban.prefix, ban.origin.clone()));
+            let part = queries::some_reported_bans(&self.controller, behind.as_ref());
+            if part.is_empty() {
+                return bans;
+            }
+            bans.extend(part);
+        }
     }
 
     fn edit(&mut self, edits: &[Edit]) {

@@ -1,35 +1,53 @@
 //! What was adopted from the kernel in place of lists and of `CrowdSec`, until they say again whom they ban and allow.
 
-use ratelimit_core::intent::Edit;
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{Changed, Refused},
+    intent::Edit,
+};
 use tracing::{info, warn};
 
-use crate::control::{lists::KEPT, reports::cause::Cause, state::State};
+use super::Feed;
+use crate::control::{lists::KEPT, state::State};
 
-/// Whether there is any.
-pub fn is_there(state: &State) -> bool {
-    let lists = state.intent.lists();
-    KEPT.iter().any(|(name, _)| lists.contains_key(*name))
+/// Whether it may go.
+#[derive(Default)]
+pub struct Adopted {
+    /// Whether they have said all of it again.
+    pub is_over: bool,
+    /// How many entries go.
+    going: Option<usize>,
 }
 
-/// The edits that take it away.
-pub fn due(state: &State) -> Vec<Edit> {
-    let gone = KEPT.map(|(name, _)| state.intent.list_edit(&name.into(), None));
-    gone.into_iter().filter_map(|(_, edit)| edit).collect()
-}
+impl Feed for Adopted {
+    fn due(&mut self, state: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        let lists = state.intent.lists();
+        let kept = KEPT.iter().filter_map(|(name, _)| lists.get(*name));
+        let kept = kept
+            .filter(|_| self.is_over)
+            .map(|list| list.entries().len());
+        self.going = kept.reduce(|all, more| all + more);
+        let gone = KEPT.iter().filter(|_| self.going.is_some());
+        let edits = gone.map(|(name, _)| state.intent.list_edit(&(*name).into(), None).1);
+        Ok(edits.flatten().collect())
+    }
 
-/// Takes it away.
-pub fn take_away(state: &mut State) {
-    let lists = state.intent.lists();
-    let kept = KEPT.iter().filter_map(|(name, _)| lists.get(*name));
-    let entries: usize = kept.map(|list| list.entries().len()).sum();
-    match state.apply(due(state), Cause::Origin) {
-        Ok(_) => info!(
-            entries,
-            "lists and CrowdSec say again whom they ban and allow: what was kept from the kernel in their place is gone"
-        ),
-        Err(refused) => warn!(
-            error = refused.error,
-            "what was kept from the kernel could not be taken away"
-        ),
+    fn settle(
+        &mut self,
+        _: &mut State,
+        answer: Result<Changed, Refused>,
+    ) -> Result<Changed, Refused> {
+        match (self.going.take(), &answer) {
+            (None, _) => {}
+            (Some(entries), Ok(_)) => info!(
+                entries,
+                "lists and CrowdSec say again whom they ban and allow: what was kept from the kernel in their place is gone"
+            ),
+            (Some(_), Err(refused)) => warn!(
+                error = refused.error,
+                "what was kept from the kernel could not be taken away"
+            ),
+        }
+        answer
     }
 }

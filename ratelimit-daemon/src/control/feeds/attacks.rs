@@ -7,7 +7,7 @@ use std::{
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{AttackView, PacketRequest, SourceChallenge, What},
+    api::{AttackView, Changed, PacketRequest, Refused, SourceChallenge, What},
     detection::{Answer, Attack, Kind, Sending, Step},
     intent::{Edit, EntryRow, LimitedRow, renewed::later},
     origin::Origin,
@@ -15,13 +15,10 @@ use ratelimit_core::{
 };
 use tracing::{debug, info, warn};
 
-use super::{challenge, detected};
+use super::{Feed, challenge, detected};
 use crate::{
     clock,
-    control::{
-        reports::{cause::Cause, journal::Journal},
-        state::State,
-    },
+    control::{reports::journal::Journal, state::State},
 };
 
 /// How long it counts what sources sent when packets were sampled.
@@ -77,74 +74,6 @@ impl Attacks {
         }
     }
 
-    /// The edits that ban or limit the sources for whose attacks that is the `answer`, as far as `may_answer` has a ban or limit left.
-    pub fn due(
-        &mut self,
-        state: &State,
-        answer: Answer,
-        now: Instant,
-        mut may_answer: impl FnMut() -> bool,
-    ) -> Vec<Edit> {
-        let mut edits = Vec::new();
-        let mut answered = BTreeSet::new();
-        for (kind, source) in &self.to_blame {
-            let rule = state.intent.config.attacks.get(kind);
-            let Some(rule) = rule.filter(|rule| rule.answer == answer) else {
-                continue;
-            };
-            let (until, since) = (later(now, rule.length), clock::to_wall(now));
-            let edit = match answer {
-                Answer::Observe => continue,
-                Answer::Limit if state.intent.has_further(*source, &rule.limit) => continue,
-                Answer::Limit => {
-                    let row = LimitedRow {
-                        until,
-                        since,
-                        kind: *kind,
-                        limit: rule.limit.clone(),
-                    };
-                    Edit::Limited(*source, Some(row))
-                }
-                Answer::Ban => {
-                    let row = EntryRow {
-                        until,
-                        since,
-                        reason: Some(kind.label().into()),
-                        author: "detection".into(),
-                    };
-                    Edit::Ban(*source, Origin::Detected, Some(row))
-                }
-            };
-            if answered.contains(source)
-                || state.intent.banned_until(*source).is_some()
-                || detected::is_exempt(state, *source)
-                || is_challenged(state, *kind, *source)
-            {
-                continue;
-            }
-            if !may_answer() {
-                break;
-            }
-            if answer == Answer::Limit {
-                *self.limited.entry(*kind).or_default() += 1;
-            }
-            answered.insert(*source);
-            edits.push(edit);
-        }
-        edits
-    }
-
-    /// Has those sources banned or limited.
-    pub fn answer(&mut self, state: &mut State, answer: Answer) {
-        let edits = self.due(state, answer, clock::now(), || state.may_answer());
-        if let Err(refused) = state.apply(edits, Cause::Origin) {
-            warn!(
-                error = refused.error,
-                "sources of attacks could not be banned or limited"
-            );
-        }
-    }
-
     /// What most of the packets of `source` are, where it was among the busiest of late.
     pub fn sending(&self, source: Prefix) -> Option<Sending> {
         let (at, all) = self.sending.as_ref()?;
@@ -169,6 +98,95 @@ impl Attacks {
     /// The attacks that are going on.
     pub fn views(&self) -> Vec<AttackView> {
         self.going_on.iter().map(view).collect()
+    }
+}
+
+/// Bans the sources of attacks, and limits those of others when it is asked again. Each is answered once.
+impl Feed for Attacks {
+    fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
+        for answer in [Answer::Ban, Answer::Limit] {
+            let is_for = |(kind, _): &mut (Kind, Prefix)| {
+                let rule = state.intent.config.attacks.get(kind);
+                rule.is_some_and(|rule| rule.answer == answer)
+            };
+            let to_blame: Vec<_> = self.to_blame.extract_if(.., is_for).collect();
+            let edits = self.answers(state, answer, to_blame, now);
+            if !edits.is_empty() {
+                return Ok(edits);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn settle(
+        &mut self,
+        _: &mut State,
+        answer: Result<Changed, Refused>,
+    ) -> Result<Changed, Refused> {
+        answer.inspect_err(|refused| {
+            warn!(
+                error = refused.error,
+                "sources of attacks could not be banned or limited"
+            );
+        })
+    }
+}
+
+impl Attacks {
+    /// The edits that ban or limit sources, as far as there is a ban or limit of this minute left.
+    fn answers(
+        &mut self,
+        state: &State,
+        answer: Answer,
+        to_blame: Vec<(Kind, Prefix)>,
+        now: Instant,
+    ) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        let mut answered = BTreeSet::new();
+        for (kind, source) in to_blame {
+            let Some(rule) = state.intent.config.attacks.get(&kind) else {
+                continue;
+            };
+            let (until, since) = (later(now, rule.length), clock::to_wall(now));
+            let edit = match answer {
+                Answer::Observe => continue,
+                Answer::Limit if state.intent.has_further(source, &rule.limit) => continue,
+                Answer::Limit => {
+                    let row = LimitedRow {
+                        until,
+                        since,
+                        kind,
+                        limit: rule.limit.clone(),
+                    };
+                    Edit::Limited(source, Some(row))
+                }
+                Answer::Ban => {
+                    let row = EntryRow {
+                        until,
+                        since,
+                        reason: Some(kind.label().into()),
+                        author: "detection".into(),
+                    };
+                    Edit::Ban(source, Origin::Detected, Some(row))
+                }
+            };
+            if answered.contains(&source)
+                || state.intent.banned_until(source).is_some()
+                || detected::is_exempt(state, source)
+                || is_challenged(state, kind, source)
+            {
+                continue;
+            }
+            if !state.may_answer() {
+                break;
+            }
+            if answer == Answer::Limit {
+                *self.limited.entry(kind).or_default() += 1;
+            }
+            answered.insert(source);
+            edits.push(edit);
+        }
+        edits
     }
 }
 

@@ -125,6 +125,7 @@ impl Challenge {
         let until = clock::to_wall(until);
         warn!(%until, "nobody is challenged until then, as nobody who was proved itself");
         state
+            .reports
             .journal
             .record(clock::wall(), What::ChallengeSuspended { until });
     }
@@ -155,7 +156,7 @@ impl Challenge {
             info!("no {sources} source is challenged any more");
             What::ChallengeEnded { is_of_dns }
         };
-        state.journal.record(clock::wall(), what);
+        state.reports.journal.record(clock::wall(), what);
     }
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::CrowdsecStatus,
+    api::{Changed, CrowdsecStatus, Refused},
     config::Crowdsec,
     intent::{Edit, EntryRow},
     origin::Origin,
@@ -14,7 +15,7 @@ use strum::VariantArray as _;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::connection::Connection;
+use super::{Feed, connection::Connection};
 use crate::{
     clock,
     control::{reports::rows, state::State},
@@ -29,6 +30,9 @@ const SAME_END_NS: u64 = 2_000_000_000;
 #[derive(Debug)]
 pub struct CrowdsecFeed {
     connection: Connection<Crowdsec>,
+    /// What the API answered, until it is in force or refused.
+    update: Option<Update>,
+    is_settled: bool,
     pulled: Option<Timestamp>,
     pulls: u64,
     decisions: usize,
@@ -40,6 +44,8 @@ impl CrowdsecFeed {
     pub fn new(wish: Option<Crowdsec>) -> Self {
         Self {
             connection: Connection::new(wish),
+            update: None,
+            is_settled: true,
             pulled: None,
             pulls: 0,
             decisions: 0,
@@ -59,8 +65,13 @@ impl CrowdsecFeed {
         }
     }
 
+    /// Takes notice of what the API answered, to be proposed.
+    pub fn take(&mut self, update: Update) {
+        self.update = Some(update);
+    }
+
     /// Takes in what the API answered, and gives the edits that bring the bans to it: what comes in the order of prefixes, before what goes.
-    pub fn answered(&mut self, state: &State, update: Update) -> Vec<Edit> {
+    fn answered(&mut self, state: &State, update: Update) -> Vec<Edit> {
         self.pulls += 1;
         self.pulled = Some(clock::wall());
         self.decisions = update.decisions;
@@ -95,7 +106,7 @@ impl CrowdsecFeed {
     }
 
     /// Takes notice of what became of these edits: why they are not in force, or that they are.
-    pub fn settle(&mut self, state: &State, error: Option<String>) {
+    fn turn(&mut self, state: &State, error: Option<String>) {
         let is_known = self.connection.error.is_some() && self.connection.connected == Some(true);
         if let Some(error) = error.as_ref().filter(|_| !is_known) {
             warn!(error, "what CrowdSec decided could not be put in force");
@@ -163,6 +174,26 @@ impl CrowdsecFeed {
     fn url(&self) -> Option<String> {
         self.connection
             .reported(|config| config.address.to_string())
+    }
+}
+
+impl Feed for CrowdsecFeed {
+    fn due(&mut self, state: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        let update = self.update.take();
+        self.is_settled = update.is_none();
+        Ok(update.map_or_else(Vec::new, |update| self.answered(state, update)))
+    }
+
+    fn settle(
+        &mut self,
+        state: &mut State,
+        answer: Result<Changed, Refused>,
+    ) -> Result<Changed, Refused> {
+        if !std::mem::replace(&mut self.is_settled, true) {
+            let error = answer.as_ref().err().map(|refused| refused.error.clone());
+            self.turn(state, error);
+        }
+        answer
     }
 }
 

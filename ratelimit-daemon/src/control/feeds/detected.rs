@@ -18,12 +18,8 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use crate::{
-    clock,
-    control::{reports::cause::Cause, state::State},
-    datapath,
-    protected::Requester,
-};
+use super::Feed;
+use crate::{clock, control::state::State, protected::Requester};
 
 /// Of how many sources it is reported that their bans are lifted.
 const LIFTED_MAX: usize = 1024;
@@ -43,13 +39,13 @@ pub struct Detections {
     lifted: BTreeSet<Prefix>,
     /// Whom a dry run would have banned, and when that was reported.
     would_be: BTreeMap<Prefix, std::time::Instant>,
+    /// Those that are about to be adopted.
+    due: Due,
 }
 
 /// What is to become of the bans that the kernel made.
-#[derive(Default)]
-pub struct Due {
-    /// What adopts them.
-    pub edits: Vec<Edit>,
+#[derive(Clone, Debug, Default)]
+struct Due {
     /// The policies of those that are adopted, one for each.
     policies: Vec<String>,
     /// All of them, which the kernel is to forget.
@@ -85,18 +81,9 @@ impl Detections {
     }
 }
 
-impl Detections {
-    /// Adopts those that there are, and has the kernel forget them: all, or none.
-    pub fn adopt(&mut self, state: &mut State) -> Result<Changed, Refused> {
-        self.try_adopt(state).inspect_err(|refused| {
-            self.look_again();
-            let error = &refused.error;
-            warn!(error, "bans by policies stay with the kernel alone");
-        })
-    }
-
-    /// The edits that adopt those that there are; none where the kernel counted no further one.
-    pub fn due(&mut self, state: &State, now: Instant) -> datapath::Result<Due> {
+/// Adopts the bans that there are, and has the kernel forget them: all, or none. Where the kernel counted no further one, none is due.
+impl Feed for Detections {
+    fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
         let datapath = state.enforcer.datapath();
         // Counted first: a ban that comes in between is looked for once more.
         let counted = datapath.tally()?.detections[Detection::Banned as usize];
@@ -105,8 +92,10 @@ impl Detections {
             ..Due::default()
         };
         if self.counted == Some(counted) {
-            return Ok(due);
+            self.due = due;
+            return Ok(Vec::new());
         }
+        let mut edits = Vec::new();
         due.found = datapath.all_detected()?;
         for (address, ban) in &due.found {
             let source = state.intent.config.source.around(*address);
@@ -124,21 +113,32 @@ impl Detections {
                 }
                 continue;
             }
-            due.edits.extend(sentence.edits(source, now));
+            edits.extend(sentence.edits(source, now));
             due.policies.push(sentence.policy);
         }
-        Ok(due)
+        self.due = due;
+        Ok(edits)
     }
 
-    fn try_adopt(&mut self, state: &mut State) -> Result<Changed, Refused> {
-        let due = self.due(state, clock::now())?;
-        let changed = state.apply(due.edits, Cause::Origin)?;
-        for policy in due.policies {
-            *self.by_policy.entry(policy).or_default() += 1;
-        }
-        self.counted = Some(due.counted);
-        state.forget_detected(&due.found)?;
-        Ok(changed)
+    fn settle(
+        &mut self,
+        state: &mut State,
+        answer: Result<Changed, Refused>,
+    ) -> Result<Changed, Refused> {
+        let due = std::mem::take(&mut self.due);
+        let adopted = answer.and_then(|changed| {
+            for policy in due.policies {
+                *self.by_policy.entry(policy).or_default() += 1;
+            }
+            self.counted = Some(due.counted);
+            state.forget_detected(&due.found)?;
+            Ok(changed)
+        });
+        adopted.inspect_err(|refused| {
+            self.look_again();
+            let error = &refused.error;
+            warn!(error, "bans by policies stay with the kernel alone");
+        })
     }
 }
 

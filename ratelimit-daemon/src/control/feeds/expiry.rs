@@ -13,6 +13,7 @@ use ratelimit_core::{
 use smart_default::SmartDefault;
 use tracing::warn;
 
+use super::Feed;
 use crate::{
     clock,
     control::{reports::cause::Cause, state::State},
@@ -30,9 +31,10 @@ pub struct Ended {
     pruned: std::time::Instant,
 }
 
-impl Ended {
-    /// The edits that forget what has ended.
-    pub fn due(&mut self, state: &State, now: Instant) -> Vec<Edit> {
+impl Feed for Ended {
+    const CAUSE: Cause<'static> = Cause::Time;
+
+    fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
         let forgotten = state.intent.forgotten(now).into_iter();
         let forgotten = forgotten.map(|source| Edit::Offence(source, None));
         let mut edits: Vec<Edit> = forgotten.chain(state.intent.ended(now)).collect();
@@ -46,13 +48,15 @@ impl Ended {
             edits.extend(state.intent.list_edit(name, lasting).1);
             self.pruned = clock::monotonic();
         }
-        edits
+        Ok(edits)
     }
 
-    /// Forgets what has ended.
-    pub fn forget(&mut self, state: &mut State, now: Instant) -> Result<Changed, Refused> {
-        let edits = self.due(state, now);
-        state.apply(edits, Cause::Time).inspect_err(|refused| {
+    fn settle(
+        &mut self,
+        _: &mut State,
+        answer: Result<Changed, Refused>,
+    ) -> Result<Changed, Refused> {
+        answer.inspect_err(|refused| {
             let error = &refused.error;
             warn!(error, "what is over could not be ended");
         })

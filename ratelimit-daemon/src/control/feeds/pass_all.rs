@@ -7,12 +7,13 @@ use std::{io, path::Path, time::Duration};
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{PassAllRequest, PassAllStatus, Refused},
+    api::{Changed, PassAllRequest, PassAllStatus, Refused},
     intent::{Edit, FOREVER},
 };
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
+use super::Feed;
 use crate::{
     clock,
     control::{
@@ -58,6 +59,8 @@ pub struct PassAll {
     kept: StateFile<Document>,
     opened: Option<Opened>,
     reminder: Reminder,
+    /// Whether it is about to be ended, as its time is over.
+    is_ending: bool,
 }
 
 /// That everything passes.
@@ -108,6 +111,7 @@ impl PassAll {
             kept,
             opened: opened.map(Opened::from),
             reminder: Reminder::default(),
+            is_ending: false,
         };
         restored.report();
         restored
@@ -125,22 +129,6 @@ impl PassAll {
         self.opened = opened;
         self.kept.keep(document(self.opened.as_ref()));
         self.reminder = Reminder::default();
-        self.report();
-    }
-
-    /// Ends it where its time is over, and says from time to time that it is on.
-    pub fn tick(&mut self, state: &mut State) {
-        if self.is_over() {
-            match state.apply([Edit::PassAll(None)], Cause::Time) {
-                Ok(_) => self.note(None, None),
-                Err(refused) => warn!(
-                    error = refused.error,
-                    "pass-all is over and could not be ended"
-                ),
-            }
-        } else {
-            self.kept.catch_up(document(self.opened.as_ref()));
-        }
         self.report();
     }
 
@@ -189,6 +177,37 @@ impl PassAll {
                 "pass-all is on: everything passes, bans and limits included; `rlctl pass-all off` ends it"
             );
         }
+    }
+}
+
+/// Ends it where its time is over, and says from time to time that it is on.
+impl Feed for PassAll {
+    const CAUSE: Cause<'static> = Cause::Time;
+
+    fn due(&mut self, _: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        self.is_ending = self.is_over();
+        Ok(self
+            .is_ending
+            .then_some(Edit::PassAll(None))
+            .into_iter()
+            .collect())
+    }
+
+    fn settle(
+        &mut self,
+        _: &mut State,
+        answer: Result<Changed, Refused>,
+    ) -> Result<Changed, Refused> {
+        match &answer {
+            _ if !self.is_ending => self.kept.catch_up(document(self.opened.as_ref())),
+            Ok(_) => self.note(None, None),
+            Err(refused) => warn!(
+                error = refused.error,
+                "pass-all is over and could not be ended"
+            ),
+        }
+        self.report();
+        answer
     }
 }
 

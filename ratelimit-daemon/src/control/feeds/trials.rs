@@ -16,6 +16,7 @@ use crate::{
     control::{
         configuration::{
             candidate::{Candidate, Measure},
+            last_good::LastGood,
             trial_record::{self, Trial, say_the_same},
             warnings::report,
         },
@@ -30,6 +31,8 @@ use crate::{
 
 /// The texts in force, and the trial that they may be on.
 pub struct Trials {
+    /// What a start falls back to.
+    pub last_good: LastGood,
     kept: StateFile<Trial>,
     /// The file that the daemon reads when it starts; `None` when it was started without one.
     main: Option<PathBuf>,
@@ -81,6 +84,15 @@ impl Trials {
             kept,
             trial,
             reloaded: None,
+            last_good: LastGood::new(directory),
+        }
+    }
+
+    /// Keeps what is in force as what a start falls back to, unless it is on trial.
+    pub fn keep_last_good(&mut self) {
+        let is_pending = self.trial.as_ref().is_some_and(Trial::is_pending);
+        if !is_pending {
+            self.last_good.keep(&self.texts);
         }
     }
 
@@ -107,12 +119,6 @@ impl Trials {
     /// The texts in force; none where the daemon was started without a file.
     pub fn texts(&self) -> &[File] {
         &self.texts
-    }
-
-    /// The texts in force; `None` while they are on trial.
-    pub fn settled(&self) -> Option<&[File]> {
-        let is_pending = self.trial.as_ref().is_some_and(Trial::is_pending);
-        (!is_pending).then_some(self.texts.as_slice())
     }
 
     /// The file that the daemon reads when it starts.

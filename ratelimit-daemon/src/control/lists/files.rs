@@ -15,6 +15,8 @@ use crate::clock;
 /// How it went with the files so far.
 #[derive(Debug, Default)]
 pub struct ListFiles {
+    /// Whether the files were read since the start.
+    pub are_read: bool,
     states: BTreeMap<Arc<str>, FileState>,
 }
 

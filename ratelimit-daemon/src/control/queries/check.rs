@@ -66,8 +66,7 @@ impl From<IpAddr> for Packet {
 
 /// What would happen to a packet.
 pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused> {
-    let (state, cluster) = (&controller.state, &controller.cluster);
-    let links = &controller.interfaces.links;
+    let (state, links) = (&controller.state, &controller.interfaces.links);
     let Packet { address, packet } = question;
     let asked = packet.packet(IpFamily::of(address))?;
     let interface = packet.interface.as_deref();
@@ -76,7 +75,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
     let now = clock::now();
     let source = state.intent.config.source.around(address);
     let asked = asked.map_or(Asked::Classes(ClassSet::NONE), Asked::Packet);
-    let shares = Shares::at(state, cluster, now)?;
+    let shares = Shares::at(state, &controller.feeds.cluster, now)?;
     let leased = &shares.leased;
     let (verdict, refusal) = preview(state, leased, way, asked, now);
     let next = next(links, interface);

@@ -10,11 +10,11 @@ use crate::control::{controller::Controller, feeds::cluster::no_cluster};
 
 /// How the cluster is.
 pub fn cluster_state(controller: &Controller) -> Result<ClusterStatus, Refused> {
-    let status = controller.cluster.status(&controller.state);
+    let status = controller.feeds.cluster.status(&controller.state);
     status.ok_or_else(no_cluster)
 }
 
 /// Which cluster is to be joined, and later after each reload.
 pub fn cluster_wishes(controller: &Controller) -> watch::Receiver<Option<Cluster>> {
-    controller.cluster.wishes()
+    controller.feeds.cluster.wishes()
 }

@@ -10,7 +10,7 @@ use crate::control::controller::Controller;
 
 /// The settings in force, and what set each: files, defaults, and runtime limits in front of them.
 pub fn settings(controller: &Controller) -> Result<Vec<Setting>, Refused> {
-    let texts = controller.trials.texts();
+    let texts = controller.feeds.trials.texts();
     if texts.is_empty() {
         return Err(
             Refused::because("the daemon was started without a configuration file")

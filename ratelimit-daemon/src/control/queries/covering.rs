@@ -74,7 +74,7 @@ fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry 
 /// ones come first.
 pub(crate) fn last_drops(state: &State, source: Prefix, interface: Option<&str>) -> Vec<SeenDrops> {
     let mut seen: Vec<SeenDrops> = Vec::new();
-    for event in state.journal.drops() {
+    for event in state.reports.journal.drops() {
         if let What::Drop(dropped) = &event.what
             && interface.is_none_or(|interface| dropped.interface == interface)
             && source.covers(dropped.source.into())

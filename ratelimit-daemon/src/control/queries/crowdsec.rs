@@ -7,5 +7,5 @@ use crate::control::controller::Controller;
 
 /// Which API of `CrowdSec` is to be followed, and later after each reload.
 pub fn crowdsec_wishes(controller: &Controller) -> watch::Receiver<Option<Crowdsec>> {
-    controller.crowdsec.wishes()
+    controller.feeds.crowdsec.wishes()
 }

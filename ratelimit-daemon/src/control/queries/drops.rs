@@ -18,8 +18,8 @@ use crate::control::state::State;
 pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
     let source = source(drop);
     let reason = DropReason::from_number(drop.reason);
-    let interface = state.journal.interface(drop.interface);
-    let is_of_now = Instant::from_nanos(drop.at_ns) >= state.policies_since;
+    let interface = state.reports.journal.interface(drop.interface);
+    let is_of_now = Instant::from_nanos(drop.at_ns) >= state.noted.policies_since;
     let refuser = reason
         .filter(|_| is_of_now)
         .and_then(|reason| refuser(state, Some(&interface), source, reason));

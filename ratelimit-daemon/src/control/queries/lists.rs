@@ -14,7 +14,7 @@ use crate::{
 
 /// The lists, by name: those that there are, and those that never could be read.
 pub fn lists(controller: &Controller) -> Vec<ListView> {
-    let (state, files) = (&controller.state, &controller.list_files);
+    let (state, files) = (&controller.state, &controller.feeds.list_files);
     let configured = state
         .intent
         .config

@@ -48,8 +48,13 @@ pub async fn status(controller: &Handle, is_root: bool) -> Result<Status, Unansw
 
 /// What is not enforced, what is wrong with the pins, and whether everything passes.
 pub fn health(controller: &Controller) -> (Vec<Unenforced>, Option<String>, bool) {
-    let pins = controller.state.troubles.of(PINS).map(str::to_owned);
-    let is_open = controller.pass_all.status().is_some();
+    let pins = controller
+        .state
+        .reports
+        .troubles
+        .of(PINS)
+        .map(str::to_owned);
+    let is_open = controller.feeds.pass_all.status().is_some();
     (controller.unenforced(), pins, is_open)
 }
 
@@ -61,7 +66,7 @@ fn slot_policies(controller: &Controller) -> Option<Arc<Policies>> {
 
 /// The status, when the slots were counted.
 fn whole_status(controller: &Controller, is_root: bool, slots: Option<[u64; 2]>) -> Status {
-    let refused = controller.reloads.error.as_ref();
+    let refused = controller.about.reloads.error.as_ref();
     let error = refused.map(|it| if is_root { it.in_full() } else { &it.error });
     Status {
         config_error: error.map(str::to_owned),
@@ -75,14 +80,19 @@ pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> St
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        started: controller.started,
+        started: controller.about.started,
         config_files: config
             .files
             .iter()
             .map(|file| file.display().to_string())
             .collect(),
-        config_applied: controller.reloads.applied,
-        config_error: controller.reloads.error.as_ref().map(|it| it.error.clone()),
+        config_applied: controller.about.reloads.applied,
+        config_error: controller
+            .about
+            .reloads
+            .error
+            .as_ref()
+            .map(|it| it.error.clone()),
         observe: config.observe,
         clock: controller.state.clock(),
         interfaces: controller.interfaces.links.statuses(),
@@ -90,7 +100,7 @@ pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> St
         bans: count_bans(&controller.state),
         detected_bans: controller.state.intent.detected(),
         detection: Some(detection(config)),
-        attacks: controller.attacks.views(),
+        attacks: controller.feeds.attacks.views(),
         limited: limited::count(&controller.state),
         allows: allows(&controller.state).len(),
         lists: lists(controller),
@@ -101,15 +111,15 @@ pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> St
         destinations: controller.state.compiled.policies.of_destinations().count(),
         node: controller.state.compiled.policies.get(NODE).is_some(),
         new_sources: new_sources::new_sources(&controller.state),
-        challenge: challenge::status::challenge(&controller.state, &controller.verified),
-        crowdsec: controller.crowdsec.status(&controller.state),
-        cluster: controller.cluster.status(&controller.state),
+        challenge: challenge::status::challenge(&controller.state, &controller.feeds.verified),
+        crowdsec: controller.feeds.crowdsec.status(&controller.state),
+        cluster: controller.feeds.cluster.status(&controller.state),
         protected: controller.state.protection.prefixes().len(),
-        pass_all: controller.pass_all.status().cloned(),
-        attempt: controller.trials.attempt(),
+        pass_all: controller.feeds.pass_all.status().cloned(),
+        attempt: controller.feeds.trials.attempt(),
         database: database(&controller.state),
-        history: controller.traffic.clone(),
-        troubles: controller.state.troubles.views(),
+        history: controller.about.traffic.clone(),
+        troubles: controller.state.reports.troubles.views(),
     }
 }
 
@@ -140,7 +150,7 @@ fn detection(config: &Config) -> DetectionStatus {
 }
 
 fn database(state: &State) -> DatabaseStatus {
-    let damaged = match state.store.found() {
+    let damaged = match state.kept.store.found() {
         Found::Damaged(damage) => Some(DamagedDatabase {
             file: damage.file.display().to_string(),
             error: damage.error.clone(),
@@ -154,7 +164,7 @@ fn database(state: &State) -> DatabaseStatus {
     });
     DatabaseStatus {
         damaged,
-        aside: state.store.count_aside(),
+        aside: state.kept.store.count_aside(),
         suspended: suspended.collect(),
     }
 }

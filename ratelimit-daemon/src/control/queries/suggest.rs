@@ -25,11 +25,11 @@ const BEYOND: f64 = 10.0;
 /// The limits that would have let the asked part of all windows through, with headroom.
 pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Suggested, Refused> {
     check(request)?;
-    let (state, history) = (&controller.state, &controller.history);
+    let (state, history) = (&controller.state, &controller.scans.history);
     #[expect(clippy::cast_possible_truncation, reason = "at most a week")]
     let hours = (request.since_seconds / 3600.0).ceil() as i64;
     let (first, mut seen) =
-        history.seen_since(&state.store, this_hour() - hours.min(HOURS_KEPT))?;
+        history.seen_since(&state.kept.store, this_hour() - hours.min(HOURS_KEPT))?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -59,7 +59,7 @@ pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Sugg
         .hint("ask again later, or for a lower --percentile; what no limit counts is not seen"));
     }
     Ok(Suggested {
-        since: first.unwrap_or(controller.started),
+        since: first.unwrap_or(controller.about.started),
         percentile: request.percentile,
         headroom: request.headroom,
         policies: limits::limits(state)

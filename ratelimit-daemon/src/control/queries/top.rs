@@ -36,7 +36,7 @@ pub async fn top(
             let with_all = move |it: &Controller| {
                 let mut rows = busiest::with_bans(&it.state, busiest, with);
                 for row in &mut rows {
-                    row.sending = it.attacks.sending(row.source);
+                    row.sending = it.feeds.attacks.sending(row.source);
                 }
                 rows
             };

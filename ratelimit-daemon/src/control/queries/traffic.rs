@@ -26,7 +26,7 @@ pub fn traffic_sample(
     let state = &controller.state;
     let keep = state.intent.config.history;
     let mut levels = match keep {
-        Some(_) => levels::watched(state, &controller.cluster)?,
+        Some(_) => levels::watched(state, &controller.feeds.cluster)?,
         None => Sums::new(),
     };
     // Of policies that are others now, words may mean something else.
@@ -43,7 +43,7 @@ pub fn traffic_sample(
             None => Counters::default(),
         },
         levels,
-        attacks: controller.attacks.views(),
+        attacks: controller.feeds.attacks.views(),
         keep,
     })
 }

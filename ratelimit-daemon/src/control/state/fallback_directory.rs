@@ -14,10 +14,7 @@ use tracing::{error, info};
 use super::State;
 use crate::{
     clock,
-    control::{
-        persistence::store::Store,
-        reports::troubles::{DATABASE, STATE},
-    },
+    control::{persistence::store::Store, reports::troubles::STATE},
     private,
 };
 
@@ -64,18 +61,6 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Fallb
         tried: clock::monotonic(),
     };
     Ok((Store::open(&copy)?, Some(fallback)))
-}
-
-/// Makes the database again that somebody removed, and says so until it is seen to be there.
-pub fn tend_database(state: &mut State) {
-    let trouble = match state.store.keep_in_place() {
-        Ok(false) => None,
-        Ok(true) => Some("somebody removed it, and it is made again".to_owned()),
-        Err(error) => Some(format!(
-            "somebody took it away, and what is set now is lost when ratelimitd ends: {error:#}"
-        )),
-    };
-    state.report(DATABASE, trouble);
 }
 
 /// The files of a database, opened by a user who may read them, and copied by one who may write to the runtime directory.
@@ -160,7 +145,7 @@ impl FallbackDirectory {
         if require_writable(&own.state).is_err() {
             return;
         }
-        match state.store.move_to(&own.state) {
+        match state.kept.store.move_to(&own.state) {
             Ok(()) => *fallback = None,
             Err(error) => own.error = format!("{error:#}"),
         }

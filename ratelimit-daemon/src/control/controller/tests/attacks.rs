@@ -37,7 +37,7 @@ fn an_attack_is_told_while_it_goes_on_and_counted() {
     };
     lab.controller.note_attacks(&over, vec![]);
     assert_eq!(lab.controller.status().attacks, []);
-    let events = lab.controller.state.journal().kept();
+    let events = lab.controller.state.reports.journal.kept();
     let events: Vec<&What> = events.iter().map(|event| &event.what).collect();
     assert!(
         matches!(events[..], [What::AttackBegan(began), What::AttackEnded(_)] if *began == reported[0]),
@@ -329,7 +329,7 @@ fn limits_of_a_user_and_of_detection_that_go_at_once_are_one_event() {
         prefix: Some(prefix("192.0.2.1")),
     };
     lab.controller.remove_limits(target, "root").unwrap();
-    let events = lab.controller.state.journal().kept();
+    let events = lab.controller.state.reports.journal.kept();
     let removed = events.iter().map(|event| &event.what);
     let removed = removed.filter(|what| matches!(what, What::LimitsRemoved { .. }));
     assert_eq!(removed.count(), 1);

@@ -87,7 +87,7 @@ fn without_the_section_its_bans_end_and_no_others() {
     let mut lab = followed();
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.take(&[("192.0.2.2", Some(60))], true);
-    let wish = lab.controller.crowdsec.wishes();
+    let wish = lab.controller.feeds.crowdsec.wishes();
     assert!(wish.borrow().is_some());
     lab.controller.replace_config(config()).unwrap();
     assert!(wish.has_changed().unwrap() && wish.borrow().is_none());

@@ -76,7 +76,7 @@ fn a_bit_of_every_byte_and_every_length_of_the_log_of_a_killed_daemon() {
 fn a_database_that_is_gone_takes_no_ban_of_the_kernel_along() {
     let files = Files::closed();
     let mut lab = files.lab(&[]);
-    assert_eq!(*lab.controller.state.store.found(), Found::Nothing);
+    assert_eq!(*lab.controller.state.kept.store.found(), Found::Nothing);
     assert_eq!(listed(&lab.entries()), listed(&files.held));
     let request = PrefixesRequest {
         prefixes: vec![prefix("192.0.2.1")],
@@ -105,7 +105,7 @@ fn a_start_that_fails_after_the_database_was_replaced_takes_no_ban_of_the_kernel
         let status = lab.controller.status();
         assert_eq!(status.database.damaged.is_some(), !damaged.is_empty());
         lab.restart();
-        assert_eq!(*lab.controller.state.store.found(), Found::Sound);
+        assert_eq!(*lab.controller.state.kept.store.found(), Found::Sound);
         assert_eq!(listed(&lab.entries()), listed(&files.held));
     }
 }
@@ -160,7 +160,7 @@ fn a_ban_that_was_ended_does_not_come_back_from_an_older_state_of_the_database()
     ];
     let lab = files.lab(&contents);
     assert!(matches!(
-        lab.controller.state.store.found(),
+        lab.controller.state.kept.store.found(),
         Found::Damaged(_)
     ));
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
@@ -340,7 +340,7 @@ impl Files {
         let place = format!("{name} {harm:?}");
         let lab = self.lab(&files);
         assert_eq!(listed(&lab.entries()), listed(&self.held), "{place}");
-        match lab.controller.state.store.found() {
+        match lab.controller.state.kept.store.found() {
             Found::Damaged(Damage { file, .. }) => assert!(file.exists(), "{place}"),
             Found::Sound => {
                 let bans = lab.listed_bans().into_iter().map(timeless);

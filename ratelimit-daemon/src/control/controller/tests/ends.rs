@@ -26,11 +26,12 @@ fn at_the_end_of_an_allow_the_ban_beneath_it_takes_effect() {
     assert!(lab.is_banned("192.0.2.1"));
     assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
     assert!(runtime(&lab).is_empty());
-    assert_eq!(lab.controller.state.store.allows().unwrap(), []);
+    assert_eq!(lab.controller.state.kept.store.allows().unwrap(), []);
     let last = lab
         .controller
         .state
-        .journal()
+        .reports
+        .journal
         .kept()
         .pop()
         .unwrap()
@@ -61,7 +62,7 @@ fn what_ends_while_no_daemon_runs_is_an_event_of_the_start() {
         for _ in 0..2 {
             lab.start_again();
             lab.controller.state.keep_journal();
-            let events = lab.controller.state.journal().kept();
+            let events = lab.controller.state.reports.journal.kept();
             let whats = events.iter().map(|event| &event.what);
             let ended: Vec<&What> = whats.skip(3).collect();
             assert!(
@@ -100,7 +101,7 @@ fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
         let changed = lab.controller.set_limits(request(Some(SOON)), "root");
         assert_eq!(changed.unwrap().ends_anew, expected, "{target:?}");
         end_soon(&mut lab);
-        let last = lab.controller.state.journal().kept().pop().unwrap();
+        let last = lab.controller.state.reports.journal.kept().pop().unwrap();
         let ended = What::LimitsEnded {
             target: Target::from(target.map(prefix)).into(),
             starts_anew: expected,
@@ -120,8 +121,8 @@ fn at_their_end_limits_are_those_of_the_configuration() {
         assert_eq!(lab.policy_amount(address), 77);
         end_soon(&mut lab);
         assert_eq!(lab.policy_amount(address), before);
-        assert_eq!(lab.controller.state.store.limits().unwrap(), []);
-        let last = lab.controller.state.journal().kept().pop().unwrap();
+        assert_eq!(lab.controller.state.kept.store.limits().unwrap(), []);
+        let last = lab.controller.state.reports.journal.kept().pop().unwrap();
         let ended = What::LimitsEnded {
             target: Target::from(target.map(prefix)).into(),
             starts_anew: false,
@@ -142,7 +143,7 @@ fn what_ended_while_no_daemon_ran_is_gone_when_the_next_one_starts() {
     let entry = lab.entries()[&prefix("192.0.2.1")];
     assert_eq!(entry.allowed_until(), None);
     assert!(lab.is_banned("192.0.2.1"));
-    assert_eq!(lab.controller.state.store.limits().unwrap(), []);
+    assert_eq!(lab.controller.state.kept.store.limits().unwrap(), []);
 }
 
 #[test]
@@ -170,10 +171,10 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     assert_eq!(amounts(&lab), [10, 50]);
     assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
     assert_eq!(lab.controller.state.intent.offence(source), None);
-    assert_eq!(lab.controller.state.store.limits().unwrap().len(), 2);
-    assert_eq!(lab.controller.state.store.offences().unwrap().len(), 1);
+    assert_eq!(lab.controller.state.kept.store.limits().unwrap().len(), 2);
+    assert_eq!(lab.controller.state.kept.store.offences().unwrap().len(), 1);
     let ended = |lab: &Lab| {
-        let events = lab.controller.state.journal().kept().into_iter();
+        let events = lab.controller.state.reports.journal.kept().into_iter();
         let is_end = |what: &What| matches!(what, What::AllowEnded(_) | What::LimitsEnded { .. });
         events.filter(|event| is_end(&event.what)).count()
     };
@@ -185,9 +186,9 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     database.execute_batch("DROP TRIGGER full").unwrap();
     lab.catch_up();
     assert_eq!(amounts(&lab), [79, 50]);
-    assert_eq!(lab.controller.state.store.limits().unwrap().len(), 1);
-    assert_eq!(lab.controller.state.store.allows().unwrap(), []);
-    assert_eq!(lab.controller.state.store.offences().unwrap(), []);
+    assert_eq!(lab.controller.state.kept.store.limits().unwrap().len(), 1);
+    assert_eq!(lab.controller.state.kept.store.allows().unwrap(), []);
+    assert_eq!(lab.controller.state.kept.store.offences().unwrap(), []);
     lab.restart();
     assert_eq!(amounts(&lab), [79, 50]);
 }
@@ -313,7 +314,7 @@ fn an_allow_that_ends_with_many_bans_is_told_by_itself() {
     lab.edit(&bans.collect::<Vec<_>>());
     lab.edit(&[Edit::Allow(prefix("192.0.2.1"), Some(entry(until)))]);
     end_soon(&mut lab);
-    let kept = lab.controller.state.journal().kept();
+    let kept = lab.controller.state.reports.journal.kept();
     let reported: Vec<&What> = kept[kept.len() - 2..]
         .iter()
         .map(|event| &event.what)

@@ -14,7 +14,14 @@ use ratelimit_core::{
 use rusqlite::Connection;
 
 use super::*;
-use crate::{clock, control::lists::export, datapath::Write};
+use crate::{
+    clock,
+    control::{
+        feeds::Feed,
+        lists::{export, files::ListFiles},
+    },
+    datapath::Write,
+};
 
 #[test]
 fn a_list_bans_and_is_replaced_as_a_whole() {
@@ -124,7 +131,7 @@ fn entries_end_also_where_the_database_cannot_be_written() {
     let later = clock::after(Duration::from_hours(2));
     let entries = |lab: &Lab| lab.controller.lists()[0].entries;
     let kept = |lab: &Lab| {
-        lab.controller.state.store.lists().unwrap()[0]
+        lab.controller.state.kept.store.lists().unwrap()[0]
             .entries()
             .len()
     };
@@ -240,9 +247,9 @@ fn a_file_is_read_at_start_on_reload_and_when_it_is_due() {
     fs::write(&file, "192.0.2.3\n").unwrap();
     lab.controller.read_lists();
     assert!(lab.is_banned("192.0.2.3") && !lab.is_banned("192.0.2.2"));
-    let told = lab.controller.state.journal().kept().len();
+    let told = lab.controller.state.reports.journal.kept().len();
     lab.controller.read_lists();
-    assert_eq!(lab.controller.state.journal().kept().len(), told);
+    assert_eq!(lab.controller.state.reports.journal.kept().len(), told);
 }
 
 #[test]
@@ -462,7 +469,7 @@ fn a_configuration_and_its_lists_are_one_change_or_none() {
     lab.memory().entries_max = 0;
     lab.replace(next).unwrap();
     assert!(lab.is_banned("192.0.2.3") && lab.memory().settings.observe());
-    let kept = lab.controller.state.store.lists().unwrap();
+    let kept = lab.controller.state.kept.store.lists().unwrap();
     assert_eq!(kept[0].entries().len(), 3, "the database has it too");
 }
 
@@ -533,14 +540,14 @@ fn an_import_tells_how_far_it_is_until_all_is_in_the_kernel_and_the_database() {
         (ImportInto::Bans, true, 0),
     ] {
         let mut lab = Lab::new(config());
-        lab.controller.progress.begin(0);
+        lab.controller.about.progress.begin(0);
         let request = ImportRequest {
             into,
             dry_run,
             ..request("bad", Action::Ban)
         };
         lab.send(&request, &text).unwrap();
-        let progress = &lab.controller.progress;
+        let progress = &lab.controller.about.progress;
         assert_eq!(
             (progress.done(), progress.view().total),
             (steps, 0),
@@ -773,8 +780,9 @@ impl Lab {
     }
 
     fn forget_ended_entries(&mut self, now: Instant) {
-        let Controller { state, ended, .. } = &mut self.controller;
-        ended.forget(state, now).unwrap();
+        let Controller { feeds, state, .. } = &mut self.controller;
+        let edits = feeds.expiry.due(state, now).unwrap();
+        state.apply(edits, Cause::Time).unwrap();
     }
 
     /// Imports a list of bans, and answers what was added, removed, updated and kept.

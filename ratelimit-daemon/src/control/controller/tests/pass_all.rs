@@ -93,7 +93,7 @@ fn its_begin_and_its_end_are_events() {
     lab.pass_all(true, Some(0.001)).unwrap();
     thread::sleep(Duration::from_millis(5));
     lab.controller.tick();
-    let events = lab.controller.state.journal().kept();
+    let events = lab.controller.state.reports.journal.kept();
     let bys = events.iter().map(|event| {
         if let What::PassAllOn { by, .. } = &event.what {
             return (true, Some(by.as_ref()));
@@ -177,7 +177,7 @@ fn what_the_kernel_refuses_is_not_told_as_done() {
     for is_open in [false, true] {
         lab.memory().settings_refused = true;
         lab.pass_all(!is_open, None).unwrap_err();
-        assert_eq!(lab.controller.pass_all.status().is_some(), is_open);
+        assert_eq!(lab.controller.feeds.pass_all.status().is_some(), is_open);
         lab.memory().settings_refused = false;
         lab.controller.tick();
         assert_eq!(lab.is_open(), is_open);

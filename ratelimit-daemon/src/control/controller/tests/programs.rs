@@ -20,7 +20,7 @@ fn a_program_changes_and_ends_its_own_bans_only() {
         (changed.removed, changed.absent),
         (1, vec![prefix("192.0.2.2")])
     );
-    let events = lab.controller.state.journal().kept();
+    let events = lab.controller.state.reports.journal.kept();
     let ended = events.iter().find_map(|event| {
         let What::BanRemoved { by, .. } = &event.what else {
             return None;

@@ -10,25 +10,25 @@ fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.limit(Some("192.0.2.0/24"), 9).unwrap();
     assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
         (1, 0)
     );
     set(&mut lab, 3).unwrap();
     assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
         (4, 1)
     );
     set(&mut lab, 4).unwrap();
     lab.limit(Some("192.0.2.0/24"), 9).unwrap();
     assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
         (4, 1)
     );
     // What is refused changes nothing.
     let refused = set(&mut lab, 9).unwrap_err();
     assert!(refused.error.contains("at most 8"), "{}", refused.error);
     assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
         (4, 1)
     );
     // What all packets to a destination have together is no record of a source.
@@ -38,7 +38,7 @@ fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {
     })
     .unwrap();
     assert_eq!(
-        (words(&lab).unwrap(), lab.controller.state.renewals),
+        (words(&lab).unwrap(), lab.controller.state.noted.renewals),
         (4, 1)
     );
 }

@@ -24,7 +24,7 @@ fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
     lab.check_bans("198.51.100.1 192.0.2.0 192.0.2.2 192.0.2.3 192.0.2.4");
     lab.edit(&[automatic("198.51.100.2", 60)]);
     lab.check_bans("198.51.100.1 198.51.100.2 192.0.2.0 192.0.2.3 192.0.2.4");
-    assert_eq!(lab.controller.state.filling.evicted, 2);
+    assert_eq!(lab.controller.state.noted.filling.evicted, 2);
     lab.restart();
 }
 
@@ -34,10 +34,10 @@ fn manual_bans_find_a_tenth_free_and_then_automatic_bans_give_way() {
     // Of 20 entries, 18 are for all: 2 are left.
     for number in 1..=2 {
         lab.ban(&[&format!("198.51.100.{number}")], None).unwrap();
-        assert_eq!(lab.controller.state.filling.evicted, 0);
+        assert_eq!(lab.controller.state.noted.filling.evicted, 0);
     }
     lab.ban(&["198.51.100.3"], None).unwrap();
-    assert_eq!(lab.controller.state.filling.evicted, 1);
+    assert_eq!(lab.controller.state.noted.filling.evicted, 1);
     lab.check_bans("198.51.100.1 198.51.100.2 198.51.100.3 192.0.2.1");
     let refused = lab.ban(&["198.51.100.4"], None).unwrap_err();
     assert!(
@@ -120,10 +120,16 @@ fn a_list_that_takes_the_place_of_another_may_fill_what_is_kept_for_a_moment() {
 fn a_list_that_is_nearly_full_is_told() {
     let mut lab = full_of(&[(Origin::Manual, 30)]);
     lab.controller.tick();
-    assert_eq!(lab.controller.state.filling.nearly_full, [true, false]);
+    assert_eq!(
+        lab.controller.state.noted.filling.nearly_full,
+        [true, false]
+    );
     lab.memory().capacity = 1000;
     lab.controller.tick();
-    assert_eq!(lab.controller.state.filling.nearly_full, [false, false]);
+    assert_eq!(
+        lab.controller.state.noted.filling.nearly_full,
+        [false, false]
+    );
 }
 
 #[test]

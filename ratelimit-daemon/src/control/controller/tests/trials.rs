@@ -204,7 +204,7 @@ fn a_reload_asks_before_it_discards_what_was_confirmed() {
         None,
         "the files are right"
     );
-    let main = site.lab.controller.trials.reloaded_file().unwrap();
+    let main = site.lab.controller.feeds.trials.reloaded_file().unwrap();
     let reload = Reload {
         candidate: Candidate::of_files(&main),
         discard: true,
@@ -582,7 +582,7 @@ impl Site {
 
     /// The events of trials, with who caused each.
     fn events(&self) -> Vec<String> {
-        let events = self.lab.controller.state.journal().kept();
+        let events = self.lab.controller.state.reports.journal.kept();
         let of_trials = events.iter().filter(|event| event.what.is_trial());
         let of_trials = of_trials.map(|event| serde_json::to_value(event).unwrap());
         of_trials
@@ -611,8 +611,8 @@ impl Site {
     }
 
     fn require_own_files(&self, request: &ApplyRequest) -> Result<(), Refused> {
-        let Controller { trials, state, .. } = &self.lab.controller;
-        let measure = trials.measure(&state.intent.config, false)?;
+        let Controller { feeds, state, .. } = &self.lab.controller;
+        let measure = feeds.trials.measure(&state.intent.config, false)?;
         parsed(request, &measure).map(drop)
     }
 
@@ -627,9 +627,9 @@ impl Site {
     /// Lets the time of the trial be over, in memory as on disk.
     fn expire(&mut self) {
         self.expire_on_disk();
-        let trials = &mut self.lab.controller.trials;
+        let trials = &mut self.lab.controller.feeds.trials;
         let config: Config = self.lab.config.clone();
-        *trials = Trials::restore(&config, self.directory.path());
+        *trials = crate::control::feeds::trials::Trials::restore(&config, self.directory.path());
     }
 
     fn expire_on_disk(&self) {

@@ -36,7 +36,7 @@ fn every_command_holds_without_a_disk_and_is_kept_when_there_is_one() {
         unkept[0].starts_with("8 changes in the database: "),
         "{unkept:?}"
     );
-    assert_eq!(lab.controller.state.store.bans().unwrap().len(), 2);
+    assert_eq!(lab.controller.state.kept.store.bans().unwrap().len(), 2);
 
     lab.free_disk();
     lab.catch_up();
@@ -62,7 +62,7 @@ fn what_is_taken_back_before_it_was_written_never_was_there() {
     lab.controller.tick();
     lab.free_disk();
     lab.catch_up();
-    assert_eq!(lab.controller.state.store.bans().unwrap(), []);
+    assert_eq!(lab.controller.state.kept.store.bans().unwrap(), []);
     assert!(lab.controller.unkept().is_empty());
     lab.restart();
     assert!(lab.listed_bans().is_empty());
@@ -78,7 +78,7 @@ fn a_change_that_the_kernel_refuses_is_not_written_later_either() {
     lab.ban(&["192.0.2.2"], None).unwrap_err();
     lab.free_disk();
     lab.catch_up();
-    assert_eq!(lab.controller.state.store.bans().unwrap().len(), 1);
+    assert_eq!(lab.controller.state.kept.store.bans().unwrap().len(), 1);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_machine_that_sleeps_meanwhile_moves_the_ends_of_what_is_not_written() {
     assert!(lab.is_banned("192.0.2.51"));
     lab.free_disk();
     lab.catch_up();
-    let (_, _, row) = lab.controller.state.store.bans().unwrap().remove(0);
+    let (_, _, row) = lab.controller.state.kept.store.bans().unwrap().remove(0);
     // The last bit is for the kernel.
     assert!(row.until.as_nanos().abs_diff(after.as_nanos()) <= 1);
 }
@@ -119,7 +119,7 @@ fn a_start_without_a_disk_ends_what_is_over() {
     lab.free_disk();
     lab.catch_up();
     assert!(lab.controller.unkept().is_empty());
-    assert_eq!(lab.controller.state.store.bans().unwrap().len(), 1);
+    assert_eq!(lab.controller.state.kept.store.bans().unwrap().len(), 1);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn who_locks_the_database_keeps_no_command_waiting() {
     assert_eq!(lab.controller.unkept().len(), 1);
     other.execute_batch("ROLLBACK").unwrap();
     lab.catch_up();
-    assert_eq!(lab.controller.state.store.bans().unwrap().len(), 20);
+    assert_eq!(lab.controller.state.kept.store.bans().unwrap().len(), 20);
 }
 
 impl Lab {

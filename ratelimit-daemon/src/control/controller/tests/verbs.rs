@@ -77,8 +77,8 @@ impl Controller {
     /// What is due each second, as the daemon has it done step by step.
     pub(super) fn tick(&mut self) {
         self.run(Tick);
-        if self.trials.is_over()
-            && let Ok(files) = self.trials.returning_lists(&self.state.intent.config)
+        if self.feeds.trials.is_over()
+            && let Ok(files) = self.feeds.trials.returning_lists(&self.state.intent.config)
         {
             let (lists, _) = ConfiguredLists::read_some(files);
             self.run(EndTrial(lists));
@@ -93,7 +93,7 @@ impl Controller {
 
     /// Reads the files again and applies them, as the daemon does beside the controller.
     pub(super) fn reload(&mut self) -> Result<Reloaded, Refused> {
-        let main = self.trials.reloaded_file();
+        let main = self.feeds.trials.reloaded_file();
         let candidate = main.and_then(|main| Candidate::of_files(&main));
         self.run(Reload {
             candidate,
@@ -102,11 +102,11 @@ impl Controller {
     }
 
     pub(super) fn take_missed(&mut self) {
-        let _ = self.detections.adopt(&mut self.state);
+        let _ = propose(&mut self.feeds.detections, &mut self.state);
     }
 
     pub(super) fn read_lists(&mut self) {
-        read_all(&mut self.state, &mut self.list_files);
+        read_all(&mut self.state, &mut self.feeds.list_files);
     }
 
     pub(super) fn take_list(&mut self, file: &ListFile, reading: Result<Reading, Refused>) {
@@ -123,7 +123,7 @@ impl Controller {
     }
 
     pub(super) fn keep_history(&mut self) {
-        self.history.keep(&mut self.state.store);
+        self.scans.history.keep(&mut self.state.kept.store);
     }
 
     pub(super) fn reconciliation(&self) -> Reconciliation {
@@ -131,7 +131,7 @@ impl Controller {
     }
 
     pub(super) fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
-        let beside = Beside::look(&self.workload);
+        let beside = Beside::look(&self.about.workload);
         metrics_snapshot(self, sources, beside)
     }
 
@@ -169,7 +169,7 @@ impl Controller {
         request: ApplyRequest,
         author: &str,
     ) -> Result<Applied, Refused> {
-        let measure = self.trials.measure(&self.state.intent.config, true)?;
+        let measure = self.feeds.trials.measure(&self.state.intent.config, true)?;
         let candidate = Candidate::of_request(&request, &measure)?;
         let attempted = Ok(Attempted {
             request,
@@ -187,7 +187,7 @@ impl Controller {
 
     pub(super) fn roll_back(&mut self, author: &str) -> Result<Attempt, Refused> {
         let in_force = &self.state.intent.config;
-        let lists = self.trials.returning_lists(in_force);
+        let lists = self.feeds.trials.returning_lists(in_force);
         let lists = lists.map(|files| ConfiguredLists::read_some(files).0);
         let author = author.into();
         self.run(RollBack { lists, author })

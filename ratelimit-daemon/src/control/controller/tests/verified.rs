@@ -45,10 +45,8 @@ fn take_over(lab: &mut Lab, told: &[(&str, u64)]) -> usize {
     let told: Vec<_> = told
         .map(|(source, seconds)| (prefix(source), Duration::from_secs(*seconds)))
         .collect();
-    let Controller {
-        state, verified, ..
-    } = &mut lab.controller;
-    verified.take_over(state, &told)
+    let Controller { feeds, state, .. } = &mut lab.controller;
+    feeds.verified.take_over(state, &told)
 }
 
 /// Seconds for which a source is verified here on the word of another node.
@@ -81,7 +79,7 @@ fn what_other_nodes_verified_is_so_here_within_what_this_node_says() {
     for unknown in ["198.51.100.7", "192.0.2.0", "2001:db8::5"] {
         assert_eq!(left(&lab, unknown), None, "{unknown}");
     }
-    assert_eq!(lab.controller.verified.count(), (0, 3));
+    assert_eq!(lab.controller.feeds.verified.count(), (0, 3));
     // Those who keep to themselves, and those who challenge nobody, take nothing.
     for config in [challenging(Scope::Node), config()] {
         let mut lab = Lab::new(config);
@@ -110,10 +108,8 @@ fn other_nodes_have_half_of_the_room_of_a_family() {
             (Prefix::from(source), Duration::from_mins(1))
         })
         .collect();
-    let Controller {
-        state, verified, ..
-    } = &mut lab.controller;
-    let denied = verified.take_over(state, &told);
+    let Controller { feeds, state, .. } = &mut lab.controller;
+    let denied = feeds.verified.take_over(state, &told);
     assert_eq!(denied, VERIFIED_MAX as usize / 2);
     assert_eq!(lab.memory().verified.len(), denied);
     assert_eq!(take_over(&mut lab, &[("192.0.2.1", 30)]), 1);
@@ -138,10 +134,8 @@ fn who_proves_itself_here_is_told_once_and_who_did_elsewhere_is_not() {
         memory.proofs = proofs;
     };
     let look = |lab: &mut Lab| {
-        let Controller {
-            state, verified, ..
-        } = &mut lab.controller;
-        let fresh = verified.look(state).into_iter();
+        let Controller { feeds, state, .. } = &mut lab.controller;
+        let fresh = feeds.verified.look(state).into_iter();
         fresh
             .map(|(source, _)| source.to_string())
             .collect::<Vec<_>>()
@@ -156,7 +150,7 @@ fn who_proves_itself_here_is_told_once_and_who_did_elsewhere_is_not() {
     thread::sleep(Duration::from_millis(30));
     assert_eq!(look(&mut lab), ["192.0.2.2"]);
     assert_eq!(look(&mut lab), Vec::<String>::new());
-    assert_eq!(lab.controller.verified.count(), (2, 1));
+    assert_eq!(lab.controller.feeds.verified.count(), (2, 1));
     let told = lab.controller.status().challenge.unwrap();
     assert_eq!((told.verified_here, told.verified_by_peers), (2, 1));
     // What is over is not counted.
@@ -166,5 +160,5 @@ fn who_proves_itself_here_is_told_once_and_who_did_elsewhere_is_not() {
     memory.proofs = 3;
     drop(memory);
     look(&mut lab);
-    assert_eq!(lab.controller.verified.count(), (1, 1));
+    assert_eq!(lab.controller.feeds.verified.count(), (1, 1));
 }

@@ -46,12 +46,12 @@ fn changes_are_told_after_a_restart_too_and_drops_are_not() {
     lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();
     lab.limit(None, 7).unwrap();
     lab.controller.state.keep_journal();
-    let before = lab.controller.state.journal().kept();
+    let before = lab.controller.state.reports.journal.kept();
     assert_eq!(before.len(), 2);
     lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
-    assert_eq!(lab.controller.state.journal().kept(), before);
+    assert_eq!(lab.controller.state.reports.journal.kept(), before);
     lab.ban(&["192.0.2.2"], None).unwrap();
-    let after = lab.controller.state.journal().kept();
+    let after = lab.controller.state.reports.journal.kept();
     assert_eq!((after.len(), after[2].number), (3, 3));
 }
 
@@ -117,7 +117,7 @@ fn limits(lab: &mut Lab, times: [Instant; 2]) -> [Option<u64>; 2] {
         drops,
         has_bans: false,
     });
-    let kept = lab.controller.state.journal().kept();
+    let kept = lab.controller.state.reports.journal.kept();
     let limits = kept.iter().filter_map(|event| {
         let What::Drop(drop) = &event.what else {
             return None;
@@ -138,9 +138,9 @@ fn a_long_list_of_bans_is_one_event() {
     };
     let later = clock::after(Duration::from_hours(1));
     lab.edit(&bans(100, later));
-    assert_eq!(lab.controller.state.journal().kept().len(), 100);
+    assert_eq!(lab.controller.state.reports.journal.kept().len(), 100);
     lab.edit(&bans(101, later));
-    let kept = lab.controller.state.journal().kept();
+    let kept = lab.controller.state.reports.journal.kept();
     let expected = What::Bans {
         change: BanChange::Added,
         count: 101,
