@@ -22,7 +22,7 @@ use ratelimit_core::{
 };
 use ratelimit_daemon::{
     control::{
-        self, Candidate, Controller, Handle, Store,
+        Candidate, Controller, Handle, Store,
         commands::{Allow, Ban, CompareOn, Detach, Reload, Tick, Unban},
         open_kernel, queries,
     },
@@ -215,15 +215,13 @@ impl Running {
     pub fn top(&self) -> Result<()> {
         let top = self
             .runtime
-            .block_on(control::queries::top(&self.handle, 100, Vec::new()))?;
+            .block_on(queries::top(&self.handle, 100, Vec::new()))?;
         top.map_err(refused).map(drop)
     }
 
     /// Writes the page of metrics.
     pub fn scrape(&self) -> Result<()> {
-        let snapshot = self
-            .runtime
-            .block_on(control::queries::scrape(&self.handle))?;
+        let snapshot = self.runtime.block_on(queries::scrape(&self.handle))?;
         let snapshot = snapshot.map_err(refused)?;
         black_box(metrics::render(&snapshot, Format::OpenMetrics));
         Ok(())
@@ -315,7 +313,7 @@ fn ensure_counted(controller: &Controller, scenario: &Scenario) -> Result<()> {
     let Some((prefix, is_wanted)) = scenario.counted else {
         return Ok(());
     };
-    let bans = queries::bans(&controller.state).into_iter();
+    let bans = queries::all_bans(controller).into_iter();
     let allows = queries::allows(&controller.state).into_iter();
     let mut counters = bans
         .map(|ban| (ban.prefix, ban.counter))

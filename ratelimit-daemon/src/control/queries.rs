@@ -32,7 +32,7 @@ mod watched;
 pub use self::{
     allows::allows,
     attacks::{AttackRules, attack_rules},
-    bans::{bans, bans_in_parts},
+    bans::{all_bans, bans, bans_in_parts},
     check::{Packet, check},
     cluster::{cluster_state, cluster_wishes},
     config::settings,
@@ -54,7 +54,6 @@ pub use self::{
 };
 #[cfg(test)]
 pub(super) use self::{
-    bans::part as some_reported_bans,
     metrics::{Beside, metrics_snapshot},
     status::with_slots,
 };

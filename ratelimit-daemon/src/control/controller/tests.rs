@@ -402,15 +402,7 @@ impl Lab {
 
     /// The bans, as they are listed.
     fn listed_bans(&self) -> Vec<Ban> {
-        let mut bans: Vec<Ban> = Vec::new();
-        loop {
-            let behind = bans.last().map(|ban| (ban.prefix, ban.origin.clone()));
-            let part = queries::some_reported_bans(&self.controller, behind.as_ref());
-            if part.is_empty() {
-                return bans;
-            }
-            bans.extend(part);
-        }
+        queries::all_bans(&self.controller)
     }
 
     fn edit(&mut self, edits: &[Edit]) {

@@ -74,8 +74,21 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
     }
 }
 
+/// The bans, in the order of their prefixes and origins, all at once.
+pub fn all_bans(controller: &Controller) -> Vec<Ban> {
+    let mut bans: Vec<Ban> = Vec::new();
+    loop {
+        let behind = bans.last().map(|ban| (ban.prefix, ban.origin.clone()));
+        let part = part(controller, behind.as_ref());
+        if part.is_empty() {
+            return bans;
+        }
+        bans.extend(part);
+    }
+}
+
 /// The next bans behind one.
-pub(crate) fn part(controller: &Controller, behind: Option<&(Prefix, Origin)>) -> Vec<Ban> {
+fn part(controller: &Controller, behind: Option<&(Prefix, Origin)>) -> Vec<Ban> {
     let state = &controller.state;
     let part = export::some_bans(&state.intent, behind).into_iter();
     part.map(|(prefix, origin, row)| reported_ban(state, prefix, &origin, &row))

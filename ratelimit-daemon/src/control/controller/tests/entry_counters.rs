@@ -6,7 +6,7 @@ use ratelimit_common::layout::Counter;
 use ratelimit_core::api::EntryCounter;
 
 use super::*;
-use crate::control::{enforcement::entry_counters::EntryCounters, queries::some_reported_bans};
+use crate::control::{enforcement::entry_counters::EntryCounters, queries::all_bans};
 
 #[test]
 fn a_change_that_fails_leaves_what_was_counted() {
@@ -77,7 +77,7 @@ fn a_ban_that_finds_no_slot_has_no_figures() {
     lab.ban(&["192.0.2.1"], None).unwrap();
     assert!(lab.is_banned("192.0.2.1"));
     assert_eq!(lab.packets_of("192.0.2.1"), None);
-    let ban = some_reported_bans(&lab.controller, None).pop().unwrap();
+    let ban = all_bans(&lab.controller).pop().unwrap();
     let json = serde_json::to_value(&ban).unwrap();
     assert_eq!(
         (json.get("packets"), ban.counter),
@@ -108,7 +108,7 @@ impl Lab {
     }
 
     fn packets_of(&self, address: &str) -> Option<u64> {
-        let bans = some_reported_bans(&self.controller, None);
+        let bans = all_bans(&self.controller);
         let ban = bans.iter().find(|ban| ban.prefix == prefix(address));
         ban.expect("it is banned").counter.packets
     }
