@@ -39,7 +39,7 @@ impl TryFrom<Arc<str>> for NodeName {
     type Error = &'static str;
 
     fn try_from(text: Arc<str>) -> Result<Self, Self::Error> {
-        Self::new(&text).ok_or("no name of a node")
+        Self::new(&text).ok_or("not a valid node name")
     }
 }
 

@@ -123,10 +123,10 @@ pub enum ClassError {
     #[error("`{0}` names everything there is, so it says nothing")]
     FullList(&'static str),
     /// Ports of a protocol that has none.
-    #[error("packets of {0} have no ports: none would belong to the class")]
+    #[error("{0} has no ports: none would belong to the class")]
     NoPorts(String),
     /// TCP flags of another protocol.
-    #[error("packets of {0} have no TCP flags: none would belong to the class")]
+    #[error("{0} has no TCP flags: none would belong to the class")]
     NotTcp(String),
     /// ICMP types of another protocol.
     #[error("packets of {0} have no types of ICMP: none would belong to the class")]

@@ -73,7 +73,7 @@ pub enum CompileError {
     NoRoom(#[from] NoRoom),
     /// A limit, which was set at runtime, counts a class that is not there.
     #[error(
-        "the runtime limits of {policy} count the class `{class}`, which the configuration does not have: write [class.{class}] there, or take the limits away first"
+        "the runtime limits of {policy} use the class `{class}`, which is not configured: add [class.{class}], or remove the limits first"
     )]
     UnknownClass {
         /// The name of the policy.
@@ -83,7 +83,7 @@ pub enum CompileError {
     },
     /// The limits that were set at runtime, with those of the policy around them, are too many.
     #[error(
-        "{policy} has {count} limits with those set at runtime, and a policy has at most {LIMITS_MAX}: take the runtime limits away first"
+        "{policy} has {count} limits including runtime limits (maximum {LIMITS_MAX}): remove the runtime limits first"
     )]
     TooManyLimits {
         /// The name of the policy.
@@ -93,7 +93,7 @@ pub enum CompileError {
     },
     /// Nodes cannot share a limit, which was set at runtime.
     #[error(
-        "the runtime limits of {policy} are shared by all nodes, and cannot be with this configuration: {why}; or take the limits away first"
+        "the runtime limits of {policy} cannot be shared with this configuration: {why}; or remove the limits first"
     )]
     Unshareable {
         /// The name of the policy.

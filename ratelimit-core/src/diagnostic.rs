@@ -86,7 +86,7 @@ impl From<PrefixError> for Problem {
     fn from(error: PrefixError) -> Self {
         match error {
             PrefixError::Syntax(text) => Self::new(
-                format!("`{text}` is no IPv4 or IPv6 address or prefix"),
+                format!("`{text}` is not an IPv4 or IPv6 address or prefix"),
                 "write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32",
             ),
             PrefixError::Length { text, family, max } => Self::new(
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn unquoted_a_problem_says_nothing_of_the_file_but_its_place() {
         for (message, expected) in [
-            ("`root:$6$x` is no address", "`…` is no address"),
+            ("`root:$6$x` is not an address", "`…` is not an address"),
             ("`a`b` is not `c\"d` at all", "`…` at all"),
             (
                 "invalid type: string \"secret\", expected a table",

@@ -133,7 +133,7 @@ pub enum LimitError {
     WindowTooLong,
     /// The state of a source is one word, which this limit does not fit.
     #[error(
-        "the amount is too large for this window: one word of state holds at most {amount_max}; write a smaller amount or a longer window"
+        "the amount is too large for this window (maximum {amount_max}): reduce it, or use a longer window"
     )]
     Unrepresentable {
         /// The largest amount for the window.
@@ -152,13 +152,11 @@ pub enum LimitError {
         burst_max: u64,
     },
     /// A log of bytes.
-    #[error(
-        "a sliding-log keeps the time of each packet, and counts no bytes: write `packets`, or another algorithm"
-    )]
+    #[error("a sliding-log counts packets, not bytes: use `packets`, or another algorithm")]
     LogOfBytes,
     /// More times than a log holds.
     #[error(
-        "a sliding-log keeps the times of at most {TIMES_MAX} packets: write at most so many, or sliding-window, which keeps none"
+        "a sliding-log holds at most {TIMES_MAX} packets: reduce the amount, or use sliding-window"
     )]
     LogTooLong,
 }

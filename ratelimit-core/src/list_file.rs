@@ -111,7 +111,7 @@ pub fn read_file(path: &Path, now: Timestamp) -> io::Result<FileRead> {
         .open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        let message = "it is no regular file: write the list into one, and name that";
+        let message = "it is not a regular file: save the list to a file and use that";
         return Err(io::Error::other(message));
     }
     let written = metadata.modified()?;
@@ -119,7 +119,7 @@ pub fn read_file(path: &Path, now: Timestamp) -> io::Result<FileRead> {
     let mut bytes = Vec::new();
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > BYTES_MAX {
-        let message = format!("it is larger than {} MiB", BYTES_MAX >> 20);
+        let message = format!("it exceeds {} MiB", BYTES_MAX >> 20);
         return Err(io::Error::other(message));
     }
     let tag = tag_file(path).and_then(|tag| fs::metadata(tag).ok()?.modified().ok());

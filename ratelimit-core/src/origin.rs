@@ -32,7 +32,7 @@ pub enum Origin {
 /// Why a text is no origin.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{0}` is no origin: it is `config`, `manual`, `forced`, `detected`, `list:NAME`, `program:NAME`, `crowdsec` or `cluster:NODE`"
+    "unknown origin `{0}`: use `config`, `manual`, `forced`, `detected`, `list:NAME`, `program:NAME`, `crowdsec` or `cluster:NODE`"
 )]
 pub struct UnknownOrigin(String);
 

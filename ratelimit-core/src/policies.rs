@@ -204,7 +204,7 @@ impl<'a> Used<'a> {
 /// More policies than the datapath holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "there are more than {POLICIES_MAX} policies; one whose limits change counts twice meanwhile: change fewer at once"
+    "too many policies (maximum {POLICIES_MAX}); changed policies count twice during a reload: change fewer at once"
 )]
 pub struct TooManyPolicies;
 

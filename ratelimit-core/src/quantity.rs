@@ -87,7 +87,7 @@ fn too_large(text: &str) -> QuantityError {
 
 fn too_fine(text: &str, number: &str) -> QuantityError {
     QuantityError::new(
-        format!("`{number}` in `{text}` is no whole number of the smallest unit"),
+        format!("`{number}` in `{text}` is not a whole number of the smallest unit"),
         "write fewer digits behind the point",
     )
 }

@@ -125,7 +125,7 @@ impl Daemon {
         let socket = paths.runtime.join("control.sock");
         let control = bind_control(&socket, user)?;
         privileges::give_up(user)?;
-        info!(user = user.name(), "gave up all privileges");
+        info!(user = user.name(), "dropped all privileges");
         // It listens before it looks: nothing is missed in between.
         let watch = Watch::new(&protected::GROUPS)?;
         let links = Watch::new(&links::GROUPS)?;
@@ -207,7 +207,7 @@ impl Daemon {
         ));
         let alive = || systemd::notify(NotifyState::Watchdog);
         let ticks = keep_time(controller.clone(), alive);
-        tasks.spawn(until(&stop, "what is due each second", ticks));
+        tasks.spawn(until(&stop, "the tasks of each second", ticks));
         let current = protected::keep_current(self.watch, controller.clone());
         tasks.spawn(until(&stop, OWN_WORK, current));
         let attached = links::keep_attached(self.links, controller.clone());
@@ -219,9 +219,9 @@ impl Daemon {
         let reloads = reload_on_hangup(controller.clone());
         tasks.spawn(until(&stop, "a reload by SIGHUP", reloads));
         let decisions = crowdsec::follow(controller.clone());
-        tasks.spawn(until(&stop, "what CrowdSec decided", decisions));
+        tasks.spawn(until(&stop, "decisions of CrowdSec", decisions));
         let shared = cluster::follow(controller.clone());
-        tasks.spawn(until(&stop, "what the cluster shares", shared));
+        tasks.spawn(until(&stop, "cluster messages", shared));
         if let Some(events) = events {
             let forwarded = events::forward_events(events, controller.clone());
             tasks.spawn(until(&stop, OWN_WORK, forwarded));
@@ -241,7 +241,7 @@ impl Daemon {
         systemd::notify(NotifyState::Stopping);
         drain(tasks).await;
         if timeout(GRACE, history_ended).await.is_err() {
-            warn!("the last seconds of the history could not be written in time");
+            warn!("cannot write the last seconds of the history in time");
         }
         finish(thread, &self.socket)?;
         failed.map_or(Ok(()), Err)
@@ -270,7 +270,7 @@ async fn first_failure(
         match tasks.join_next().await {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => failed = Some(error),
-            Some(Err(error)) => failed = Some(anyhow!(error).context("a task ended badly")),
+            Some(Err(error)) => failed = Some(anyhow!(error).context("a task failed")),
             None => break,
         }
         if failed.is_some() {
@@ -283,7 +283,7 @@ async fn first_failure(
 async fn drain(mut tasks: JoinSet<anyhow::Result<()>>) {
     let all = async { while tasks.join_next().await.is_some() {} };
     if timeout(GRACE, all).await.is_err() {
-        warn!("requests that were under way were cut off");
+        warn!("aborted requests in progress");
     }
     tasks.shutdown().await;
 }
@@ -291,7 +291,7 @@ async fn drain(mut tasks: JoinSet<anyhow::Result<()>>) {
 fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Result<()> {
     let mut controller = thread
         .join()
-        .map_err(|_| anyhow!("the controller ended badly"))?;
+        .map_err(|_| anyhow!("the controller failed"))?;
     controller.run(Stop);
     // Nobody reads samples any more.
     if let Err(error) = controller.run(SampleTraffic(false)) {
@@ -301,7 +301,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         // In a directory of another user a socket that nobody listens on is left, and the next start takes its place.
         warn!(
             error = format!("{error:#}"),
-            "the control socket stays behind"
+            "cannot remove the control socket"
         );
     }
     match controller.state.intent.config.on_stop {
@@ -312,13 +312,13 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
             let unenforced = unenforced.iter().map(|it| it.interface.as_str());
             let unenforced: Vec<&str> = unenforced.collect();
             match (is_pinned, links.enforces_anywhere()) {
-                (false, _) => warn!("stopped; nothing is enforced any more, as the pins are gone"),
-                (true, false) => warn!("stopped; nothing was attached any more"),
+                (false, _) => warn!("stopped; nothing is enforced because the pins are missing"),
+                (true, false) => warn!("stopped; nothing was attached"),
                 (true, true) if unenforced.is_empty() => {
-                    info!("stopped; the kernel goes on enforcing");
+                    info!("stopped; the kernel continues to enforce");
                 }
                 (true, true) => {
-                    warn!(not_on = ?unenforced, "stopped; the kernel goes on enforcing elsewhere");
+                    warn!(not_on = ?unenforced, "stopped; the kernel continues to enforce on the other interfaces");
                 }
             }
         }

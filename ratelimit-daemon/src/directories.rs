@@ -27,17 +27,17 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
     {
         if !is_of_the_disk(&error) {
             return Err(error)
-                .with_context(|| format!("making the directory {}", paths.state.display()));
+                .with_context(|| format!("creating the directory {}", paths.state.display()));
         }
         // What stands in for it is chosen when the database is opened.
         let directory = paths.state.display();
-        warn!(%directory, %error, "the directory of the state cannot be made");
+        warn!(%directory, %error, "cannot create the state directory");
     }
     if !paths.runtime.is_dir() {
         fs::create_dir_all(&paths.runtime)
             .and_then(|()| fs::set_permissions(&paths.runtime, fs::Permissions::from_mode(RUNTIME)))
             .and_then(|()| user.own(&paths.runtime))
-            .with_context(|| format!("making the directory {}", paths.runtime.display()))?;
+            .with_context(|| format!("creating the directory {}", paths.runtime.display()))?;
     }
     for directory in [&paths.state, &paths.runtime] {
         if directory.is_dir()
@@ -64,7 +64,7 @@ fn lend(paths: &Paths, user: &User) -> anyhow::Result<()> {
     user.act(|| originals.copy())??;
     let state = paths.state.display();
     warn!(
-        "{state} is root's, and its disk is read-only: a copy stands in for it until ratelimitd is started again with a disk that can be written"
+        "{state} belongs to root on a read-only disk: using a copy until ratelimitd is restarted with a writable disk"
     );
     Ok(())
 }
@@ -93,7 +93,7 @@ fn adopt(directory: &Path, user: &User) -> anyhow::Result<()> {
         && (is_used || entries.is_empty());
     if !is_ours {
         bail!(
-            "{name} may not write to {path}: `chown {name} {path}`, or say with --user who is to run ratelimitd",
+            "{name} cannot write to {path}: `chown {name} {path}`, or choose the user with --user",
             name = user.name(),
             path = directory.display()
         );
@@ -108,7 +108,7 @@ fn adopt(directory: &Path, user: &User) -> anyhow::Result<()> {
     }
     user.own(directory)
         .with_context(|| format!("giving {} to {}", directory.display(), user.name()))?;
-    info!(directory = %directory.display(), user = user.name(), "root's before: given to the user of the daemon");
+    info!(directory = %directory.display(), user = user.name(), "changed owner of the state directory from root to the daemon's user");
     Ok(())
 }
 

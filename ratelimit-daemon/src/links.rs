@@ -241,7 +241,7 @@ impl Standing {
                 entry.display()
             )),
             Self::Renamed { to, .. } => Some(format!(
-                "there is no such interface: it was renamed to {to}, where enforcement goes on until one has the configured name"
+                "interface not found: it was renamed to {to}, which stays protected until another interface has the configured name"
             )),
             Self::Missing => Some("there is no such interface".to_owned()),
             Self::Failed { error } => Some(error.clone()),

@@ -57,7 +57,10 @@ impl Lock {
                     thread::sleep(POLL);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    bail!("another ratelimitd is running: it holds {}", path.display())
+                    bail!(
+                        "another ratelimitd is running: it has locked {}",
+                        path.display()
+                    )
                 }
                 Err(TryLockError::Error(error)) => {
                     return Err(error).with_context(|| format!("locking {}", path.display()));

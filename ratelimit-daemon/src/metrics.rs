@@ -45,7 +45,7 @@ fn traffic(to: &mut Exposition, snapshot: &Snapshot) {
     each_counter(snapshot, packets, |count| count.packets);
     let bytes = to
         .counter("ratelimit_bytes")
-        .help("Bytes of frames received, by verdict and reason.");
+        .help("Bytes received including frame headers, by verdict and reason.");
     each_counter(snapshot, bytes, |count| count.bytes);
 }
 
@@ -70,7 +70,7 @@ fn lists(to: &mut Exposition, snapshot: &Snapshot) {
         .help("Entries of the allow list.")
         .value(status.allows);
     to.gauge("ratelimit_policies")
-        .help("Policies, with the default policy.")
+        .help("Number of policies, including the default one.")
         .value(status.policies);
     policies(to, snapshot);
     files(to, &status.lists);
@@ -78,7 +78,7 @@ fn lists(to: &mut Exposition, snapshot: &Snapshot) {
     let maps = || status.maps.iter();
     let mut entries = to
         .gauge("ratelimit_map_entries")
-        .help("Entries in use of a BPF map.");
+        .help("Used entries of a BPF map.");
     entries.each(
         "map",
         maps().filter_map(|map| Some((&map.name, map.entries?))),
@@ -90,10 +90,10 @@ fn lists(to: &mut Exposition, snapshot: &Snapshot) {
         }
     }
     to.gauge("ratelimit_map_capacity")
-        .help("Entries that a BPF map has room for.")
+        .help("Maximum number of entries of a BPF map.")
         .each("map", maps().map(|map| (&map.name, map.capacity)));
     to.gauge("ratelimit_map_memory_bytes")
-        .help("Kernel memory of a BPF map.")
+        .help("Kernel memory used by a BPF map.")
         .each("map", maps().map(|map| (&map.name, map.memory_bytes)));
 }
 
@@ -104,16 +104,16 @@ fn policies(to: &mut Exposition, snapshot: &Snapshot) {
         policies.filter_map(move |(name, counter)| Some((name, count(counter)?)))
     };
     to.counter("ratelimit_policy_packets")
-        .help("Packets that were judged by a policy.")
+        .help("Packets judged by a policy.")
         .each("policy", counters(|counter| counter.packets));
     to.counter("ratelimit_policy_bytes")
-        .help("Bytes of frames that were judged by a policy.")
+        .help("Bytes judged by a policy, including frame headers.")
         .each("policy", counters(|counter| counter.bytes));
 }
 
 fn files(to: &mut Exposition, lists: &[ListView]) {
     to.gauge("ratelimit_list_entries")
-        .help("Entries of a list.")
+        .help("Number of entries in a list.")
         .each("list", lists.iter().map(|list| (&list.name, list.entries)));
     let counters = |count: fn(&ListView) -> Option<u64>| {
         lists
@@ -124,23 +124,22 @@ fn files(to: &mut Exposition, lists: &[ListView]) {
         .help("Packets that matched an entry of a list.")
         .each("list", counters(|list| list.counter.packets));
     to.counter("ratelimit_list_bytes")
-        .help("Bytes of frames that matched an entry of a list.")
+        .help("Bytes that matched an entry of a list, including frame headers.")
         .each("list", counters(|list| list.counter.bytes));
     let from_files = lists.iter().filter(|list| list.file.is_some());
     to.counter("ratelimit_list_errors")
-        .help("Failed attempts to read the file of a list.")
+        .help("Failed attempts to load the file of a list.")
         .each("list", from_files.map(|list| (&list.name, list.errors)));
     let read = lists
         .iter()
         .filter_map(|list| Some((&list.name, seconds(list.read?))));
     to.gauge("ratelimit_list_last_success_timestamp_seconds")
-        .help("When the file of a list was last applied.")
+        .help("Time when the file of a list was last loaded.")
         .each("list", read);
     let fetched = lists
         .iter()
         .filter_map(|list| Some((&list.name, seconds(list.fetched?))));
-    let help =
-        "When the file of a list with a url was last downloaded, or its server had nothing newer.";
+    let help = "Time when a list with a url was last downloaded or found unchanged.";
     to.gauge("ratelimit_list_fetched_timestamp_seconds")
         .help(help)
         .each("list", fetched);
@@ -148,26 +147,26 @@ fn files(to: &mut Exposition, lists: &[ListView]) {
 
 fn detection(to: &mut Exposition, snapshot: &Snapshot) {
     to.gauge("ratelimit_detected_bans")
-        .help("Bans in force that policies made.")
+        .help("Bans in force that were set by policies.")
         .value(snapshot.status.detected_bans);
     to.counter("ratelimit_detected_bans_made")
-        .help("Bans that policies made, since the daemon started.")
+        .help("Bans set by policies since the daemon started.")
         .each("policy", &snapshot.detections.by_policy);
     let results = Detection::ALL.map(|it| (it.label(), snapshot.tally.detections[it as usize]));
     to.counter("ratelimit_detections")
-        .help("Sources that reached the strikes of a policy, by result.")
+        .help("Sources that reached the ban threshold of a policy, by result.")
         .each("result", results);
     to.counter("ratelimit_detection_events_lost")
-        .help("Bans by policies that the daemon learned of late, as the event ring was full.")
+        .help("Bans by policies reported late because the event ring was full.")
         .value(snapshot.tally.events_lost);
     to.counter("ratelimit_attacks")
-        .help("Attacks found since the daemon started, by kind.")
+        .help("Attacks detected since the daemon started, by kind.")
         .each("kind", by_kind(&snapshot.attacks));
     to.gauge("ratelimit_detected_limits")
-        .help("Sources of attacks that have a further limit.")
+        .help("Attacking sources with an additional limit.")
         .value(snapshot.status.limited);
     to.counter("ratelimit_detected_limits_made")
-        .help("Sources that got a further limit since the daemon started, by kind of attack.")
+        .help("Attacking sources that got an additional limit since the daemon started, by kind.")
         .each("kind", by_kind(&snapshot.limited));
 }
 
@@ -182,31 +181,31 @@ fn reconciliation(to: &mut Exposition, reconciliation: &Reconciliation) {
         repaired,
     } = reconciliation;
     to.gauge("ratelimit_intended")
-        .help("Entries that belong into the kernel's tables.")
+        .help("Entries that should be in the kernel tables.")
         .each("kind", intended.labelled());
     to.gauge("ratelimit_enforced")
-        .help("Entries confirmed in the kernel's tables.")
+        .help("Entries confirmed in the kernel tables.")
         .each("kind", intended.less(missing).labelled());
     to.counter("ratelimit_repaired")
-        .help("Entries of the kernel's tables that were wrong, and were repaired.")
+        .help("Wrong entries in the kernel tables that were repaired.")
         .each("kind", repaired.labelled());
 }
 
 fn filling(to: &mut Exposition, filling: &Filling) {
     to.gauge("ratelimit_list_nearly_full")
-        .help("Whether bans, allows and policies take over 80 % of their room.")
+        .help("1 if the table of bans, allows and policies is more than 80 % full.")
         .each("family", labels().zip(filling.nearly_full.map(u8::from)));
     to.counter("ratelimit_bans_given_way")
-        .help("Automatic bans that were evicted from a full list.")
+        .help("Automatic bans evicted because the table was full.")
         .value(filling.evicted);
 }
 
 fn sources(to: &mut Exposition, snapshot: &Snapshot) {
     to.counter("ratelimit_sources_inserted")
-        .help("Sources that got state.")
+        .help("Sources added to the state table.")
         .each("family", labels().zip(snapshot.totals.inserted));
     to.counter("ratelimit_sources_evicted")
-        .help("Sources whose state was evicted, counted every 10 seconds.")
+        .help("Sources evicted from the state table, counted every 10 seconds.")
         .each("family", labels().zip(snapshot.sources.evicted));
 }
 
@@ -216,10 +215,10 @@ fn new_sources(to: &mut Exposition, snapshot: &Snapshot) {
         return;
     };
     to.gauge("ratelimit_new_sources")
-        .help("New sources that may get state in a window.")
+        .help("Budget for new sources per window.")
         .each("over_budget", [(budget.over_budget.as_str(), budget.count)]);
     to.gauge("ratelimit_new_sources_window_seconds")
-        .help("Length of that window.")
+        .help("Window of the budget for new sources.")
         .value(budget.per_seconds);
 }
 
@@ -229,15 +228,15 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
         return;
     };
     to.gauge("ratelimit_challenge_on")
-        .help("1 while sources that are not verified are challenged.")
+        .help("1 while unverified TCP clients are challenged.")
         .value(u8::from(challenge.is_on));
     if let Some(dns) = &challenge.dns {
         to.gauge("ratelimit_challenge_dns_on")
-            .help("1 while sources that are not verified are challenged for queries of DNS.")
+            .help("1 while unverified DNS clients are challenged.")
             .value(u8::from(dns.is_on));
     }
     to.gauge("ratelimit_challenge_verified_sources")
-        .help("Sources that are verified, by where they proved themselves.")
+        .help("Verified sources, by the node that verified them.")
         .each(
             "by",
             [
@@ -245,17 +244,16 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
                 ("cluster", challenge.verified_by_peers),
             ],
         );
-    let help =
-        "SYNs and queries without an answer, as the answers to all sources or to one were spent.";
+    let help = "SYNs and queries left unanswered because an answer budget was exhausted.";
     to.counter("ratelimit_challenge_over_budget")
         .help(help)
         .value(challenge.unanswered_packets);
     to.gauge("ratelimit_challenge_suspended")
-        .help("1 while nobody is challenged, as nobody who was proved itself.")
+        .help("1 while the challenge is suspended because no client answered it.")
         .value(u8::from(challenge.suspended_until.is_some()));
     let troubles = &snapshot.status.troubles;
     to.gauge("ratelimit_challenge_unanswered")
-        .help("1 while many are challenged and nobody proves itself.")
+        .help("1 while many clients are challenged and none answers.")
         .value(u8::from(troubles.iter().any(|it| it.what == UNANSWERED)));
 }
 
@@ -264,14 +262,14 @@ fn events(to: &mut Exposition, snapshot: &Snapshot) {
         .help("Sampled drops sent to the daemon.")
         .value(snapshot.totals.events_sent);
     to.counter("ratelimit_events_lost")
-        .help("Sampled drops lost, as the event ring was full.")
+        .help("Sampled drops lost because the event ring was full.")
         .value(snapshot.totals.events_lost);
 }
 
 fn interfaces(to: &mut Exposition, snapshot: &Snapshot) {
     let mut attached = to
         .gauge("ratelimit_interface_attached")
-        .help("Whether the program runs on an interface, and its mode.");
+        .help("1 if the program is attached to an interface, by mode.");
     for interface in &snapshot.status.interfaces {
         let mode = interface.mode.as_deref().unwrap_or("none");
         attached.labelled(
@@ -283,39 +281,39 @@ fn interfaces(to: &mut Exposition, snapshot: &Snapshot) {
 
 fn crowdsec(to: &mut Exposition, status: &CrowdsecStatus) {
     to.gauge("ratelimit_crowdsec_connected")
-        .help("Whether CrowdSec's local API answered the last request.")
+        .help("1 if the CrowdSec local API answered the last request.")
         .value(u8::from(status.connected == Some(true)));
     to.gauge("ratelimit_crowdsec_bans")
-        .help("Bans in force from CrowdSec.")
+        .help("Bans in force from CrowdSec decisions.")
         .value(status.bans);
     to.gauge("ratelimit_crowdsec_decisions")
-        .help("Decisions of CrowdSec behind these bans.")
+        .help("Active CrowdSec decisions.")
         .value(status.decisions);
     to.counter("ratelimit_crowdsec_pulls")
-        .help("Requests to CrowdSec's local API, by result.")
+        .help("Requests to the CrowdSec local API, by result.")
         .each(
             "result",
             [("answered", status.pulls), ("failed", status.failures)],
         );
     to.counter("ratelimit_crowdsec_ignored")
-        .help("Decisions of CrowdSec that ban nobody here, by reason.")
+        .help("CrowdSec decisions without effect on this host, by reason.")
         .each("reason", &status.ignored);
     if let Some(pulled) = status.pulled {
         to.gauge("ratelimit_crowdsec_last_pull_timestamp_seconds")
-            .help("When CrowdSec's local API last answered.")
+            .help("Time when the CrowdSec local API last answered.")
             .value(seconds(pulled));
     }
 }
 
 fn cluster(to: &mut Exposition, status: &ClusterStatus) {
     to.gauge("ratelimit_cluster_connected")
-        .help("Whether the store of the cluster takes messages.")
+        .help("1 if the cluster store is reachable.")
         .value(u8::from(status.connected == Some(true)));
     to.counter("ratelimit_cluster_failures")
-        .help("How often the store of the cluster failed.")
+        .help("Failed requests to the cluster store.")
         .value(status.failures);
     to.gauge("ratelimit_cluster_bans")
-        .help("Bans in force of other nodes.")
+        .help("Bans in force that were set by other nodes.")
         .value(status.bans);
     let count = |state| {
         status
@@ -328,15 +326,15 @@ fn cluster(to: &mut Exposition, status: &ClusterStatus) {
         .iter()
         .map(|state| (state.label(), count(*state)));
     to.gauge("ratelimit_cluster_nodes")
-        .help("Nodes of the cluster, by state.")
+        .help("Cluster nodes, by state.")
         .each("state", states);
     to.counter("ratelimit_cluster_refused")
-        .help("Messages of the cluster that were refused, by reason.")
+        .help("Refused cluster messages, by reason.")
         .each("reason", &status.refused);
     to.counter("ratelimit_cluster_denied")
-        .help("Statements of other nodes without effect here.")
+        .help("Changes by other nodes that are ignored here.")
         .value(status.denied);
-    let help = "Sources that proved themselves here and were told, or on other nodes and were taken over, or were not.";
+    let help = "Verified sources exchanged with other nodes: announced (told), accepted (taken) or rejected (denied).";
     to.counter("ratelimit_cluster_verified").help(help).each(
         "what",
         [
@@ -352,20 +350,20 @@ fn cluster(to: &mut Exposition, status: &ClusterStatus) {
 
 fn shares(to: &mut Exposition, sharing: &SharingStatus) {
     to.gauge("ratelimit_cluster_configured_nodes")
-        .help("Nodes that the configuration says there are.")
+        .help("Configured number of cluster nodes.")
         .value(sharing.configured_nodes);
     to.gauge("ratelimit_cluster_shares")
-        .help("Limits of sources, prefixes and the node of which this node has a share of its own.")
+        .help("Shared limits of sources, prefixes and the node with a share on this node.")
         .value(sharing.keys);
     to.gauge("ratelimit_cluster_shares_without_room")
-        .help("Sources, prefixes and nodes whose shares have no room in the kernel.")
+        .help("Shared limits without room for a share in the kernel.")
         .value(sharing.without_room);
     to.gauge("ratelimit_cluster_fallback")
-        .help("Whether this node admits no more of each limit than it may always claim.")
+        .help("1 while this node falls back to limit/nodes for shared limits.")
         .value(u8::from(sharing.fallback.is_some()));
     if let Some(at) = sharing.divided_at {
         to.gauge("ratelimit_cluster_last_division_timestamp_seconds")
-            .help("When limits were last divided by the reports of all nodes.")
+            .help("Time when limits were last divided with reports of all nodes.")
             .value(seconds(at));
     }
 }

@@ -36,7 +36,7 @@ pub fn require() -> anyhow::Result<()> {
         );
     }
     if !has(Capability::CAP_PERFMON) {
-        warn!("missing CAP_PERFMON: the kernel makes the program about 45 % slower without it");
+        warn!("missing CAP_PERFMON: the program is about 45 % slower without it");
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ pub fn give_up(user: &User) -> anyhow::Result<()> {
     keep(&CapsHashSet::new())?;
     forbid_new_privileges()?;
     let left = read(CapSet::Permitted)?;
-    ensure!(left.is_empty(), "capabilities are left: {left:?}");
+    ensure!(left.is_empty(), "remaining capabilities: {left:?}");
     seccomp::enter_daemon().context("entering seccomp")
 }
 

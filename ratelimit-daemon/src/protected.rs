@@ -46,8 +46,8 @@ impl fmt::Display for Why {
             Self::Own(interface) => write!(formatter, "the address of {interface} on this host"),
             Self::Gateway(interface) => write!(formatter, "the default gateway of {interface}"),
             Self::Resolver(file) => write!(formatter, "a resolver in {file}"),
-            Self::SshPeer => formatter.write_str("where an SSH session comes from"),
-            Self::Service(name) => write!(formatter, "where {name} answers"),
+            Self::SshPeer => formatter.write_str("the client of an SSH session"),
+            Self::Service(name) => write!(formatter, "the server of {name}"),
             Self::Configured => formatter.write_str("protected by the configuration"),
         }
     }
@@ -80,7 +80,7 @@ impl Protected {
                 Ok(addresses) => found.extend(addresses),
                 Err(error) => warn!(
                     error = format!("{error:#}"),
-                    "{what} cannot be read, and are not protected"
+                    "cannot read {what}; they are not protected"
                 ),
             }
         }
@@ -90,7 +90,7 @@ impl Protected {
                 .for_each(|(network, interface)| found.add_network(network, interface)),
             Err(error) => warn!(
                 error = format!("{error:#}"),
-                "the connected networks cannot be read, and lists are not kept off them"
+                "cannot read the connected networks; lists do not exempt them"
             ),
         }
         // They are only named.
@@ -162,7 +162,7 @@ impl Protected {
             .collect();
         let named = hosts[..hosts.len().min(NEIGHBOURS_NAMED)].join(", ");
         match (hosts.len(), hosts.len().saturating_sub(NEIGHBOURS_NAMED)) {
-            (0, _) => format!("the network of {interfaces}, no host of which is known so far"),
+            (0, _) => format!("the network of {interfaces}, without known hosts so far"),
             (_, 0) => format!("the network of {interfaces} with {named}"),
             (_, more) => format!("the network of {interfaces} with {named} and {more} more hosts"),
         }
@@ -241,7 +241,7 @@ mod tests {
             .collect();
         assert_eq!(
             all,
-            ["192.0.2.1: the default gateway of eth0, where an SSH session comes from"]
+            ["192.0.2.1: the default gateway of eth0, the client of an SSH session"]
         );
     }
 }

@@ -104,7 +104,7 @@ pub async fn serve(
                     info!(author = wanted.author, "capturing dropped packets");
                     record(&mut maps, &mut requests, &wanted).await?;
                     maps.end().context("ending a capture")?;
-                    info!(author = wanted.author, "no more capturing");
+                    info!(author = wanted.author, "capture ended");
                 }
             }
             Some(Request::End(answer)) => {
@@ -169,8 +169,8 @@ async fn record(
                     is_ending = true;
                 }
                 Some(Request::Begin(_, answer)) => {
-                    let error = format!("a capture runs already, for {}", wanted.author);
-                    let hint = "only one runs at a time: wait for its end, or end it";
+                    let error = format!("a capture is already running, for {}", wanted.author);
+                    let hint = "wait for it to end, or end it";
                     let _ = answer.send(Err(Refused::because(error).hint(hint)));
                 }
                 None => is_ending = true,

@@ -63,4 +63,4 @@ impl Changes {
     }
 }
 
-const LISTENING: &str = "listening to what the kernel tells of interfaces, addresses and routes";
+const LISTENING: &str = "subscribing to interface, address and route changes";

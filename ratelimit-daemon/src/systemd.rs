@@ -6,6 +6,6 @@ use tracing::debug;
 /// Tells systemd, where it asked for that.
 pub fn notify(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        debug!(%error, "systemd could not be told");
+        debug!(%error, "cannot notify systemd");
     }
 }

@@ -70,7 +70,8 @@ impl TrafficLog {
     pub async fn ask(&self, request: HistoryRequest) -> Result<History, Refused> {
         let (sender, answer) = oneshot::channel();
         let busy = || {
-            Refused::because("the history does not answer").hint("look at the disk: `rlctl status`")
+            Refused::because("the packet history does not respond")
+                .hint("check the disk, and see `rlctl status`")
         };
         match self.jobs.try_send(Job::Question(request, sender)) {
             Ok(()) => {}

@@ -34,15 +34,13 @@ impl User {
         }
         let found = match name {
             Some(name) => Self::named(name)
-                .with_context(|| format!("there is no user `{name}`: `useradd --system {name}`"))?,
+                .with_context(|| format!("no user `{name}`: create it with `useradd --system {name}`"))?,
             None => Self::named(OWN).or_else(Self::nobody).context(
-                "there is no user to run as: make one with `useradd --system ratelimit`, or name one with --user",
+                "no user to run as: create one with `useradd --system ratelimit`, or choose one with --user",
             )?,
         };
         if found.uid == 0 {
-            warn!(
-                "running as root: files are read with the rights of root, without its capabilities"
-            );
+            warn!("running as root without capabilities; files are read with root's permissions");
         }
         Ok(found)
     }
@@ -83,7 +81,7 @@ impl User {
     fn nobody() -> Option<Self> {
         let nobody = Self::named(NOBODY)?;
         warn!(
-            "there is no user `{OWN}`: running as `{NOBODY}`, which other services may be too; make it with `useradd --system {OWN}`"
+            "no user `{OWN}`: running as `{NOBODY}`, which other services may share; create it with `useradd --system {OWN}`"
         );
         Some(nobody)
     }

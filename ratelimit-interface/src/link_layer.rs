@@ -37,7 +37,7 @@ pub fn of(link: &LinkMessage) -> anyhow::Result<LinkLayer> {
              interface with Ethernet frames that the packets cross, or on this one by nftables"
         ),
         other => {
-            bail!("its link layer, {other}, is none that is read: Ethernet is, and IP without any")
+            bail!("its link layer {other} is not supported: only Ethernet and raw IP are")
         }
     }
 }

@@ -68,20 +68,20 @@ Completion after Tab, also for the names of lists:
 /// What `rlctl` can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show whether the limiter works: interfaces, configuration, traffic, troubles
+    /// Show the state of the limiter: interfaces, configuration, traffic, failures
     #[command(
-        after_help = "Examples:\n  rlctl status\n  rlctl status --maps\n  rlctl status --json | jq .interfaces\n\n`rlctl` alone is `rlctl status`. On a terminal it measures the traffic for half a second."
+        after_help = "Examples:\n  rlctl status\n  rlctl status --maps\n  rlctl status --json | jq .interfaces\n\n`rlctl` without a command is `rlctl status`. On a terminal it measures the traffic for half a second."
     )]
     Status {
-        /// Show the BPF maps too, how full they are and what they take
+        /// Also show the BPF maps with their usage and memory
         #[arg(long)]
         maps: bool,
     },
-    /// Drop every packet of addresses or prefixes
+    /// Drop all packets from addresses or prefixes
     Ban(BanArguments),
-    /// End bans
+    /// Remove bans
     #[command(
-        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n  rlctl unban --within 203.0.113.0/24\n  rlctl unban --origin detected --reason flood\n  rlctl unban --all\n\nBans of lists stay: `rlctl lists rm` removes a list. Ends with 1 when none of them was banned. With `--program` it ends with 0."
+        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n  rlctl unban --within 203.0.113.0/24\n  rlctl unban --origin detected --reason flood\n  rlctl unban --all\n\nBans of lists are not affected; remove a list with `rlctl lists rm`. The exit code is 1 if none of the prefixes was banned, but 0 with `--program`."
     )]
     Unban(UnbanArguments),
     /// Exempt addresses and prefixes from bans and limits
@@ -101,47 +101,48 @@ pub enum Verb {
     List(ListArguments),
     /// Import a list from a file: plain text, ipset, nft, blocklists, output of `export`
     Import(ImportArguments),
-    /// Write bans, allows and lists as lines of text
+    /// Export bans, allows and lists as lines of text
     Export(ExportArguments),
     /// Show the lists, download them, or remove one
     #[command(
-        after_help = "Examples:\n  rlctl lists\n  rlctl lists fetch\n  rlctl lists rm spamhaus\n\nPACKETS and BYTES are those that matched one of its entries, and `-` where they are not counted."
+        after_help = "Examples:\n  rlctl lists\n  rlctl lists fetch\n  rlctl lists rm spamhaus\n\nPACKETS and BYTES count what matched an entry of the list; `-` means not counted."
     )]
     Lists {
         /// What to do [default: show the lists]
         #[command(subcommand)]
         verb: Option<ListsVerb>,
     },
-    /// Show what happens to packets of an address, and why
+    /// Show the verdict for packets from an address, and why
     Check(CheckArguments),
     /// Show the busiest sources
     Top(TopArguments),
-    /// Propose limits from what sources have sent
+    /// Suggest limits based on recent traffic
     Suggest(SuggestArguments),
     /// Show packets and bytes by interface, family, verdict and reason
     Stats(StatsArguments),
-    /// Show packets by verdict over the last hours or days, and the attacks
+    /// Show packets by verdict over the last hours or days, and attacks
     History(HistoryArguments),
-    /// Show recent bans, other changes, and a sample of the drops
+    /// Show recent bans, other changes, and a sample of drops
     Events(EventsArguments),
-    /// Write dropped packets to a file, each with its reason as a comment
+    /// Capture dropped packets to a file, each with its reason as a comment
     Capture(CaptureArguments),
-    /// Read the configuration again. A wrong one is refused, and the old one stays
+    /// Reload the configuration. If it is invalid, the running one stays active
     #[command(
         after_help = "Examples:\n  rlctl reload --dry-run\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
     )]
     Reload {
-        /// Show what would be different, and change nothing
+        /// Show the changes without making them
         #[arg(long)]
         dry_run: bool,
-        /// Reload also where a configuration is lost that was confirmed and not saved
+        /// Discard a confirmed configuration that was not saved
         #[arg(long, conflicts_with = "dry_run")]
         discard: bool,
     },
-    /// Show what is different between the configuration in force and a file
+    /// Compare a configuration file with the running configuration
     ///
-    /// The file would replace the configuration file of the daemon, beside its `conf.d`. Without a file it is what `rlctl reload`
-    /// would read. Limits that were set at runtime, and how interfaces would be attached, are not compared.
+    /// The file takes the place of the daemon's configuration file; its `conf.d` still applies.
+    /// Without a file, compares what `rlctl reload` would read. Runtime limits and the attachment of
+    /// interfaces are not compared.
     #[command(
         after_help = "Examples:\n  rlctl diff\n  rlctl diff new.toml && rlctl apply new.toml"
     )]
@@ -149,12 +150,15 @@ pub enum Verb {
         /// The configuration to compare [default: the files of the daemon]
         file: Option<PathBuf>,
     },
-    /// Try a configuration. Unless it is confirmed in time, the one before comes back
+    /// Try a configuration; without a confirmation in time the previous one is restored
     ///
-    /// The file replaces the configuration file of the daemon, beside its `conf.d`. It is checked, and applies at once. On a
-    /// terminal, Enter keeps it. Ctrl-C, Ctrl-D and the end of the session take it back at once. `rlctl confirm` keeps it from anywhere.
-    /// If nobody does in time, the configuration before comes back. In a script, with another stdin than a terminal, `apply` returns
-    /// while the trial goes on. It also goes on where the daemon is started again. `rlctl reload` applies a configuration without a trial.
+    /// The file takes the place of the daemon's configuration file; its `conf.d` still applies. It is
+    /// checked and applied at once. On a terminal, Enter keeps it; Ctrl-C, Ctrl-D and the end of the
+    /// session roll it back at once. `rlctl confirm` keeps it from any session. Without a
+    /// confirmation in time the previous configuration is restored.
+    ///
+    /// If stdin is not a terminal, `apply` returns while the trial continues. The trial survives a
+    /// restart of the daemon. `rlctl reload` applies a configuration without a trial.
     #[command(
         after_help = "Examples:\n  rlctl apply new.toml --confirm 60s\n  rlctl apply /etc/ratelimit/config.toml\n  rlctl confirm"
     )]
@@ -167,15 +171,16 @@ pub enum Verb {
     },
     /// Keep the configuration on trial
     ///
-    /// A file beside the configuration file of the daemon also takes its place, so that a reload and a restart keep it. The file before is
-    /// kept as `config.toml.before`.
+    /// A file in the same directory as the daemon's configuration file also replaces it, so that the
+    /// configuration survives a reload and a restart. The previous file is kept as
+    /// `config.toml.before`.
     #[command(after_help = "Examples:\n  rlctl confirm\n  rlctl confirm --save")]
     Confirm {
-        /// Write it over the configuration file of the daemon, also from another directory
+        /// Write it to the daemon's configuration file, also from another directory
         #[arg(long)]
         save: bool,
     },
-    /// Return from the configuration on trial, or from the last reload, to the one before
+    /// Restore the configuration before the trial or the last reload
     #[command(after_help = "Examples:\n  rlctl rollback")]
     Rollback,
     /// Show the cluster and its nodes, or revoke a node
@@ -186,25 +191,25 @@ pub enum Verb {
     Cluster(ClusterVerb),
     /// Show the protected addresses, and why they are protected
     #[command(
-        after_help = "Examples:\n  rlctl protected\n\nDetection, lists, CrowdSec and other nodes never ban them. `rlctl ban` needs --force for them. Their limits hold. `[protected]` of the configuration names more."
+        after_help = "Examples:\n  rlctl protected\n\nDetection, lists, CrowdSec and other nodes never ban these addresses, and `rlctl ban` needs --force. Limits still apply. Add more in `[protected]` of the configuration."
     )]
     Protected,
-    /// Let everything pass, in spite of bans and limits
+    /// Suspend all limits and bans
     #[command(
         subcommand,
         after_help = "Examples:\n  rlctl pass-all on --for 10m\n  rlctl pass-all off"
     )]
     PassAll(PassAllVerb),
-    /// Remove the program from all interfaces: nothing is dropped, bans included
+    /// Detach the program from all interfaces; limits and bans no longer apply
     #[command(
-        after_help = "Examples:\n  rlctl detach\n\nIt does not ask for confirmation. The daemon keeps running. `rlctl reload` or a restart attaches the program again."
+        after_help = "Examples:\n  rlctl detach\n\nThere is no confirmation prompt. The daemon keeps running; `rlctl reload` or a restart attaches the program again."
     )]
     Detach,
-    /// Find what of this host hinders the limiter, with the commands that fix it
+    /// Find problems of this host that affect the limiter, with commands that fix them
     Doctor(DoctorArguments),
     /// Write an archive for a bug report, without secrets and addresses
     Support(SupportArguments),
-    /// Show what a configuration would have dropped of a capture, without a daemon
+    /// Show which packets of a capture a configuration would drop, without a daemon
     Simulate(SimulateArguments),
     /// Check a configuration file without a daemon
     #[command(
@@ -217,13 +222,13 @@ pub enum Verb {
 /// `doctor [IFACE] [--config FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl doctor\n  rlctl doctor eth0\n  rlctl doctor --json | jq '.[] | select(.state != \"ok\")'\n\nIt changes nothing, and works without a daemon. Without root it reports what it could not see. A warning is something that makes the limiter worse, an error keeps it from working.\n\nEnds with 1 when something is an error, and with 0 otherwise."
+    after_help = "Examples:\n  rlctl doctor\n  rlctl doctor eth0\n  rlctl doctor --json | jq '.[] | select(.state != \"ok\")'\n\nIt changes nothing and works without a daemon. Without root it reports what it could not check. A warning degrades the limiter, an error keeps it from working.\n\nThe exit code is 1 if there is an error, otherwise 0."
 )]
 pub struct DoctorArguments {
-    /// The interface [default: those that are configured]
+    /// The interface [default: all configured ones]
     #[arg(value_name = "IFACE", add = completions::interfaces())]
     pub interface: Option<String>,
-    /// The configuration file, where no daemon answers
+    /// The configuration file to use without a daemon
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub config: PathBuf,
 }
@@ -231,19 +236,19 @@ pub struct DoctorArguments {
 /// `support [FILE] [--with-addresses] [--log FILE] [--config FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl support\n  rlctl support /tmp/ratelimit.tar.gz --with-addresses\n  rlctl support --log /var/log/ratelimitd.log\n\nThe archive has versions, the findings of `rlctl doctor`, status, configuration, limits, lists, counters, the last events, metrics, and the log of the last hour. Only its owner may read it. A file that exists is not overwritten.\n\nPasswords, keys and secrets are taken out. Each address is replaced by one of documentation, the same in all files; so is a host in a URL. Names of users, nodes, interfaces, policies and lists stay, and so do reasons: read them before you send it."
+    after_help = "Examples:\n  rlctl support\n  rlctl support /tmp/ratelimit.tar.gz --with-addresses\n  rlctl support --log /var/log/ratelimitd.log\n\nThe archive contains versions, the output of `rlctl doctor`, status, configuration, limits, lists, counters, recent events, metrics, and the log of the last hour. Only its owner can read it. Existing files are not overwritten.\n\nPasswords, keys and secrets are removed. Addresses, and hosts in URLs, are replaced by documentation addresses, consistently in all files. Names of users, nodes, interfaces, policies and lists, and reasons, are kept: review them before you send the archive."
 )]
 pub struct SupportArguments {
     /// The archive, a .tar.gz [default: ratelimit-support-TIME.tar.gz]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Leave addresses and hosts as they are
+    /// Keep addresses and hosts
     #[arg(long)]
     pub with_addresses: bool,
-    /// The log, where it is not in the journal of systemd
+    /// The log file, if it is not in the systemd journal
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// The configuration file, where no daemon answers
+    /// The configuration file to use without a daemon
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub config: PathBuf,
 }
@@ -251,7 +256,7 @@ pub struct SupportArguments {
 /// What can be done about `pass-all`.
 #[derive(Debug, Subcommand)]
 pub enum PassAllVerb {
-    /// Let everything pass. Every command warns about it meanwhile
+    /// Suspend all limits and bans. Every command warns while pass-all is on
     #[command(after_help = "Examples:\n  rlctl pass-all on\n  rlctl pass-all on --for 10m")]
     On {
         /// Lifetime: 90 (seconds), 10m, 1h30m, or forever
@@ -263,7 +268,7 @@ pub enum PassAllVerb {
         )]
         lifetime: Lifetime,
     },
-    /// Apply bans and limits again
+    /// Enforce bans and limits again
     #[command(after_help = "Examples:\n  rlctl pass-all off")]
     Off,
 }
@@ -271,7 +276,7 @@ pub enum PassAllVerb {
 /// `check IP [--proto P] [--dport N] [--sport N] [--flags F] [--iface NAME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 203.0.113.7 --proto udp --dport 53\n  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nWithout options about the packet it has no class, and the answer names each class that is treated differently. A TCP packet without --flags is one within a connection. A port that is not given is one that no class names.\n\nEnds with 3 when its packets are dropped, or those of a class that the answer names, and with 0 when all pass. A dry run passes."
+    after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 203.0.113.7 --proto udp --dport 53\n  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nWithout packet options the packet has no class, and the answer lists each class with a different verdict. A TCP packet without --flags belongs to an established connection. A port that is not given matches no class.\n\nThe exit code is 3 if the packets, or those of a listed class, are dropped, and 0 if all pass. Packets in a dry run pass."
 )]
 pub struct CheckArguments {
     /// The address, without a prefix length
@@ -280,19 +285,19 @@ pub struct CheckArguments {
     /// Protocol of the packet: tcp, udp, icmp, or a number
     #[arg(long, value_name = "PROTOCOL")]
     pub proto: Option<String>,
-    /// Port that it goes to
+    /// Destination port
     #[arg(long, value_name = "PORT")]
     pub dport: Option<u16>,
-    /// Port that it comes from
+    /// Source port
     #[arg(long, value_name = "PORT")]
     pub sport: Option<u16>,
-    /// TCP flags, with commas between them: syn,ack. `none` is none
+    /// Comma-separated TCP flags: syn,ack, or none
     #[arg(long, value_name = "FLAGS")]
     pub flags: Option<String>,
-    /// Address that it goes to, whose limits count too
+    /// Destination address, whose limits are checked too
     #[arg(long, value_name = "IP", value_parser = address)]
     pub to: Option<IpAddr>,
-    /// Interface that it comes to
+    /// Receiving interface
     #[arg(long, value_name = "NAME", add = completions::interfaces())]
     pub iface: Option<String>,
 }
@@ -300,29 +305,29 @@ pub struct CheckArguments {
 /// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`, `suggest --attack [CAPTURE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n  rlctl suggest --attack\n  rlctl suggest --attack flood.pcap\n\nFor each limit, table scans measure what sources sent in a window. Windows without packets do not count. Of a token bucket they measure the part of the burst in use, of a sliding log its length, of the node what its CPUs have drawn. A limit measures only packets that it counts and admits, so write a generous one for what is to be measured. Nothing is measured during an attack. Ends with 1 when too little was seen."
+    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n  rlctl suggest --attack\n  rlctl suggest --attack flood.pcap\n\nTable scans sample the usage of each limit per source and window; windows without packets do not count. For a token bucket the usage is the part of the burst in use, for a sliding log its length, for the node what its CPUs have reserved. A limit only measures packets that it counts and admits, so configure a generous one for the traffic to measure. Nothing is sampled during an attack. The exit code is 1 if there are too few samples."
 )]
 pub struct SuggestArguments {
-    /// Percent of all windows that the limit is to admit
+    /// Percentage of windows that the limit should admit
     #[arg(long, value_name = "P", default_value_t = 99.0, value_parser = percentile)]
     pub percentile: f64,
-    /// Factor on top of that
+    /// Factor applied to the measured usage
     #[arg(long, value_name = "N", default_value_t = 2.0)]
     pub headroom: f64,
-    /// How far to look back, in hours. A week is kept
+    /// How far to look back, rounded to hours; samples are kept for a week
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = quantity::parse_duration)]
     pub since: Duration,
     /// Print policies as TOML for the configuration
     #[arg(long)]
     pub toml: bool,
-    /// Print limits, as TOML, against the attacks that are going on, or against those of a capture
+    /// Print limits as TOML against attacks in progress, or against those in a capture
     #[arg(long, value_name = "CAPTURE", num_args = 0..=1, conflicts_with_all = ["percentile", "headroom", "since", "toml"])]
     #[expect(clippy::option_option, reason = "the option may have no value")]
     pub attack: Option<Option<PathBuf>>,
-    /// Do what is proposed against the attacks that are going on
+    /// Apply the suggestion against attacks in progress
     #[arg(long, requires = "attack")]
     pub apply: bool,
-    /// How long that lasts
+    /// How long the applied limits last
     #[arg(long = "for", value_name = "TIME", default_value = "1h", requires = "apply", value_parser = quantity::parse_duration)]
     pub lifetime: Duration,
 }
@@ -368,8 +373,8 @@ fn address(text: &str) -> Result<IpAddr, String> {
 pub struct PrefixesArguments {
     /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
     ///
-    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. A file has one on each line,
-    /// and comments behind `#`. If one of them is wrong, nothing changes.
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one per line,
+    /// with comments after `#`. If one is invalid, nothing changes.
     #[arg(value_name = "PREFIX", required = true)]
     pub prefixes: Vec<String>,
     #[command(flatten)]
@@ -398,7 +403,7 @@ impl NetworkArgument {
 /// `ban PREFIX... [--for TIME] [--reason TEXT] [--force]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48 --forever\n  rlctl ban 2001:db8:bad::7/64 --network\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd\n\nAn IPv6 address without a prefix length stands for its source, the /64 unless [source] ipv6_prefix says otherwise: write 2001:db8::7/128 to ban that address alone."
+    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48 --forever\n  rlctl ban 2001:db8:bad::7/64 --network\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd\n\nAn IPv6 address without a prefix length means its source prefix, a /64 unless [source] ipv6_prefix differs. Use 2001:db8::7/128 to ban only that address."
 )]
 pub struct BanArguments {
     /// Whom.
@@ -407,16 +412,16 @@ pub struct BanArguments {
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d [default: `[ban] for` of the configuration, 4h]
     #[arg(long = "for", value_name = "TIME", allow_negative_numbers = true)]
     pub lifetime: Option<Lifetime>,
-    /// Ban without an end
+    /// Ban permanently
     #[arg(long, conflicts_with = "lifetime")]
     pub forever: bool,
-    /// Why, shown with the ban
+    /// Reason shown with the ban
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Ban also protected addresses (`rlctl protected`), and prefixes wider than /8 (IPv6: /19)
+    /// Also ban protected addresses (`rlctl protected`) and prefixes wider than /8 (IPv6: /19)
     #[arg(long)]
     pub force: bool,
-    /// Ban in the name of a program. Its bans are separate from manual bans and those of others
+    /// Ban on behalf of a program, whose bans are separate from manual ones
     #[arg(long, value_name = "NAME", conflicts_with = "force")]
     pub program: Option<String>,
 }
@@ -424,7 +429,7 @@ pub struct BanArguments {
 /// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nWithout a filter a list is one line. `--within` and `--origin list` show its entries. With --json, lists are in `rlctl lists --json`.\n\nPACKETS and BYTES are those that matched the entry, and `-` where they are not counted."
+    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nWithout a filter each list is one line; `--within` and `--origin list` show its entries. With --json, lists are in `rlctl lists --json`.\n\nPACKETS and BYTES count what matched the entry; `-` means not counted."
 )]
 pub struct ListArguments {
     /// Which list
@@ -440,16 +445,16 @@ pub struct ListArguments {
 pub struct UnbanArguments {
     /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
     ///
-    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. A file has one on each line,
-    /// and comments behind `#`. If one of them is wrong, nothing changes.
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. Files have one per line,
+    /// with comments after `#`. If one is invalid, nothing changes.
     #[arg(value_name = "PREFIX", conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"], add = completions::banned())]
     pub prefixes: Vec<String>,
     #[command(flatten)]
     pub network: NetworkArgument,
-    /// End only the bans in the name of this program
+    /// Remove only the bans of this program
     #[arg(long, value_name = "NAME", requires = "prefixes")]
     pub program: Option<String>,
-    /// End every ban
+    /// Remove all bans
     #[arg(long)]
     pub all: bool,
     /// Which.
@@ -460,20 +465,20 @@ pub struct UnbanArguments {
 /// `top [--count N] [--batch] [-n TIMES] [--delay TIME]`
 #[derive(Args, Clone, Copy, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl top\n  rlctl top --count 50 --delay 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows mark a source, b bans it after a question, q ends. A source that was shown stays while it is banned. Elsewhere one table is printed, and with --batch one in each second.\n\nADMITTED/S is what the fullest limit admits: over the window that is open, over the one behind it, of a token bucket since the last refresh. Refusals by limits are known of sources, not of wider prefixes. What a ban drops is not counted by source."
+    after_help = "Examples:\n  rlctl top\n  rlctl top --count 50 --delay 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows select a source, b bans it after a prompt, q quits. Banned sources stay in the view. Otherwise one table is printed, or one per second with --batch.\n\nADMITTED/S is the rate admitted by the fullest limit: over the current or previous window, for a token bucket since the last refresh. Drops by limits are counted per source, not per prefix. Drops by bans are not counted per source."
 )]
 pub struct TopArguments {
-    /// List the destinations with limits in place of sources, those whose limits are fullest first. There is no live view of them:
-    /// --batch lists them again and again
+    /// List destinations instead of sources, those closest to their limits first. There is no live
+    /// view; use --batch to repeat
     #[arg(long)]
     pub destinations: bool,
-    /// How many sources, or destinations
+    /// Number of sources or destinations
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
-    /// Print tables for scripts. With --json each is a line
+    /// Print plain tables; with --json one line each
     #[arg(long)]
     pub batch: bool,
-    /// How many tables [default: until Ctrl-C]
+    /// Number of tables [default: until Ctrl-C]
     #[arg(short = 'n', value_name = "TIMES", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
     pub times: Option<u32>,
     /// Refresh interval
@@ -484,16 +489,16 @@ pub struct TopArguments {
 /// `stats [--all] [--watch [TIME]] [--count N]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl stats\n  rlctl stats --all\n  rlctl stats --watch\n  rlctl stats --watch 10s --count 6 --json\n\nWith --watch each line of JSON is a table of what came in that time. It ends with 0 at Ctrl-C."
+    after_help = "Examples:\n  rlctl stats\n  rlctl stats --all\n  rlctl stats --watch\n  rlctl stats --watch 10s --count 6 --json\n\nWith --watch each line of JSON is a table of the packets in that interval. Ctrl-C exits with code 0."
 )]
 pub struct StatsArguments {
-    /// Show also rows without packets
+    /// Also show rows without packets
     #[arg(long)]
     pub all: bool,
-    /// Show what comes in each second, or in each TIME, until Ctrl-C
+    /// Show the packets of each second, or of each TIME, until Ctrl-C
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = interval)]
     pub watch: Option<Duration>,
-    /// How many times [default: until Ctrl-C]
+    /// Number of repetitions [default: until Ctrl-C]
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
 }
@@ -501,16 +506,16 @@ pub struct StatsArguments {
 /// `history [--since TIME] [--step TIME] [--source SOURCE]`
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps each second for an hour, each minute for a week, and each hour for 30 days ([history] keep). A time without a daemon is shown as `-`. With --source it shows the least that was left of each limit, sampled once a second since [history] watch names the source. For a policy, and for a prefix without limits of its own, it shows the source with the least left."
+    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] keep). Periods without a daemon are shown as `-`. With --source it shows the smallest remaining quota of each limit, sampled once per second from when the source was added to [history] watch. For a policy, and for a prefix without its own limits, it shows the source with the smallest remaining quota."
 )]
 pub struct HistoryArguments {
     /// How far to look back
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = quantity::parse_duration)]
     pub since: Duration,
-    /// How long each row is [default: what makes 24 rows]
+    /// Length of a row [default: chosen for 24 rows]
     #[arg(long, value_name = "TIME", value_parser = step)]
     pub step: Option<Duration>,
-    /// What was left of the limits of an address, a prefix, `policy:NAME` or `node` that `[history] watch` names
+    /// Remaining quota of an address, a prefix, `policy:NAME` or `node` in `[history] watch`
     #[arg(long, value_name = "SOURCE", add = completions::watched())]
     pub source: Option<Watched>,
 }
@@ -518,13 +523,13 @@ pub struct HistoryArguments {
 /// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM] [--cursor-file FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes by people, the last 1000 that traffic caused, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). Drops that are alike are one line with their count, until another event comes. With --follow, --cursor-file and --json each event is a line. A program of --run that fails is reported on stderr, and the next event follows. With --cursor-file a call continues where the last one ended. The first call begins with new events. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes by operators, the last 1000 caused by traffic, and, until a restart, the last 1000 sampled drops. At most 100 drops per second and CPU are sampled; `rlctl stats` counts all of them. Consecutive similar drops are shown as one line with their count; with --follow, --cursor-file and --json every event is a line.\n\nIf a --run program fails, the failure is reported on stderr and the next event follows. With --cursor-file a call continues where the last one ended; the first call starts with new events. --follow exits with 0 on Ctrl-C and with 4 when the daemon stops."
 )]
 pub struct EventsArguments {
     /// Continue with new events
     #[arg(long, short)]
     pub follow: bool,
-    /// How many of the last events [default: all, with --follow 10]
+    /// Number of recent events [default: all, 10 with --follow]
     #[arg(long, value_name = "N")]
     pub count: Option<u32>,
     /// Only events of one kind
@@ -533,13 +538,13 @@ pub struct EventsArguments {
     /// Only events about an address or a prefix
     #[arg(long, value_name = "PREFIX")]
     pub source: Option<String>,
-    /// Only events since that time ago, as 10m or 1h30m
+    /// Only events of the last 10m, 1h30m, ...
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub since: Option<Duration>,
-    /// Run a program for each event, with its line of JSON on stdin, one after the other
+    /// Run a program for each event in turn, with its line of JSON on stdin
     #[arg(long, value_name = "PROGRAM")]
     pub run: Option<PathBuf>,
-    /// Begin behind the event whose cursor is in the file, and keep the cursor of the last one there
+    /// Continue after the cursor in this file, and save the last cursor there
     #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "since"])]
     pub cursor_file: Option<PathBuf>,
 }
@@ -547,11 +552,11 @@ pub struct EventsArguments {
 /// What can be done to the allow list.
 #[derive(Debug, Subcommand)]
 pub enum AllowVerb {
-    /// Put addresses and prefixes on the allow list
+    /// Add addresses and prefixes to the allow list
     Add(AllowAddArguments),
-    /// Take addresses and prefixes off the allow list
+    /// Remove addresses and prefixes from the allow list
     #[command(
-        after_help = "Examples:\n  rlctl allow rm 192.0.2.10\n\nEnds with 1 when none of them was on it."
+        after_help = "Examples:\n  rlctl allow rm 192.0.2.10\n\nThe exit code is 1 if none of them was on it."
     )]
     Rm(AllowRmArguments),
     /// Show the allow list
@@ -562,7 +567,7 @@ pub enum AllowVerb {
 /// `allow add PREFIX... [--for TIME] [--reason TEXT]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n  rlctl allow add 203.0.113.7 --for 2h --cluster\n\nThe kernel ends an allow, whether or not the daemon runs. A ban that still holds takes effect then."
+    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n  rlctl allow add 203.0.113.7 --for 2h --cluster\n\nThe kernel enforces the expiry even without the daemon. A ban of the same prefix then takes effect."
 )]
 pub struct AllowAddArguments {
     /// Whom.
@@ -576,10 +581,10 @@ pub struct AllowAddArguments {
         default_value = "forever"
     )]
     pub lifetime: Lifetime,
-    /// Why, shown with the entry
+    /// Reason shown with the entry
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Allow also prefixes wider than /8 (IPv6: /16)
+    /// Also allow prefixes wider than /8 (IPv6: /16)
     #[arg(long)]
     pub force: bool,
     /// Allow on all nodes of the cluster
@@ -593,7 +598,7 @@ pub struct AllowRmArguments {
     /// Whom.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
-    /// Do it on all nodes of the cluster
+    /// Apply to all nodes of the cluster
     #[arg(long)]
     pub cluster: bool,
 }
@@ -601,20 +606,20 @@ pub struct AllowRmArguments {
 /// What can be done to limits.
 #[derive(Debug, Subcommand)]
 pub enum LimitVerb {
-    /// Set limits of a prefix, of a destination, or of all sources without a policy of their own
+    /// Set limits for a prefix, a destination, or the default policy
     Set(LimitSetArguments),
-    /// Remove runtime limits, so that the configuration holds again
+    /// Remove runtime limits; the configuration applies again
     #[command(
         after_help = "Examples:\n  rlctl limit rm --prefix 203.0.113.0/24\n  rlctl limit rm --destination 198.51.100.7\n  rlctl limit rm"
     )]
     Rm {
-        /// The sources [default: those without a policy of their own]
+        /// The sources [default: the default policy]
         #[arg(long, value_name = "PREFIX", add = completions::limited_at_runtime())]
         prefix: Option<String>,
         /// The destination
         #[arg(long, value_name = "PREFIX", conflicts_with = "prefix")]
         destination: Option<String>,
-        /// Do it on all nodes of the cluster
+        /// Apply to all nodes of the cluster
         #[arg(long)]
         cluster: bool,
     },
@@ -627,22 +632,22 @@ pub enum LimitVerb {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [OPTIONS]\n       rlctl limit set [--prefix <PREFIX> | --destination <PREFIX>] --limit <LIMIT> [--limit <LIMIT>]... [OPTIONS]",
-    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster\n  rlctl limit set --destination 198.51.100.7 --limit packets=50000,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 9000 --per 1s --only\n\nA limit replaces those of the same unit (packets or bytes) and class; where several have other windows, the one with its window. All other limits of the policy stay, and so does its ban, unless --only is given. The answer says what is in force then. Limits that are set later add to these, and all of them get the new lifetime.\n\nA packet passes when all limits have room. Each source of the prefix has the limits for itself, and a destination as a whole. At the end of their lifetime the configuration holds again: the daemon sees to that. A daemon that was down meanwhile does it first when it starts."
+    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster\n  rlctl limit set --destination 198.51.100.7 --limit packets=50000,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 9000 --per 1s --only\n\nA limit replaces existing ones with the same unit (packets or bytes) and class; if there are several with different windows, the one with the same window. All other limits of the policy and its ban stay in force unless --only is given. The output lists what is in force afterwards. Limits set later are added to these, and all get the new lifetime.\n\nA packet passes if all limits accept it. Each source in the prefix has the limits for itself; a destination shares them. When the limits expire, the configuration applies again. This needs the daemon: if it is down, it happens at its next start."
 )]
 pub struct LimitSetArguments {
-    /// The sources [default: those without a policy of their own]
+    /// The sources [default: the default policy]
     #[arg(long, value_name = "PREFIX", add = completions::limited())]
     pub prefix: Option<String>,
-    /// A destination: what its addresses receive of all sources together
+    /// A destination, whose traffic from all sources shares the limits
     #[arg(long, value_name = "PREFIX", conflicts_with = "prefix")]
     pub destination: Option<String>,
     /// The limits.
     #[command(flatten)]
     pub limits: LimitArguments,
-    /// Remove all other limits of these sources meanwhile, and the ban of their policy
+    /// Replace all other limits of these sources, and the ban of their policy
     #[arg(long)]
     pub only: bool,
-    /// Dry run: count what all limits of these sources would drop, and let it pass
+    /// Dry run: count and pass packets over any limit of these sources
     #[arg(long)]
     pub observe: bool,
     /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
@@ -653,10 +658,10 @@ pub struct LimitSetArguments {
         default_value = "forever"
     )]
     pub lifetime: Lifetime,
-    /// Why, shown with the limits
+    /// Reason shown with the limits
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Set them on all nodes of the cluster
+    /// Set the limits on all nodes of the cluster
     #[arg(long)]
     pub cluster: bool,
 }
@@ -664,33 +669,34 @@ pub struct LimitSetArguments {
 /// The lists that there are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ListKind {
-    /// Bans, with lifetime, requester and reason
+    /// Bans, with lifetime, author and reason
     Bans,
-    /// The allow list, with lifetime, requester and reason
+    /// The allow list, with lifetime, author and reason
     Allows,
-    /// Policies and their limits. Runtime limits with lifetime, requester and reason
+    /// Policies and their limits; runtime limits with lifetime, author and reason
     Limits,
 }
 
 /// What can be done to a configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigVerb {
-    /// Check a configuration file, and show where it is wrong
+    /// Check a configuration file and show its errors
     ///
-    /// It reads files alone, so it says the same on every host. What depends on this host is told by `rlctl doctor --config FILE`,
-    /// `rlctl reload --dry-run` and the log. These are destinations that are not routed here, VLANs of interfaces without Ethernet,
-    /// and interfaces of a tunnel that `inner` looks into as well.
+    /// It only reads files, so the result is the same on every host. Problems that depend on the host
+    /// are shown by `rlctl doctor --config FILE`, `rlctl reload --dry-run` and the log: destinations that
+    /// are not routed here, VLANs on interfaces without Ethernet, and tunnel interfaces that `inner`
+    /// also looks into.
     #[command(after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml")]
     Check {
         /// The file
         file: PathBuf,
     },
-    /// Show every setting in force
+    /// Show all settings in force
     #[command(
-        after_help = "Examples:\n  rlctl config show\n  rlctl config show --origin\n  rlctl config show --json | jq '.[] | select(.origin == \"file\")'\n\nWithout --origin it is a configuration that `rlctl config check` reads. Runtime limits are in place of those of files, or comments where no file has any. Secrets are not shown."
+        after_help = "Examples:\n  rlctl config show\n  rlctl config show --origin\n  rlctl config show --json | jq '.[] | select(.origin == \"file\")'\n\nWithout --origin the output is a configuration that `rlctl config check` accepts. Runtime limits replace those of files, or are comments if no file has any. Secrets are not shown."
     )]
     Show {
-        /// Show the file and line that set it, or that it is a default
+        /// Show the file and line of each setting, or that it is a default
         #[arg(long)]
         origin: bool,
     },

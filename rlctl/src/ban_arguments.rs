@@ -10,16 +10,16 @@ use crate::{completions, failure::Failure, prefixes};
 /// `[--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
 #[derive(Args, Clone, Debug, Default)]
 pub struct BanFilterArguments {
-    /// Bans of this prefix and of its parts
+    /// Bans within this prefix
     #[arg(long, value_name = "PREFIX")]
     pub within: Option<String>,
-    /// Bans of this origin: manual, forced, detected, crowdsec, program, cluster or list, also with a name: program:NAME
+    /// Bans with this origin: manual, forced, detected, crowdsec, program, cluster or list, optionally with a name: program:NAME
     #[arg(long, value_name = "ORIGIN", add = completions::origins())]
     pub origin: Option<String>,
     /// Bans whose reason contains this text
     #[arg(long = "reason", value_name = "TEXT", id = "reason_part")]
     pub reason: Option<String>,
-    /// Bans that end within this time
+    /// Bans that expire within this time
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub ending: Option<Duration>,
 }

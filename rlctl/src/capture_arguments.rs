@@ -9,22 +9,22 @@ use ratelimit_core::quantity;
 /// What is captured, and where it goes.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --reason limited --source 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its reason as a comment. The comment of a packet that passes by a dry run says so. A capture has at most 10000 packets a second of each CPU and interface, and reports how many it left out. One capture runs at a time. It sees no packets that pass. An existing file is replaced, and only its owner can read it."
+    after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --reason limited --source 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its drop reason as a comment, which also marks packets that passed in a dry run. At most 10000 packets per second, CPU and interface are captured; the rest is reported as a count. Only one capture runs at a time. Packets that pass are not captured. An existing file is replaced, and only its owner can read it."
 )]
 pub struct CaptureArguments {
     /// The pcapng file to write. `-` is standard output
     #[arg(long, short, value_name = "FILE")]
     pub write: PathBuf,
-    /// Capture one packet of N
+    /// Capture one of N packets
     #[arg(long, value_name = "1/N", default_value = "1/1", value_parser = sample)]
     pub sample: u32,
-    /// End after so many packets
+    /// Stop after this number of packets
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// End after so long: 90 (seconds), 10m
+    /// Stop after this time: 90 (seconds), 10m
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub time: Option<Duration>,
-    /// Only packets dropped for a reason of `rlctl stats`. Repeat it for several
+    /// Only packets dropped for this reason of `rlctl stats`; can be repeated
     #[arg(long = "reason", value_name = "REASON", value_delimiter = ',')]
     pub reasons: Vec<String>,
     /// Only packets from an address or a prefix

@@ -31,7 +31,7 @@ pub fn note<T>(prefixes: &[T]) -> Option<String> {
     let requests = prefixes.len().div_ceil(PREFIXES_MAX);
     (requests > 1).then(|| {
         format!(
-            "sent in {requests} requests of at most {PREFIXES_MAX} prefixes, each carried out whole or not at all"
+            "sent as {requests} requests of up to {PREFIXES_MAX} prefixes; each request succeeds or fails as a whole"
         )
     })
 }
@@ -41,8 +41,8 @@ fn partial(mut failure: Failure, done: usize, all: usize) -> Failure {
     let error = failure.refused.error;
     failure.refused.error = match done {
         0 if all <= PREFIXES_MAX => error,
-        0 => format!("{error}; none of {all} prefixes is done"),
-        _ => format!("{error}; the first {done} of {all} prefixes are done"),
+        0 => format!("{error}; none of {all} prefixes was changed"),
+        _ => format!("{error}; the first {done} of {all} prefixes were changed"),
     };
     failure
 }
@@ -93,13 +93,13 @@ mod tests {
             2500,
             2,
             &[1000, 1000, 500],
-            Err("no room; the first 2000 of 2500 prefixes are done"),
+            Err("no room; the first 2000 of 2500 prefixes were changed"),
         );
         check(
             2500,
             0,
             &[1000],
-            Err("no room; none of 2500 prefixes is done"),
+            Err("no room; none of 2500 prefixes was changed"),
         );
     }
 
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(note(&prefixes(1000)), None);
         assert_eq!(
             note(&prefixes(1001)).unwrap(),
-            "sent in 2 requests of at most 1000 prefixes, each carried out whole or not at all"
+            "sent as 2 requests of up to 1000 prefixes; each request succeeds or fails as a whole"
         );
     }
 

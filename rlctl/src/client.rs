@@ -43,7 +43,7 @@ const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 pub const ABSENT: &str = "is ratelimitd running? systemctl status ratelimitd";
 
 /// What to do about it where the user may not talk to the daemon.
-const NO_PERMISSION: &str = "use sudo, or join the group that the socket belongs to";
+const NO_PERMISSION: &str = "use sudo, or join the group of the socket";
 
 /// Knows where the daemon listens.
 pub struct Client {
@@ -262,7 +262,7 @@ impl Client {
                 Failure::new(ExitCode::NoPermission, error).hint(NO_PERMISSION)
             }
             ErrorKind::NotFound => {
-                let error = format!("no daemon answers on {socket}: there is no such socket");
+                let error = format!("no daemon on {socket}: the socket does not exist");
                 let hint = if self.socket == Path::new(SOCKET) {
                     ABSENT.to_owned()
                 } else {
@@ -273,12 +273,11 @@ impl Client {
                 Failure::new(ExitCode::NoDaemon, error).hint(hint)
             }
             ErrorKind::ConnectionRefused => {
-                Failure::new(ExitCode::NoDaemon, format!("no daemon answers on {socket}"))
-                    .hint(ABSENT)
+                Failure::new(ExitCode::NoDaemon, format!("no daemon on {socket}")).hint(ABSENT)
             }
             _ => Failure::new(
                 ExitCode::NoDaemon,
-                format!("no daemon answers on {socket}: {error}"),
+                format!("no daemon on {socket}: {error}"),
             ),
         }
     }
@@ -287,7 +286,7 @@ impl Client {
     pub(super) fn interrupted(&self, error: &hyper::Error) -> Failure {
         let socket = self.socket.display();
         unanswered(format!(
-            "whoever listens on {socket} broke the connection off: {error}"
+            "the daemon closed the connection on {socket}: {error}"
         ))
     }
 
@@ -295,15 +294,14 @@ impl Client {
     fn silence(&self, timeout: Duration) -> Failure {
         let (socket, timeout) = (self.socket.display(), quantity::duration(timeout));
         unanswered(format!(
-            "no daemon answers on {socket}: nothing came within {timeout}"
+            "no answer from the daemon on {socket} within {timeout}"
         ))
     }
 }
 
 /// Nobody knows what became of a request.
 fn unanswered(error: String) -> Failure {
-    Failure::new(ExitCode::NoDaemon, error)
-        .hint("a change may have been made all the same: see `rlctl list`")
+    Failure::new(ExitCode::NoDaemon, error).hint("the change may have been made: see `rlctl list`")
 }
 
 fn in_header<T: DeserializeOwned>(response: &Response<Incoming>, name: &str) -> Option<T> {
@@ -318,15 +316,15 @@ pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
 /// Refuses what the daemon would refuse.
 fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
     let (most, what) = match path {
-        "/v1/apply" => (APPLY_BYTES_MAX, "is the file a configuration?"),
-        _ => (REQUEST_BYTES_MAX, "is the reason that long?"),
+        "/v1/apply" => (APPLY_BYTES_MAX, "the file is too large for a configuration"),
+        _ => (REQUEST_BYTES_MAX, "shorten the reason"),
     };
     if body.len() <= most {
         return Ok(());
     }
     let bytes = body.len();
     Err(Failure::usage(format!(
-        "the request has {bytes} bytes, the daemon takes at most {most}"
+        "the request has {bytes} bytes, the daemon accepts at most {most}"
     ))
     .hint(what))
 }
@@ -346,12 +344,12 @@ fn understand<T: DeserializeOwned>(response: &Response<Bytes>) -> Result<Answer<
 }
 
 fn garbled(error: &serde_json::Error) -> Failure {
-    Failure::refused(format!("the daemon's answer is not understood: {error}"))
-        .hint("are rlctl and ratelimitd of the same version? compare `--version`")
+    Failure::refused(format!("unexpected response of the daemon: {error}"))
+        .hint("compare `rlctl --version` and `ratelimitd --version`")
 }
 
 fn refusal(status: StatusCode, body: &[u8]) -> Failure {
-    let unknown = |_| Refused::because(format!("the daemon answers {status}"));
+    let unknown = |_| Refused::because(format!("the daemon returned status {status}"));
     let mut refused: Refused = serde_json::from_slice(body).unwrap_or_else(unknown);
     let mut code = ExitCode::Refused;
     if status == StatusCode::FORBIDDEN {
@@ -396,7 +394,7 @@ mod tests {
         let failure = client.get::<Value>("/v1/status").unwrap_err();
         assert_eq!(failure.code, ExitCode::NoDaemon);
         assert!(
-            failure.refused.error.ends_with("nothing came within 50ms"),
+            failure.refused.error.ends_with("within 50ms"),
             "{failure:?}"
         );
     }

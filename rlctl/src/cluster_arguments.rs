@@ -7,33 +7,33 @@ use crate::completions;
 /// What can be asked of the cluster.
 #[derive(Debug, Subcommand)]
 pub enum ClusterVerb {
-    /// Show whether the store answers, and what was refused
+    /// Show the connection to the store, and refused messages
     #[command(
-        after_help = "Examples:\n  rlctl cluster status\n\nEnds with 1 while the store does not answer."
+        after_help = "Examples:\n  rlctl cluster status\n\nThe exit code is 1 while the store is unreachable."
     )]
     Status,
-    /// Show the nodes, and how many bans of each are in force here
+    /// Show the nodes and the number of their bans in force here
     #[command(
         after_help = "Examples:\n  rlctl cluster nodes\n  rlctl cluster nodes --json | jq -r '.nodes[].name'"
     )]
     Nodes,
-    /// Discard what a node has stated, and refuse its messages
+    /// Remove the entries of a node and ignore its messages
     Revoke(RevokeArguments),
 }
 
 /// `cluster revoke NODE [--undo]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl cluster revoke edge-3\n  rlctl cluster revoke edge-3 --undo\n\nThe bans of the node end on all others. After a break-in, give the others a new secret too: who has the old one can speak in any name."
+    after_help = "Examples:\n  rlctl cluster revoke edge-3\n  rlctl cluster revoke edge-3 --undo\n\nThe bans of the node end on all other nodes. After a break-in, also give the other nodes a new secret: the old one allows messages in any node's name."
 )]
 pub struct RevokeArguments {
     /// The node
     #[arg(value_name = "NODE", add = completions::nodes())]
     pub node: String,
-    /// Revoke a node that this one does not know
+    /// Revoke a node that is unknown here
     #[arg(long)]
     pub force: bool,
-    /// Let it take part again
+    /// Lift the revocation
     #[arg(long)]
     pub undo: bool,
 }

@@ -99,7 +99,7 @@ fn list(arguments: &ListArguments, client: &Client, now: &Zoned) -> Result<Repor
     let filter = arguments.filter.filter()?;
     match arguments.kind {
         ListKind::Allows | ListKind::Limits if !filter.has_all() => Err(Failure::usage(
-            "--within, --origin, --reason and --ending select bans: write `rlctl list bans` with them, or leave them out",
+            "--within, --origin, --reason and --ending select bans: use them with `rlctl list bans`",
         )),
         ListKind::Bans => list::bans(&filter, client, now),
         ListKind::Allows => list::allows(client, now),

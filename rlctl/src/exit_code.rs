@@ -30,15 +30,13 @@ impl ExitCode {
         match self {
             Self::Done => "done",
             Self::Refused => {
-                "refused: the daemon says why, nothing that was named exists, or `doctor` found an error"
+                "refused: the daemon gives the reason, no named object exists, or `doctor` found an error"
             }
-            Self::Usage => "usage: the command line or a list is wrong, and nothing was sent",
-            Self::Blocked => "blocked: `check` found that packets of the address are dropped",
-            Self::NoDaemon => "no daemon answers on the socket",
+            Self::Usage => "usage: the command line or an input list is invalid; nothing was sent",
+            Self::Blocked => "blocked: packets from the address are dropped (`check`)",
+            Self::NoDaemon => "no daemon on the socket",
             Self::NoPermission => "no permission to talk to the daemon",
-            Self::NotEnforced => {
-                "not enforced: `status` found an interface whose packets are not judged"
-            }
+            Self::NotEnforced => "not enforced: an interface is not protected (`status`)",
         }
     }
 }

@@ -32,7 +32,9 @@ impl FromStr for Lifetime {
         }
         let duration = quantity::parse_duration(text).map_err(|error| error.to_string())?;
         if duration.is_zero() {
-            return Err("it is no time at all: write for example `10m`, or `forever`".to_owned());
+            return Err(
+                "the duration must be greater than 0, for example `10m` or `forever`".to_owned(),
+            );
         }
         Ok(Self::Lasting(duration))
     }
@@ -58,7 +60,7 @@ mod tests {
         check("90", Ok((Some(90.0), "for 1m30s")));
         check(
             "0s",
-            Err("it is no time at all: write for example `10m`, or `forever`"),
+            Err("the duration must be greater than 0, for example `10m` or `forever`"),
         );
     }
 

@@ -13,7 +13,7 @@ use strum::VariantArray;
 /// One limit by flags of its own, or any number of `--limit`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct LimitArguments {
-    /// A limit, as packets=1000,per=1s. Repeat it for several. Keys are those of the flags below
+    /// A limit such as packets=1000,per=1s, with the flags below as keys; can be repeated
     #[arg(long, value_name = "LIMIT")]
     #[arg(conflicts_with_all = ["packets", "bytes", "per", "algorithm", "burst", "match", "scope", "share"])]
     limit: Vec<OneLimit>,
@@ -24,30 +24,30 @@ pub struct LimitArguments {
 /// What is said of a limit.
 #[derive(Args, Clone, Debug, Default)]
 struct OneLimit {
-    /// Packets that a window admits
+    /// Packets per window
     #[arg(long, value_name = "N", value_parser = packets)]
     packets: Option<u64>,
-    /// Bytes that a window admits, as 1500, 50MB or 64KiB
+    /// Bytes per window: 1500, 50MB or 64KiB
     #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with = "packets")]
     bytes: Option<u64>,
-    /// Length of the window, as 100ms, 1s or 1h: 10ms to 31d
+    /// Length of the window from 10ms to 31d: 100ms, 1s or 1h
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     per: Option<Duration>,
-    /// How it counts: fixed-window, sliding-window, token-bucket or sliding-log [default: token-bucket for bytes of one node, else
-    /// fixed-window]
+    /// Algorithm: fixed-window, sliding-window, token-bucket or sliding-log [default: token-bucket for
+    /// bytes on one node, otherwise fixed-window]
     #[arg(long, value_name = "NAME")]
     algorithm: Option<AlgorithmName>,
-    /// Burst of a token bucket, in the unit of the limit, or auto: the amount, and of bytes at least what flows in within 250 ms
-    /// [default: auto]
+    /// Burst of a token bucket in the unit of the limit; auto is the amount, for bytes at least what
+    /// flows in within 250 ms [default: auto]
     #[arg(long, value_name = "AMOUNT")]
     burst: Option<String>,
-    /// Packets that it counts, as tcp-syn, fragments, other, a class of the configuration, or one on the spot as `{ protocol = "udp", source_ports = [53] }` [default: all]
+    /// Packets to count: tcp-syn, fragments, other, a configured class, or an inline one such as `{ protocol = "udp", source_ports = [53] }` [default: all]
     #[arg(long = "match", value_name = "CLASS", id = "match", value_parser = class)]
     class: Option<Match>,
-    /// For whom it holds: node, each node by itself, or cluster, all nodes together, which needs --cluster [default: node]
+    /// Scope: node (each node separately) or cluster (shared by all nodes, needs --cluster) [default: node]
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     scope: Option<Scope>,
-    /// How nodes share it: equal or proportional [default: equal]
+    /// How nodes share the limit: equal or proportional [default: equal]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     share: Option<Division>,
 }
@@ -142,9 +142,7 @@ impl FromStr for OneLimit {
                 }
             };
             if !is_first {
-                return Err(format!(
-                    "`{key}` stands twice: repeat --limit for another limit"
-                ));
+                return Err(format!("duplicate `{key}`: use another --limit"));
             }
         }
         if limit.packets.is_some() && limit.bytes.is_some() {
@@ -346,7 +344,7 @@ mod tests {
             ),
             (
                 "packets=5,packets=6,per=1s",
-                "`packets` stands twice: repeat --limit",
+                "duplicate `packets`: use another --limit",
             ),
             (
                 "packets=5,bytes=6MB,per=1s",
@@ -392,7 +390,7 @@ mod tests {
             ),
             (
                 "--packets 1025 --per 1m --algorithm sliding-log",
-                "1025 packets per 1m: a sliding-log keeps the times of at most 1024 packets: write at most so many, or sliding-window, which keeps none",
+                "1025 packets per 1m: a sliding-log holds at most 1024 packets: reduce the amount, or use sliding-window",
             ),
             (
                 "--packets 9 --per 1s --algorithm token-bucket --burst 0",

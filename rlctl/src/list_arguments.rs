@@ -21,34 +21,34 @@ use crate::{arguments::CONFIG, completions, lifetime::Lifetime};
     reason = "each is a flag of the command line"
 )]
 pub struct ImportArguments {
-    /// The list, in any of the formats. `-` reads stdin
+    /// The list in a supported format; `-` reads stdin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Replace the list of this name
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ban", "allow"], add = completions::imported_lists())]
     pub list: Option<String>,
-    /// What happens to the sources on the list
+    /// Whether the list bans or allows its entries
     #[arg(long, value_name = "ACTION", requires = "list", default_value = "ban")]
     pub action: Action,
-    /// Add all of it as manual bans
+    /// Add all entries as manual bans
     #[arg(long, conflicts_with = "allow")]
     pub ban: bool,
-    /// Add all of it to the allow list
+    /// Add all entries to the allow list
     #[arg(long)]
     pub allow: bool,
-    /// Lifetime of entries that have no end of their own
+    /// Lifetime of entries without an expiry
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
     pub lifetime: Lifetime,
-    /// Reason of entries that have none of their own
+    /// Reason for entries without one
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Only show what would change
+    /// Show the changes without making them
     #[arg(long)]
     pub dry_run: bool,
-    /// Leave bad lines out. Without this flag a bad line refuses the whole list
+    /// Skip invalid lines; without this flag an invalid line rejects the whole list
     #[arg(long)]
     pub skip_bad: bool,
-    /// Accept prefixes wider than /8 (IPv6: /19), and keep --force on bans that were exported with it
+    /// Accept prefixes wider than /8 (IPv6: /19), and keep --force on bans exported with it
     #[arg(long)]
     pub force: bool,
     /// Accept a list without entries
@@ -57,13 +57,13 @@ pub struct ImportArguments {
     /// Accept a list that covers more than 1/64 of IPv4 or IPv6, or ten times as much as before
     #[arg(long)]
     pub allow_wide: bool,
-    /// Leave entries out with a smaller number behind the address, as the lists of `IPsum` have it
+    /// Skip entries with a smaller number after the address, as in `IPsum` lists
     #[arg(long, value_name = "N")]
     pub min_count: Option<u64>,
-    /// The key of JSON that has the addresses, as `prefixes.ip_prefix`. Found by its name without this option
+    /// JSON key of the addresses, such as `prefixes.ip_prefix` [default: found by its name]
     #[arg(long, value_name = "KEY")]
     pub json_path: Option<String>,
-    /// Leave networks out that this host is connected to. Entries that cover them stay otherwise
+    /// Exempt networks that this host is connected to from entries that cover them
     #[arg(long, conflicts_with = "include_connected")]
     pub exempt_connected: bool,
     /// Also ban networks that this host is connected to
@@ -87,15 +87,15 @@ Examples:
   nft -j list set inet filter blackhole | rlctl import - --list blackhole
   rlctl export | rlctl import -
 
-Without --list, --ban and --allow, lines of `rlctl export` return to where they came from, and
-all else is banned. A list is applied whole or not at all.
-An entry that covers a network of this host, such as 10.0.0.0/8 of FireHOL, needs a word:
+Without --list, --ban and --allow, lines of `rlctl export` return to their origin and everything
+from other formats is banned. A list is imported completely or not at all.
+If an entry covers a network of this host, such as 10.0.0.0/8 in FireHOL, choose
 --exempt-connected or --include-connected.
-Of rules, the sources that are dropped without other conditions are taken.";
+Firewall rules contribute the sources that they drop without other conditions.";
 
 const FORMATS: &str = "\
 Formats, recognized by content:
-  an address, a prefix or a range (192.0.2.1-192.0.2.9) a line, comments behind #, ; or //
+  one address, prefix or range (192.0.2.1-192.0.2.9) per line, comments after #, ; or //
   FireHOL netset; Spamhaus DROP, text and JSON; IPsum; P2P ranges (.p2p, .dat)
   CSV with a column of addresses; any JSON, such as that of AWS, GitHub or AbuseIPDB
   ipset save, ipset list, files for ipset restore; XML of ipset and firewalld
@@ -109,10 +109,10 @@ Formats, recognized by content:
 /// `export [--list NAME | --bans | --allows | --all]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl export > backup.jsonl\n  rlctl export --list spamhaus --format plain\n  rlctl export --bans | jq .prefix\n\nWithout an option it exports bans, allows and imported lists. Lists from files are left out."
+    after_help = "Examples:\n  rlctl export > backup.jsonl\n  rlctl export --list spamhaus --format plain\n  rlctl export --bans | jq .prefix\n\nWithout an option it exports bans, allows and imported lists, but not lists from files."
 )]
 pub struct ExportArguments {
-    /// The list of this name
+    /// The list with this name
     #[arg(long, value_name = "NAME", conflicts_with_all = ["bans", "allows", "all"], add = completions::lists())]
     pub list: Option<String>,
     /// Bans of any origin, without those of lists
@@ -132,7 +132,7 @@ pub struct ExportArguments {
 /// `lists fetch [NAME...] [--config FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl lists fetch\n  rlctl lists fetch spamhaus\n  systemctl enable --now ratelimit-lists.timer\n\nA list with `url` in the configuration is downloaded into its `file`, by curl. The file is replaced whole, and only by a list that the daemon takes; the daemon reads it as often as `every` says. Ends with 1 when one of them failed."
+    after_help = "Examples:\n  rlctl lists fetch\n  rlctl lists fetch spamhaus\n  systemctl enable --now ratelimit-lists.timer\n\nLists with a `url` in the configuration are downloaded with curl to their `file`. A file is only replaced by a complete list that the daemon accepts; the daemon loads it at the interval `every`. The exit code is 1 if a download failed."
 )]
 pub struct FetchArguments {
     /// The lists [default: all with a url]
@@ -146,7 +146,7 @@ pub struct FetchArguments {
 /// What can be done with lists.
 #[derive(Debug, Subcommand)]
 pub enum ListsVerb {
-    /// Download the lists whose `url` the configuration names
+    /// Download the lists with a `url` in the configuration
     Fetch(FetchArguments),
     /// Remove an imported list
     #[command(after_help = "Examples:\n  rlctl lists rm spamhaus")]

@@ -72,7 +72,7 @@ fn run(words: &[OsString]) -> ExitCode {
     }
     for error in announced.unkept {
         output.warning(&format!(
-            "what holds is not written down, and a restart of ratelimitd may undo it; it tries again each second: {error}"
+            "changes could not be saved, and a restart of ratelimitd may undo them; retrying every second: {error}"
         ));
     }
     match answer {

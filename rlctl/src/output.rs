@@ -132,9 +132,7 @@ fn read_on(written: io::Result<()>) -> Result<bool, Failure> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::refused(format!(
-            "the answer cannot be written to stdout: {error}"
-        ))),
+        Err(error) => Err(Failure::refused(format!("cannot write to stdout: {error}"))),
     }
 }
 

@@ -51,7 +51,7 @@ pub fn everywhere(cluster: bool, changed: &Changed) -> &'static str {
     match (cluster, changed.waits_for_store) {
         (false, _) => "",
         (true, false) => " on all nodes",
-        (true, true) => " here, and on the other nodes when the store of the cluster answers",
+        (true, true) => " here, and on other nodes when the cluster store returns",
     }
 }
 
@@ -85,19 +85,18 @@ pub fn exempt(exempt: &ExemptEntries) -> Option<String> {
         if prefix == protected {
             format!("  {prefix} is {why}")
         } else if prefix.covers(*protected) {
-            format!("  {prefix} holds, but not for {protected}, {why}")
+            format!("  {prefix}: banned except {protected}, {why}")
         } else {
-            format!("  {prefix} lies in {protected}, {why}")
+            format!("  {prefix} is inside {protected}, {why}")
         }
     });
-    let mut lines = vec![format!("{number} not hold for what this host needs:")];
+    let mut lines = vec![format!("{number} not apply to protected addresses:")];
     lines.extend(named);
     if exempt.count > exempt.first.len() {
         lines.push(format!("  and {} more", exempt.count - exempt.first.len()));
     }
     lines.push(
-        "hint: `rlctl ban PREFIX --force` bans it all the same: this host may be cut off"
-            .to_owned(),
+        "hint: `rlctl ban PREFIX --force` bans them too, which may cut this host off".to_owned(),
     );
     Some(lines.join("\n"))
 }
@@ -114,14 +113,12 @@ pub fn without_effect(allowed: &[Allowed]) -> Vec<String> {
             } else {
                 format!("{by}, which covers {prefix}, is")
             };
-            format!("this has no effect while {whose} on the allow list: `rlctl allow list`")
+            format!("no effect while {whose} on the allow list: `rlctl allow list`")
         });
     let mut notes: Vec<String> = named.collect();
     if allowed.len() > NAMED_MAX {
         let others = allowed.len() - NAMED_MAX;
-        notes.push(format!(
-            "it has no effect on {others} more, which are allowed too"
-        ));
+        notes.push(format!("no effect on {others} more allowed prefixes"));
     }
     notes
 }
@@ -201,10 +198,10 @@ pub fn rate(rate: f64) -> String {
     }
 }
 
-/// `syn-flood to 192.0.2.1 since 14:32: up to 9000 packets a second of 300 sources or more`
+/// `syn-flood to 192.0.2.1 since 14:32: up to 9000 packets/s from at least 300 sources`
 pub fn attack(attack: &AttackView, now: &Zoned) -> String {
     format!(
-        "{} {} since {}: up to {} packets a second of {} or more",
+        "{} {} since {}: up to {} packets/s from at least {}",
         styled(BAD, attack.kind.label()),
         printable(&attack.subject),
         moment(attack.since, now),
@@ -274,12 +271,12 @@ mod tests {
             ],
         };
         let reported = exempt(&entries).unwrap();
-        let expected = "9 entries do not hold for what this host needs:
-  10.0.0.0/8 holds, but not for 10.0.0.1, the default gateway of eth0
-  127.0.0.1 lies in 127.0.0.0/8, the loopback of this host
+        let expected = "9 entries do not apply to protected addresses:
+  10.0.0.0/8: banned except 10.0.0.1, the default gateway of eth0
+  127.0.0.1 is inside 127.0.0.0/8, the loopback of this host
   192.0.2.1 is a resolver in /etc/resolv.conf
   and 6 more
-hint: `rlctl ban PREFIX --force` bans it all the same: this host may be cut off";
+hint: `rlctl ban PREFIX --force` bans them too, which may cut this host off";
         assert_eq!(reported, expected);
     }
 

@@ -144,7 +144,7 @@ impl List {
     fn finish(self) -> Result<Vec<Named>, Failure> {
         let failure = match self.faults.as_slice() {
             [] if self.named.is_empty() => {
-                Failure::usage("the list names no prefix, nothing was sent")
+                Failure::usage("the input has no prefix; nothing was sent")
             }
             [] => return Ok(self.named),
             [fault] => Failure::usage(fault),
@@ -159,7 +159,7 @@ impl List {
 }
 
 fn several(faults: &[String]) -> String {
-    let head = format!("{} prefixes are wrong, nothing was sent", faults.len());
+    let head = format!("{} invalid prefixes; nothing was sent", faults.len());
     let mut lines = vec![head];
     lines.extend(faults.iter().take(FAULTS_NAMED).cloned());
     if faults.len() > FAULTS_NAMED {
@@ -247,7 +247,7 @@ mod tests {
         let failure = read_with(&["-".to_owned()], HostBits::Refused, stdin).unwrap_err();
         let named: Vec<&str> = failure.refused.error.lines().collect();
         assert_eq!(named.len(), 12);
-        assert_eq!(named[0], "12 prefixes are wrong, nothing was sent");
+        assert_eq!(named[0], "12 invalid prefixes; nothing was sent");
         assert!(
             named[10].starts_with("  stdin:10: invalid prefix `x10`"),
             "{named:?}"
@@ -260,7 +260,7 @@ mod tests {
         check(
             &["-"],
             "# nobody\n",
-            Err("the list names no prefix, nothing was sent"),
+            Err("the input has no prefix; nothing was sent"),
         );
     }
 

@@ -14,22 +14,23 @@ use ratelimit_core::quantity;
 pub struct SimulateArguments {
     /// The capture, pcap or pcapng. `-` reads stdin
     ///
-    /// Every packet of it counts, also those that the host sent, so capture with `tcpdump -Q in`. Packets of Linux cooked,
-    /// loopback, PPP, Cisco HDLC and raw IP captures get an Ethernet header. A packet that the capture cut counts with its length on the wire.
+    /// All its packets count, also those sent by the host, so capture with `tcpdump -Q in`. Packets of
+    /// Linux cooked, loopback, PPP, Cisco HDLC and raw IP captures get an Ethernet header. Truncated
+    /// packets count with their length on the wire.
     #[arg(value_name = "CAPTURE")]
     pub capture: PathBuf,
     /// The configuration, as `ratelimitd` reads it, with `conf.d/*.toml` beside it
     ///
-    /// Runtime changes by `rlctl` are no part of it.
+    /// Runtime changes by `rlctl` are not included.
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
     /// Another configuration for the same packets, to show the difference
     #[arg(long, value_name = "OLD")]
     pub compare: Option<PathBuf>,
-    /// How many sources to show
+    /// Number of sources to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// Length of the intervals in the timeline [default: by the length of the capture]
+    /// Length of the intervals in the timeline [default: depends on the capture]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
 }
@@ -41,12 +42,12 @@ Examples:
   rlctl simulate attack.pcapng --config new.toml --interval 1s --json | jq .timeline
   tcpdump -i eth0 -Q in -c 100000 -w - | rlctl simulate - --config new.toml
 
-The kernel's own code judges the packets, at the times of the capture. Where there are more \
-sources than `[source] capacity`, the configured store evicts state, and a note says how often. \
-The kernel evicts nearly the same sources from `lru`. No source has a connection. Attacks that have a \
-table in `[detection]` are named, and their sources. The answers are not carried out: no verdict is that of a \
-ban or a limit that an attack brings. An ACK flood is never named, as a capture does not say which connections \
-the host has. A capture that is cut is simulated up to the cut, and ends with 1.";
+The packets are judged by the code that runs in the kernel, at the times of the capture. If there are more \
+sources than `[source] capacity`, the configured store evicts state and a note reports how often; the kernel \
+evicts nearly the same sources from `lru`. No source has an established connection. Attacks with a table in \
+`[detection]` are reported with their sources, but their bans and limits are not simulated. ACK floods are \
+not detected because a capture does not show the connections of the host. A truncated capture is simulated \
+up to its end, with exit code 1.";
 
 const SIMULATE_JSON: &str = "\
 With --json:
@@ -54,17 +55,17 @@ With --json:
              duration_seconds, packets_per_second_max, backwards (packets older than the one
              before), untimed
   config     file, observe
-  verdicts   action, reason, packets, bytes; a row for each verdict that was given
+  verdicts   action, reason, packets, bytes; one row per verdict
   sources_dropped
-             how many sources lost a packet, or would have but for a dry run
+             number of sources that lost a packet, or would have without a dry run
   sources_capacity, sources_evicted
-             sources of a family for which there is room; how often one lost its state to another
+             capacity per address family; number of evictions
   sources    source, passed, dropped, observed, first: reason, policy, limit; --top of them
   timeline   interval_seconds, intervals: start_seconds, passed, dropped, observed
-  attacks    null where none is looked for, or kind, subject, start_seconds, end_seconds,
-             packets_per_second, sources_seen, answer, sources: those it would be given to,
-             budgets of a minute aside
-  challenged null where nobody is, or sources, verified: those that acknowledge something later
+  attacks    null without detection, or kind, subject, start_seconds, end_seconds,
+             packets_per_second, sources_seen, answer, sources: those it would apply to,
+             regardless of budgets per minute
+  challenged null without a challenge, or sources, verified: those with a later ACK
   compare    null, or file, verdicts_old and timeline_old (as above), verdicts: old and new
              (action, reason), packets, bytes; sources_changed, sources_newly_dropped,
              sources_no_longer_dropped, sources: source, old and new (passed, dropped,

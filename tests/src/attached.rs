@@ -54,7 +54,7 @@ impl Attached {
         self.newest().map(Now)
     }
 
-    /// Whether the program lets a frame pass at this moment.
+    /// Whether the program lets a frame pass now.
     pub fn passes(&self, frame: &[u8]) -> Result<bool> {
         passes(&self.newest()?, frame)
     }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// What a daemon logs that finds something to repair in the kernel's tables.
-const REPAIR: &str = "the kernel's tables were not as intended";
+const REPAIR: &str = "repaired the kernel tables";
 
 /// A daemon with paths of its own, on the near end of a lab.
 pub struct Service {
@@ -155,7 +155,7 @@ impl Service {
             }
             ensure!(
                 Instant::now() < deadline,
-                "ratelimitd does not answer: {}",
+                "ratelimitd does not respond: {}",
                 self.log()
             );
             thread::sleep(Duration::from_millis(10));

@@ -48,7 +48,7 @@ fn a_mode_that_fails_leaves_the_interface_in_the_one_before() {
     service.start().unwrap();
     let said = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        said.contains("lo goes on in generic mode, as the one that is configured fails"),
+        said.contains("lo stays in generic mode because the configured one failed"),
         "{said}"
     );
     assert!(said.contains("attaching to lo in native mode"), "{said}");

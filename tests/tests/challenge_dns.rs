@@ -73,9 +73,9 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
         assert!(sent <= received + OWN_PACKETS, "{sent} sent of {received}");
         let check = |source| service.rlctl_ok(&["check", source]).unwrap();
         let far = if near.is_ipv4() { FAR } else { "fd77::2" };
-        let verified = "verified: its SYNs are not challenged until";
+        let verified = "verified: SYNs are not challenged until";
         assert!(check(far).contains(verified), "{}", check(far));
-        let challenged = "its queries of DNS are challenged, and SYNs to their ports";
+        let challenged = "DNS queries, and SYNs to the same ports, are challenged";
         assert!(check("192.0.2.1").contains(challenged));
         // What is said of a query is what becomes of it.
         for (source, action) in [
@@ -90,7 +90,7 @@ fn the_resolver_of_the_c_library_comes_back_over_tcp_and_asks_by_datagrams_from_
             assert_eq!(elsewhere.action, "pass", "{elsewhere:?}");
         }
         let status = service.rlctl_ok(&["status"]).unwrap();
-        let told = "DNS sources are always challenged at port 53";
+        let told = "DNS clients: always challenged at port 53";
         assert!(status.contains(told), "{status}");
         let metrics = service.metrics().unwrap();
         assert!(
@@ -125,8 +125,8 @@ fn nobody_is_challenged_before_too_many_datagrams_come_and_it_says_since_when() 
     assert!(!status().is_on && status().when == "never");
     let events = || service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
     for told in [
-        "challenge is on, over 500 packets/s: DNS sources that are not verified are challenged",
-        "challenge is off: no DNS source is challenged any more",
+        "challenge is on (over 500 packets/s): unverified DNS clients are challenged",
+        "challenge of DNS clients is off",
     ] {
         wait_until(told, || events().contains(told));
     }

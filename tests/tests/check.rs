@@ -162,9 +162,9 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
     assert_eq!(seen, [true; 2]);
     let said = service.rlctl(&["check", SOURCE]).unwrap();
     for reported in [
-        "  tcp-syn: dropped (limited: 1 packet per 1h of tcp-syn, room in 59m",
-        "  icmp: dropped (node-limited: 3 packets per 1h of icmp, room in 59m",
-        "refused by limits of the node: 1 packet",
+        "  tcp-syn: dropped (limited: 1 packet per 1h of tcp-syn, next packet in 59m",
+        "  icmp: dropped (node-limited: 3 packets per 1h of icmp, next packet in 59m",
+        "drops by limits of the node: 1 packet",
     ] {
         assert!(said.stdout.contains(reported), "{said:?}");
     }
@@ -288,8 +288,8 @@ fn what_limits_refused_that_many_share_is_told_and_goes_on_over_reload_and_kill(
         .rlctl(&["check", "10.0.1.1", "--to", "198.51.100.7"])
         .unwrap();
     for part in [
-        "refused by limits of all that goes to 198.51.100.7: 3 packets",
-        "refused by limits of what 10.0.1.1 sends to 198.51.100.7: 2 packets",
+        "drops by limits of all traffic to 198.51.100.7: 3 packets",
+        "drops by limits of 10.0.1.1 to 198.51.100.7: 2 packets",
     ] {
         assert!(said.stdout.contains(part), "{said:?}");
     }
@@ -306,12 +306,12 @@ fn an_interface_and_what_is_no_packet_are_told() {
     assert!(
         wrong
             .stderr
-            .contains("no interface `eth9`: its packets pass")
+            .contains("interface `eth9` is not configured: its packets pass")
             && wrong.stderr.contains(INTERFACE),
         "{wrong:?}"
     );
     let port = service.rlctl(&["check", SOURCE, "--dport", "443"]).unwrap();
-    assert!(port.stderr.contains("name the protocol too"), "{port:?}");
+    assert!(port.stderr.contains("add the protocol"), "{port:?}");
     service.rlctl_ok(&["detach"]).unwrap();
     let check: Check = service
         .json(&["check", SOURCE, "--iface", INTERFACE])

@@ -123,13 +123,13 @@ fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
         wait_until("a share of about seven tenths", || {
             (650..=750).contains(&share(&nodes[0], SOURCE).here)
         });
-        wait_until("what all others admit", || {
+        wait_until("the share of other nodes", || {
             let check = nodes[0].service().rlctl(&["check", SOURCE]).unwrap();
-            check.stdout.contains("all others ")
+            check.stdout.contains("other nodes ")
         });
         let text = nodes[0].service().rlctl_ok(&["cluster", "status"]).unwrap();
         assert!(
-            text.contains("1 share here, divided by 3 nodes each 250ms"),
+            text.contains("1 share here, divided by 3 nodes every 250ms"),
             "{text}"
         );
 

@@ -139,14 +139,14 @@ fn what_waits_for_the_store_and_what_ends_with_the_table_is_told() {
     node.wait_until("no store", || {
         node.status().unwrap().connected == Some(false)
     });
-    let waits = " here, and on the other nodes when the store of the cluster answers";
+    let waits = " here, and on other nodes when the cluster store returns";
     let remove = ["limit", "rm", "--cluster", "--prefix", ONE];
     for arguments in [&set[..], &["allow", "add", ONE, "--cluster"], &remove, &set] {
         let said = run(&node, arguments);
         assert!(said.contains(waits), "{arguments:?}: {said}");
     }
     let said = node.service().reload(NO_LIMITS).unwrap();
-    let ends = "cluster: removed; bans of other nodes end, and allows and limits of all nodes\n";
+    let ends = "cluster: removed; bans of other nodes and cluster-wide allows and limits end\n";
     assert!(said.contains(ends), "{said}");
     assert!(allows(&node).is_empty() && limits(&node, ONE).is_none());
 }
@@ -213,7 +213,7 @@ fn an_allow_of_another_node_opens_neither_what_is_banned_for_good_nor_many_sourc
     nodes[1].wait_until("the other allow", || allows(&nodes[1]).len() == 1);
     let reported = || run(&nodes[1], &["cluster", "status"]);
     nodes[1].wait_until("the refusal", || reported().contains("not in force here"));
-    let refused = format!("the allow of {ONE}, set on edge-1: it is banned here without an end");
+    let refused = format!("the allow of {ONE}, set on edge-1: permanently banned here");
     assert!(reported().contains(&refused), "{}", reported());
     assert!(!passes(&nodes[1], ONE) && passes(&nodes[0], ONE));
     // It opens when that ban is over.

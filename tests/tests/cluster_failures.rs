@@ -298,13 +298,13 @@ fn a_share_of_nobody_and_a_second_report_of_a_period_are_refused_and_the_node_is
         (
             "report",
             of_nobody,
-            "`edge-2` reports a claim above the limit divided by the nodes, or of an unknown limit",
+            "`edge-2` reports a claim above limit/nodes, or for an unknown limit",
             "compare its limits with those of this node",
         ),
         (
             "two-reports",
             another,
-            "`edge-2` has two reports of period",
+            "`edge-2` sent two reports for period",
             "look for a second node with this name",
         ),
     ] {
@@ -428,7 +428,7 @@ fn a_peer_bans_so_many_a_minute_and_no_more() {
     );
     // Log and status name the node, and say why.
     let denial = node.status().unwrap().denial.unwrap();
-    let why = ", which `edge-9` states: its node states more a minute than is taken";
+    let why = " by `edge-9`: its node exceeds the number of entries per minute";
     assert!(denial.contains(why), "{denial}");
     let log = node.service().log();
     assert!(log.contains(why), "{log}");

@@ -222,7 +222,7 @@ fn limits_that_are_set_at_runtime_are_shared_and_survive_a_restart() {
         nodes[0].service().rlctl(&arguments).unwrap()
     };
     let alone = set(&["--scope", "cluster"]);
-    assert!(alone.stderr.contains("on all of them"), "{alone:?}");
+    assert!(alone.stderr.contains("on all nodes"), "{alone:?}");
     let bucket = ["--scope", "cluster", "--cluster", "--algorithm"];
     let bucket = set(&[&bucket[..], &["token-bucket"]].concat());
     assert!(bucket.stderr.contains("sliding-window"), "{bucket:?}");

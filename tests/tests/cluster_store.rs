@@ -213,7 +213,7 @@ fn tls_takes_a_certificate_of_the_authority_and_a_password_that_the_server_knows
     stage.reload("rediss://ratelimit:wrong@127.0.0.1:7000", &authority(&one));
     stage.wait_for_error("compare user and password");
     stage.reload("rediss://ratelimit:right@127.0.0.1:7001", &authority(&one));
-    stage.wait_for_error("no answer in TLS");
+    stage.wait_for_error("no TLS response");
     stage.reload("redis://127.0.0.1:7009", "");
     stage.wait_for_error("refused");
     // A server that asks for a certificate takes one of an authority that it knows, with its key, and says what it does not take.
@@ -227,15 +227,15 @@ fn tls_takes_a_certificate_of_the_authority_and_a_password_that_the_server_knows
         authority(&one) + &files
     };
     stage.reload(url, &(authority(&one) + "period = \"300ms\"\n"));
-    stage.wait_for_error("write `cert_file` and `key_file`");
+    stage.wait_for_error("set `cert_file` and `key_file`");
     stage.reload(url, &shows(&other, &other_key));
-    stage.wait_for_error("the server refuses the certificate in `cert_file`");
+    stage.wait_for_error("the server rejects the certificate in `cert_file`");
     stage.reload(url, &shows(&certificate, &other_key));
-    stage.wait_for_error("the key of the certificate in `cert_file`");
+    stage.wait_for_error("must match the certificate in `cert_file`");
     stage.reload(url, &shows(&key, &key));
-    stage.wait_for_error("`cert_file` of [cluster] is to have a certificate");
+    stage.wait_for_error("`cert_file` of [cluster] must contain a PEM certificate");
     stage.reload(url, &shows(&certificate, &certificate));
-    stage.wait_for_error("`key_file` of [cluster] is to have a private key");
+    stage.wait_for_error("`key_file` of [cluster] must contain a PEM private key");
     stage.reload(url, &shows(&certificate, &none));
     stage.wait_for_error("reading `key_file` of [cluster]");
     stage.reload(url, &shows(&certificate, &key));
@@ -293,7 +293,7 @@ fn sentinels_name_the_master_also_after_a_fail_over() {
     stage.wait_for_store(url);
     let other = "redis+sentinel://127.0.0.1:7003/other?sentinel=asker:s%40:1";
     stage.reload(other, "");
-    stage.wait_for_error("knows no `other`");
+    stage.wait_for_error("does not know `other`");
 }
 
 /// Servers at these ports that are a Redis Cluster of so many masters.

@@ -150,7 +150,7 @@ fn a_client_that_proved_itself_on_one_node_is_challenged_on_no_other_unless_that
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
     let text = nodes[1].service().rlctl_ok(&["status"]).unwrap();
-    let line = "2 sources verified, 2 of them by other nodes of the cluster";
+    let line = "2 sources verified, 2 of them by other cluster nodes";
     assert!(text.contains(line), "{text}");
 
     // A node that keeps to itself tells nobody, and is told of nobody.

@@ -44,7 +44,7 @@ fn decisions_are_enforced_and_end_by_deletion_and_by_their_own_end() {
     assert_eq!(ban.reason.as_deref(), Some("from before"));
     let reported = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        reported.contains("CrowdSec: http://127.0.0.1:8080 answers since"),
+        reported.contains("CrowdSec: connected to http://127.0.0.1:8080 since"),
         "{reported}"
     );
     let bouncers = crowdsec.cscli(&["bouncers", "list"]).unwrap();
@@ -129,7 +129,7 @@ fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced()
     let kept = before.iter().find(|ban| ban.prefix == V4.parse().unwrap());
     assert_eq!(bans(&service)[0].since, kept.unwrap().since);
     let log = service.log();
-    assert_eq!(log.matches("CrowdSec does not answer").count(), 2, "{log}");
+    assert_eq!(log.matches("CrowdSec is unreachable").count(), 2, "{log}");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the
     service.wait_until("the refusal", || status(&service).error.is_some());
     let error = status(&service).error.unwrap();
     assert!(
-        error.contains("the key is refused (access forbidden)"),
+        error.contains("the key was rejected (access forbidden)"),
         "{error}"
     );
     assert!(passes(&lab, V4) && !service.log().contains("wrong"));

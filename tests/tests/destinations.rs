@@ -258,8 +258,8 @@ fn of_two_addresses_one_is_limited_also_over_reload_and_kill() {
     assert_eq!(said.code, 3, "{said:?}");
     for part in [
         "source-to-destination-limited",
-        "limit of what 203.0.113.1 sends to 198.51.100.7: 8 packets per 1h: 8 used",
-        "limit of all that goes to 198.51.100.7, with what CPUs have drawn ahead: 50 packets per 1h: 40 used",
+        "limit of 203.0.113.1 to 198.51.100.7: 8 packets per 1h: 8 used",
+        "limit of all traffic to 198.51.100.7 (incl. per-CPU reserve): 50 packets per 1h: 40 used",
     ] {
         assert!(said.stdout.contains(part), "{part} in {said:?}");
     }
@@ -273,7 +273,7 @@ fn of_two_addresses_one_is_limited_also_over_reload_and_kill() {
     service.configure(&more).unwrap();
     let said = service.rlctl_ok(&["reload", "--dry-run"]).unwrap();
     assert!(
-        said.contains("destination 198.51.100.7, of each source"),
+        said.contains("destination 198.51.100.7, per source"),
         "{said}"
     );
     service.rlctl_ok(&["reload"]).unwrap();

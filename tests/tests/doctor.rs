@@ -24,11 +24,11 @@ fn a_daemon_and_its_program_are_found() {
     assert_eq!(code, 0, "{findings}");
     for (check, found) in [
         ("kernel", "Linux "),
-        ("bpf-jit", "on, as programs that run are compiled"),
+        ("bpf-jit", "enabled"),
         ("btf", "/sys/kernel/btf/vmlinux"),
         ("daemon", "ratelimitd "),
         ("bpffs", "/sys/fs/bpf, mode "),
-        ("memory", "the maps take "),
+        ("memory", "the maps use "),
         ("driver", "veth, a virtual interface"),
         ("link-layer", "Ethernet"),
         ("native-xdp", "yes, and a program runs in the driver"),
@@ -233,8 +233,8 @@ fn what_is_not_for_this_host_is_told_at_the_start_and_by_a_reload() {
         let limit = "packets = 9, per = \"1s\"";
         format!("{TOML}{classes}[destination.\"{destination}\"]\nlimits = [{{ {limit} }}]\n")
     };
-    let elsewhere = "[destination.\"198.51.100.7\"]: not routed here";
-    let tagged = "[class.seven] asks for a VLAN, which no packet of";
+    let elsewhere = "[destination.\"198.51.100.7\"]: not routed to this host";
+    let tagged = "[class.seven] needs a VLAN tag, which packets of";
     let vlan = toml("[class.seven]\nvlan = 7\n", "198.51.100.7");
     let service = Service::started(&lab, &vlan).unwrap();
     for part in [elsewhere, tagged] {
@@ -284,7 +284,7 @@ fn a_driver_that_gives_long_frames_in_buffers_is_no_trouble() {
     let service = Service::new(&lab, TOML).unwrap();
     let (_, findings) = examine(&service, &[]);
     let mtu = finding(&findings, "mtu");
-    let expected = "9200, which the driver gives in several buffers";
+    let expected = "9200, supported by the driver in several buffers";
     assert_eq!(mtu["found"], expected, "{mtu}");
 }
 
@@ -386,7 +386,7 @@ fn what_the_maps_would_take_is_told_before_the_daemon_starts() {
         let (_, findings) = examine(&service, &[]);
         let own = finding(&findings, "memory")["found"].as_str().unwrap();
         assert!(
-            own.starts_with(&format!("the maps would take {found}")),
+            own.starts_with(&format!("the maps would need {found}")),
             "{own}"
         );
     }

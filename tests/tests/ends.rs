@@ -23,7 +23,7 @@ fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
     // What has ended is reported no more at once, and recorded with the next tick.
     service.wait_until("the end", || {
         let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
-        events.contains("ended the allow of 203.0.113.9 by root")
+        events.contains("allow expired: 203.0.113.9 (set by root)")
     });
     let check = service.rlctl(&["check", "203.0.113.9"]).unwrap();
     assert!(
@@ -66,7 +66,7 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
     assert_eq!(program.passed(&datagram(SOURCE), 9).unwrap(), 0);
     let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
     assert!(
-        events.contains("ended the runtime limits of the default policy"),
+        events.contains("runtime limits expired: the default policy"),
         "{events}"
     );
 }

@@ -22,14 +22,14 @@ fn a_start_with_a_file_that_the_kernel_has_no_room_for_takes_what_was_in_force_b
         service.configure(&format!("{RIGHT}{TOO_LARGE}")).unwrap();
         service.start().unwrap();
         let status = service.rlctl_ok(&["status"]).unwrap();
-        assert!(status.contains("what was in force last holds"), "{status}");
+        assert!(status.contains("running the last valid one"), "{status}");
         assert!(metrics(&service).contains(&format!("{METRIC}1")));
         assert!(!passes(&lab, [203, 0, 113, 1]));
     }
     assert_eq!(passed_of_four(&lab, [203, 0, 113, 2]), 2);
     service.reload(RIGHT).unwrap();
     let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(!status.contains("what was in force last"), "{status}");
+    assert!(!status.contains("running the last valid one"), "{status}");
     assert!(metrics(&service).contains(&format!("{METRIC}0")));
     assert!(!passes(&lab, [203, 0, 113, 1]));
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
 const WARNING: &str =
-    "warning: what holds is not written down, and a restart of ratelimitd may undo it";
+    "warning: changes could not be saved, and a restart of ratelimitd may undo them";
 
 #[test]
 fn bans_of_a_full_disk_hold_are_told_as_not_kept_and_outlive_a_restart_once_there_is_room() {
@@ -55,7 +55,7 @@ fn bans_of_a_full_disk_hold_are_told_as_not_kept_and_outlive_a_restart_once_ther
     };
     holds();
     disk.free();
-    service.wait_for_log("are in the database at last").unwrap();
+    service.wait_for_log("are saved in the database").unwrap();
     let said = service.rlctl(&["status"]).unwrap();
     assert_eq!(said.stderr, "");
     service.stop("-KILL").unwrap();
@@ -129,7 +129,7 @@ fn the_history_on_a_full_disk_waits_in_memory_and_is_told() {
     }
     disk.free();
     service
-        .wait_for_log("the history of packets is kept again")
+        .wait_for_log("packet history is written again")
         .unwrap();
     service.wait_until("what was counted", || {
         counted(&service, "limited") == 1 && counted(&service, "banned") == 1

@@ -55,7 +55,7 @@ fn a_file_that_is_damaged_or_cannot_be_made_stops_nothing_else() {
     fs::write(&file, [7; 9000]).unwrap();
     service.start().unwrap();
     service
-        .wait_for_log("the history of packets is damaged, and begins anew")
+        .wait_for_log("packet history is damaged; starting a new one")
         .unwrap();
     wait_for_points(&service);
     service.stop("-TERM").unwrap();
@@ -96,7 +96,7 @@ fn it_is_read_over_the_network_where_the_dashboard_is_and_can_be_switched_off() 
     assert!(said.contains("history: 30d -> off"), "{said}");
     service.wait_until("what was counted", || {
         let said = service.rlctl(&["history"]).unwrap();
-        said.stderr.contains("no history is kept")
+        said.stderr.contains("packet history is disabled")
     });
 }
 

@@ -57,7 +57,7 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     let check = service.json::<Value>(&["check", "198.51.100.9"]).unwrap();
     assert_eq!(check["interfaces"][0]["interface"], OTHER, "{check}");
     let said = service.rlctl_ok(&["status"]).unwrap();
-    let expected = "rl1: sources without a policy of their own have lan";
+    let expected = "rl1: default policy: lan";
     assert!(said.contains(expected), "{said}");
     // What is in force outlives the daemon, and the next one takes it over.
     service.stop("-KILL").unwrap();
@@ -70,7 +70,7 @@ fn each_interface_has_its_policy_for_sources_that_no_prefix_selects() {
     let check = service
         .rlctl(&["check", "198.51.100.9", "--iface", OTHER])
         .unwrap();
-    let rule = "rule: the policy `lan`, as for every source on rl1 without one of its own";
+    let rule = "rule: policy lan on rl1";
     assert!(check.stdout.contains(rule), "{}", check.stdout);
     let said = service.reload(&config(own, "")).unwrap();
     for change in ["rl0: policy default -> lan", "rl1: policy lan -> default"] {
@@ -245,13 +245,17 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
         let said = service
             .rlctl(&["check", "198.51.100.9", "--iface", on])
             .unwrap();
-        let refused = format!("refused by limits of {told}: ");
+        let refused = format!("drops by limits of {told}: ");
         assert!(
-            said.stdout.contains(&format!("limit of {told},")),
+            said.stdout.contains(&format!("limit of {told} (")),
             "{said:?}"
         );
         assert!(said.stdout.contains(&refused), "{said:?}");
-        assert_eq!(said.stdout.matches("ahead").count(), 1, "{said:?}");
+        assert_eq!(
+            said.stdout.matches("per-CPU reserve").count(),
+            1,
+            "{said:?}"
+        );
         let check = service
             .json::<Value>(&["check", "198.51.100.9", "--iface", on])
             .unwrap();
@@ -269,7 +273,7 @@ fn an_interface_has_limits_of_all_that_comes_there_in_place_of_those_of_the_node
         "{check}"
     );
     let said = service.rlctl_ok(&["status"]).unwrap();
-    let expected = "rl1: has limits in place of those of the node";
+    let expected = "rl1: has its own limits instead of the node's";
     assert!(said.contains(expected), "{said}");
     let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
     assert!(listed.contains("[interface] rl1"), "{listed}");

@@ -102,7 +102,7 @@ fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_
         &["check", "203.0.113.9"],
     ] {
         let said = service.rlctl(verb).unwrap();
-        let warning = format!("nothing is enforced on {OTHER} since");
+        let warning = format!("{OTHER} not protected since");
         assert!(said.stderr.contains(&warning), "{verb:?}: {said:?}");
     }
     let said = service.rlctl(&["check", "203.0.113.9"]).unwrap();
@@ -148,7 +148,7 @@ fn an_interface_that_is_missing_at_the_start_leaves_the_others_protected_and_is_
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     assert!(!is_attached(&service, OTHER));
     service
-        .wait_for_log("its program is loaded for when it comes")
+        .wait_for_log("interface does not exist yet; its program is loaded in advance")
         .unwrap();
     let loaded = bpftool(&service, &["--json", "prog", "show"]).unwrap();
     add(&lab);
@@ -227,7 +227,9 @@ fn interfaces_that_are_renamed_while_no_daemon_runs_are_followed() {
     rename("renamed", INTERFACE);
     rename("swap", OTHER);
     service.start().unwrap();
-    service.wait_for_log("renamed while no daemon ran").unwrap();
+    service
+        .wait_for_log("renamed while no daemon was running")
+        .unwrap();
     assert!(is_attached(&service, INTERFACE) && is_attached(&service, OTHER));
     assert!(!passes(&lab, OTHER, INTERFACE, BANNED));
     assert!(!passes(&lab, INTERFACE, OTHER, BANNED));
@@ -267,7 +269,7 @@ fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_
     let said = service.rlctl(&["check", "203.0.113.9"]).unwrap();
     assert_eq!(said.code, 0, "{said:?}");
     assert!(
-        said.stdout.contains("nothing is enforced on any interface"),
+        said.stdout.contains("no interface is protected"),
         "{said:?}"
     );
     let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
@@ -292,7 +294,7 @@ fn pins_that_somebody_removes_are_made_again_and_the_stop_says_what_is_so() {
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     fs::remove_dir_all(service.pins()).unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
-    service.wait_for_log("somebody removed pins").unwrap();
+    service.wait_for_log("pins were removed").unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     service.wait_until("healthy", || {
         service
@@ -311,7 +313,7 @@ fn pins_that_somebody_removes_are_made_again_and_the_stop_says_what_is_so() {
     assert!(
         service
             .log()
-            .contains("stopped; the kernel goes on enforcing")
+            .contains("stopped; the kernel continues to enforce")
     );
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
 }
@@ -392,7 +394,7 @@ fn a_port_that_somebody_holds_keeps_nothing_from_working_and_is_had_when_it_is_f
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(status.contains("trouble with metrics"), "{status}");
+    assert!(status.contains("failure of metrics"), "{status}");
     drop(holder);
     service.wait_until("metrics", || {
         service
@@ -424,7 +426,7 @@ fn a_wrong_file_at_the_start_gives_way_to_what_was_in_force_last() {
     service.start().unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(status.contains("trouble with configuration"), "{status}");
+    assert!(status.contains("failure of configuration"), "{status}");
     assert!(service.log().contains("ERROR"), "{}", service.log());
     let metrics = service.metrics().unwrap();
     assert!(
@@ -457,9 +459,9 @@ fn a_full_or_read_only_disk_does_not_keep_it_from_starting_and_nothing_is_lost_w
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.stderr.contains("is not written down"), "{said:?}");
+    assert!(said.stderr.contains("could not be saved"), "{said:?}");
     let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(status.contains("trouble with state"), "{status}");
+    assert!(status.contains("failure of state"), "{status}");
     mount(&["-o", "remount,rw,bind"]);
     service.wait_for_log("works again").unwrap();
     service.stop("-KILL").unwrap();
@@ -494,7 +496,7 @@ fn a_state_of_root_on_a_read_only_disk_is_worked_on_as_a_copy() {
     service.start().unwrap();
     assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
     let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(status.contains("trouble with state"), "{status}");
+    assert!(status.contains("failure of state"), "{status}");
     service.stop("-KILL").unwrap();
     run("umount", &["--lazy"]);
     service.start().unwrap();
@@ -573,7 +575,7 @@ fn generic_mode_on_a_veth_is_said_to_count_uncut_frames_as_one_packet() {
     let lab = Lab::new().unwrap();
     let toml = |mode: &str| format!("{POLICY}{}mode = \"{mode}\"\n", interface(INTERFACE));
     let service = Service::started(&lab, &toml("generic")).unwrap();
-    let remark = "count as one packet there: write mode = \"native\"";
+    let remark = "count as one packet: set mode = \"native\"";
     let own = status_of(&service, INTERFACE);
     assert!(own["remark"].as_str().unwrap().contains(remark), "{own}");
     assert!(service.log().contains(remark), "{}", service.log());
@@ -612,7 +614,7 @@ fn packets_that_meet_the_program_twice_are_told() {
     join("zbr0");
     let mut service = Service::started(&lab, &toml(&[INTERFACE, "zbr0"])).unwrap();
     let reported = remark(&service, "zbr0");
-    assert!(reported.contains("charged twice"), "{reported}");
+    assert!(reported.contains("counted twice"), "{reported}");
     // A bridge takes no frame without a sender.
     let mut frame = datagram(FREE);
     frame[..12].copy_from_slice(&[255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 7]);
@@ -629,14 +631,14 @@ fn packets_that_meet_the_program_twice_are_told() {
     service.stop("-TERM").unwrap();
     service.start().unwrap();
     let reported = remark(&service, INTERFACE);
-    assert!(reported.contains("charged twice"), "{reported}");
+    assert!(reported.contains("counted twice"), "{reported}");
     service.reload(&toml(&[INTERFACE])).unwrap();
     assert_eq!(remark(&service, INTERFACE), "null");
     service.rlctl_ok(&["detach"]).unwrap();
     join("br0");
     service.configure(&toml(&["br0", INTERFACE])).unwrap();
     let said = service.rlctl(&["reload"]).unwrap();
-    let expected = "an interface above it, a bridge, bond or VLAN, runs an XDP program";
+    let expected = "already runs an XDP program";
     let said = format!("{}{}", said.stdout, said.stderr);
     assert!(said.contains(expected), "{said}");
 }
@@ -809,8 +811,7 @@ fn reported_missing(service: &Service) {
     assert_eq!(own["why"], "there is no such interface", "{own}");
     let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
     assert!(
-        said.stderr
-            .contains(&format!("nothing is enforced on {OTHER}")),
+        said.stderr.contains(&format!("{OTHER} not protected")),
         "{said:?}"
     );
     let said = service.rlctl(&["check", "203.0.113.9"]).unwrap();

@@ -87,9 +87,7 @@ fn a_ban_that_somebody_takes_out_of_the_kernel_is_back_within_a_second() {
         .collect();
     arguments.extend(key);
     bpftool(&service, &arguments);
-    service
-        .wait_for_log("were not as intended, and are again")
-        .unwrap();
+    service.wait_for_log("repaired the kernel tables").unwrap();
     assert_eq!(dump(&service), before);
     let metrics = service.metrics().unwrap();
     for line in [
@@ -118,15 +116,19 @@ fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
         ban.reason
             .as_deref()
             .unwrap()
-            .contains("kept from the kernel")
+            .contains("recovered from the kernel")
     }));
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        status.contains("the database was damaged at the start"),
+        status.contains("the database was damaged at startup"),
         "{status}"
     );
     assert!(status.contains("state.db.damaged-"), "{status}");
-    assert!(service.log().contains("was put aside"), "{}", service.log());
+    assert!(
+        service.log().contains("was moved aside"),
+        "{}",
+        service.log()
+    );
     let metrics = service.metrics().unwrap();
     assert!(
         metrics.contains("ratelimit_database_damaged 1"),
@@ -139,7 +141,7 @@ fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
     service.start().unwrap();
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        status.contains("1 damaged database of earlier starts"),
+        status.contains("1 damaged database from earlier starts"),
         "{status}"
     );
 }

@@ -50,7 +50,7 @@ fn on_a_terminal_an_import_shows_how_far_the_daemon_is_and_nowhere_else() {
     assert_eq!(said.stdout, "bans: +0 -0 =100000\n");
     assert_eq!(
         said.stderr,
-        "note: read as plain; covers 0 public addresses of IPv4 (0 %)\n"
+        "note: format plain; covers 0 public addresses of IPv4 (0 %)\n"
     );
 }
 
@@ -67,7 +67,7 @@ fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() 
         &["lists"],
     ] {
         let said = service.rlctl(import).unwrap();
-        let reported = "127.0.0.1 lies in 127.0.0.0/8, the loopback of this host";
+        let reported = "127.0.0.1 is inside 127.0.0.0/8, the loopback of this host";
         assert!(said.stderr.contains(reported), "{import:?}: {said:?}");
         assert!(said.stderr.contains("--force"), "{import:?}: {said:?}");
     }
@@ -97,7 +97,7 @@ fn an_import_leaves_the_network_of_this_host_alone_until_it_is_told_what_to_do()
     let said = service.rlctl(&import).unwrap();
     let expected = "error: the list covers networks that this host is connected to:
   10.0.0.0/8 would ban 10.0.4.0/24, the network of rl0 with 10.0.4.7
-hint: nothing was applied; --exempt-connected leaves these networks out, --include-connected bans them too
+hint: nothing was imported; exempt these networks with --exempt-connected, or ban them with --include-connected
 ";
     assert_eq!((said.code, said.stderr.as_str()), (1, expected));
     assert!(!is_banned(&service, "192.0.2.1"));
@@ -105,7 +105,7 @@ hint: nothing was applied; --exempt-connected leaves these networks out, --inclu
     let said = service.rlctl(&with("--exempt-connected")).unwrap();
     assert!(
         said.stderr
-            .contains("10.0.0.0/8 holds, but not for 10.0.4.0/24, the network of rl0"),
+            .contains("10.0.0.0/8: banned except 10.0.4.0/24, the network of rl0"),
         "{said:?}"
     );
     let split = "10.0.0.0/8 is 16 prefixes without the connected networks inside";
@@ -133,7 +133,7 @@ fn a_list_in_a_file_is_enforced_and_its_errors_are_counted() {
     service.wait_for_log("removed=1").unwrap();
     assert!(is_banned(&service, "192.0.2.2") && !is_banned(&service, "192.0.2.1"));
     fs::write(&file, "").unwrap();
-    service.wait_for_log("a list was not taken").unwrap();
+    service.wait_for_log("cannot load a list").unwrap();
     assert!(is_banned(&service, "192.0.2.2"));
     let metrics = service.get("/metrics", "*/*").unwrap();
     assert!(

@@ -29,11 +29,11 @@ fn a_member_has_no_file_of_root_read_and_no_key_sent() {
     for (addition, reported) in [
         (
             "[list.x]\nfile = \"/etc/shadow\"\n",
-            "only root may try [list.x]: /etc/shadow is in no directory",
+            "only root may apply [list.x]: /etc/shadow is outside the list directories",
         ),
         (
             "[crowdsec]\nurl = \"http://127.0.0.1:9\"\nkey_file = \"/etc/shadow\"\n",
-            "only root may try another url or key of [crowdsec]",
+            "only root may apply another url or key of [crowdsec]",
         ),
     ] {
         let text = format!("{own}{addition}");

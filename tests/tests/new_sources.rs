@@ -212,7 +212,7 @@ fn by_default_a_flood_passes_and_evicts_nobody() {
         }
         assert_eq!(program.passed(&known, 10).unwrap(), passed_after);
         let status = service.rlctl_ok(&["status"]).unwrap();
-        let reported = "at most 2048 new sources per 1s; packets of others pass";
+        let reported = "new sources: 2048 per 1s, excess passes";
         assert_eq!(status.contains(reported), more.is_empty(), "{status}");
     }
 }

@@ -29,7 +29,7 @@ fn seven_tasks_are_done_with_the_commands_of_the_readme() {
     let file = service.config().display().to_string();
     let said = user.types("rlctl config check FILE", &[("FILE", &file)]);
     assert!(
-        said.contains("is a configuration: 1 interface, 2 policies, 1 allow"),
+        said.contains("valid (1 interface, 2 policies, 1 allow)"),
         "{said}"
     );
     let status = service.rlctl_ok(&[]).unwrap();

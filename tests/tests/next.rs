@@ -47,11 +47,11 @@ fn what_passes_goes_on_and_what_is_dropped_does_not() {
     };
     expect("as it is", [Fate::Dropped, Fate::Returned]);
     let status = service.rlctl_ok(&["status"]).unwrap();
-    let told = "what passes goes on to the program at /sys/fs/bpf/";
+    let told = "passed packets go to the program at /sys/fs/bpf/";
     assert!(status.contains(told), "{status}");
     let check = service.rlctl_ok(&["check", &FREE.to_string()]).unwrap();
     assert!(
-        check.contains("next: what passes on rl0 goes on to"),
+        check.contains("next: packets that pass on rl0 go to"),
         "{check}"
     );
     service
@@ -148,7 +148,7 @@ fn what_cannot_be_called_is_named_and_what_ran_before_runs_on() {
             "jumbo = true\n",
             "takes no frames of several buffers",
         ),
-        (&filter, "", "is no XDP program: write the path of one"),
+        (&filter, "", "is not an XDP program"),
         (&ours, "", "is ratelimit itself"),
     ] {
         service.configure(&with_next(next, more)).unwrap();
@@ -225,7 +225,10 @@ fn what_is_pinned_anew_is_called_from_then_on() {
         let fates = [BANNED, FREE].map(|it| fate(&lab, it));
         assert_eq!(fates, [Fate::Dropped, free], "{step}");
     };
-    let taken = format!("the program that was pinned anew at {}", next.text());
+    let taken = format!(
+        "passed packets now go to the new program pinned at {}",
+        next.text()
+    );
     let told = |service: &Service| service.log().matches(&taken).count();
     expect("as it is", Fate::Passed);
     pin_anew(answering(Answer::Return, false));
@@ -247,7 +250,7 @@ fn what_is_pinned_anew_is_called_from_then_on() {
     pin_anew(answering(Answer::Pass, true));
     remark("takes frames of several buffers");
     pin_anew(Pin::socket_filter().unwrap());
-    remark("is no XDP program");
+    remark("is not an XDP program");
     std::fs::remove_file(next.path()).unwrap();
     let said = service.rlctl_ok(&["reload"]).unwrap();
     assert!(said.contains(&gone), "{said}");
@@ -274,7 +277,7 @@ fn what_is_pinned_anew_is_called_from_then_on() {
 fn is_told(service: &Service) -> bool {
     let told = [vec!["status"], vec!["check", "198.51.100.9"]].map(|arguments| {
         let said = service.rlctl_ok(&arguments).unwrap();
-        said.contains("goes on to the program at")
+        said.contains("go to the program at")
     });
     assert_eq!(told[0], told[1]);
     told[0]

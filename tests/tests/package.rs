@@ -103,7 +103,7 @@ fn the_package_is_installed_runs_is_upgraded_and_goes() {
     let is_ban = |line: &str| line.starts_with("203.0.113.1 ") && line.contains(" manual ");
     assert!(reported.lines().any(is_ban), "{reported}");
     assert!(
-        reported.contains("gave up all privileges user=\"ratelimit\""),
+        reported.contains("dropped all privileges user=\"ratelimit\""),
         "{reported}"
     );
 }

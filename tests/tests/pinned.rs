@@ -65,7 +65,7 @@ fn xdp_loader_holds_ours() {
     expect(&lab, "it is called", [false, true]);
     service.rlctl_ok(&["check", &FREE.to_string()]).unwrap();
     let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(status.contains("not attached by us"), "{status}");
+    assert!(status.contains("pinned, waiting for a caller"), "{status}");
     assert!(status.contains("has to call"), "{status}");
     let doctor = service.rlctl(&["doctor", INTERFACE]).unwrap();
     assert!(doctor.stdout.contains("has to call"), "{doctor:?}");

@@ -29,7 +29,7 @@ fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {
         [[198, 18, 7, 7], [198, 18, 9, 9]].map(|address| PrefixKey::new(Ipv4::new(address), 32));
     let ban = lists.get(&gone, 0).unwrap();
     lists.remove(&gone).unwrap();
-    service.wait_for_log("are again").unwrap();
+    service.wait_for_log("repaired the kernel tables").unwrap();
     assert_eq!(lists.get(&gone, 0).unwrap(), ban);
     lists
         .insert(

@@ -87,7 +87,7 @@ fn a_request_over_64_kib() {
     );
     let said = raw_request(&service, &body);
     assert!(
-        said.starts_with("HTTP/1.1 413") && said.contains("larger than 65536 bytes"),
+        said.starts_with("HTTP/1.1 413") && said.contains("exceeds 65536 bytes"),
         "{said}"
     );
     assert!(
@@ -108,7 +108,7 @@ fn a_body_that_is_no_request() {
             "{\"prefixes\":[\"10.0.0.1/24\"]}",
             "did you mean 10.0.0.0/24 or 10.0.0.1?",
         ),
-        ("{\"prefixes\":[]}", "no prefix was given"),
+        ("{\"prefixes\":[]}", "no prefix given"),
         (
             "{\"prefixes\":[\"192.0.2.1\"],\"until\":5}",
             "unknown field `until`",

@@ -44,7 +44,7 @@ fn a_limit_of_bytes_that_slows_tcp_down_is_warned_of_and_its_default_takes_its_p
         .unwrap();
     assert!(said.contains(slow), "{said}");
     let said = service.reload(&to("")).unwrap();
-    let change = "policy default: 10MB per 1s (fixed-window) -> 10MB per 1s (token-bucket, burst 10MB); what its sources have used starts anew";
+    let change = "policy default: 10MB per 1s (fixed-window) -> 10MB per 1s (token-bucket, burst 10MB); usage of its sources is reset";
     assert!(said.contains(change), "{said}");
     assert!(!said.contains("warning"), "{said}");
     check(
@@ -78,23 +78,23 @@ fn a_reload_says_what_becomes_of_the_state() {
     for (limit, expected) in [
         (
             r#"packets = 700, per = "1s""#,
-            "policy default: 600 packets per 1s -> 700 packets per 1s; what its sources have used is kept",
+            "policy default: 600 packets per 1s -> 700 packets per 1s; usage of its sources is kept",
         ),
         (
             r#"packets = 700, per = "1s", algorithm = "sliding-window""#,
-            "policy default: 700 packets per 1s -> 700 packets per 1s (sliding-window); what its sources have used starts anew",
+            "policy default: 700 packets per 1s -> 700 packets per 1s (sliding-window); usage of its sources is reset",
         ),
         (
             r#"packets = 700, per = "1s", algorithm = "token-bucket""#,
-            "policy default: 700 packets per 1s (sliding-window) -> 700 packets per 1s (token-bucket, burst 700); what its sources have used starts anew",
+            "policy default: 700 packets per 1s (sliding-window) -> 700 packets per 1s (token-bucket, burst 700); usage of its sources is reset",
         ),
         (
             r#"packets = 700, per = "1s", algorithm = "token-bucket", burst = 900"#,
-            "policy default: 700 packets per 1s (token-bucket, burst 700) -> 700 packets per 1s (token-bucket, burst 900); what its sources have used is kept",
+            "policy default: 700 packets per 1s (token-bucket, burst 700) -> 700 packets per 1s (token-bucket, burst 900); usage of its sources is kept",
         ),
         (
             r#"packets = 300, per = "1s", algorithm = "token-bucket""#,
-            "policy default: 700 packets per 1s (token-bucket, burst 900) -> 300 packets per 1s (token-bucket, burst 300); what its sources have used is kept",
+            "policy default: 700 packets per 1s (token-bucket, burst 900) -> 300 packets per 1s (token-bucket, burst 300); usage of its sources is kept",
         ),
     ] {
         let said = service.reload(&to(limit)).unwrap();
@@ -119,14 +119,14 @@ fn a_reload_says_whose_state_another_store_starts_anew() {
         .reload(&source(&format!("{lru}\nlogs = 64")))
         .unwrap();
     assert!(
-        said.contains(" -> 64; what sliding logs hold starts anew\n") && !said.contains("sources"),
+        said.contains(" -> 64; sliding logs reset\n") && !said.contains("sources"),
         "{said}"
     );
     let program = Attached::of(&service).unwrap();
     assert_eq!(program.passed(&frame, 9).unwrap(), 0);
     service.reload(&source(lru)).unwrap();
     let all = "sources, destinations, interfaces and the node";
-    let unless = ", unless the table is kept, as it is not much too large";
+    let unless = ", unless the table is kept because it is not much too large";
     for (text, whose, unless, passed) in [
         ("store = \"lru\"\ncapacity = 6000", "sources", "", 0),
         ("store = \"compact\"", all, "", 4),
@@ -134,7 +134,7 @@ fn a_reload_says_whose_state_another_store_starts_anew() {
         ("store = \"compact\"\ncapacity = 5900", all, unless, 0),
     ] {
         let said = service.reload(&source(text)).unwrap();
-        let expected = format!("source: changed, and what {whose} have used starts anew{unless}\n");
+        let expected = format!("source: changed; usage of {whose} reset{unless}\n");
         assert!(said.contains(&expected), "{said}");
         let program = Attached::of(&service).unwrap();
         assert_eq!(program.passed(&frame, 9).unwrap(), passed, "{text}");
@@ -165,7 +165,7 @@ fn a_store_that_begins_empty_has_the_whole_budget_for_new_sources() {
         "store = \"lru\"\ncapacity = 6000",
     ] {
         let said = service.reload(&source(text)).unwrap();
-        let expected = "new sources: all are new again, and over 2 per 1h they are dropped\n";
+        let expected = "new sources: all counted as new again; over 2 per 1h: dropped\n";
         assert!(said.contains(expected), "{said}");
         assert_eq!(passed(), ([true; 2], false), "{text}");
     }
@@ -191,7 +191,7 @@ fn a_source_of_another_width_has_not_the_state_of_one_before() {
         let passed = |frame: &[u8]| Attached::of(&service).unwrap().passed(frame, 6).unwrap();
         assert_eq!([passed(&first), passed(&other)], [4, 4], "{store}");
         let said = service.reload(&source(24)).unwrap();
-        assert!(said.contains("sources have used starts anew"), "{said}");
+        assert!(said.contains("usage of sources reset"), "{said}");
         assert_eq!([passed(&other), passed(&first)], [4, 0], "{store}");
         service.reload(&source(25)).unwrap();
         assert_eq!([passed(&other), passed(&first)], [4, 0], "{store}");

@@ -41,18 +41,18 @@ fn what_is_set_after_somebody_removed_the_database_is_there_after_a_kill() {
     };
     let told = |part: &str| {
         let status = service.rlctl_ok(&["status"]).unwrap();
-        status.contains("trouble with database") && status.contains(part)
+        status.contains("failure of database") && status.contains(part)
     };
     set(&service, 1);
     let [state, away] = ["state", "away"].map(|name| service.path(name));
     let file = state.join("state.db");
     fs::remove_file(&file).unwrap();
-    service.wait_until("it is made again", || told("it is made again"));
+    service.wait_until("creating it again", || told("creating it again"));
     service.wait_until("it is over", || !told(""));
     set(&service, 2);
     // The directory is not the daemon's to make.
     fs::rename(&state, &away).unwrap();
-    service.wait_until("it is told", || told("is lost when ratelimitd ends"));
+    service.wait_until("it is told", || told("will be lost when ratelimitd stops"));
     fs::rename(&away, &state).unwrap();
     service.wait_until("it is over", || !told(""));
     set(&service, 3);
@@ -182,7 +182,11 @@ fn who_reads_nothing_of_an_answer_does_not_hold_the_end_up() {
     let start = Instant::now();
     service.stop("-TERM").unwrap();
     assert!(start.elapsed() < Duration::from_secs(30));
-    assert!(service.log().contains("cut off"), "{}", service.log());
+    assert!(
+        service.log().contains("aborted requests in progress"),
+        "{}",
+        service.log()
+    );
 }
 
 #[test]
@@ -212,7 +216,9 @@ fn pinned_maps_of_another_size_are_made_anew_without_losing_a_ban() {
     service.configure(&toml(2000)).unwrap();
     service.start().unwrap();
     assert!(
-        service.log().contains("does not fit and is made anew"),
+        service
+            .log()
+            .contains("is incompatible; creating a new one"),
         "{}",
         service.log()
     );

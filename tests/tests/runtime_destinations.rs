@@ -116,7 +116,7 @@ fn what_a_destination_cannot_have_is_refused() {
     for (more, expected) in [
         (
             &["--limit", "packets=5,per=1s,algorithm=sliding-log"][..],
-            "cannot have a limit by sliding-log",
+            "cannot use sliding-log",
         ),
         (
             &["--limit", "packets=5,per=1s", "--prefix", "192.0.2.1"],

@@ -16,7 +16,7 @@ use ratelimit_tests::{
 };
 
 const UNLIMITED: &str = "[policy.default]\nlimits = []\n";
-const SILENCE: &str = "its file system does not answer";
+const SILENCE: &str = "its file system does not respond";
 
 #[test]
 fn a_reload_and_a_trial_that_wait_for_a_list_keep_nobody_from_banning() {

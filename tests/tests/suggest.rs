@@ -18,7 +18,7 @@ fn what_sources_sent_is_proposed_with_headroom() {
     let (lab, mut service) = Service::in_lab(TOML).unwrap();
     let early = service.rlctl(&["suggest"]).unwrap();
     assert_eq!(early.code, 1, "{early:?}");
-    assert!(early.stderr.contains("too little was seen"), "{early:?}");
+    assert!(early.stderr.contains("too few samples"), "{early:?}");
     let sender = Sender::new(&lab.far).unwrap();
     // Source n sends n packets at once: nearly every look of the next hour finds all of them.
     for source in 1..=SOURCES {

@@ -43,14 +43,14 @@ fn top_sorts_filters_pauses_and_bans_by_keys() {
 
     terminal.press(&["/", "1", "0", "0", ".", "1", "0"]);
     terminal.wait_for("the filter", |it| {
-        it.contains("filter: 100.10_   Enter keeps it, Esc clears it")
+        it.contains("filter: 100.10_   Enter apply   Esc clear")
     });
     terminal.press(&["Enter"]);
     terminal.wait_for("one of two", |it| {
         it.contains("with `100.10`") && !it.contains("198.51.100.9 ")
     });
     terminal.press(&["Down", "b"]);
-    let question = "ban 198.51.100.10?   y for 10 minutes, f forever, any other key no";
+    let question = "ban 198.51.100.10?   y 10 minutes   f forever   any other key cancel";
     terminal.wait_for("a question", |it| it.contains(question));
     terminal.press(&["n"]);
     terminal.wait_for("no ban", |it| it.contains("198.51.100.10 was not banned"));
@@ -65,7 +65,7 @@ fn top_sorts_filters_pauses_and_bans_by_keys() {
     terminal.wait_for("a question", |it| it.contains(question));
     terminal.press(&["y"]);
     terminal.wait_for("a ban", |it| {
-        it.contains("banned 198.51.100.10; `rlctl unban 198.51.100.10` ends it")
+        it.contains("banned 198.51.100.10; undo: rlctl unban 198.51.100.10")
     });
     let bans = service.rlctl_ok(&["list", "bans"]).unwrap();
     assert!(bans.contains("198.51.100.10"), "{bans}");

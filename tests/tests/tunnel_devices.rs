@@ -130,7 +130,7 @@ fn check(word: &str, device: &str) {
         assert_ne!(source, BANNED.octets(), "{device}: a banned packet passed");
     }
     let status = service.rlctl_ok(&["status"]).unwrap();
-    let told = format!("packets in {word} count for the source inside");
+    let told = format!("tunnels: packets in {word} count for the inner source");
     assert!(status.contains(&told), "{device}: {status}");
     // What is sampled is the packet inside.
     let checked = service.rlctl(&["check", SOURCE]).unwrap().stdout;
@@ -149,7 +149,7 @@ fn reload(service: &Service, toml: &str, reported: &str) {
     service.configure(toml).unwrap();
     let said = service.rlctl_ok(&["reload"]).unwrap();
     assert!(said.contains(reported), "{reported}: {said}");
-    assert!(!said.contains("starts anew"), "{said}");
+    assert!(!said.contains("reset"), "{said}");
 }
 
 /// Whether datagrams come through the tunnel.

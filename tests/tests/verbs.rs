@@ -56,7 +56,7 @@ fn bans_are_found_and_ended_by_what_is_known_of_them() {
         .unwrap();
     assert_eq!(
         (said.code, said.stdout.as_str()),
-        (0, "ended 2 bans\n"),
+        (0, "removed 2 bans\n"),
         "{said:?}"
     );
     let said = service
@@ -67,11 +67,11 @@ fn bans_are_found_and_ended_by_what_is_known_of_them() {
         "the list stays, and nothing else was there: {said:?}"
     );
     let said = service.rlctl_ok(&words("unban --origin program")).unwrap();
-    assert_eq!(said, "ended 1 ban\n");
+    assert_eq!(said, "removed 1 ban\n");
     assert_eq!(service.rlctl(&["unban"]).unwrap().code, 2);
     assert_eq!(
         service.rlctl_ok(&words("unban --all")).unwrap(),
-        "ended 1 ban\n"
+        "removed 1 ban\n"
     );
 }
 
@@ -80,14 +80,12 @@ fn a_difference_is_shown_and_nothing_changes() {
     require_root!();
     let (_lab, service) = Service::in_lab(CONFIG).unwrap();
     let same = service.rlctl_ok(&["diff"]).unwrap();
-    assert!(same.contains("nothing is different"), "{same}");
+    assert!(same.contains("no changes"), "{same}");
     service.configure(&CONFIG.replace("100", "200")).unwrap();
     for line in ["reload --dry-run", "diff"] {
         let said = service.rlctl_ok(&words(line)).unwrap();
         assert!(
-            said.contains(
-                "would make 1 change\n  policy default: 100 packets per 1s -> 200 packets per 1s"
-            ),
+            said.contains(": 1 change\n  policy default: 100 packets per 1s -> 200 packets per 1s"),
             "{said}"
         );
     }

@@ -186,7 +186,7 @@ impl<K: Key> Budget<K> {
                 limit(&entry.key).is_none_or(|limit| entry.claim > limit.equal(size))
             };
             if report.entries.iter().any(is_above) {
-                let what = "a claim above the limit divided by the nodes, or of an unknown limit";
+                let what = "a claim above limit/nodes, or for an unknown limit";
                 return Err(Refusal::Report {
                     node: node.clone(),
                     what,

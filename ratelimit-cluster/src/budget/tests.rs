@@ -298,7 +298,7 @@ fn a_second_report_of_a_period_is_refused_and_neither_counts() {
     assert_eq!(*first, Ok(()));
     let text = second.as_ref().unwrap_err();
     assert!(
-        text.contains("`node-1` has two reports of period")
+        text.contains("`node-1` sent two reports for period")
             && text.contains("second node with this name"),
         "{text}"
     );

@@ -423,19 +423,19 @@ impl<K: Key> Cluster<K> {
     ) -> Result<(), &'static str> {
         let bounds = self.config.bounds;
         if statement.stamp.millis() > latest {
-            return Err("its stamp is of a time that is more than a minute ahead");
+            return Err("its timestamp is more than a minute ahead");
         }
         if !self.statements.is_news(node, statement) {
             return Ok(());
         }
         if self.statements.count(node) >= bounds.held {
-            return Err("its node has as many statements as are held of one");
+            return Err("its node has the maximum number of entries");
         }
         let peer = self.peers.entry(node.clone()).or_default();
         if peer.bucket.take(&bounds, now.monotonic) {
             Ok(())
         } else {
-            Err("its node states more a minute than is taken")
+            Err("its node exceeds the number of entries per minute")
         }
     }
 }

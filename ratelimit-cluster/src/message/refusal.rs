@@ -11,12 +11,12 @@ use crate::time::Millis;
 pub enum Refusal {
     /// It does not begin as a message does.
     #[error(
-        "a message of something else: it does not begin as ours do; give whoever else writes there another database or server"
+        "an unknown message: another program writes to this database; give it another database or server"
     )]
     Foreign,
     /// It is longer than a message can be.
     #[error(
-        "a message of {bytes} bytes, where {MESSAGE_MAX} is the most; look who else writes to the store"
+        "a message of {bytes} bytes exceeds {MESSAGE_MAX}; check what else writes to the store"
     )]
     Oversized {
         /// Its length.
@@ -24,7 +24,7 @@ pub enum Refusal {
     },
     /// It ends too early to tell who sent it.
     #[error(
-        "a message is cut: {wrong}; look at the store's limits on lengths, and who else writes to it"
+        "a truncated message: {wrong}; check the store's size limits, and what else writes to it"
     )]
     Cut {
         /// Where it ends.
@@ -32,7 +32,7 @@ pub enum Refusal {
     },
     /// It was changed or cut, or its sender has another secret.
     #[error(
-        "a message in the name of `{node}` is not signed with this cluster's secret, or was cut; compare `secret` of `{node}` with that of this node"
+        "a message from `{node}` has an invalid signature; compare the `secret` of `{node}` with that of this node"
     )]
     WrongSignature {
         /// Who is said to have sent it.
@@ -40,7 +40,7 @@ pub enum Refusal {
     },
     /// Its sender speaks another version.
     #[error(
-        "`{node}` speaks version {version}, this node version {VERSION}; bring both to the same release"
+        "`{node}` uses protocol version {version}, this node {VERSION}; install the same release on both"
     )]
     Version {
         /// Who sent it.
@@ -50,7 +50,7 @@ pub enum Refusal {
     },
     /// It is signed, and yet cannot be read.
     #[error(
-        "a message of `{node}` cannot be read: {wrong}; bring `{node}` and this node to the same release"
+        "cannot read a message from `{node}`: {wrong}; install the same release on `{node}` and this node"
     )]
     Malformed {
         /// Who sent it.
@@ -60,7 +60,7 @@ pub enum Refusal {
     },
     /// It was seen before, or is older than what is remembered.
     #[error(
-        "message {sequence} of `{node}` came before; nothing to do, unless it goes on: then look who else writes to the store"
+        "message {sequence} of `{node}` arrived twice; if this continues, check what else writes to the store"
     )]
     Replayed {
         /// Who sent it.
@@ -70,23 +70,21 @@ pub enum Refusal {
     },
     /// It is of a life of the node that is over.
     #[error(
-        "a message of `{node}` is from before its last start; nothing to do, unless it goes on"
+        "a message of `{node}` is from before its last restart; ignore this unless it continues"
     )]
     Outlived {
         /// Who sent it.
         node: NodeName,
     },
     /// Two nodes have one name.
-    #[error(
-        "two nodes call themselves `{node}`; give one of them another `node` in its configuration"
-    )]
+    #[error("two nodes use the name `{node}`; change `node` in the configuration of one of them")]
     TwoNodes {
         /// Their name.
         node: NodeName,
     },
     /// The clock of the sender is far from the store's.
     #[error(
-        "the clock of `{node}` is {apart} ms from the store's, where 60000 is the most; let NTP set it, or look who stores old messages again"
+        "the clock of `{node}` differs from the store's by {apart} ms (maximum 60000); synchronize it with NTP, or check what replays old messages"
     )]
     ClockApart {
         /// Who sent it.
@@ -95,9 +93,7 @@ pub enum Refusal {
         apart: Millis,
     },
     /// Its sender was revoked.
-    #[error(
-        "`{node}` is revoked; `rlctl cluster revoke {node} --undo` lifts that, or stop the node"
-    )]
+    #[error("`{node}` is revoked; stop the node, or run `rlctl cluster revoke {node} --undo`")]
     Revoked {
         /// Who sent it.
         node: NodeName,
@@ -112,7 +108,7 @@ pub enum Refusal {
     },
     /// A node reports a period twice, with different counts.
     #[error(
-        "`{node}` has two reports of period {period}; look for a second node with this name, else revoke it"
+        "`{node}` sent two reports for period {period}; look for a second node with this name, or revoke it"
     )]
     TwoReports {
         /// Who sent it.
@@ -122,7 +118,7 @@ pub enum Refusal {
     },
     /// A share that nobody may have.
     #[error(
-        "`{node}` reports {what}; compare its limits with those of this node, and revoke it where they are the same"
+        "`{node}` reports {what}; compare its limits with those of this node, and revoke it if they are equal"
     )]
     Report {
         /// Who sent it.

@@ -145,7 +145,7 @@ fn another_secret_is_refused() {
     };
     check(
         &seal(&Secret::new(b"other"), &header, &ban(1).write()),
-        "in the name of `b` is not signed with this cluster's secret",
+        "a message from `b` has an invalid signature",
     );
 }
 
@@ -157,19 +157,19 @@ fn a_cut_message_is_refused() {
     }
     check(
         &message[..message.len() - 1],
-        "`b` is not signed with this cluster's secret, or was cut",
+        "from `b` has an invalid signature",
     );
-    check(&message[..SIGNATURE + 5], "a message is cut");
+    check(&message[..SIGNATURE + 5], "a truncated message");
 }
 
 #[test]
 fn an_oversized_message_is_refused() {
-    check(&vec![b'R'; MESSAGE_MAX + 1], "where 524288 is the most");
+    check(&vec![b'R'; MESSAGE_MAX + 1], "exceeds 524288");
 }
 
 #[test]
 fn something_else_is_refused() {
-    check(&[7; 100], "a message of something else");
+    check(&[7; 100], "an unknown message");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_newer_version_is_refused_by_its_name() {
     message[signed..].copy_from_slice(&hmac::Mac::finalize(mac).into_bytes());
     check(
         &message,
-        "`b` speaks version 2, this node version 1; bring both to the same release",
+        "`b` uses protocol version 2, this node 1; install the same release on both",
     );
 }
 
@@ -196,7 +196,7 @@ fn a_signed_message_with_a_wrong_field_is_refused() {
     };
     check(
         &seal(&secret(), &header, &[99]),
-        "a message of `b` cannot be read: the kind has a value that does not exist",
+        "cannot read a message from `b`: the kind has a value that does not exist",
     );
 }
 
@@ -204,9 +204,9 @@ fn a_signed_message_with_a_wrong_field_is_refused() {
 fn a_clock_a_minute_apart_is_refused() {
     check(
         &from("b", 1, 1, STORED - 60_001),
-        "the clock of `b` is 60001 ms from the store's",
+        "the clock of `b` differs from the store's by 60001 ms",
     );
-    check(&from("b", 1, 1, STORED + 60_001), "let NTP set it");
+    check(&from("b", 1, 1, STORED + 60_001), "synchronize it with NTP");
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn a_node_whose_own_clock_is_a_minute_off_says_so_of_itself() {
         let own = from("a", node.incarnation(), 1, STORED);
         let heard = node.receive(NOW, Arrival::Stream { stored }, &own, &Nothing);
         let refusal = heard.map(drop).err().map(|refusal| refusal.to_string());
-        let said = |apart| format!("the clock of `a` is {apart} ms from the store's");
+        let said = |apart| format!("the clock of `a` differs from the store's by {apart} ms");
         match (refusal, apart) {
             (Some(refusal), Some(apart)) => {
                 assert!(refusal.starts_with(&said(apart)), "{refusal}");
-                assert!(refusal.contains("let NTP set it"), "{refusal}");
+                assert!(refusal.contains("synchronize it with NTP"), "{refusal}");
             }
             (refusal, apart) => assert_eq!((refusal, apart), (None, None)),
         }
@@ -268,7 +268,7 @@ fn two_nodes_with_one_name_are_told() {
         .unwrap_err()
         .to_string();
     assert!(
-        refusal.contains("two nodes call themselves `b`; give one of them another `node`"),
+        refusal.contains("two nodes use the name `b`; change `node`"),
         "{refusal}"
     );
     let next = from("a", node.incarnation() + 1, 1, STORED);

@@ -119,32 +119,32 @@ fn challenged(when: &str) -> String {
 }
 
 impl fmt::Display for DnsChallengeStatus {
-    /// `DNS sources are challenged over 5000 packets/s at port 53`, `DNS sources are always challenged at port 53`
+    /// `DNS clients: challenged over 5000 packets/s at port 53`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports = challenge::to_ports(&self.ports);
         let challenged = challenged(&self.when);
-        write!(formatter, "DNS sources are {challenged} at {ports}")
+        write!(formatter, "DNS clients: {challenged} at {ports}")
     }
 }
 
 impl fmt::Display for ChallengeStatus {
-    /// `TCP sources are challenged over 5000 syn/s by rst; verified for 10m; at most 1000000 answers a second`, or that they never are
+    /// `TCP clients: challenged over 5000 syn/s by rst; verified for 10m; up to 1000000 answers/s`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lasts = Duration::try_from_secs_f64(self.lasts_seconds).unwrap_or_default();
         let narrowed = challenge::narrowed(self.classes.as_deref(), self.to.as_deref());
         let challenged = challenged(&self.when);
-        write!(formatter, "TCP sources are {challenged}")?;
+        write!(formatter, "TCP clients: {challenged}")?;
         if !self.is_never() {
             write!(formatter, "{narrowed} by {}", self.way)?;
         }
         write!(
             formatter,
-            "; verified for {}; at most {} answers a second",
+            "; verified for {}; up to {} answers/s",
             quantity::duration(lasts),
             self.answers
         )?;
         if self.prefers_verified {
-            formatter.write_str("; verified sources draw first from the limits of the node")?;
+            formatter.write_str("; verified sources have precedence in node limits")?;
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ impl KernelClock {
 }
 
 impl fmt::Display for ClockStatus {
-    /// `clock: precise, because a tick of 4ms is 200% of 500 packets per 1s (token-bucket, burst 1) in policy default`
+    /// `clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tick = Duration::try_from_secs_f64(self.tick_seconds).unwrap_or_default();
         let tick = quantity::duration(tick);
@@ -70,7 +70,7 @@ impl fmt::Display for ClockStatus {
         }) = &self.decides
         else {
             return match self.clock {
-                KernelClock::Coarse => write!(formatter, ", a tick of {tick}: no limit needs more"),
+                KernelClock::Coarse => write!(formatter, " ({tick} tick)"),
                 KernelClock::Precise => Ok(()),
             };
         };
@@ -79,22 +79,22 @@ impl fmt::Display for ClockStatus {
         match (self.clock, self.suits, limit.log_times() > 0) {
             (KernelClock::Coarse, true, _) => write!(
                 formatter,
-                ", a tick of {tick}: no limit is wrong by more than {error}, which is {decides}"
+                " ({tick} tick; error <= {error}, largest for {decides})"
             ),
             (KernelClock::Coarse, false, _) => write!(
                 formatter,
-                ", which does not suit: a tick of {tick} makes {decides} wrong by up to {error}"
+                ", too coarse: a {tick} tick gives {decides} an error of up to {error}"
             ),
             (KernelClock::Precise, false, true) => {
-                write!(formatter, ", because {decides} is to be exact")
+                write!(formatter, ", because {decides} must be exact")
             }
             (KernelClock::Precise, false, false) => write!(
                 formatter,
-                ", because a tick of {tick} would make {decides} wrong by up to {error}"
+                ", because a {tick} tick would give {decides} an error of up to {error}"
             ),
             (KernelClock::Precise, true, _) => write!(
                 formatter,
-                ", the coarse one would do: a tick of {tick} makes no limit wrong by more than {error}"
+                "; the coarse clock would suffice ({tick} tick; error <= {error})"
             ),
         }
     }
@@ -136,43 +136,37 @@ mod tests {
                 Auto,
                 false,
                 Some(tiny.clone()),
-                "clock: precise, because a tick of 4ms would make 500 packets per 1s (token-bucket, burst 1) in policy default wrong by up to 200%",
+                "clock: precise, because a 4ms tick would give 500 packets per 1s (token-bucket, burst 1) in policy default an error of up to 200%",
             ),
             (
                 PRECISE,
                 Auto,
                 false,
                 Some(log),
-                "clock: precise, because 5 packets per 1s (sliding-log) in policy default is to be exact",
+                "clock: precise, because 5 packets per 1s (sliding-log) in policy default must be exact",
             ),
             (
                 COARSE,
                 Auto,
                 true,
                 Some(second.clone()),
-                "clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default",
+                "clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)",
             ),
             (
                 COARSE,
                 Coarse,
                 false,
                 Some(tiny),
-                "clock: coarse as configured, which does not suit: a tick of 4ms makes 500 packets per 1s (token-bucket, burst 1) in policy default wrong by up to 200%",
+                "clock: coarse as configured, too coarse: a 4ms tick gives 500 packets per 1s (token-bucket, burst 1) in policy default an error of up to 200%",
             ),
             (
                 PRECISE,
                 Precise,
                 true,
                 Some(second),
-                "clock: precise as configured, the coarse one would do: a tick of 4ms makes no limit wrong by more than 0.4%",
+                "clock: precise as configured; the coarse clock would suffice (4ms tick; error <= 0.4%)",
             ),
-            (
-                COARSE,
-                Auto,
-                true,
-                None,
-                "clock: coarse, a tick of 4ms: no limit needs more",
-            ),
+            (COARSE, Auto, true, None, "clock: coarse (4ms tick)"),
             (PRECISE, Precise, true, None, "clock: precise as configured"),
         ] {
             let status = ClockStatus {

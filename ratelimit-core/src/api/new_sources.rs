@@ -19,17 +19,17 @@ pub struct NewSourcesStatus {
 }
 
 impl fmt::Display for NewSourcesStatus {
-    /// `at most 100000 new sources per 1s; packets of others are dropped`
+    /// `new sources: 100000 per 1s, excess is dropped`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let per = std::time::Duration::try_from_secs_f64(self.per_seconds).unwrap_or_default();
         let others = match self.over_budget.as_str() {
-            "pass" => "pass",
-            "drop" => "are dropped",
-            _ => "are charged to their /24 or /48",
+            "pass" => "passes",
+            "drop" => "is dropped",
+            _ => "is counted per /24 or /48",
         };
         write!(
             formatter,
-            "at most {} new sources per {}; packets of others {others}",
+            "new sources: {} per {}, excess {others}",
             self.count,
             quantity::duration(per)
         )

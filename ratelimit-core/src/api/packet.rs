@@ -115,19 +115,17 @@ impl PacketRequest {
             (Some(name), _) => number(name, family)?,
             (None, Some(_)) => protocol::TCP,
             (None, None) if is_of_ports => {
-                return Err(Refused::because("a port without a protocol is no packet")
-                    .hint("name the protocol too: tcp or udp"));
+                return Err(Refused::because("a port needs a protocol")
+                    .hint("add the protocol: tcp or udp"));
             }
             (None, None) => return Ok(None),
         };
         let name = protocol::name(protocol);
         if is_of_ports && !has_ports(protocol) {
-            return Err(Refused::because(format!("packets of {name} have no ports")));
+            return Err(Refused::because(format!("{name} has no ports")));
         }
         if self.flags.is_some() && protocol != protocol::TCP {
-            return Err(Refused::because(format!(
-                "packets of {name} have no TCP flags"
-            )));
+            return Err(Refused::because(format!("{name} has no TCP flags")));
         }
         Ok(Some(Packet {
             protocol,
@@ -148,8 +146,8 @@ fn number(name: &str, family: IpFamily) -> Result<u8, Refused> {
     };
     number.copied().ok_or_else(|| {
         let names: Vec<&str> = protocol::names().collect();
-        Refused::because(format!("`{name}` is not a protocol")).hint(format!(
-            "write a number of IANA's, or one of {}",
+        Refused::because(format!("unknown protocol `{name}`")).hint(format!(
+            "use an IANA number, or one of {}",
             names.join(", ")
         ))
     })
@@ -160,13 +158,12 @@ fn read_flags(text: &str) -> Result<u8, Refused> {
         return Ok(0);
     }
     let wrong = match flags::parse(&text.to_lowercase()) {
-        Ok(0) => format!("`{text}` names no TCP flag"),
+        Ok(0) => format!("unknown TCP flag `{text}`"),
         Ok(set) => return Ok(set),
         Err(error) => error.to_string(),
     };
-    Err(Refused::because(wrong).hint(
-        "the flags are fin, syn, rst, psh, ack, urg, ece and cwr, with commas between them; none is none",
-    ))
+    Err(Refused::because(wrong)
+        .hint("use comma-separated fin, syn, rst, psh, ack, urg, ece, cwr, or none"))
 }
 
 /// Formats TCP flags in the syntax of requests.
@@ -257,25 +254,10 @@ mod tests {
     fn what_is_no_packet_is_refused_with_what_to_write() {
         let text = |text: &str| Some(text.to_owned());
         for (protocol, destination_port, flags, error) in [
-            (
-                None,
-                Some(443),
-                None,
-                "a port without a protocol is no packet",
-            ),
-            (
-                text("icmp"),
-                Some(443),
-                None,
-                "packets of icmp have no ports",
-            ),
-            (
-                text("udp"),
-                None,
-                text("syn"),
-                "packets of udp have no TCP flags",
-            ),
-            (text("tpc"), None, None, "`tpc` is not a protocol"),
+            (None, Some(443), None, "a port needs a protocol"),
+            (text("icmp"), Some(443), None, "icmp has no ports"),
+            (text("udp"), None, text("syn"), "udp has no TCP flags"),
+            (text("tpc"), None, None, "unknown protocol `tpc`"),
             (None, None, text("syn,akc"), "there is no TCP flag `akc`"),
         ] {
             let request = PacketRequest {

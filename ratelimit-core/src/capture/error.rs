@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The file itself.
-    #[error("it cannot be read: {0}")]
+    #[error("cannot read it: {0}")]
     Read(#[from] io::Error),
     /// Nothing at all.
     #[error("it is empty")]
@@ -21,7 +21,7 @@ pub enum CaptureError {
     },
     /// Neither of the two formats.
     #[error(
-        "it is neither pcap nor pcapng: its first bytes are {0}; write `editcap -F pcap CAPTURE NEW`, and read NEW"
+        "it is neither pcap nor pcapng (first bytes {0}); convert it with `editcap -F pcap CAPTURE NEW`"
     )]
     NotACapture(String),
     /// The file ends before its first packet could begin.

@@ -63,7 +63,7 @@ impl<'a> Capture<'a> {
             (None, _) => CaptureError::Damaged {
                 at: 0,
                 packets: 0,
-                problem: "its header makes no sense",
+                problem: "its header is invalid",
             },
         })?;
         Ok(Self {
@@ -156,7 +156,7 @@ impl<'a> Capture<'a> {
     fn grow(&mut self) -> Result<(), CaptureError> {
         let size = self.parser.data().len().max(BUFFER_BYTES) * 2;
         if size > BLOCK_BYTES_MAX {
-            return Err(self.damaged("a packet says that it has more than 16 MiB"));
+            return Err(self.damaged("a packet claims to exceed 16 MiB"));
         }
         self.parser.grow(size);
         self.refill()

@@ -44,7 +44,7 @@ impl Section {
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(block)) => {
                 let interface = Interface::of_pcapng(block, self.is_big_endian);
-                let problem = "an interface has a resolution of time that no number holds";
+                let problem = "an interface has an unsupported time resolution";
                 self.interfaces
                     .push(interface.ok_or(BlockError::Damaged(problem))?);
             }
@@ -110,7 +110,7 @@ impl Section {
 
     fn interface(&self, index: u32) -> Result<Interface, BlockError> {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        let problem = "a packet is of an interface that is not described";
+        let problem = "a packet refers to an undefined interface";
         let interface = self.interfaces.get(index).copied();
         interface.ok_or(BlockError::Damaged(problem))
     }

@@ -63,11 +63,11 @@ fn a_class_that_no_packet_or_every_packet_belongs_to_is_refused() {
         ),
         (
             r#"{"protocol": ["icmp"], "source_ports": ["1"]}"#,
-            "packets of icmp have no ports",
+            "icmp has no ports",
         ),
         (
             r#"{"protocol": ["udp"], "tcp": "syn"}"#,
-            "packets of udp have no TCP flags",
+            "udp has no TCP flags",
         ),
         (r#"{"destination_ports": ["9-8"]}"#, "ends before it begins"),
         (

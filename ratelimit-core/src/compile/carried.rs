@@ -59,7 +59,7 @@ impl Scopes {
     /// What becomes of what the sources of prefixes with runtime limits have used: a line for each where it starts anew.
     pub fn runtime_changes(&self, after: &Self) -> Vec<String> {
         self.lost(after)
-            .map(|prefix| format!("limits of {prefix}: what its sources have used starts anew"))
+            .map(|prefix| format!("limits of {prefix}: usage counters reset"))
             .collect()
     }
 

@@ -16,7 +16,7 @@ pub struct ClassNumbers(BTreeMap<Class, ClassSet>);
 /// More classes than the datapath can tell apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "there are more than {CLASSES_MAX} classes, those that are in force before the change included: change fewer of them at once"
+    "too many classes (maximum {CLASSES_MAX}, including those before the change): change fewer at once"
 )]
 pub struct TooManyClasses;
 

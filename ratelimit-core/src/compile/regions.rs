@@ -47,7 +47,7 @@ const LIMITED_SOURCES: u64 = 8192;
 /// The table has no room for the region of a limit.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the compact store has no room for the limits of {policy}: {wanted} sets of {SLOTS} slots are wanted, and {free} lie free together; after a restart of ratelimitd there is room for all"
+    "the compact store has no room for the limits of {policy}: {wanted} contiguous sets of {SLOTS} slots needed, {free} free; restart ratelimitd to make room"
 )]
 pub struct NoRoom {
     policy: String,
@@ -467,7 +467,7 @@ mod tests {
         let error = regions
             .place("partner", &policy(1, 1), 10_000, &NONE)
             .unwrap_err();
-        let expected = "the compact store has no room for the limits of partner: 1407 sets of 8 slots are wanted, and 10 lie free together; after a restart of ratelimitd there is room for all";
+        let expected = "the compact store has no room for the limits of partner: 1407 contiguous sets of 8 slots needed, 10 free; restart ratelimitd to make room";
         assert_eq!(error.to_string(), expected);
     }
 

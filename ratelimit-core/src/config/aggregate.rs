@@ -37,8 +37,7 @@ pub fn read_aggregate(mut section: Section<'_>) -> At<Aggregate> {
     };
     let (ipv4, ipv6) = (section.take("ipv4"), section.take("ipv6"));
     if ipv4.is_none() && ipv6.is_none() {
-        let hint =
-            "write ipv4 = [{ prefix = 24, packets = 10_000, per = \"1s\" }], or `ipv6` likewise";
+        let hint = "write ipv4 = [{ prefix = 24, packets = 10_000, per = \"1s\" }], or the same for `ipv6`";
         section.complain("[aggregate] has neither `ipv4` nor `ipv6`", hint);
     }
     for (family, value) in [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)] {
@@ -82,7 +81,7 @@ fn read_limits(mut section: Section<'_>, prefer: Option<At<()>>) -> Node {
     let limits = section.require("limits", &hint);
     let limits = limits.map_or(vec![], |value| {
         if value.len() == Some(0) {
-            value.complain(format!("the `limits` of {title} are none"), hint);
+            value.complain(format!("`limits` of {title} is empty"), hint);
         }
         limit::read_list(value, &title, EXAMPLE)
     });
@@ -181,7 +180,8 @@ impl Node {
         report: &Report,
     ) -> NodeConfig {
         if let (Some(prefer), None) = (&self.prefer, challenge) {
-            let message = "`prefer` of [node] is \"verified\", and no source is ever verified";
+            let message =
+                "`prefer` of [node] is \"verified\", but without a challenge no source is verified";
             let hint = "write [challenge.tcp], and under it when = \"always\", or remove `prefer`";
             report.add(&prefer.spot, Problem::new(message, hint));
         }

@@ -62,8 +62,7 @@ pub fn check_width(spot: &Spot, source: &Source, report: &Report) {
     ];
     for (key, length, widest) in families {
         if length < widest {
-            let message =
-                format!("a source is a /{length}, which is too wide to be banned by a policy");
+            let message = format!("a source is a /{length}, too wide for bans by policies");
             let hint = format!("write {key} = {widest} or more in [source], or remove `ban`");
             report.add(spot, Problem::new(message, hint));
         }

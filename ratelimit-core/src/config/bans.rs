@@ -13,7 +13,7 @@ const RANGE: RangeInclusive<Duration> = LENGTH_MIN..=LENGTH_MAX;
 pub(super) fn read(mut section: Section<'_>) -> At<Option<Duration>> {
     let value = section.take("for").and_then(|value| {
         value.unless_false(
-            "it is not said how long",
+            "it needs a duration",
             "write for = \"4h\", or false for bans without an end",
             |value| value.duration_in(&RANGE, "4h"),
         )

@@ -150,7 +150,7 @@ fn read_ports(value: Value<'_>, example: &str) -> Option<Vec<u16>> {
 fn read_classes(value: Value<'_>) -> Option<Vec<At<String>>> {
     if value.len() == Some(0) {
         let hint = format!("write {CLASSES_EXAMPLE}, or remove it");
-        return value.refuse("`classes` names no class", hint);
+        return value.refuse("`classes` is empty", hint);
     }
     let name = |it: &Value<'_>| Some(it.at(it.text(CLASSES_EXAMPLE)?.to_owned()));
     let names: Vec<_> = value.list(CLASSES_EXAMPLE)?.iter().map(name).collect();
@@ -187,7 +187,7 @@ fn read_when(asked: Asked, section: &mut Section<'_>) -> Option<When> {
     let rate = text.strip_prefix("over ");
     let rate = rate.and_then(|rate| rate.strip_suffix(unit)?.strip_suffix(' '));
     let Some(digits) = rate.map(|rate| rate.replace('_', "")) else {
-        return value.refuse(format!("`when` is `{text}`, which says no time"), hint);
+        return value.refuse(format!("`when` is `{text}`, which is invalid"), hint);
     };
     let over = digits.parse().ok().and_then(NonZeroU32::new);
     let Some(over) = over.filter(|over| over.get() <= COUNT_MAX) else {

@@ -236,7 +236,7 @@ fn explain_number(field: Field, error: &NumberError) -> Problem {
 fn explain(error: &ClassError) -> Problem {
     let hint = match error {
         ClassError::Everything => {
-            "write what its packets have, for example `protocol` or `destination_ports`; a limit without `match` counts every packet"
+            "add a condition such as `protocol` or `destination_ports`; a limit without `match` counts all packets"
         }
         ClassError::EmptyList(_) => "write what belongs to the class, or leave the list out",
         ClassError::FullList(_) => "leave it out",

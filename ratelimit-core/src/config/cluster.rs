@@ -74,10 +74,10 @@ pub(super) fn read(mut section: Section<'_>) -> Option<At<Cluster>> {
         |text| {
             let long = Some(text).filter(|text| text.len() >= SECRET_MIN);
             long.and_then(Secret::new).ok_or_else(|| {
-            format!(
-                "the `secret` of [cluster] is no secret: it is one word of at least {SECRET_MIN} characters"
-            )
-        })
+                format!(
+                    "the `secret` of [cluster] must be one word of at least {SECRET_MIN} characters"
+                )
+            })
         },
     );
     let period = section.duration("period", &PERIOD_RANGE, PERIOD);
@@ -106,7 +106,7 @@ fn read_tls_file(
     let value = section.take(key)?;
     let path = value.absolute_path(example)?;
     if !is_tls {
-        let message = format!("[cluster] has a `{key}`, and its `url` takes no TLS");
+        let message = format!("[cluster] has `{key}`, but its `url` does not use TLS");
         return value.refuse(message, "write url = \"rediss://HOST:6379\"");
     }
     Some(path)
@@ -120,7 +120,7 @@ fn read_certificate(section: &mut Section<'_>, is_tls: bool) -> Option<Certifica
         (true, true) | (false, false) => None,
     };
     if let Some((there, lacking, example)) = lacking {
-        let message = format!("[cluster] has a `{there}` and no `{lacking}`");
+        let message = format!("[cluster] has `{there}` but no `{lacking}`");
         section.complain(message, format!("write {example}"));
     }
     let cert_file = read_tls_file(section, "cert_file", CERT_EXAMPLE, is_tls);
@@ -139,7 +139,7 @@ fn read_node(value: &Value<'_>) -> Option<Arc<str>> {
         return Some(text.into());
     }
     let message = format!(
-        "`{text}` is no name of a node: that is 1 to {NODE_MAX} letters, digits, `-`, `_` and `.`"
+        "`{text}` is not a valid node name: use 1 to {NODE_MAX} letters, digits, `-`, `_` and `.`"
     );
     value.refuse(message, format!("write {NODE_EXAMPLE}"))
 }

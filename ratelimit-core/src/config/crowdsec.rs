@@ -35,7 +35,7 @@ pub(super) fn read(mut section: Section<'_>) -> Option<At<Crowdsec>> {
     let url = section.require("url", &format!("write {URL_EXAMPLE}"));
     let address = url.and_then(|value| value.parsed::<Address>(URL_EXAMPLE));
     let key = read_key(&mut section, ["key", "key_file"], KEY_HINT, |text| {
-        let wrong = "the `key` of [crowdsec] is no key: it is one word, without blanks";
+        let wrong = "the `key` of [crowdsec] must be one word without blanks";
         Secret::new(text).ok_or_else(|| wrong.to_owned())
     });
     let every = section.duration("every", &EVERY_RANGE, EVERY);

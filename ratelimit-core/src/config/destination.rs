@@ -72,7 +72,7 @@ fn read_limits(
 ) -> Option<Vec<At<LimitSpec>>> {
     let value = section.take(key)?;
     if value.len() == Some(0) {
-        let message = format!("the `{key}` of {} are none", section.title);
+        let message = format!("`{key}` of {} is empty", section.title);
         value.complain(message, format!("write {example}, or remove it"));
     }
     let title = format!("`{key}` of {}", section.title);
@@ -102,7 +102,7 @@ pub fn compile(
         destinations
             .iter()
             .map(|it| (it.prefix.value, &it.prefix.spot)),
-        |prefix| format!("the destination {prefix} stands twice"),
+        |prefix| format!("duplicate destination {prefix}"),
         "keep one of them",
     );
     let compiled = destinations.iter().map(|destination| {

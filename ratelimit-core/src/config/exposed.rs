@@ -38,8 +38,7 @@ fn file<'s>(key: &'static str, secret: &'s Key) -> Option<(&'static str, &'s Pat
 fn diagnose(key: &str, path: &Path) -> Option<Diagnostic> {
     let mode = fs::metadata(path).ok()?.mode() & 0o7777;
     (mode & OTHERS_READ != 0).then(|| {
-        let message =
-            format!("everybody on this machine may read it, {key}: its mode is {mode:04o}");
+        let message = format!("{key} is readable by every user: mode {mode:04o}");
         let path = path.display();
         let hint = format!("chmod 0640 {path} && chgrp ratelimit-files {path}");
         Diagnostic {
@@ -85,7 +84,7 @@ mod tests {
         let said = told(0o644).join("\n");
         let shown = secret.display();
         for part in [
-            format!("{shown}: everybody on this machine may read it, secret_file of [cluster]"),
+            format!("{shown}: secret_file of [cluster] is readable by every user"),
             format!("hint: chmod 0640 {shown}"),
         ] {
             assert!(said.contains(&part), "{said}");

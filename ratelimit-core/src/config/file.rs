@@ -85,7 +85,7 @@ fn is_configuration(path: &Path) -> bool {
 fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
     let problem = match error.kind() {
         io::ErrorKind::NotFound => {
-            Problem::new("no such file", "write it, or name one that exists")
+            Problem::new("no such file", "create it, or use an existing one")
         }
         io::ErrorKind::IsADirectory => Problem::new(
             "is a directory",

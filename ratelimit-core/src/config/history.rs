@@ -34,7 +34,7 @@ pub struct History {
 pub(super) fn read(mut section: Section<'_>) -> At<History> {
     let keep = section.take("keep");
     let keep = keep.and_then(|value| {
-        value.unless_false("it is not said how long", HINT, |value| {
+        value.unless_false("it needs a duration", HINT, |value| {
             value.duration_in(&RANGE, "30d")
         })
     });

@@ -18,7 +18,7 @@ pub(super) fn read(value: Value<'_>) -> Tunnels {
         };
         let is_taken = |(_, other, _): &&(_, u16, _)| tunnel.port().is_some() && *other == port;
         if let Some((_, _, first)) = seen.iter().find(|(other, ..)| *other == tunnel) {
-            let what = format!("{} is there twice", tunnel.label());
+            let what = format!("duplicate {}", tunnel.label());
             report.add_repeated(&value.spot, first, &what, "keep one of them");
         } else if let Some((other, _, first)) = seen.iter().find(is_taken) {
             let (label, other) = (tunnel.label(), other.label());
@@ -63,7 +63,7 @@ fn read_word(value: &Value<'_>) -> Option<(Tunnel, u16)> {
             let number = port.parse().ok().filter(|port| is_plain && *port != 0);
             let wrong = || {
                 let hint = format!("write a number from 1 to 65535, as in \"{name}:{default}\"");
-                Problem::new(format!("`{port}` is no UDP port"), hint)
+                Problem::new(format!("`{port}` is not a UDP port"), hint)
             };
             Some((tunnel, value.accept(number.ok_or_else(wrong))?))
         }

@@ -114,7 +114,7 @@ fn read_next(value: &Value<'_>) -> Option<PathBuf> {
     if is_plain {
         return Some(path);
     }
-    let message = format!("`{text}` is no path that a program can be pinned at");
+    let message = format!("`{text}` is not a path for a pinned program");
     let hint = format!("write an absolute path on a bpffs without `..`, such as {EXAMPLE}");
     value.refuse(message, hint)
 }
@@ -128,7 +128,7 @@ pub fn check_name(name: &str) -> Result<(), Problem> {
         let length = name.len();
         format!("`{name}` has {length} bytes, and names of interfaces at most {NAME_BYTES_MAX}")
     } else if name == "." || name == ".." || name.contains(is_odd) {
-        format!("`{name}` is no name that an interface can have")
+        format!("`{name}` is not a valid interface name")
     } else {
         return Ok(());
     };
@@ -151,7 +151,7 @@ pub fn check_policies(interfaces: &[Option<Located>], policies: &[Policy], repor
     for policy in policies {
         if !policy.has_sources && !named.iter().any(|name| name.value == policy.name) {
             let message = format!("{} has no `sources`", policy.title);
-            let hint = "write for whom it is: sources = [\"192.0.2.0/24\"], or name it by `policy` in an [[interface]]";
+            let hint = "add sources = [\"192.0.2.0/24\"], or select the policy with `policy` in an [[interface]]";
             report.add(&policy.spot, Problem::new(message, hint));
         }
     }

@@ -193,12 +193,12 @@ pub fn parse_window(text: &str) -> Result<Duration, Problem> {
     let window = quantity::parse_duration(text)?;
     let shown = quantity::duration(window);
     if window < WINDOW_MIN {
-        let message = format!("a window of {shown} is too short to be kept");
+        let message = format!("the window {shown} is too short");
         let hint = format!("write at least {}", quantity::duration(WINDOW_MIN));
         return Err(Problem::new(message, hint));
     }
     if window > WINDOW_MAX {
-        let message = format!("a window of {shown} is too long to be kept");
+        let message = format!("the window {shown} is too long");
         let hint = format!("write at most {}", quantity::duration(WINDOW_MAX));
         return Err(Problem::new(message, hint));
     }
@@ -219,7 +219,7 @@ pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> Problem
         LimitError::Unrepresentable { amount_max } => {
             let window = quantity::duration(window);
             let amount_max = unit.amount(amount_max);
-            let message = format!("one word of state cannot count so many in {window}");
+            let message = format!("the amount is too large for a window of {window}");
             let hint = format!("write at most {amount_max}, or a longer window");
             Problem::new(message, hint)
         }
@@ -228,17 +228,17 @@ pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> Problem
             "remove it, or add algorithm = \"token-bucket\"",
         ),
         LimitError::BurstTooLarge { burst_max } => {
-            let message = "one word of state does not hold a burst of so many";
+            let message = "the burst is too large";
             let hint = format!("write a burst of at most {}", unit.amount(burst_max));
             Problem::new(message, hint)
         }
         LimitError::LogOfBytes => Problem::new(
-            "a sliding log keeps the time of each packet, and counts no bytes",
+            "a sliding log counts packets, not bytes",
             "write `packets`, or another algorithm",
         ),
         LimitError::LogTooLong => Problem::new(
             format!("a sliding log keeps the times of at most {TIMES_MAX} packets"),
-            "write at most so many, or algorithm = \"sliding-window\", which keeps none",
+            "reduce the amount, or use algorithm = \"sliding-window\"",
         ),
         LimitError::Unit | LimitError::WindowTooShort | LimitError::WindowTooLong => {
             Problem::new(error.to_string(), format!("write {EXAMPLE}"))
@@ -248,7 +248,7 @@ pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> Problem
 
 fn nothing_passes(amount: i128) -> Problem {
     Problem::new(
-        format!("with an amount of {amount} nothing would ever pass"),
+        format!("an amount of {amount} would drop every packet"),
         "write at least 1; to drop everything of a source, ban it",
     )
 }

@@ -63,8 +63,8 @@ fn read_sources(name: &str, title: &str, value: Value<'_>) -> Vec<At<Prefix>> {
         return value.refuse(message, hint).unwrap_or_default();
     }
     if value.len() == Some(0) {
-        let message = format!("the `sources` of {title} are none");
-        value.complain(message, "write for whom the policy is, or remove it");
+        let message = format!("`sources` of {title} is empty");
+        value.complain(message, "add the sources of the policy, or remove it");
     }
     prefixes::read(value)
 }

@@ -29,7 +29,10 @@ pub fn check_protected(list: &[At<Prefix>], report: &Report) {
         report.add(&more.spot, Problem::new(message, hint));
     }
     for everything in list.iter().filter(|at| at.value.is_empty()) {
-        let message = format!("{} is every address: no ban would hold", everything.value);
+        let message = format!(
+            "{} covers every address: no ban would apply",
+            everything.value
+        );
         let hint = "name the networks, or write observe = true for a dry run";
         report.add(&everything.spot, Problem::new(message, hint));
     }
@@ -49,9 +52,9 @@ impl<'d> Places<'d> {
                 continue;
             };
             let (what, hint) = if first_title == title {
-                (format!("{value} stands twice in {title}"), "remove it")
+                (format!("{value} is listed twice in {title}"), "remove it")
             } else {
-                let what = format!("{value} stands in {first_title} and in {title}");
+                let what = format!("{value} is in both {first_title} and {title}");
                 (what, "remove it from one of them: a source has one policy")
             };
             report.add_repeated(spot, first, &what, hint);

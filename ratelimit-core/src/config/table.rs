@@ -124,7 +124,7 @@ impl<'a> Section<'a> {
         let report = self.report;
         self.into_values().inspect(move |(name, _)| {
             if !is_name(&name.value) {
-                let message = format!("`{}` is no name for a {what}", name.value);
+                let message = format!("`{}` is not a valid name for a {what}", name.value);
                 let hint = "write letters, digits, `-` and `_`";
                 report.add(&name.spot, Problem::new(message, hint));
             }

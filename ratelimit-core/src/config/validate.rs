@@ -150,7 +150,7 @@ fn interfaces(located: &[Option<interface::Located>], report: &Report) -> Vec<In
     let located: Vec<&At<Interface>> = located.map(|it| &it.interface).collect();
     report.find_repeated(
         located.iter().map(|at| (at.value.name.as_str(), &at.spot)),
-        |name| format!("the interface `{name}` stands twice"),
+        |name| format!("duplicate interface `{name}`"),
         "remove one of them",
     );
     if let (Err(problem), Some(last)) = (interface::check_count(located.len()), located.last()) {

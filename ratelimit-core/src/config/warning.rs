@@ -98,7 +98,7 @@ fn warn_of_idle_limits(group: &Group<'_>, classes: &Catalogue, warnings: &Report
         });
         if let Some((_, stricter)) = stricter {
             let (limit_text, stricter_text) = (&limit.value, &stricter.value);
-            let message = format!("{limit_text} are never reached beside {stricter_text}");
+            let message = format!("{limit_text} can never be reached because of {stricter_text}");
             warnings.add(&limit.spot, Problem::new(message, "remove one of them"));
         }
     }
@@ -191,8 +191,9 @@ fn warn_of_tiny_limits(group: &Group<'_>, warnings: &Report) {
             && (NOTHING_BYTES + 1..FRAME_BYTES).contains(&value.capacity())
         {
             let amount = quantity::bytes(value.capacity());
-            let message =
-                format!("{amount} hold no full frame of {FRAME_BYTES} bytes: none passes");
+            let message = format!(
+                "{amount} is less than a full frame of {FRAME_BYTES} bytes, so none passes"
+            );
             let hint = format!("write at least {FRAME_BYTES}; a plain number is bytes");
             warnings.add(spot, Problem::new(message, hint));
         }

@@ -202,16 +202,22 @@ fn classes(kind: Kind) -> Vec<String> {
 /// What of the target these classes have beside.
 const fn what_else(kind: Kind) -> &'static str {
     match kind {
-        Kind::SynFlood => "no new connections to it; see also [challenge.tcp], which lets them in",
-        Kind::TcpFlags => "no new connections to it that want both flags of ECN",
-        Kind::AckFlood => "no connections of it: take this out if it has any",
-        Kind::SynAckReflection => "no new connections from it",
-        Kind::RstFlood => "no resets: connections that others end so stay open until they time out",
-        Kind::Reflection => "no answers that it asks of this port, no fragments, no ICMP errors",
-        Kind::UdpFlood => "no UDP: name `destination_ports` in the class if only some are flooded",
-        Kind::IcmpFlood => "no ICMP, also what says that packets are too large",
-        Kind::FragmentFlood => "no fragmented packets",
-        Kind::ProtocolFlood => "no tunnels: take out the numbers of those that it has",
+        Kind::SynFlood => {
+            "also blocks: new TCP connections to it; [challenge.tcp] would let them in"
+        }
+        Kind::TcpFlags => "also blocks: new TCP connections with both ECN flags",
+        Kind::AckFlood => "also blocks: its existing TCP connections; remove this if it has any",
+        Kind::SynAckReflection => "also blocks: new TCP connections from it",
+        Kind::RstFlood => {
+            "also blocks: resets, so closed connections stay open until they time out"
+        }
+        Kind::Reflection => "also blocks: responses from this port, fragments, ICMP errors",
+        Kind::UdpFlood => {
+            "also blocks: all UDP; add `destination_ports` if only some ports are flooded"
+        }
+        Kind::IcmpFlood => "also blocks: all ICMP, including path MTU discovery",
+        Kind::FragmentFlood => "also blocks: fragmented packets",
+        Kind::ProtocolFlood => "also blocks: tunnels; remove the protocol numbers that it uses",
         Kind::HeavyHitter | Kind::Spread => "",
     }
 }

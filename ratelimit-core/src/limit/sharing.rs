@@ -9,12 +9,11 @@ use crate::diagnostic::Problem;
 pub fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
     limit.division()?;
     if let Algorithm::TokenBucket { burst } = limit.algorithm() {
-        let message =
-            "nodes do not share a token-bucket: what is missing in it depends on one rate";
+        let message = "nodes cannot share a token-bucket: its level depends on a single rate";
         let instead = in_place_of_bucket(limit, burst);
         let instead = instead.map_or_else(
             || "write algorithm = \"sliding-window\"".to_owned(),
-            |instead| format!("as much at once and in the long run is {instead}: write that"),
+            |instead| format!("the closest equivalent is {instead}"),
         );
         return Some(Problem::new(
             message,
@@ -22,7 +21,7 @@ pub fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
         ));
     }
     if nodes == 0 {
-        let message = "[cluster] has no `nodes`, and nodes share limits";
+        let message = "[cluster] needs `nodes` because limits are shared";
         let hint = "write how many nodes there are, the same on all: nodes = 3";
         return Some(Problem::new(message, hint));
     }

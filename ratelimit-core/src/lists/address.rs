@@ -63,7 +63,7 @@ fn read_range(text: &str, first: &str, last: &str) -> Result<Written, Problem> {
         (from, to) = (from.to_canonical(), to.to_canonical());
     }
     if from.is_ipv4() != to.is_ipv4() {
-        let message = format!("{from} and {to} are of two families");
+        let message = format!("{from} and {to} are of different families");
         return Err(Problem::new(message, "write two addresses of one family"));
     }
     if from > to {
@@ -89,7 +89,7 @@ pub fn not_an_address(text: &str) -> Problem {
         let (fault, hint) = fault;
         return Problem::new(format!("`{shown}` {fault}"), hint);
     }
-    let message = format!("`{shown}` is no address, prefix or range");
+    let message = format!("`{shown}` is not an address, prefix or range");
     Problem::new(message, EXAMPLES)
 }
 
@@ -165,7 +165,7 @@ mod tests {
         );
         check(
             "192.0.2.9-::1",
-            Err("192.0.2.9 and ::1 are of two families; write two addresses of one family"),
+            Err("192.0.2.9 and ::1 are of different families; write two addresses of one family"),
         );
         check(
             "192.0.2.1/24",
@@ -177,7 +177,9 @@ mod tests {
         );
         check(
             "192.000.002.001",
-            Err("`192.000.002.001` has zeros in front, which some take for octal; write 192.0.2.1"),
+            Err(
+                "`192.000.002.001` has leading zeros, which some programs read as octal; write 192.0.2.1",
+            ),
         );
         check(
             "192.0.2.1:80",

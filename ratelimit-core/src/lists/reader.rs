@@ -226,19 +226,17 @@ impl<'t> Reader<'t> {
             Err(NoList { error, hint })
         };
         if self.is_full {
-            let error = format!(
-                "it has more than {LISTED_MAX} entries, which is as many as there is room for"
-            );
+            let error = format!("it has more than {LISTED_MAX} entries, the maximum");
             return no_list(
                 &error,
                 "split it, or take a list of wider prefixes; a range may be many of them",
             );
         }
         if self.vetting.min_count.is_some() && !self.has_counts {
-            let error = "no entry says how often it was seen";
+            let error = "no entry has a number after the address";
             return no_list(
                 error,
-                "leave --min-count or min_count out: it compares the number behind the address",
+                "remove --min-count or min_count, which compares that number",
             );
         }
         if let Some((span, problem)) = self.sets.conflict() {

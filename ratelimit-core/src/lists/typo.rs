@@ -17,24 +17,24 @@ type Step = fn(&str) -> Option<String>;
 /// Each takes one kind of fault out of a text, in the order in which they lie around an address.
 const STEPS: [(&str, Step); 13] = [
     ("has invisible characters", without_invisible),
-    ("has characters of another width", without_width),
-    ("stands in quotes", without_quotes),
-    ("is written so that it is no link", without_defanging),
+    ("has full-width characters", without_width),
+    ("is in quotes", without_quotes),
+    ("is defanged", without_defanging),
     ("is a URL", without_scheme),
     ("names an interface", without_zone),
     ("has a port", without_port),
-    ("stands in brackets", without_brackets),
-    ("has a sign too many", without_signs),
-    ("is a range with another sign than -", with_hyphen),
-    ("is a range of which the end is cut short", with_whole_end),
+    ("is in brackets", without_brackets),
+    ("has an extra character", without_signs),
+    ("is a range without `-`", with_hyphen),
+    ("is a range with a shortened end", with_whole_end),
     (
-        "has zeros in front, which some take for octal",
+        "has leading zeros, which some programs read as octal",
         without_zeros,
     ),
-    ("is a prefix that is cut short", with_all_numbers),
+    ("is a shortened prefix", with_all_numbers),
 ];
 
-/// What `text`, which is no address, prefix or range, was meant to be.
+/// What `text`, which is not an address, prefix or range, was meant to be.
 pub fn meant(text: &str) -> Option<Meant> {
     // More than that is a line of something else.
     if text.len() > 200 {
@@ -76,7 +76,7 @@ pub fn fault(text: &str) -> Option<(&'static str, &'static str)> {
     let numbers: Option<Vec<u64>> = numbers.map(|part| part.parse().ok()).collect();
     if numbers.is_some_and(|numbers| numbers.len() > 4) {
         return Some((
-            "has more than the four numbers of an address: two of them run together",
+            "has more than four numbers: two addresses run together",
             "break the line between them",
         ));
     }
@@ -318,88 +318,68 @@ mod tests {
     #[test]
     fn what_is_nearly_an_address_is_told_with_the_address() {
         for (text, fault, clean) in [
-            ("192.0.2.1.", "has a sign too many", "192.0.2.1"),
-            (".192.0.2.1", "has a sign too many", "192.0.2.1"),
-            ("192.0.2.0/24,", "has a sign too many", "192.0.2.0/24"),
-            ("-192.0.2.1", "has a sign too many", "192.0.2.1"),
-            (
-                "\u{ff11}92.0.2.1",
-                "has characters of another width",
-                "192.0.2.1",
-            ),
-            (
-                "192\u{3002}0.2.1",
-                "has characters of another width",
-                "192.0.2.1",
-            ),
+            ("192.0.2.1.", "has an extra character", "192.0.2.1"),
+            (".192.0.2.1", "has an extra character", "192.0.2.1"),
+            ("192.0.2.0/24,", "has an extra character", "192.0.2.0/24"),
+            ("-192.0.2.1", "has an extra character", "192.0.2.1"),
+            ("\u{ff11}92.0.2.1", "has full-width characters", "192.0.2.1"),
+            ("192\u{3002}0.2.1", "has full-width characters", "192.0.2.1"),
             ("192.0.2.1\u{200b}", "has invisible characters", "192.0.2.1"),
-            ("\u{201c}192.0.2.1\u{201d}", "stands in quotes", "192.0.2.1"),
-            ("\"192.0.2.1\"", "stands in quotes", "192.0.2.1"),
-            (
-                "192[.]0[.]2[.]1",
-                "is written so that it is no link",
-                "192.0.2.1",
-            ),
+            ("\u{201c}192.0.2.1\u{201d}", "is in quotes", "192.0.2.1"),
+            ("\"192.0.2.1\"", "is in quotes", "192.0.2.1"),
+            ("192[.]0[.]2[.]1", "is defanged", "192.0.2.1"),
             ("hxxp://192.0.2.1/", "is a URL", "192.0.2.1"),
-            (
-                "hxxps://192[.]0.2.1:8080/x?y",
-                "is written so that it is no link",
-                "192.0.2.1",
-            ),
+            ("hxxps://192[.]0.2.1:8080/x?y", "is defanged", "192.0.2.1"),
             ("https://[2001:db8::1]/x", "is a URL", "2001:db8::1"),
             ("192.0.2.1:443", "has a port", "192.0.2.1"),
-            ("[2001:db8::1]", "stands in brackets", "2001:db8::1"),
+            ("[2001:db8::1]", "is in brackets", "2001:db8::1"),
             ("[2001:db8::1]:443", "has a port", "2001:db8::1"),
-            ("[2001:db8::]/32", "stands in brackets", "2001:db8::/32"),
+            ("[2001:db8::]/32", "is in brackets", "2001:db8::/32"),
             ("fe80::1%eth0", "names an interface", "fe80::1"),
             ("fe80::1%2/64", "names an interface", "fe80::/64"),
             (
                 "192.0.2.1\u{2013}192.0.2.9",
-                "is a range with another sign than -",
+                "is a range without `-`",
                 "192.0.2.1-192.0.2.9",
             ),
             (
                 "192.0.2.1..192.0.2.9",
-                "is a range with another sign than -",
+                "is a range without `-`",
                 "192.0.2.1-192.0.2.9",
             ),
             (
                 "192.0.2.1-9",
-                "is a range of which the end is cut short",
+                "is a range with a shortened end",
                 "192.0.2.1-192.0.2.9",
             ),
             (
                 "192.000.002.001",
-                "has zeros in front, which some take for octal",
+                "has leading zeros, which some programs read as octal",
                 "192.0.2.1",
             ),
             (
                 "192.000.002.001-192.000.002.009",
-                "has zeros in front, which some take for octal",
+                "has leading zeros, which some programs read as octal",
                 "192.0.2.1-192.0.2.9",
             ),
-            ("192.0.2", "is a prefix that is cut short", "192.0.2.0/24"),
-            (
-                "192.0.2/24",
-                "is a prefix that is cut short",
-                "192.0.2.0/24",
-            ),
-            ("192.0.2.*", "is a prefix that is cut short", "192.0.2.0/24"),
-            ("192.0.*.*", "is a prefix that is cut short", "192.0.0.0/16"),
+            ("192.0.2", "is a shortened prefix", "192.0.2.0/24"),
+            ("192.0.2/24", "is a shortened prefix", "192.0.2.0/24"),
+            ("192.0.2.*", "is a shortened prefix", "192.0.2.0/24"),
+            ("192.0.*.*", "is a shortened prefix", "192.0.0.0/16"),
             (
                 "192.0.2.0 255.255.255.0",
-                "is a prefix that is cut short",
+                "is a shortened prefix",
                 "192.0.2.0/24",
             ),
             (
                 "192.0.2.0 0.0.0.255",
-                "is a prefix that is cut short",
+                "is a shortened prefix",
                 "192.0.2.0/24",
             ),
-            ("fe80/16", "is a prefix that is cut short", "fe80::/16"),
+            ("fe80/16", "is a shortened prefix", "fe80::/16"),
             (
                 "2001:db8:1837:5b00/56",
-                "is a prefix that is cut short",
+                "is a shortened prefix",
                 "2001:db8:1837:5b00::/56",
             ),
             ("0x7f000001", "is an address as one number", "127.0.0.1"),
@@ -429,7 +409,7 @@ mod tests {
     fn what_nobody_can_guess_is_told_for_what_it_is() {
         let told = |text| fault(text).map(|(fault, _)| fault);
         for text in ["192.0.2.42.3254.198.51.100.223", "192.0.2.1192.0.2.2"] {
-            let run = "has more than the four numbers of an address: two of them run together";
+            let run = "has more than four numbers: two addresses run together";
             assert_eq!(told(text), Some(run), "{text}");
         }
         assert_eq!(

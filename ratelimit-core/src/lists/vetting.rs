@@ -34,7 +34,7 @@ impl Vetting {
             return Ok(());
         }
         let message = format!(
-            "the line says `{}`, and all of the list is to {}",
+            "the line says `{}` but the list is to {}",
             said.label(),
             all.label()
         );
@@ -61,12 +61,12 @@ impl Vetting {
             WIDEST_V6
         };
         if prefix.is_empty() {
-            let message = format!("`{prefix}` is every address there is");
-            return Err(Problem::new(message, "write the prefixes that are meant"));
+            let message = format!("`{prefix}` covers every address");
+            return Err(Problem::new(message, "write narrower prefixes"));
         }
         if prefix.len() < widest && !self.force {
             let message = format!("`{prefix}` is wider than /{widest}");
-            let hint = "write narrower prefixes, or say that it is meant: --force, or force = true";
+            let hint = "write narrower prefixes, or use --force or force = true";
             return Err(Problem::new(message, hint));
         }
         Ok(())
@@ -79,12 +79,8 @@ mod tests {
 
     #[test]
     fn a_prefix_of_all_addresses_is_never_taken() {
-        check(
-            "0.0.0.0/0",
-            true,
-            Some("`0.0.0.0/0` is every address there is"),
-        );
-        check("::/0", true, Some("`::/0` is every address there is"));
+        check("0.0.0.0/0", true, Some("`0.0.0.0/0` covers every address"));
+        check("::/0", true, Some("`::/0` covers every address"));
     }
 
     #[test]

@@ -160,7 +160,7 @@ mod tests {
         check_bytes(
             "1.5B",
             Err(
-                "`1.5` in `1.5B` is no whole number of the smallest unit: write fewer digits behind the point",
+                "`1.5` in `1.5B` is not a whole number of the smallest unit: write fewer digits behind the point",
             ),
         );
         check_bytes(

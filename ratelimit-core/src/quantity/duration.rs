@@ -204,7 +204,7 @@ mod tests {
         check_duration(
             "0.5ns",
             Err(
-                "`0.5` in `0.5ns` is no whole number of the smallest unit: write fewer digits behind the point",
+                "`0.5` in `0.5ns` is not a whole number of the smallest unit: write fewer digits behind the point",
             ),
         );
     }

@@ -58,9 +58,7 @@ const ASKED_MAX: u64 = 10_000;
 
 /// Intervals that were asked for, and are too many.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error(
-    "the capture has more than {ASKED_MAX} intervals of that length: write a longer one, or leave it out"
-)]
+#[error("the capture has more than {ASKED_MAX} intervals: use a longer interval, or omit it")]
 pub struct TooManyIntervals;
 
 /// Packets by interval. The first interval begins with the first packet.

@@ -16,8 +16,9 @@ use tracing_subscriber::{
 
 /// Limits packets by source address in the kernel, before the network stack sees them.
 ///
-/// It reads /etc/ratelimit/config.toml and conf.d/*.toml beside it, and loads the XDP program. Then it serves commands of rlctl,
-/// and metrics. When it stops, the kernel goes on enforcing, unless the configuration says otherwise.
+/// It reads /etc/ratelimit/config.toml and conf.d/*.toml next to it, loads the XDP program, and serves
+/// rlctl and metrics. When it stops, the kernel continues to enforce, unless the configuration says
+/// otherwise.
 #[derive(Parser)]
 #[command(name = "ratelimitd", version, after_help = AFTER_HELP)]
 struct Command {
@@ -30,12 +31,13 @@ struct Command {
     #[arg(conflicts_with = "interfaces")]
     config: PathBuf,
 
-    /// The user to run as, when started as root. All files are read with the rights of that user. The default is `ratelimit`,
-    /// or `nobody` where there is no such user.
+    /// The user to run as when started as root; files are read with its permissions. The default is
+    /// `ratelimit`, or `nobody` if that user does not exist.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
-    /// Writes the program that libxdp's dispatcher loads for an interface with `mode = "pinned"`, and ends. `xdp-loader load` takes it.
+    /// Writes the program that libxdp's dispatcher loads for an interface with `mode = "pinned"`, for
+    /// `xdp-loader load`, and exits.
     #[arg(long, value_name = "FILE")]
     entry: Option<PathBuf>,
 

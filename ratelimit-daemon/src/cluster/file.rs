@@ -23,7 +23,7 @@ pub async fn read(path: &Path) -> io::Result<Vec<u8>> {
         read.await.map_err(io::Error::other)?
     };
     timeout(READING, read).await.unwrap_or_else(|_| {
-        let late = "its file system does not answer within 1s";
+        let late = "its file system does not respond within 1s";
         Err(io::Error::new(io::ErrorKind::TimedOut, late))
     })
 }
@@ -45,7 +45,7 @@ mod tests {
         for _ in 0..5 {
             let error = read(&pipe).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-            assert!(error.to_string().contains("does not answer"), "{error}");
+            assert!(error.to_string().contains("does not respond"), "{error}");
         }
         assert!(
             clock::elapsed(began) < 12 * READING,

@@ -39,17 +39,17 @@ pub enum LinkError {
     Late,
     /// A server does not answer in TLS: one that speaks none waits for more.
     #[error(
-        "no answer in TLS within 1s; where the port speaks none, write redis:// or another port"
+        "no TLS response within 1s; if the port does not use TLS, use redis:// or another port"
     )]
     NoTls,
     /// A sentinel does not know the servers.
     #[error(
-        "the sentinel {0} knows no `{1}`: compare it with `sentinel monitor` in its configuration"
+        "sentinel {0} does not know `{1}`: compare with `sentinel monitor` in its configuration"
     )]
     Unknown(String, String),
     /// The servers of a Redis Cluster send us around.
     #[error(
-        "the servers of the Redis Cluster do not agree who has the keys, the last one named is {0}"
+        "the Redis Cluster servers disagree about the owner of the keys; the last answer was {0}"
     )]
     Moved(String),
     /// It answers what no such server answers.
@@ -62,17 +62,17 @@ fn hint(error: &redis::RedisError) -> &'static str {
     let text = error.to_string();
     let says = |part: &str| text.contains(part);
     if says("invalid peer certificate") {
-        "; `ca_file` of [cluster] is to have the certificate of who signed that of the server, which is to name the host of `url`"
+        "; `ca_file` of [cluster] must contain the CA of the server certificate, which must name the host of `url`"
     } else if says("parse client certificate") || says("peer sent no certificates") {
-        "; `cert_file` of [cluster] is to have a certificate in PEM"
+        "; `cert_file` of [cluster] must contain a PEM certificate"
     } else if says("extract private key") {
-        "; `key_file` of [cluster] is to have a private key in PEM, without a password"
+        "; `key_file` of [cluster] must contain a PEM private key without a password"
     } else if says("KeyMismatch") || says("keys may not be consistent") {
-        "; `key_file` of [cluster] is to have the key of the certificate in `cert_file`"
+        "; `key_file` of [cluster] must match the certificate in `cert_file`"
     } else if says("CertificateRequired") {
-        "; the server asks for a certificate of this node: write `cert_file` and `key_file` into [cluster]"
+        "; the server requires a client certificate: set `cert_file` and `key_file` in [cluster]"
     } else if says("received fatal alert") {
-        "; the server refuses the certificate in `cert_file` of [cluster]: it is to be valid, and signed by an authority that the server knows"
+        "; the server rejects the certificate in `cert_file` of [cluster]: it must be valid and signed by a CA that the server trusts"
     } else if says("WRONGPASS") || says("NOAUTH") || says("AuthenticationFailed") {
         "; compare user and password in `url` of [cluster] with those of the server, and that of sentinels behind `?sentinel=`"
     } else if says("NoPerm") {

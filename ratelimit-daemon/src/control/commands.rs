@@ -56,9 +56,7 @@ pub use super::controller::{
 /// The prefixes of a request, each once: a client may name one twice. Refuses an empty list.
 fn distinct(prefixes: &[Prefix]) -> Result<Vec<Prefix>, Refused> {
     if prefixes.is_empty() {
-        return Err(Refused::because(
-            "no prefix was given: an empty list is not taken for anything",
-        ));
+        return Err(Refused::because("no prefix given"));
     }
     let mut seen = HashSet::new();
     let distinct = prefixes.iter().filter(|prefix| seen.insert(**prefix));

@@ -124,7 +124,7 @@ impl Controller {
             let error = format!("{error:#}");
             warn!(
                 error,
-                "a policy with more limits than before is enforced in part until it is attached"
+                "a policy with additional limits is partly enforced until the program is attached"
             );
         }
         let mut controller = Self {
@@ -177,7 +177,7 @@ impl Controller {
         self.feeds.trials.keep_last_good();
         if let Some(refused) = refused {
             let error = format!(
-                "the files cannot be put in force, and what was in force last holds until they are mended and `rlctl reload` takes them: {refused}"
+                "invalid configuration; running the last valid one until you fix it and run `rlctl reload`: {refused}"
             );
             self.about.reloads.error = Some(Refused::because(refused));
             self.state.report(CONFIGURATION, Some(error));
@@ -266,7 +266,7 @@ impl Controller {
         if let Err(error) = self.state.enforcer.datapath_mut().settle() {
             warn!(
                 error = format!("{error:#}"),
-                "what sources have used by records of another size is not all carried over"
+                "usage of some sources was lost because the record size changed"
             );
         }
         self.state.narrow();

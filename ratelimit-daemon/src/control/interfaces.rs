@@ -39,13 +39,14 @@ impl Interfaces {
                 for (before, interface) in names {
                     info!(
                         before,
-                        interface, "renamed while no daemon ran: its program goes on"
+                        interface,
+                        "renamed while no daemon was running; its program stays attached"
                     );
                 }
             }
             Err(error) => warn!(
                 error = format!("{error:#}"),
-                "interfaces were renamed while no daemon ran, and lose their programs for a moment"
+                "interfaces were renamed while no daemon was running; reattaching their programs"
             ),
         }
         self.attach_wanted(state, true);
@@ -62,7 +63,7 @@ impl Interfaces {
             let error = format!("{error:#}");
             warn!(
                 error,
-                "the program stays on an interface that is not configured"
+                "cannot detach the program from an interface that is no longer configured"
             );
         }
         let slots = state.enforcer.attachments().slots();
@@ -104,12 +105,15 @@ impl Interfaces {
         let prepared = state.enforcer.attachments().prepare(&interface);
         let interface = interface.name;
         match prepared {
-            Ok(()) => info!(interface, "its program is loaded for when it comes"),
+            Ok(()) => info!(
+                interface,
+                "interface does not exist yet; its program is loaded in advance"
+            ),
             Err(error) => {
                 let error = format!("{error:#}");
                 warn!(
                     interface,
-                    error, "its program cannot be loaded before it comes"
+                    error, "interface does not exist yet; cannot load its program in advance"
                 );
             }
         }
@@ -138,7 +142,7 @@ impl Interfaces {
             }
             let next = it.next.as_ref()?;
             let what = format!(
-                "the program that was pinned anew at {} gets what passes",
+                "passed packets now go to the new program pinned at {}",
                 next.display()
             );
             info!(interface, "{what}");
@@ -318,9 +322,9 @@ pub fn tend_pins(state: &mut State) {
     }
     let trouble = match kept {
         Ok(false) => None,
-        Ok(true) => Some("somebody removed pins, and they are made again".to_owned()),
+        Ok(true) => Some("pins were removed; creating them again".to_owned()),
         Err(error) => Some(format!(
-            "pins are gone and cannot be made again, so nothing is enforced when ratelimitd ends: {error:#}"
+            "pins are missing and cannot be created; enforcement will end when ratelimitd stops: {error:#}"
         )),
     };
     state.report(PINS, trouble);
@@ -330,7 +334,7 @@ fn stale_next(state: &mut State) -> Option<Vec<String>> {
     let stale = state.enforcer.attachments().stale_next();
     let told = |error| {
         let error = format!("{error:#}");
-        warn!(error, "whether `next` was pinned anew cannot be told");
+        warn!(error, "cannot check whether `next` was pinned again");
     };
     stale.map_err(told).ok()
 }

@@ -96,8 +96,11 @@ pub fn require_no_file(config: &Config, name: &str) -> Result<(), Refused> {
         return Ok(());
     };
     let file = config.file.display();
-    Err(Refused::because(format!("the list `{name}` is read from {file}"))
-        .hint(format!("change that file and run `rlctl reload`, or remove [list.{name}] from the configuration")))
+    Err(
+        Refused::because(format!("the list `{name}` is loaded from {file}")).hint(format!(
+            "edit that file and run `rlctl reload`, or remove [list.{name}]"
+        )),
+    )
 }
 
 /// The lists of files that the configuration does not name any more.
@@ -113,12 +116,12 @@ pub fn not_named(intent: &Intent, config: &Config) -> Vec<Arc<str>> {
 /// Logs what became of a list that was put in force.
 pub(super) fn log(name: &str, read: &ListRead) {
     if read.left_out > 0 {
-        warn!(list = %name, lines = read.left_out, "bad lines of a list were left out");
+        warn!(list = %name, lines = read.left_out, "skipped bad lines of a list");
     }
     if let Some(entry) = read.unsaid.first.first() {
         let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
         let count = read.unsaid.count;
-        warn!(list = %name, entries = count, %prefix, network = %protected, why, "a list does not hold for connected networks: say so with connected = \"exempt\", or ban them with connected = \"include\"");
+        warn!(list = %name, entries = count, %prefix, network = %protected, why, "a list exempts connected networks: confirm with connected = \"exempt\", or ban them with connected = \"include\"");
     }
     let difference = &read.difference;
     if !difference.is_empty() {
@@ -132,7 +135,7 @@ pub(super) fn log(name: &str, read: &ListRead) {
 pub(super) fn reported(name: &str, read: &ListRead) -> Option<String> {
     let unsaid = read.unsaid.first.first().map(|entry| {
         let (prefix, protected, why) = (entry.prefix, entry.protected, &entry.why);
-        format!("list {name}: {prefix} does not hold for {protected}, {why}; say so with connected = \"exempt\", or ban it with connected = \"include\"")
+        format!("list {name}: {prefix} exempts {protected}, {why}; confirm with connected = \"exempt\", or ban it with connected = \"include\"")
     });
     let it = &read.difference;
     let different = (!it.is_empty()).then(|| {

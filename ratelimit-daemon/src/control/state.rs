@@ -286,10 +286,7 @@ impl State {
                     .and_then(|()| self.enforce(&reverse)),
             };
             if let Err(error) = restored {
-                warn!(
-                    error = format!("{error:#}"),
-                    "a change that failed could not be taken back"
-                );
+                warn!(error = format!("{error:#}"), "cannot undo a failed change");
             }
             self.forget_removed(&reverse);
             if clock.is_some() {
@@ -473,7 +470,7 @@ impl State {
         if let Err(error) = compiled.and_then(|()| self.enforce_all()) {
             warn!(
                 error = format!("{error:#}"),
-                "limits that were suspended could not be put in force"
+                "cannot apply suspended limits"
             );
         }
     }
@@ -536,7 +533,7 @@ impl State {
         if let Err(error) = self.compile_all().and_then(|()| self.enforce_all()) {
             warn!(
                 error = format!("{error:#}"),
-                "the state of new limits has less room than it should have"
+                "the state table of new limits is smaller than needed"
             );
         }
     }
@@ -572,7 +569,7 @@ impl State {
             // The tables are compared again from time to time.
             Err(error) => warn!(
                 error = format!("{error:#}"),
-                "what is protected is different, and the kernel could not be told"
+                "cannot update protected addresses in the kernel"
             ),
         }
         self.protection.report(&self.compiled.rules);
@@ -594,7 +591,7 @@ impl State {
         if let Some(unwritten) = self.kept.unwritten.behind() {
             error!(
                 unwritten,
-                "changes were never written, and the next start does not know them"
+                "changes were never saved and will be lost at the next start"
             );
         }
     }
@@ -667,7 +664,7 @@ impl State {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
                 error = format!("{error:#}"),
-                "the ends of bans, allows and limits could not be brought to the clock"
+                "cannot adjust the expiry of bans, allows and limits to the clock"
             );
         }
     }
@@ -686,9 +683,9 @@ impl State {
     fn tend_database(&mut self) {
         let trouble = match self.kept.store.keep_in_place() {
             Ok(false) => None,
-            Ok(true) => Some("somebody removed it, and it is made again".to_owned()),
+            Ok(true) => Some("the fallback directory was removed; creating it again".to_owned()),
             Err(error) => Some(format!(
-                "somebody took it away, and what is set now is lost when ratelimitd ends: {error:#}"
+                "the fallback directory was removed; changes will be lost when ratelimitd stops: {error:#}"
             )),
         };
         self.report(DATABASE, trouble);
@@ -704,7 +701,7 @@ impl State {
         let different = self.enforce_all()?;
         info!(
             different,
-            "the machine slept, or it is known how long it was off: bans, allows and limits end when they would have"
+            "adjusted the expiry of bans, allows and limits for the time the machine was asleep or off"
         );
         Ok(())
     }
@@ -746,7 +743,7 @@ impl State {
         let answer = datapath.take_ban(budgets, Standing::Unverified, clock::now());
         answer.unwrap_or_else(|error| {
             let error = error.to_string();
-            warn!(error, "the bans of this minute could not be counted");
+            warn!(error, "cannot count the bans of this minute");
             false
         })
     }
@@ -775,8 +772,7 @@ fn refusal(error: anyhow::Error) -> Refused {
     );
     let refused = Refused::from(error);
     if full {
-        return refused
-            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
+        return refused.hint("remove bans or shorten lists; see `rlctl status --maps`");
     }
     refused
 }

@@ -143,15 +143,15 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let body = body.map(Collected::to_bytes).unwrap_or_default();
     let message = message(&body);
     match head.status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => bail!(
-            "the key is refused ({message}): `cscli bouncers list` shows the ones that are known"
-        ),
-        status => bail!("it answers {status} ({message})"),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            bail!("the key was rejected ({message}): see `cscli bouncers list`")
+        }
+        status => bail!("status {status} ({message})"),
     }
 }
 
 fn broken(error: &hyper::Error) -> anyhow::Error {
-    anyhow!("the connection broke: {error}")
+    anyhow!("the connection failed: {error}")
 }
 
 fn of_body(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error {
@@ -159,7 +159,7 @@ fn of_body(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error {
         Ok(error) => broken(&error),
         Err(error) => {
             debug_assert!(error.is::<LengthLimitError>());
-            anyhow!("the answer is longer than 256 MiB")
+            anyhow!("the response exceeds 256 MiB")
         }
     }
 }
@@ -174,9 +174,7 @@ async fn read(key: &Key) -> anyhow::Result<Secret> {
     let text = tokio::fs::read_to_string(path).await;
     let text = text.map_err(|error| anyhow!("reading the key from {file}: {error}"))?;
     let secret = Secret::new(text.trim());
-    secret.with_context(|| {
-        format!("{file} has no key: it is one word, as `cscli bouncers add` prints it")
-    })
+    secret.with_context(|| format!("{file} has no key as printed by `cscli bouncers add`"))
 }
 
 /// What the API says beside a status.

@@ -96,7 +96,7 @@ pub struct Kernel {
     on_demand: Vec<(&'static str, OwnedFd)>,
 }
 
-const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables: the usage of sources, destinations and the node was reset";
+const OTHER_LAYOUT: &str = "another version of ratelimitd made the tables; usage of sources, destinations and the node is reset";
 
 impl Kernel {
     /// Has the loader open the maps of this plan, for these interfaces. Nothing is attached yet, so the tables can be filled
@@ -201,7 +201,7 @@ impl Kernel {
     /// The maps of captures, for their one owner.
     pub fn take_captures(&mut self) -> anyhow::Result<CaptureMaps> {
         let captures = self.captures.take();
-        captures.ok_or_else(|| anyhow!("the maps of captures are taken already"))
+        captures.ok_or_else(|| anyhow!("the capture maps are already in use"))
     }
 
     /// The ring of samples of all packets, for its one reader.
@@ -502,7 +502,7 @@ impl Kernel {
             let error = format!("{error:#}");
             warn!(
                 error,
-                "what sources have used by records of another size is not carried over"
+                "the usage of sources could not be carried over to the new record size"
             );
         }
     }

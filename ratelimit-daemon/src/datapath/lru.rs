@@ -46,7 +46,7 @@ where
         let words = bytes / size_of::<u64>();
         ensure!(
             bytes.is_multiple_of(size_of::<u64>()) && (1..=LIMITS_MAX).contains(&words),
-            "{name} has values of {bytes} bytes, which are no records"
+            "{name} has values of {bytes} bytes, which is not a record size"
         );
         Ok(Self {
             name,

@@ -174,10 +174,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         body.map(|Json(body)| Self(body)).map_err(|rejection| {
             let status = rejection.status();
             let refused = if status == StatusCode::PAYLOAD_TOO_LARGE {
-                Refused::because(format!(
-                    "the request is larger than {REQUEST_BYTES_MAX} bytes"
-                ))
-                .hint("send the list in parts")
+                Refused::because(format!("the request exceeds {REQUEST_BYTES_MAX} bytes"))
+                    .hint("send the list in parts")
             } else {
                 Refused::because(rejection.body_text())
             };

@@ -46,5 +46,5 @@ pub async fn end(Extension(recorder): Extension<Recorder>) -> Result<StatusCode,
     if recorder.end().await {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(Refused::because("no capture runs").into())
+    Err(Refused::because("no capture is running").into())
 }

@@ -142,16 +142,15 @@ impl ControlApi {
 }
 
 fn forbidden(peer: &Peer) -> Failure {
-    let refused = Refused::because(format!("{} may not command ratelimitd", peer.author))
-        .hint("ask as root, or as a member of the group of the socket");
+    let refused = Refused::because(format!("{} may not control ratelimitd", peer.author))
+        .hint("use root, or a member of the group of the socket");
     Failure(StatusCode::FORBIDDEN, refused)
 }
 
 /// The answer to a user who has as many requests under way as connections.
 pub(super) fn too_many_connections() -> Response {
-    let refused =
-        Refused::because("too many connections of this user, each with a request under way")
-            .hint("wait for one of them to be answered");
+    let refused = Refused::because("too many concurrent requests of this user")
+        .hint("wait for one of them to finish");
     Failure(StatusCode::SERVICE_UNAVAILABLE, refused).into_response()
 }
 
@@ -279,8 +278,9 @@ async fn status(State(controller): State<Handle>, Extension(peer): Extension<Pee
 fn busy(controller: &Handle) -> Failure {
     let with = controller.busy().map(|with| with.to_string());
     let with = with.as_deref().unwrap_or("busy with many requests");
-    let refused = Refused::because(format!("ratelimitd does not answer: it is {with}"))
-        .hint("the kernel goes on enforcing meanwhile; where it does not end, look at the log, then restart ratelimitd");
+    let refused = Refused::because(format!("ratelimitd does not respond: it is {with}")).hint(
+        "the kernel continues to enforce; if this persists, check the log and restart ratelimitd",
+    );
     Failure(StatusCode::SERVICE_UNAVAILABLE, refused)
 }
 
@@ -444,7 +444,7 @@ async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Pee
 }
 
 async fn unknown(request: Request) -> Failure {
-    let refused = Refused::because(format!("there is no {} {}", request.method(), request.uri().path()))
+    let refused = Refused::because(format!("unknown path {} {}", request.method(), request.uri().path()))
         .hint("rlctl and ratelimitd may be of different versions: compare `rlctl --version` and `ratelimitd --version`");
     Failure(StatusCode::NOT_FOUND, refused)
 }

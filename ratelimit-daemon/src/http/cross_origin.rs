@@ -20,18 +20,16 @@ fn require(headers: &HeaderMap) -> Result<(), Refused> {
     let host = text(header::HOST).unwrap_or_default();
     if !is_ours(host) {
         let refused = Refused::because(
-            "a name with a dot is not answered to, as any web page may have one lead here",
+            "Host not allowed: names with a dot are rejected to prevent DNS rebinding",
         );
-        return Err(refused.hint("ask by an address, or as localhost"));
+        return Err(refused.hint("use an IP address or localhost"));
     }
     let is_same = |origin: &str| {
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         authority == Some(host)
     };
     if text(header::ORIGIN).is_some_and(|origin| !is_same(origin)) {
-        return Err(Refused::because(
-            "the page of somebody else may not ask here",
-        ));
+        return Err(Refused::because("cross-origin requests are not allowed"));
     }
     Ok(())
 }

@@ -145,8 +145,9 @@ async fn admit(
             .controller
             .ask(|it| queries::is_dashboard_open(&it.state));
         if !matches!(is_open.await, Ok(true)) {
-            let refused = Refused::because("the dashboard is not served here")
-                .hint("write dashboard = true in [metrics], or use ssh -L 9800:/run/ratelimit/control.sock");
+            let refused = Refused::because("the dashboard is disabled").hint(
+                "set dashboard = true in [metrics], or use ssh -L 9800:/run/ratelimit/control.sock",
+            );
             return Err(Failure(StatusCode::NOT_FOUND, refused));
         }
     }
@@ -160,7 +161,7 @@ async fn live(
 ) -> Result<Response, Failure> {
     let Some((writer, body)) = streams.begin() else {
         return Err(Failure::unavailable(
-            "too many dashboards, events and captures are being followed already",
+            "too many open dashboards, event streams and captures",
         ));
     };
     tokio::spawn(async move {

@@ -25,7 +25,7 @@ use crate::{
 /// How much is written at a time.
 const PIECE_BYTES: usize = 1 << 16;
 /// What is said where there are as many streams as there may be.
-pub const TOO_MANY: &str = "too many events and captures are being followed already";
+pub const TOO_MANY: &str = "too many open event streams and captures";
 
 pub async fn events(
     State(controller): State<Handle>,

@@ -75,7 +75,7 @@ async fn health(State(controller): State<Handle>) -> Response {
 
 fn busy(controller: &Handle) -> Response {
     let Some(with) = controller.busy() else {
-        return "ok, with many requests that wait\n".into_response();
+        return "ok, with many waiting requests\n".into_response();
     };
     if with.lasts() < BUSY_MAX {
         return format!("ok, {with}\n").into_response();

@@ -95,7 +95,7 @@ fn may_command(peer: &UCred, socket: BorrowedFd<'_>) -> bool {
     }
     // What `usermod -aG` gives is no group of a process's own.
     let groups = groups(socket).unwrap_or_else(|error| {
-        warn!(%error, "the groups of who asks could not be read");
+        warn!(%error, "cannot read the groups of the client");
         Vec::new()
     });
     groups.contains(&own_gid)

@@ -132,7 +132,7 @@ pub async fn serve_read_only(listener: TcpListener, router: Router, stop: Cancel
     let begin = move |stream: TcpStream, connections: &mut JoinSet<()>| {
         let address = stream.peer_addr().ok();
         let Some(seat) = address.and_then(|it| seats.take_from(it.ip())) else {
-            debug!(?address, "a connection too many was closed");
+            debug!(?address, "closed a connection above the limit");
             return;
         };
         connections.spawn(network_connection(
@@ -190,7 +190,7 @@ async fn serve<S, A, F: Future<Output = io::Result<(S, A)>>>(
         match accepted {
             Ok((stream, _)) => begin(stream, &mut connections),
             Err(error) => {
-                warn!(%error, "a connection could not be accepted");
+                warn!(%error, "cannot accept a connection");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -226,7 +226,7 @@ async fn connection(
                 return;
             }
             () = &mut too_long => {
-                debug!("a connection took too long and was closed");
+                debug!("closed a slow connection");
                 return;
             }
             () = &mut end, if !is_ending => {

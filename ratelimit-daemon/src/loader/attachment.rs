@@ -100,13 +100,13 @@ fn adopt(
     if !fits {
         info!(
             interface = name,
-            "the pinned link does not fit and is made anew"
+            "the pinned link is incompatible; creating a new one"
         );
         drop(link);
         detach(pin)?;
         return Ok(running.map_or(Adoption::Gone, |(mode, _)| Adoption::TakenOff(mode)));
     }
-    let link = xdp::XdpLink::try_from(link).context("the pinned link is not one of XDP")?;
+    let link = xdp::XdpLink::try_from(link).context("the pinned link is not an XDP link")?;
     let id = program
         .attach_to_link(link)
         .with_context(|| format!("replacing the program on {name}"))?;
@@ -136,7 +136,7 @@ fn attach_anew(
     match interface.mode {
         Mode::Native => attach_as(program, interface, &state, XdpMode::Native),
         Mode::Generic => attach_as(program, interface, &state, XdpMode::Generic),
-        Mode::Pinned => bail!("the program of {name} is for others to call"),
+        Mode::Pinned => bail!("the program of {name} waits for its caller"),
         Mode::Auto => {
             let native = attach_as(program, interface, &state, XdpMode::Native);
             native.or_else(|error| {
@@ -168,10 +168,10 @@ fn put_back(
     let back = attach_as(program, interface, state, mode).and_then(|link| pin(link, name, path));
     match back {
         Ok(_) => Ok(format!(
-            "{name} goes on in {label} mode, as the one that is configured fails: write `mode = \"{label}\"`: {error:#}"
+            "{name} stays in {label} mode because the configured one failed: set `mode = \"{label}\"`: {error:#}"
         )),
         Err(back) => Err(error.context(format!(
-            "{name} is not protected, as it cannot go back to {label} mode ({back:#}) and the one that is configured fails"
+            "{name} is not protected: the configured mode fails, and so does {label} mode ({back:#})"
         ))),
     }
 }
@@ -192,7 +192,7 @@ fn attach_as(
         let name = &interface.name;
         let error = if is_above(&error) {
             anyhow!(
-                "an interface above it, a bridge, bond or VLAN, runs an XDP program, so the kernel lets none on {name}: configure one of the two"
+                "the bridge, bond or VLAN above {name} already runs an XDP program: configure only one of the two"
             )
         } else {
             error.into()
@@ -238,7 +238,7 @@ fn running_mode(on: &InterfaceState) -> anyhow::Result<XdpMode> {
     let state = interface::query_index(on.index)?;
     let (mode, _) = state
         .and_then(|state| state.program)
-        .ok_or_else(|| anyhow!("{} lost its program while it was attached", on.name))?;
+        .ok_or_else(|| anyhow!("{} lost its program during the attachment", on.name))?;
     Ok(mode)
 }
 
@@ -264,7 +264,7 @@ pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     while let Some(on) = interface::running(program)? {
         if clock::monotonic() > deadline {
             bail!(
-                "the program is still on {}: somebody else holds its link",
+                "the program is still on {}: another process holds its link",
                 on.name
             );
         }

@@ -38,7 +38,7 @@ impl Entry {
     /// When the kernel refuses, or what is pinned there is something else.
     pub fn set(directory: PathBuf, program: &Xdp, frags: bool) -> anyhow::Result<Self> {
         private::make_directory(&directory)
-            .with_context(|| format!("making the directory {}", directory.display()))?;
+            .with_context(|| format!("creating the directory {}", directory.display()))?;
         let mut loader = EbpfLoader::new();
         for [_, map] in [ENTRIES, ENTRIES_FRAGS] {
             loader.map_pin_path(map, directory.join(map));
@@ -111,7 +111,7 @@ impl Entry {
             let mut behind = ProgramArray::try_from(map)?;
             if name == wanted {
                 let set = behind.set(0, program.fd()?, 0);
-                set.with_context(|| format!("leaving packets to the program by {name}"))?;
+                set.with_context(|| format!("passing packets to the program by {name}"))?;
             } else {
                 next::clear(&mut behind, 0).context(EMPTYING)?;
             }

@@ -116,11 +116,11 @@ fn program(path: &Path) -> anyhow::Result<Xdp> {
         )
     })?;
     if info.program_type() != bpf_prog_type::BPF_PROG_TYPE_XDP {
-        bail!("`next`, {shown}, is no XDP program: write the path of one");
+        bail!("`next`, {shown}, is not an XDP program");
     }
     if info.name_as_str().is_some_and(|name| OURS.contains(&name)) {
         bail!(
-            "`next`, {shown}, is ratelimit itself, which would call itself: remove `next`, or write the path of another program"
+            "`next`, {shown}, is ratelimit itself: remove `next`, or use the path of another program"
         );
     }
     Ok(Xdp::from_pin(path, XdpAttachType::Interface)?)

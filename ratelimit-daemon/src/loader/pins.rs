@@ -73,7 +73,7 @@ impl Pins {
             root: root.to_owned(),
         };
         private::make_directory(root)
-            .with_context(|| format!("making the directory {}", root.display()))?;
+            .with_context(|| format!("creating the directory {}", root.display()))?;
         require_owner(root, rustix::process::geteuid().as_raw())?;
         pins.make_directories()?;
         let narrow = fs::Permissions::from_mode(0o700);
@@ -86,7 +86,7 @@ impl Pins {
     pub fn make_directories(&self) -> anyhow::Result<()> {
         for directory in [self.maps(), self.links(), self.programs()] {
             private::make_directory(&directory)
-                .with_context(|| format!("making the directory {}", directory.display()))?;
+                .with_context(|| format!("creating the directory {}", directory.display()))?;
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Pins {
             if let Some(difference) = difference(&found, wanted) {
                 info!(
                     map = name,
-                    difference, "a pinned map does not fit and is made anew"
+                    difference, "a pinned map is incompatible; creating a new one"
                 );
                 private::remove(&path)?;
             }

@@ -67,7 +67,7 @@ fn run(socket: &Socket, daemon: Pid) -> i32 {
 fn confine(socket: &Socket, daemon: Pid) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("following the daemon")?;
     // It may have died before that.
-    ensure!(getppid() == Some(daemon), "the daemon has ended already");
+    ensure!(getppid() == Some(daemon), "the daemon has exited");
     let kept = socket.as_raw_fd().unsigned_abs();
     // SAFETY: none of these calls takes a pointer but to a name that ends with a NUL byte; descriptors that are closed have no
     // owner in this process, which ends by itself.
@@ -110,7 +110,7 @@ impl Process {
         let how = match (signal, code) {
             (Some(signal), _) => format!("by signal {signal}"),
             (None, Some(code)) => format!("with code {code}"),
-            (None, None) => "nobody knows how".to_owned(),
+            (None, None) => "for an unknown reason".to_owned(),
         };
         Err(anyhow!(
             "the loader has ended ({how}), so no interface could be attached any more: start ratelimitd again, which takes over \

@@ -55,11 +55,11 @@ pub enum Unavailable {
     /// The same while it made maps. Which maps there are is not known then, so nothing more is asked of it: it ends when it goes on,
     /// the daemon with it, and the next start takes over what there is.
     #[error(
-        "the loader was stopped while it made maps: the kernel enforces what it did before, and `kill -CONT {0}` ends ratelimitd, which has to be started again"
+        "the loader was stopped while it created maps: `kill -CONT {0}` ends ratelimitd, then restart it; the kernel continues to enforce"
     )]
     StoppedMidway(i32),
     /// It has ended, or ends.
-    #[error("the loader is gone: start ratelimitd again, which takes over without a gap")]
+    #[error("the loader exited: restart ratelimitd; enforcement continues during the restart")]
     Gone,
 }
 
@@ -246,7 +246,7 @@ mod tests {
         assert!(took < Duration::from_secs(15), "{took:?}");
         let way_out = format!("kill -CONT {}", id.as_raw_pid());
         assert!(
-            error.contains("made maps") && error.contains(&way_out),
+            error.contains("created maps") && error.contains(&way_out),
             "{error}"
         );
         // What it makes later is unknown here, so it is asked nothing more, and it sees that.

@@ -96,7 +96,7 @@ fn check_path(path: &Path) -> anyhow::Result<()> {
         && path.parent().is_some();
     ensure!(
         is_plain && path.as_os_str().len() <= PATH_MAX,
-        "{:.512} is no absolute path without `..`",
+        "{:.512} is not an absolute path without `..`",
         path.display()
     );
     Ok(())
@@ -111,7 +111,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
             && name != "."
             && name != ".."
             && !name.bytes().any(is_wrong),
-        "`{:.64}` is no name of an interface",
+        "`{:.64}` is not an interface name",
         name.escape_debug().to_string()
     );
     Ok(())
@@ -149,24 +149,24 @@ mod tests {
         check(r#""detach-all""#, Ok(()));
         check(r#"{"detach":"eth0.100"}"#, Ok(()));
         check(r#"{"open":"/sys/fs/bpf/ratelimit"}"#, Ok(()));
-        check(r#"{"detach":"../../etc"}"#, Err("no name of an interface"));
+        check(r#"{"detach":"../../etc"}"#, Err("not an interface name"));
         check(r#"{"rename":{"eth0":"wan0"}}"#, Ok(()));
         check(
             r#"{"rename":{"eth0":"../wan0"}}"#,
-            Err("no name of an interface"),
+            Err("not an interface name"),
         );
-        check(r#"{"detach":""}"#, Err("no name of an interface"));
-        check(r#"{"detach":".."}"#, Err("no name of an interface"));
-        check(r#"{"detach":"a b"}"#, Err("no name of an interface"));
+        check(r#"{"detach":""}"#, Err("not an interface name"));
+        check(r#"{"detach":".."}"#, Err("not an interface name"));
+        check(r#"{"detach":"a b"}"#, Err("not an interface name"));
         check(
             r#"{"detach":"sixteen-letters!"}"#,
-            Err("no name of an interface"),
+            Err("not an interface name"),
         );
-        check(r#"{"open":"ratelimit"}"#, Err("no absolute path"));
-        check(r#"{"open":"/"}"#, Err("no absolute path"));
+        check(r#"{"open":"ratelimit"}"#, Err("not an absolute path"));
+        check(r#"{"open":"/"}"#, Err("not an absolute path"));
         check(
             r#"{"open":"/sys/fs/bpf/../../../etc"}"#,
-            Err("no absolute path"),
+            Err("not an absolute path"),
         );
         check(
             r#"{"attach":{"name":"eth0","slot":32,"mode":"auto","jumbo":false,"features":0}}"#,
@@ -186,11 +186,11 @@ mod tests {
         );
         check(
             r#"{"prepare":{"name":"..","slot":3,"mode":"auto","jumbo":false,"features":0}}"#,
-            Err("no name of an interface"),
+            Err("not an interface name"),
         );
         for (next, expected) in [
             ("/sys/fs/bpf/other", Ok(())),
-            ("other", Err("no absolute path")),
+            ("other", Err("not an absolute path")),
         ] {
             let plan = r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"features":0,"next":"NEXT"}}"#;
             check(&plan.replace("NEXT", next), expected);

@@ -76,7 +76,7 @@ pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
         if is_kept {
             info!(
                 map = name,
-                "records get another size, and what sources have used is carried over"
+                "the record size changes; carrying over the usage of sources"
             );
             let free = asides.iter().find(|aside| !aside.exists());
             let [.., last] = &asides;
@@ -84,7 +84,10 @@ pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
             fs::rename(&path, aside)
                 .with_context(|| format!("renaming {} to {}", path.display(), aside.display()))?;
         } else if path.exists() {
-            info!(map = name, "a pinned map does not fit and is made anew");
+            info!(
+                map = name,
+                "a pinned map is incompatible; creating a new one"
+            );
             private::remove(&path)?;
             remove_all(asides)?;
             pins.remove_maps(&NEW_SOURCES_MAPS)?;

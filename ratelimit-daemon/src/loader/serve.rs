@@ -149,7 +149,7 @@ mod tests {
         let error = remote.detach("eth0").unwrap_err().to_string();
         assert!(error.contains("no directory of pins is open"), "{error}");
         let error = remote.open("relative".as_ref()).unwrap_err().to_string();
-        assert!(error.contains("no absolute path"), "{error}");
+        assert!(error.contains("not an absolute path"), "{error}");
         drop(remote);
         server.join().unwrap().unwrap();
     }

@@ -51,14 +51,14 @@ impl Protected {
         if prefix.is_empty() {
             return Err(
                 Refused::because(format!("a ban of {prefix} would cut this host off"))
-                    .hint("ban the prefixes that do harm")
+                    .hint("ban narrower prefixes")
                     .code(Code::TooWide),
             );
         }
         let family = IpFamily::of(prefix.address());
         let wide = |widest: u8, whose: &str, hint: &str| {
             Refused::because(format!(
-                "{prefix} is wider than a /{widest}, the widest that {whose}"
+                "{prefix} is wider than /{widest}, the widest that {whose}"
             ))
             .hint(hint)
             .code(Code::TooWide)
@@ -73,7 +73,7 @@ impl Protected {
         }
         let widest = widest_unforced(family);
         if prefix.len() < widest && !requester.is_forced() {
-            let hint = "ban narrower prefixes, or add --force if you mean it";
+            let hint = "ban narrower prefixes, or use --force";
             return Err(wide(widest, "is banned without --force", hint));
         }
         let stops_there = matches!(requester, Requester::List { .. } | Requester::Other);
@@ -110,15 +110,15 @@ fn met(prefix: Prefix, protected: Prefix, why: &Why) -> Refused {
     } else if prefix.covers(protected) {
         format!("{prefix} covers {protected}, {why}")
     } else {
-        format!("{prefix} lies in {protected}, {why}")
+        format!("{prefix} is inside {protected}, {why}")
     };
     let mut hint = if protected.covers(prefix) {
-        "add --force if you mean it".to_owned()
+        "use --force to ban it anyway".to_owned()
     } else {
-        "ban prefixes without it, or add --force if you mean it".to_owned()
+        "ban prefixes without it, or use --force to ban it anyway".to_owned()
     };
     if *why != Why::Configured {
-        hint.push_str(": this host may be cut off");
+        hint.push_str(" (may cut this host off)");
     }
     Refused::because(error).hint(hint).code(Code::Protected)
 }

@@ -131,13 +131,12 @@ impl CaptureMaps {
 /// The request as the kernel reads it; it has not begun.
 fn compile(request: &CaptureRequest) -> Result<Capture, Refused> {
     if request.every == 0 {
-        return Err(
-            Refused::because("one of 0 packets is none").hint("a sample is 1 of some, as 1 of 100")
-        );
+        return Err(Refused::because("`every` must be greater than 0")
+            .hint("use for example 100 for 1 of 100 packets"));
     }
     if request.snap == 0 || request.snap > SNAP_MAX {
         return Err(Refused::because(format!(
-            "{} bytes of a packet are not between 1 and {SNAP_MAX}",
+            "the snapshot length {} is not between 1 and {SNAP_MAX}",
             request.snap
         )));
     }
@@ -165,8 +164,8 @@ fn reasons(names: &[String]) -> Result<u32, Refused> {
         let reason = all().find(|reason| reason.label() == name);
         let known: Vec<&str> = all().map(DropReason::label).collect();
         let unknown = || {
-            Refused::because(format!("`{name}` is no reason to drop a packet"))
-                .hint(format!("write one of {}", known.join(", ")))
+            Refused::because(format!("unknown drop reason `{name}`"))
+                .hint(format!("use one of {}", known.join(", ")))
         };
         Ok(bits | 1 << reason.ok_or_else(unknown)? as u32)
     })
@@ -213,14 +212,17 @@ mod tests {
             every: 0,
             ..CaptureRequest::default()
         };
-        check(&none, "one of 0 packets is none");
+        check(&none, "`every` must be greater than 0");
         let long = CaptureRequest {
             snap: 16_385,
             ..CaptureRequest::default()
         };
-        check(&long, "16385 bytes of a packet are not between 1 and 16384");
+        check(
+            &long,
+            "the snapshot length 16385 is not between 1 and 16384",
+        );
         let unknown = request("::/0", &["limted"]);
-        check(&unknown, "`limted` is no reason to drop a packet");
+        check(&unknown, "unknown drop reason `limted`");
     }
 
     fn check(request: &CaptureRequest, expected: &str) {

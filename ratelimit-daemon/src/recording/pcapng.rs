@@ -91,7 +91,7 @@ impl Writer {
         let reason = DropReason::from_number(head.reason).map_or("unknown", DropReason::label);
         let comment = match head.observed {
             0 => format!("dropped: {reason}"),
-            _ => format!("passed because of the dry run, would be dropped: {reason}"),
+            _ => format!("passed in a dry run, would be dropped: {reason}"),
         };
         let (ts_high, ts_low) = self.time(head.at_ns);
         let data = &frame[..frame.len().min(head.kept_bytes as usize)];

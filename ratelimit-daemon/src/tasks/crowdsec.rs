@@ -95,7 +95,7 @@ async fn pull(client: &Client, decisions: &mut Decisions, whole: bool) -> anyhow
     *decisions = held;
     // One that breaks off is cut for who reads it.
     passed_on?;
-    update.map_err(|error| anyhow!("the answer is no list of decisions: {error}"))
+    update.map_err(|error| anyhow!("the response is not a list of decisions: {error}"))
 }
 
 /// Pieces of an answer that wait to be read.

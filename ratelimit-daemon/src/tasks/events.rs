@@ -43,7 +43,7 @@ fn read(ring: &mut Events) -> TakeEvents {
         match DropEvent::read_from_bytes(&item) {
             Ok(drop) => reported.drops.push(drop),
             Err(_) if item.len() == size_of::<BanEvent>() => reported.has_bans = true,
-            Err(_) => debug!(bytes = item.len(), "an event of no known kind"),
+            Err(_) => debug!(bytes = item.len(), "an event of unknown type"),
         }
     }
     reported

@@ -39,7 +39,7 @@ impl Plan {
         let from = request.from.map_or(to - HOUR, Timestamp::as_second);
         if from >= to {
             let refused = Refused::because("`from` is not before `to`");
-            return Err(refused.hint("write times such as 2026-01-31T12:00:00Z"));
+            return Err(refused.hint("use times such as 2026-01-31T12:00:00Z"));
         }
         // What the tier keeps by the number of sums, it has of that time at least.
         let reaches = |tier: &Tier| now - from <= tier.count(keep) * tier.seconds();
@@ -60,8 +60,10 @@ impl Plan {
         };
         if plan.points() > POINTS_MAX {
             let least = parts(to - from, POINTS_MAX - 1);
-            let error = format!("{} points are too many", plan.points());
-            return Err(Refused::because(error).hint(format!("ask for a step of {least} seconds")));
+            let error = format!("too many data points: {}", plan.points());
+            return Err(
+                Refused::because(error).hint(format!("use a step of at least {least} seconds"))
+            );
         }
         Ok(plan)
     }

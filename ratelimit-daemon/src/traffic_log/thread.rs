@@ -190,7 +190,7 @@ impl Keeper {
         self.attacks.clear();
         self.written = Some(clock::wall());
         if self.error.take().is_some() {
-            info!(path = %self.file.path().display(), "the history of packets is kept again");
+            info!(path = %self.file.path().display(), "packet history is written again");
         }
     }
 
@@ -199,7 +199,7 @@ impl Keeper {
         self.errors += 1;
         let error = format!("{error:#}");
         if self.error.is_none() {
-            warn!(error, path = %self.file.path().display(), "the history of packets is not kept for the moment");
+            warn!(error, path = %self.file.path().display(), "cannot write packet history");
         }
         self.error = Some(error);
     }
@@ -207,7 +207,7 @@ impl Keeper {
     fn begin_anew(&mut self, error: &anyhow::Error) {
         self.errors += 1;
         let error = format!("{error:#}");
-        warn!(error, path = %self.file.path().display(), "the history of packets is damaged, and begins anew");
+        warn!(error, path = %self.file.path().display(), "packet history is damaged; starting a new one");
         self.file.remove();
     }
 
@@ -225,13 +225,13 @@ impl Keeper {
 
     fn answer(&mut self, request: HistoryRequest) -> Result<History, Refused> {
         let Some(keep) = self.keep else {
-            let refused = Refused::because("no history is kept");
-            return Err(refused.hint("write keep = \"30d\" in [history]"));
+            let refused = Refused::because("packet history is disabled");
+            return Err(refused.hint("set keep = \"30d\" in [history]"));
         };
         let plan = Plan::of(request, clock::wall().as_second(), keep)?;
         let found = self.find(&plan);
         found.map_err(|error| {
-            let refused = format!("the history cannot be read: {error:#}");
+            let refused = format!("cannot read packet history: {error:#}");
             if is_damage(&error) {
                 self.begin_anew(&error);
             } else {
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_damaged_file_loses_what_was_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
-        for noise in [&[7; 5000][..], b"SQLite format 3\0 and no more of it"] {
+        for noise in [&[7; 5000][..], b"SQLite format 3\0 truncated"] {
             let _ = fs::remove_file(directory.path().join("history.db-wal"));
             fs::write(directory.path().join("history.db"), noise).unwrap();
             let mut keeper = Keeper::new(directory.path());

@@ -39,7 +39,7 @@ pub fn rm(arguments: &AllowRmArguments, client: &Client) -> Result<Report, Failu
         path: path(arguments.cluster),
         of_sources: false,
         cluster: arguments.cluster,
-        done: |whom| format!("took {whom} off the allow list"),
+        done: |whom| format!("removed {whom} from the allow list"),
         absent: "is not on the allow list",
         absent_many: "are not on the allow list",
     };

@@ -42,17 +42,17 @@ pub fn run(
         return Ok(Report::new(answer, text).note("`rlctl confirm` keeps it"));
     }
     let keys = Keys::watch()
-        .map_err(|error| Failure::refused(format!("signals cannot be caught: {error}")))?;
+        .map_err(|error| Failure::refused(format!("cannot catch signals: {error}")))?;
     let answer: Answer<Applied> = client.post("/v1/apply", &request)?;
     output::say(&sentences(&answer.value, now));
-    output::say("press Enter to keep it; Ctrl-C, or no answer in time, brings the one before back");
+    output::say("press Enter to keep it; Ctrl-C or the timeout restores the previous one");
     wait(&answer.value.attempt, &keys, client)
 }
 
 /// What asks for a trial of a file.
 pub fn request(file: &Path, seconds: f64) -> Result<ApplyRequest, Failure> {
     let text = fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", file.display())))?;
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
     let absolute = path::absolute(file).unwrap_or_else(|_| file.to_owned());
     Ok(ApplyRequest {
         file: absolute.display().to_string(),
@@ -69,11 +69,11 @@ fn sentences(applied: &Applied, now: &Zoned) -> String {
         Outcome::Confirmed { .. } | Outcome::RolledBack { .. } => "now".to_owned(),
     };
     if applied.changes.is_empty() {
-        return format!("{file} holds until {until}: nothing is different");
+        return format!("applied {file} until {until}: no changes");
     }
     let changes = phrase::count(applied.changes.len(), "change", "changes");
     let lines = reload::lines(&applied.changes);
-    format!("{file} holds until {until}: {changes}{lines}")
+    format!("applied {file} until {until}: {changes}{lines}")
 }
 
 /// Waits for Enter, for somebody who confirms or rolls back elsewhere, and for the end of the trial. Whoever leaves takes it back.
@@ -104,17 +104,17 @@ fn take_back(tried: &Attempt, client: &Client) -> Result<Report, Failure> {
         return end;
     }
     failure.refused.error = format!(
-        "{} was not confirmed, and is still in force, as it cannot be rolled back now: {}",
+        "{} was not confirmed and is still active because the rollback failed: {}",
         printable(&tried.file),
         failure.refused.error
     );
-    Err(failure.hint("`rlctl rollback` tries again; at the end of the trial it goes by itself"))
+    Err(failure.hint("try `rlctl rollback`, or wait until the trial times out"))
 }
 
 /// How a trial ended; `None` while it is pending.
 fn settled(tried: &Attempt, client: &Client) -> Result<Option<Result<Report, Failure>>, Failure> {
     let status: Answer<Status> = client.get("/v1/status")?;
-    let confirmed = |json| Ok(Report::from_json(json, "somebody confirmed it"));
+    let confirmed = |json| Ok(Report::from_json(json, "confirmed by another user"));
     Ok(match status.value.attempt.map(|attempt| attempt.outcome) {
         Some(Outcome::Pending { .. }) => None,
         Some(Outcome::Confirmed { .. }) => Some(confirmed(status.json)),
@@ -138,7 +138,7 @@ fn is_running(tried: &Attempt) -> bool {
 fn not_confirmed(attempt: &Attempt) -> Failure {
     let file = printable(&attempt.file);
     Failure::refused(format!(
-        "{file} was not confirmed: the configuration before it is in force again"
+        "{file} was not confirmed: restored the previous configuration"
     ))
-    .hint("`rlctl status` shows it")
+    .hint("see `rlctl status`")
 }

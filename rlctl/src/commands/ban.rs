@@ -89,7 +89,7 @@ fn sentence(
     let kept = changed.longer.iter().filter(|ban| ban.kept).count();
     if kept == named {
         return format!(
-            "{} banned already, and for longer",
+            "{} already banned for longer",
             if named == 1 {
                 format!("{whom} is")
             } else {
@@ -110,22 +110,23 @@ fn notes(changed: &Changed, now: &Zoned) -> Vec<String> {
         let until = phrase::until(ban.until, now);
         if ban.kept {
             format!(
-                "the ban of {} {until} stays: without a time a ban shortens none, `--for TIME` does",
+                "kept the ban of {} {until}: only `--for TIME` shortens a ban",
                 ban.prefix
             )
         } else {
-            format!("the ban of {} was {until} before, which is longer", ban.prefix)
+            format!("the previous ban of {} lasted longer, {until}", ban.prefix)
         }
     });
     let mut notes: Vec<String> = longer.collect();
     if changed.longer.len() > NAMED_MAX {
         let others = changed.longer.len() - NAMED_MAX;
-        notes.push(format!("{others} more bans were to last longer"));
+        notes.push(format!("{others} more bans lasted longer"));
     }
     notes.extend(phrase::without_effect(&changed.allowed));
     if changed.waits_for_store {
         notes.push(
-            "the store of the cluster does not answer: other nodes get it when it does".to_owned(),
+            "the cluster store is unreachable; other nodes get the change when it returns"
+                .to_owned(),
         );
     }
     notes
@@ -135,10 +136,10 @@ fn notes(changed: &Changed, now: &Zoned) -> Vec<String> {
 pub fn novelty(named: usize, changed: &Changed) -> String {
     match (named, changed.added, changed.updated) {
         (named, added, _) if added == named => String::new(),
-        (1, _, 0) => ", as it was before".to_owned(),
-        (1, ..) => ", in place of an earlier entry".to_owned(),
+        (1, _, 0) => ", no change".to_owned(),
+        (1, ..) => ", replacing an earlier entry".to_owned(),
         (_, added, updated) => format!(
-            ": {added} new, {updated} changed, {} as before",
+            ": {added} new, {updated} changed, {} unchanged",
             named.saturating_sub(added + updated)
         ),
     }
@@ -170,19 +171,19 @@ mod tests {
             "1.2.3.4",
             1,
             (0, 1),
-            "banned 1.2.3.4 for 10m (until 14:32:07), in place of an earlier entry",
+            "banned 1.2.3.4 for 10m (until 14:32:07), replacing an earlier entry",
         );
         check(
             "1.2.3.4",
             1,
             (0, 0),
-            "banned 1.2.3.4 for 10m (until 14:32:07), as it was before",
+            "banned 1.2.3.4 for 10m (until 14:32:07), no change",
         );
         check(
             "12 prefixes",
             12,
             (7, 4),
-            "banned 12 prefixes for 10m (until 14:32:07): 7 new, 4 changed, 1 as before",
+            "banned 12 prefixes for 10m (until 14:32:07): 7 new, 4 changed, 1 unchanged",
         );
     }
 

@@ -47,7 +47,7 @@ pub fn run(
             let file = if let Some(file) = &mut file {
                 file
             } else {
-                output.progress(&format!("capturing {request}; Ctrl-C ends it"));
+                output.progress(&format!("capturing {request}; stop with Ctrl-C"));
                 file.insert(open(&arguments.write)?)
             };
             let whole = blocks.push(piece);
@@ -93,8 +93,8 @@ fn request(arguments: &CaptureArguments) -> Result<CaptureRequest, Failure> {
 fn open(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {
         if io::stdout().is_terminal() {
-            return Err(Failure::usage("a capture is not for a terminal")
-                .hint("write it to a file with `-w FILE`, or into a pipe: `rlctl capture -w - | tshark -r -`"));
+            return Err(Failure::usage("refusing to write a capture to the terminal")
+                .hint("write to a file with `-w FILE`, or to a pipe: `rlctl capture -w - | tshark -r -`"));
         }
         return Ok(Box::new(io::stdout()));
     }
@@ -106,7 +106,7 @@ fn open(path: &Path) -> Result<Box<dyn Write>, Failure> {
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> Failure {
-    Failure::refused(format!("{} cannot be written: {error}", path.display()))
+    Failure::refused(format!("cannot write {}: {error}", path.display()))
 }
 
 /// `1000 packets captured, 4 of 1,004 not written: they came faster than they could be copied`
@@ -114,12 +114,12 @@ fn summary(tally: &Tally, every: u32) -> String {
     let written = format!("{} written", phrase::packets(tally.written));
     let sampled = match every {
         1 => String::new(),
-        _ => format!(", of {} that were dropped", tally.matched),
+        _ => format!(", of {} dropped", tally.matched),
     };
     let missing = match tally.not_written {
         0 => String::new(),
         missing => format!(
-            "; {missing} of {} not written: they came faster than they could be copied",
+            "; {missing} of {} lost because they arrived faster than they could be copied",
             missing + tally.sent
         ),
     };
@@ -141,7 +141,7 @@ mod tests {
         check(
             tally,
             100,
-            "1000 packets written, of 100400 that were dropped; 4 of 1004 not written: they came faster than they could be copied",
+            "1000 packets written, of 100400 dropped; 4 of 1004 lost because they arrived faster than they could be copied",
         );
         let one = Tally {
             written: 1,

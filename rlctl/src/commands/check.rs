@@ -83,7 +83,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences.extend(check.interfaces.iter().map(on_interface));
     sentences.extend(check.unenforced.iter().map(|it| not_enforced(it, now)));
     if !check.source.is_address() {
-        sentences.push(format!("source: it counts as one of {}", check.source));
+        sentences.push(format!("source: counted as part of {}", check.source));
     }
     sentences.push(format!("rule: {}", rule(check)));
     let mut deciding = check.covering.iter().filter(|entry| entry.decides);
@@ -119,55 +119,55 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
         let tunnels: Vec<String> = check.inner.iter().map(|it| printable(it)).collect();
         let tunnels = phrase::and(&tunnels);
         sentences.push(format!(
-            "packets that it sends in {tunnels} count for the source inside"
+            "tunnels: packets in {tunnels} count for the inner source"
         ));
     }
     if let Some(budget) = &check.new_sources {
         let budget = printable(&budget.to_string());
         let spent = if check.reason == NEW_SOURCES {
-            "; that is spent at this moment, and the source is not known"
+            "; exhausted now, and this source has no state yet"
         } else {
-            ", unless its source is known"
+            ", unless the source has state"
         };
-        sentences.push(format!("new sources: {budget}{spent}"));
+        sentences.push(format!("{budget}{spent}"));
     }
     sentences.extend(check.challenge.as_ref().map(|it| challenge(it, now)));
-    sentences.push(format!("refused: {}", refusals(check, now)));
+    sentences.push(format!("drops by its limits: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(|it| strikes(it, check.dry_run)));
     sentences.extend(check.last_drops.iter().map(|drops| seen(drops, now)));
     sentences
 }
 
-/// `next: what passes on eth0 goes on to the program at /sys/fs/bpf/other, which may drop it`
+/// `next: packets that pass on eth0 go to the program at /sys/fs/bpf/other, which may drop them`
 fn next((interface, path): (&String, &String)) -> String {
     format!(
-        "next: what passes on {} goes on to the program at {}, which may drop it",
+        "next: packets that pass on {} go to the program at {}, which may drop them",
         printable(interface),
         printable(path)
     )
 }
 
-/// `not verified: its SYNs are challenged since 14:02:11; of the limits of the node a half is kept from it`
+/// `not verified: SYNs are challenged since 14:02:11; half of each node limit is reserved for verified sources`
 fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
     let kept = phrase::when(
         challenge.is_on && challenge.prefers_verified && !challenge.is_acknowledged,
-        "; of the limits of the node a half is kept from it",
+        "; half of each node limit is reserved for verified sources",
     );
     if let Some(until) = challenge.verified_until {
         let until = phrase::moment(until, now);
         let queries = match &challenge.dns {
-            Some(_) => ", and neither are its queries of DNS",
+            Some(_) => ", nor are its DNS queries",
             None => "",
         };
         let by = phrase::when(
             challenge.verified_by_peer,
             " by another node of the cluster",
         );
-        return format!("verified{by}: its SYNs are not challenged until {until}{queries}{kept}");
+        return format!("verified{by}: SYNs are not challenged until {until}{queries}{kept}");
     }
     let queries = match &challenge.dns {
-        Some(dns) if dns.is_on => "; its queries of DNS are challenged, and SYNs to their ports",
-        Some(_) => "; its queries of DNS are not challenged at this moment",
+        Some(dns) if dns.is_on => "; DNS queries, and SYNs to the same ports, are challenged",
+        Some(_) => "; DNS queries are not challenged now",
         None => "",
     };
     let narrowed = narrowed(challenge.classes.as_deref(), challenge.to.as_deref());
@@ -176,20 +176,20 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
         let only = if narrowed.is_empty() {
             String::new()
         } else {
-            format!("; only those{narrowed} ever are")
+            format!("; only SYNs{narrowed} can be")
         };
-        return format!("not verified: its SYNs are not challenged at this moment{only}{queries}");
+        return format!("not verified: SYNs are not challenged now{only}{queries}");
     }
     let since = challenge.since.map_or_else(String::new, |since| {
         format!(" since {}", phrase::moment(since, now))
     });
-    format!("not verified: its SYNs{narrowed} are challenged{since}{queries}{kept}")
+    format!("not verified: SYNs{narrowed} are challenged{since}{queries}{kept}")
 }
 
 /// `not enforced: packets that come by eth0 pass, since 14:22:07: there is no such interface`
 fn not_enforced(unenforced: &Unenforced, now: &Zoned) -> String {
     format!(
-        "{} on {}, where nothing is judged since {}: {}",
+        "{} on {} since {}: {}",
         styled(BAD, "not enforced"),
         printable(&unenforced.interface),
         phrase::moment(unenforced.since, now),
@@ -222,13 +222,13 @@ fn verdict(check: &Check, now: &Zoned) -> String {
             styled(BAD, "dropped")
         ),
         "observe" => format!(
-            "{packets} {}, but only because of the dry run: they would be dropped ({reason}{full}){except}",
+            "{packets} {} in a dry run; they would be dropped ({reason}{full}){except}",
             styled(WARNING, "pass")
         ),
         _ if !check.unenforced.is_empty() && check.reason == NOT_ENFORCED => {
             let nowhere = match &check.packet.interface {
-                Some(_) => "as nothing is enforced there",
-                None => "as nothing is enforced on any interface",
+                Some(_) => "because the interface is not protected",
+                None => "because no interface is protected",
             };
             format!(
                 "{packets} {}, {nowhere} ({reason})",
@@ -243,14 +243,14 @@ fn verdict(check: &Check, now: &Zoned) -> String {
             };
             // What a limit has room for, it may have none for a moment later.
             let is_conforming = check.reason == "conforming";
-            let when = phrase::when(is_conforming, " at this moment");
+            let when = phrase::when(is_conforming, " now");
             let refused = match check.refused_last.filter(|_| is_conforming) {
                 Some(last) if was_just_refused(check, last, now) => {
-                    format!(", after refusals up to {}", phrase::moment(last, now))
+                    format!(", last refused at {}", phrase::moment(last, now))
                 }
                 _ => String::new(),
             };
-            let dry_run = phrase::when(check.dry_run, "; dry run: its limits drop nothing");
+            let dry_run = phrase::when(check.dry_run, "; dry run");
             format!("{packets} {passes}{when}{refused} ({reason}{dry_run}){except}")
         }
     }
@@ -265,7 +265,7 @@ fn was_just_refused(check: &Check, last: Timestamp, now: &Zoned) -> bool {
     ago <= SignedDuration::try_from(longest).unwrap_or(SignedDuration::MAX)
 }
 
-/// `; 2 other limits have no room either`
+/// `; 2 other limits are exceeded too`
 fn others_full(check: &Check) -> String {
     let Some(refused) = &check.refused_by else {
         return String::new();
@@ -277,21 +277,21 @@ fn others_full(check: &Check) -> String {
     match full.filter(|state| state.limit.class().is_none()).count() {
         0 => String::new(),
         count => {
-            let limits = phrase::count(count, "other limit has", "other limits have");
-            format!("; {limits} no room either")
+            let limits = phrase::count(count, "other limit is", "other limits are");
+            format!("; {limits} exceeded too")
         }
     }
 }
 
-/// `: 10 packets per 1m of icmp, room in 58.0s`
+/// `: 10 packets per 1m of icmp, next packet in 58.0s`
 fn full(refused: &RefusedBy) -> String {
     let limit = printable(&refused.limit.to_string());
     let room = refused.room_in_seconds.map(short);
-    let room = room.map(|room| format!(", room in {room}"));
+    let room = room.map(|room| format!(", next packet in {room}"));
     format!(": {limit}{}", room.unwrap_or_default())
 }
 
-/// `  icmp: dropped (limited: 10 packets per 1m of icmp, room in 58.0s; 9 drops seen)`
+/// `  icmp: dropped (limited: 10 packets per 1m of icmp, next packet in 58.0s; 9 drops seen)`
 fn of_class(verdict: &ClassVerdict) -> String {
     let full = verdict.refused_by.as_ref().map(full).unwrap_or_default();
     let seen = match verdict.drops_seen {
@@ -305,22 +305,22 @@ fn of_class(verdict: &ClassVerdict) -> String {
     )
 }
 
-/// `  on eth1, under lan: dropped (limited)`
+/// `  on eth1, policy lan: dropped (limited)`
 fn on_interface(verdict: &InterfaceVerdict) -> String {
     let (interface, policy) = (printable(&verdict.interface), printable(&verdict.policy));
     let (action, reason) = (action(&verdict.action), printable(&verdict.reason));
-    format!("  on {interface}, under {policy}: {action} ({reason})")
+    format!("  on {interface}, policy {policy}: {action} ({reason})")
 }
 
 fn action(action: &str) -> String {
     match action {
         "drop" => styled(BAD, "dropped"),
         "pass" => styled(GOOD, "pass"),
-        _ => styled(WARNING, "pass because of the dry run"),
+        _ => styled(WARNING, "pass (dry run)"),
     }
 }
 
-/// `seen: 14:22:07 dropped 192.0.2.1 on eth0: limited, the last of 9 since 14:21:58`
+/// `seen: 14:22:07 dropped 192.0.2.1 on eth0: limited, 9 times since 14:21:58`
 fn seen(drops: &SeenDrops, now: &Zoned) -> String {
     format!("seen: {}", events::text::drops(drops, now))
 }
@@ -360,34 +360,34 @@ fn deciding_rule(check: &Check) -> String {
     let policy = printable(&check.policy);
     match (check.reason.as_str(), &check.ban, check.rule) {
         (_, Some(ban), _) => format!("the ban of {}", ban.prefix),
-        ("allowed", _, Some(prefix)) => format!("the allow list has {prefix}"),
+        ("allowed", _, Some(prefix)) => format!("the allow list entry {prefix}"),
         ("invalid-source", ..) => {
-            "no packet has such a source: no allow, ban or limit is asked".to_owned()
+            "invalid source address: no allow, ban or limit applies".to_owned()
         }
         ("aggregate-limited", ..) => {
             let prefixes: Vec<Prefix> = refusing_prefixes(check).collect();
             match &prefixes[..] {
-                [] => "the limits that a prefix around it has, for all of its sources".to_owned(),
+                [] => "the limits that all sources of a wider prefix share".to_owned(),
                 prefixes => format!(
-                    "the limits of {}, for all of its sources",
+                    "the limits that all sources of {} share",
                     phrase::and(prefixes)
                 ),
             }
         }
         ("node-limited", ..) => match node_limits_of(check) {
             Some(name) => {
-                format!("the limits of the interface {name}, for everything that comes there")
+                format!("the limits of the interface {name}, for all its traffic")
             }
-            None => "the limits of the node, for everything that arrives".to_owned(),
+            None => "the limits of the node, for all traffic".to_owned(),
         },
-        (NEW_SOURCES, ..) => "the budget for new sources, which is spent".to_owned(),
+        (NEW_SOURCES, ..) => "the budget for new sources (exhausted)".to_owned(),
         ("destination-limited", ..) => {
-            "the limits of the destination, for everything that goes there".to_owned()
+            "the limits of the destination, for all traffic to it".to_owned()
         }
         ("source-to-destination-limited", ..) => {
-            "the limits of what each source may send to the destination".to_owned()
+            "the limits of each source for this destination".to_owned()
         }
-        (_, _, Some(prefix)) => format!("the policy `{policy}`, which is for {prefix}"),
+        (_, _, Some(prefix)) => format!("policy {policy}, for {prefix}"),
         (_, _, None) => {
             let own = check
                 .packet
@@ -395,7 +395,7 @@ fn deciding_rule(check: &Check) -> String {
                 .as_deref()
                 .filter(|_| policy != "default");
             let own = own.map_or_else(String::new, |name| format!(" on {}", printable(name)));
-            format!("the policy `{policy}`, as for every source{own} without one of its own")
+            format!("policy {policy}{own}")
         }
     }
 }
@@ -408,7 +408,7 @@ fn refusing_prefixes(check: &Check) -> impl Iterator<Item = Prefix> {
     wider.filter_map(|it| it.prefix)
 }
 
-/// The interface that was asked about, where it has limits in place of those of the node.
+/// The interface that was asked about, where it has its own limits instead of the node's.
 fn node_limits_of(check: &Check) -> Option<String> {
     let asked = check.packet.interface.as_ref()?;
     let mut wider = check.wider.iter();
@@ -416,10 +416,10 @@ fn node_limits_of(check: &Check) -> Option<String> {
     has_own.then(|| printable(asked))
 }
 
-/// `protected: it is the default gateway of eth0, so only bans with --force hold for it`
+/// `protected (the default gateway of eth0): only bans with --force apply`
 fn protected(why: &str) -> String {
     format!(
-        "protected: it is {}, so only bans with --force hold for it",
+        "protected ({}): only bans with --force apply",
         printable(why)
     )
 }
@@ -437,7 +437,7 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
     }
     let entry = match &covering.entry {
         Entry::Allow(allow) => format!(
-            "the allow list has {}{}",
+            "the allow list entry {}{}",
             allow.prefix,
             aside(&covering.entry, now)
         ),
@@ -456,7 +456,7 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
             prefix: Some(prefix),
             ..
         } => format!(
-            "the policy `{}`, which is for {prefix}{}",
+            "policy {}, for {prefix}{}",
             printable(policy),
             aside(&covering.entry, now)
         ),
@@ -489,7 +489,7 @@ fn list(listed: &Listed, now: &Zoned) -> String {
 /// The limits that a source shares with others.
 fn wider<'a>(limits: &'a WiderLimits, now: &'a Zoned) -> impl Iterator<Item = String> + 'a {
     let is_total = limits.prefix.is_none();
-    let ahead = phrase::when(is_total, ", with what CPUs have drawn ahead");
+    let ahead = phrase::when(is_total, " (incl. per-CPU reserve)");
     let dry_run = phrase::when(limits.observe, " (dry run)");
     let whose = format!("limit of {}{ahead}{dry_run}", whose(limits));
     let states = limits.limits.iter();
@@ -499,8 +499,8 @@ fn wider<'a>(limits: &'a WiderLimits, now: &'a Zoned) -> impl Iterator<Item = St
 /// Whose limits these are: of a prefix, of a destination, of the node, or of an interface in its place.
 fn whose(limits: &WiderLimits) -> String {
     match (limits.destination, limits.prefix, &limits.interface) {
-        (Some(destination), Some(source), _) => format!("what {source} sends to {destination}"),
-        (Some(destination), None, _) => format!("all that goes to {destination}"),
+        (Some(destination), Some(source), _) => format!("{source} to {destination}"),
+        (Some(destination), None, _) => format!("all traffic to {destination}"),
         (None, Some(prefix), _) => format!("all of {prefix}"),
         (None, None, Some(interface)) => format!("the interface {}", printable(interface)),
         (None, None, None) => "the node".to_owned(),
@@ -511,10 +511,10 @@ fn whose(limits: &WiderLimits) -> String {
 fn refused_of_wider(limits: &WiderLimits) -> Option<String> {
     let packets = limits.refused_packets.filter(|packets| *packets > 0)?;
     let packets = phrase::packets(packets);
-    Some(format!("refused by limits of {}: {packets}", whose(limits)))
+    Some(format!("drops by limits of {}: {packets}", whose(limits)))
 }
 
-/// How full a limit is, and what this node has of it: `  this node admits 334 packets of it since 14:22:07, all others 666 packets`
+/// How full a limit is, and what this node has of it: `  share of this node: 334 packets since 14:22:07, other nodes 666 packets`
 fn with_share(whose: &str, state: &LimitState, now: &Zoned) -> Vec<String> {
     let share = state.share.map(|share| {
         let amount = |amount| state.limit.unit().amount(amount);
@@ -522,11 +522,11 @@ fn with_share(whose: &str, state: &LimitState, now: &Zoned) -> Vec<String> {
             format!(" since {}", phrase::moment(since, now))
         });
         let others = share.others.map_or_else(
-            || "what the others admit is not known".to_owned(),
-            |others| format!("all others {}", amount(others)),
+            || "shares of other nodes unknown".to_owned(),
+            |others| format!("other nodes {}", amount(others)),
         );
         format!(
-            "  this node admits {} of it{since}, {others}",
+            "  share of this node: {}{since}, {others}",
             amount(share.here)
         )
     });
@@ -534,11 +534,11 @@ fn with_share(whose: &str, state: &LimitState, now: &Zoned) -> Vec<String> {
     std::iter::once(usage).chain(share).collect()
 }
 
-/// `1000 packets per 1s: 37 used, the window closes in 0.4s`
+/// `1000 packets per 1s: 37 used, window ends in 0.4s`
 fn usage(state: &LimitState) -> String {
     let limit = &state.limit;
     if state.used == 0 {
-        return format!("{limit}: nothing used");
+        return format!("{limit}: unused");
     }
     let used = limit.unit().amount(state.used);
     let used = match limit.algorithm() {
@@ -551,13 +551,13 @@ fn usage(state: &LimitState) -> String {
     };
     let clears = short(state.clears_in_seconds);
     let clears = match limit.algorithm() {
-        Algorithm::FixedWindow => format!("the window closes in {clears}"),
-        Algorithm::SlidingWindow | Algorithm::SlidingLog => format!("all forgotten in {clears}"),
-        Algorithm::TokenBucket { .. } => format!("the bucket is full again in {clears}"),
+        Algorithm::FixedWindow => format!("window ends in {clears}"),
+        Algorithm::SlidingWindow | Algorithm::SlidingLog => format!("empty in {clears}"),
+        Algorithm::TokenBucket { .. } => format!("bucket full in {clears}"),
     };
     if state.room_in_seconds > 0.0 {
         let room = short(state.room_in_seconds);
-        return format!("{limit}: {used}, room in {room}, {clears}");
+        return format!("{limit}: {used}, next packet in {room}, {clears}");
     }
     format!("{limit}: {used}, {clears}")
 }
@@ -576,18 +576,15 @@ fn short(seconds: f64) -> String {
     phrase::span(start, start + SignedDuration::from_secs(seconds))
 }
 
-/// `strikes: 37 that count; 5000 drops within 10s: banned for 10m`
+/// `strikes: 37; 5000 drops within 10s: banned for 10m`
 fn strikes(view: &StrikesView, is_dry_run: bool) -> String {
     let before = match view.bans {
         0 => String::new(),
-        1 => "; banned once before".to_owned(),
-        bans => format!("; banned {bans} times before"),
+        1 => "; banned once already".to_owned(),
+        bans => format!("; banned {bans} times already"),
     };
-    let dry_run = phrase::when(is_dry_run, " (dry run: no ban comes of them)");
-    format!(
-        "strikes{dry_run}: {} that count; {}{before}",
-        view.strikes, view.ban
-    )
+    let dry_run = phrase::when(is_dry_run, " (dry run, no ban)");
+    format!("strikes{dry_run}: {}; {}{before}", view.strikes, view.ban)
 }
 
 /// What else has dropped packets of the source, of those that were seen.
@@ -603,17 +600,17 @@ fn by_others(check: &Check) -> String {
         return String::new();
     }
     let reasons: Vec<&str> = reasons.into_iter().collect();
-    format!("; drops that were seen: {}", printable(&reasons.join(", ")))
+    format!("; sampled drops: {}", printable(&reasons.join(", ")))
 }
 
 fn refusals(check: &Check, now: &Zoned) -> String {
     match (check.refused_packets, check.refused_last) {
-        (0, _) => format!("no refusal by its own limits on record{}", by_others(check)),
+        (0, _) => format!("none{}", by_others(check)),
         (packets, last) => {
-            let dry_run = phrase::when(check.dry_run, ", which passed in the dry run");
+            let dry_run = phrase::when(check.dry_run, ", passed in a dry run");
             let last = last.map(|last| format!(", the last at {}", phrase::moment(last, now)));
             format!(
-                "{} by limits{}{dry_run}",
+                "{}{}{dry_run}",
                 phrase::packets(packets),
                 last.unwrap_or_default()
             )

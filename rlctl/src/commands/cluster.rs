@@ -55,22 +55,25 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
     }
     if let (Some(refusal), Some(at)) = (&status.refusal, status.refused_at) {
         let at = phrase::moment(at, now);
-        lines.push(format!("last refused at {at}: {}", printable(refusal)));
+        lines.push(format!(
+            "last refused message at {at}: {}",
+            printable(refusal)
+        ));
     }
     if status.denied > 0 {
         let denied = phrase::count(status.denied, "statement", "statements");
         let last = status.denial.as_deref().map_or_else(String::new, |last| {
             format!(", the last {}", printable(last))
         });
-        lines.push(format!("{denied} of other nodes had no effect{last}"));
+        lines.push(format!("{denied} of other nodes ignored{last}"));
     }
     if status.verified_told > 0 || status.verified_taken > 0 || status.verified_denied > 0 {
         let denied = match status.verified_denied {
             0 => String::new(),
-            denied => format!(", {denied} were not taken over"),
+            denied => format!(", {denied} rejected"),
         };
         lines.push(format!(
-            "sources that proved themselves: the others were told of {}, and {} of theirs are known here{denied}",
+            "verified sources: {} announced, {} received{denied}",
             status.verified_told, status.verified_taken
         ));
     }
@@ -86,7 +89,7 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
     lines
 }
 
-/// `limits: 12 shares here, divided by 3 nodes each 500ms since 14:22:07, the last time 0.3s ago`
+/// `limits: 12 shares here, divided by 3 nodes every 500ms since 14:22:07, last 0.3s ago`
 fn sharing(sharing: &SharingStatus, now: &Zoned) -> Vec<String> {
     let SharingStatus {
         keys,
@@ -103,12 +106,12 @@ fn sharing(sharing: &SharingStatus, now: &Zoned) -> Vec<String> {
         format!("{:.1}s ago", seconds.max(0.0))
     };
     let last = sharing.divided_at.map_or_else(
-        || "they never were divided".to_owned(),
-        |at| format!("they were divided last {}", ago(at)),
+        || "never divided".to_owned(),
+        |at| format!("last divided {}", ago(at)),
     );
     let mut lines = vec![match &sharing.fallback {
         None => format!(
-            "limits: {} here, divided by {} each {period} since {since}, the last time {}",
+            "limits: {} here, divided by {} every {period} since {since}, last {}",
             phrase::count(*keys, "share", "shares"),
             phrase::count(*divided_by, "node", "nodes"),
             sharing.divided_at.map_or_else(String::new, ago),
@@ -121,15 +124,19 @@ fn sharing(sharing: &SharingStatus, now: &Zoned) -> Vec<String> {
     }];
     if *without_room > 0 {
         lines.push(format!(
-            "{}: {} of the limits divided by the nodes, as there is no room for more",
+            "{}: {} of limit/nodes because the share table is full",
             styled(WARNING, "full"),
-            phrase::count(*without_room, "key has its part", "keys have their parts"),
+            phrase::count(
+                *without_room,
+                "key uses its fixed share",
+                "keys use their fixed shares"
+            ),
         ));
     }
     lines
 }
 
-/// `cluster: edge-1, redis://store:6379 answers since 14:22:07; 3 nodes; 7 bans of other nodes`
+/// `cluster: edge-1, connected to redis://store:6379 since 14:22:07; 3 nodes; 7 bans by other nodes`
 pub fn line(status: &ClusterStatus, now: &Zoned) -> String {
     let (node, url) = (printable(&status.node), printable(&status.url));
     let bans = phrase::count(status.bans, "ban", "bans");
@@ -142,19 +149,21 @@ pub fn line(status: &ClusterStatus, now: &Zoned) -> String {
         .count();
     let nodes = phrase::count(alive, "node", "nodes");
     match (status.connected, error) {
-        (None, _) => format!("cluster: {node}, connecting to {url}; {bans} of other nodes"),
+        (None, _) => format!("cluster: {node}, connecting to {url}; {bans} by other nodes"),
         (Some(true), None) => {
-            format!("cluster: {node}, {url} answers since {since}; {nodes}; {bans} of other nodes")
+            format!(
+                "cluster: {node}, connected to {url} since {since}; {nodes}; {bans} by other nodes"
+            )
         }
         (Some(true), Some(error)) => {
-            let refused = styled(BAD, "bans of other nodes cannot be put in force");
-            format!("cluster: {node}, {url} answers, {refused}: {error}")
+            let refused = styled(BAD, "cannot apply bans of other nodes");
+            format!("cluster: {node}, connected to {url}, {refused}: {error}")
         }
         (Some(false), error) => {
             let silent = styled(BAD, "no store");
             let error = error.unwrap_or_default();
             format!(
-                "cluster: {node}, {silent}, {url} fails since {since}: {error}; {bans} of other nodes stay"
+                "cluster: {node}, {silent}, {url} unreachable since {since}: {error}; {bans} by other nodes still in force"
             )
         }
     }
@@ -196,11 +205,11 @@ fn revoke(arguments: &RevokeArguments, client: &Client, now: &Zoned) -> Result<R
         (Some(until), true) => format!("revoked {node} until {}", phrase::moment(until, now)),
         (Some(until), false) => {
             format!(
-                "{node} was revoked, and stays so until {}",
+                "{node} was already revoked, now until {}",
                 phrase::moment(until, now)
             )
         }
-        (None, true) => format!("{node} is not revoked any more"),
+        (None, true) => format!("lifted the revocation of {node}"),
         (None, false) => format!("{node} was not revoked"),
     };
     Ok(Report::new(answer, text))
@@ -229,9 +238,7 @@ mod tests {
             refusal: Some("message 3 of `edge-2` came before".to_owned()),
             refused_at: Some(Timestamp::UNIX_EPOCH),
             denied: 1,
-            denial: Some(
-                "the ban of 192.0.2.1, which `edge-2` states: it is protected here".to_owned(),
-            ),
+            denial: Some("the ban of 192.0.2.1 by `edge-2`: protected here".to_owned()),
             not_in_force: vec![NotInForce {
                 what: "the limits of 203.0.113.0/24".to_owned(),
                 node: "edge-2".to_owned(),
@@ -248,11 +255,11 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "cluster: edge-1, no store, redis://store:6379 fails since 00:00:00: broken pipe; 7 bans of other nodes stay",
+                "cluster: edge-1, no store, redis://store:6379 unreachable since 00:00:00: broken pipe; 7 bans by other nodes still in force",
                 "2 messages refused: 2 replayed",
-                "last refused at 00:00:00: message 3 of `edge-2` came before",
-                "1 statement of other nodes had no effect, the last the ban of 192.0.2.1, which `edge-2` states: it is protected here",
-                "sources that proved themselves: the others were told of 3, and 4 of theirs are known here, 5 were not taken over",
+                "last refused message at 00:00:00: message 3 of `edge-2` came before",
+                "1 statement of other nodes ignored, the last the ban of 192.0.2.1 by `edge-2`: protected here",
+                "verified sources: 3 announced, 4 received, 5 rejected",
                 "not in force here: the limits of 203.0.113.0/24, set on edge-2: no class `dns`",
             ]
         );
@@ -260,7 +267,7 @@ mod tests {
         status.error = None;
         assert_eq!(
             plain(line(&status, &now)),
-            "cluster: edge-1, redis://store:6379 answers since 00:00:00; 0 nodes; 7 bans of other nodes"
+            "cluster: edge-1, connected to redis://store:6379 since 00:00:00; 0 nodes; 7 bans by other nodes"
         );
     }
 
@@ -287,16 +294,16 @@ mod tests {
         assert_eq!(
             lines(&status),
             [
-                "limits: 12 shares here, divided by 3 nodes each 500ms since 00:00:02, the last time 1.0s ago"
+                "limits: 12 shares here, divided by 3 nodes every 500ms since 00:00:02, last 1.0s ago"
             ]
         );
-        status.fallback = Some("the store does not answer: broken pipe".to_owned());
+        status.fallback = Some("the store is unreachable: broken pipe".to_owned());
         status.without_room = 1;
         assert_eq!(
             lines(&status),
             [
-                "limits: fallen back since 00:00:02, to at most the limit divided by 3: the store does not answer: broken pipe; they were divided last 1.0s ago",
-                "full: 1 key has its part of the limits divided by the nodes, as there is no room for more",
+                "limits: fallen back since 00:00:02, to at most the limit divided by 3: the store is unreachable: broken pipe; last divided 1.0s ago",
+                "full: 1 key uses its fixed share of limit/nodes because the share table is full",
             ]
         );
     }

@@ -69,9 +69,9 @@ pub fn wrong(file: &Path, error: &str) -> Failure {
 }
 
 fn sentence(file: &Path, config: &Config) -> String {
-    let dry_run = phrase::when(config.observe, ", all as a dry run");
+    let dry_run = phrase::when(config.observe, ", dry run");
     format!(
-        "{} is a configuration: {}, {}, {}{dry_run}",
+        "{}: valid ({}, {}, {}{dry_run})",
         file.display(),
         phrase::count(config.interfaces.len(), "interface", "interfaces"),
         phrase::count(config.policies.len() + 1, "policy", "policies"),

@@ -21,26 +21,26 @@ pub fn confirm(save: bool, client: &Client) -> Result<Report, Failure> {
     };
     let attempt = answer.value.clone();
     let (file, main) = (printable(&attempt.file), printable(&attempt.main));
-    let report = Report::new(answer, format!("confirmed {file}: it stays"));
+    let report = Report::new(answer, format!("confirmed {file}"));
     if attempt.installed {
         return Ok(report);
     }
     if !save && !are_neighbours(&attempt) {
         return Ok(report.note(format!(
-            "{main} says something else, and `rlctl reload` asks before it discards {file}: `rlctl confirm --save` writes it there"
+            "{main} differs; `rlctl confirm --save` writes {file} there"
         )));
     }
     match save::over_main(&attempt, client) {
         Ok(before) => Ok(Report {
             text: format!(
-                "confirmed {file}, and saved it as {main}; the file before is {}",
+                "confirmed {file} and saved it as {main}; the previous file is {}",
                 printable(&before.display().to_string())
             ),
             ..report
         }),
         Err(failure) => {
             let mut report = report;
-            let error = format!("{main} was not written: {}", failure.refused.error);
+            let error = format!("cannot write {main}: {}", failure.refused.error);
             let hint = failure.refused.hint;
             let hint = hint.unwrap_or_else(|| format!("cp {file} {main}"));
             report.failure = Some(Failure::refused(error).hint(hint));
@@ -73,12 +73,12 @@ pub fn roll_back(client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Attempt> = client.call("/v1/rollback")?;
     let (file, main) = (printable(&answer.value.file), printable(&answer.value.main));
     let installed = answer.value.installed;
-    let text = format!("took {file} back: the configuration before holds again");
+    let text = format!("rolled back {file}: restored the previous configuration");
     let report = Report::new(answer, text);
     if !installed {
         return Ok(report);
     }
     Ok(report.note(format!(
-        "{main} still says what was tried: the daemon holds on to the one before, also when it starts again, until you write another"
+        "{main} still has the rejected configuration; it is ignored, also after a restart, until you change it"
     )))
 }

@@ -10,7 +10,7 @@ use crate::{
     report::Report,
 };
 
-/// Says how everything passes where no daemon can be asked: the kernel goes on enforcing without one.
+/// Says how pass-all is on where: limits and bans are not enforced no daemon can be asked: the kernel goes on enforcing without one.
 pub fn without_daemon(failure: Failure, verb: &str) -> Failure {
     // One that is there and does not answer holds what removed pins would give up.
     let hint = failure.refused.hint.as_deref().unwrap_or_default();
@@ -19,7 +19,7 @@ pub fn without_daemon(failure: Failure, verb: &str) -> Failure {
     }
     let pins = Paths::default().pins;
     failure.hint(format!(
-        "the kernel enforces without a daemon: start one (systemctl start ratelimitd) and run `{verb}` again, or take the program off all interfaces yourself: rm -r {} (`pins` of [paths] may name another directory)",
+        "the kernel enforces without a daemon: start it (systemctl start ratelimitd) and repeat `{verb}`, or detach manually: rm -r {} (or the directory in `pins` of [paths])",
         pins.display()
     ))
 }
@@ -33,6 +33,6 @@ pub fn run(client: &Client) -> Result<Report, Failure> {
         return Ok(Report::new(answer, "").note("no interface was attached"));
     }
     let interfaces = printable(&phrase::and(&answer.value.interfaces));
-    let text = format!("detached from {interfaces}: nothing is limited or banned there any more");
+    let text = format!("detached from {interfaces}: limits and bans no longer apply there");
     Ok(Report::new(answer, text))
 }

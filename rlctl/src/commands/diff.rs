@@ -19,13 +19,10 @@ pub fn run(file: Option<&Path>, client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Reloaded> = client.post("/v1/diff", &DiffRequest { tried })?;
     let files = printable(&phrase::and(&answer.value.files));
     let text = if answer.value.changes.is_empty() {
-        format!("{files}: nothing is different from what is in force")
+        format!("{files}: no changes")
     } else {
         let changes = phrase::count(answer.value.changes.len(), "change", "changes");
-        format!(
-            "{files} would make {changes}{}",
-            reload::lines(&answer.value.changes)
-        )
+        format!("{files}: {changes}{}", reload::lines(&answer.value.changes))
     };
     let text = text + &reload::warnings(&answer.value.warnings);
     Ok(Report::new(answer, text))

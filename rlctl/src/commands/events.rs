@@ -85,9 +85,8 @@ fn path(
 
 /// Prints a line; `false` when nobody reads any more.
 fn show(line: &[u8], alike: Option<&mut Vec<SeenDrops>>, output: &Output) -> Result<bool, Failure> {
-    let json: Value = serde_json::from_slice(line).map_err(|error| {
-        Failure::refused(format!("an event of the daemon is not understood: {error}"))
-    })?;
+    let json: Value = serde_json::from_slice(line)
+        .map_err(|error| Failure::refused(format!("unexpected event of the daemon: {error}")))?;
     if let Some(alike) = alike {
         let event = serde_json::from_value::<Event>(json.clone());
         if event.is_ok_and(|event| SeenDrops::add(alike, &event)) {
@@ -177,7 +176,7 @@ mod tests {
         }
         let expected = [
             "14:22:02 dropped 203.0.113.8 (to port 53 from port 1024) on eth0: limited",
-            "14:22:04 dropped 203.0.113.7 (to port 53 from port 1026) on eth0: limited, the last of 3 since 14:22:01",
+            "14:22:04 dropped 203.0.113.7 (to port 53 from port 1026) on eth0: limited, 3 times since 14:22:01",
         ];
         let lines = alike.iter().map(|seen| text::drops(seen, &now()));
         let plain = lines.map(|line| anstream::adapter::strip_str(&line).to_string());

@@ -41,7 +41,7 @@ pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result
     }
     let text = text(&answer.value, now);
     if answer.value.observed_seconds.iter().all(|it| *it == 0) {
-        return Ok(Report::new(answer, "").note("nothing was counted in that time"));
+        return Ok(Report::new(answer, "").note("no packets recorded in this period"));
     }
     Ok(Report::new(answer, text))
 }
@@ -84,9 +84,9 @@ fn levels(history: &History, source: &Watched, now: &Zoned) -> Result<String, Fa
     let own = history.levels.iter().filter(|it| it.watched == name);
     let tables: Vec<String> = own.map(|it| level(history, it, now)).collect();
     if tables.is_empty() {
-        let error = format!("nothing is known of that time of limits of {name}");
+        let error = format!("no quota of {name} recorded in this period");
         let hint = format!(
-            "where it has limits, write watch = [\"{name}\"] in [history], then `rlctl reload`: it is kept from then on"
+            "add it to `watch` in [history], watch = [\"{name}\"], then `rlctl reload`; recording starts then"
         );
         return Err(Failure::refused(error).hint(hint));
     }
@@ -126,7 +126,7 @@ fn reasons(verdicts: &[VerdictHistory], point: usize) -> String {
 fn attack(attack: &PastAttack, now: &Zoned) -> String {
     let PastAttack { kind, subject, .. } = attack;
     format!(
-        "{} {subject} from {} for {}, at most {} packets a second",
+        "{} {subject} from {} for {}, up to {} packets/s",
         kind.label(),
         phrase::moment(attack.since, now),
         phrase::span(attack.since, attack.seen),

@@ -112,8 +112,8 @@ fn read(file: &mut Input) -> Result<Vec<u8>, Failure> {
     if body.len() > BYTES_MAX {
         let name = file.name();
         let most = phrase::size(BYTES_MAX as u64);
-        return Err(Failure::refused(format!("{name} is larger than {most}"))
-            .hint("split it, and import the parts as lists of their own"));
+        return Err(Failure::refused(format!("{name} exceeds {most}"))
+            .hint("split it and import the parts as separate lists"));
     }
     Ok(body)
 }
@@ -145,34 +145,34 @@ fn difference(target: &ImportedInto) -> String {
 
 fn notes(imported: &Imported) -> Vec<String> {
     let (format, coverage) = (printable(&imported.format), imported.coverage);
-    let mut notes = vec![format!("read as {format}; covers {coverage}")];
+    let mut notes = vec![format!("format {format}; covers {coverage}")];
     notes.extend(imported.notes.iter().map(|note| printable(note)));
     if imported.duplicates > 0 {
         notes.push(phrase::count(
             imported.duplicates,
-            "entry stood twice, and was merged",
-            "entries stood twice, and were merged",
+            "duplicate entry merged",
+            "duplicate entries merged",
         ));
     }
     if imported.covered > 0 {
         notes.push(phrase::count(
             imported.covered,
-            "entry lay in a wider one, and was merged",
-            "entries lay in a wider one, and were merged",
+            "entry inside a wider one merged",
+            "entries inside wider ones merged",
         ));
     }
     let longer: usize = imported.targets.iter().map(|target| target.longer).sum();
     if longer > 0 {
         notes.push(phrase::count(
             longer,
-            "ban holds longer than the list says, and was left as it was",
-            "bans hold longer than the list says, and were left as they were",
+            "existing ban lasts longer and was kept",
+            "existing bans last longer and were kept",
         ));
     }
     let skipped = imported.skipped.iter();
     notes.extend(skipped.map(|(why, count)| {
         let entries = phrase::count(*count, "entry", "entries");
-        format!("{entries} left out: {}", printable(why))
+        format!("{entries} skipped: {}", printable(why))
     }));
     if imported.allowed > 0 {
         let entries = phrase::count(
@@ -185,7 +185,7 @@ fn notes(imported: &Imported) -> Vec<String> {
     notes.extend(phrase::exempt(&imported.exempt));
     if let Some(lines) = &imported.bad_lines {
         let count = phrase::count(imported.bad, "bad line", "bad lines");
-        notes.push(format!("{count} left out:\n{}", printable_lines(lines)));
+        notes.push(format!("{count} skipped:\n{}", printable_lines(lines)));
     }
     notes
 }

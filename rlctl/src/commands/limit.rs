@@ -27,21 +27,18 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     let lifetime = phrase::lifetime(arguments.lifetime, answer.value.until, now);
     let novelty = match &answer.value.limits {
         Some(now) if !now.replaced.is_empty() => {
-            format!(", in place of {}", phrase::and(&now.replaced))
+            format!(", replacing {}", phrase::and(&now.replaced))
         }
         _ => ban::novelty(1, &answer.value),
     };
-    let anew = phrase::when(
-        answer.value.starts_anew,
-        "; what its sources have used starts anew",
-    );
+    let reset = phrase::when(answer.value.starts_anew, "; usage counters reset");
     let at_end = phrase::when(
         answer.value.ends_anew,
-        "; when they end, what was used under them does not count any more",
+        "; usage counters are reset again at the end",
     );
     let whereabouts = phrase::everywhere(arguments.cluster, &answer.value);
     let text = format!(
-        "{}, {lifetime}{whereabouts}{novelty}{anew}{at_end}{}{}",
+        "{}, {lifetime}{whereabouts}{novelty}{reset}{at_end}{}{}",
         sentence(&request, target),
         in_force(&request.limits, answer.value.limits.as_ref()),
         slow(&request.limits)
@@ -62,19 +59,16 @@ pub fn rm(
     let whose = phrase::target(target);
     let whereabouts = phrase::everywhere(cluster, &answer.value);
     if answer.value.removed > 0 {
-        let anew = phrase::when(
-            answer.value.starts_anew,
-            "; what its sources have used under them does not count for it",
-        );
+        let reset = phrase::when(answer.value.starts_anew, "; usage counters reset");
         let text = format!(
-            "removed the runtime limits of {whose}{whereabouts}: the configuration applies again{anew}{}",
+            "removed the runtime limits of {whose}{whereabouts}; the configuration applies again{reset}{}",
             in_force(&[], answer.value.limits.as_ref()),
         );
         return Ok(Report::new(answer, text));
     }
     let mut report = Report::new(answer, "");
     let failure = Failure::refused(format!("{whose} has no runtime limits"));
-    report.failure = Some(failure.hint("`rlctl limit list` shows all runtime limits"));
+    report.failure = Some(failure.hint("see `rlctl limit list`"));
     Ok(report)
 }
 
@@ -137,11 +131,11 @@ fn in_force(named: &[LimitSpec], now: Option<&LimitsNow>) -> String {
     lines.extend(now.ban.map(|ban| format!("after {ban}")));
     lines.extend(
         now.ban_before
-            .map(|_| "its policy does not ban it any more".to_owned()),
+            .map(|_| "its policy no longer bans it".to_owned()),
     );
     match (now.observe_before, now.observe) {
-        (false, true) => lines.push("dry run: none of these limits drops anything".to_owned()),
-        (true, false) => lines.push("no dry run any more: all of these limits drop".to_owned()),
+        (false, true) => lines.push("dry run: these limits drop nothing".to_owned()),
+        (true, false) => lines.push("dry run ended: these limits drop packets".to_owned()),
         (false, false) | (true, true) => {}
     }
     lines.insert(0, String::new());
@@ -153,7 +147,7 @@ fn sentence(request: &LimitRequest, target: LimitTarget) -> String {
     let whose = phrase::target(target);
     let limits = phrase::and(&request.limits);
     if request.observe {
-        format!("counting what {limits} would drop of {whose}; it passes")
+        format!("dry run for {whose}: {limits}")
     } else {
         format!("limited {whose} to {limits}")
     }

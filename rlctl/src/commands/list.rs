@@ -37,12 +37,12 @@ pub fn bans(filter: &BanFilter, client: &Client, now: &Zoned) -> Result<Report, 
         .collect();
     if answer.value.is_empty() && lists.is_empty() {
         let none = match filter.within {
-            _ if filter.has_all() => "no address is banned".to_owned(),
+            _ if filter.has_all() => "no bans".to_owned(),
             Some(within) => format!(
-                "no ban lies within {within}; `rlctl check {}` shows wider ones",
+                "no ban within {within}; for wider bans see `rlctl check {}`",
                 within.address()
             ),
-            None => "no ban matches the filter".to_owned(),
+            None => "no matching bans".to_owned(),
         };
         return Ok(Report::new(answer, "").note(none));
     }
@@ -151,10 +151,10 @@ fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
 fn default_for(policy: &PolicyView) -> &'static str {
     match policy.applies_to {
         AppliesTo::Prefix => "each, as one",
-        AppliesTo::Interface => "all that comes there",
+        AppliesTo::Interface => "all traffic",
         AppliesTo::Node => "everything",
         AppliesTo::Source if policy.name == "default" => "all others",
-        AppliesTo::Source if policy.prefixes.is_empty() => "others, by interface",
+        AppliesTo::Source if policy.prefixes.is_empty() => "others, per interface",
         AppliesTo::Destination | AppliesTo::SourceToDestination | AppliesTo::Source => "",
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 pub fn show(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Vec<ListView>> = client.get("/v1/lists")?;
     if answer.value.is_empty() {
-        return Ok(Report::new(answer, "").note("there are no lists"));
+        return Ok(Report::new(answer, "").note("no lists"));
     }
     let mut table =
         Table::new("LIST | ACTION | >ENTRIES | >PACKETS | >BYTES | CHANGED | READ | EVERY | FILE");
@@ -68,7 +68,7 @@ fn notes(list: &ListView) -> impl Iterator<Item = String> {
 /// What is wrong with the file of a list.
 pub fn trouble(list: &ListView) -> Option<String> {
     let error = list.error.as_deref()?;
-    let stays = styled(BAD, "its file was not taken, and it stays as it was");
+    let stays = styled(BAD, "cannot load its file, keeping the previous entries");
     let times = phrase::count(list.errors, "time", "times");
     Some(format!(
         "list {}: {stays} ({times}):\n{}",
@@ -85,7 +85,7 @@ pub fn unsaid(list: &ListView) -> Option<String> {
     let number = phrase::count(list.connected_unsaid, "entry does", "entries do");
     let (name, warning) = (printable(&list.name), styled(WARNING, "connected networks"));
     Some(format!(
-        "list {name}: {number} not hold for {warning}: write connected = \"exempt\" or \"include\" into [list.{name}]"
+        "list {name}: {number} not apply to {warning}: set connected = \"exempt\" or \"include\" in [list.{name}]"
     ))
 }
 
@@ -96,6 +96,6 @@ pub fn rm(name: &str, client: &Client) -> Result<Report, Failure> {
     };
     let answer: Answer<Changed> = client.delete("/v1/lists", &target)?;
     let entries = phrase::count(answer.value.removed, "entry", "entries");
-    let text = format!("took the list {} away, with {entries}", printable(name));
+    let text = format!("removed list {} with {entries}", printable(name));
     Ok(Report::new(answer, text))
 }

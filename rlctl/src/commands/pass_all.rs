@@ -1,4 +1,4 @@
-//! `rlctl pass-all`: everything passes, or packets are judged again.
+//! `rlctl pass-all`: everything passes, or pass-all is off: limits and bans are enforced.
 
 use jiff::Zoned;
 use ratelimit_core::api::{PassAllRequest, PassAllStatus};
@@ -33,9 +33,12 @@ pub fn run(verb: &PassAllVerb, client: &Client, now: &Zoned) -> Result<Report, F
         .post("/v1/pass-all", &request)
         .map_err(|failure| without_daemon(failure, verb))?;
     let text = match &answer.value {
-        Some(status) if request.on => format!("everything passes {}", end(status, now)),
-        Some(_) => "packets are judged again".to_owned(),
-        None => "pass-all was not on: packets are judged".to_owned(),
+        Some(status) if request.on => format!(
+            "pass-all is on {}: limits and bans are not enforced",
+            end(status, now)
+        ),
+        Some(_) => "pass-all is off: limits and bans are enforced".to_owned(),
+        None => "pass-all was already off".to_owned(),
     };
     Ok(Report::new(answer, text))
 }
@@ -43,7 +46,7 @@ pub fn run(verb: &PassAllVerb, client: &Client, now: &Zoned) -> Result<Report, F
 /// `pass-all is on since 14:22:07 by root: ...`, for people who may not know.
 pub fn warning(status: &PassAllStatus, now: &Zoned) -> String {
     format!(
-        "pass-all is on: nothing is dropped, since {} by {}, {}; `rlctl pass-all off` ends it",
+        "pass-all is on since {} (by {}, {}): nothing is dropped; `rlctl pass-all off` ends it",
         phrase::moment(status.since, now),
         status.author,
         end(status, now)
@@ -53,6 +56,6 @@ pub fn warning(status: &PassAllStatus, now: &Zoned) -> String {
 fn end(status: &PassAllStatus, now: &Zoned) -> String {
     match status.until {
         Some(until) => format!("until {}", phrase::moment(until, now)),
-        None => "until somebody ends it".to_owned(),
+        None => "until turned off".to_owned(),
     }
 }

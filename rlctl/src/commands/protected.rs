@@ -14,10 +14,10 @@ use crate::{
 /// Lists what no ban holds for that was not forced.
 pub fn run(client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Vec<ProtectedView>> = client.get("/v1/protected")?;
-    let mut table = Table::new("PREFIX | REASON | BANNED AROUND IT");
+    let mut table = Table::new("PREFIX | REASON | EXEMPT FROM A WIDER BAN");
     for own in &answer.value {
         let reasons: Vec<String> = own.reasons.iter().map(|reason| printable(reason)).collect();
-        let exempt = if own.exempt { "yes, and exempt" } else { "no" };
+        let exempt = if own.exempt { "yes" } else { "no" };
         table.row([
             own.prefix.to_string(),
             phrase::and(&reasons),

@@ -27,7 +27,7 @@ fn sentences(reloaded: &Reloaded) -> String {
     let files = printable(&phrase::and(&reloaded.files));
     let warnings = warnings(&reloaded.warnings);
     if reloaded.changes.is_empty() {
-        return format!("reloaded {files}: nothing is different{warnings}");
+        return format!("reloaded {files}: no changes{warnings}");
     }
     let changes = phrase::count(reloaded.changes.len(), "change", "changes");
     let lines = lines(&reloaded.changes);

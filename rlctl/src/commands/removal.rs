@@ -83,12 +83,10 @@ impl Removal {
             [prefix] if !held.is_empty() => {
                 let bans: Vec<&Held> = held.iter().collect();
                 Failure::refused(format!("{prefix} is banned by {}", by_name(&bans)))
-                    .hint(format!("to let it through, use `rlctl allow add {prefix}`"))
+                    .hint(format!("to let it pass: rlctl allow add {prefix}"))
             }
-            [prefix] => Failure::refused(format!("{prefix} {}", self.absent)).hint(format!(
-                "`rlctl check {}` says what holds",
-                prefix.address()
-            )),
+            [prefix] => Failure::refused(format!("{prefix} {}", self.absent))
+                .hint(format!("see `rlctl check {}`", prefix.address())),
             several => Failure::refused(format!(
                 "all {} prefixes {}",
                 several.len(),

@@ -73,7 +73,7 @@ fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
         match list_file::read(list, clock::wall()) {
             Ok(reading) => lists.push((name.clone(), reading)),
             Err(refused) => notes.push(format!(
-                "the list {name} is left out: {}",
+                "skipping list {name}: {}",
                 printable_lines(refused.in_full())
             )),
         }
@@ -96,13 +96,13 @@ fn own_rule(interface: &Interface) -> Option<String> {
     let has_rule = interface.policy.is_some() || interface.node.is_some() || interface.observe;
     has_rule.then(|| {
         let name = printable(&interface.name);
-        format!("all packets are judged as those of an interface without `policy`, `node` and `observe`: what {name} has of its own is left out")
+        format!("packets are judged as on an interface without `policy`, `node` and `observe`; those of {name} are ignored")
     })
 }
 
 fn no_capture(name: &str, error: &CaptureError) -> Failure {
     Failure::refused(format!(
-        "no packet of {} was read: {error}",
+        "cannot read any packet of {}: {error}",
         printable(name)
     ))
 }
@@ -110,7 +110,7 @@ fn no_capture(name: &str, error: &CaptureError) -> Failure {
 fn half_read(name: &str, error: &CaptureError, answer: &Answer) -> Failure {
     let name = printable(name);
     let packets = answer.packets;
-    Failure::refused(format!("{name} was not read to its end: {error}")).hint(format!(
-        "the figures are those of the {packets} packets before"
+    Failure::refused(format!("{name} ends early: {error}")).hint(format!(
+        "the result covers the {packets} packets before that"
     ))
 }

@@ -28,7 +28,7 @@ pub fn run(
     let answer: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
     let shown = shown(&answer.value, arguments);
     if shown.is_empty() {
-        return Ok(Report::new(answer, "").note("no packet was counted"));
+        return Ok(Report::new(answer, "").note("no packets counted"));
     }
     let text = table(&shown).to_string();
     Ok(Report::new(answer, text))
@@ -50,7 +50,7 @@ fn watch(
         let shown = shown(&came, arguments);
         let json = serde_json::to_value(&shown).unwrap_or(Value::Null);
         let text = || match &shown[..] {
-            [] => "no packet came".to_owned(),
+            [] => "no packets".to_owned(),
             rows => table(rows).to_string(),
         };
         if !output.line(&json, text)? {

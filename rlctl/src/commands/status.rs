@@ -60,15 +60,15 @@ pub fn run(with_maps: bool, client: &Client, now: &Zoned) -> Result<Report, Fail
 fn traffic(client: &Client) -> Result<String, Failure> {
     let rates = stats::rates(MEASURED, client)?;
     if rates.is_empty() {
-        return Ok("no packet came in half a second".to_owned());
+        return Ok("no packets in 0.5 s".to_owned());
     }
     Ok(stats::rate_table(&rates).to_string())
 }
 
-/// `nothing is enforced on eth0 since 14:22:07: there is no such interface`, for people who may not know.
+/// `eth0 not protected since 14:22:07: there is no such interface`, for people who may not know.
 pub fn not_enforced(unenforced: &Unenforced, now: &Zoned) -> String {
     format!(
-        "nothing is enforced on {} since {}: {}",
+        "{} not protected since {}: {}",
         unenforced.interface,
         phrase::moment(unenforced.since, now),
         unenforced.why
@@ -78,7 +78,7 @@ pub fn not_enforced(unenforced: &Unenforced, now: &Zoned) -> String {
 fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     let mut lines = vec![
         format!(
-            "ratelimitd {}, process {}, running for {}",
+            "ratelimitd {}, PID {}, up {}",
             printable(&status.version),
             status.pid,
             phrase::span(status.started, now.timestamp())
@@ -90,13 +90,13 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         ),
     ];
     if let Some(error) = &status.config_error {
-        let refused = styled(BAD, "the last reload was refused");
+        let refused = styled(BAD, "the last reload failed");
         lines.push(format!(
-            "{refused}, the configuration before it holds:\n{}",
+            "{refused}; the previous configuration is still active:\n{}",
             printable_lines(error)
         ));
         if error.contains("`…`") {
-            lines.push("root is told what stands at `…`: sudo rlctl status".to_owned());
+            lines.push("details hidden; run as root: sudo rlctl status".to_owned());
         }
     }
     lines.extend(status.troubles.iter().map(|it| trouble(it, now)));
@@ -126,7 +126,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     lines.extend(status.attacks.iter().map(|it| phrase::attack(it, now)));
     if !status.attacks.is_empty() {
         lines.push(
-            "what stops them: `rlctl suggest --attack`; who sends most: `rlctl top`".to_owned(),
+            "countermeasures: `rlctl suggest --attack`; busiest sources: `rlctl top`".to_owned(),
         );
     }
     lines.extend(limited(status.limited));
@@ -146,7 +146,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     if !status.inner.is_empty() {
         let tunnels: Vec<String> = status.inner.iter().map(|it| printable(it)).collect();
         lines.push(format!(
-            "packets in {} count for the source inside",
+            "tunnels: packets in {} count for the inner source",
             phrase::and(&tunnels)
         ));
     }
@@ -156,7 +156,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     if !status.aggregates.is_empty() {
         let lengths: Vec<String> = status.aggregates.iter().map(|it| printable(it)).collect();
         lines.push(format!(
-            "wider prefixes with limits: {}",
+            "prefixes with a shared limit: {}",
             phrase::and(&lengths)
         ));
     }
@@ -173,12 +173,8 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
 }
 
 fn limited(sources: usize) -> Option<String> {
-    let count = phrase::count(
-        sources,
-        "source is limited for a time, as it takes part",
-        "sources are limited for a time, as they take part",
-    );
-    (sources != 0).then(|| format!("{count} in an attack: `rlctl list limits`"))
+    let count = phrase::count(sources, "attacking source", "attacking sources");
+    (sources != 0).then(|| format!("{count} temporarily limited: `rlctl list limits`"))
 }
 
 /// What attacks are looked for, and whether anything is done about them.
@@ -186,11 +182,11 @@ fn detection(detection: &DetectionStatus) -> String {
     let (reported, answered) = (detection.reported.len(), detection.answered.len());
     let kinds = |count| phrase::count(count, "kind of attack", "kinds of attacks");
     match (reported, answered) {
-        (0, 0) => "detection is off: no attack is looked for".to_owned(),
-        (_, 0) => format!("detection: reports {}, and limits nothing", kinds(reported)),
+        (0, 0) => "detection: off".to_owned(),
+        (_, 0) => format!("detection: reports {}", kinds(reported)),
         (0, _) => format!("detection: limits or bans sources of {}", kinds(answered)),
         (..) => format!(
-            "detection: limits or bans sources of {}, and reports {} besides",
+            "detection: limits or bans sources of {}, reports {} more",
             kinds(answered),
             kinds(reported)
         ),
@@ -205,19 +201,19 @@ fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
         let sources = phrase::count(here + by_peers, "source", "sources");
         let of_peers = match by_peers {
             0 => String::new(),
-            by_peers => format!(", {by_peers} of them by other nodes of the cluster"),
+            by_peers => format!(", {by_peers} of them by other cluster nodes"),
         };
         lines.push(format!("{sources} verified{of_peers}"));
     }
     if reported.unanswered_packets > 0 {
         lines.push(format!(
-            "{} without an answer in all: the answers of a second were spent",
+            "{} unanswered: challenge answer budget exhausted",
             phrase::packets(reported.unanswered_packets)
         ));
     }
     lines.extend(reported.suspended_until.map(|until| {
         format!(
-            "the challenge is {} until {}: nobody who was challenged proved itself",
+            "challenge {} until {}: no client completed it",
             styled(WARNING, "suspended"),
             phrase::moment(until, now)
         )
@@ -231,7 +227,7 @@ fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
     lines
 }
 
-/// `TCP sources are challenged over 5000 syn/s by rst; verified for 10m; at most 1000000 answers a second: on since 14:02:11`
+/// `TCP clients: challenged over 5000 syn/s by rst; verified for 10m; up to 1000000 answers/s: on since 14:02:11`
 fn challenge(challenge: &ChallengeStatus, now: &Zoned) -> String {
     let reported = printable(&challenge.to_string());
     if challenge.is_never() {
@@ -248,7 +244,7 @@ fn on(reported: String, is_on: bool, since: Option<Timestamp>, now: &Zoned) -> S
             phrase::moment(since, now)
         ),
         None if is_on => reported,
-        None => format!("{reported}: off at this moment"),
+        None => format!("{reported} (idle)"),
     }
 }
 
@@ -260,21 +256,21 @@ fn trial(attempt: &Attempt, now: &Zoned) -> String {
             let left = phrase::span(now.timestamp(), until);
             let pending = styled(WARNING, "not confirmed");
             format!(
-                "{pending}: {file} holds for {left}, `rlctl confirm` keeps it, `rlctl rollback` takes it back"
+                "{pending}: {file} is active for {left}; `rlctl confirm` keeps it, `rlctl rollback` restores the previous one"
             )
         }
         Outcome::RolledBack { at } => {
             let rolled_back = styled(WARNING, "rolled back");
             let at = phrase::moment(at, now);
             format!(
-                "{rolled_back} at {at}: {main} does not hold, but what was there before, until you write another"
+                "{rolled_back} at {at}: running the previous configuration; edit {main} to change it"
             )
         }
         Outcome::Confirmed { at } => {
             let different = styled(WARNING, "confirmed");
             let at = phrase::moment(at, now);
             format!(
-                "{different} at {at}: {file} holds, and {main} says something else: cp {file} {main}"
+                "{different} at {at}: running {file}; {main} differs. Make it permanent: cp {file} {main}"
             )
         }
     }
@@ -284,7 +280,7 @@ fn trial(attempt: &Attempt, now: &Zoned) -> String {
 fn trouble(trouble: &Trouble, now: &Zoned) -> String {
     format!(
         "{} since {}: {}",
-        styled(BAD, &format!("trouble with {}", printable(&trouble.what))),
+        styled(BAD, &format!("failure of {}", printable(&trouble.what))),
         phrase::moment(trouble.since, now),
         printable_lines(&trouble.error)
     )
@@ -294,13 +290,13 @@ fn database(status: &DatabaseStatus) -> Option<String> {
     let aside = phrase::count(status.aside, "damaged database", "damaged databases");
     match &status.damaged {
         Some(damaged) => Some(format!(
-            "{} at the start: {}\nit lies in {}; what is sound of it holds, and every ban and allow of the kernel",
+            "{} at startup: {}\nmoved to {}; readable rows and all bans and allows of the kernel were recovered",
             styled(BAD, "the database was damaged"),
             printable(&damaged.error),
             printable(&damaged.file)
         )),
         None if status.aside > 0 => Some(format!(
-            "{} of earlier starts beside the database",
+            "{} from earlier starts in the state directory",
             styled(WARNING, &aside)
         )),
         None => None,
@@ -321,16 +317,16 @@ fn crowdsec(status: &CrowdsecStatus, now: &Zoned) -> String {
     let since = phrase::moment(status.since, now);
     let error = status.error.as_deref().map(printable);
     match (status.connected, error) {
-        (None, _) => format!("CrowdSec: asking {url}; {bans} from before"),
-        (Some(true), None) => format!("CrowdSec: {url} answers since {since}; {bans}"),
+        (None, _) => format!("CrowdSec: connecting to {url}; {bans} from the last run"),
+        (Some(true), None) => format!("CrowdSec: connected to {url} since {since}; {bans}"),
         (Some(true), Some(error)) => {
-            let refused = styled(BAD, "its decisions cannot be put in force");
-            format!("CrowdSec: {url} answers, {refused}: {error}; {bans}")
+            let refused = styled(BAD, "cannot apply its decisions");
+            format!("CrowdSec: connected to {url}, {refused}: {error}; {bans}")
         }
         (Some(false), error) => {
             let silent = styled(BAD, "no answer");
             let error = error.unwrap_or_default();
-            format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} stay")
+            format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} still in force")
         }
     }
 }
@@ -385,7 +381,7 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
     for interface in interfaces {
         let state = match (interface.attached, &interface.renamed_to) {
             (true, _) if interface.mode.as_deref() == Some("pinned") => {
-                "not attached by us".to_owned()
+                "pinned, waiting for a caller".to_owned()
             }
             (true, _) => "attached".to_owned(),
             (false, Some(to)) => format!("RENAMED to {}", printable(to)),
@@ -399,12 +395,12 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
             &interface.policy,
         ]
         .map(|text| text.as_deref().map(printable));
-        let node = "has limits in place of those of the node";
+        let node = "has its own limits instead of the node's";
         let about = [
             why.map(|why| styled(BAD, &why)),
             remark.map(|remark| styled(WARNING, &remark)),
-            next.map(|next| format!("what passes goes on to the program at {next}")),
-            policy.map(|name| format!("sources without a policy of their own have {name}")),
+            next.map(|next| format!("passed packets go to the program at {next}")),
+            policy.map(|name| format!("default policy: {name}")),
             interface.node.then(|| node.to_owned()),
             interface.observe.then(dry_run),
         ];
@@ -417,7 +413,7 @@ fn interfaces(interfaces: &[InterfaceStatus]) -> String {
 
 fn dry_run() -> String {
     let dry_run = styled(WARNING, "dry run");
-    format!("{dry_run}: what would be dropped is counted and passes")
+    format!("{dry_run}: packets over limits are counted and pass")
 }
 
 /// The mode that the kernel runs, and whether that is what was hoped for.
@@ -453,10 +449,7 @@ fn nearly_full(map: &MapStatus) -> Option<String> {
     let is_nearly_full = percent >= NEARLY_FULL;
     is_nearly_full.then(|| {
         let full = styled(WARNING, &format!("is {percent}% full"));
-        format!(
-            "the map {} {full}: `rlctl status --maps`",
-            printable(&map.name)
-        )
+        format!("map {} {full}: `rlctl status --maps`", printable(&map.name))
     })
 }
 

@@ -23,9 +23,7 @@ use crate::{
 pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     match &arguments.attack {
         Some(Some(_)) if arguments.apply => {
-            return Err(Failure::usage(
-                "--apply is for attacks that are going on, and a capture is of the past",
-            ));
+            return Err(Failure::usage("--apply needs a live attack, not a capture"));
         }
         Some(Some(capture)) => return attacks::of_capture(capture),
         Some(None) if arguments.apply => return attacks::apply(arguments.lifetime, client),
@@ -48,11 +46,11 @@ pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result
     let is_open = answer.value.limits.iter().any(|it| it.at_least);
     let percentile = answer.value.percentile;
     let mut report = Report::new(answer, text).note(format!(
-        "seen since {since}: what sources sent in a window; AT is what {percentile} % of windows held at most"
+        "traffic per source and window since {since}; AT is the usage that {percentile} % of windows do not exceed"
     ));
     if is_open {
         report = report.note(
-            "where it says `at least`, windows were full: raise the limit, with observe = true if you like, and ask again",
+            "`at least` means that windows reached the limit: raise it, if you like with observe = true, and measure again",
         );
     }
     Ok(report)
@@ -79,16 +77,16 @@ fn table(suggested: &Suggested) -> String {
 
 fn proposed(limit: &SuggestedLimit) -> String {
     match &limit.proposed {
-        None => "too little was seen".to_owned(),
+        None => "too few samples".to_owned(),
         Some(proposed) if limit.at_least => format!("at least {proposed}"),
         Some(proposed) => proposed.to_string(),
     }
 }
 
-/// The policies with what is proposed, as the configuration has them. A limit of which too little was seen stays as it is.
+/// The policies with what is proposed, as the configuration has them. A limit of which too few samples stays as it is.
 fn toml(suggested: &Suggested) -> String {
     let mut text = format!(
-        "# percentile {} of what sources sent in a window since {}, times {}\n",
+        "# percentile {} of traffic per source and window since {}, times {}\n",
         suggested.percentile, suggested.since, suggested.headroom
     );
     for policy in &suggested.policies {
@@ -136,7 +134,7 @@ fn table_of(policy: &PolicyView, limits: &[&SuggestedLimit], text: &mut String) 
         let amount = |amount| limit.limit.unit().amount(amount);
         let why = match &limit.proposed {
             Some(_) => format!("{}, at most {}", amount(limit.at), amount(limit.most)),
-            None => "too little was seen".to_owned(),
+            None => "too few samples".to_owned(),
         };
         line(format!(
             "  {}, # {why} in {} windows",

@@ -50,7 +50,7 @@ pub fn run(arguments: &SupportArguments, client: &Client, now: &Zoned) -> Result
         .collect();
     let mut remarks: Vec<String> = left_out
         .iter()
-        .map(|it| format!("left out: {}: {}", it.what, it.why))
+        .map(|it| format!("skipped: {}: {}", it.what, it.why))
         .collect();
     remarks.push(redactor.summary());
     let readme = readme(&redacted, &remarks);
@@ -59,7 +59,7 @@ pub fn run(arguments: &SupportArguments, client: &Client, now: &Zoned) -> Result
         // An archive that is cut is of no use.
         let _ = std::fs::remove_file(&path);
         return Err(Failure::refused(format!(
-            "{} cannot be written: {error}",
+            "cannot write {}: {error}",
             path.display()
         )));
     }

@@ -51,7 +51,7 @@ pub fn run(arguments: &TopArguments, client: &Client, output: &Output) -> Result
 fn once(count: u32, client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Vec<TopSource>> = client.get(&format!("/v1/top?count={count}"))?;
     if answer.value.is_empty() {
-        return Ok(Report::new(answer, "").note("no source is busy"));
+        return Ok(Report::new(answer, "").note("no busy sources"));
     }
     let mut table =
         Table::new("SOURCE | POLICY | SENDS | >PACKETS/S | LIMIT | >USED | >% | >REFUSED");
@@ -83,9 +83,7 @@ fn sending(sending: Option<&Sending>) -> String {
 fn destinations(count: u32, client: &Client) -> Result<Report, Failure> {
     let answer = fullest_destinations(count, client)?;
     if answer.value.is_empty() {
-        return Ok(
-            Report::new(answer, "").note("no destination has limits of all that it receives")
-        );
+        return Ok(Report::new(answer, "").note("no [destination] has `limits`"));
     }
     let table = destination_table(&answer.value);
     Ok(Report::new(answer, table.to_string()))

@@ -45,16 +45,16 @@ fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failu
     let answer: Answer<Changed> = client.delete("/v1/bans/matching", &request)?;
     let Changed { removed, held, .. } = answer.value.clone();
     let ended = phrase::count(removed, "ban", "bans");
-    let mut report = Report::new(answer, format!("ended {ended}"));
+    let mut report = Report::new(answer, format!("removed {ended}"));
     report.notes.extend(removal::still_banned(&held));
     if removed == 0 {
         report.text = String::new();
         report.failure = Some(if arguments.all {
-            Failure::refused("no address is banned")
-                .hint("bans of lists stay: `rlctl lists rm` removes a list")
+            Failure::refused("no bans")
+                .hint("bans of lists are not affected; remove a list with `rlctl lists rm`")
         } else {
-            Failure::refused("no ban matches the filter")
-                .hint("`rlctl list bans` shows those that there are; bans of lists stay")
+            Failure::refused("no matching bans")
+                .hint("see `rlctl list bans`; bans of lists are not affected")
         });
     }
     Ok(report)
@@ -80,6 +80,6 @@ fn by_program(
     let ended = phrase::count(answer.value.removed, "ban", "bans");
     let prefixes: Vec<Prefix> = named.iter().map(|named| named.prefix).collect();
     let whom = phrase::whom(&prefixes);
-    let text = format!("ended {ended} of {whom} by {program}");
+    let text = format!("removed {ended} of {whom} by {program}");
     Ok(Report::new(answer, text).notes(chunks::note(&prefixes)))
 }

@@ -55,7 +55,7 @@ fn ban_sends_a_long_list_from_stdin_in_parts_and_says_so() {
     );
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "note: sent in 2 requests of at most 1000 prefixes, each carried out whole or not at all\n"
+        "note: sent as 2 requests of up to 1000 prefixes; each request succeeds or fails as a whole\n"
     );
     assert_eq!(daemon.requests().len(), 2);
 }
@@ -76,10 +76,10 @@ fn a_program_bans_and_unbans_under_its_name() {
         "banned 1.2.3.4 for 10m",
     );
     for (answer, stdout) in [
-        (removed(1, &[]), "ended 1 ban of 1.2.3.4 by fail2ban/sshd"),
+        (removed(1, &[]), "removed 1 ban of 1.2.3.4 by fail2ban/sshd"),
         (
             removed(0, &["1.2.3.4"]),
-            "ended 0 bans of 1.2.3.4 by fail2ban/sshd",
+            "removed 0 bans of 1.2.3.4 by fail2ban/sshd",
         ),
     ] {
         check(
@@ -117,7 +117,7 @@ fn unban_is_refused_when_nobody_was_banned() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.2"]}"#,
             stdout: "",
-            stderr: "error: 192.0.2.2 is not banned\nhint: `rlctl check 192.0.2.2` says what holds",
+            stderr: "error: 192.0.2.2 is not banned\nhint: see `rlctl check 192.0.2.2`",
             code: 1,
         },
     );
@@ -166,7 +166,7 @@ fn unban_names_the_lists_that_still_ban() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.2"]}"#,
             stdout: "",
-            stderr: "error: 192.0.2.2 is banned by the list drop\nhint: to let it through, use `rlctl allow add 192.0.2.2`",
+            stderr: "error: 192.0.2.2 is banned by the list drop\nhint: to let it pass: rlctl allow add 192.0.2.2",
             code: 1,
         },
     );
@@ -205,7 +205,7 @@ fn unban_names_the_bans_of_wider_prefixes() {
         &Expected {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1"]}"#,
             stdout: "",
-            stderr: "error: 192.0.2.1 is banned by the ban of 192.0.2.0/24 (detected)\nhint: to let it through, use `rlctl allow add 192.0.2.1`",
+            stderr: "error: 192.0.2.1 is banned by the ban of 192.0.2.0/24 (detected)\nhint: to let it pass: rlctl allow add 192.0.2.1",
             code: 1,
         },
     );
@@ -227,13 +227,13 @@ fn allow_add_says_who_is_allowed() {
             ..changed(0, 1)
         }),
         r#"POST /v1/allows {"prefixes":["192.0.2.10"],"seconds":7200.0,"reason":null}"#,
-        &format!("allowed 192.0.2.10 for 2h (until {reported}), in place of an earlier entry"),
+        &format!("allowed 192.0.2.10 for 2h (until {reported}), replacing an earlier entry"),
     );
     check_view(
         &["allow", "add", "192.0.2.10"],
         answers(&changed(0, 0)),
         r#"POST /v1/allows {"prefixes":["192.0.2.10"],"seconds":null,"reason":null}"#,
-        "allowed 192.0.2.10 forever, as it was before",
+        "allowed 192.0.2.10 forever, no change",
     );
 }
 
@@ -245,7 +245,7 @@ fn allow_rm_says_who_is_off_the_list() {
         answers(&removed(1, &[])),
         &Expected {
             request,
-            stdout: "took 192.0.2.10 off the allow list",
+            stdout: "removed 192.0.2.10 from the allow list",
             stderr: "",
             code: 0,
         },
@@ -256,7 +256,7 @@ fn allow_rm_says_who_is_off_the_list() {
         &Expected {
             request,
             stdout: "",
-            stderr: "error: 192.0.2.10 is not on the allow list\nhint: `rlctl check 192.0.2.10` says what holds",
+            stderr: "error: 192.0.2.10 is not on the allow list\nhint: see `rlctl check 192.0.2.10`",
             code: 1,
         },
     );
@@ -268,7 +268,7 @@ fn allow_rm_of_all_nodes_says_where_they_are_off_the_list() {
         (false, "on all nodes"),
         (
             true,
-            "here, and on the other nodes when the store of the cluster answers",
+            "here, and on other nodes when the cluster store returns",
         ),
     ] {
         check_view(
@@ -278,7 +278,7 @@ fn allow_rm_of_all_nodes_says_where_they_are_off_the_list() {
                 ..removed(1, &[])
             }),
             r#"DELETE /v1/cluster/allows {"prefixes":["192.0.2.10"]}"#,
-            &format!("took 192.0.2.10 off the allow list {nodes}"),
+            &format!("removed 192.0.2.10 from the allow list {nodes}"),
         );
     }
 }
@@ -315,7 +315,7 @@ fn limit_set_of_the_default_policy_can_be_a_dry_run() {
             r#"POST /v1/limits {"prefix":null,"limits":["#,
             r#"{"packets":5,"per":"1s","algorithm":"fixed-window"}],"observe":true,"seconds":null,"reason":null}"#
         ),
-        "counting what 5 packets per 1s would drop of the default policy; it passes, forever",
+        "dry run for the default policy: 5 packets per 1s, forever",
     );
 }
 
@@ -346,10 +346,10 @@ fn limit_set_says_what_is_in_force_and_what_was_replaced() {
             r#"POST /v1/limits {"prefix":null,"limits":["#,
             r#"{"packets":5000,"per":"1s","algorithm":"fixed-window"}],"observe":false,"seconds":null,"reason":null}"#
         ),
-        "limited the default policy to 5000 packets per 1s, forever, in place of 1000 packets per 1s
+        "limited the default policy to 5000 packets per 1s, forever, replacing 1000 packets per 1s
   also in force: 20 packets per 1s of tcp-syn
   after 5000 drops within 10s: banned for 10m, then 2 times as long, up to 1d
-  no dry run any more: all of these limits drop",
+  dry run ended: these limits drop packets",
     );
 }
 
@@ -366,7 +366,7 @@ fn limit_set_says_that_what_was_used_starts_anew() {
             r#"POST /v1/limits {"prefix":null,"limits":["#,
             r#"{"packets":5,"per":"1s","algorithm":"fixed-window"}],"observe":false,"seconds":null,"reason":null}"#
         ),
-        "limited the default policy to 5 packets per 1s, forever; what its sources have used starts anew",
+        "limited the default policy to 5 packets per 1s, forever; usage counters reset",
     );
 }
 
@@ -385,10 +385,10 @@ fn limit_set_says_for_how_long_and_until_when() {
     let said = format!("limited the default policy to 5 packets per 1s, for 2h (until {reported})");
     for (answer, novelty) in [
         (answer(1, 0, false), ""),
-        (answer(0, 1, false), ", in place of an earlier entry"),
+        (answer(0, 1, false), ", replacing an earlier entry"),
         (
             answer(1, 0, true),
-            "; when they end, what was used under them does not count any more",
+            "; usage counters are reset again at the end",
         ),
     ] {
         check_view(
@@ -410,7 +410,7 @@ fn limit_rm_says_whether_there_was_a_limit() {
         &["limit", "rm", "--prefix", "203.0.113.0/24"],
         answers(&removed(1, &[])),
         r#"DELETE /v1/limits {"prefix":"203.0.113.0/24"}"#,
-        "removed the runtime limits of 203.0.113.0/24: the configuration applies again",
+        "removed the runtime limits of 203.0.113.0/24; the configuration applies again",
     );
     check(
         &["limit", "rm"],
@@ -418,7 +418,7 @@ fn limit_rm_says_whether_there_was_a_limit() {
         &Expected {
             request: r#"DELETE /v1/limits {"prefix":null}"#,
             stdout: "",
-            stderr: "error: the default policy has no runtime limits\nhint: `rlctl limit list` shows all runtime limits",
+            stderr: "error: the default policy has no runtime limits\nhint: see `rlctl limit list`",
             code: 1,
         },
     );
@@ -436,7 +436,7 @@ fn reload_says_what_is_different() {
     check_call(
         "reload",
         reloaded(&[]),
-        "reloaded /etc/ratelimit/config.toml: nothing is different",
+        "reloaded /etc/ratelimit/config.toml: no changes",
     );
     check_call(
         "reload",
@@ -451,7 +451,7 @@ fn detach_says_from_what() {
     check_call(
         "detach",
         answers(&Detached { interfaces }),
-        "detached from eth0 and eth1: nothing is limited or banned there any more",
+        "detached from eth0 and eth1: limits and bans no longer apply there",
     );
 }
 

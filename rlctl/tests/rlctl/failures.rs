@@ -31,7 +31,7 @@ fn a_prefix_with_host_bits_is_a_usage_error_that_names_both_readings() {
 fn a_list_with_wrong_prefixes_is_not_sent() {
     check_usage(
         &["unban", "192.0.2.1", "1.2.3.400", "::/129"],
-        "error: 2 prefixes are wrong, nothing was sent\n  \
+        "error: 2 invalid prefixes; nothing was sent\n  \
          invalid prefix `1.2.3.400`: not an IPv4 or IPv6 address or prefix\n  \
          invalid prefix `::/129`: IPv6 prefixes have at most 128 bits",
     );
@@ -84,7 +84,7 @@ fn what_selects_bans_selects_no_allows_and_limits() {
     for kind in ["allows", "limits"] {
         check_usage(
             &["list", kind, "--within", "192.0.2.0/24"],
-            "error: --within, --origin, --reason and --ending select bans: write `rlctl list bans` with them, or leave them out",
+            "error: --within, --origin, --reason and --ending select bans: use them with `rlctl list bans`",
         );
     }
 }
@@ -97,7 +97,7 @@ fn that_nobody_is_banned_is_told_who_would_end_all_bans() {
         1,
     );
     let stderr =
-        "error: no address is banned\nhint: bans of lists stay: `rlctl lists rm` removes a list";
+        "error: no bans\nhint: bans of lists are not affected; remove a list with `rlctl lists rm`";
     check(
         &["unban", "--all"],
         answers(&json!({ "added": 0, "updated": 0, "removed": 0, "absent": [] })),
@@ -151,7 +151,7 @@ fn an_error_that_is_no_refusal_is_told_by_its_status() {
         &Expected {
             request: "GET /v1/stats",
             stdout: "",
-            stderr: "error: the daemon answers 500 Internal Server Error",
+            stderr: "error: the daemon returned status 500 Internal Server Error",
             code: 1,
         },
     );
@@ -165,8 +165,8 @@ fn an_answer_that_is_not_understood_is_refused() {
         &Expected {
             request: "POST /v1/reload",
             stdout: "",
-            stderr: "error: the daemon's answer is not understood: missing field `changes`\n\
-                     hint: are rlctl and ratelimitd of the same version? compare `--version`",
+            stderr: "error: unexpected response of the daemon: missing field `changes`\n\
+                     hint: compare `rlctl --version` and `ratelimitd --version`",
             code: 1,
         },
     );
@@ -180,7 +180,7 @@ fn no_socket_ends_with_4() {
         &Expected {
             request: "",
             stdout: "",
-            stderr: "error: no daemon answers on $DIR/control.sock: there is no such socket\n\
+            stderr: "error: no daemon on $DIR/control.sock: the socket does not exist\n\
                      hint: is ratelimitd running? systemctl status ratelimitd; it listens on /run/ratelimit/control.sock unless [paths] names another directory",
             code: 4,
         },
@@ -192,9 +192,9 @@ fn without_a_daemon_detach_and_pass_all_name_another_way() {
     for verb in ["detach", "pass-all on"] {
         let words: Vec<&str> = verb.split(' ').collect();
         let stderr = format!(
-            "error: no daemon answers on $DIR/control.sock: there is no such socket\n\
-             hint: the kernel enforces without a daemon: start one (systemctl start ratelimitd) and run `rlctl {verb}` again, \
-             or take the program off all interfaces yourself: rm -r /sys/fs/bpf/ratelimit (`pins` of [paths] may name another directory)"
+            "error: no daemon on $DIR/control.sock: the socket does not exist\n\
+             hint: the kernel enforces without a daemon: start it (systemctl start ratelimitd) and repeat `rlctl {verb}`, \
+             or detach manually: rm -r /sys/fs/bpf/ratelimit (or the directory in `pins` of [paths])"
         );
         let expected = Expected {
             request: "",
@@ -214,8 +214,8 @@ fn a_daemon_that_hangs_up_ends_with_4() {
         &Expected {
             request: "POST /v1/detach",
             stdout: "",
-            stderr: "error: whoever listens on $DIR/control.sock broke the connection off: connection closed before message completed\n\
-                     hint: a change may have been made all the same: see `rlctl list`",
+            stderr: "error: the daemon closed the connection on $DIR/control.sock: connection closed before message completed\n\
+                     hint: the change may have been made: see `rlctl list`",
             code: 4,
         },
     );
@@ -230,7 +230,7 @@ fn a_daemon_that_does_not_know_the_user_ends_with_5() {
             request: r#"POST /v1/bans {"prefixes":[],"sources":["::1"],"seconds":null,"reason":null}"#,
             stdout: "",
             stderr: "error: user 1000 may not change anything\n\
-                     hint: use sudo, or join the group that the socket belongs to",
+                     hint: use sudo, or join the group of the socket",
             code: 5,
         },
     );
@@ -328,7 +328,7 @@ fn config_check_needs_no_daemon() {
     let output = file("right.toml", right);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let stdout = String::from_utf8(output.stdout).unwrap();
-    let reported = "right.toml is a configuration: 1 interface, 1 policy, 0 allows\n";
+    let reported = "right.toml: valid (1 interface, 1 policy, 0 allows)\n";
     assert!(stdout.ends_with(reported), "{stdout}");
 
     let output = file("wrong.toml", &format!("bogus = 1\n{right}"));

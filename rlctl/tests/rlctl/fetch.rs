@@ -31,7 +31,7 @@ fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
     let said = succeeded(&fetch(&config, &[]));
     assert_eq!(
         said,
-        "list drop: fetched, 2 entries; the daemon reads them within 5m\n"
+        "list drop: fetched 2 entries; the daemon loads them within 5m\n"
     );
     let first = fs::read_to_string(&file).unwrap();
     assert_eq!(first, "192.0.2.0/24 ; SBL1\n2001:db8::/32\n");
@@ -55,7 +55,7 @@ fn a_list_is_fetched_once_and_only_a_list_takes_the_place_of_one() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
     let output = fetch(&config, &["other"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(error.contains("no list `other` with a url"), "{error}");
+    assert!(error.contains("no list `other` with a `url`"), "{error}");
 }
 
 /// The server gives no length, and does not end.
@@ -73,7 +73,7 @@ fn a_list_without_an_end_is_cut_off_and_leaves_nothing() {
     let config = config(directory.path(), &url);
     let output = fetch(&config, &[]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("it is larger than 256"), "{said}");
+    assert!(said.contains("exceeds 256"), "{said}");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }

@@ -23,7 +23,7 @@ use crate::{
 #[test]
 fn a_ban_that_is_refused_names_force_and_force_is_sent() {
     let error = "198.51.100.0/24 covers 198.51.100.1, the default gateway of eth0";
-    let hint = "ban prefixes without it, or add --force if you mean it: this host may be cut off";
+    let hint = "ban prefixes without it, or use --force to ban it anyway (may cut this host off)";
     check(
         &["ban", "198.51.100.0/24"],
         refuses(409, error, Some(hint)),
@@ -64,9 +64,9 @@ fn protected_addresses_stand_with_their_reasons() {
         ]),
         "GET /v1/protected",
         "\
-PREFIX        REASON                                                          BANNED AROUND IT
+PREFIX        REASON                                                          EXEMPT FROM A WIDER BAN
 127.0.0.0/8   the loopback of this host                                       no
-198.51.100.1  the default gateway of eth0 and a resolver in /etc/resolv.conf  yes, and exempt",
+198.51.100.1  the default gateway of eth0 and a resolver in /etc/resolv.conf  yes",
     );
 }
 
@@ -82,25 +82,25 @@ fn pass_all_says_until_when() {
         &["pass-all", "on", "--for", "10m"],
         answers(&status(Some(until))),
         r#"POST /v1/pass-all {"on":true,"seconds":600.0}"#,
-        &format!("everything passes until {reported}"),
+        &format!("pass-all is on until {reported}: limits and bans are not enforced"),
     );
     check_view(
         &["pass-all", "on"],
         answers(&status(None)),
         r#"POST /v1/pass-all {"on":true,"seconds":null}"#,
-        "everything passes until somebody ends it",
+        "pass-all is on until turned off: limits and bans are not enforced",
     );
     check_view(
         &["pass-all", "off"],
         answers(&status(None)),
         r#"POST /v1/pass-all {"on":false,"seconds":null}"#,
-        "packets are judged again",
+        "pass-all is off: limits and bans are enforced",
     );
     check_view(
         &["pass-all", "off"],
         answers(&None::<PassAllStatus>),
         r#"POST /v1/pass-all {"on":false,"seconds":null}"#,
-        "pass-all was not on: packets are judged",
+        "pass-all was already off",
     );
 }
 
@@ -119,7 +119,7 @@ fn apply_sends_the_text_and_says_until_when_it_holds() {
     );
     let text = String::from_utf8(output.stdout).unwrap();
     let expected =
-        format!("/root/new.toml holds until {reported}: 1 change\n  policy default: 1 -> 2\n");
+        format!("applied /root/new.toml until {reported}: 1 change\n  policy default: 1 -> 2\n");
     assert_eq!(text, expected);
     let notes = String::from_utf8(output.stderr).unwrap();
     assert_eq!(notes, "note: `rlctl confirm` keeps it\n");
@@ -141,7 +141,7 @@ fn whoever_leaves_a_trial_takes_it_back_at_once() {
         let mut terminal = Terminal::of_trial(&daemon);
         terminal.write(key);
         let said = terminal.rest();
-        let expected = "was not confirmed: the configuration before it is in force again";
+        let expected = "was not confirmed: restored the previous configuration";
         assert!(said.contains(expected), "{said}");
         assert_eq!(daemon.requests().last().unwrap(), "POST /v1/rollback");
     }
@@ -164,10 +164,7 @@ fn enter_keeps_a_trial() {
     let mut terminal = Terminal::of_trial(&daemon);
     terminal.write(b"\n");
     let said = terminal.rest();
-    assert!(
-        said.contains("confirmed /root/new.toml: it stays"),
-        "{said}"
-    );
+    assert!(said.contains("confirmed /root/new.toml"), "{said}");
     assert_eq!(daemon.requests().last().unwrap(), "POST /v1/confirm");
 }
 
@@ -253,7 +250,7 @@ fn a_file_that_is_not_there_is_not_sent() {
         &Expected {
             request: "",
             stdout: "",
-            stderr: "error: /nowhere/new.toml cannot be read: No such file or directory (os error 2)",
+            stderr: "error: cannot read /nowhere/new.toml: No such file or directory (os error 2)",
             code: 2,
         },
     );
@@ -266,15 +263,15 @@ fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
         &["confirm"],
         answers(&attempt(Outcome::Confirmed { at }, true)),
         "POST /v1/confirm",
-        "confirmed /root/new.toml: it stays",
+        "confirmed /root/new.toml",
     );
     check(
         &["confirm"],
         answers(&attempt(Outcome::Confirmed { at }, false)),
         &Expected {
             request: "POST /v1/confirm",
-            stdout: "confirmed /root/new.toml: it stays",
-            stderr: "note: /etc/ratelimit/config.toml says something else, and `rlctl reload` asks before it discards /root/new.toml: `rlctl confirm --save` writes it there",
+            stdout: "confirmed /root/new.toml",
+            stderr: "note: /etc/ratelimit/config.toml differs; `rlctl confirm --save` writes /root/new.toml there",
             code: 0,
         },
     );
@@ -282,7 +279,7 @@ fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
         &["rollback"],
         answers(&attempt(Outcome::RolledBack { at }, false)),
         "POST /v1/rollback",
-        "took /root/new.toml back: the configuration before holds again",
+        "rolled back /root/new.toml: restored the previous configuration",
     );
 }
 
@@ -314,7 +311,7 @@ fn confirm_saves_a_file_that_lies_beside_that_of_the_daemon() {
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(
-        error.contains("new.toml was changed since it was tried"),
+        error.contains("new.toml changed since the trial began"),
         "{error}"
     );
     assert_eq!(fs::read_to_string(&main).unwrap(), "old");
@@ -348,15 +345,17 @@ fn status_tells_of_all_three() {
     let text = reported(&status(Outcome::Pending { until }));
     for line in [
         &format!(
-            "pass-all is on: nothing is dropped, since {past_reported} by root, until somebody ends it"
+            "pass-all is on since {past_reported} (by root, until turned off): nothing is dropped"
         ),
-        "not confirmed: /root/new.toml holds for 10d",
+        "not confirmed: /root/new.toml is active for 10d",
         "3 prefixes are protected from bans: `rlctl protected`",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
     let text = reported(&status(Outcome::RolledBack { at: past }));
-    let line = format!("rolled back at {past_reported}: /etc/ratelimit/config.toml does not hold");
+    let line = format!(
+        "rolled back at {past_reported}: running the previous configuration; edit /etc/ratelimit/config.toml"
+    );
     assert!(text.contains(&line), "{text}");
     let text = reported(&status(Outcome::Confirmed { at: past }));
     assert!(

@@ -33,7 +33,7 @@ limits = [{ packets = 1, per = \"1s\" }]
 fn it_shows_what_is_dropped_by_reason_by_source_and_over_time() {
     let files = files(&pcap());
     let stdout = "\
-capture: 11 packets with 1.0 KiB in 1.800s, from 4 sources, at most 6 in a second
+capture: 11 packets with 1.0 KiB in 1.800s, from 4 sources, up to 6 per second
 
 ACTION  REASON      PACKETS  BYTES  SHARE
 pass    not-ip            1    100   9.1%
@@ -46,12 +46,12 @@ SOURCE         PASSED  DROPPED  OBSERVED  FIRST REASON  POLICY   LIMIT
 198.51.100.1        3        1         0  limited       default  2 packets per 1s
 2001:db8::/64       2        1         0  limited       default  2 packets per 1s
 
-In each 1s:
+Per 1s:
 FROM  PACKETS  PASSED  DROPPED  OBSERVED  REFUSED
   0s        6       5        1         0  ####
   1s        5       4        1         0  ####
 ";
-    let stderr = "note: 11 packets were cut by the snapshot length of the capture, and count with the length on the wire\nnote: 1 packet is older than the one before, and was judged by its own time\n";
+    let stderr = "note: 11 packets were truncated by the capture; they count with their length on the wire\nnote: 1 packet is out of order and was judged by its own time\n";
     for format in [pcap(), pcapng()] {
         fs::write(files.path().join("capture"), format).unwrap();
         check(
@@ -88,7 +88,7 @@ pass conforming  pass conforming        5    500  45.4%
 drop limited     pass conforming        2    200  18.2%
 drop limited     drop limited           2    200  18.2%
 
-2 sources fare differently: 0 lose packets and did not, 0 did and do not. The largest change:
+2 sources differ: 0 newly dropped, 0 no longer dropped. Largest changes:
 SOURCE        DROPPED BEFORE  AFTER  OBSERVED BEFORE  AFTER  FIRST REASON  POLICY   LIMIT
 198.51.100.1               2      1                0      0  limited       default  2 packets per 1s
 ";
@@ -187,7 +187,7 @@ fn a_capture_that_is_cut_is_simulated_up_to_there_and_ends_with_1() {
             "it is cut at byte {end}, in the middle of packet {}",
             packets + 1
         );
-        assert!(stderr.ends_with(&format!("error: capture was not read to its end: {error}\nhint: the figures are those of the {packets} packets before\n")), "{stderr}");
+        assert!(stderr.ends_with(&format!("error: capture ends early: {error}\nhint: the result covers the {packets} packets before that\n")), "{stderr}");
         assert_eq!(code, 1);
         let (stdout, stderr, code) =
             run(&files, &["capture", "--config", "new.toml", "--json"], b"");
@@ -198,10 +198,7 @@ fn a_capture_that_is_cut_is_simulated_up_to_there_and_ends_with_1() {
             (&json!(false), &json!(error))
         );
         let reported: Value = serde_json::from_str(&stderr).unwrap();
-        assert_eq!(
-            reported["error"],
-            format!("capture was not read to its end: {error}")
-        );
+        assert_eq!(reported["error"], format!("capture ends early: {error}"));
         assert_eq!(code, 1);
     }
 }
@@ -216,22 +213,22 @@ fn what_cannot_be_simulated_is_refused_with_nothing_on_stdout() {
     for (arguments, error, code) in [
         (
             &["capture", "--config", "new.toml"][..],
-            "error: no packet of capture was read: it is cut in the middle of its header\n",
+            "error: cannot read any packet of capture: it is cut in the middle of its header\n",
             1,
         ),
         (
             &["empty", "--config", "new.toml"],
-            "error: no packet of empty was read: it is empty\n",
+            "error: cannot read any packet of empty: it is empty\n",
             1,
         ),
         (
             &["compressed", "--config", "new.toml"],
-            "error: no packet of compressed was read: it is compressed with gzip: write `gzip -dc CAPTURE | rlctl simulate - ...`\n",
+            "error: cannot read any packet of compressed: it is compressed with gzip: write `gzip -dc CAPTURE | rlctl simulate - ...`\n",
             1,
         ),
         (
             &["new.toml", "--config", "new.toml"],
-            "error: no packet of new.toml was read: it is neither pcap nor pcapng: its first bytes are 5b 5b 69 6e; write `editcap -F pcap CAPTURE NEW`, and read NEW\n",
+            "error: cannot read any packet of new.toml: it is neither pcap nor pcapng (first bytes 5b 5b 69 6e); convert it with `editcap -F pcap CAPTURE NEW`\n",
             1,
         ),
         (
@@ -269,7 +266,8 @@ fn what_cannot_be_simulated_is_refused_with_nothing_on_stdout() {
 #[test]
 fn intervals_that_are_too_short_are_a_usage_error() {
     let files = files(&pcap());
-    let error = "error: the capture has more than 10000 intervals of that length: write a longer one, or leave it out\n";
+    let error =
+        "error: the capture has more than 10000 intervals: use a longer interval, or omit it\n";
     check(
         &files,
         &["capture", "--config", "new.toml", "--interval", "10us"],
@@ -287,7 +285,7 @@ fn stdin_is_read_and_a_capture_may_be_empty() {
     let (stdout, stderr, code) = run(&files, &["-", "--config", "new.toml"], &pcap()[..24]);
     assert_eq!(
         stdout,
-        "stdin: 0 packets with 0 B in 0.000s, from 0 sources, at most 0 in a second\n"
+        "stdin: 0 packets with 0 B in 0.000s, from 0 sources, up to 0 per second\n"
     );
     assert_eq!(
         (stderr.as_str(), code),
@@ -313,7 +311,7 @@ fn a_dry_run_says_that_everything_would_pass() {
         "{stdout}"
     );
     assert!(
-        stderr.starts_with("note: the configuration is a dry run: what is observed would pass\n"),
+        stderr.starts_with("note: the configuration is a dry run: observed packets would pass\n"),
         "{stderr}"
     );
     assert_eq!(code, 0);
@@ -409,7 +407,7 @@ fn attacks_are_named_with_their_times_and_with_whom_the_answer_would_meet() {
     let arguments = ["capture", "--config", "attack.toml"];
     let (stdout, ..) = run(&files, &arguments, b"");
     let expected = "\
-1 attack would have been named:
+1 attack would have been detected:
 ATTACK        SUBJECT           FROM    TO  PACKETS/S  SOURCES  ANSWER
 heavy-hitter  from 203.0.113.7  2.0s  2.0s        100        1  ban 203.0.113.7
 ";

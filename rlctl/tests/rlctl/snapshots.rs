@@ -75,12 +75,10 @@ fn every_verb_helps_as_it_helped() {
 
 /// How long a daemon runs is another time at each run.
 fn without_age(text: &str) -> String {
-    let lines = text
-        .lines()
-        .map(|line| match line.split_once("running for ") {
-            Some((before, _)) => format!("{before}running for TIME\n"),
-            None => format!("{line}\n"),
-        });
+    let lines = text.lines().map(|line| match line.split_once(", up ") {
+        Some((before, _)) => format!("{before}, up TIME\n"),
+        None => format!("{line}\n"),
+    });
     lines.collect()
 }
 

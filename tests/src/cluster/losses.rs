@@ -11,7 +11,7 @@ use ratelimit_core::api::Status;
 use crate::service::Service;
 
 /// What the log says of a store that is lost.
-const LOGGED: &str = "bans stay, and are not shared until it answers";
+const LOGGED: &str = "bans stay in force and are shared when it returns";
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -31,19 +31,19 @@ fn the_answers_of_rlctl_say_who_is_challenged() {
     let _server = Server::new(&lab, NEAR[0]);
     let check = || service.rlctl_ok(&["check", FAR[0]]).unwrap();
     assert!(
-        check().contains("not verified: its SYNs are challenged"),
+        check().contains("not verified: SYNs are challenged"),
         "{}",
         check()
     );
     connect(&lab, NEAR[0]);
     assert!(
-        check().contains("verified: its SYNs are not challenged until"),
+        check().contains("verified: SYNs are not challenged until"),
         "{}",
         check()
     );
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(
-        status.contains("TCP sources are always challenged by rst; verified for 10m"),
+        status.contains("TCP clients: always challenged by rst; verified for 10m"),
         "{status}"
     );
     let metrics = service.metrics().unwrap();
@@ -79,9 +79,9 @@ fn nobody_is_challenged_before_too_many_ask_and_it_says_since_when() {
     let check: Check = service.json(&["check", FAR[0]]).unwrap();
     assert!(check.challenge.unwrap().verified_until.is_some());
     let events = || service.rlctl_ok(&["events", "--since", "5m"]).unwrap();
-    let began = "challenge is on, over 500 syn/s: TCP sources that are not verified are challenged";
+    let began = "challenge is on (over 500 syn/s): unverified TCP clients are challenged";
     wait_until("the event", || events().contains(began));
-    let ended = "challenge is off: nobody is challenged any more";
+    let ended = "challenge of TCP clients is off";
     wait_until("it ends", || events().contains(ended));
 }
 
@@ -94,7 +94,7 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
     let service = Service::started(&lab, &toml).unwrap();
     let _server = Server::new(&lab, NEAR[0]);
     let status = || service.rlctl_ok(&["status"]).unwrap();
-    let told = "nobody who is challenged proves itself";
+    let told = "no client completes the challenge";
     let metric = |value: &str| {
         let metrics = service.metrics().unwrap();
         metrics.contains(&format!("\nratelimit_challenge_unanswered {value}\n"))
@@ -107,7 +107,7 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
         wait_until("it is told", || status().contains(told));
         assert!(metric("1"));
         // It backs off, and tries again.
-        let suspended = "the challenge is suspended until";
+        let suspended = "challenge suspended until";
         wait_until("it is suspended", || status().contains(suspended));
         self::connect(&lab, NEAR[0]);
         assert_eq!(service.packets("pass", "verified").unwrap(), 0);
@@ -161,7 +161,10 @@ fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
     };
     assert_eq!(unanswered(), 2_000 - count);
     let said = service.rlctl_ok(&["status"]).unwrap();
-    assert!(said.contains("without an answer in all"), "{said}");
+    assert!(
+        said.contains("unanswered: challenge answer budget exhausted"),
+        "{said}"
+    );
     // Nobody gets more than eight in a second.
     thread::sleep(Duration::from_secs(1));
     let (count, seconds) = answered(500, &|| {

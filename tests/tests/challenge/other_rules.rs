@@ -91,12 +91,12 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     let check = |address: &str| service.rlctl(&["check", address]).unwrap().stdout;
     let forged = check("96.0.0.1");
     assert!(forged.contains("node-limited"), "{forged}");
-    let kept = "its SYNs are challenged; of the limits of the node a half is kept from it";
+    let kept = "SYNs are challenged; half of each node limit is reserved for verified sources";
     assert!(forged.contains(kept), "{forged}");
     let far = check(FAR[0]);
     assert!(far.contains("conforming"), "{far}");
     let status = service.rlctl_ok(&["status"]).unwrap();
-    let preferred = "verified sources draw first from the limits of the node";
+    let preferred = "verified sources have precedence in node limits";
     assert!(status.contains(preferred), "{status}");
     // Whoever is verified has its own limit, and leaves the others what is beyond it.
     let far: Ipv4Addr = FAR[0].parse().unwrap();

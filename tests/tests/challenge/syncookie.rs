@@ -201,8 +201,8 @@ fn options_that_cannot_be_put_in_force_are_a_trouble_and_one_line_of_the_log() {
         Service::started(&lab, &generic(&format!("{ALWAYS}way = \"syncookie\"\n"))).unwrap();
     let status = || service.rlctl_ok(&["status"]).unwrap();
     let (trouble, told) = (
-        "trouble with options of SYN cookies",
-        "SYN-ACKs tell of options",
+        "failure of options of SYN cookies",
+        "SYN-ACKs advertise options",
     );
     assert!(!status().contains(trouble), "{}", status());
     // Nobody writes into the map of the rules any more.

@@ -32,9 +32,9 @@ fn where_destinations_and_ports_are_named_connections_to_others_are_neither_chal
     assert!(reloaded.contains(told), "{reloaded}");
     flooded(&lab, NEAR[0], || thread::sleep(Duration::from_secs(2)));
     let status = || service.rlctl_ok(&["status"]).unwrap();
-    assert!(status().contains("at this moment"), "{}", status());
+    assert!(status().contains("(idle)"), "{}", status());
     flooded(&lab, other, || {
-        wait_until("it is on", || !status().contains("at this moment"));
+        wait_until("it is on", || !status().contains("(idle)"));
         connect(&lab, NEAR[0]);
         assert_eq!(service.packets("pass", "verified").unwrap(), 0);
         connect(&lab, other);
@@ -48,8 +48,8 @@ fn where_destinations_and_ports_are_named_connections_to_others_are_neither_chal
         let question = [&["check", "192.0.2.1"], to].concat();
         service.rlctl(&question).unwrap().stdout
     };
-    let yes = "its SYNs to 10.77.0.5, ports 443, 8080 are challenged";
-    let no = "its SYNs are not challenged at this moment; only those to 10.77.0.5, ports 443, 8080 ever are";
+    let yes = "SYNs to 10.77.0.5, ports 443, 8080 are challenged";
+    let no = "SYNs are not challenged now; only SYNs to 10.77.0.5, ports 443, 8080 can be";
     let tcp = ["--proto", "tcp", "--dport"];
     for (to, expected) in [
         (vec![], yes),
@@ -106,12 +106,12 @@ fn where_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
     assert!(reloaded.contains(told), "{reloaded}");
     let status = || service.rlctl_ok(&["status"]).unwrap();
     flooded(&lab, NEAR[0], || thread::sleep(Duration::from_secs(2)));
-    assert!(status().contains("at this moment"), "{}", status());
+    assert!(status().contains("(idle)"), "{}", status());
     service
         .reload(&toml("over 500 syn/s", "\"plain\""))
         .unwrap();
     flooded(&lab, NEAR[0], || {
-        wait_until("it is on", || !status().contains("at this moment"));
+        wait_until("it is on", || !status().contains("(idle)"));
         // A client whose SYNs are not of the class passes while others are challenged, and proves nothing.
         connect(&lab, NEAR[0]);
     });
@@ -129,11 +129,11 @@ fn where_classes_are_named_other_syns_are_neither_challenged_nor_counted() {
         let question = ["check", "192.0.2.1", "--proto", "tcp", "--dport", port];
         service.rlctl(&question).unwrap().stdout
     };
-    let yes = "its SYNs of classes plain, service are challenged";
+    let yes = "SYNs of classes plain, service are challenged";
     assert!(check("8080").contains(yes), "{}", check("8080"));
     service.reload(&toml("always", "\"service\"")).unwrap();
-    assert!(check("8080").contains("its SYNs of class service are challenged"));
-    let no = "its SYNs are not challenged at this moment; only those of class service ever are";
+    assert!(check("8080").contains("SYNs of class service are challenged"));
+    let no = "SYNs are not challenged now; only SYNs of class service can be";
     assert!(check("443").contains(no), "{}", check("443"));
     // What becomes of a SYN is said first.
     let verified = NEAR[0].to_string();

@@ -19,7 +19,7 @@ fn what_is_exported_and_imported_again_changes_nothing() {
         &said,
         0,
         "bans: +0 -0 =2\nallows: +0 -0 =1\nlist:bad: +0 -0 =1",
-        "note: read as JSON lines; covers 256 public addresses of IPv4 (less than 0.01 %)",
+        "note: format JSON lines; covers 256 public addresses of IPv4 (less than 0.01 %)",
     );
     assert_eq!(daemon.entries(), entries);
     assert_eq!(
@@ -47,7 +47,7 @@ fn a_list_that_is_not_there_is_not_exported() {
         &daemon.rlctl(&["export", "--list", "bad"], ""),
         1,
         "",
-        "error: there is no list `bad`\nhint: `rlctl lists` shows those that there are",
+        "error: no list `bad`\nhint: see `rlctl lists`",
     );
 }
 

@@ -34,12 +34,13 @@ fn a_broken_file_keeps_the_list_and_is_told_everywhere() {
         "{status}"
     );
     assert!(
-        status.contains("its file was not taken, and it stays as it was (1 time):"),
+        status.contains("cannot load its file, keeping the previous entries (1 time):"),
         "{status}"
     );
     let said = daemon.rlctl(&["lists"], "");
     assert!(
-        said.stderr.contains("`…` is no address, prefix or range"),
+        said.stderr
+            .contains("`…` is not an address, prefix or range"),
         "{said:?}"
     );
     daemon.write("drop.txt", "192.0.2.4\n");
@@ -56,7 +57,7 @@ fn a_list_of_a_file_is_left_to_its_file() {
         &daemon.rlctl(&["import", "-", "--list", "drop"], "192.0.2.2\n"),
         1,
         "",
-        "error: the list `drop` is read from $DIR/drop.txt\n\
-         hint: change that file and run `rlctl reload`, or remove [list.drop] from the configuration",
+        "error: the list `drop` is loaded from $DIR/drop.txt\n\
+         hint: edit that file and run `rlctl reload`, or remove [list.drop]",
     );
 }

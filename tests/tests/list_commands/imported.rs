@@ -11,7 +11,7 @@ fn a_list_is_imported_and_replaced() {
         &daemon.rlctl(&["import", "$DIR/drop.txt", "--list", "spamhaus"], ""),
         0,
         "list:spamhaus: +2 -0 =0",
-        "note: read as Spamhaus DROP text; covers 69632 public addresses of IPv4 (less than 0.01 %)\nnote: 1 entry lay in a wider one, and was merged",
+        "note: format Spamhaus DROP text; covers 69632 public addresses of IPv4 (less than 0.01 %)\nnote: 1 entry inside a wider one merged",
     );
     assert_eq!(daemon.entries(), "1.10.16.0/20 1.19.0.0/16");
     check(
@@ -21,7 +21,7 @@ fn a_list_is_imported_and_replaced() {
         ),
         0,
         "list:spamhaus: +1 -1 =1",
-        "note: read as plain; covers 65537 public addresses of IPv4 (less than 0.01 %)",
+        "note: format plain; covers 65537 public addresses of IPv4 (less than 0.01 %)",
     );
     assert_eq!(daemon.entries(), "1.19.0.0/16 192.0.2.1");
 }
@@ -40,7 +40,7 @@ fn an_import_makes_no_ban_shorter_and_says_so() {
         &daemon.rlctl(&import, ""),
         0,
         "bans: +1 -0 ~1 =0",
-        "note: read as plain; covers 2 public addresses of IPv4 (less than 0.01 %)\nnote: 2 bans hold longer than the list says, and were left as they were",
+        "note: format plain; covers 2 public addresses of IPv4 (less than 0.01 %)\nnote: 2 existing bans last longer and were kept",
     );
     let bans = daemon.rlctl(&["--json", "list", "bans"], "").stdout;
     let bans: Vec<ratelimit_core::api::Ban> = serde_json::from_str(&bans).unwrap();
@@ -70,14 +70,14 @@ fn a_bad_line_keeps_all_of_it_out_unless_it_is_skipped() {
         2,
         "",
         "error: $DIR/list:2:1: host bits are set in `10.0.0.1/8`\n2 | 10.0.0.1/8 # home\n  | ^^^^^^^^^^ write 10.0.0.0/8 or 10.0.0.1\n\
-         hint: correct them, or leave them out: --skip-bad, or skip_bad = true; nothing of the list was taken",
+         hint: nothing was imported; fix them, or skip them with --skip-bad or skip_bad = true",
     );
     assert_eq!(daemon.entries(), "");
     let said = daemon.rlctl(&["import", "$DIR/list", "--skip-bad"], "");
     assert_eq!(said.stdout, "bans: +1 -0 =0");
     assert!(
         said.stderr
-            .contains("note: 1 bad line left out:\n$DIR/list:2:1:"),
+            .contains("note: 1 bad line skipped:\n$DIR/list:2:1:"),
         "{said:?}"
     );
     assert_eq!(daemon.entries(), "192.0.2.1");
@@ -91,8 +91,8 @@ fn an_empty_list_is_taken_only_when_it_is_meant() {
         &daemon.rlctl(&["import", "-", "--list", "a"], "# nobody\n"),
         2,
         "",
-        "error: stdin has no entries, which is rarely meant\n\
-         hint: see where it comes from; if it is to have none: --allow-empty, or allow_empty = true",
+        "error: stdin has no entries\n\
+         hint: check its source; if it should be empty: --allow-empty, or allow_empty = true",
     );
     assert_eq!(daemon.entries(), "192.0.2.1");
     let said = daemon.rlctl(
@@ -128,8 +128,8 @@ fn a_list_that_covers_too_much_is_taken_only_when_it_is_meant() {
             &daemon.rlctl(words, &wide),
             1,
             "",
-            "error: the list a covers 14.8 % of IPv4, and more than 1/64 is rarely meant\n\
-             hint: nothing of it was taken: see whether the list is what it should be; if it is: --allow-wide, or allow_wide = true",
+            "error: the list a covers 14.8 % of IPv4, more than 1/64\n\
+             hint: nothing was imported; check the list, and if it is right: --allow-wide, or allow_wide = true",
         );
     }
     let grown = daemon.rlctl(&import, "198.18.0.0/16\n");
@@ -165,11 +165,11 @@ fn a_list_says_who_put_it_there() {
     let events = ok(&daemon, &["events", "--count", "2"]);
     let lines: Vec<&str> = events.lines().collect();
     assert!(
-        lines[0].contains("added the list a by root: 2 entries"),
+        lines[0].contains("added list a by root: 2 entries"),
         "{events}"
     );
     assert!(
-        lines[1].contains("replaced the list a by root: 2 entries, 2 different"),
+        lines[1].contains("loaded list a by root: 2 entries, 2 changed"),
         "{events}"
     );
 }
@@ -184,7 +184,7 @@ fn entries_of_json_and_of_rules_are_told_with_what_was_chosen() {
         ),
         0,
         "list:a: +1 -0 =0",
-        "note: read as JSON; covers 1 public address of IPv4 (less than 0.01 %)\n\
+        "note: format JSON; covers 1 public address of IPv4 (less than 0.01 %)\n\
          note: addresses from dst; --json-path chooses others",
     );
     check(
@@ -194,20 +194,15 @@ fn entries_of_json_and_of_rules_are_told_with_what_was_chosen() {
         ),
         0,
         "list:b: +1 -0 =0",
-        "note: read as plain; covers 1 public address of IPv4 (less than 0.01 %)\n\
-         note: 1 entry left out: seen fewer than 3 times",
+        "note: format plain; covers 1 public address of IPv4 (less than 0.01 %)\n\
+         note: 1 entry skipped: seen fewer than 3 times",
     );
 }
 
 #[test]
 fn lists_shows_them_and_takes_one_away() {
     let daemon = Daemon::start("", &[]);
-    check(
-        &daemon.rlctl(&["lists"], ""),
-        0,
-        "",
-        "note: there are no lists",
-    );
+    check(&daemon.rlctl(&["lists"], ""), 0, "", "note: no lists");
     ok_with(
         &daemon,
         &["import", "-", "--list", "offices", "--action", "allow"],
@@ -219,13 +214,13 @@ fn lists_shows_them_and_takes_one_away() {
     assert_eq!(row[row.len() - 1], "imported");
     assert_eq!(
         ok(&daemon, &["lists", "rm", "offices"]),
-        "took the list offices away, with 1 entry"
+        "removed list offices with 1 entry"
     );
     assert_eq!(daemon.entries(), "");
     let said = daemon.rlctl(&["lists", "rm", "offices"], "");
     assert_eq!(
         (said.code, said.stderr.lines().next()),
-        (1, Some("error: there is no list `offices`"))
+        (1, Some("error: no list `offices`"))
     );
 }
 
@@ -250,7 +245,7 @@ fn check_names_the_list_and_unban_says_who_holds_the_address() {
         &daemon.rlctl(&["unban", "192.0.2.7"], ""),
         1,
         "",
-        "error: 192.0.2.7 is banned by the list bad\nhint: to let it through, use `rlctl allow add 192.0.2.7`",
+        "error: 192.0.2.7 is banned by the list bad\nhint: to let it pass: rlctl allow add 192.0.2.7",
     );
     ok(&daemon, &["allow", "add", "192.0.2.7"]);
     let said = daemon.rlctl(&["check", "192.0.2.7"], "");
@@ -272,7 +267,7 @@ fn a_long_list_is_one_request() {
         &said,
         0,
         "list:big: +20000 -0 =0",
-        "note: read as plain; covers 0 public addresses of IPv4 (0 %)",
+        "note: format plain; covers 0 public addresses of IPv4 (0 %)",
     );
     let exported = daemon.rlctl(&["export", "--list", "big", "--format", "plain"], "");
     assert_eq!(exported.stdout, list.trim_end());

@@ -62,7 +62,7 @@ fn what_is_no_capture_is_told_by_its_first_bytes() {
     check(b"", "it is empty");
     check(
         b"PK\x03\x04 and more",
-        "it is neither pcap nor pcapng: its first bytes are 50 4b 03 04; write `editcap -F pcap CAPTURE NEW`, and read NEW",
+        "it is neither pcap nor pcapng (first bytes 50 4b 03 04); convert it with `editcap -F pcap CAPTURE NEW`",
     );
     check(
         b"\x1f\x8b\x08\x00",
@@ -84,7 +84,7 @@ fn a_packet_of_an_interface_that_is_not_described_is_damage() {
     ];
     check(
         &file.concat(),
-        "it is damaged at byte 48, behind 0 packets: a packet is of an interface that is not described",
+        "it is damaged at byte 48, behind 0 packets: a packet refers to an undefined interface",
     );
 }
 
@@ -124,7 +124,7 @@ fn a_packet_of_many_megabytes_is_damage() {
     let file = [order.pcap_header(0xa1b2_c3d4, 1), packet, vec![0; 1 << 25]];
     check(
         &file.concat(),
-        "it is damaged at byte 24, behind 0 packets: a packet says that it has more than 16 MiB",
+        "it is damaged at byte 24, behind 0 packets: a packet claims to exceed 16 MiB",
     );
 }
 
@@ -134,7 +134,7 @@ fn a_resolution_that_no_number_holds_is_damage() {
     let file = [order.section(), order.interface(1, 0, &[(9, &[127])])];
     check(
         &file.concat(),
-        "it is damaged at byte 28, behind 0 packets: an interface has a resolution of time that no number holds",
+        "it is damaged at byte 28, behind 0 packets: an interface has an unsupported time resolution",
     );
 }
 
@@ -167,7 +167,7 @@ fn a_disk_that_fails_is_not_the_end_of_the_file() {
         let answer = opened.and_then(|mut capture| capture.read(|_| Ok(())));
         assert_eq!(
             answer.unwrap_err().to_string(),
-            "it cannot be read: the disk is on fire",
+            "cannot read it: the disk is on fire",
             "{bytes}"
         );
     }

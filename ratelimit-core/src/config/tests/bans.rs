@@ -100,10 +100,10 @@ fn wide_sources_are_not_banned_by_a_policy() {
     let ban = with_ban(r#"{ after = 9, within = "10s", for = "1h" }"#);
     check(
         &format!("{ban}{wide}"),
-        r#"config.toml:6:7: a source is a /16, which is too wide to be banned by a policy
+        r#"config.toml:6:7: a source is a /16, too wide for bans by policies
 6 | ban = { after = 9, within = "10s", for = "1h" }
   |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write ipv4_prefix = 24 or more in [source], or remove `ban`
-config.toml:6:7: a source is a /47, which is too wide to be banned by a policy
+config.toml:6:7: a source is a /47, too wide for bans by policies
 6 | ban = { after = 9, within = "10s", for = "1h" }
   |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write ipv6_prefix = 48 or more in [source], or remove `ban`"#,
     );

@@ -54,7 +54,7 @@ config.toml:13:7: unknown way `cookie`
     );
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"sometimes\"\n[challenge.udp]\n",
-        r#"config.toml:9:8: `when` is `sometimes`, which says no time
+        r#"config.toml:9:8: `when` is `sometimes`, which is invalid
 9 | when = "sometimes"
   |        ^^^^^^^^^^^ write when = "over 5_000 syn/s", "always" or "never"
 config.toml:10:12: unknown key `udp` in [challenge]
@@ -178,8 +178,8 @@ fn frame(port: u16, bytes: u16) -> Vec<u8> {
 #[test]
 fn a_class_of_which_no_syn_can_be_is_refused_with_what_to_write() {
     let no_syn =
-        |name| format!("no SYN belongs to the class `{name}`, so nobody would be challenged");
-    let of_tcp = "name a class of TCP that SYNs belong to, such as tcp-syn, or remove it";
+        |name| format!("the class `{name}` contains no SYN, so no client would be challenged");
+    let of_tcp = "use a class that contains SYNs, such as tcp-syn, or remove it";
     for (name, message, hint) in [
         ("udp", no_syn("udp"), of_tcp),
         ("tcp-syn-ack", no_syn("tcp-syn-ack"), of_tcp),
@@ -188,9 +188,9 @@ fn a_class_of_which_no_syn_can_be_is_refused_with_what_to_write() {
         ("ends", no_syn("ends"), of_tcp),
         (
             "ours",
-            "the class `ours` asks where packets go to, and the challenge has a key for that"
+            "the class `ours` selects destinations, for which the challenge has its own key"
                 .to_owned(),
-            "name a class without `destination`, and write its prefixes into `destinations` beside `classes`",
+            "use a class without `destination`, and list the prefixes in `destinations`",
         ),
         (
             "other",
@@ -217,7 +217,7 @@ fn a_class_of_which_no_syn_can_be_is_refused_with_what_to_write() {
     }
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"always\"\nclasses = []\n",
-        r#"config.toml:10:11: `classes` names no class
+        r#"config.toml:10:11: `classes` is empty
 10 | classes = []
    |           ^^ write classes = ["web"], or remove it"#,
     );
@@ -264,7 +264,7 @@ fn sources_are_challenged_for_queries_where_it_is_written() {
 fn what_is_wrong_of_a_challenge_for_queries_is_told_with_what_to_write() {
     check_behind_minimal(
         "[challenge.dns]\nwhen = \"over 5 syn/s\"\nports = []\nfor = \"10m\"\n",
-        r#"config.toml:9:8: `when` is `over 5 syn/s`, which says no time
+        r#"config.toml:9:8: `when` is `over 5 syn/s`, which is invalid
 9 | when = "over 5 syn/s"
   |        ^^^^^^^^^^^^^^ write when = "over 5_000 packets/s", "always" or "never"
 config.toml:10:9: `ports` has 0 ports

@@ -98,10 +98,10 @@ config.toml:16:38: `match` is an integer, not a string
 fn what_no_protocol_has_at_once_is_refused() {
     check_behind_minimal(
         "[class.a]\nicmp_type = [8]\nsource_ports = [53]\n[class.b]\nicmp_type = [8]\ntcp = \"syn\"\n",
-        r#"config.toml:8:1: packets of icmp have no ports: none would belong to the class
+        r#"config.toml:8:1: icmp has no ports: none would belong to the class
 8 | [class.a]
   | ^^^^^^^^^ leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports
-config.toml:11:1: packets of icmp have no TCP flags: none would belong to the class
+config.toml:11:1: icmp has no TCP flags: none would belong to the class
 11 | [class.b]
    | ^^^^^^^^^ leave `protocol` out, or write protocol = "tcp""#,
     );
@@ -127,14 +127,14 @@ limits = [{ packets = 1, per = "1s", match = {} }]
 "#,
         r#"config.toml:8:1: the class says nothing: it would have every packet
 8 | [class.a]
-  | ^^^^^^^^^ write what its packets have, for example `protocol` or `destination_ports`; a limit without `match` counts every packet
+  | ^^^^^^^^^ add a condition such as `protocol` or `destination_ports`; a limit without `match` counts all packets
 config.toml:9:1: the list of `protocol` is empty: no packet would belong to the class
 9 | [class.b]
   | ^^^^^^^^^ write what belongs to the class, or leave the list out
-config.toml:11:1: packets of icmp have no ports: none would belong to the class
+config.toml:11:1: icmp has no ports: none would belong to the class
 11 | [class.c]
    | ^^^^^^^^^ leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports
-config.toml:14:1: packets of udp have no TCP flags: none would belong to the class
+config.toml:14:1: udp has no TCP flags: none would belong to the class
 14 | [class.d]
    | ^^^^^^^^^ leave `protocol` out, or write protocol = "tcp"
 config.toml:17:1: the list of `destination_ports` is empty: no packet would belong to the class
@@ -142,7 +142,7 @@ config.toml:17:1: the list of `destination_ports` is empty: no packet would belo
    | ^^^^^^^^^ write what belongs to the class, or leave the list out
 config.toml:21:46: the class says nothing: it would have every packet
 21 | limits = [{ packets = 1, per = "1s", match = {} }]
-   |                                              ^^ write what its packets have, for example `protocol` or `destination_ports`; a limit without `match` counts every packet"#,
+   |                                              ^^ add a condition such as `protocol` or `destination_ports`; a limit without `match` counts all packets"#,
     );
 }
 
@@ -210,7 +210,7 @@ source_ports = [54]
         r#"config.toml:8:8: `udp` is a built-in class
 8 | [class.udp]
   |        ^^^ give the class another name; of this one only `action` can be set
-config.toml:11:8: `a b` is no name for a class
+config.toml:11:8: `a b` is not a valid name for a class
 11 | [class."a b"]
    |        ^^^^^ write letters, digits, `-` and `_`"#,
     );
@@ -427,10 +427,10 @@ fn a_limit_of_a_class_is_not_idle_beside_one_of_another() {
   { packets = 20, per = "1s", match = "udp" },
   { packets = 30, per = "1s", match = "tcp-syn" },
   { packets = 5000, per = "1s", match = "icmp" },"#,
-        r#"config.toml:14:3: 30 packets per 1s of tcp-syn are never reached beside 10 packets per 1s of tcp
+        r#"config.toml:14:3: 30 packets per 1s of tcp-syn can never be reached because of 10 packets per 1s of tcp
 14 |   { packets = 30, per = "1s", match = "tcp-syn" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
-config.toml:15:3: 5000 packets per 1s of icmp are never reached beside 1000 packets per 1s
+config.toml:15:3: 5000 packets per 1s of icmp can never be reached because of 1000 packets per 1s
 15 |   { packets = 5000, per = "1s", match = "icmp" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
@@ -529,7 +529,7 @@ length = ["20-39"]
 config.toml:9:35: `198.51.100.0/33` is longer than IPv4 addresses are
 9 | destination = ["198.51.100.7/24", "198.51.100.0/33", "example.org", 7]
   |                                   ^^^^^^^^^^^^^^^^^ write a length up to /32
-config.toml:9:54: `example.org` is no IPv4 or IPv6 address or prefix
+config.toml:9:54: `example.org` is not an IPv4 or IPv6 address or prefix
 9 | destination = ["198.51.100.7/24", "198.51.100.0/33", "example.org", 7]
   |                                                      ^^^^^^^^^^^^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32
 config.toml:9:69: `destination` is an integer, not a string

@@ -51,7 +51,7 @@ fn a_store_that_cannot_be_asked_is_refused() {
     );
     check_behind_minimal(
         "[cluster]\nurl = \"redis://store\"\nca_file = \"/ca.pem\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
-        r#"config.toml:10:11: [cluster] has a `ca_file`, and its `url` takes no TLS
+        r#"config.toml:10:11: [cluster] has `ca_file`, but its `url` does not use TLS
 10 | ca_file = "/ca.pem"
    |           ^^^^^^^^^ write url = "rediss://HOST:6379""#,
     );
@@ -73,7 +73,7 @@ fn a_store_that_cannot_be_asked_is_refused() {
 fn a_name_that_is_none_is_refused() {
     check_behind_minimal(
         "[cluster]\nurl = \"/run/r\"\nnode = \"edge 1\"\nsecret_file = \"/s\"\n",
-        r#"config.toml:10:8: `edge 1` is no name of a node: that is 1 to 64 letters, digits, `-`, `_` and `.`
+        r#"config.toml:10:8: `edge 1` is not a valid node name: use 1 to 64 letters, digits, `-`, `_` and `.`
 10 | node = "edge 1"
    |        ^^^^^^^^ write node = "edge-1""#,
     );
@@ -84,7 +84,7 @@ fn a_secret_stands_in_one_place_is_long_and_is_not_shown() {
     for secret in ["", "short", "two words of a secret"] {
         check_behind_minimal(
             &format!("[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret = \"{secret}\"\n"),
-            r#"config.toml:8:1: the `secret` of [cluster] is no secret: it is one word of at least 16 characters
+            r#"config.toml:8:1: the `secret` of [cluster] must be one word of at least 16 characters
 8 | [cluster]
   | ^^^^^^^^^ write secret_file = "/etc/ratelimit/cluster.secret", with the same text on all nodes: `openssl rand -hex 32` makes one"#,
         );
@@ -115,13 +115,13 @@ fn a_certificate_has_its_key() {
     );
     check_behind_minimal(
         &format!("{cluster}cert_file = \"/node.pem\"\n"),
-        r#"config.toml:8:1: [cluster] has a `cert_file` and no `key_file`
+        r#"config.toml:8:1: [cluster] has `cert_file` but no `key_file`
 8 | [cluster]
   | ^^^^^^^^^ write key_file = "/etc/ratelimit/cluster-node.key""#,
     );
     check_behind_minimal(
         &format!("{cluster}key_file = \"/node.key\"\n"),
-        r#"config.toml:8:1: [cluster] has a `key_file` and no `cert_file`
+        r#"config.toml:8:1: [cluster] has `key_file` but no `cert_file`
 8 | [cluster]
   | ^^^^^^^^^ write cert_file = "/etc/ratelimit/cluster-node.pem""#,
     );
@@ -166,7 +166,7 @@ fn a_limit_that_nodes_cannot_share_is_refused() {
     );
     check_behind_minimal(
         &format!("{}{CLUSTER}", policy(shared)),
-        r"config.toml:11:1: [cluster] has no `nodes`, and nodes share limits
+        r"config.toml:11:1: [cluster] needs `nodes` because limits are shared
 11 | [cluster]
    | ^^^^^^^^^ write how many nodes there are, the same on all: nodes = 3",
     );
@@ -183,9 +183,9 @@ fn a_limit_that_nodes_cannot_share_is_refused() {
                 "packets = 9, per = \"1s\", scope = \"cluster\", algorithm = \"token-bucket\", burst = 27"
             )
         ),
-        r#"config.toml:10:11: nodes do not share a token-bucket: what is missing in it depends on one rate
+        r#"config.toml:10:11: nodes cannot share a token-bucket: its level depends on a single rate
 10 | limits = [{ packets = 9, per = "1s", scope = "cluster", algorithm = "token-bucket", burst = 27 }]
-   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ as much at once and in the long run is 27 packets per 3s (sliding-window): write that, or remove `scope`"#,
+   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ the closest equivalent is 27 packets per 3s (sliding-window), or remove `scope`"#,
     );
     check_behind_minimal(
         &policy("packets = 9, per = \"1s\", scope = \"clustr\""),

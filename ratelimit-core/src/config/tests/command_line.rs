@@ -68,7 +68,7 @@ hint: write a name that `ip link` shows, such as eth0
 hint: write a name that `ip link` shows, such as eth0
 --bytes 50M: `M` in `50M` is not a unit of bytes
 hint: write `50MB` or `50MiB`
---packets 0: with an amount of 0 nothing would ever pass
+--packets 0: an amount of 0 would drop every packet
 hint: write at least 1; to drop everything of a source, ban it",
     );
     check(
@@ -77,7 +77,7 @@ hint: write at least 1; to drop everything of a source, ban it",
             ..arguments(&["eth0"])
         },
         "\
---per 5ms: a window of 5ms is too short to be kept
+--per 5ms: the window 5ms is too short
 hint: write at least 10ms",
     );
     check(
@@ -87,7 +87,7 @@ hint: write at least 10ms",
             ..arguments(&["eth0"])
         },
         "\
---bytes 5TB: one word of state cannot count so many in 1s
+--bytes 5TB: the amount is too large for a window of 1s
 hint: write at most 4096GB, or a longer window",
     );
 }

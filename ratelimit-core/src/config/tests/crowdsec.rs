@@ -60,7 +60,7 @@ fn a_key_stands_in_one_place_is_a_word_and_is_not_shown() {
     );
     check_behind_minimal(
         "[crowdsec]\nurl = \"/run/c\"\nkey = \"two words\"\n",
-        r#"config.toml:8:1: the `key` of [crowdsec] is no key: it is one word, without blanks
+        r#"config.toml:8:1: the `key` of [crowdsec] must be one word without blanks
 8 | [crowdsec]
   | ^^^^^^^^^^ write key_file = "/etc/ratelimit/crowdsec.key", or key = "...": `cscli bouncers add ratelimit` prints it"#,
     );

@@ -43,7 +43,7 @@ fn what_is_no_destination_is_refused_with_what_to_write() {
     );
     check_behind_minimal(
         "[destination.\"198.51.100.7\"]\nlimits = []\n",
-        r#"config.toml:9:10: the `limits` of [destination."198.51.100.7"] are none
+        r#"config.toml:9:10: `limits` of [destination."198.51.100.7"] is empty
 9 | limits = []
   |          ^^ write limits = [{ packets = 50_000, per = "1s" }], or remove it"#,
     );
@@ -57,7 +57,7 @@ fn a_destination_stands_once_however_it_is_written() {
     let (answer, _directory) = inspect_files(&[("config.toml", &toml)]);
     let error = answer.unwrap_err().to_string();
     for part in [
-        "config.toml:10:14: the destination 198.51.100.7 stands twice",
+        "config.toml:10:14: duplicate destination 198.51.100.7",
         "keep one of them",
     ] {
         assert!(error.contains(part), "{error}");

@@ -11,7 +11,7 @@ fn answers_to_floods_that_are_challenged_by_rst_are_warned_of() {
     };
     check_warnings_behind_minimal(
         &toml("rst"),
-        r#"config.toml:11:1: [detection.syn_flood] bans and limits no source while the challenge is on: with way = "rst" each may be forged
+        r#"config.toml:11:1: [detection.syn_flood] does not ban or limit sources while the challenge is active: with way = "rst" any source may be forged
 11 | [detection]
    | ^^^^^^^^^^^ write way = "syncookie" in [challenge.tcp]"#,
     );
@@ -90,7 +90,7 @@ fn a_limit_of_detection_is_one_and_belongs_to_its_answer() {
         r#"config.toml:9:9: `limit` is for answer = "limit" alone
 9 | limit = { packets = 0, per = "1s", match = "udpp" }
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write answer = "limit" beside it, or remove it
-config.toml:9:21: with an amount of 0 nothing would ever pass
+config.toml:9:21: an amount of 0 would drop every packet
 9 | limit = { packets = 0, per = "1s", match = "udpp" }
   |                     ^ write at least 1; to drop everything of a source, ban it
 config.toml:9:44: there is no class `udpp`

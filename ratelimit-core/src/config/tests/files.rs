@@ -212,7 +212,7 @@ conf.d/20-b.toml:5:1: [paths] is set twice, first at conf.d/10-a.toml:3:1
 conf.d/20-b.toml:6:1: [policy.b] is defined twice, first at conf.d/10-a.toml:4:1
 6 | [policy.b]
   | ^^^^^^^^^^ make them one, or give one another name
-conf.d/20-b.toml:7:12: 10.0.0.0/8 stands twice in [policy.b], first at conf.d/10-a.toml:5:12
+conf.d/20-b.toml:7:12: 10.0.0.0/8 is listed twice in [policy.b], first at conf.d/10-a.toml:5:12
 7 | sources = ["10.0.0.0/8"]
   |            ^^^^^^^^^^^^ remove it
 conf.d/30-c.toml:1:1: [metrics] is set twice, first at conf.d/20-b.toml:3:1
@@ -240,7 +240,7 @@ sources = ["192.0.2.1"]
 "#,
             ),
         ],
-        r#"conf.d/10-a.toml:2:12: 192.0.2.1 stands twice in [allow], first at config.toml:9:12
+        r#"conf.d/10-a.toml:2:12: 192.0.2.1 is listed twice in [allow], first at config.toml:9:12
 2 | sources = ["192.0.2.1"]
   |            ^^^^^^^^^^^ remove it"#,
     );
@@ -310,7 +310,7 @@ fn a_file_that_is_absent_is_refused() {
         "config.toml",
         "\
 config.toml: no such file
-hint: write it, or name one that exists",
+hint: create it, or use an existing one",
     );
 }
 

@@ -58,10 +58,10 @@ inner = ["gre:47", "vxlan:0", "geneve:65536"]
         r#"config.toml:9:10: gre has no port
 9 | inner = ["gre:47", "vxlan:0", "geneve:65536"]
   |          ^^^^^^^^ write "gre"
-config.toml:9:20: `0` is no UDP port
+config.toml:9:20: `0` is not a UDP port
 9 | inner = ["gre:47", "vxlan:0", "geneve:65536"]
   |                    ^^^^^^^^^ write a number from 1 to 65535, as in "vxlan:4789"
-config.toml:9:31: `65536` is no UDP port
+config.toml:9:31: `65536` is not a UDP port
 9 | inner = ["gre:47", "vxlan:0", "geneve:65536"]
   |                               ^^^^^^^^^^^^^^ write a number from 1 to 65535, as in "geneve:6081""#,
     );
@@ -69,10 +69,10 @@ config.toml:9:31: `65536` is no UDP port
         r#"[source]
 inner = ["vxlan:+1", "geneve:"]
 "#,
-        r#"config.toml:9:10: `+1` is no UDP port
+        r#"config.toml:9:10: `+1` is not a UDP port
 9 | inner = ["vxlan:+1", "geneve:"]
   |          ^^^^^^^^^^ write a number from 1 to 65535, as in "vxlan:4789"
-config.toml:9:22: `` is no UDP port
+config.toml:9:22: `` is not a UDP port
 9 | inner = ["vxlan:+1", "geneve:"]
   |                      ^^^^^^^^^ write a number from 1 to 65535, as in "geneve:6081""#,
     );
@@ -84,7 +84,7 @@ fn a_tunnel_is_there_once_and_has_a_port_of_its_own() {
         r#"[source]
 inner = ["vxlan", "gre", "vxlan:8472", "geneve:4789"]
 "#,
-        r#"config.toml:9:26: vxlan is there twice, first at config.toml:9:10
+        r#"config.toml:9:26: duplicate vxlan, first at config.toml:9:10
 9 | inner = ["vxlan", "gre", "vxlan:8472", "geneve:4789"]
   |                          ^^^^^^^^^^^^ keep one of them
 config.toml:9:40: geneve and vxlan have the same UDP port 4789, first at config.toml:9:10

@@ -70,7 +70,7 @@ config.toml:14:3: a limit has scope = "cluster", and there is no [cluster]
 config.toml:15:39: there is no class `udpp`
 15 |   { packets = 90, per = "1s", match = "udpp" },
    |                                       ^^^^^^ did you mean "udp"?
-config.toml:19:19: the `limits` of `node` of [[interface]] are none
+config.toml:19:19: `limits` of `node` of [[interface]] is empty
 19 | node = { limits = [] }
    |                   ^^ write limits = [{ packets = 2_000_000, per = "1s" }], or remove `node` of [[interface]]
 config.toml:22:10: unknown key `limit` in `node` of [[interface]]
@@ -88,7 +88,7 @@ fn a_policy_of_an_interface_that_is_not_there_and_one_for_nobody_are_refused() {
         &format!("[policy.lam]\nlimits = []\n{ETH1}"),
         r#"config.toml:8:1: [policy.lam] has no `sources`
 8 | [policy.lam]
-  | ^^^^^^^^^^^^ write for whom it is: sources = ["192.0.2.0/24"], or name it by `policy` in an [[interface]]
+  | ^^^^^^^^^^^^ add sources = ["192.0.2.0/24"], or select the policy with `policy` in an [[interface]]
 config.toml:12:10: there is no [policy.lan]
 12 | policy = "lan"
    |          ^^^^^ did you mean "lam"?"#,

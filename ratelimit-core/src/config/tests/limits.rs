@@ -44,16 +44,16 @@ fn an_amount_of_nothing_is_refused() {
   { packets = -5, per = "1s" },
   { bytes = "0MB", per = "1s" },
   { bytes = 0, per = "1s" },"#,
-        r#"config.toml:11:15: with an amount of 0 nothing would ever pass
+        r#"config.toml:11:15: an amount of 0 would drop every packet
 11 |   { packets = 0, per = "1s" },
    |               ^ write at least 1; to drop everything of a source, ban it
-config.toml:12:15: with an amount of -5 nothing would ever pass
+config.toml:12:15: an amount of -5 would drop every packet
 12 |   { packets = -5, per = "1s" },
    |               ^^ write at least 1; to drop everything of a source, ban it
-config.toml:13:13: with an amount of 0 nothing would ever pass
+config.toml:13:13: an amount of 0 would drop every packet
 13 |   { bytes = "0MB", per = "1s" },
    |             ^^^^^ write at least 1; to drop everything of a source, ban it
-config.toml:14:13: with an amount of 0 nothing would ever pass
+config.toml:14:13: an amount of 0 would drop every packet
 14 |   { bytes = 0, per = "1s" },
    |             ^ write at least 1; to drop everything of a source, ban it"#,
     );
@@ -64,10 +64,10 @@ fn an_amount_that_one_word_cannot_count_is_refused_with_the_largest() {
     check_limits(
         r#"  { packets = 99999999999999999999, per = "1s" },
   { bytes = "1TB", per = "10ms" },"#,
-        r#"config.toml:11:15: one word of state cannot count so many in 1s
+        r#"config.toml:11:15: the amount is too large for a window of 1s
 11 |   { packets = 99999999999999999999, per = "1s" },
    |               ^^^^^^^^^^^^^^^^^^^^ write at most 134217727, or a longer window
-config.toml:12:13: one word of state cannot count so many in 10ms
+config.toml:12:13: the amount is too large for a window of 10ms
 12 |   { bytes = "1TB", per = "10ms" },
    |             ^^^^^ write at most 40960MB, or a longer window"#,
     );
@@ -79,13 +79,13 @@ fn a_window_under_10_ms_or_over_31_days_is_refused() {
         r#"  { packets = 1, per = "9ms" },
   { packets = 1, per = "5w" },
   { packets = 1, per = "0s" },"#,
-        r#"config.toml:11:24: a window of 9ms is too short to be kept
+        r#"config.toml:11:24: the window 9ms is too short
 11 |   { packets = 1, per = "9ms" },
    |                        ^^^^^ write at least 10ms
-config.toml:12:24: a window of 35d is too long to be kept
+config.toml:12:24: the window 35d is too long
 12 |   { packets = 1, per = "5w" },
    |                        ^^^^ write at most 31d
-config.toml:13:24: a window of 0s is too short to be kept
+config.toml:13:24: the window 0s is too short
 13 |   { packets = 1, per = "0s" },
    |                        ^^^^ write at least 10ms"#,
     );
@@ -111,7 +111,7 @@ config.toml:13:13: `megabytes` in `50 megabytes` is not a unit of bytes
 config.toml:14:24: `` is not a duration
 14 |   { packets = 1, per = "" },
    |                        ^^ write for example `10ms`, `90s`, `10m`, `1h30m` or `31d`
-config.toml:15:24: a window of 140000000000d is too long to be kept
+config.toml:15:24: the window 140000000000d is too long
 15 |   { packets = 1, per = "20000000000w" },
    |                        ^^^^^^^^^^^^^^ write at most 31d"#,
     );
@@ -165,8 +165,8 @@ fn a_sliding_log_counts_no_bytes_and_at_most_1024_packets() {
   { packets = 5, per = "1s", algorithm = "sliding-log", burst = 9 },"#,
         r#"config.toml:11:15: a sliding log keeps the times of at most 1024 packets
 11 |   { packets = 1025, per = "1s", algorithm = "sliding-log" },
-   |               ^^^^ write at most so many, or algorithm = "sliding-window", which keeps none
-config.toml:12:13: a sliding log keeps the time of each packet, and counts no bytes
+   |               ^^^^ reduce the amount, or use algorithm = "sliding-window"
+config.toml:12:13: a sliding log counts packets, not bytes
 12 |   { bytes = 9000, per = "1s", algorithm = "sliding-log" },
    |             ^^^^ write `packets`, or another algorithm
 config.toml:13:65: only a token bucket has a `burst`
@@ -240,10 +240,10 @@ fn a_burst_below_one_packet_or_of_another_unit_is_refused() {
   { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "0kB" },
   { packets = 1, per = "1s", algorithm = "token-bucket", burst = "5MB" },
   { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "5M" },"#,
-        r#"config.toml:11:66: with an amount of 0 nothing would ever pass
+        r#"config.toml:11:66: an amount of 0 would drop every packet
 11 |   { packets = 1, per = "1s", algorithm = "token-bucket", burst = 0 },
    |                                                                  ^ write at least 1; to drop everything of a source, ban it
-config.toml:12:67: with an amount of 0 nothing would ever pass
+config.toml:12:67: an amount of 0 would drop every packet
 12 |   { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "0kB" },
    |                                                                   ^^^^^ write at least 1; to drop everything of a source, ban it
 config.toml:13:66: `burst` is a string, not an integer
@@ -261,13 +261,13 @@ fn a_bucket_that_one_word_cannot_keep_is_refused_with_the_largest_that_it_can() 
         r#"  { bytes = 5_000_000_000_000, per = "1s", algorithm = "token-bucket" },
   { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000_000_000 },
   { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },"#,
-        r#"config.toml:11:13: one word of state cannot count so many in 1s
+        r#"config.toml:11:13: the amount is too large for a window of 1s
 11 |   { bytes = 5_000_000_000_000, per = "1s", algorithm = "token-bucket" },
    |             ^^^^^^^^^^^^^^^^^ write at most 4096GB, or a longer window
-config.toml:12:67: one word of state does not hold a burst of so many
+config.toml:12:67: the burst is too large
 12 |   { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000_000_000 },
    |                                                                   ^^^^^^^^^^^^^^^^^^^ write a burst of at most 17592186044416
-config.toml:13:15: one word of state cannot count so many in 1s
+config.toml:13:15: the amount is too large for a window of 1s
 13 |   { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },
    |               ^^^^^^^^^^^ write at most 134217727, or a longer window"#,
     );

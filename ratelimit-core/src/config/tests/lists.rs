@@ -36,7 +36,7 @@ config.toml:11:10: unknown action `block`
     );
     check_behind_minimal(
         "[list.\"a b\"]\nfile = \"/drop.txt\"\nevery = \"10ms\"\n",
-        "config.toml:8:7: `a b` is no name for a list
+        "config.toml:8:7: `a b` is not a valid name for a list
 8 | [list.\"a b\"]
   |       ^^^^^ write letters, digits, `-` and `_`
 config.toml:10:9: a list is read at most once a second

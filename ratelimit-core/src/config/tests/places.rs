@@ -9,13 +9,13 @@ fn a_long_line_is_cut_around_the_place() {
     let long = "x".repeat(200);
     check_behind_minimal(
         &format!("[allow]\nsources = [{good}\"1.2.3\"] # {long}\n"),
-        r#"config.toml:9:142: `1.2.3` is no IPv4 or IPv6 address or prefix
+        r#"config.toml:9:142: `1.2.3` is not an IPv4 or IPv6 address or prefix
 9 | ….0.15", "10.0.0.16", "10.0.0.17", "10.0.0.18", "10.0.0.19", "1.2.3"] # xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
   |                                                              ^^^^^^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32"#,
     );
     check_behind_minimal(
         &format!("[allow]\nsources = [\"1.2.3\", {good}]\n"),
-        r#"config.toml:9:12: `1.2.3` is no IPv4 or IPv6 address or prefix
+        r#"config.toml:9:12: `1.2.3` is not an IPv4 or IPv6 address or prefix
 9 | sources = ["1.2.3", "10.0.0.10", "10.0.0.11", "10.0.0.12", "10.0.0.13", "10.0.0.14", "10.0.0.15", "10.0.0.16",…
   |            ^^^^^^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32"#,
     );
@@ -37,7 +37,7 @@ fn control_characters_do_not_reach_the_terminal() {
     );
     check_behind_minimal(
         "[allow]\nsources = [\"\\u001b[31m\"]\n",
-        r#"config.toml:9:12: `�[31m` is no IPv4 or IPv6 address or prefix
+        r#"config.toml:9:12: `�[31m` is not an IPv4 or IPv6 address or prefix
 9 | sources = ["\u001b[31m"]
   |            ^^^^^^^^^^^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32"#,
     );
@@ -47,7 +47,7 @@ fn control_characters_do_not_reach_the_terminal() {
 fn tabs_and_wide_characters_count_as_one_column() {
     check_behind_minimal(
         "[allow]\nsources = [\t\"äöü€\" ]\n",
-        r#"config.toml:9:13: `äöü€` is no IPv4 or IPv6 address or prefix
+        r#"config.toml:9:13: `äöü€` is not an IPv4 or IPv6 address or prefix
 9 | sources = [ "äöü€" ]
   |             ^^^^^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32"#,
     );

@@ -184,7 +184,7 @@ keep = \"5m\"
         "[history]
 keep = true
 ",
-        "config.toml:9:8: `keep` is true: it is not said how long
+        "config.toml:9:8: `keep` is true: it needs a duration
 9 | keep = true
   |        ^^^^ write keep = \"30d\", or false to keep nothing",
     );
@@ -419,7 +419,7 @@ name = "eth0/1"
 config.toml:11:8: `enp0s31f6-uplink` has 16 bytes, and names of interfaces at most 15
 11 | name = "enp0s31f6-uplink"
    |        ^^^^^^^^^^^^^^^^^^ write a name that `ip link` shows, such as eth0
-config.toml:13:8: `eth0/1` is no name that an interface can have
+config.toml:13:8: `eth0/1` is not a valid interface name
 13 | name = "eth0/1"
    |        ^^^^^^^^ write a name that `ip link` shows, such as eth0"#,
     );
@@ -439,7 +439,7 @@ fn an_interface_that_stands_twice_is_refused_with_the_first_place() {
         r#"[[interface]]
 name = "eth0"
 "#,
-        r#"config.toml:9:8: the interface `eth0` stands twice, first at config.toml:2:8
+        r#"config.toml:9:8: duplicate interface `eth0`, first at config.toml:2:8
 9 | name = "eth0"
   |        ^^^^^^ remove one of them"#,
     );
@@ -548,8 +548,8 @@ config.toml:5:12: `capacity` is out of range
   |            ^ write a number from 1 to 134217728
 config.toml:6:1: [policy.partner] has no `sources`
 6 | [policy.partner]
-  | ^^^^^^^^^^^^^^^^ write for whom it is: sources = ["192.0.2.0/24"], or name it by `policy` in an [[interface]]
-config.toml:7:23: with an amount of 0 nothing would ever pass
+  | ^^^^^^^^^^^^^^^^ add sources = ["192.0.2.0/24"], or select the policy with `policy` in an [[interface]]
+config.toml:7:23: an amount of 0 would drop every packet
 7 | limits = [{ packets = 0, per = "1x" }]
   |                       ^ write at least 1; to drop everything of a source, ban it
 config.toml:7:32: `x` in `1x` is not a unit of time

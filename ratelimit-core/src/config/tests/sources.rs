@@ -8,16 +8,16 @@ limits = []
 ",
         r#"config.toml:8:1: [policy.a] has no `sources`
 8 | [policy.a]
-  | ^^^^^^^^^^ write for whom it is: sources = ["192.0.2.0/24"], or name it by `policy` in an [[interface]]"#,
+  | ^^^^^^^^^^ add sources = ["192.0.2.0/24"], or select the policy with `policy` in an [[interface]]"#,
     );
     check_behind_minimal(
         "[policy.a]
 limits = []
 sources = []
 ",
-        "config.toml:10:11: the `sources` of [policy.a] are none
+        "config.toml:10:11: `sources` of [policy.a] is empty
 10 | sources = []
-   |           ^^ write for whom the policy is, or remove it",
+   |           ^^ add the sources of the policy, or remove it",
     );
 }
 
@@ -59,7 +59,7 @@ fn what_is_no_prefix_is_refused() {
 limits = []
 sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
 "#,
-        r#"config.toml:10:12: `1.2.3.400` is no IPv4 or IPv6 address or prefix
+        r#"config.toml:10:12: `1.2.3.400` is not an IPv4 or IPv6 address or prefix
 10 | sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
    |            ^^^^^^^^^^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32
 config.toml:10:25: `10.0.0.0/33` is longer than IPv4 addresses are
@@ -68,7 +68,7 @@ config.toml:10:25: `10.0.0.0/33` is longer than IPv4 addresses are
 config.toml:10:40: `::/129` is longer than IPv6 addresses are
 10 | sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
    |                                        ^^^^^^^^ write a length up to /128
-config.toml:10:50: `` is no IPv4 or IPv6 address or prefix
+config.toml:10:50: `` is not an IPv4 or IPv6 address or prefix
 10 | sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
    |                                                  ^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32"#,
     );
@@ -81,10 +81,10 @@ fn a_prefix_that_stands_twice_in_a_list_is_refused() {
 limits = []
 sources = ["10.0.0.0/8", "192.0.2.1/32", "10.0.0.0/255.0.0.0", "192.0.2.1"]
 "#,
-        r#"config.toml:10:42: 10.0.0.0/8 stands twice in [policy.a], first at config.toml:10:12
+        r#"config.toml:10:42: 10.0.0.0/8 is listed twice in [policy.a], first at config.toml:10:12
 10 | sources = ["10.0.0.0/8", "192.0.2.1/32", "10.0.0.0/255.0.0.0", "192.0.2.1"]
    |                                          ^^^^^^^^^^^^^^^^^^^^ remove it
-config.toml:10:64: 192.0.2.1 stands twice in [policy.a], first at config.toml:10:26
+config.toml:10:64: 192.0.2.1 is listed twice in [policy.a], first at config.toml:10:26
 10 | sources = ["10.0.0.0/8", "192.0.2.1/32", "10.0.0.0/255.0.0.0", "192.0.2.1"]
    |                                                                ^^^^^^^^^^^ remove it"#,
     );
@@ -92,7 +92,7 @@ config.toml:10:64: 192.0.2.1 stands twice in [policy.a], first at config.toml:10
         r#"[allow]
 sources = ["::1", "0:0::1"]
 "#,
-        r#"config.toml:9:19: ::1 stands twice in [allow], first at config.toml:9:12
+        r#"config.toml:9:19: ::1 is listed twice in [allow], first at config.toml:9:12
 9 | sources = ["::1", "0:0::1"]
   |                   ^^^^^^^^ remove it"#,
     );
@@ -108,7 +108,7 @@ sources = ["10.0.0.0/8"]
 limits = []
 sources = ["10.0.0.0/8"]
 "#,
-        r#"config.toml:13:12: 10.0.0.0/8 stands in [policy.a] and in [policy.b], first at config.toml:10:12
+        r#"config.toml:13:12: 10.0.0.0/8 is in both [policy.a] and [policy.b], first at config.toml:10:12
 13 | sources = ["10.0.0.0/8"]
    |            ^^^^^^^^^^^^ remove it from one of them: a source has one policy"#,
     );
@@ -138,10 +138,10 @@ sources = ["10.0.0.0/8"]
 limits = []
 sources = ["10.0.1.0/24"]
 "#,
-        r#"config.toml:8:9: `10.0.0.0/8` is no name for a policy
+        r#"config.toml:8:9: `10.0.0.0/8` is not a valid name for a policy
 8 | [policy."10.0.0.0/8"]
   |         ^^^^^^^^^^^^ write letters, digits, `-` and `_`
-config.toml:11:9: `` is no name for a policy
+config.toml:11:9: `` is not a valid name for a policy
 11 | [policy.""]
    |         ^^ write letters, digits, `-` and `_`"#,
     );
@@ -151,10 +151,10 @@ config.toml:11:9: `` is no name for a policy
 fn what_is_protected_is_neither_everything_nor_more_than_is_looked_through() {
     check_behind_minimal(
         "[protected]\nsources = [\"198.51.100.0/24\", \"::/0\", \"198.51.100.0/24\"]\n",
-        r#"config.toml:9:31: ::/0 is every address: no ban would hold
+        r#"config.toml:9:31: ::/0 covers every address: no ban would apply
 9 | sources = ["198.51.100.0/24", "::/0", "198.51.100.0/24"]
   |                               ^^^^^^ name the networks, or write observe = true for a dry run
-config.toml:9:39: 198.51.100.0/24 stands twice in [protected], first at config.toml:9:12
+config.toml:9:39: 198.51.100.0/24 is listed twice in [protected], first at config.toml:9:12
 9 | sources = ["198.51.100.0/24", "::/0", "198.51.100.0/24"]
   |                                       ^^^^^^^^^^^^^^^^^ remove it"#,
     );

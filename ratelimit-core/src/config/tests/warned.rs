@@ -57,28 +57,28 @@ fn a_limit_behind_a_stricter_one_is_warned_of() {
     check_warnings_of_limits(
         r#"  { packets = 1000, per = "1s" },
   { packets = 10, per = "1s" },"#,
-        r#"config.toml:11:3: 1000 packets per 1s are never reached beside 10 packets per 1s
+        r#"config.toml:11:3: 1000 packets per 1s can never be reached because of 10 packets per 1s
 11 |   { packets = 1000, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
     check_warnings_of_limits(
         r#"  { packets = 1000, per = "1s" },
   { packets = 100_000, per = "1m" },"#,
-        r#"config.toml:12:3: 100000 packets per 1m are never reached beside 1000 packets per 1s
+        r#"config.toml:12:3: 100000 packets per 1m can never be reached because of 1000 packets per 1s
 12 |   { packets = 100_000, per = "1m" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
     check_warnings_of_limits(
         r#"  { packets = 10, per = "1m" },
   { packets = 20, per = "1s" },"#,
-        r#"config.toml:12:3: 20 packets per 1s are never reached beside 10 packets per 1m
+        r#"config.toml:12:3: 20 packets per 1s can never be reached because of 10 packets per 1m
 12 |   { packets = 20, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
     check_warnings_of_limits(
         r#"  { packets = 10, per = "1s" },
   { packets = 10, per = "1s" },"#,
-        r#"config.toml:12:3: 10 packets per 1s are never reached beside 10 packets per 1s
+        r#"config.toml:12:3: 10 packets per 1s can never be reached because of 10 packets per 1s
 12 |   { packets = 10, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
@@ -109,10 +109,10 @@ fn limits_of_other_algorithms_are_warned_of_where_it_is_certain() {
         r#"  { packets = 10, per = "1s", algorithm = "token-bucket", burst = 5 },
   { packets = 15, per = "1s" },
   { packets = 600, per = "1m", algorithm = "token-bucket", burst = 6 },"#,
-        r#"config.toml:12:3: 15 packets per 1s are never reached beside 10 packets per 1s (token-bucket, burst 5)
+        r#"config.toml:12:3: 15 packets per 1s can never be reached because of 10 packets per 1s (token-bucket, burst 5)
 12 |   { packets = 15, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
-config.toml:13:3: 600 packets per 1m (token-bucket, burst 6) are never reached beside 10 packets per 1s (token-bucket, burst 5)
+config.toml:13:3: 600 packets per 1m (token-bucket, burst 6) can never be reached because of 10 packets per 1s (token-bucket, burst 5)
 13 |   { packets = 600, per = "1m", algorithm = "token-bucket", burst = 6 },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
@@ -127,10 +127,10 @@ config.toml:13:3: 600 packets per 1m (token-bucket, burst 6) are never reached b
         r#"  { packets = 10, per = "1s", algorithm = "sliding-window" },
   { packets = 20, per = "1s" },
   { packets = 11, per = "1s", algorithm = "sliding-window" },"#,
-        r#"config.toml:12:3: 20 packets per 1s are never reached beside 10 packets per 1s (sliding-window)
+        r#"config.toml:12:3: 20 packets per 1s can never be reached because of 10 packets per 1s (sliding-window)
 12 |   { packets = 20, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
-config.toml:13:3: 11 packets per 1s (sliding-window) are never reached beside 10 packets per 1s (sliding-window)
+config.toml:13:3: 11 packets per 1s (sliding-window) can never be reached because of 10 packets per 1s (sliding-window)
 13 |   { packets = 11, per = "1s", algorithm = "sliding-window" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
@@ -142,10 +142,10 @@ fn limits_beside_a_sliding_log_are_warned_of_where_it_is_certain() {
         r#"  { packets = 10, per = "1s", algorithm = "sliding-log" },
   { packets = 20, per = "2s", algorithm = "sliding-log" },
   { packets = 20, per = "2s" },"#,
-        r#"config.toml:12:3: 20 packets per 2s (sliding-log) are never reached beside 10 packets per 1s (sliding-log)
+        r#"config.toml:12:3: 20 packets per 2s (sliding-log) can never be reached because of 10 packets per 1s (sliding-log)
 12 |   { packets = 20, per = "2s", algorithm = "sliding-log" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
-config.toml:13:3: 20 packets per 2s are never reached beside 10 packets per 1s (sliding-log)
+config.toml:13:3: 20 packets per 2s can never be reached because of 10 packets per 1s (sliding-log)
 13 |   { packets = 20, per = "2s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
@@ -160,7 +160,7 @@ config.toml:13:3: 20 packets per 2s are never reached beside 10 packets per 1s (
         r#"  { packets = 10, per = "1s" },
   { packets = 20, per = "1s", algorithm = "sliding-log" },
   { packets = 19, per = "1s", algorithm = "sliding-log" },"#,
-        r#"config.toml:12:3: 20 packets per 1s (sliding-log) are never reached beside 10 packets per 1s
+        r#"config.toml:12:3: 20 packets per 1s (sliding-log) can never be reached because of 10 packets per 1s
 12 |   { packets = 20, per = "1s", algorithm = "sliding-log" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
     );
@@ -171,7 +171,7 @@ fn a_burst_into_which_no_full_frame_fits_is_warned_of() {
     check_warnings_of_limits(
         r#"  { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = 1513 },
   { bytes = 1000, per = "1s", algorithm = "token-bucket", burst = 1514 },"#,
-        r#"config.toml:11:3: 1513B hold no full frame of 1514 bytes: none passes
+        r#"config.toml:11:3: 1513B is less than a full frame of 1514 bytes, so none passes
 11 |   { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = 1513 },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write at least 1514; a plain number is bytes"#,
     );
@@ -181,7 +181,7 @@ fn a_burst_into_which_no_full_frame_fits_is_warned_of() {
 fn a_limit_into_which_no_full_frame_fits_is_warned_of() {
     check_warnings_of_limits(
         r#"  { bytes = 1513, per = "1s" },"#,
-        r#"config.toml:11:3: 1513B hold no full frame of 1514 bytes: none passes
+        r#"config.toml:11:3: 1513B is less than a full frame of 1514 bytes, so none passes
 11 |   { bytes = 1513, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write at least 1514; a plain number is bytes"#,
     );

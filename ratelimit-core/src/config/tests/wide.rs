@@ -60,7 +60,7 @@ fn an_aggregate_that_says_nothing_is_refused() {
         "[aggregate]\n",
         r#"config.toml:8:1: [aggregate] has neither `ipv4` nor `ipv6`
 8 | [aggregate]
-  | ^^^^^^^^^^^ write ipv4 = [{ prefix = 24, packets = 10_000, per = "1s" }], or `ipv6` likewise"#,
+  | ^^^^^^^^^^^ write ipv4 = [{ prefix = 24, packets = 10_000, per = "1s" }], or the same for `ipv6`"#,
     );
     check_behind_minimal(
         "[aggregate]\nipv4 = 24\nipv6 = []\n",
@@ -79,7 +79,7 @@ config.toml:10:8: the `ipv6` of [aggregate] is empty
     );
     check_behind_minimal(
         "[node]\nlimits = []\n",
-        r#"config.toml:9:10: the `limits` of [node] are none
+        r#"config.toml:9:10: `limits` of [node] is empty
 9 | limits = []
   |          ^^ write limits = [{ packets = 2_000_000, per = "1s" }], or remove [node]"#,
     );
@@ -219,13 +219,13 @@ fn the_node_prefers_verified_sources_where_sources_can_be_verified() {
     );
     check_warnings_behind_minimal(
         &by_reset,
-        r#"config.toml:10:10: `prefer` has no effect with way = "rst", as a forged SYN of a live host verifies that host
+        r#"config.toml:10:10: `prefer` has no effect with way = "rst" because a forged SYN of a live host verifies that host
 10 | prefer = "verified"
    |          ^^^^^^^^^^ write way = "syncookie" in [challenge.tcp], or remove `prefer`"#,
     );
     check_behind_minimal(
         preferring,
-        r#"config.toml:10:10: `prefer` of [node] is "verified", and no source is ever verified
+        r#"config.toml:10:10: `prefer` of [node] is "verified", but without a challenge no source is verified
 10 | prefer = "verified"
    |          ^^^^^^^^^^ write [challenge.tcp], and under it when = "always", or remove `prefer`"#,
     );

@@ -92,14 +92,14 @@ fn check_challenged(document: &Document, catalogue: &Catalogue, report: &Report)
     for At { value, spot } in document.challenged_classes() {
         let problem = match catalogue.select(&Match::Named(value.clone())) {
             Ok(Selected::Class(class)) if !class.may_be_syn() => Problem::new(
-                format!("no SYN belongs to the class `{value}`, so nobody would be challenged"),
-                "name a class of TCP that SYNs belong to, such as tcp-syn, or remove it",
+                format!("the class `{value}` contains no SYN, so no client would be challenged"),
+                "use a class that contains SYNs, such as tcp-syn, or remove it",
             ),
             Ok(Selected::Class(class)) if class.asks_destination() => Problem::new(
                 format!(
-                    "the class `{value}` asks where packets go to, and the challenge has a key for that"
+                    "the class `{value}` selects destinations, for which the challenge has its own key"
                 ),
-                "name a class without `destination`, and write its prefixes into `destinations` beside `classes`",
+                "use a class without `destination`, and list the prefixes in `destinations`",
             ),
             Ok(Selected::Other) => Problem::new(
                 format!(

@@ -15,8 +15,7 @@ pub fn check(document: &Document, report: &Report) {
     let detection = document.detection.as_ref();
     let of_attacks = detection.map_or(&[][..], |at| &at.value.limits);
     for At { spot, .. } in of_attacks.iter().filter(|at| is_shared(at)) {
-        let message =
-            "nodes do not share the limits of an attack: each node looks for attacks by itself";
+        let message = "limits for attacks cannot be shared: each node detects attacks by itself";
         report.add(spot, Problem::new(message, "remove `scope`"));
     }
     let groups = document.groups();
@@ -36,7 +35,7 @@ pub fn check(document: &Document, report: &Report) {
     };
     let nodes = cluster.value.nodes;
     if nodes == 0 && !shared.is_empty() {
-        let message = "[cluster] has no `nodes`, and nodes share limits";
+        let message = "[cluster] needs `nodes` because limits are shared";
         let hint = "write how many nodes there are, the same on all: nodes = 3";
         report.add(&cluster.spot, Problem::new(message, hint));
     }

@@ -186,8 +186,7 @@ impl Keys {
 
     /// Chooses the keys under which addresses are.
     fn choose(&mut self, path: Option<&str>) -> Result<(), (String, &'static str)> {
-        const HINT: &str =
-            "say which key has the addresses: --json-path KEY, or json_path = \"KEY\"";
+        const HINT: &str = "name the key of the addresses: --json-path KEY, or json_path = \"KEY\"";
         let chosen: Vec<usize> = match path {
             Some(path) => self.of_path(path),
             None => self.of_names(),

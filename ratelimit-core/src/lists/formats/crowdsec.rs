@@ -97,7 +97,7 @@ pub fn take(part: &str, decision: &Decision<'_>, reader: &mut Reader<'_>) {
     };
     if let Some(text) = decision.duration.as_deref() {
         let Some(duration) = go_duration(text) else {
-            let message = format!("the duration `{}` is no time", short(text));
+            let message = format!("`{}` is not a duration", short(text));
             return reader.bad(part, message, "write for example 4h or 1h30m");
         };
         // A decision that is over has a negative one.

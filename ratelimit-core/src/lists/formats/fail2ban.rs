@@ -64,7 +64,7 @@ fn timed(line: &str, address: &str, end: &str, times: &str, reader: &mut Reader<
     if until.is_none() && !is_forever {
         return reader.bad(
             line,
-            "the end is no time",
+            "the expiry is not a time",
             "write it as 2026-11-27 16:32:58",
         );
     }

@@ -90,7 +90,7 @@ pub fn read(reader: &mut Reader<'_>) {
             _ if is_script && first != "ipset" => reader.skip("no command of ipset"),
             [other, ..] => reader.bad(
                 other,
-                format!("`{other}` is no command of ipset"),
+                format!("`{other}` is not an ipset command"),
                 "take the line out: only create, add and del matter",
             ),
         }
@@ -174,7 +174,7 @@ fn read_options<'t>(
                 if options.timeout.is_none() {
                     let part = if value.is_empty() { word } else { value };
                     let hint = "write it in seconds: timeout 600";
-                    reader.bad(part, "the timeout is no number", hint);
+                    reader.bad(part, "the timeout is not a number", hint);
                     return None;
                 }
             }

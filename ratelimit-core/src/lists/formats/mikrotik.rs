@@ -113,7 +113,7 @@ impl Entry {
         ) {
             let Some(timeout) = time(&self.timeout) else {
                 let hint = "write for example 1d2h30m";
-                return reader.bad(line, "the timeout is no time", hint);
+                return reader.bad(line, "the timeout is not a duration", hint);
             };
             said.until = Some(reader.after(timeout));
         }

@@ -131,7 +131,7 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
                 let Ok(duration) = quantity::parse_duration(value) else {
                     let part = if value.is_empty() { word } else { value };
                     let hint = "write for example 1d2h30m";
-                    return reader.bad(part, format!("the {word} is no time"), hint);
+                    return reader.bad(part, format!("the {word} is not a duration"), hint);
                 };
                 timeout = SignedDuration::try_from(duration).ok();
             }
@@ -148,7 +148,7 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
                 options = options.as_slice()[counted..].iter();
             }
             other => {
-                let message = format!("`{other}` stands behind the address");
+                let message = format!("unexpected `{other}` after the address");
                 return reader.bad(other, message, "keep sets of the type ipv4_addr or ipv6_addr, with timeout, expires and comment");
             }
         }

@@ -74,7 +74,9 @@ fn number<'t, D: Deserializer<'t>, N: TryFrom<i64>>(value: D) -> Result<Option<N
         .or_else(|| value.as_str()?.trim().parse().ok());
     let number = number.and_then(|number| N::try_from(number).ok());
     if number.is_none() && !value.is_null() {
-        return Err(serde::de::Error::custom(format!("`{value}` is no number")));
+        return Err(serde::de::Error::custom(format!(
+            "`{value}` is not a number"
+        )));
     }
     Ok(number)
 }
@@ -171,7 +173,7 @@ fn take(part: &str, said: Said<'_>, reader: &mut Reader<'_>) {
         }
         _ => reader.bad(
             part,
-            "this element is no address, prefix or range",
+            "this element is not an address, prefix or range",
             "keep sets of the type ipv4_addr or ipv6_addr",
         ),
     }

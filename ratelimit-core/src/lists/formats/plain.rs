@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-const ONE_A_LINE: &str = "write one address, prefix or range a line, and comments behind #";
+const ONE_A_LINE: &str = "write one address, prefix or range per line, comments after #";
 
 /// Reads all lines.
 pub fn read(reader: &mut Reader<'_>) {
@@ -35,11 +35,7 @@ pub fn read(reader: &mut Reader<'_>) {
         }
         let comment = comment.trim_start_matches(['#', ';', '/']);
         if let Some(second) = address_in(comment, line) {
-            reader.bad(
-                second,
-                "a second address stands behind the first",
-                ONE_A_LINE,
-            );
+            reader.bad(second, "two addresses on one line", ONE_A_LINE);
             continue;
         }
         if let Err((part, problem)) = read_line(written, comment, is_one_line, reader) {
@@ -129,7 +125,7 @@ fn read_line<'t>(
         return Ok(());
     }
     let shown: String = rest.chars().take(60).collect();
-    let message = format!("`{shown}` stands behind the address");
+    let message = format!("unexpected `{shown}` after the address");
     Err((rest, Problem::new(message, ONE_A_LINE)))
 }
 
@@ -160,10 +156,7 @@ fn words<'t>(
             let hint = format!("write {range} for a range, or each in a line of its own");
             let may_be_range = address::is_one(&range, false) && !written.contains(',');
             let hint = if may_be_range { &hint } else { ONE_A_LINE };
-            return Err((
-                second,
-                Problem::new("a second address stands behind the first", hint),
-            ));
+            return Err((second, Problem::new("two addresses on one line", hint)));
         }
     }
     for word in all {
@@ -182,7 +175,7 @@ fn several<'t>(
         if let Some((_, second)) = written.split_once(',')
             && address::is_one(second.trim(), true)
         {
-            let message = "a second address stands behind the first";
+            let message = "two addresses on one line";
             return Err((second.trim(), Problem::new(message, ONE_A_LINE)));
         }
         reader.take(written, written, said);

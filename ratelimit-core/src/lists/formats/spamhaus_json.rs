@@ -32,9 +32,7 @@ pub fn read(reader: &mut Reader<'_>) {
         };
         if line.kind.as_deref() == Some("metadata") {
             if let Some(records) = line.records.filter(|records| *records != lines) {
-                let message = format!(
-                    "the list has {records} entries by its own account, and here are {lines}"
-                );
+                let message = format!("the list claims {records} entries but has {lines}");
                 reader.bad(text, message, "fetch it again: a part of it is missing");
             }
             // Another list may follow, with an account of its own.

@@ -266,12 +266,12 @@ fn a_line_that_says_something_else_than_the_list_is_for_is_bad() {
         (None, "", "192.0.2.1\n192.0.2.2\n192.0.2.3"),
         (
             Some(Action::Ban),
-            "list:1:1: the line says `allow`, and all of the list is to ban",
+            "list:1:1: the line says `allow` but the list is to ban",
             "192.0.2.2\n192.0.2.3",
         ),
         (
             Some(Action::Allow),
-            "list:2:1: the line says `ban`, and all of the list is to allow",
+            "list:2:1: the line says `ban` but the list is to allow",
             "192.0.2.1\n192.0.2.3",
         ),
     ] {

@@ -39,7 +39,7 @@ fn a_number_behind_an_address_says_how_often_it_was_seen() {
     assert_eq!(entries(&reading), "192.0.2.20\n198.51.100.53");
     assert_eq!(reading.skipped.get("seen fewer than 9 times"), Some(&1));
     let error = read("192.0.2.1\n").unwrap_err().error;
-    assert_eq!(error, "list: no entry says how often it was seen");
+    assert_eq!(error, "list: no entry has a number after the address");
     let table = "ip,country,score\n192.0.2.1,NL,3\n192.0.2.2,NL,100\n";
     assert_eq!(entries(&read(table).unwrap()), "192.0.2.2");
 }
@@ -82,11 +82,11 @@ fn several_addresses_stand_on_a_line_where_that_can_be_nothing_else() {
         ),
         (
             "192.0.2.1;192.0.2.2",
-            "write one address, prefix or range a line",
+            "write one address, prefix or range per line",
         ),
         (
             "192.0.2.1, 192.0.2.2",
-            "write one address, prefix or range a line",
+            "write one address, prefix or range per line",
         ),
         (
             "192.0.2.1 203.0.113.9\n192.0.2.2\n",
@@ -95,10 +95,7 @@ fn several_addresses_stand_on_a_line_where_that_can_be_nothing_else() {
     ] {
         let reading = read_text(text).unwrap();
         let bad = reading.bad.to_string();
-        assert!(
-            bad.contains("a second address stands behind the first"),
-            "{bad}"
-        );
+        assert!(bad.contains("two addresses on one line"), "{bad}");
         assert!(bad.contains(hint), "{bad}");
         assert_eq!(reading.bad.count, 1, "{text}");
     }
@@ -116,7 +113,10 @@ fn what_is_nearly_an_address_is_refused_with_the_address() {
         ("\u{201c}192.0.2.1\u{201d}", "^ write 192.0.2.1"),
         ("192.0.2.1\u{2013}192.0.2.9", "^ write 192.0.2.1-192.0.2.9"),
         ("192.0.2.010-192.0.2.020", "^ write 192.0.2.10-192.0.2.20"),
-        ("192.0.2.42.3254.198.51.100.223", "two of them run together"),
+        (
+            "192.0.2.42.3254.198.51.100.223",
+            "two addresses run together",
+        ),
         ("2001:db8:1:2:3:4:5:6:7", "write eight"),
         ("!192.0.2.1", "rlctl allow add"),
     ] {
@@ -340,7 +340,7 @@ fn a_table_names_its_column_of_addresses() {
         .bad
         .to_string();
     assert!(
-        bad.starts_with("list:2:1: `192.0.2.300` is no address"),
+        bad.starts_with("list:2:1: `192.0.2.300` is not an address"),
         "{bad}"
     );
     let reading = read_text("ip,country\n192.0.2.1,NL\n").unwrap();
@@ -648,7 +648,7 @@ fn more_entries_than_there_is_room_for_are_refused_while_they_are_read() {
     let error = read_text(&line.repeat(14_000)).unwrap_err();
     assert_eq!(
         error.error,
-        "list: it has more than 2097152 entries, which is as many as there is room for"
+        "list: it has more than 2097152 entries, the maximum"
     );
 }
 

@@ -10,11 +10,11 @@ fn a_bad_line_is_shown_with_its_place_and_what_to_write() {
     );
     check(
         "192.0.2.1 x\n",
-        "list:1:11: `x` stands behind the address\n1 | 192.0.2.1 x\n  |           ^ write one address, prefix or range a line, and comments behind #",
+        "list:1:11: unexpected `x` after the address\n1 | 192.0.2.1 x\n  |           ^ write one address, prefix or range per line, comments after #",
     );
     check(
         "0.0.0.0/0\n",
-        "list:1:1: `0.0.0.0/0` is every address there is\n1 | 0.0.0.0/0\n  | ^^^^^^^^^ write the prefixes that are meant",
+        "list:1:1: `0.0.0.0/0` covers every address\n1 | 0.0.0.0/0\n  | ^^^^^^^^^ write narrower prefixes",
     );
 }
 
@@ -26,7 +26,7 @@ fn ten_bad_lines_are_shown_and_the_others_counted() {
     let reported: Vec<&str> = reported.lines().collect();
     assert_eq!((bad.count, reported.len()), (12, 31));
     assert!(
-        reported[27].starts_with("list:10:3: `x10` is no address"),
+        reported[27].starts_with("list:10:3: `x10` is not an address"),
         "{reported:?}"
     );
     assert_eq!(reported[30], "and 2 more bad lines");
@@ -41,12 +41,12 @@ fn bad_lines_of_ipset_are_told() {
     );
     first(
         "add a 192.0.2.1 timeout soon\n",
-        "list:1:25: the timeout is no number",
+        "list:1:25: the timeout is not a number",
         "timeout 600",
     );
     first(
         "add a 192.0.2.1 timeout\n",
-        "list:1:17: the timeout is no number",
+        "list:1:17: the timeout is not a number",
         "timeout 600",
     );
     first(
@@ -61,7 +61,7 @@ fn bad_lines_of_ipset_are_told() {
     );
     first(
         "create a hash:ip\nreplace a 192.0.2.1\n",
-        "list:2:1: `replace` is no command of ipset",
+        "list:2:1: `replace` is not an ipset command",
         "only create, add and del matter",
     );
 }
@@ -70,12 +70,12 @@ fn bad_lines_of_ipset_are_told() {
 fn bad_elements_of_nft_are_told() {
     first(
         "add element inet t s { 192.0.2.1 . 22 }",
-        "list:1:34: `.` stands behind the address",
+        "list:1:34: unexpected `.` after the address",
         "ipv4_addr or ipv6_addr",
     );
     first(
         "add element inet t s { 192.0.2.1 timeout soon }",
-        "list:1:42: the timeout is no time",
+        "list:1:42: the timeout is not a duration",
         "1d2h30m",
     );
     first(
@@ -90,7 +90,7 @@ fn bad_elements_of_nft_are_told() {
     );
     first(
         "define A = { $B }",
-        "list:1:14: `$B` is no address",
+        "list:1:14: `$B` is not an address",
         "write for example",
     );
 }
@@ -99,12 +99,12 @@ fn bad_elements_of_nft_are_told() {
 fn bad_json_is_told_where_it_is() {
     first(
         "{\"nftables\": [{\"set\": {\"name\": \"s\", \"elem\": [\"192.0.2.1\", 22]}}]}",
-        "list:1:59: this element is no address",
+        "list:1:59: this element is not an address",
         "keep sets of the type",
     );
     first(
         "{\"nftables\": [{\"set\": {\"name\": \"s\", \"elem\": [{\"concat\": [\"192.0.2.1\", 22]}]}}]}",
-        "list:1:46: this element is no address",
+        "list:1:46: this element is not an address",
         "keep sets of the type",
     );
     first(
@@ -119,7 +119,7 @@ fn bad_json_is_told_where_it_is() {
     );
     first(
         "{\"cidr\":\"192.0.2.0/24\"}\n{\"type\":\"metadata\",\"records\":2}\n",
-        "list:2:1: the list has 2 entries by its own account, and here are 1",
+        "list:2:1: the list claims 2 entries but has 1",
         "fetch it again",
     );
     first(
@@ -129,12 +129,12 @@ fn bad_json_is_told_where_it_is() {
     );
     first(
         "{\"prefix\":\"192.0.2.300\"}\n",
-        "list:1:12: `192.0.2.300` is no address",
+        "list:1:12: `192.0.2.300` is not an address",
         "write for example",
     );
     first(
         "[\n {\"value\": \"192.0.2.1\", \"duration\": \"soon\"}\n]",
-        "list:2:13: the duration `soon` is no time",
+        "list:2:13: `soon` is not a duration",
         "4h",
     );
 }
@@ -153,7 +153,7 @@ fn bad_rows_of_csv_are_told() {
     );
     first(
         "value,duration\n192.0.2.300,4h\n",
-        "list:2:1: `192.0.2.300` is no address",
+        "list:2:1: `192.0.2.300` is not an address",
         "write for example",
     );
 }
@@ -164,7 +164,7 @@ fn what_is_no_list_at_all_is_told() {
     assert_eq!(error.error, "list: is a web page, not a list");
     let nothing = read_text("# nobody\n").unwrap();
     let refused = Acceptance::default().check("list", &nothing).unwrap_err();
-    assert_eq!(refused.error, "list has no entries, which is rarely meant");
+    assert_eq!(refused.error, "list has no entries");
     let allowed = Acceptance {
         allow_empty: true,
         ..Acceptance::default()

@@ -47,10 +47,12 @@ fn require_narrow(prefixes: &[Prefix], forced: bool) -> Result<(), Refused> {
     match wide.next().filter(|_| !forced) {
         None => Ok(()),
         Some(prefix) => Err(Refused::because(format!(
-            "{prefix} is wider than a /{}, the widest that is allowed without --force",
+            "{prefix} is wider than /{}, the widest that is allowed without --force",
             widest(prefix)
         ))
-        .hint("allow narrower prefixes, or add --force if you mean it: no ban and no limit applies to an allowed source")
+        .hint(
+            "allow narrower prefixes, or use --force: no ban or limit applies to an allowed source",
+        )
         .code(Code::TooWide)),
     }
 }

@@ -118,7 +118,7 @@ impl Command for EndTrial {
         if let Err(refused) = take_back(controller, lists, None) {
             warn!(
                 error = refused.error,
-                "a configuration that nobody confirmed could not be taken back; trying again"
+                "cannot roll back an unconfirmed configuration; retrying"
             );
         }
     }
@@ -146,7 +146,7 @@ fn take_back(
     let author = by.as_deref().unwrap_or("the end of its trial");
     warn!(
         file = attempt.file,
-        author, "configuration rolled back: the one before holds"
+        author, "configuration rolled back to the previous one"
     );
     let file = attempt.file.clone();
     let rolled_back = What::TrialRolledBack { file, by };
@@ -163,7 +163,7 @@ fn duration(seconds: f64) -> Result<Duration, Refused> {
         return Ok(Duration::from_secs_f64(seconds));
     }
     Err(Refused::because(format!(
-        "{seconds} seconds to confirm are not between a second and a day"
+        "the trial of {seconds} s is not between 1 second and 1 day"
     ))
     .hint("write `--confirm 60s`"))
 }

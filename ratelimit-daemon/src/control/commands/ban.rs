@@ -105,8 +105,8 @@ pub(super) fn until(
     forever: bool,
 ) -> Result<Instant, Refused> {
     match (seconds, forever) {
-        (Some(_), true) => Err(Refused::because("a ban ends, or lasts forever")
-            .hint("leave out `seconds` or `forever`")),
+        (Some(_), true) => Err(Refused::because("`seconds` and `forever` are exclusive")
+            .hint("remove `seconds` or `forever`")),
         (None, false) => {
             let lifetime = state.intent.config.ban_for;
             Ok(lifetime.map_or(FOREVER, clock::after))
@@ -241,9 +241,8 @@ impl Command for UnbanMatching {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let UnbanMatchingRequest { filter, all } = self.0;
         if filter.has_all() && !all {
-            return Err(
-                Refused::because("a filter that says nothing has every ban").hint("say so: --all")
-            );
+            return Err(Refused::because("an empty filter matches every ban")
+                .hint("to remove all bans: --all"));
         }
         controller.feeds.detections.look_again();
         propose(&mut controller.feeds.detections, &mut controller.state)?;

@@ -51,7 +51,7 @@ impl Command for LeaveCluster {
         state.report(CLUSTER, None);
         // What every source may always use is all that is left of the limits.
         if let Err(error) = state.lease(&Leases::default()) {
-            warn!(%error, "the shares of limits are in force still");
+            warn!(%error, "the shares of limits are still in force");
         }
         feeds.cluster.report_excess(state);
     }

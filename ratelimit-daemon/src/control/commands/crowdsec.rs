@@ -45,12 +45,9 @@ impl Command for EndCrowdsecBans {
             Ok(changed) if changed.removed == 0 => {}
             Ok(changed) => info!(
                 bans = changed.removed,
-                "the configuration names no [crowdsec]: its bans ended"
+                "[crowdsec] was removed: its bans ended"
             ),
-            Err(refused) => warn!(
-                error = refused.error,
-                "the bans of CrowdSec could not be ended"
-            ),
+            Err(refused) => warn!(error = refused.error, "cannot remove the bans of CrowdSec"),
         }
     }
 }

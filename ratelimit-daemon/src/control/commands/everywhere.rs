@@ -70,7 +70,7 @@ impl Command for DisallowEverywhere {
         changed.absent.retain(|prefix| !stated.contains(prefix));
         changed.removed += not_here - changed.absent.len();
         changed.waits_for_store = controller.feeds.cluster.waits_for_store();
-        info!(%author, "allowed on all nodes no more");
+        info!(%author, "removed from the allow list on all nodes");
         Ok(changed)
     }
 }
@@ -106,7 +106,7 @@ impl Command for LimitEverywhere {
 fn require_sources(destination: Option<Prefix>) -> Result<(), Refused> {
     destination.map_or(Ok(()), |prefix| {
         Err(Refused::because(format!(
-            "limits of the destination {prefix} are of one node: another one may not receive its packets"
+            "limits of destination {prefix} cannot be set on all nodes: other nodes may not receive its packets"
         ))
         .hint("run it without `--cluster` on each node"))
     })

@@ -87,11 +87,11 @@ impl Command for RemoveLimits {
         let row = controller.state.intent.limits().get(&target);
         if let Some(row) = row.filter(|row| is_of_cluster(&row.entry.author)) {
             return Err(Refused::because(format!(
-                "the limits of {} are of {}, and hold on all nodes",
+                "the limits of {} were set by {} for all nodes",
                 name(target),
                 row.entry.author
             ))
-            .hint("run `rlctl limit rm` with `--cluster` to end them on all, or `rlctl limit set` for other ones here"));
+            .hint("remove them everywhere with `rlctl limit rm --cluster`, or set other ones here with `rlctl limit set`"));
         }
         let runtime = runtime.then_some(Edit::Limits(target, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));
@@ -165,10 +165,10 @@ fn require_scope(
     let mut shared = held.limits.iter().filter(|it| it.division().is_some());
     let replaced = shared.find(|shared| alone().any(|limit| limit.counts_as(shared)));
     replaced.map_or(Ok(()), |shared| {
-        Err(
-            Refused::because(format!("each node by itself would have the limit in place of {shared}"))
-                .hint("write `--scope cluster` for another limit of all nodes together, or `--only` for these limits alone"),
-        )
+        Err(Refused::because(format!(
+            "each node would get its own limit instead of the shared {shared}"
+        ))
+        .hint("use `--scope cluster` for another shared limit, or `--only` for these limits alone"))
     })
 }
 
@@ -177,10 +177,8 @@ fn require_own(limits: &[LimitSpec]) -> Result<(), Refused> {
     if limits.iter().all(|limit| limit.division().is_none()) {
         return Ok(());
     }
-    Err(
-        Refused::because("a limit that all nodes share has to be set on all of them")
-            .hint("write `--cluster` beside `--scope cluster`, or leave the scope out"),
-    )
+    Err(Refused::because("a shared limit must be set on all nodes")
+        .hint("add `--cluster`, or remove `--scope cluster`"))
 }
 
 /// Refuses limits of classes that a trial alone has.
@@ -190,7 +188,7 @@ fn require_kept_classes(controller: &Controller, limits: &[LimitSpec]) -> Result
         let is_lost = |before: &Config| before.classes.select(class).is_err();
         if before.as_ref().is_some_and(is_lost) {
             return Err(Refused::because(format!(
-                "the class `{class}` is only in the configuration that waits for its confirmation"
+                "the class `{class}` exists only in the configuration on trial"
             ))
             .hint("run `rlctl confirm` first"));
         }
@@ -202,9 +200,9 @@ fn require_kept_classes(controller: &Controller, limits: &[LimitSpec]) -> Result
 fn require_totals(limits: &[LimitSpec]) -> Result<(), Refused> {
     if limits.iter().any(|limit| limit.compile().is_log()) {
         return Err(Refused::because(
-            "a destination cannot have a limit by sliding-log: one log would be written by every CPU for every packet",
+            "a destination cannot use sliding-log: every CPU would write one log for every packet",
         )
-        .hint("write algorithm=sliding-window or algorithm=token-bucket"));
+        .hint("use algorithm=sliding-window or algorithm=token-bucket"));
     }
     Ok(())
 }
@@ -212,10 +210,8 @@ fn require_totals(limits: &[LimitSpec]) -> Result<(), Refused> {
 /// Whose limits are meant.
 fn target(prefix: Option<Prefix>, destination: Option<Prefix>) -> Result<Target, Refused> {
     match (prefix, destination) {
-        (Some(_), Some(_)) => Err(Refused::because(
-            "limits are of sources or of a destination, not of both",
-        )
-        .hint("name `prefix` or `destination`")),
+        (Some(_), Some(_)) => Err(Refused::because("`prefix` and `destination` are exclusive")
+            .hint("use `prefix` or `destination`")),
         (None, Some(destination)) => Ok(Target::Destination(destination)),
         (prefix, None) => Ok(prefix.into()),
     }

@@ -28,13 +28,12 @@ impl Command for RemoveList {
         let name: Arc<str> = request.name.into();
         require_no_file(&controller.state.intent.config, &name)?;
         let Some(list) = controller.state.intent.lists().get(&name) else {
-            return Err(Refused::because(format!("there is no list `{name}`"))
-                .hint("`rlctl lists` shows those that there are"));
+            return Err(Refused::because(format!("no list `{name}`")).hint("see `rlctl lists`"));
         };
         let removed = list.entries().len();
         let (_, edit) = controller.state.intent.list_edit(&name, None);
         controller.state.apply(edit.as_slice(), Cause::Origin)?;
-        info!(list = %name, removed, author, "list taken away");
+        info!(list = %name, removed, author, "list removed");
         Ok(Changed {
             removed,
             ..Changed::default()

@@ -48,7 +48,7 @@ impl Command for Reload {
                 }
                 warn!(
                     error = refused.in_full(),
-                    "the configuration was refused, the one before stays in force"
+                    "reload failed; the previous configuration is still active"
                 );
                 let error = refused.error.clone();
                 controller

@@ -25,10 +25,8 @@ pub fn require_no_restart(before: &Config, after: &Config) -> Result<(), Refused
     if before.paths == after.paths {
         return Ok(());
     }
-    Err(
-        Refused::because("[paths] is different, which takes effect at a restart only")
-            .hint("restart ratelimitd: limits and bans go on being enforced meanwhile"),
-    )
+    Err(Refused::because("[paths] changed, which needs a restart")
+        .hint("restart ratelimitd; limits and bans stay enforced during the restart"))
 }
 
 /// That another clock suits the policies, or another one is asked for.
@@ -121,7 +119,7 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     let both = [before, after];
     lines.extend(change("inner:", both, |it| it.source.inner, inner::text));
     let logs = change("source: logs", both, |it| it.source.logs, |logs| logs);
-    lines.extend(logs.map(|change| format!("{change}; what sliding logs hold starts anew")));
+    lines.extend(logs.map(|change| format!("{change}; sliding logs reset")));
     let of_sources = |config: &Config| Source {
         inner: Tunnels::NONE,
         logs: 0,
@@ -129,7 +127,7 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     };
     if of_sources(before) != of_sources(after) {
         lines.push(format!(
-            "source: changed, and what {} have used starts anew{}",
+            "source: changed; usage of {} reset{}",
             start_anew(both),
             unless_kept(both)
         ));
@@ -155,7 +153,7 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
             }
         };
         let (before, after) = (names(before), names(after));
-        lines.push(format!("history: watches {after} in place of {before}"));
+        lines.push(format!("history: watch {before} -> {after}"));
     }
     lines
 }
@@ -180,7 +178,7 @@ fn unless_kept(both: [&Config; 2]) -> &'static str {
     });
     let [larger, smaller] = both.map(|config| config.source.capacity);
     if before == after && after.store == StateStore::Compact && larger > smaller {
-        ", unless the table is kept, as it is not much too large"
+        ", unless the table is kept because it is not much too large"
     } else {
         ""
     }
@@ -197,7 +195,7 @@ fn new_again(both: [&Config; 2]) -> Option<String> {
     let (count, per) = (budget.count, quantity::duration(budget.per));
     let unless = unless_kept(both);
     Some(format!(
-        "new sources: all are new again, and over {count} per {per} they are {becomes}{unless}"
+        "new sources: all counted as new again; over {count} per {per}: {becomes}{unless}"
     ))
 }
 
@@ -231,7 +229,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     for kind in ratelimit_core::detection::Kind::ALL {
         let name = format!("detection of {}", kind.label());
         let rules = both.map(|it| it.attacks.get(kind));
-        let words = ["looked for", "not looked for"];
+        let words = ["looked for", "disabled"];
         lines.extend(difference(&name, rules, words, changed));
     }
     let budget = |budget| text_or(budget, "any number");
@@ -271,7 +269,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     let words = ["added", "removed; its bans end"];
     lines.extend(difference("crowdsec", crowdsec, words, changed));
     let cluster = both.map(|it| it.cluster.as_ref());
-    let goes = "removed; bans of other nodes end, and allows and limits of all nodes";
+    let goes = "removed; bans of other nodes and cluster-wide allows and limits end";
     lines.extend(difference("cluster", cluster, ["added", goes], changed));
     let label = |on_stop| format!("{on_stop:?}").to_lowercase();
     lines.extend(change("on_stop:", both, |it| it.on_stop, label));
@@ -322,13 +320,11 @@ fn limit_changes(
     }
     let kept = keeps_state(before, after);
     if !before.0.is_empty() && !after.0.is_empty() && (before.0 != after.0 || !kept) {
-        let becomes = if kept { "is kept" } else { "starts anew" };
-        let have = if whose == "its sources" {
-            "have"
-        } else {
-            "has"
-        };
-        parts.push(format!("what {whose} {have} used {becomes}"));
+        let becomes = if kept { "is kept" } else { "is reset" };
+        parts.push(match whose {
+            "it" => format!("usage {becomes}"),
+            _ => format!("usage of {whose} {becomes}"),
+        });
     }
     parts
 }
@@ -366,7 +362,7 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
         };
         // Where it comes back, at the end of a trial or later, its count begins at 0.
         let removed = match what {
-            "node" => "removed, with what it has used",
+            "node" => "removed with its usage",
             _ => "removed",
         };
         lines.extend(difference(what, limited, [&added, removed], change));
@@ -398,7 +394,7 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
         let [old, new] = &destinations.map(Option::unwrap_or_default);
         let what = format!("destination {prefix}");
         compare(&what, &old.limits, &new.limits, "it");
-        let to = format!("{what}, of each source");
+        let to = format!("{what}, per source");
         compare(&to, &old.source_limits, &new.source_limits, "each source");
         let what = format!("{what}: observe");
         observed.extend(change(&what, [old, new], |it| it.observe, observe));
@@ -408,7 +404,7 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
     let names: BTreeSet<&str> = interfaces.map(|it| &*it.name).collect();
     for name in names {
         let [old, new] = both.map(|config| config.node_of(name));
-        let what = format!("interface {name}, in place of the node's");
+        let what = format!("interface {name}, instead of the node's");
         compare(&what, &old.limits, &new.limits, "it");
         let what = format!("{what}: observe");
         observed.extend(change(&what, [&old, &new], |it| it.observe, observe));

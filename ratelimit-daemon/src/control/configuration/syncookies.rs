@@ -25,10 +25,10 @@ pub fn require(config: &Config) -> Result<(), Refused> {
     judge(setting.as_deref().map(str::trim))?;
     match listener_options(config) {
         None => warn!(
-            "net.ipv4.tcp_timestamps is not 2, so connections that are opened by syncookie have no timestamps, SACK and window scaling"
+            "net.ipv4.tcp_timestamps is not 2, so connections opened by SYN cookie have no timestamps, SACK or window scaling"
         ),
         Some(options) if scales(config) && options.window_scale.is_none() => warn!(
-            "windows of connections by syncookie are not scaled: net.ipv4.tcp_window_scaling is 0, or this network namespace has no net.core.rmem_max"
+            "connections opened by SYN cookie have no window scaling: net.ipv4.tcp_window_scaling is 0, or this network namespace has no net.core.rmem_max"
         ),
         Some(_) => {}
     }
@@ -78,16 +78,16 @@ fn judge(setting: Option<&str>) -> Result<(), Refused> {
     match setting {
         Some("2") => Ok(()),
         Some("0") => Err(refused("net.ipv4.tcp_syncookies is 0")
-            .hint("write net.ipv4.tcp_syncookies = 2 into /etc/sysctl.d, or way = \"rst\"")),
+            .hint("set net.ipv4.tcp_syncookies = 2 in /etc/sysctl.d, or way = \"rst\"")),
         Some(_) => {
             warn!(
-                "net.ipv4.tcp_syncookies is not 2, so a listener gives cookies only while its queue is full: by rst until then"
+                "net.ipv4.tcp_syncookies is not 2, so listeners send cookies only while their queue is full; using rst until then"
             );
             Ok(())
         }
         None => Err(
             refused("this kernel has no SYN cookies (CONFIG_SYN_COOKIES)")
-                .hint("write way = \"rst\", which needs none"),
+                .hint("set way = \"rst\""),
         ),
     }
 }
@@ -105,6 +105,6 @@ mod tests {
             "{refused:?}"
         );
         let hint = judge(None).unwrap_err().hint.unwrap();
-        assert_eq!(hint, "write way = \"rst\", which needs none");
+        assert_eq!(hint, "set way = \"rst\"");
     }
 }

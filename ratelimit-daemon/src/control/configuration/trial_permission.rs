@@ -12,9 +12,8 @@ use ratelimit_core::{
 pub fn require_known(before: &Config, after: &Config) -> Result<(), Refused> {
     match foreign(before, after) {
         None => Ok(()),
-        Some(what) => Err(Refused::because(format!("only root may try {what}")).hint(
-            "run it with sudo, or have root write it into the configuration and run `rlctl reload`",
-        )),
+        Some(what) => Err(Refused::because(format!("only root may apply {what}"))
+            .hint("use sudo, or change the configuration as root and run `rlctl reload`")),
     }
 }
 
@@ -60,7 +59,7 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
     other.map(|(name, list)| {
         let file = list.file.display();
         format!(
-            "[list.{name}]: {file} is in no directory that the configuration in force has lists in"
+            "[list.{name}]: {file} is outside the list directories of the running configuration"
         )
     })
 }

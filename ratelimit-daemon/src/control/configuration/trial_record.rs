@@ -93,7 +93,7 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
     let trial = kept.read().unwrap_or_else(|error| {
         error!(
             error = format!("{error:#}"),
-            "the trial of a configuration is lost: the files hold"
+            "the trial of a configuration was lost; using the files"
         );
         None
     });
@@ -105,7 +105,7 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
         let file = trial.attempt().file;
         warn!(
             file,
-            "nobody confirmed the configuration in time: it is rolled back"
+            "the configuration was not confirmed in time; rolling back"
         );
         trial.outcome = Outcome::RolledBack { at: clock::wall() };
     }
@@ -125,19 +125,19 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
             let main = trial.main.display();
             match trial.outcome {
                 Outcome::Pending { until } => {
-                    warn!(%until, "a configuration waits for `rlctl confirm`");
+                    warn!(%until, "a trial is in progress: confirm it with `rlctl confirm`");
                 }
                 Outcome::RolledBack { .. } => {
-                    warn!(%main, "was rolled back: the configuration before it holds");
+                    warn!(%main, "rolled back to the previous configuration");
                 }
                 Outcome::Confirmed { .. } => {
-                    warn!(%main, "is not what `rlctl confirm` confirmed, which holds: copy that there");
+                    warn!(%main, "config.toml differs from the confirmed configuration, which stays active");
                 }
             }
             config
         }
         Err(error) => {
-            error!(%error, "the configuration of a trial is not understood any more: the files hold");
+            error!(%error, "cannot parse the configuration of a trial; using the files");
             report(kept.remove());
             disk
         }
@@ -147,7 +147,7 @@ pub fn resume(disk: Config, directory: &Path) -> Config {
 fn report(written: anyhow::Result<()>) {
     if let Err(error) = written {
         let error = format!("{error:#}");
-        warn!(error, "what became of a trial is not written down");
+        warn!(error, "cannot save the result of a trial");
     }
 }
 

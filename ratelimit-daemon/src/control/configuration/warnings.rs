@@ -24,7 +24,7 @@ pub fn report(warnings: &[String]) {
 /// A line each, with what to do.
 pub fn warnings(config: &Config) -> Vec<String> {
     let destinations = destinations(config).unwrap_or_else(|error| {
-        let unknown = format!("which destinations are routed here is not known: {error:#}");
+        let unknown = format!("cannot determine which destinations are routed here: {error:#}");
         Some(unknown)
     });
     let class = config.class_of_vlan();
@@ -67,7 +67,7 @@ fn destinations(config: &Config) -> anyhow::Result<Option<String>> {
     };
     let address = first.address();
     Ok(Some(format!(
-        "{title}{others}: not routed here, as no address of this host and no route but the default one is for it; `ip route get {address}` shows its way"
+        "{title}{others}: not routed to this host; see `ip route get {address}`"
     )))
 }
 
@@ -86,7 +86,7 @@ fn vlans(config: &Config, class: &str) -> Vec<String> {
     let interfaces = config.interfaces.iter().map(|it| &it.name);
     let without = interfaces.filter(|name| is_without_ethernet(name));
     let lines = without.map(|name| {
-        format!("{class} asks for a VLAN, which no packet of {name} has: its packets begin with IP")
+        format!("{class} needs a VLAN tag, which packets of {name} do not have: they start with IP")
     });
     lines.collect()
 }

@@ -75,7 +75,7 @@ impl MetricsPort {
             }
             Err(error) => wanted.map(|address| {
                 let hint = hint(address, &error);
-                format!("listening on {address}: {error}{hint}; metrics and /healthz are not served, and it is tried again each second")
+                format!("listening on {address}: {error}{hint}; metrics and /healthz are unavailable; retrying every second")
             }),
         }
     }
@@ -102,7 +102,7 @@ fn hint(address: SocketAddr, error: &io::Error) -> String {
     }
     let port = address.port();
     format!(
-        " (the daemon has no privileges: write a port from 1024 on, or let everybody have this one with \
+        " (the daemon has no privileges: use a port from 1024 on, or permit this one with \
          `sysctl net.ipv4.ip_unprivileged_port_start={port}`)"
     )
 }

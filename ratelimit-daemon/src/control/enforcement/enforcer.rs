@@ -489,7 +489,7 @@ impl Enforcer {
 
     fn doubt(&mut self, error: &DatapathError) {
         self.is_in_doubt = true;
-        tracing::warn!(%error, "what a change left behind could not be taken away");
+        tracing::warn!(%error, "cannot remove leftovers of a change");
     }
 
     /// Changes entries, those that go after the others.
@@ -753,7 +753,7 @@ impl Enforcer {
             };
             if let Err(error) = answer {
                 self.is_in_doubt = true;
-                tracing::error!(%error, "a change that failed could not be taken back");
+                tracing::error!(%error, "cannot undo a failed change");
             }
         }
     }

@@ -32,7 +32,7 @@ impl EntryCounters {
             let error = error.to_string();
             warn!(
                 error,
-                "what bans, allows, lists and policies meet is not counted"
+                "cannot count packets of bans, allows, lists and policies"
             );
             CounterSlots::default()
         });
@@ -117,7 +117,7 @@ fn report(error: &DatapathError) {
     let error = error.to_string();
     warn!(
         error,
-        "a counter of bans, allows, lists or policies could not be changed"
+        "cannot change a counter of bans, allows, lists or policies"
     );
 }
 

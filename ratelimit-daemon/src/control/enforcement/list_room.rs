@@ -102,7 +102,7 @@ impl Room<'_> {
                 "the list of {name} is full: it holds {held} of {capacity} entries, a tenth is kept for manual ones, and \
                  {missing} of the new ones find no room"
             ))
-            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are"));
+            .hint("remove bans or shorten lists; see `rlctl status --maps`"));
         }
         Ok(ends)
     }
@@ -128,10 +128,7 @@ impl Filling {
     pub fn note_evicted(&mut self, count: usize) {
         if count > 0 {
             self.evicted += count as u64;
-            info!(
-                count,
-                "automatic bans were evicted for new ones: the list is full"
-            );
+            info!(count, "the ban list is full: evicted automatic bans");
         }
     }
 
@@ -148,7 +145,10 @@ impl Filling {
             let before = &mut self.nearly_full[family as usize];
             if nearly_full && !*before {
                 let family = family.label();
-                warn!(family, held, capacity, "the list is more than 80 % full");
+                warn!(
+                    family,
+                    held, capacity, "the list map is more than 80 % full"
+                );
             }
             *before = nearly_full;
         }

@@ -41,11 +41,11 @@ impl Feed for Adopted {
             (None, _) => {}
             (Some(entries), Ok(_)) => info!(
                 entries,
-                "lists and CrowdSec say again whom they ban and allow: what was kept from the kernel in their place is gone"
+                "lists and CrowdSec are loaded again; removed the entries recovered from the kernel"
             ),
             (Some(_), Err(refused)) => warn!(
                 error = refused.error,
-                "what was kept from the kernel could not be taken away"
+                "cannot remove entries recovered from the kernel"
             ),
         }
         answer

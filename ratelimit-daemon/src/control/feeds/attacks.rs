@@ -51,14 +51,14 @@ impl Attacks {
         for attack in &step.began {
             let (kind, subject) = (attack.kind.label(), attack.subject);
             let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
-            info!(kind, %subject, packets_per_second, sources, "an attack has begun");
+            info!(kind, %subject, packets_per_second, sources, "attack began");
             *self.found.entry(attack.kind).or_default() += 1;
             journal.record(now, What::AttackBegan(view(attack)));
         }
         for attack in &step.ended {
             let (kind, subject) = (attack.kind.label(), attack.subject);
             let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
-            info!(kind, %subject, packets_per_second, sources, "an attack has ended");
+            info!(kind, %subject, packets_per_second, sources, "attack ended");
             journal.record(now, What::AttackEnded(view(attack)));
         }
         self.going_on = going_on;
@@ -69,7 +69,7 @@ impl Attacks {
         if observe {
             for (kind, source) in self.to_blame.drain(..) {
                 let kind = kind.label();
-                debug!(%source, kind, "a source has part in an attack: in a dry run nothing is done about it");
+                debug!(%source, kind, "a source takes part in an attack; no action in a dry run");
             }
         }
     }
@@ -126,7 +126,7 @@ impl Feed for Attacks {
         answer.inspect_err(|refused| {
             warn!(
                 error = refused.error,
-                "sources of attacks could not be banned or limited"
+                "cannot ban or limit attacking sources"
             );
         })
     }

@@ -21,7 +21,7 @@ pub const UNANSWERED: &str = "challenge";
 /// The trouble that SYN-ACKs tell of options that listeners do not keep any more.
 const LISTENERS: &str = "options of SYN cookies";
 
-const WHY: &str = "nobody who is challenged proves itself: either all are forged, or what they answer does not come by this host, \
+const WHY: &str = "no client completes the challenge: either all are forged, or their answers do not pass this host, \
                    as with asymmetric routing; where ordinary clients cannot connect, write when = \"never\"";
 
 /// Where a source proved itself in the last hour, answers do come back, and silence is that of forged sources.
@@ -119,11 +119,11 @@ impl Challenge {
         };
         let until = clock::after(back_off);
         if let Err(error) = state.enforcer.datapath_mut().suspend_challenge(until) {
-            warn!(%error, "the challenge cannot be suspended");
+            warn!(%error, "cannot suspend the challenge");
             return;
         }
         let until = clock::to_wall(until);
-        warn!(%until, "nobody is challenged until then, as nobody who was proved itself");
+        warn!(%until, "challenge suspended: no challenged client completed it");
         state
             .reports
             .journal
@@ -147,13 +147,10 @@ impl Challenge {
         *was_on = when.is_some();
         let sources = if is_of_dns { "DNS" } else { "TCP" };
         let what = if let Some(when) = when {
-            warn!(
-                when,
-                "{sources} sources that are not verified are challenged"
-            );
+            warn!(when, "challenge on for unverified {sources} clients");
             What::ChallengeBegan { when, is_of_dns }
         } else {
-            info!("no {sources} source is challenged any more");
+            info!("challenge off for {sources} clients");
             What::ChallengeEnded { is_of_dns }
         };
         state.reports.journal.record(clock::wall(), what);
@@ -168,11 +165,14 @@ fn follow_listeners(state: &mut State, options: Option<ListenerOptions>) -> Opti
     }
     match state.enforce_all() {
         Ok(_) => {
-            info!(?options, "listeners keep other options beside SYN cookies");
+            info!(
+                ?options,
+                "TCP options of listeners with SYN cookies changed"
+            );
             None
         }
         Err(error) => Some(format!(
-            "SYN-ACKs tell of options that listeners do not keep any more: {error:#}"
+            "SYN-ACKs advertise options that listeners no longer support: {error:#}"
         )),
     }
 }

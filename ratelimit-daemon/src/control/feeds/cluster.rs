@@ -153,7 +153,7 @@ impl Membership {
             warn!(
                 refusal = text,
                 count = refused.count,
-                "a message of the cluster is refused"
+                "cluster message refused"
             );
         }
         self.refusal = Some((clock::wall(), text));
@@ -166,12 +166,12 @@ impl Membership {
         };
         self.denied.count += denied.len() as u64;
         let subject = changes::name(&last.subject);
-        let text = format!("{subject}, which `{}` states: {}", last.node, last.why);
+        let text = format!("{subject} by `{}`: {}", last.node, last.why);
         if self.denied.reminder.is_due() {
             warn!(
                 last = text,
                 count = self.denied.count,
-                "what other nodes state has no effect here"
+                "change of another node ignored"
             );
         }
         self.denial = Some(text);
@@ -217,7 +217,7 @@ impl Guard<ClusterKey> for Here<'_> {
             Subject::Limits(ClusterKey::Prefix(_) | ClusterKey::Default) | Subject::Node(_) => {
                 Ok(())
             }
-            Subject::Ban(_) | Subject::Allow(_) | Subject::Limits(_) => Err("it is no prefix"),
+            Subject::Ban(_) | Subject::Allow(_) | Subject::Limits(_) => Err("not a prefix"),
         }
     }
 }
@@ -225,21 +225,21 @@ impl Guard<ClusterKey> for Here<'_> {
 impl Here<'_> {
     fn permits_ban(&self, prefix: Prefix) -> Result<(), &'static str> {
         if self.0.protection.vet(prefix, Requester::Other).is_err() {
-            return Err("it is wider than other nodes may ban");
+            return Err("wider than other nodes may ban");
         }
         if prefix.is_address() && self.0.protection.why(prefix.address()).is_some() {
-            return Err("it is protected here");
+            return Err("protected here");
         }
         let is_allowed = |outer: Prefix| self.0.intent.is_allowed(outer);
         if prefix.supernets().any(is_allowed) {
-            return Err("it is allowed here");
+            return Err("allowed here");
         }
         Ok(())
     }
 
     fn permits_allow(&self, prefix: Prefix) -> Result<(), &'static str> {
         if changes::is_wide(prefix) {
-            return Err("it is wider than other nodes may allow");
+            return Err("wider than other nodes may allow");
         }
         let is_lasting = |origin: &Origin, until| {
             matches!(origin, Origin::Manual | Origin::Forced) && until == FOREVER
@@ -251,7 +251,7 @@ impl Here<'_> {
         let from_here = self.0.intent.bans().range((prefix, Origin::FIRST)..);
         let mut within = from_here.take_while(|((inner, _), _)| prefix.covers(*inner));
         if around || within.any(|((_, origin), row)| is_lasting(origin, row.until)) {
-            return Err("it is banned here without an end");
+            return Err("permanently banned here");
         }
         Ok(())
     }
@@ -360,13 +360,13 @@ impl Membership {
         match answer {
             Ok(()) => {
                 if self.connection.turn(true, None) {
-                    info!(url, "the store of the cluster answers");
+                    info!(url, "connected to the cluster store");
                     state.report(CLUSTER, None);
                 }
             }
             Err(error) => {
                 let trouble =
-                    format!("{url}: {error}; bans stay, and are not shared until it answers");
+                    format!("{url}: {error}; bans stay in force and are shared when it returns");
                 if self.connection.lose(error) {
                     state.report(CLUSTER, Some(trouble));
                 }

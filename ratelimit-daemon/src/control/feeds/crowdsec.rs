@@ -109,7 +109,7 @@ impl CrowdsecFeed {
     fn turn(&mut self, state: &State, error: Option<String>) {
         let is_known = self.connection.error.is_some() && self.connection.connected == Some(true);
         if let Some(error) = error.as_ref().filter(|_| !is_known) {
-            warn!(error, "what CrowdSec decided could not be put in force");
+            warn!(error, "cannot apply decisions of CrowdSec");
         }
         if self.connection.turn(true, error) {
             let (url, bans) = (self.url(), bans(state).count());
@@ -122,7 +122,10 @@ impl CrowdsecFeed {
         if self.connection.lose(error) {
             let error = self.connection.error.as_ref();
             let (url, bans) = (self.url(), bans(state).count());
-            warn!(url, error, bans, "CrowdSec does not answer; its bans stay");
+            warn!(
+                url,
+                error, bans, "CrowdSec is unreachable; its bans stay in force"
+            );
         }
     }
 
@@ -164,8 +167,7 @@ impl CrowdsecFeed {
             let reason = reason.label();
             info!(
                 reason,
-                value,
-                "decisions of CrowdSec that ban nobody here are counted, and not logged again"
+                value, "ignored CrowdSec decisions; further ones are counted but not logged"
             );
         }
         *counted += count;

@@ -101,7 +101,7 @@ impl Feed for Detections {
             let source = state.intent.config.source.around(*address);
             if is_exempt(state, source) {
                 if self.is_news(source) {
-                    warn!(%source, "a policy banned a source that is not to be banned: the ban is lifted, and so are later ones");
+                    warn!(%source, "a policy banned a protected source: lifted this ban; later ones are lifted too");
                 }
                 continue;
             }
@@ -109,7 +109,7 @@ impl Feed for Detections {
             if state.intent.config.observe {
                 if self.is_news_of_dry_run(source) {
                     let policy = &sentence.policy;
-                    info!(%source, policy, "a policy would have banned a source: nothing is kept of a dry run, and it is reported again in an hour at the earliest");
+                    info!(%source, policy, "a policy would have banned a source, but is a dry run; the next report is in an hour at the earliest");
                 }
                 continue;
             }
@@ -137,7 +137,10 @@ impl Feed for Detections {
         adopted.inspect_err(|refused| {
             self.look_again();
             let error = &refused.error;
-            warn!(error, "bans by policies stay with the kernel alone");
+            warn!(
+                error,
+                "cannot store the bans by policies; they are kept only in the kernel"
+            );
         })
     }
 }

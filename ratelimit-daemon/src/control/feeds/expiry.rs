@@ -58,7 +58,7 @@ impl Feed for Ended {
     ) -> Result<Changed, Refused> {
         answer.inspect_err(|refused| {
             let error = &refused.error;
-            warn!(error, "what is over could not be ended");
+            warn!(error, "cannot remove expired entries");
         })
     }
 }

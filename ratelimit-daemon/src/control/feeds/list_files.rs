@@ -34,10 +34,7 @@ pub fn read_all(state: &mut State, files: &mut ListFiles) {
         Ok(changes) => changes,
         Err(refused) => {
             let error = refused.in_full();
-            warn!(
-                error,
-                "the lists cannot change together, and are tried one by one"
-            );
+            warn!(error, "cannot update the lists together; trying one by one");
             return read_one_by_one(state, files);
         }
     };
@@ -53,7 +50,7 @@ fn read_one_by_one(state: &mut State, files: &mut ListFiles) {
         let (_, edit) = state.intent.list_edit(&name, None);
         if let Err(refused) = state.apply(edit.as_slice(), Cause::Origin) {
             let error = refused.error;
-            warn!(list = %name, error, "a list could not be taken away");
+            warn!(list = %name, error, "cannot remove a list");
         }
     }
     let lists = state.intent.config.lists.clone();
@@ -89,7 +86,7 @@ pub fn take(
 fn note_failure(files: &mut ListFiles, name: &Arc<str>, refused: &Refused) {
     if files.failed(name, refused.error.clone()) {
         let error = refused.in_full();
-        warn!(list = %name, error, "a list was not taken, and stays as it was");
+        warn!(list = %name, error, "cannot load a list; keeping its previous entries");
     }
 }
 

@@ -89,13 +89,13 @@ impl PassAll {
             if failed.is_some_and(|failed| failed.kind() == io::ErrorKind::PermissionDenied) {
                 error!(
                     error = format!("{error:#}"),
-                    "nobody knows whether everything is to pass, so it does not"
+                    "cannot read pass-all.json; treating pass-all as off"
                 );
                 return None;
             }
             error!(
                 error = format!("{error:#}"),
-                "everything passes, since the file is there: `rlctl pass-all off` ends it"
+                "pass-all is on because its file exists; turn it off with `rlctl pass-all off`"
             );
             Some(Document {
                 status: PassAllStatus {
@@ -122,9 +122,9 @@ impl PassAll {
         match (&opened, author) {
             (Some(_), _) => {}
             (None, Some(author)) => {
-                info!(author, "pass-all is off: packets are judged again");
+                info!(author, "pass-all is off: limits and bans are enforced");
             }
-            (None, None) => info!("pass-all is over: packets are judged again"),
+            (None, None) => info!("pass-all expired: limits and bans are enforced"),
         }
         self.opened = opened;
         self.kept.keep(document(self.opened.as_ref()));
@@ -174,7 +174,7 @@ impl PassAll {
                 since = %status.since,
                 until = ?status.until.map(|until| until.to_string()),
                 author = status.author,
-                "pass-all is on: everything passes, bans and limits included; `rlctl pass-all off` ends it"
+                "pass-all is on: limits and bans are not enforced; turn it off with `rlctl pass-all off`"
             );
         }
     }
@@ -203,7 +203,7 @@ impl Feed for PassAll {
             Ok(_) => self.note(None, None),
             Err(refused) => warn!(
                 error = refused.error,
-                "pass-all is over and could not be ended"
+                "pass-all expired but cannot be turned off"
             ),
         }
         self.report();
@@ -236,7 +236,7 @@ fn duration(seconds: f64) -> Result<Duration, Refused> {
         return Ok(Duration::from_secs_f64(seconds));
     }
     Err(Refused::because(format!(
-        "{seconds} seconds of pass-all are not between nothing and a year"
+        "the duration of {seconds} s is not between 0 and a year"
     ))
-    .hint("without a time it lasts until `rlctl pass-all off`"))
+    .hint("omit the duration to keep it on until `rlctl pass-all off`"))
 }

@@ -136,10 +136,10 @@ impl Trials {
         match self.trial.as_ref().filter(|trial| trial.is_pending()) {
             None => Ok(()),
             Some(trial) => Err(Refused::because(format!(
-                "{} waits for its confirmation",
+                "{} is on trial",
                 trial.attempt().file
             ))
-            .hint("`rlctl confirm` keeps it, `rlctl rollback` takes it back")
+            .hint("keep it with `rlctl confirm`, or restore the previous one with `rlctl rollback`")
             .code(Code::Unsettled)),
         }
     }
@@ -151,11 +151,13 @@ impl Trials {
         match trial.filter(|trial| say_the_same(texts, &trial.before)) {
             None => Ok(()),
             Some(trial) => Err(Refused::because(format!(
-                "{} was confirmed, and a reload would discard it: {} says what was before",
+                "{} was confirmed but not saved: a reload of {} would discard it",
                 trial.attempt().file,
                 trial.main.display()
             ))
-            .hint("`rlctl confirm --save` writes it there, `rlctl reload --discard` discards it")
+            .hint(
+                "save it with `rlctl confirm --save`, or discard it with `rlctl reload --discard`",
+            )
             .code(Code::Unsettled)),
         }
     }
@@ -288,8 +290,8 @@ impl Trials {
     fn pending(&self) -> Result<Trial, Refused> {
         let trial = self.trial.clone().filter(Trial::is_pending);
         trial.ok_or_else(|| {
-            Refused::because("no configuration waits for its confirmation")
-                .hint("`rlctl apply FILE --confirm 60s` tries one; `rlctl status` says what became of the last")
+            Refused::because("no trial in progress")
+                .hint("start one with `rlctl apply FILE --confirm 60s`; for the last result see `rlctl status`")
         })
     }
 
@@ -297,9 +299,7 @@ impl Trials {
     pub fn reloaded_file(&self) -> Result<PathBuf, Refused> {
         self.require_none_pending()?;
         self.main().map(Path::to_owned).ok_or_else(|| {
-            Refused::because(
-                "the configuration came from the command line: there is no file to read again",
-            )
+            Refused::because("the configuration is from the command line: no file to reload")
         })
     }
 
@@ -307,7 +307,7 @@ impl Trials {
     pub fn measure(&self, in_force: &Config, is_root: bool) -> Result<Measure, Refused> {
         self.require_none_pending()?;
         let main = self.main().map(Path::to_owned).ok_or_else(|| {
-            Refused::because("the daemon was started without a configuration file: there is none to come back to")
+            Refused::because("the daemon was started without a configuration file to return to")
                 .hint("start it with --config FILE")
         })?;
         Ok(Measure {
@@ -343,9 +343,7 @@ fn left_of(trial: &Trial) -> Option<Trial> {
 /// The configuration before a trial.
 fn before(trial: &Trial) -> Result<Config, Refused> {
     let parsed = config::parse(&trial.before).map_err(|error| {
-        Refused::because(format!(
-            "the configuration before is not understood: {error}"
-        ))
+        Refused::because(format!("cannot parse the previous configuration: {error}"))
     });
     Ok(parsed?.0)
 }

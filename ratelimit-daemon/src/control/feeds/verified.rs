@@ -89,7 +89,7 @@ impl VerifiedSources {
                 }
             });
         if let Err(error) = answer {
-            warn!(%error, "the verified sources cannot be counted");
+            warn!(%error, "cannot count the verified sources");
             return Vec::new();
         }
         let looked = Some(Look {
@@ -132,7 +132,7 @@ impl VerifiedSources {
             taken.push((source.address(), verified));
         }
         if let Err(error) = state.enforcer.datapath_mut().verify(&taken) {
-            warn!(%error, "sources that other nodes verified are challenged here");
+            warn!(%error, "cannot accept sources verified by other nodes");
             return told.len();
         }
         told.len() - taken.len()

@@ -35,7 +35,9 @@ impl ConfiguredLists {
                 if refused.hint.is_some() {
                     return refused;
                 }
-                refused.hint("the configuration and the lists before stay in force: they change together, or not at all")
+                refused.hint(
+                    "the previous configuration and lists stay active because they change together",
+                )
             })?;
             Ok((Arc::clone(&file.name), (file, reading)))
         });
@@ -73,10 +75,10 @@ pub fn require_none_imported(intent: &Intent, config: &Config) -> Result<(), Ref
     match replaced {
         None => Ok(()),
         Some((name, _)) => Err(Refused::because(format!(
-            "the list `{name}` was imported, and would not come back with the configuration before"
+            "the list `{name}` was imported and a rollback would not restore it"
         ))
         .hint(format!(
-            "give [list.{name}] another name, or run `rlctl lists rm {name}` first"
+            "rename [list.{name}], or run `rlctl lists rm {name}` first"
         ))),
     }
 }

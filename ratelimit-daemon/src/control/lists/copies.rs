@@ -83,7 +83,7 @@ impl ListCopies {
             Ok(list) => Some((name, list?)),
             Err(error) => {
                 let file = file(&self.directory, &name).display().to_string();
-                warn!(file, error, "the copy of a list cannot be read");
+                warn!(file, error, "cannot read the copy of a list");
                 None
             }
         });
@@ -178,12 +178,12 @@ fn run(directory: &Path, wishes: &mpsc::Receiver<Wanted>) {
             };
             if reminder.is_due() {
                 let list = &**name;
-                warn!(list, %error, "the copy of a list is not written: trying again each second");
+                warn!(list, %error, "cannot write the copy of a list; retrying every second");
             }
             true
         });
         if wanted.is_empty() && had_failed {
-            info!("the copies of all lists are written at last");
+            info!("the copies of all lists are written");
             reminder = Reminder::default();
         }
     }

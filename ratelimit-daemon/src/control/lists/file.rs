@@ -66,7 +66,7 @@ impl ListFile {
 }
 
 /// What is said of a file system that does not answer.
-pub const SILENCE: &str = "its file system does not answer";
+pub const SILENCE: &str = "its file system does not respond";
 
 /// Until when file systems may take to answer.
 #[derive(Clone, Copy, Debug)]

@@ -67,7 +67,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
     pub fn replace(&mut self, document: Option<&T>) -> anyhow::Result<()> {
         document.map_or_else(|| self.remove(), |document| self.write(document))?;
         if self.behind.take().is_some() {
-            info!(file = %self.path.display(), "written down at last");
+            info!(file = %self.path.display(), "the state is saved");
             self.reminder = Reminder::default();
         }
         Ok(())
@@ -80,7 +80,7 @@ impl<T: Serialize + DeserializeOwned> StateFile<T> {
             if self.reminder.is_due() {
                 warn!(
                     error,
-                    "what holds is not written down, and a restart may undo it: trying again each second"
+                    "cannot save the state, and a restart may undo it; retrying every second"
                 );
             }
             self.behind = Some(error);

@@ -154,7 +154,7 @@ impl Unwritten {
             Ok(()) => {
                 if self.failed.is_some() {
                     let count = self.keys.len();
-                    info!(count, "changes are in the database at last");
+                    info!(count, "changes are saved in the database");
                 }
                 *self = Self::default();
             }
@@ -190,7 +190,7 @@ impl Unwritten {
             warn!(
                 error,
                 count,
-                "changes hold and are not in the database, so a restart may undo them: trying again each second"
+                "cannot save changes to the database, and a restart may undo them; retrying every second"
             );
         }
         let again = clock::monotonic() + took * TIME_PART;

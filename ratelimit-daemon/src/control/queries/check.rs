@@ -233,9 +233,9 @@ fn unenforced(links: &Links, interface: Option<&str>) -> Result<Vec<Unenforced>,
         if !known.contains(&interface) {
             let known = known.join(", ");
             return Err(Refused::because(format!(
-                "the configuration has no interface `{interface}`: its packets pass"
+                "interface `{interface}` is not configured: its packets pass"
             ))
-            .hint(format!("the configured interfaces are {known}")));
+            .hint(format!("configured interfaces: {known}")));
         }
         unenforced.retain(|it| it.interface == interface);
     }
@@ -279,9 +279,9 @@ fn other_interfaces(
 fn way(state: &State, from: IpAddr, packet: &PacketRequest) -> Result<Way, Refused> {
     match packet.to.map(|to| to.to_canonical()) {
         Some(to) if IpFamily::of(to) != IpFamily::of(from) => Err(Refused::because(format!(
-            "no packet goes from {from} to {to}: one is IPv4, the other IPv6"
+            "{from} and {to} are of different address families"
         ))
-        .hint("name two addresses of one family")),
+        .hint("use two addresses of the same family")),
         to => Ok(Way {
             from,
             to,

@@ -14,7 +14,7 @@ pub fn settings(controller: &Controller) -> Result<Vec<Setting>, Refused> {
     if texts.is_empty() {
         return Err(
             Refused::because("the daemon was started without a configuration file")
-                .hint("its command line says all: `systemctl status ratelimitd`"),
+                .hint("see its command line: systemctl status ratelimitd"),
         );
     }
     let limits = controller.state.intent.limits_in_force();

@@ -52,11 +52,11 @@ pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Sugg
     if most < needed {
         let length = first.map(|since| quantity::duration(age(since)));
         return Err(Refused::because(format!(
-            "too little was seen: {most} windows of the busiest limit in {}, and the {}th percentile takes {needed}",
-            length.as_deref().unwrap_or("no time at all"),
+            "too few samples: {most} windows of the busiest limit in {}, the {}th percentile needs {needed}",
+            length.as_deref().unwrap_or("0s"),
             request.percentile,
         ))
-        .hint("ask again later, or for a lower --percentile; what no limit counts is not seen"));
+        .hint("try again later or with a lower --percentile; only traffic counted by a limit is sampled"));
     }
     Ok(Suggested {
         since: first.unwrap_or(controller.about.started),

@@ -51,7 +51,7 @@ pub async fn scan(
         let least = many.least(&*scanner.tables, clock::now());
         let least = least.inspect_err(|error| {
             let error = error.to_string();
-            debug!(error, "what sources have left could not be read");
+            debug!(error, "cannot read the remaining quotas");
         });
         let policies = many.view.policies;
         let scanned = least.ok().map(|least| Scanned { least, policies });

@@ -150,7 +150,7 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
             what: what(
                 set.is_some(),
                 "allowed",
-                "taken off the allow list",
+                "removed from the allow list",
                 "allow ended",
             ),
             prefix: Some(*prefix),
@@ -161,13 +161,13 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
                 Target::Destination(_) => what(
                     set.is_some(),
                     "limits of a destination set",
-                    "limits of a destination taken away",
-                    "limits of a destination ended",
+                    "limits of a destination removed",
+                    "limits of a destination expired",
                 ),
                 Target::Default | Target::Sources(_) => what(
                     set.is_some(),
                     "limits set",
-                    "limits taken away",
+                    "limits removed",
                     "limits ended",
                 ),
             },
@@ -178,7 +178,7 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
         (Edit::Limited(prefix, set), Edit::Limited(_, gone)) => {
             set.as_ref().or(gone.as_ref())?;
             Line {
-                what: what(set.is_some(), "limited", "limited no more", "limit ended"),
+                what: what(set.is_some(), "limited", "limit removed", "limit ended"),
                 prefix: Some(*prefix),
                 origin: Some(Origin::Detected),
                 limits: set.as_ref().map(|row| row.limit.to_string()),

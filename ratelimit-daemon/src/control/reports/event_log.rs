@@ -149,7 +149,7 @@ impl EventLog {
 
     fn begin_anew(&mut self, error: &anyhow::Error) {
         let error = format!("{error:#}");
-        warn!(error, path = %self.path.display(), "the journal of changes is damaged, and begins anew");
+        warn!(error, path = %self.path.display(), "the journal of changes is damaged; starting a new one");
         self.connection = None;
         for suffix in ["", "-wal", "-shm"] {
             let mut path = self.path.clone().into_os_string();
@@ -161,7 +161,7 @@ impl EventLog {
     fn warn(&mut self, error: &anyhow::Error) {
         if self.reminder.is_due() {
             let error = format!("{error:#}");
-            info!(error, path = %self.path.display(), "the journal of changes is not kept for the moment");
+            info!(error, path = %self.path.display(), "cannot write the journal of changes");
         }
     }
 }

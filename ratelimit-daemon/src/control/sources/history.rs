@@ -115,7 +115,7 @@ impl History {
                 Ok(found) => found.into_iter().for_each(|windows| self.add(windows)),
                 Err(error) => {
                     let error = format!("{:#}", anyhow::Error::from(error));
-                    warn!(error, "what sources have sent could not be read");
+                    warn!(error, "cannot read the usage of sources");
                 }
             }
         }
@@ -139,7 +139,7 @@ impl History {
         });
         if let Err(error) = answer {
             let error = format!("{error:#}");
-            warn!(error, "what sources have sent could not be kept");
+            warn!(error, "cannot store the usage of sources");
         }
         self.flushed = Some(clock::monotonic());
         if self.hour != this_hour() {

@@ -31,7 +31,7 @@ use crate::{
 /// Who is told to have set what is kept.
 const AUTHOR: &str = "ratelimitd";
 /// Why it is told to be there.
-const REASON: &str = "kept from the kernel: the database did not have it";
+const REASON: &str = "recovered from the kernel: missing in the database";
 
 /// Ends that are no further apart are the same: a copy tells them to the millisecond, on another clock.
 const SAME_END_NANOS: u64 = 1_000_000_000;
@@ -106,8 +106,7 @@ impl Adoption<'_> {
         if !edits.is_empty() {
             warn!(
                 kept = entries,
-                ended,
-                "the bans and allows of the kernel hold, as the database does not know all of them"
+                ended, "keeping the bans and allows of the kernel: the database is incomplete"
             );
         }
         edits

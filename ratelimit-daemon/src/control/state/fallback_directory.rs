@@ -40,7 +40,9 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Fallb
             let mut store = Store::open(&stand_in)?;
             match store.move_to(state) {
                 Ok(()) => {
-                    info!("what was set while the state directory could not be written is there");
+                    info!(
+                        "changes from while the state directory was not writable are in the fallback directory"
+                    );
                     let _ = fs::remove_dir_all(stand_in);
                     return Ok((store, None));
                 }
@@ -52,7 +54,7 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Fallb
     };
     error!(
         error,
-        "the state directory cannot be written: starting with a copy of what it holds"
+        "the state directory is not writable: starting with a copy"
     );
     let copy = Originals::open(state, runtime)?.copy()?;
     let fallback = FallbackDirectory {
@@ -99,7 +101,7 @@ impl Originals {
             let _ = fs::remove_dir_all(&copy);
         }
         private::make_directory(&copy)
-            .with_context(|| format!("making the directory {}", copy.display()))?;
+            .with_context(|| format!("creating the directory {}", copy.display()))?;
         for (name, mut original) in files.into_iter().flatten() {
             let to = copy.join(name);
             private::create(&to)
@@ -155,7 +157,7 @@ impl FallbackDirectory {
     /// Why it stands in, and what follows from that.
     fn trouble(&self) -> String {
         format!(
-            "{}: what is set now is lost with the machine; it is tried again every few seconds",
+            "{}: changes will be lost on reboot; retrying every few seconds",
             self.error
         )
     }

@@ -13,16 +13,17 @@ use super::State;
 pub fn check(state: &State, target: Target, row: &LimitRow) -> Result<(), Refused> {
     let limits = &row.limits[..];
     if limits.is_empty() {
-        return Err(Refused::because("no limit was given")
-            .hint("to let a source through unlimited, use `rlctl allow add`"));
+        return Err(Refused::because("no limit given")
+            .hint("to exempt a source from limits, use `rlctl allow add`"));
     }
     let all = state.intent.with_row(target, row).limits.len();
     if all > LIMITS_MAX {
-        let refused = Refused::because(format!("a policy has at most {LIMITS_MAX} limits"));
+        let refused =
+            Refused::because(format!("too many limits (maximum {LIMITS_MAX} per policy)"));
         return Err(if all == limits.len() {
             refused
         } else {
-            refused.hint("`--only` sets these in place of all others that hold there")
+            refused.hint("replace the existing limits with `--only`")
         });
     }
     require_classes(state, limits)?;
@@ -37,7 +38,7 @@ fn require_classes(state: &State, limits: &[LimitSpec]) -> Result<(), Refused> {
         if let Err(unknown) = classes.select(class) {
             let names: Vec<&str> = classes.names().collect();
             return Err(Refused::because(unknown.to_string())
-                .hint(format!("write one of {}", names.join(", "))));
+                .hint(format!("use one of {}", names.join(", "))));
         }
     }
     Ok(())
@@ -64,7 +65,7 @@ fn require_room(state: &State, times: u32) -> Result<(), Refused> {
         times => format!("room for sliding logs of {times} packets"),
     };
     Err(Refused::because(format!(
-        "a sliding-log of {times} packets is too long: their map is made with the configuration, and has {room}"
+        "a sliding-log of {times} packets is too long: the configuration reserves {room}"
     ))
     .hint(
         "write a sliding-log of as many packets into the configuration and run `rlctl reload`, or use another \

@@ -109,7 +109,7 @@ impl Protection {
         let exempt: BTreeSet<Prefix> = rules.exempt().collect();
         for prefix in exempt.difference(&self.reported) {
             if let Some((_, why)) = self.all.met_by(*prefix) {
-                warn!(%prefix, %why, "a ban covers what is protected, and does not hold for it");
+                warn!(%prefix, %why, "a ban covers protected addresses and exempts them");
             }
         }
         self.reported = exempt;

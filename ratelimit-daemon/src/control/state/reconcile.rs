@@ -121,19 +121,13 @@ impl Comparisons {
             self.repaired.add(&wrong);
             self.missing = ByKind::default();
             for (kind, different) in wrong.labelled().filter(|(_, different)| *different > 0) {
-                warn!(
-                    kind,
-                    different, "the kernel's tables were not as intended, and are again"
-                );
+                warn!(kind, different, "repaired the kernel tables");
             }
             Ok(())
         });
         if let Err(error) = answer {
             let error = format!("{error:#}");
-            warn!(
-                error,
-                "the kernel's tables could not be compared and put right"
-            );
+            warn!(error, "cannot check and repair the kernel tables");
         }
     }
 }

@@ -40,7 +40,10 @@ impl Suspension<'_> {
         }
         for (target, _) in before {
             if self.intent.limits_of(target).is_some() {
-                info!(policy = target.policy_name(), "runtime limits hold again");
+                info!(
+                    policy = target.policy_name(),
+                    "runtime limits are in force again"
+                );
             }
         }
         Ok(())
@@ -68,7 +71,7 @@ impl Suspension<'_> {
             error!(
                 policy = target.policy_name(),
                 error = why.to_string(),
-                "runtime limits do not hold: the configuration has no place for them"
+                "runtime limits suspended: the configuration has no room for them"
             );
         }
         Ok(())

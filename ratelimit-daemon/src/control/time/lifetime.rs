@@ -25,10 +25,10 @@ pub fn duration(what: &str, seconds: f64) -> Result<Duration, Refused> {
     let duration = duration.filter(|duration| !duration.is_zero() && *duration <= TERM_MAX);
     duration.ok_or_else(|| {
         Refused::because(format!(
-            "{what} of {seconds} seconds is not between 1ns and 100 years"
+            "the duration of {what}, {seconds} s, is not between 1ns and 100 years"
         ))
         .hint(format!(
-            "write a shorter time, or none: {what} without an end is forever"
+            "use a shorter duration, or omit it for {what} without an end"
         ))
     })
 }

@@ -30,16 +30,16 @@ async fn a_refusal_is_told_in_the_words_of_the_api() {
     assert!(
         error
             .to_string()
-            .starts_with("the key is refused (access forbidden)")
+            .starts_with("the key was rejected (access forbidden)")
     );
     for (response, reported) in [
         (
             answer("500 Internal Server Error", r#"{"message":"query failed"}"#),
-            "it answers 500 Internal Server Error (query failed)",
+            "status 500 Internal Server Error (query failed)",
         ),
         (
             answer("404 Not Found", "<html>"),
-            "it answers 404 Not Found (without a reason)",
+            "status 404 Not Found (without a reason)",
         ),
     ] {
         let error = exchange(&response, true).await.0.unwrap_err();
@@ -56,7 +56,7 @@ async fn of_a_refusal_no_more_is_read_and_told_than_a_log_should_hold() {
         let body = format!(r#"{{"message":"{message}"}}"#);
         let response = answer("500 Internal Server Error", &body);
         let error = exchange(&response, true).await.0.unwrap_err();
-        let expected = format!("it answers 500 Internal Server Error ({reported})");
+        let expected = format!("status 500 Internal Server Error ({reported})");
         assert_eq!(error.to_string(), expected);
     }
 }
@@ -66,7 +66,7 @@ async fn an_answer_that_breaks_off_is_none() {
     let cut = answer("200 OK", ADDED);
     let (answer, _) = exchange(&cut[..cut.len() - 9], true).await;
     let error = answer.unwrap_err().to_string();
-    assert!(error.starts_with("the connection broke: "), "{error}");
+    assert!(error.starts_with("the connection failed: "), "{error}");
 }
 
 #[tokio::test]

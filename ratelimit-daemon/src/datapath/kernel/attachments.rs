@@ -257,7 +257,7 @@ impl Kernel {
         let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
         (!others.is_empty()).then(|| {
             format!(
-                "packets that come by both {} and {} are judged and charged twice: remove one of them from the configuration",
+                "packets on both {} and {} are counted twice: remove one of them from the configuration",
                 on.name,
                 others.join(", ")
             )
@@ -282,11 +282,7 @@ impl Kernel {
         }
         let taken: Vec<u32> = self.ports.values().map(|port| port.slot).collect();
         let free = (0..INTERFACES_MAX).find(|slot| !taken.contains(slot));
-        free.ok_or_else(|| {
-            anyhow!(
-                "{interface} is one interface too many: at most {INTERFACES_MAX} can be counted"
-            )
-        })
+        free.ok_or_else(|| anyhow!("{interface}: too many interfaces (maximum {INTERFACES_MAX})"))
     }
 }
 
@@ -311,7 +307,7 @@ fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
     }
     if state.is_uncut() {
         return Some(format!(
-            "generic mode on a {kind}: frames of up to 64 kB that their sender has not cut (TSO) count as one packet there: write mode = \"native\", or turn TSO off at the other end"
+            "generic mode on a {kind}: unsegmented frames of up to 64 kB (TSO) count as one packet: set mode = \"native\", or disable TSO at the other end"
         ));
     }
     if !state.is_stacked() {
@@ -324,6 +320,6 @@ fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
         beneath.join(", ")
     };
     Some(format!(
-        "generic mode on a {kind}: frames that GRO has put together, of up to 64 kB, count as one packet there: configure {instead} instead"
+        "generic mode on a {kind}: frames merged by GRO, up to 64 kB, count as one packet: configure {instead} instead"
     ))
 }

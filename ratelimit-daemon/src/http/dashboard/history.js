@@ -1,11 +1,11 @@
 "use strict";
-// Draws what came in the last days, as the daemon remembers it.
+// Draws the packet history.
 
 const LINES = 6;
 let past = null;
 let asked = 0;
 
-/** The sums of each line, by point. */
+/** The series of a chart. */
 function lines(history, what) {
   const found = new Map();
   const add = (name, values) => {
@@ -28,7 +28,7 @@ function lines(history, what) {
   return all.sort((a, b) => b.sum - a.sum).slice(0, LINES);
 }
 
-/** Offers what is watched to choose from, and answers the choice; empty for all. */
+/** Lists the watched quotas and returns the selected one; empty for all. */
 function ofWhom(history) {
   const names = [...new Set(history.levels.map((it) => it.watched))];
   const before = $("whose").value;
@@ -38,32 +38,19 @@ function ofWhom(history) {
   return $("whose").value;
 }
 
-/** Of each limit that is watched, the part that was left, in percent. */
+/** The remaining part of each watched limit, in percent. */
 function levels(history) {
   const of = ofWhom(history);
   return history.levels.filter((it) => !of || it.watched === of).slice(0, LINES).map((it) => {
     const all = it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
     const rates = it.left.map((left) => (left === null ? null : Math.min(100, 100 * left / all)));
-    const least = it.left.filter((left) => left !== null);
-    const told = least.length ? `at least ${number(Math.min(...least))}, now ${number(least.at(-1))}` : "not looked at";
-    return { name: `${it.watched}, left of ${limit(it.limit)}:`, rates, told };
+    const known = it.left.filter((left) => left !== null);
+    const text = known.length ? `${number(known.at(-1))} of ${number(all)} left, minimum ${number(Math.min(...known))}` : "no data";
+    return { name: `${it.watched}, ${limit(it.limit)}`, rates, text };
   });
 }
 
-/** The corners of a curve, in pieces: nothing is drawn where nobody looked. */
-function pieces(rates, height, top) {
-  const found = [[]];
-  rates.forEach((rate, point) => {
-    if (rate === null) {
-      if (found.at(-1).length) found.push([]);
-      return;
-    }
-    const [left, right] = [point, point + 1].map((it) => (it * 600 / rates.length).toFixed(2));
-    const y = (height - rate / top * (height - 10)).toFixed(1);
-    found.at(-1).push(`${left},${y}`, `${right},${y}`);
-  });
-  return found.filter((it) => it.length).map((it) => it.join(" "));
-}
+const COUNTED = { packets: "packets", bytes: "bytes", reasons: "packets", "reason-bytes": "bytes", policies: "packets" };
 
 function drawHistory() {
   const what = $("what").value;
@@ -72,33 +59,29 @@ function drawHistory() {
   const observed = past.observed_seconds;
   const rates = (values) => values.map((value, point) => (observed[point] ? value / observed[point] : null));
   const isLevel = what === "levels";
+  const unit = COUNTED[what];
   $("of").hidden = !isLevel;
-  const shown = isLevel ? levels(past) : lines(past, what).map((it) => ({ ...it, rates: rates(it.values), told: number(it.sum) }));
-  const top = isLevel ? 100 : shown.reduce((most, it) => it.rates.reduce((a, b) => Math.max(a, b ?? 0), most), 1);
-  const svg = drawing(600, 140);
-  for (const y of [10, 65, 120]) svg.append(shape("line", { x1: 0, x2: 600, y1: y, y2: y, class: "grid" }));
-  shown.forEach((it, index) => {
-    for (const points of pieces(it.rates, 120, top)) svg.append(shape("polyline", { points, class: `curve s${(index + first) % 7}` }));
-  });
+  const shown = isLevel ? levels(past) : lines(past, what).map((it) => ({ ...it, rates: rates(it.values), text: `${number(it.sum)} ${unit}` }));
+  const top = isLevel ? 100 : round(shown.reduce((most, it) => it.rates.reduce((a, b) => Math.max(a, b ?? 0), most), 0));
   const [from, to] = [Date.parse(past.from), Date.parse(past.to)];
-  const style = to - from > 900_000 ? { dateStyle: "short", timeStyle: "short" } : { timeStyle: "medium" };
-  const key = make("div", { class: "key" }, ...shown.map((it, index) => make("span", { class: `s${(index + first) % 7}` }, `${it.name} ${it.told}`)));
-  const scale = make("span", { class: "scale" }, `${isLevel ? "100 % left" : `${number(top)} a second`} at the upper line, a point each ${span(past.step_seconds)}`);
+  const width = past.step_seconds * 1000;
+  const curves = shown.map(({ name, rates, text }, index) => ({
+    name, style: `s${(index + first) % 7}`, legend: `${name}: ${text}`, points: rates.map((rate, point) => [from + point * width, rate]),
+  }));
+  plot($("curves"), { curves, from, to, width, top, unit: isLevel ? "% left" : `${unit}/s` });
   const attacked = past.attacks.slice(-LANES).reverse().map((it) => pastAttack(it, from, to));
-  const lanes = attacked.length ? [make("div", { class: "lane" }, make("span", {}, "attacks"), axis(from, to, style)), make("ul", {}, ...attacked)] : [];
-  $("history").replaceChildren(scale, svg, axis(from, to, style), key, ...lanes);
+  const lanes = attacked.length ? [make("div", { class: "lane" }, make("span", {}, "attacks"), axis(from, to)), make("ul", {}, ...attacked)] : [];
+  $("past-attacks").replaceChildren(...lanes);
   const seconds = observed.reduce((a, b) => a + b, 0);
-  if (isLevel) {
-    const none = past.levels.length ? "" : "Nothing was watched in that time: write watch = [\"ADDRESS\", \"policy:default\"] in [history]. ";
-    $("history-note").textContent = `${none}A quota is remembered from when on the configuration names it; a point shows the least that was left in it.`;
-    return;
-  }
-  $("history-note").textContent = seconds ? `Counted for ${span(seconds)}; the figures are sums.` : "Nothing was counted in that time.";
+  const notes = [`resolution ${span(past.step_seconds)}`];
+  if (isLevel && !past.levels.length) notes.push("no quotas recorded: add watch = [\"ADDRESS\", \"policy:default\"] to [history]");
+  if (!isLevel) notes.push(seconds ? `totals of ${span(seconds)}` : "no data");
+  $("history-note").textContent = notes.join(", ");
 }
 
 function pastAttack(it, from, to) {
   const [since, seen] = [Date.parse(it.since), Date.parse(it.seen)];
-  const text = `${it.kind} ${it.subject}, ${span((seen - since) / 1000)}, at most ${number(it.packets_per_second)} packets a second`;
+  const text = `${it.kind} ${it.subject}, ${span((seen - since) / 1000)}, up to ${number(it.packets_per_second)} packets/s`;
   return bar(text, since, seen, from, to);
 }
 
@@ -112,18 +95,18 @@ async function askHistory() {
       past = body;
       drawHistory();
     } else {
-      $("history").replaceChildren();
+      $("curves").replaceChildren();
       $("history-note").textContent = body.detail;
     }
   } catch {
-    $("history-note").textContent = "The daemon does not answer.";
+    $("history-note").textContent = "The daemon does not respond.";
   }
 }
 
 $("past").addEventListener("submit", (event) => event.preventDefault());
 $("range").addEventListener("change", askHistory);
 for (const id of ["what", "whose"]) $(id).addEventListener("change", () => (past ? drawHistory() : askHistory()));
-// What is shown of an hour is new each few seconds, of a month each few minutes.
+// Short ranges are refreshed every few seconds, a month every few minutes.
 setInterval(() => {
   const pause = Math.max(2000, Number($("range").value) * 2);
   if (!document.hidden && Date.now() - asked >= pause) askHistory();

@@ -1,5 +1,5 @@
 "use strict";
-// Draws what the daemon sends. Nothing is kept but what the charts show.
+// Draws the live data of the daemon.
 
 const SECONDS_MAX = 900;
 const $ = (id) => document.getElementById(id);
@@ -16,9 +16,10 @@ function make(tag, attributes = {}, ...children) {
 function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   for (const [size, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e4, " k"]]) {
-    if (value >= size) return (value / (unit === " k" ? 1e3 : size)).toFixed(1) + unit;
+    if (value >= size) return `${Number((value / (unit === " k" ? 1e3 : size)).toFixed(1))}${unit}`;
   }
-  return Number.isInteger(value) ? String(value) : value.toFixed(1);
+  if (value > 0 && value < 1) return String(Number(value.toPrecision(2)));
+  return String(Number(value.toFixed(1)));
 }
 
 function span(seconds) {
@@ -28,16 +29,100 @@ function span(seconds) {
   return first < 0 ? "0s" : parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
 }
 
-function time(at, style = { timeStyle: "medium" }) {
-  return make("time", { datetime: new Date(at).toISOString() }, new Date(at).toLocaleString([], style));
+const two = (value) => String(value).padStart(2, "0");
+
+/** A time of the browser's zone, as short as the period `seconds` around it allows. */
+function clock(at, seconds = 0) {
+  const it = new Date(at);
+  const minutes = `${two(it.getHours())}:${two(it.getMinutes())}`;
+  if (seconds <= 900) return `${minutes}:${two(it.getSeconds())}`;
+  return seconds <= 3600 ? minutes : `${two(it.getMonth() + 1)}-${two(it.getDate())} ${minutes}`;
 }
 
-/** The times at the begin, in the middle and at the end of a chart. */
-function axis(from, to, style) {
-  return make("div", { class: "axis" }, time(from, style), time((from + to) / 2, style), time(to, style));
+function time(at, seconds) {
+  return make("time", { datetime: new Date(at).toISOString() }, clock(at, seconds));
 }
 
-/** A bar from when something began to when it ended, beside what it is. */
+/** The time zone of all times on the page: `UTC+1`. */
+function zone() {
+  const minutes = -new Date().getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "-" : "+"}${hours}${rest ? `:${two(rest)}` : ""}`;
+}
+
+/** The labels of a time axis. */
+function axis(from, to) {
+  const seconds = (to - from) / 1000;
+  return make("div", { class: "axis" }, time(from, seconds), time((from + to) / 2, seconds), time(to, seconds));
+}
+
+/** The smallest round number that is not below `value`, for the top of an axis. */
+function round(value) {
+  if (!(value > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 4, 6, 8, 10].map((it) => it * power).find((it) => it >= value * 0.9999);
+}
+
+/**
+ * Draws curves with labelled axes; the pointer shows the values at its time.
+ *
+ * A curve has a name, a class, the text of its legend and points `[time, value]`; a value of null leaves a gap.
+ * `width` is the time that a point covers, 0 for a moment.
+ */
+function plot(place, { curves, from, to, unit, top, width = 0 }) {
+  const x = (at) => (600 * (at - from) / (to - from)).toFixed(1);
+  const y = (value) => (100 - value / top * 100).toFixed(1);
+  const svg = drawing(600, 100);
+  for (const it of [0, 50, 100]) svg.append(shape("line", { x1: 0, x2: 600, y1: it, y2: it, class: "grid" }));
+  for (const { points, style } of curves) {
+    for (const piece of pieces(points)) {
+      const corners = piece.flatMap(([at, value]) => (width ? [[at, value], [at + width, value]] : [[at, value]]));
+      svg.append(shape("polyline", { points: corners.map(([at, value]) => `${x(at)},${y(value)}`).join(" "), class: `curve ${style}` }));
+    }
+  }
+  const labels = [top, top / 2, 0].map((it) => make("span", {}, number(it)));
+  const area = make("div", { class: "area" }, svg);
+  const legend = make("div", { class: "key" }, ...curves.map((it) => make("span", { class: it.style }, it.legend)));
+  place.replaceChildren(make("div", { class: "scale" }, unit),
+    make("div", { class: "plot" }, make("div", { class: "scale labels" }, ...labels), area), axis(from, to), legend);
+  const show = () => {
+    area.querySelectorAll(".cursor, .values").forEach((it) => it.remove());
+    if (place.pointer === undefined) return;
+    const at = from + place.pointer * (to - from);
+    const nearest = ({ points }) => points.reduce((best, it) =>
+      (Math.abs(it[0] + width / 2 - at) < Math.abs((best?.[0] ?? Infinity) + width / 2 - at) ? it : best), null);
+    const rows = curves.map((it) => make("div", { class: it.style }, `${it.name}: ${number(nearest(it)?.[1])}`));
+    const values = make("div", { class: "values" }, make("div", {}, `${clock(at, (to - from) / 1000)}, ${unit}`), ...rows);
+    const cursor = make("div", { class: "cursor" });
+    const side = place.pointer < 0.5 ? "left" : "right";
+    cursor.style.left = `${place.pointer * 100}%`;
+    values.style[side] = `${(side === "left" ? place.pointer : 1 - place.pointer) * 100 + 1}%`;
+    area.append(cursor, values);
+  };
+  place.onpointermove = (event) => {
+    const box = area.getBoundingClientRect();
+    const part = (event.clientX - box.left) / box.width;
+    place.pointer = part >= 0 && part <= 1 && event.clientY <= box.bottom ? part : undefined;
+    show();
+  };
+  place.onpointerleave = () => {
+    place.pointer = undefined;
+    show();
+  };
+  show();
+}
+
+/** The points without gaps. */
+function pieces(points) {
+  const found = [[]];
+  for (const point of points) {
+    if (point[1] !== null) found.at(-1).push(point);
+    else if (found.at(-1).length) found.push([]);
+  }
+  return found.filter((it) => it.length);
+}
+
+/** A row of a timeline: a text and a bar from begin to end. */
 function bar(text, since, seen, from, to) {
   const place = (at) => Math.min(600, Math.max(0, 600 * (at - from) / (to - from)));
   const begin = Math.min(place(since), 598);
@@ -46,10 +131,11 @@ function bar(text, since, seen, from, to) {
   return make("li", { class: "lane" }, make("span", {}, text), svg);
 }
 
-/** Curves over the last seconds: `add` takes a map of names to values, each second. */
+/** A live chart: `add` takes a value for each name, once a second. */
 class Chart {
-  constructor(id, names = [], first = 0, range = "live-range", seconds = SECONDS_MAX) {
+  constructor(id, unit, names = [], first = 0, range = "live-range", seconds = SECONDS_MAX) {
     this.first = first;
+    this.unit = unit;
     this.range = range;
     this.seconds = seconds;
     this.at = null;
@@ -77,16 +163,14 @@ class Chart {
     const height = (points) => Math.max(...points.map((it) => it[1]), 0);
     let shown = [...this.series].map(([name, points]) => [name, points.filter(([at]) => at >= now - seconds * 1000)]);
     if (shown.length > lines) shown = shown.sort((a, b) => height(b[1]) - height(a[1])).slice(0, lines);
-    const top = Math.max(...shown.map(([, points]) => height(points)), 1);
-    const svg = drawing(600, 140);
-    for (const y of [10, 65, 120]) svg.append(shape("line", { x1: 0, x2: 600, y1: y, y2: y, class: "grid" }));
-    shown.forEach(([, points], index) => {
-      const path = points.map(([at, value]) => `${(600 - (now - at) / seconds / 1000 * 600).toFixed(1)},${(120 - value / top * 110).toFixed(1)}`);
-      svg.append(shape("polyline", { points: path.join(" "), class: `curve s${index + this.first}` }));
+    const percent = this.unit === "% left";
+    const curves = shown.map(([name, points], index) => {
+      const last = points.at(-1)?.[1];
+      const value = percent ? this.texts?.get(name) ?? "–" : number(last);
+      return { name, points, style: `s${index + this.first}`, legend: `${name}: ${value}` };
     });
-    const key = make("div", { class: "key" });
-    shown.forEach(([name, points], index) => key.append(make("span", { class: `s${index + this.first}` }, `${name} ${number(points.at(-1)?.[1])}`)));
-    this.place.replaceChildren(make("span", { class: "scale" }, `${number(top)} at the upper line`), svg, axis(now - seconds * 1000, now), key);
+    const top = percent ? 100 : round(Math.max(...shown.map(([, points]) => height(points)), 0));
+    plot(this.place, { curves, from: now - seconds * 1000, to: now, unit: this.unit, top });
   }
 }
 
@@ -101,11 +185,11 @@ function shape(tag, attributes) {
 }
 
 const charts = {
-  packets: new Chart("packets", ACTIONS),
-  bytes: new Chart("bytes", ACTIONS),
-  reasons: new Chart("reasons", [], 1),
-  reasonBytes: new Chart("reason-bytes", [], 1),
-  quota: new Chart("quota", [], 3, "quota-range", 3600),
+  packets: new Chart("packets", "packets/s", ACTIONS),
+  bytes: new Chart("bytes", "bytes/s", ACTIONS),
+  reasons: new Chart("reasons", "packets/s", [], 1),
+  reasonBytes: new Chart("reason-bytes", "bytes/s", [], 1),
+  quota: new Chart("quota", "% left", [], 3, "quota-range", 3600),
 };
 let before = null;
 let bans = { text: "", count: 0, bans: [] };
@@ -116,9 +200,9 @@ let refusedAt = 0;
 let chosen = "";
 let quotas = null;
 const attacks = new Map();
-/** Attacks that the time line remembers; the daemon names at most 256 at a time. */
+/** Attacks kept for the timeline; the daemon reports at most 256 at a time. */
 const ATTACKS_MAX = 256;
-/** Attacks that are drawn. */
+/** Attacks drawn in the timeline. */
 const LANES = 20;
 
 function onStats({ at: seen, rows }) {
@@ -132,7 +216,7 @@ function onStats({ at: seen, rows }) {
     sums.reasons[row.reason] = (sums.reasons[row.reason] ?? 0) + row.packets;
     sums.reasonBytes[row.reason] = (sums.reasonBytes[row.reason] ?? 0) + row.bytes;
   }
-  // A stream begins with what the one before ended with.
+  // A new stream starts with the last sample of the previous one.
   if (before && at <= before.at) return;
   if (before) {
     const seconds = (at - before.at) / 1000;
@@ -153,23 +237,24 @@ function onStats({ at: seen, rows }) {
 }
 
 function onStatus(status) {
-  $("version").textContent = `${status.version}, since ${new Date(status.started).toLocaleString()}`;
+  $("version").textContent = `${status.version}, up ${span((Date.now() - Date.parse(status.started)) / 1000)}`;
+  $("zone").textContent = `times in ${zone()}`;
   $("now-bans").textContent = number(status.bans);
   $("now-attacks").textContent = number(status.attacks.length);
   for (const it of document.querySelectorAll(".challenge")) it.hidden = !status.challenge;
   $("challenge").textContent = status.challenge?.is_on || status.challenge?.dns?.is_on ? "on" : "off";
   const problems = [];
-  if (status.pass_all) problems.push(`pass-all is on by ${status.pass_all.author}: nothing is dropped`);
-  if (status.observe) problems.push("everything is a dry run: nothing is dropped");
-  if (status.config_error) problems.push(`the last configuration was refused: ${status.config_error}`);
-  for (const it of status.interfaces) if (!it.attached) problems.push(`${it.name} is not attached: ${it.why ?? "nothing is limited there"}`);
+  if (status.pass_all) problems.push(`pass-all is on (${status.pass_all.author}): limits and bans are not enforced`);
+  if (status.observe) problems.push("dry run: nothing is dropped");
+  if (status.config_error) problems.push(`last reload failed: ${status.config_error}`);
+  for (const it of status.interfaces) if (!it.attached) problems.push(`${it.name} is not protected: ${it.why ?? "not attached"}`);
   for (const it of status.troubles ?? []) problems.push(`${it.what}: ${it.error}`);
   $("problems").replaceChildren(...problems.map((text) => make("li", { class: "problem" }, text)));
   $("interfaces").replaceChildren(...status.interfaces.filter((it) => it.attached)
     .map((it) => make("li", { class: "well" }, `${it.name}: attached, ${it.mode}${it.remark ? ` (${it.remark})` : ""}`)));
   $("maps").replaceChildren(...status.maps.filter((it) => it.entries !== null && it.entries !== undefined).map((it) =>
     make("li", {}, it.name, make("span", {}, make("meter", { min: 0, max: it.capacity, high: it.capacity * 0.9, value: it.entries, "aria-label": it.name }),
-      ` ${number(it.entries)} of ${number(it.capacity)}`))));
+      ` ${number(it.entries)} / ${number(it.capacity)}`))));
   onAttacks(status.attacks);
   $("cluster").hidden = !status.cluster;
   if (status.cluster) {
@@ -179,22 +264,22 @@ function onStatus(status) {
   }
 }
 
-/** The attacks that the daemon remembers, each a bar from its beginning to its end. */
+/** Draws a timeline of attacks. */
 function onAttacks(now) {
   const at = Date.now();
   for (const it of now) attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: at });
   for (const key of [...attacks.keys()].slice(0, -ATTACKS_MAX)) attacks.delete(key);
   const all = [...attacks.values()];
   $("attacks").replaceChildren(...(now.length ? now : [null]).map((it) => it === null
-    ? make("li", { class: "well" }, "none is going on")
-    : make("li", { class: "problem" }, `${it.kind} ${it.subject} for ${span((at - Date.parse(it.since)) / 1000)}, at most ${number(it.packets_per_second)} packets a second of ${number(it.sources)} sources`)));
+    ? make("li", { class: "well" }, "no attacks")
+    : make("li", { class: "problem" }, `${it.kind} ${it.subject} for ${span((at - Date.parse(it.since)) / 1000)}, up to ${number(it.packets_per_second)} packets/s from ${number(it.sources)} sources`)));
   if (!all.length) return $("timeline").replaceChildren();
   const since = (it) => Date.parse(it.since);
   const first = Math.min(...all.map(since), at - SECONDS_MAX * 1000);
-  // The last one first, as in all lists of this page.
+  // Latest first, like all lists of this page.
   all.sort((a, b) => since(b) - since(a));
   const lanes = all.slice(0, LANES).map((it) => bar(`${it.kind} ${it.subject}, ${span((it.seen - since(it)) / 1000)}`, since(it), it.seen, first, at));
-  const more = all.length > LANES ? make("p", {}, `and ${all.length - LANES} before them: the history has all`) : null;
+  const more = all.length > LANES ? make("p", {}, `${all.length - LANES} earlier attacks: see History`) : null;
   $("timeline").replaceChildren(make("div", { class: "lane" }, make("span"), axis(first, at)), make("ul", {}, ...lanes), ...(more ? [more] : []));
 }
 
@@ -212,7 +297,7 @@ function onTop({ at: seen, sources }) {
     const rate = last === undefined ? null : Math.max(0, it.refused_packets - last) / ((at - refusedAt) / 1000);
     const choose = make("button", { type: "button" }, it.source);
     choose.addEventListener("click", () => follow(it.source.split("/")[0]));
-    const wait = it.limit?.room_in_seconds > 0 ? `, room in ${span(Math.max(1, it.limit.room_in_seconds))}` : "";
+    const wait = it.limit?.room_in_seconds > 0 ? `, next packet in ${span(Math.max(1, it.limit.room_in_seconds))}` : "";
     const used = it.limit ? number(it.limit.used) + wait : "";
     return make("tr", {}, make("td", {}, choose), make("td", {}, it.policy), make("td", {}, sends(it.sending)), make("td", {}, it.limit ? limit(it.limit.limit) : "none"),
       make("td", {}, used), make("td", { class: "number" }, number(rate)), make("td", { class: "number" }, number(it.refused_packets)),
@@ -238,12 +323,12 @@ function left(ban) {
 
 function drawBans() {
   if (bans.text !== wanted) {
-    $("bans-note").textContent = "looking for them";
+    $("bans-note").textContent = "searching…";
     return $("bans").replaceChildren();
   }
   const shown = bans.bans.filter((ban) => !ban.until || Date.parse(ban.until) > Date.now()).slice(0, 100);
-  const found = wanted ? `${bans.count} found` : `${bans.count} in all`;
-  $("bans-note").textContent = bans.count > shown.length ? `${found}, the last ${shown.length} are shown` : found;
+  const found = wanted ? `${bans.count} found` : `${bans.count} total`;
+  $("bans-note").textContent = bans.count > shown.length ? `${found}, latest ${shown.length} shown` : found;
   const focused = document.activeElement?.closest("#bans tr")?.rowIndex;
   $("bans").replaceChildren(...shown.map((ban) => make("tr", {}, make("td", {}, ban.prefix),
     make("td", { class: "number" }, ban.packets == null ? "" : number(ban.packets)), make("td", {}, left(ban)),
@@ -251,7 +336,7 @@ function drawBans() {
   if (focused) $("bans").rows[focused - 1]?.querySelector("button")?.focus();
 }
 
-/** Bans of a list end with its file. */
+/** Bans of a list can only be removed with the list. */
 function unbanButton({ prefix, origin }) {
   if (access === "read" || String(origin).startsWith("list:")) return null;
   const button = make("button", { type: "button", "aria-label": `unban ${prefix}` }, "unban");
@@ -260,10 +345,10 @@ function unbanButton({ prefix, origin }) {
 }
 
 function unban(prefix) {
-  if (prefix && confirm(`Lift the bans of ${prefix}?`)) change("DELETE", { prefixes: [prefix] }, `unbanned ${prefix}`);
+  if (prefix && confirm(`Remove the bans of ${prefix}?`)) change("DELETE", { prefixes: [prefix] }, `unbanned ${prefix}`);
 }
 
-/** Has the daemon change bans. It refuses what endangers the host, and says why. */
+/** Requests a change of bans. The daemon refuses what endangers the host. */
 async function change(method, body, done) {
   const headers = { "content-type": "application/json" };
   if (access === "token") headers.authorization = `Bearer ${$("token").value.trim()}`;
@@ -273,7 +358,7 @@ async function change(method, body, done) {
     $("done").textContent = answer.ok ? done : [said.detail, said.hint].filter((it) => it).join("; ");
     if (answer.ok) connect();
   } catch {
-    $("done").textContent = "The daemon does not answer.";
+    $("done").textContent = "The daemon does not respond.";
   }
 }
 
@@ -281,26 +366,72 @@ function onEvents(events) {
   for (const it of events ?? []) {
     if (it.event === "attack-ended") attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: Date.parse(it.at) });
   }
-  $("events").replaceChildren(...(events ?? []).slice(-30).reverse().map(({ at, number: _, cursor: __, event, ...rest }) => {
-    const facts = Object.entries(rest).filter(([, value]) => value !== null && value !== "")
-      .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`);
-    return make("li", {}, make("time", { datetime: at }, new Date(at).toLocaleTimeString()), ` ${event} ${facts.join(", ")}`);
-  }));
+  $("events").replaceChildren(...(events ?? []).slice(-30).reverse()
+    .map((it) => make("li", {}, time(it.at, 86400), ` ${words(it)}`)));
+}
+
+/** An event in words, like those of `rlctl events`. */
+function words(it) {
+  const by = it.by ? ` by ${it.by}` : "";
+  const author = it.author ? ` by ${it.author}` : "";
+  const until = it.until ? ` until ${clock(Date.parse(it.until), 86400)}` : "";
+  const reason = it.reason ? `: ${it.reason}` : "";
+  const dns = it.is_of_dns ? "DNS" : "TCP";
+  const target = it.prefix ?? it.destination ?? "the default policy";
+  const changes = it.changes?.length ? it.changes.join("; ") : "no changes";
+  const attack = () => `${it.kind} ${it.subject}, up to ${number(it.packets_per_second)} packets/s from ${number(it.sources)} sources`;
+  const found = {
+    "ban-added": () => `banned ${it.prefix}${author}${until}${reason}`,
+    "ban-ended": () => `ban expired: ${it.prefix} (set${author})`,
+    "ban-removed": () => `unbanned ${it.prefix}${by}`,
+    bans: () => `${{ added: "banned", ended: "bans expired:", removed: "unbanned" }[it.change]} ${number(it.count)} prefixes from ${it.origin}${by}`,
+    "list-replaced": () => (it.entries ? `loaded list ${it.list}: ${number(it.entries)} entries` : `removed list ${it.list}`) + by,
+    "allow-added": () => `allowed ${it.prefix}${author}${until}${reason}`,
+    "allow-ended": () => `allow expired: ${it.prefix}`,
+    "allow-removed": () => `removed ${it.prefix} from the allow list${by}`,
+    "limits-set": () => `limited ${target} to ${it.limits.map(limit).join(" and ")}${it.observe ? " (dry run)" : ""}${by}${until}${reason}`,
+    "limits-ended": () => `runtime limits expired: ${target}`,
+    "limits-removed": () => `removed runtime limits of ${target}${by}`,
+    "attack-began": () => `attack began: ${attack()}`,
+    "attack-ended": () => `attack ended: ${attack()}`,
+    reloaded: () => `reloaded the configuration: ${changes}`,
+    "reload-refused": () => `reload failed: ${it.error}`,
+    "trial-began": () => `trying ${it.file}${until}${by}: ${changes}`,
+    "trial-confirmed": () => `confirmed ${it.file}${by}`,
+    "trial-rolled-back": () => `rolled back ${it.file}${by || ", not confirmed in time"}`,
+    detached: () => `detached from ${it.interfaces.join(", ")}${by}`,
+    "interface-attached": () => `attached to ${it.interface} in ${it.mode} mode${it.remark ? `; ${it.remark}` : ""}`,
+    "interface-lost": () => `${it.interface} is not protected: ${it.why}`,
+    "trouble-began": () => `failure of ${it.what}: ${it.error}`,
+    "trouble-ended": () => `recovered: ${it.what}`,
+    "pass-all-on": () => `pass-all is on${until}${by}`,
+    "pass-all-off": () => `pass-all is off${by}`,
+    "challenge-began": () => `challenge of ${dns} clients is on (${it.when})`,
+    "challenge-suspended": () => `challenge suspended${until}: no client completed it`,
+    "challenge-ended": () => `challenge of ${dns} clients is off`,
+    "usage-reset": () => `usage is reset: ${it.why}`,
+    lost: () => `lost ${number(it.count)} events`,
+  }[it.event];
+  return found ? found() : it.event;
 }
 
 function onCheck(check) {
   if (!check || !chosen) return;
   const why = check.ban ? `banned, ends in ${left(check.ban)}` : check.reason;
-  $("verdict").textContent = `${check.address} under ${check.policy}: ${check.action} (${why})`;
+  $("verdict").textContent = `${check.address}: ${check.action} (${why}), policy ${check.policy}`;
   quotas = {};
+  charts.quota.texts = new Map();
   const tell = (limits, whose) => {
     for (const it of limits) {
       const amount = it.share?.here ?? it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
-      quotas[`left of ${limit(it.limit)}${whose}`] = Math.max(0, amount - it.used);
+      const rest = Math.max(0, amount - it.used);
+      const name = `${limit(it.limit)}${whose}`;
+      quotas[name] = Math.min(100, 100 * rest / amount);
+      charts.quota.texts.set(name, `${number(rest)} of ${number(amount)} left`);
     }
   };
   tell(check.limits, "");
-  for (const it of check.wider ?? []) tell(it.limits, it.prefix ? ` for ${it.prefix}` : " for the node");
+  for (const it of check.wider ?? []) tell(it.limits, it.prefix ? `, ${it.prefix}` : ", node");
 }
 
 let source = null;
@@ -319,7 +450,7 @@ function connect() {
   on("events", onEvents);
   on("check", onCheck);
   source.onopen = () => { $("link").textContent = "live"; };
-  source.onerror = () => { $("link").textContent = "not connected; trying again"; };
+  source.onerror = () => { $("link").textContent = "disconnected, retrying"; };
 }
 
 function onAccess(may) {
@@ -343,8 +474,8 @@ function follow(address) {
   $("address").setAttribute("aria-invalid", wrong);
   $("verdict").classList.toggle("bad", wrong);
   if (wrong) {
-    const hint = text.includes("/") ? `; bans within a prefix are found by the filter below` : "";
-    $("verdict").textContent = `“${text}” is no address, write for example 203.0.113.7 or 2001:db8::1${hint}`;
+    const hint = text.includes("/") ? `; to find bans in a prefix, use the filter below` : "";
+    $("verdict").textContent = `“${text}” is not an address; use for example 203.0.113.7 or 2001:db8::1${hint}`;
     return;
   }
   chosen = text;

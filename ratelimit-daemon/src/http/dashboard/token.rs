@@ -60,8 +60,8 @@ async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Failure> 
     let Ok(Some(file)) = file.await else {
         return Err(failure(
             StatusCode::NOT_FOUND,
-            "there is no such path here, and no command is taken",
-            "ask through the control socket, or write token_file in [metrics]",
+            "unknown path, or a command on a read-only listener",
+            "use the control socket, or set token_file in [metrics]",
         ));
     };
     let Some(shown) = shown(headers) else {
@@ -74,8 +74,8 @@ async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Failure> 
     let Some(token) = read(file).await else {
         return Err(failure(
             StatusCode::SERVICE_UNAVAILABLE,
-            "the token of ratelimitd cannot be read",
-            "the log of ratelimitd says why",
+            "ratelimitd cannot read its token",
+            "see the log of ratelimitd",
         ));
     };
     // How long it takes says nothing about where they differ.
@@ -85,7 +85,7 @@ async fn check(controller: &Handle, headers: &HeaderMap) -> Result<(), Failure> 
     Err(failure(
         StatusCode::UNAUTHORIZED,
         "the token is wrong",
-        "the file of token_file in [metrics] has the right one",
+        "use the token in token_file of [metrics]",
     ))
 }
 
@@ -102,7 +102,7 @@ async fn read(file: PathBuf) -> Option<Vec<u8>> {
     let text = match read_file(&file).await {
         Ok(text) => text,
         Err(error) => {
-            warn!(file = %file.display(), %error, "the token of the dashboard could not be read");
+            warn!(file = %file.display(), %error, "cannot read the token of the dashboard");
             return None;
         }
     };

@@ -39,13 +39,9 @@ fn detection_bans_small_networks_at_most() {
     check(
         "64.0.0.0/23",
         Requester::Detection,
-        Err("wider than a /24, the widest that detection bans"),
+        Err("wider than /24, the widest that detection bans"),
     );
-    check(
-        "2001:db8::/47",
-        Requester::Detection,
-        Err("wider than a /48"),
-    );
+    check("2001:db8::/47", Requester::Detection, Err("wider than /48"));
 }
 
 #[test]

@@ -28,8 +28,8 @@ pub fn over_main(attempt: &Attempt, client: &Client) -> Result<PathBuf, Failure>
     if !answer.value.changes.is_empty() {
         let file = printable(&attempt.file);
         return Err(
-            Failure::refused(format!("{file} was changed since it was tried"))
-                .hint(format!("`rlctl diff {file}` shows what is different")),
+            Failure::refused(format!("{file} changed since the trial began"))
+                .hint(format!("see `rlctl diff {file}`")),
         );
     }
     let written = fs::canonicalize(&attempt.main).and_then(|main| replace(&main, &text));

@@ -22,15 +22,15 @@ pub fn examine(state: &InterfaceState, device: &Device, config: Option<&Interfac
         // With GRO alone the other end has a queue for frames of programs, and `veth_xdp_flush` wakes nobody who reads it.
         Some(features) if is_veth && !features.sends_for_others() => Finding::warning(
             CHECK,
-            "lost: the other end of the veth has no XDP program",
+            "dropped: the other end of the veth has no XDP program",
             format!(
-                "who is challenged receives nothing; write mode = \"generic\" for {}",
+                "challenged clients receive no answer; set mode = \"generic\" for {}",
                 state.name
             ),
         ),
         Some(_) if is_veth => Finding::unknown(
             CHECK,
-            "sent back where the other end of the veth has an XDP program, and lost where it has GRO alone",
+            "sent back if the other end of the veth has an XDP program, dropped if it only has GRO",
             format!("mode = \"generic\" for {} needs neither", state.name),
         ),
         Some(features) if features.is_native() => Finding::ok(CHECK, "sent back by the driver"),
@@ -40,7 +40,7 @@ pub fn examine(state: &InterfaceState, device: &Device, config: Option<&Interfac
             CHECK,
             "not told",
             format!(
-                "Linux tells since 6.3 what drivers send back; mode = \"generic\" for {} needs none that does",
+                "Linux reports this since 6.3; mode = \"generic\" for {} does not depend on the driver",
                 state.name
             ),
         ),

@@ -23,7 +23,7 @@ pub fn examine(config: &Config) -> Option<Finding> {
         count => format!("{first} and {} more are not routed here", count - 1),
     };
     let why = format!(
-        "{title} counts what comes here for it, and no address of this host and no route but the default one is for it"
+        "{title} only counts packets that reach this host, but it is neither an address of this host nor routed here"
     );
     let fix = format!("ip route get {}", first.address());
     Some(Finding::warning(CHECK, found, why).fix(fix))

@@ -31,20 +31,20 @@ fn mtu_of(state: &InterfaceState, device: &Device, room: u32) -> Finding {
             Finding::ok(check, format!("{mtu}, which generic mode takes"))
         }
         Some(xdp) if xdp.takes_several_buffers() => {
-            Finding::ok(check, format!("{mtu}, which the driver gives in several buffers"))
+            Finding::ok(check, format!("{mtu}, supported by the driver in several buffers"))
         }
         Some(_) => Finding::warning(
             check,
             mtu.to_string(),
             format!(
-                "a frame takes more than one page, which this driver does not give to XDP: above about {room}, native mode fails"
+                "frames exceed one page, which this driver does not support with XDP: native mode fails above about {room}"
             ),
         )
         .fix(format!("ip link set dev {name} mtu {room}")),
         None => Finding::unknown(
             check,
             mtu.to_string(),
-            format!("above about {room}, native mode needs a driver that gives frames in several buffers"),
+            format!("above about {room}, native mode needs a driver with multi-buffer XDP"),
         )
         .fix("rlctl status"),
     }
@@ -82,7 +82,7 @@ pub fn gro(state: &InterfaceState, device: &Device) -> Finding {
     let will_be_native = runs_native || (state.program.is_none() && may_be_native);
     if state.is_uncut() && !will_be_native {
         let kind = state.kind.as_deref().unwrap_or("virtual interface");
-        let found = format!("frames come as the other end of this {kind} sends them");
+        let found = format!("frames arrive as the other end of this {kind} sends them");
         let why = "in generic mode here, frames of up to 64 kB that their sender has not cut (TSO) \
                    count as one packet: write mode = \"native\", or turn TSO off at the other end";
         return Finding::warning(check, found, why);
@@ -156,7 +156,7 @@ fn queues_of(state: &InterfaceState, device: &Device, cpus: u32) -> Finding {
         "rx"
     };
     let name = &state.name;
-    let why = "a queue is served by one CPU at a time: the other CPUs do not help in a flood";
+    let why = "each queue uses one CPU, so other CPUs do not help in a flood";
     Finding::warning(check, found, why)
         .fix(format!("ethtool --set-channels {name} {kind} {wanted}"))
 }
@@ -168,14 +168,14 @@ pub fn vlan(state: &InterfaceState, device: &Device, has_challenge: bool) -> Fin
         Some(true) if has_challenge => Finding::warning(
             check,
             "on: tags are not in the frame",
-            "the answers of the challenge have no tag then: where frames are tagged, clients of VLANs do not receive them",
+            "challenge answers have no tag then, so clients in VLANs do not receive them",
         )
         .fix(format!("ethtool --features {} rxvlan off", state.name)),
         None => unread(check, &state.name),
         Some(false) => Finding::ok(check, "off, the program reads past the tags of a frame"),
         Some(true) => Finding::ok(
             check,
-            "on: tags are not in the frame; limits hold all the same, bytes are 4 fewer a frame, and captures have no tag",
+            "on: tags are not in the frame; limits still work, frames count 4 bytes less, and captures have no tag",
         ),
     }
 }

@@ -33,10 +33,10 @@ fn version(release: &str) -> Finding {
     match next().zip(next()) {
         Some(version) if version >= OLDEST => Finding::ok("kernel", found),
         Some(_) => {
-            let why = format!("the program is made for Linux {major}.{minor} and later");
+            let why = format!("Linux {major}.{minor} or later is required");
             Finding::error("kernel", found, why)
         }
-        None => Finding::unknown("kernel", found, "that is no version of Linux"),
+        None => Finding::unknown("kernel", found, "not a Linux version"),
     }
 }
 
@@ -47,7 +47,7 @@ pub fn jit() -> Finding {
     let is_hidden = matches!(&text, Err(error) if error.kind() == ErrorKind::NotFound);
     let mut programs = loaded_programs().filter_map(Result::ok);
     if is_hidden && programs.any(|program| program.size_jitted() > 0) {
-        return Finding::ok("bpf-jit", "on, as programs that run are compiled");
+        return Finding::ok("bpf-jit", "enabled");
     }
     jit_of(text.as_deref().map_err(std::io::Error::kind))
 }
@@ -62,7 +62,7 @@ fn jit_of(text: Result<&str, ErrorKind>) -> Finding {
             Finding::warning(check, "on, for debugging", why).fix(mend)
         }
         Ok("0") => {
-            let why = "the kernel interprets the program, and a packet costs several times as much";
+            let why = "the kernel interprets the program, at several times the cost per packet";
             Finding::warning(check, "off", why).fix(mend)
         }
         Err(ErrorKind::NotFound) => {
@@ -81,7 +81,7 @@ pub fn btf() -> Finding {
     if Path::new(BTF).exists() {
         return Finding::ok("btf", BTF);
     }
-    let why = "no kernel without BTF is supported: its build needs CONFIG_DEBUG_INFO_BTF=y";
+    let why = "kernels without BTF are not supported: CONFIG_DEBUG_INFO_BTF=y is required";
     Finding::error("btf", format!("there is no {BTF}"), why)
 }
 
@@ -97,10 +97,10 @@ pub fn daemon(answer: &Result<Answer<Status>, Failure>) -> Finding {
     };
     let found = failure.refused.error.clone();
     if failure.code == ExitCode::NoPermission {
-        let why = "only root and the group of the socket may ask the daemon";
+        let why = "only root and the group of the socket can connect to the daemon";
         return Finding::unknown(check, found, why).fix("sudo rlctl doctor");
     }
-    let why = "the kernel goes on with what was in force, and nobody changes it";
+    let why = "the kernel still enforces the last state, but nothing can change it";
     Finding::warning(check, found, why).fix("systemctl start ratelimitd")
 }
 
@@ -112,19 +112,19 @@ pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bo
     let found = format!("{}: {found}", file.display());
     let finding = match (fs::read(file), daemon_answers) {
         (Err(error), _) => {
-            let why = "without it no interface is known that neither you nor the daemon names";
+            let why = "without it the interfaces are unknown";
             let finding = Finding::unknown(check, found, why);
             if error.kind() == ErrorKind::NotFound {
-                return finding.fix("write it, or name another one with --config FILE");
+                return finding.fix("create it, or use --config FILE");
             }
             finding
         }
         (Ok(_), true) => {
-            let why = "the next reload is refused, and what is in force goes on";
+            let why = "the next reload will fail and the running configuration stays active";
             Finding::warning(check, found, why)
         }
         (Ok(_), false) => {
-            let why = "a daemon that has never run with a right one does not start with it";
+            let why = "a daemon without a previous valid configuration will not start";
             Finding::error(check, found, why)
         }
     };
@@ -137,7 +137,7 @@ pub fn secrets(config: &Config) -> Vec<Finding> {
     let finding = |it: Diagnostic| {
         let file = it.file.unwrap_or_default();
         let found = format!("{}: {}", file.display(), it.problem.message);
-        let why = "who reads it can speak for this host, or command it";
+        let why = "whoever reads it can impersonate or control this host";
         Finding::warning("secrets", found, why).fix(it.problem.hint)
     };
     config::exposed(config).into_iter().map(finding).collect()
@@ -160,15 +160,15 @@ fn bpffs_at(place: &Path) -> Finding {
         Ok(looked) => looked,
         Err(error) => {
             let error: std::io::Error = error;
-            return Finding::unknown(check, format!("{shown}: {error}"), "it cannot be looked at")
+            return Finding::unknown(check, format!("{shown}: {error}"), "cannot check it")
                 .fix(format!("sudo stat --file-system {shown}"));
         }
     };
     #[expect(clippy::cast_sign_loss, reason = "a magic number")]
     let magic = file_system.f_type as u64;
     if magic & 0xffff_ffff != BPF_FS_MAGIC {
-        let found = format!("{shown} is no bpffs");
-        let why = "maps and links are pinned there, and ratelimitd does not start without";
+        let found = format!("{shown} is not a bpffs");
+        let why = "maps and links are pinned there; ratelimitd does not start without it";
         return Finding::error(check, found, why).fix(format!("mount -t bpf bpf {shown}"));
     }
     let mode = metadata.mode() & 0o7777;
@@ -177,7 +177,7 @@ fn bpffs_at(place: &Path) -> Finding {
     let others_write = mode & 0o022 != 0;
     let is_sticky = mode & 0o1000 != 0;
     if others_write && !is_sticky {
-        let why = "others than its owner can remove pins, and put their own in their place";
+        let why = "other users can remove or replace pins";
         return Finding::warning(check, found, why).fix(format!("chmod 0700 {shown}"));
     }
     Finding::ok(check, found)

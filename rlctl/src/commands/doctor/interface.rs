@@ -18,7 +18,7 @@ pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
     let state = match interface::query(name) {
         Ok(Some(state)) => state,
         Ok(None) => {
-            let why = "nothing is limited on it until it comes";
+            let why = "it is protected as soon as it exists";
             let finding = Finding::error("interface", "there is no such interface", why);
             return vec![finding.fix("ip link").on(name)];
         }
@@ -80,7 +80,7 @@ fn driver(state: &InterfaceState) -> Finding {
 /// Whether what comes out of a tunnel was judged before.
 fn tunnel(state: &InterfaceState, config: Option<&Config>) -> Option<Finding> {
     let twice = config?.judged_twice(&state.name, state.kind.as_deref())?;
-    let found = "packets are judged twice";
+    let found = "packets are counted twice";
     Some(Finding::warning("tunnel", found, twice))
 }
 
@@ -95,11 +95,16 @@ fn link_layer(state: &InterfaceState, config: Option<&Config>) -> Finding {
             let Some(class) = config.and_then(Config::class_of_vlan) else {
                 return Finding::ok(check, found);
             };
-            let why = format!("{class} asks for a VLAN, which no packet of this interface has");
+            let why =
+                format!("{class} needs a VLAN tag, which packets of this interface do not have");
             Finding::warning(check, found, why)
         }
-        Ok(None) => Finding::error(check, "the interface has gone", "it was there a moment ago"),
-        Err(error) => Finding::error(check, "none that is read", format!("{error:#}"))
+        Ok(None) => Finding::error(
+            check,
+            "the interface has gone",
+            "it disappeared during the check",
+        ),
+        Err(error) => Finding::error(check, "not supported", format!("{error:#}"))
             .fix(format!("ip -details link show dev {}", state.name)),
     }
 }
@@ -112,15 +117,13 @@ fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStat
     match device.xdp {
         _ if runs_native => Finding::ok(check, "yes, and a program runs in the driver"),
         Some(features) if features.is_native() && runs_generic => {
-            let why =
-                "generic mode costs several times as much: configured so, or the driver refused";
+            let why = "generic mode costs several times as much per packet; it is configured, or the driver refused native mode";
             Finding::warning(check, "yes, and the program runs in generic mode", why)
                 .fix("journalctl --unit ratelimitd --grep 'refuses XDP'")
         }
         Some(features) if features.is_native() => Finding::ok(check, "yes"),
         Some(_) => {
-            let why =
-                "the program runs in generic mode, in which a packet costs several times as much";
+            let why = "generic mode costs several times as much per packet";
             Finding::warning(check, "no", why)
         }
         None => {

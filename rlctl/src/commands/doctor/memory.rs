@@ -26,7 +26,7 @@ pub fn examine(known: &Circumstances) -> Finding {
         (Some(status), _) => {
             let taken: u64 = status.maps.iter().map(|map| map.memory_bytes).sum();
             let found = format!(
-                "the maps take {}, and {} are available beside",
+                "the maps use {}, {} free",
                 phrase::size(taken),
                 phrase::size(available)
             );
@@ -34,8 +34,8 @@ pub fn examine(known: &Circumstances) -> Finding {
         }
         (None, Some(config)) => wanted(config.source.capacity, bytes_of_source(config), available),
         (None, None) => {
-            let found = format!("{} are available", phrase::size(available));
-            let why = "without daemon and configuration it is not known what the maps take";
+            let found = format!("{} free", phrase::size(available));
+            let why = "without daemon and configuration the size of the maps is unknown";
             Finding::unknown(CHECK, found, why).fix("rlctl doctor --config FILE")
         }
     }
@@ -46,16 +46,16 @@ pub fn examine(known: &Circumstances) -> Finding {
 fn wanted(capacity: u32, bytes: u64, available: u64) -> Finding {
     let sources = u64::from(capacity) * bytes;
     let found = format!(
-        "the maps would take about {}, and {} are available",
+        "the maps would need about {}, {} free",
         phrase::size(sources + OTHER_BYTES),
         phrase::size(available)
     );
     if sources <= available / 2 {
         return Finding::ok(CHECK, found);
     }
-    let why = "ratelimitd does not start where the state of sources takes more than half of that";
+    let why = "ratelimitd does not start if the state of sources needs more than half of that";
     let fits = (available / 2 / bytes.max(1)).max(1);
-    Finding::error(CHECK, found, why).fix(format!("write [source] capacity = {fits} or less"))
+    Finding::error(CHECK, found, why).fix(format!("set [source] capacity = {fits} or less"))
 }
 
 /// What both families take of one source.
@@ -78,13 +78,13 @@ mod tests {
         assert_eq!(finding.state, State::Ok);
         assert_eq!(
             finding.found,
-            "the maps would take about 405.6 MiB, and 1.0 GiB are available"
+            "the maps would need about 405.6 MiB, 1.0 GiB free"
         );
         let finding = wanted(10_000_000, LRU_BYTES, 1 << 30);
         assert_eq!(finding.state, State::Error);
         assert_eq!(
             finding.fix.unwrap(),
-            "write [source] capacity = 1864135 or less"
+            "set [source] capacity = 1864135 or less"
         );
     }
 }

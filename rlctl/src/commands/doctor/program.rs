@@ -75,7 +75,7 @@ fn foreign(
         ),
     };
     let found = format!("{name}, number {program}, {label}{held}");
-    let why = "it is somebody else's, and ratelimitd leaves it alone: nothing is limited here";
+    let why = "it belongs to another program and is left alone: the interface is not protected";
     let finding = if wanted {
         Finding::error(CHECK, found, why)
     } else {

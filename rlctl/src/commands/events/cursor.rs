@@ -32,11 +32,8 @@ impl<'p> CursorFile<'p> {
     pub fn read(&self, client: &Client) -> Result<Cursor, Failure> {
         match fs::read_to_string(self.file) {
             Ok(text) => text.trim().parse().map_err(|_| {
-                Failure::refused(format!(
-                    "{} holds no cursor of an event",
-                    self.file.display()
-                ))
-                .hint("remove it to begin with the next event")
+                Failure::refused(format!("{} contains no cursor", self.file.display()))
+                    .hint("remove the file to start with the next event")
             }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let now = client.get::<CursorNow>("/v1/events/cursor")?.value.cursor;

@@ -20,14 +20,14 @@ pub fn line(event: &Event, now: &Zoned) -> String {
     format!("{at} {}{rest}", styled(style, verb))
 }
 
-/// Drops that are alike: `14:22:07 dropped 192.0.2.1 on eth0: limited, the last of 9 since 14:21:58`.
+/// Drops that are alike: `14:22:07 dropped 192.0.2.1 on eth0: limited, 9 times since 14:21:58`.
 pub fn drops(drops: &SeenDrops, now: &Zoned) -> String {
     let last = line(&drops.last, now);
     if drops.count == 1 {
         return last;
     }
     let since = phrase::moment(drops.since, now);
-    format!("{last}, the last of {} since {since}", drops.count)
+    format!("{last}, {} times since {since}", drops.count)
 }
 
 /// What happened, and how that is marked; then the rest of the line.
@@ -43,12 +43,12 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
         }
         What::BanEnded(ban) => {
             let (prefix, author) = (ban.prefix, phrase::author(ban));
-            (GOOD, "ended", format!(" the ban of {prefix} by {author}"))
+            (GOOD, "ban expired", format!(": {prefix} (set by {author})"))
         }
         What::BanRemoved { ban, by } => {
             let by = match by {
                 Some(by) => format!(" by {by}"),
-                None => format!(": no more a ban by {}", phrase::author(ban)),
+                None => format!(": {} no longer bans it", phrase::author(ban)),
             };
             (GOOD, "unbanned", format!(" {}{by}", ban.prefix))
         }
@@ -59,12 +59,12 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             by,
         } => {
             let (style, verb, what) = match change {
-                BanChange::Added => (BAD, "banned", "prefixes, of"),
-                BanChange::Ended => (GOOD, "ended", "bans of"),
-                BanChange::Removed => (GOOD, "unbanned", "prefixes, of"),
+                BanChange::Added => (BAD, "banned", "prefixes"),
+                BanChange::Ended => (GOOD, "expired", "bans"),
+                BanChange::Removed => (GOOD, "unbanned", "prefixes"),
             };
             let by = by_whom(by.as_deref());
-            (style, verb, format!(" {count} {what} origin {origin}{by}"))
+            (style, verb, format!(" {count} {what} from {origin}{by}"))
         }
         What::ListReplaced {
             list,
@@ -75,14 +75,14 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
         } => {
             let by = by_whom(by.as_deref());
             if *entries == 0 {
-                return (WARNING, "took", format!(" away the list {list}{by}"));
+                return (WARNING, "removed", format!(" list {list}{by}"));
             }
             let entries = phrase::count(*entries, "entry", "entries");
             if *is_new {
-                return (WARNING, "added", format!(" the list {list}{by}: {entries}"));
+                return (WARNING, "added", format!(" list {list}{by}: {entries}"));
             }
-            let rest = format!(" the list {list}{by}: {entries}, {different} different");
-            (WARNING, "replaced", rest)
+            let rest = format!(" list {list}{by}: {entries}, {different} changed");
+            (WARNING, "loaded", rest)
         }
         What::AllowAdded(allow) => {
             let (author, why) = (author(allow), reason(allow.reason.as_deref()));
@@ -91,12 +91,16 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             (GOOD, "allowed", rest)
         }
         What::AllowEnded(allow) => {
-            let rest = format!(" the allow of {} by {}", allow.prefix, author(allow));
-            (WARNING, "ended", rest)
+            let rest = format!(": {} (set by {})", allow.prefix, author(allow));
+            (WARNING, "allow expired", rest)
         }
         What::AllowRemoved { allow, by } => {
             let (prefix, by) = (allow.prefix, by_whom(by.as_deref()));
-            (WARNING, "took", format!(" {prefix} off the allow list{by}"))
+            (
+                WARNING,
+                "removed",
+                format!(" {prefix} from the allow list{by}"),
+            )
         }
         What::LimitsSet {
             target,
@@ -118,38 +122,32 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             starts_anew,
         } => {
             let target = phrase::target(*target);
-            let anew = "; what was used under them does not count any more";
-            let anew = phrase::when(*starts_anew, anew);
-            let rest =
-                format!(" the runtime limits of {target}: the configuration holds again{anew}");
-            (WARNING, "ended", rest)
+            let reset = phrase::when(*starts_anew, "; usage counters reset");
+            let rest = format!(": {target}; the configuration applies again{reset}");
+            (WARNING, "runtime limits expired", rest)
         }
         What::LimitsRemoved { target, by } => {
             let target = phrase::target(*target);
             let by = by_whom(by.as_deref());
-            let rest = format!(" away the runtime limits of {target}{by}");
-            (WARNING, "took", rest)
+            (
+                WARNING,
+                "removed",
+                format!(" runtime limits of {target}{by}"),
+            )
         }
         What::ChallengeBegan { when, is_of_dns } => {
             let whose = if *is_of_dns { "DNS" } else { "TCP" };
-            let rest =
-                format!(" is on, {when}: {whose} sources that are not verified are challenged");
+            let rest = format!(" is on ({when}): unverified {whose} clients are challenged");
             (BAD, "challenge", rest)
         }
         What::ChallengeSuspended { until } => {
             let until = phrase::moment(*until, now);
-            let rest =
-                format!(" is suspended until {until}: nobody who was challenged proved itself");
+            let rest = format!(" is suspended until {until}: no client completed it");
             (BAD, "challenge", rest)
         }
         What::ChallengeEnded { is_of_dns } => {
-            let nobody = if *is_of_dns {
-                "no DNS source"
-            } else {
-                "nobody"
-            };
-            let rest = format!(" is off: {nobody} is challenged any more");
-            (GOOD, "challenge", rest)
+            let whose = if *is_of_dns { "DNS" } else { "TCP" };
+            (GOOD, "challenge", format!(" of {whose} clients is off"))
         }
         What::Drop(dropped) => drop(dropped),
         What::Reloaded { changes } => {
@@ -158,8 +156,8 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
         }
         What::ReloadRefused { error } => {
             let error = error.replace('\n', "; ");
-            let rest = format!(" the configuration, the one before stays in force: {error}");
-            (BAD, "refused", rest)
+            let rest = format!("; the previous configuration is still active: {error}");
+            (BAD, "reload failed", rest)
         }
         What::TrialBegan {
             file,
@@ -171,31 +169,28 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
             let rest = format!(" {file} {until} by {by}: {}", different(changes));
             (WARNING, "trying", rest)
         }
-        What::TrialConfirmed { file, by } => {
-            let rest = format!(" {file}, which was on trial, by {by}");
-            (GOOD, "kept", rest)
-        }
+        What::TrialConfirmed { file, by } => (GOOD, "confirmed", format!(" {file} by {by}")),
         What::TrialRolledBack { file, by } => {
             let by = match by {
                 Some(by) => by_whom(Some(by)),
-                None => ", which nobody confirmed".to_owned(),
+                None => ", not confirmed in time".to_owned(),
             };
-            let rest = format!(" {file} back{by}: the configuration before holds again");
-            (WARNING, "took", rest)
+            let rest = format!(" {file}{by}: restored the previous configuration");
+            (WARNING, "rolled back", rest)
         }
         What::Detached { interfaces, by } => {
             let from = phrase::and(interfaces);
-            let rest = format!(" from {from} by {by}: nothing is dropped any more");
+            let rest = format!(" from {from} by {by}: limits and bans no longer apply there");
             (BAD, "detached", rest)
         }
         What::PassAllOn { until: end, by } => {
             let until = until(*end);
-            let rest = format!(" is on {until} by {by}: nothing is limited or banned");
+            let rest = format!(" is on {until} by {by}: limits and bans are not enforced");
             (BAD, "pass-all", rest)
         }
         What::PassAllOff { by } => {
             let by = by_whom(by.as_deref());
-            let rest = format!(" is off{by}: packets are judged again");
+            let rest = format!(" is off{by}: limits and bans are enforced");
             (GOOD, "pass-all", rest)
         }
         What::InterfaceAttached {
@@ -214,19 +209,16 @@ fn what(what: &What, now: &Zoned) -> (Style, &'static str, String) {
         What::UsageReset { why } => (BAD, "usage is reset", format!(": {why}")),
         What::AttackBegan(attack) => {
             let attack = phrase::attack(attack, now);
-            (BAD, "an attack has begun", format!(": {attack}"))
+            (BAD, "attack began", format!(": {attack}"))
         }
         What::AttackEnded(attack) => {
             let attack = phrase::attack(attack, now);
-            (GOOD, "an attack has ended", format!(": {attack}"))
+            (GOOD, "attack ended", format!(": {attack}"))
         }
-        What::TroubleBegan { what, error } => (BAD, "trouble with", format!(" {what}: {error}")),
-        What::TroubleEnded { what } => {
-            let rest = format!(" {what}: it works again");
-            (GOOD, "no more trouble with", rest)
-        }
+        What::TroubleBegan { what, error } => (BAD, "failure", format!(" of {what}: {error}")),
+        What::TroubleEnded { what } => (GOOD, "recovered", format!(": {what}")),
         What::Lost { count } => {
-            let rest = format!(" {count} events, which came faster than they were read");
+            let rest = format!(" {count} events: they arrived faster than they were read");
             (WARNING, "lost", rest)
         }
     }
@@ -254,12 +246,12 @@ fn drop(dropped: &Dropped) -> (Style, &'static str, String) {
 }
 
 fn author(allow: &Allow) -> &str {
-    allow.author.as_deref().unwrap_or("somebody")
+    allow.author.as_deref().unwrap_or("unknown")
 }
 
 fn different(changes: &[String]) -> String {
     if changes.is_empty() {
-        return "nothing is different".to_owned();
+        return "no changes".to_owned();
     }
     changes.join("; ")
 }
@@ -304,7 +296,7 @@ mod tests {
         );
         check(
             r#""event":"trouble-began","what":"metrics","error":"the port is taken""#,
-            "trouble with metrics: the port is taken",
+            "failure of metrics: the port is taken",
         );
     }
 
@@ -316,23 +308,23 @@ mod tests {
         );
         check(
             r#""event":"trial-confirmed","file":"new.toml","by":"root""#,
-            "kept new.toml, which was on trial, by root",
+            "confirmed new.toml by root",
         );
         check(
             r#""event":"trial-rolled-back","file":"new.toml","by":"root""#,
-            "took new.toml back by root: the configuration before holds again",
+            "rolled back new.toml by root: restored the previous configuration",
         );
         check(
             r#""event":"trial-rolled-back","file":"new.toml","by":null"#,
-            "took new.toml back, which nobody confirmed: the configuration before holds again",
+            "rolled back new.toml, not confirmed in time: restored the previous configuration",
         );
         check(
             r#""event":"pass-all-on","until":"2026-03-02T15:00:00Z","by":"root""#,
-            "pass-all is on until 15:00:00 by root: nothing is limited or banned",
+            "pass-all is on until 15:00:00 by root: limits and bans are not enforced",
         );
         check(
             r#""event":"pass-all-off","by":null"#,
-            "pass-all is off: packets are judged again",
+            "pass-all is off: limits and bans are enforced",
         );
     }
 
@@ -345,7 +337,7 @@ mod tests {
         );
         check(
             &format!(r#""event":"ban-ended",{ban}"#),
-            "ended the ban of 192.0.2.1 by root",
+            "ban expired: 192.0.2.1 (set by root)",
         );
         check(
             &format!(r#""event":"ban-removed",{ban},"by":"eve""#),
@@ -353,7 +345,7 @@ mod tests {
         );
         check(
             r#""event":"bans","change":"added","count":5000,"origin":"list:drop","by":null"#,
-            "banned 5000 prefixes, of origin list:drop",
+            "banned 5000 prefixes from list:drop",
         );
     }
 
@@ -366,7 +358,7 @@ mod tests {
         );
         check(
             &format!(r#""event":"allow-ended",{allow}"#),
-            "ended the allow of 192.0.2.1 by root",
+            "allow expired: 192.0.2.1 (set by root)",
         );
         check(
             r#""event":"limits-set","prefix":null,"limits":[{"packets":1,"per":"1s"}],"observe":false,"until":"2026-03-02T14:42:07Z","reason":"crawler","by":"root""#,
@@ -374,7 +366,7 @@ mod tests {
         );
         check(
             r#""event":"limits-ended","prefix":"192.0.2.1/32""#,
-            "ended the runtime limits of 192.0.2.1: the configuration holds again",
+            "runtime limits expired: 192.0.2.1; the configuration applies again",
         );
     }
 

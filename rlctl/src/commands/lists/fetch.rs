@@ -68,11 +68,11 @@ pub fn run(arguments: &FetchArguments) -> Result<Report, Failure> {
     let is_known = |name: &&String| !wanted.iter().any(|(known, ..)| known == name);
     if let Some(name) = arguments.names.iter().find(is_known) {
         let error = format!(
-            "no list `{name}` with a url in {}",
+            "no list `{name}` with a `url` in {}",
             arguments.config.display()
         );
         return Err(
-            Failure::refused(error).hint(format!("write url = \"https://...\" into [list.{name}]"))
+            Failure::refused(error).hint(format!("set url = \"https://...\" in [list.{name}]"))
         );
     }
     let all: Vec<Fetched> = wanted
@@ -82,7 +82,7 @@ pub fn run(arguments: &FetchArguments) -> Result<Report, Failure> {
     let lines: Vec<String> = all.iter().map(line).collect();
     let mut report = Report::from_json(serde_json::json!(all), lines.join("\n"));
     if all.is_empty() {
-        report = report.note("no list of the configuration has a url");
+        report = report.note("no list in the configuration has a `url`");
     }
     if all.iter().any(|it| matches!(it.state, State::Failed)) {
         report.code = ExitCode::Refused;
@@ -109,12 +109,9 @@ fn fetched(name: &str, list: &ListConfig, url: &str) -> Fetched {
 
 fn line(it: &Fetched) -> String {
     let what = match (&it.error, it.entries) {
-        (Some(error), _) => format!(
-            "not fetched, and its file stays: {}",
-            printable_lines(error)
-        ),
+        (Some(error), _) => format!("not fetched, keeping its file: {}", printable_lines(error)),
         (None, Some(entries)) => format!(
-            "fetched, {}; the daemon reads them within {}",
+            "fetched {}; the daemon loads them within {}",
             phrase::count(entries, "entry", "entries"),
             duration(it.every)
         ),
@@ -245,7 +242,7 @@ fn download(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<()> {
         .stdin
         .take()
         .map(|mut stdin| writeln!(stdin, "url = \"{quoted}\""));
-    stdin.transpose().context("telling curl the url")?;
+    stdin.transpose().context("passing the URL to curl")?;
     let shown = public_url(url);
     let written = write(&mut curl, &files.new);
     let too_much = matches!(written, Ok(bytes) if bytes > BYTES_MAX as u64);
@@ -257,7 +254,7 @@ fn download(files: &Files, list: &ListConfig, url: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("writing {}", files.new.display()))?;
     ensure!(
         !too_much,
-        "{shown}: it is larger than {}",
+        "{shown} exceeds {}",
         phrase::size(BYTES_MAX as u64)
     );
     let said = String::from_utf8_lossy(&output.stderr);

@@ -44,7 +44,7 @@ pub fn render(file: &str, arguments: &SimulateArguments, answer: &Answer) -> Str
 
 fn headline(file: &str, answer: &Answer) -> String {
     format!(
-        "{}: {} with {} in {}, from {}, at most {} in a second",
+        "{}: {} with {} in {}, from {}, up to {} per second",
         styled(HEAD, &printable(file)),
         phrase::packets(answer.packets),
         phrase::size(answer.bytes),
@@ -93,7 +93,7 @@ fn sources(answer: &Answer) -> String {
     let shown = answer.sources.len();
     let lose = phrase::count(answer.sources_dropped, "source loses", "sources lose");
     let which = if shown < answer.sources_dropped {
-        format!(", the {shown} that lose the most:")
+        format!(", the {shown} with the most drops:")
     } else {
         ":".to_owned()
     };
@@ -117,7 +117,7 @@ fn timeline(answer: &Answer) -> String {
         ]);
     }
     let length = quantity::duration(Duration::from_secs_f64(answer.timeline.interval_seconds));
-    format!("In each {length}:\n{table}")
+    format!("Per {length}:\n{table}")
 }
 
 fn why(first: Option<&Refused>) -> [String; 3] {

@@ -25,7 +25,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub fn going_on(client: &Client) -> Result<Report, Failure> {
     let attacks = named(client)?;
     let report = report(&attacks)?;
-    Ok(report.note("`rlctl suggest --attack --apply` does it for an hour"))
+    Ok(report.note("apply for one hour: rlctl suggest --attack --apply"))
 }
 
 /// Does for a time what it proposes.
@@ -67,7 +67,7 @@ pub fn apply(lifetime: Duration, client: &Client) -> Result<Report, Failure> {
             Countermeasure::Ban { source, .. } => format!("rlctl unban {source}"),
         };
         let command = measure.command(&time);
-        lines.push(format!("did: {command}\nto take it back: {back}"));
+        lines.push(format!("applied: {command}\nundo: {back}"));
         done.push(json!({ "command": command, "back": back }));
     }
     Ok(Report::from_json(json!({ "done": done }), lines.join("\n")))
@@ -79,15 +79,15 @@ fn named(client: &Client) -> Result<Vec<(Kind, Subject)>, Failure> {
     let is_off = answer.value.detection.as_ref();
     let is_off = is_off.is_some_and(|it| it.reported.is_empty() && it.answered.is_empty());
     if answer.value.attacks.is_empty() && is_off {
-        return Err(Failure::refused("detection is off, so no attack is named")
-            .hint("take `report = false` out of [detection], then `rlctl reload`"));
+        return Err(Failure::refused("detection is off")
+            .hint("remove `report = false` from [detection], then `rlctl reload`"));
     }
     let attacks = answer.value.attacks.iter();
     let attacks = attacks.map(|attack| {
         let subject = attack.subject.parse::<Subject>();
         let subject = subject.map_err(|error| {
             Failure::refused(format!(
-                "`{}` is of another version: {error}",
+                "`{}` is from another version: {error}",
                 attack.subject
             ))
         });
@@ -137,13 +137,12 @@ fn report(attacks: &[(Kind, Subject)]) -> Result<Report, Failure> {
     let named: Vec<_> = named.collect();
     let json = json!({ "attacks": named, "toml": toml, "commands": commands });
     Ok(Report::from_json(json, toml).note(
-        "the comments say what is dropped beside. A destination that the configuration has already gets these limits beside its own",
+        "comments list what else is blocked. A destination that is already configured gets these limits in addition to its own",
     ))
 }
 
 /// A flood of a service looks like its clients, and is not named.
 fn no_attack() -> Failure {
-    Failure::refused("no attack is named").hint(
-        "`rlctl top` shows what the busiest sources send; `rlctl limit set` and `rlctl ban` stop one",
-    )
+    Failure::refused("no attack detected")
+        .hint("find busy sources with `rlctl top`; stop one with `rlctl limit set` or `rlctl ban`")
 }

@@ -24,9 +24,9 @@ pub fn create(path: &Path) -> Result<File, Failure> {
     let path = path.display();
     created.map_err(|error| {
         let why = if error.kind() == ErrorKind::AlreadyExists {
-            format!("{path} exists, and is not overwritten")
+            format!("{path} already exists")
         } else {
-            format!("{path} cannot be made: {error}")
+            format!("cannot create {path}: {error}")
         };
         Failure::refused(why).hint("name another file: rlctl support FILE")
     })

@@ -15,7 +15,7 @@ pub fn redacted(text: &str, redactor: &mut Redactor) -> Result<String, String> {
     // What a parser quotes of a line may be a secret.
     let mut table: Table = text
         .parse()
-        .map_err(|_| "it is no TOML: `rlctl config check` says where".to_owned())?;
+        .map_err(|_| "not valid TOML, see `rlctl config check`".to_owned())?;
     for (key, value) in &mut table {
         redact(key, value, redactor);
     }

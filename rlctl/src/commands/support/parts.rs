@@ -136,13 +136,13 @@ fn log(file: Option<&Path>) -> Result<String, String> {
             "short-iso",
         ])
         .output()
-        .map_err(|error| format!("journalctl: {error}: name the log with --log FILE"))?;
+        .map_err(|error| format!("journalctl: {error}: give the log with --log FILE"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     match (output.status.success(), text.trim()) {
-        (true, "") => {
-            Err("the journal has no line of the last hour: name the log with --log FILE".to_owned())
-        }
+        (true, "") => Err(
+            "the journal has no lines from the last hour: give the log with --log FILE".to_owned(),
+        ),
         (true, _) => Ok(text),
         (false, _) => Err(format!("journalctl: {complaint}")),
     }

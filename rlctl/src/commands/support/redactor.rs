@@ -62,9 +62,9 @@ impl Redactor {
 
     /// What was done, for people.
     pub fn summary(&self) -> String {
-        let secrets = "secrets, keys and passwords are taken out";
+        let secrets = "secrets, keys and passwords removed";
         if !self.takes_addresses {
-            return format!("{secrets}; addresses are as they were (--with-addresses)");
+            return format!("{secrets}; addresses unchanged (--with-addresses)");
         }
         let count = phrase::count(self.addresses.len(), "address", "addresses");
         format!(

@@ -142,7 +142,7 @@ impl Choice {
             KeyCode::Up | KeyCode::Char('k') => self.mark(rows, -1),
             KeyCode::Char('b') => match self.marked {
                 Some(source) => self.asked = Asked::Ban(source),
-                None => "mark a source first, with the arrow keys".clone_into(&mut self.said),
+                None => "select a source first with the arrow keys".clone_into(&mut self.said),
             },
             _ => {}
         }

@@ -93,12 +93,12 @@ fn ban(source: Prefix, seconds: Option<f64>, client: &Client) -> String {
     };
     let answer: Result<Answer<Changed>, Failure> = client.post("/v1/bans", &request);
     match answer {
-        Ok(_) => format!("banned {source}; `rlctl unban {source}` ends it"),
+        Ok(_) => format!("banned {source}; undo: rlctl unban {source}"),
         Err(failure) => crate::output::printable(&failure.refused.error),
     }
 }
 
 fn failed(error: &io::Error) -> Failure {
-    Failure::refused(format!("the terminal cannot be used: {error}"))
-        .hint("`rlctl top --batch` prints tables")
+    Failure::refused(format!("cannot use the terminal: {error}"))
+        .hint("for plain tables: rlctl top --batch")
 }

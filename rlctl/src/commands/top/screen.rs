@@ -209,15 +209,17 @@ fn cells<'a>(cells: impl IntoIterator<Item = ((&'a str, String), Style)>) -> Cel
 fn last_line(choice: &Choice) -> Line<'static> {
     match choice.asked {
         Asked::Filter => Line::from(format!(
-            "filter: {}_   Enter keeps it, Esc clears it",
+            "filter: {}_   Enter apply   Esc clear",
             choice.filter
         )),
         Asked::Ban(source) => Line::from(Span::styled(
-            format!("ban {source}?   y for 10 minutes, f forever, any other key no"),
+            format!("ban {source}?   y 10 minutes   f forever   any other key cancel"),
             WARNING,
         )),
         Asked::Nothing if !choice.said.is_empty() => Line::from(choice.said.clone()),
-        Asked::Nothing => Line::from("q quit   s sort   / filter   p pause   arrows mark   b ban"),
+        Asked::Nothing => {
+            Line::from("q quit   s sort   / filter   p pause   arrows select   b ban")
+        }
     }
 }
 
@@ -342,7 +344,7 @@ mod tests {
             "2001:db8::/64 default            1.2k  100%      56.8k          7 10m",
             "10 packets",
             "udp to 9999",
-            "q quit   s sort   / filter   p pause   arrows mark   b ban",
+            "q quit   s sort   / filter   p pause   arrows select   b ban",
         ] {
             assert!(shown.contains(text), "`{text}` is not in\n{shown}");
         }

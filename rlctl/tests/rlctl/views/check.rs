@@ -85,11 +85,11 @@ until: {until_reported} (10d 12h left)
 banned: by alice, since {since_reported}
 why: port scan
 beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: no reason given
-beneath: the policy `partner`, which is for 203.0.113.0/24
-limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
-limit: 50MB per 1s (fixed-window): nothing used
-packets that it sends in ipip count for the source inside
-refused: 12 packets by limits, the last at {since_reported}
+beneath: policy partner, for 203.0.113.0/24
+limit: 1000 packets per 1s: 37 used, window ends in 0.4s
+limit: 50MB per 1s (fixed-window): unused
+tunnels: packets in ipip count for the inner source
+drops by its limits: 12 packets, the last at {since_reported}
 seen: {since_reported} dropped 203.0.113.7 (udp to 192.0.2.1 port 53 from port 4444) on eth0: banned"
     );
     check_blocked(answers(&answer), &stdout);
@@ -134,12 +134,12 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
         ..passing("203.0.113.7")
     };
     let stdout = format!(
-        "packets from 203.0.113.7 pass at this moment (conforming), except for
-  icmp: dropped (limited: 1000 packets per 1s of icmp, room in 58.0s; 9 drops seen)
-  udp: pass because of the dry run (limited)
-rule: the policy `default`, as for every source without one of its own
-refused: no refusal by its own limits on record; drops that were seen: aggregate-limited
-seen: {at_reported} dropped 203.0.113.7 on eth0: aggregate-limited, the last of 9 since {first_reported}"
+        "packets from 203.0.113.7 pass now (conforming), except for
+  icmp: dropped (limited: 1000 packets per 1s of icmp, next packet in 58.0s; 9 drops seen)
+  udp: pass (dry run) (limited)
+rule: policy default
+drops by its limits: none; sampled drops: aggregate-limited
+seen: {at_reported} dropped 203.0.113.7 on eth0: aggregate-limited, 9 times since {first_reported}"
     );
     check_blocked(answers(&answer), &stdout);
 }
@@ -171,12 +171,12 @@ fn check_tells_the_limits_that_a_source_shares() {
         ..passing("203.0.113.7")
     };
     let stdout = "packets from 203.0.113.7 are dropped (aggregate-limited)
-rule: the limits that a prefix around it has, for all of its sources
-limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, the window closes in 0.4s
-limit of the node, with what CPUs have drawn ahead (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
-refused by limits of all of 203.0.113.0/24: 5 packets
-refused by limits of the node: 12 packets
-refused: no refusal by its own limits on record";
+rule: the limits that all sources of a wider prefix share
+limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, window ends in 0.4s
+limit of the node (incl. per-CPU reserve) (dry run): 1000 packets per 1s of tcp-syn: 37 used, window ends in 0.4s
+drops by limits of all of 203.0.113.0/24: 5 packets
+drops by limits of the node: 12 packets
+drops by its limits: none";
     check_blocked(answers(&answer), stdout);
 }
 
@@ -211,12 +211,12 @@ fn check_names_the_prefix_that_refuses_and_the_other_limits_without_room() {
         ..passing("203.0.113.7")
     };
     let stdout = "\
-packets from 203.0.113.7 are dropped (aggregate-limited: 1000 packets per 1s, room in 0.4s; 1 other limit has no room either), and for other reasons
+packets from 203.0.113.7 are dropped (aggregate-limited: 1000 packets per 1s, next packet in 0.4s; 1 other limit is exceeded too), and for other reasons
   dns: dropped (limited)
-rule: the limits of 203.0.113.0/24, for all of its sources
-limit: 9 packets per 1s: 37 used, room in 0.4s, the window closes in 0.4s
-limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, room in 0.4s, the window closes in 0.4s
-refused: no refusal by its own limits on record";
+rule: the limits that all sources of 203.0.113.0/24 share
+limit: 9 packets per 1s: 37 used, next packet in 0.4s, window ends in 0.4s
+limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, next packet in 0.4s, window ends in 0.4s
+drops by its limits: none";
     check_blocked(answers(&answer), stdout);
 }
 
@@ -241,16 +241,13 @@ fn check_of_a_source_that_sends_too_much_does_not_say_that_all_is_well() {
         String::from_utf8(output.stdout).unwrap()
     };
     let text = said(&answer(last, false));
-    let expected = format!("pass at this moment, after refusals up to {reported} (conforming)");
+    let expected = format!("pass now, last refused at {reported} (conforming)");
     assert!(text.contains(&expected), "{text}");
     let text = said(&answer(last, true));
-    assert!(
-        text.contains("(conforming; dry run: its limits drop nothing)"),
-        "{text}"
-    );
-    assert!(text.contains("which passed in the dry run"), "{text}");
+    assert!(text.contains("(conforming; dry run)"), "{text}");
+    assert!(text.contains("passed in a dry run"), "{text}");
     let text = said(&answer(moment(-1).0, false));
-    assert!(text.contains("pass at this moment (conforming)"), "{text}");
+    assert!(text.contains("pass now (conforming)"), "{text}");
 }
 
 #[test]
@@ -261,10 +258,10 @@ fn check_of_a_protected_address_says_which_bans_hold_for_it() {
         ..passing("203.0.113.7")
     };
     let stdout = "\
-packets from 203.0.113.7 pass at this moment (conforming)
-rule: the policy `default`, as for every source without one of its own
-protected: it is the default gateway of eth0, so only bans with --force hold for it
-refused: no refusal by its own limits on record";
+packets from 203.0.113.7 pass now (conforming)
+rule: policy default
+protected (the default gateway of eth0): only bans with --force apply
+drops by its limits: none";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -281,10 +278,10 @@ fn check_of_a_limited_address_ends_with_3_and_tells_the_full_limit() {
     answer.limits[0].room_in_seconds = 0.4;
     let stdout = "\
 packets from 203.0.113.7 are dropped (limited)
-rule: the policy `default`, as for every source without one of its own
-limit: 1000 packets per 1s: 1000 used, room in 0.4s, the window closes in 0.4s
-limit: 50MB per 1s (fixed-window): nothing used
-refused: 7 packets by limits";
+rule: policy default
+limit: 1000 packets per 1s: 1000 used, next packet in 0.4s, window ends in 0.4s
+limit: 50MB per 1s (fixed-window): unused
+drops by its limits: 7 packets";
     check_blocked(answers(&answer), stdout);
 }
 
@@ -335,18 +332,18 @@ fn check_tells_the_level_of_each_algorithm() {
         ..passing("203.0.113.7")
     };
     let stdout = format!("\
-packets from 203.0.113.7 pass at this moment (conforming)
-rule: the policy `default`, as for every source without one of its own
-limit: 50000 packets per 1s (sliding-window): 7 used, all forgotten in 1.5s
-limit: 50000 packets per 1s (sliding-window): 50000 used, room in 0.2s, all forgotten in 1.5s
-limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, the bucket is full again in 1.5s
-limit: 5 packets per 1m (sliding-log): 5 used, room in 12.0s, all forgotten in 1.5s
-limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s, the bucket is full again in 1.5s
-limit: 50000 packets per 1s: 9 used, the window closes in 1.5s
-  this node admits 16667 of it since {since_reported}, all others 33333
-limit: 50kB per 1s (fixed-window): nothing used
-  this node admits 16666B of it, what the others admit is not known
-refused: no refusal by its own limits on record");
+packets from 203.0.113.7 pass now (conforming)
+rule: policy default
+limit: 50000 packets per 1s (sliding-window): 7 used, empty in 1.5s
+limit: 50000 packets per 1s (sliding-window): 50000 used, next packet in 0.2s, empty in 1.5s
+limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, bucket full in 1.5s
+limit: 5 packets per 1m (sliding-log): 5 used, next packet in 12.0s, empty in 1.5s
+limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, next packet in 0.1s, bucket full in 1.5s
+limit: 50000 packets per 1s: 9 used, window ends in 1.5s
+  share of this node: 16667 since {since_reported}, other nodes 33333
+limit: 50kB per 1s (fixed-window): unused
+  share of this node: 16666B, shares of other nodes unknown
+drops by its limits: none");
     let request = "GET /v1/check/203.0.113.7";
     check_view(
         &["check", "203.0.113.7"],
@@ -367,8 +364,8 @@ fn check_tells_of_a_source_that_no_packet_has() {
     let expected = Expected {
         request: "GET /v1/check/224.0.0.1",
         stdout: "packets from 224.0.0.1 are dropped (invalid-source)\n\
-                 rule: no packet has such a source: no allow, ban or limit is asked\n\
-                 refused: no refusal by its own limits on record",
+                 rule: invalid source address: no allow, ban or limit applies\n\
+                 drops by its limits: none",
         stderr: "",
         code: 3,
     };
@@ -414,25 +411,25 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
     let request = "GET /v1/check/192.0.2.1";
     let stdout = &format!(
         "packets from 192.0.2.1 pass (allowed)
-rule: the allow list has 192.0.2.0/24
+rule: the allow list entry 192.0.2.0/24
 counter: 7 packets, 420 bytes
 until: {until_reported} (10d 12h left)
 allowed: by bob, since {since_reported}
 why: migration
-beneath: the policy `192.0.2.0/24`, which is for 192.0.2.0/24, limited by alice, forever: no reason given
-refused: no refusal by its own limits on record"
+beneath: policy 192.0.2.0/24, for 192.0.2.0/24, limited by alice, forever: no reason given
+drops by its limits: none"
     );
     let allowed = answers(&answer([true, false], "allowed"));
     check_view(&["check", "192.0.2.1"], allowed, request, stdout);
     let stdout = &format!(
-        "packets from 192.0.2.1 pass at this moment (conforming)
-rule: the policy `192.0.2.0/24`, which is for 192.0.2.0/24
+        "packets from 192.0.2.1 pass now (conforming)
+rule: policy 192.0.2.0/24, for 192.0.2.0/24
 counter: 70 packets, 4200 bytes, by all sources under `192.0.2.0/24`
 until: forever
 limited: by alice, since {since_reported}
 why: no reason given
-beneath: the allow list has 192.0.2.0/24, allowed by bob, until {until_reported}: migration
-refused: no refusal by its own limits on record"
+beneath: the allow list entry 192.0.2.0/24, allowed by bob, until {until_reported}: migration
+drops by its limits: none"
     );
     let limited = answers(&answer([false, true], "conforming"));
     check_view(&["check", "192.0.2.1"], limited, request, stdout);
@@ -448,10 +445,10 @@ fn check_of_an_address_that_passes_ends_with_0() {
         ..passing("2001:db8::1")
     };
     let stdout = "\
-packets from 2001:db8::1 pass at this moment (conforming)
-source: it counts as one of 2001:db8::/64
-rule: the policy `partner`, which is for 2001:db8::/48
-refused: no refusal by its own limits on record";
+packets from 2001:db8::1 pass now (conforming)
+source: counted as part of 2001:db8::/64
+rule: policy partner, for 2001:db8::/48
+drops by its limits: none";
     let request = "GET /v1/check/2001:db8::1";
     check_view(&["check", "2001:db8::1"], answers(&answer), request, stdout);
 }
@@ -466,8 +463,8 @@ fn check_of_an_allowed_address_tells_the_entry() {
     };
     let stdout = "\
 packets from 203.0.113.7 pass (allowed)
-rule: the allow list has 203.0.113.0/24
-refused: no refusal by its own limits on record";
+rule: the allow list entry 203.0.113.0/24
+drops by its limits: none";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -481,9 +478,9 @@ fn check_under_a_dry_run_ends_with_0() {
         ..passing("203.0.113.7")
     };
     let stdout = "\
-packets from 203.0.113.7 pass, but only because of the dry run: they would be dropped (limited)
-rule: the policy `default`, as for every source without one of its own
-refused: no refusal by its own limits on record";
+packets from 203.0.113.7 pass in a dry run; they would be dropped (limited)
+rule: policy default
+drops by its limits: none";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -515,9 +512,9 @@ fn check_asks_about_a_packet_and_names_the_limit_that_refuses_it() {
         &Expected {
             request: "GET /v1/check/203.0.113.7?protocol=tcp&destination_port=443&flags=syn",
             stdout: "\
-packets from 203.0.113.7 (tcp to port 443 with syn) are dropped (limited: 1000 packets per 1s of tcp-syn, room in 0.4s)
-rule: the policy `default`, as for every source without one of its own
-refused: no refusal by its own limits on record",
+packets from 203.0.113.7 (tcp to port 443 with syn) are dropped (limited: 1000 packets per 1s of tcp-syn, next packet in 0.4s)
+rule: policy default
+drops by its limits: none",
             stderr: "",
             code: 3,
         },
@@ -553,10 +550,10 @@ fn check_tells_who_is_verified_and_from_whom_a_part_of_the_limits_of_the_node_is
             ..passing("203.0.113.7")
         };
         let stdout = format!(
-            "packets from 203.0.113.7 pass at this moment (conforming)
-rule: the policy `default`, as for every source without one of its own
+            "packets from 203.0.113.7 pass now (conforming)
+rule: policy default
 {expected}
-refused: no refusal by its own limits on record"
+drops by its limits: none"
         );
         let arguments = ["check", "203.0.113.7"];
         check_view(
@@ -580,13 +577,13 @@ refused: no refusal by its own limits on record"
     let told = |until, is_on, prefers, expected: &str| {
         told_of(of(false, until, is_on, prefers), expected);
     };
-    let challenged = format!("not verified: its SYNs are challenged since {reported}");
+    let challenged = format!("not verified: SYNs are challenged since {reported}");
     told(None, true, false, &challenged);
-    let kept = format!("{challenged}; of the limits of the node a half is kept from it");
+    let kept = format!("{challenged}; half of each node limit is reserved for verified sources");
     told(None, true, true, &kept);
-    let off = "not verified: its SYNs are not challenged at this moment";
+    let off = "not verified: SYNs are not challenged now";
     told(None, false, true, off);
-    let until = format!("verified: its SYNs are not challenged until {reported}");
+    let until = format!("verified: SYNs are not challenged until {reported}");
     told(Some(past), true, true, &until);
     let until = until.replace("verified", "verified by another node of the cluster");
     told_of(of(true, Some(past), true, true), &until);
@@ -596,7 +593,7 @@ refused: no refusal by its own limits on record"
     };
     told_of(
         by_reset,
-        &format!("{until}; of the limits of the node a half is kept from it"),
+        &format!("{until}; half of each node limit is reserved for verified sources"),
     );
     let narrow = |is_on| SourceChallenge {
         to: Some("198.51.100.7".to_owned()),
@@ -608,7 +605,7 @@ refused: no refusal by its own limits on record"
     told_of(narrow(true), &challenged);
     told_of(
         narrow(false),
-        &format!("{off}; only those {narrowed} ever are"),
+        &format!("{off}; only SYNs {narrowed} can be"),
     );
 }
 

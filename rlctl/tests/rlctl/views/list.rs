@@ -60,11 +60,7 @@ fn list_bans_has_a_line_for_each_list_that_bans() {
 
 #[test]
 fn an_empty_list_is_no_line_on_stdout() {
-    check_empty(
-        "bans",
-        "GET /v1/bans\nGET /v1/lists",
-        "note: no address is banned",
-    );
+    check_empty("bans", "GET /v1/bans\nGET /v1/lists", "note: no bans");
     check_empty("allows", "GET /v1/allows", "note: the allow list is empty");
 }
 

@@ -21,9 +21,9 @@ use crate::{
 fn status_shows_interfaces_configuration_and_maps() {
     let (past, reported) = moment(-1);
     let stdout = format!(
-        "ratelimitd 0.1.0, process 812, running for 10d 12h
+        "ratelimitd 0.1.0, PID 812, up 10d 12h
 configuration: /etc/ratelimit/config.toml, applied {reported}
-clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)
 1 ban, 3 allows, 2 policies
 
 INTERFACE  STATE         MODE
@@ -64,13 +64,13 @@ fn status_shows_a_dry_run_and_a_refused_reload() {
         ..status(past)
     };
     let stdout = format!(
-        "ratelimitd 0.1.0, process 812, running for 10d 12h
+        "ratelimitd 0.1.0, PID 812, up 10d 12h
 configuration: from the command line, applied {reported}
-the last reload was refused, the configuration before it holds:
+the last reload failed; the previous configuration is still active:
 config.toml:3:1: unknown key `limit`
 3 | limit = 1
-dry run: what would be dropped is counted and passes
-clock: coarse as configured, which does not suit: a tick of 4ms makes 1000 packets per 1s in policy default wrong by up to 0.4%
+dry run: packets over limits are counted and pass
+clock: coarse as configured, too coarse: a 4ms tick gives 1000 packets per 1s in policy default an error of up to 0.4%
 1 ban, 3 allows, 2 policies
 
 INTERFACE  STATE  MODE
@@ -96,10 +96,10 @@ fn status_shows_a_damaged_database() {
             ..status(past)
         };
         let stdout = format!(
-            "ratelimitd 0.1.0, process 812, running for 10d 12h
+            "ratelimitd 0.1.0, PID 812, up 10d 12h
 configuration: /etc/ratelimit/config.toml, applied {reported}
 {lines}
-clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)
 1 ban, 3 allows, 2 policies
 
 INTERFACE  STATE  MODE
@@ -123,8 +123,8 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
             aside: 1,
             suspended: vec![],
         },
-        "the database was damaged at the start: it is empty
-it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound of it holds, and every ban and allow of the kernel",
+        "the database was damaged at startup: it is empty
+moved to /var/lib/ratelimit/state.db.damaged-20260302T142207Z; readable rows and all bans and allows of the kernel were recovered",
     );
     check_database(
         DatabaseStatus {
@@ -132,7 +132,7 @@ it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound o
             aside: 2,
             suspended: vec![],
         },
-        "2 damaged databases of earlier starts beside the database",
+        "2 damaged databases from earlier starts in the state directory",
     );
     let suspended = SuspendedLimits {
         policy: "10.0.0.0/8".to_owned(),
@@ -167,14 +167,14 @@ fn status_shows_classes_and_what_has_limits_besides_sources() {
         ..status(past)
     };
     let stdout = format!(
-        "ratelimitd 0.1.0, process 812, running for 10d 12h
+        "ratelimitd 0.1.0, PID 812, up 10d 12h
 configuration: from the command line, applied {reported}
-clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)
 1 ban, 3 allows, 2 policies
 classes: dns (udp from port 53)
-packets in gre and vxlan:4789 count for the source inside
+tunnels: packets in gre and vxlan:4789 count for the inner source
 destinations with limits: 3
-wider prefixes with limits: ipv4/24 and ipv6/56
+prefixes with a shared limit: ipv4/24 and ipv6/56
 the node has limits
 
 INTERFACE  STATE  MODE
@@ -219,14 +219,14 @@ fn status_says_in_words_who_is_challenged_and_who_is_limited_for_an_attack() {
         dns: Some(dns),
         ..challenge.clone()
     };
-    let on = format!("DNS sources are challenged over 9 packets/s at port 53: on since {since}");
+    let on = format!("DNS clients: challenged over 9 packets/s at port 53: on since {since}");
     for (limited, challenge, lines) in [
         (
             1,
             with(&never, dns("over 9 packets/s", true, Some(past))),
             [
-                "1 source is limited for a time, as it takes part in an attack: `rlctl list limits`",
-                "TCP sources are never challenged; verified for 10m; at most 1000 answers a second",
+                "1 attacking source temporarily limited: `rlctl list limits`",
+                "TCP clients: never challenged; verified for 10m; up to 1000 answers/s",
                 &on,
             ],
         ),
@@ -234,9 +234,9 @@ fn status_says_in_words_who_is_challenged_and_who_is_limited_for_an_attack() {
             2,
             with(&always, dns("always", true, None)),
             [
-                "2 sources are limited for a time, as they take part in an attack: `rlctl list limits`",
-                "TCP sources are always challenged by rst; verified for 10m; at most 1000 answers a second",
-                "DNS sources are always challenged at port 53",
+                "2 attacking sources temporarily limited: `rlctl list limits`",
+                "TCP clients: always challenged by rst; verified for 10m; up to 1000 answers/s",
+                "DNS clients: always challenged at port 53",
             ],
         ),
     ] {
@@ -251,7 +251,9 @@ fn status_says_in_words_who_is_challenged_and_who_is_limited_for_an_attack() {
         let daemon = ScriptedDaemon::start(answers(&status));
         let said = run(&daemon, &["status"], "", &[]);
         let said = String::from_utf8(said.stdout).unwrap();
-        let told = said.lines().filter(|line| line.contains("source"));
+        let told = said
+            .lines()
+            .filter(|line| line.contains("source") || line.contains("clients:"));
         assert_eq!(told.collect::<Vec<_>>(), lines);
     }
 }
@@ -272,19 +274,23 @@ fn status_says_whether_crowdsec_answers() {
         ignored: BTreeMap::new(),
     };
     let cases = [
-        (crowdsec(None, None), "asking http://127.0.0.1:8080; 7 bans from before".to_owned()),
+        (
+            crowdsec(None, None),
+            "connecting to http://127.0.0.1:8080; 7 bans from the last run".to_owned(),
+        ),
         (
             crowdsec(Some(true), None),
-            format!("http://127.0.0.1:8080 answers since {reported}; 7 bans"),
+            format!("connected to http://127.0.0.1:8080 since {reported}; 7 bans"),
         ),
         (
             crowdsec(Some(true), Some("the map is full")),
-            "http://127.0.0.1:8080 answers, its decisions cannot be put in force: the map is full; 7 bans".to_owned(),
+            "connected to http://127.0.0.1:8080, cannot apply its decisions: the map is full; 7 bans"
+                .to_owned(),
         ),
         (
             crowdsec(Some(false), Some("connecting: Connection refused")),
             format!(
-                "no answer from http://127.0.0.1:8080 since {reported}: connecting: Connection refused; 7 bans stay"
+                "no answer from http://127.0.0.1:8080 since {reported}: connecting: Connection refused; 7 bans still in force"
             ),
         ),
     ];
@@ -325,11 +331,11 @@ fn rlctl_alone_is_status_and_tells_only_maps_that_are_nearly_full() {
         ..status(applied)
     };
     let stdout = format!(
-        "ratelimitd 0.1.0, process 812, running for 10d 12h
+        "ratelimitd 0.1.0, PID 812, up 10d 12h
 configuration: from the command line, applied {applied_reported}
-clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)
 1 ban, 3 allows, 2 policies
-the map LISTS_V6 is 80% full: `rlctl status --maps`
+map LISTS_V6 is 80% full: `rlctl status --maps`
 
 INTERFACE  STATE  MODE"
     );

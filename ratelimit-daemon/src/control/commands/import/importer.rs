@@ -344,14 +344,16 @@ impl Importer<'_> {
     fn list_name(&self, name: &str) -> Result<Arc<str>, Refused> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || !name.chars().all(fits) {
-            return Err(Refused::because(format!("`{name}` is no name for a list"))
-                .hint("write letters, digits, `-` and `_`"));
+            return Err(
+                Refused::because(format!("`{name}` is not a valid list name"))
+                    .hint("write letters, digits, `-` and `_`"),
+            );
         }
         require_no_file(&self.intent.config, name)?;
         let before = self.before_trial.as_ref();
         if before.is_some_and(|before| before.lists.contains_key(name)) {
             return Err(Refused::because(format!(
-                "the configuration before the one on trial reads the list `{name}` from a file, and would replace what is imported"
+                "the configuration before the trial loads the list `{name}` from a file and would replace the import"
             ))
             .hint("give it another name, or run `rlctl confirm` first"));
         }
@@ -378,7 +380,7 @@ fn require_word(
         lines.push(format!("  and {} more", exempt.count - exempt.first.len()));
     }
     Err(Refused::because(lines.join("\n")).hint(
-        "nothing was applied; --exempt-connected leaves these networks out, --include-connected bans them too",
+        "nothing was imported; exempt these networks with --exempt-connected, or ban them with --include-connected",
     )
     .code(Code::ConnectedNetwork))
 }

@@ -298,6 +298,6 @@ fn a_reload_says_which_runtime_limits_lose_the_state_of_the_policy_around_them()
     other.default_policy.limits = vec![spec];
     let changes = lab.replace(other).unwrap();
     let runtime = changes.iter().filter(|line| line.starts_with("limits of "));
-    let expected = ["limits of 192.0.2.0/24: what its sources have used starts anew"];
+    let expected = ["limits of 192.0.2.0/24: usage counters reset"];
     assert_eq!(runtime.collect::<Vec<_>>(), expected);
 }

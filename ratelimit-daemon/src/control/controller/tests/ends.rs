@@ -271,9 +271,10 @@ fn an_odd_time_is_refused_as_that_of_a_ban() {
         let said = ["a ban", "an allow", "a limit"];
         for (refused, what) in refused.into_iter().zip(said) {
             let own = |text: &str| text.replace("a ban", what);
-            let error = format!("a ban of {seconds} seconds is not between 1ns and 100 years");
+            let error =
+                format!("the duration of a ban, {seconds} s, is not between 1ns and 100 years");
             assert_eq!(refused.error, own(&error));
-            let hint = "write a shorter time, or none: a ban without an end is forever";
+            let hint = "use a shorter duration, or omit it for a ban without an end";
             assert_eq!(refused.hint, Some(own(hint)));
         }
     }

@@ -19,7 +19,7 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
             .suggest(&request())
             .unwrap_err()
             .error
-            .contains("too little was seen: 0 windows")
+            .contains("too few samples: 0 windows")
     );
     // Of the second kind of source the window has just begun.
     windows(&lab, 0..1_000, 7, LATE);

@@ -177,16 +177,16 @@ fn a_refusal_says_what_is_covered_why_it_is_protected_and_what_to_write() {
     );
     assert!(hint.contains("--force"), "{hint}");
     let (error, _) = refusal("192.0.2.99");
-    assert_eq!(error, "192.0.2.99 is where an SSH session comes from");
+    assert_eq!(error, "192.0.2.99 is the client of an SSH session");
     let (error, _) = refusal("127.0.0.0/16");
     assert_eq!(
         error,
-        "127.0.0.0/16 lies in 127.0.0.0/8, the loopback of this host"
+        "127.0.0.0/16 is inside 127.0.0.0/8, the loopback of this host"
     );
     let (error, hint) = refusal("64.0.0.0/7");
     assert_eq!(
         error,
-        "64.0.0.0/7 is wider than a /8, the widest that is banned without --force"
+        "64.0.0.0/7 is wider than /8, the widest that is banned without --force"
     );
     assert!(hint.contains("--force"), "{hint}");
     let (error, hint) = refusal("::/0");

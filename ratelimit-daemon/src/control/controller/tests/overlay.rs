@@ -95,7 +95,7 @@ fn a_policy_has_no_more_limits_with_those_set_at_runtime() {
         }
     };
     let refused = lab.controller.set_limits(windows(7), "root").unwrap_err();
-    assert_eq!(refused.error, "a policy has at most 8 limits");
+    assert_eq!(refused.error, "too many limits (maximum 8 per policy)");
     assert!(refused.hint.unwrap().contains("--only"));
     lab.controller.set_limits(windows(6), "root").unwrap();
     let one_more = Config {
@@ -106,7 +106,7 @@ fn a_policy_has_no_more_limits_with_those_set_at_runtime() {
         ..shipped()
     };
     let refused = lab.replace(one_more).unwrap_err();
-    let expected = "192.0.2.66 has 9 limits with those set at runtime";
+    let expected = "192.0.2.66 has 9 limits including runtime limits";
     assert!(refused.error.starts_with(expected), "{refused:?}");
 }
 

@@ -55,7 +55,7 @@ fn what_would_cut_the_host_off_and_what_is_no_name_is_refused() {
     for name in ["", "two words", "line\nbreak", &long] {
         let refused = lab.ban_by(name, "192.0.2.1", None).unwrap_err();
         assert!(
-            refused.error.contains("is no name of a program"),
+            refused.error.contains("is not a valid program name"),
             "{}",
             refused.error
         );

@@ -26,7 +26,7 @@ fn records_become_longer_with_the_first_policy_that_needs_it_and_not_shorter() {
     );
     // What is refused changes nothing.
     let refused = set(&mut lab, 9).unwrap_err();
-    assert!(refused.error.contains("at most 8"), "{}", refused.error);
+    assert!(refused.error.contains("maximum 8"), "{}", refused.error);
     assert_eq!(
         (words(&lab).unwrap(), lab.controller.state.noted.renewals),
         (4, 1)

@@ -511,19 +511,19 @@ fn only_root_has_the_daemon_read_other_files_or_send_a_key_elsewhere() {
         (
             format!("{NEW}{}", list("/etc/shadow")),
             Some(
-                "[list.x]: /etc/shadow is in no directory that the configuration in force has lists in",
+                "[list.x]: /etc/shadow is outside the list directories of the running configuration",
             ),
         ),
         (
             format!("{NEW}{}", list("/var/lib/lists/../../../etc/shadow")),
-            Some("[list.x]: /var/lib/lists/../../../etc/shadow is in no directory"),
+            Some("[list.x]: /var/lib/lists/../../../etc/shadow is outside the list directories"),
         ),
     ] {
         let answer = site.require_own_files(&site.request(&text));
         match (answer, refused) {
             (Ok(()), None) => {}
             (Err(answer), Some(refused)) => {
-                let expected = format!("only root may try {refused}");
+                let expected = format!("only root may apply {refused}");
                 assert!(answer.error.starts_with(&expected), "{answer:?}");
             }
             (answer, _) => panic!("{text}: {answer:?}"),

@@ -256,7 +256,7 @@ fn a_class_that_runtime_limits_count_cannot_be_taken_away() {
     let mut lab = lab(EVERYTHING);
     lab.limit_class("games").unwrap();
     let error = lab.reload(TCP).unwrap_err().to_string();
-    let expected = "the runtime limits of 198.51.100.0/24 count the class `games`";
+    let expected = "the runtime limits of 198.51.100.0/24 use the class `games`";
     assert!(error.contains(expected), "{error}");
     assert!(lab.settings().has_aggregates());
 }
@@ -277,7 +277,7 @@ fn more_classes_than_can_be_told_apart_at_once_change_nothing() {
     let mut lab = lab(&classes(1));
     let before = lab.memory().classes.clone();
     let error = lab.reload(&classes(5)).unwrap_err().to_string();
-    assert!(error.contains("change fewer of them at once"), "{error}");
+    assert!(error.contains("change fewer at once"), "{error}");
     assert_eq!(lab.memory().classes, before);
     lab.reload(&classes(4)).unwrap();
     lab.reload(&classes(7)).unwrap();
@@ -386,8 +386,8 @@ fn a_reload_tells_what_is_different_and_whether_the_state_is_kept() {
     let renamed = EVERYTHING.replace("games", "play");
     let expected = "class games: removed
 class play: added, udp to port 27015
-policy default: 10 packets per 1s and 6 packets per 1s of games -> 10 packets per 1s and 6 packets per 1s of play; what its sources have used is kept
-policy partner: 6 packets per 1s of games -> 6 packets per 1s of play; what its sources have used is kept";
+policy default: 10 packets per 1s and 6 packets per 1s of games -> 10 packets per 1s and 6 packets per 1s of play; usage of its sources is kept
+policy partner: 6 packets per 1s of games -> 6 packets per 1s of play; usage of its sources is kept";
     assert_eq!(reported(EVERYTHING, &renamed), expected);
     let changed = EVERYTHING
         .replace("[27015]", "[27016]")
@@ -398,12 +398,12 @@ policy partner: 6 packets per 1s of games -> 6 packets per 1s of play; what its 
             "algorithm = \"sliding-window\", packets = 900_000",
         );
     let expected = "class games: udp to port 27015 -> udp to port 27016
-policy default: what its sources have used starts anew
-policy partner: what its sources have used starts anew
-aggregate ipv4/24: 500 packets per 1s -> 501 packets per 1s; what each prefix has used is kept
+policy default: usage of its sources is reset
+policy partner: usage of its sources is reset
+aggregate ipv4/24: 500 packets per 1s -> 501 packets per 1s; usage of each prefix is kept
 aggregate ipv6/48: removed
 aggregate ipv6/40: added, 700 packets per 1s
-node: 900000 packets per 1s -> 900000 packets per 1s (sliding-window); what it has used starts anew";
+node: 900000 packets per 1s -> 900000 packets per 1s (sliding-window); usage is reset";
     assert_eq!(reported(EVERYTHING, &changed), expected);
     let observed = EVERYTHING.replace("[node]", "[node]\nobserve = true");
     assert_eq!(
@@ -412,10 +412,7 @@ node: 900000 packets per 1s -> 900000 packets per 1s (sliding-window); what it h
     );
     assert_eq!(reported(EVERYTHING, EVERYTHING), "");
     let (others, _) = EVERYTHING.split_once("[node]").unwrap();
-    assert_eq!(
-        reported(EVERYTHING, others),
-        "node: removed, with what it has used"
-    );
+    assert_eq!(reported(EVERYTHING, others), "node: removed with its usage");
 }
 
 const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]\n";

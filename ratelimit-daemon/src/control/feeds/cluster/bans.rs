@@ -187,10 +187,7 @@ impl Membership {
     /// Makes edits of bans. Where that fails, the next sweep tries again.
     fn apply(&mut self, state: &mut State, edits: Vec<Edit>, cause: Cause<'_>) {
         if let Err(refused) = state.apply(edits, cause) {
-            warn!(
-                error = refused.error,
-                "what the nodes of the cluster ban could not be put in force"
-            );
+            warn!(error = refused.error, "cannot apply bans of other nodes");
             self.connection.error = Some(refused.error);
         }
     }
@@ -293,7 +290,7 @@ impl Membership {
         if !gone.is_empty() {
             info!(
                 entries = gone.len(),
-                "the configuration names no [cluster]: its bans, allows and limits end"
+                "[cluster] was removed: its bans, allows and limits end"
             );
             self.apply(state, gone, Cause::Origin);
         }

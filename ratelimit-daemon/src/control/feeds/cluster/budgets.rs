@@ -167,7 +167,7 @@ impl Budgets {
         let demands = match state.enforcer.datapath().demands() {
             Ok(demands) => demands,
             Err(error) => {
-                warn!(%error, "what sources ask of limits of the cluster is not known");
+                warn!(%error, "cannot read the demand for shared limits");
                 return Vec::new();
             }
         };
@@ -228,9 +228,9 @@ impl Budgets {
             match answer {
                 Ok(without) => warn!(
                     without,
-                    "some sources have the limit divided by the nodes: there is no room for their shares"
+                    "some sources get limit/nodes because the share table is full"
                 ),
-                Err(error) => warn!(%error, "the shares of limits are not in force"),
+                Err(error) => warn!(%error, "cannot apply the shares of limits"),
             }
         }
         self.is_failing = is_failing;
@@ -403,16 +403,16 @@ fn limit_of(spec: &LimitSpec) -> Option<Limit> {
 
 fn why(fallback: &Fallback, lost: Option<&str>) -> String {
     match (fallback, lost) {
-        (_, Some(error)) => format!("the store does not answer: {error}"),
+        (_, Some(error)) => format!("the store is unreachable: {error}"),
         (Fallback::NoClock, None) => "the time of the store is not known yet".to_owned(),
-        (Fallback::Started, None) => "it has reported for less than two periods".to_owned(),
+        (Fallback::Started, None) => "this node started less than two periods ago".to_owned(),
         (Fallback::Unheard { members, more }, None) => {
             let names: Vec<String> = members.iter().map(ToString::to_string).collect();
             let unheard = (!names.is_empty()).then(|| {
                 let names = names.join(", ");
-                format!("no report with the same nodes and limits came from {names}")
+                format!("no report with the same nodes and limits from {names}")
             });
-            let never = (*more > 0).then(|| format!("nodes that were never heard: {more}"));
+            let never = (*more > 0).then(|| format!("nodes never heard from: {more}"));
             let reasons: Vec<String> = unheard.into_iter().chain(never).collect();
             reasons.join("; ")
         }

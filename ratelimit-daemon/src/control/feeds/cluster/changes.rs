@@ -77,7 +77,7 @@ fn target(key: &ClusterKey) -> Result<Option<Prefix>, &'static str> {
     match key {
         ClusterKey::Prefix(prefix) => Ok(Some(*prefix)),
         ClusterKey::Default => Ok(None),
-        ClusterKey::Budget { .. } => Err("it is no prefix"),
+        ClusterKey::Budget { .. } => Err("not a prefix"),
     }
 }
 
@@ -92,8 +92,8 @@ impl Membership {
     pub fn require_allows(&self, state: &State, prefixes: &[Prefix]) -> Result<(), Refused> {
         if let Some(wide) = prefixes.iter().find(|prefix| is_wide(**prefix)) {
             return Err(
-                Refused::because(format!("{wide} is wider than other nodes allow"))
-                    .hint("a /24 and, of IPv6, a /48 are the widest; write wider ones into the configuration of each node"),
+                Refused::because(format!("{wide} is wider than other nodes accept"))
+                    .hint("the widest prefixes are /24 and, for IPv6, /48; put wider ones in the configuration of each node"),
             );
         }
         let subjects: Vec<_> = prefixes.iter().copied().map(allow_of).collect();
@@ -111,7 +111,7 @@ impl Membership {
         if text(limits, false, true, reason).len() > LIMITS_MAX {
             return Err(
                 Refused::because("these limits are too long for one message")
-                    .hint("write a shorter reason, or fewer limits"),
+                    .hint("use a shorter reason, or fewer limits"),
             );
         }
         self.require_room(state, &[limits_of(target)])
@@ -132,8 +132,8 @@ impl Membership {
             return Ok(());
         }
         Err(
-            Refused::because(format!("other nodes take {most} {what} of one node"))
-                .hint("end some, or write them into the configuration of each node"),
+            Refused::because(format!("other nodes accept {most} {what} from one node"))
+                .hint("remove some, or put them in the configuration of each node"),
         )
     }
 
@@ -413,7 +413,7 @@ fn wanted_edit(
                 .map_err(|error| format!("this release does not understand it: {error}"))?;
             if let Some(row) = of_user {
                 return Err(format!(
-                    "this node has runtime limits of its own for it, set by {}; `rlctl limit rm` ends them",
+                    "this node has its own runtime limits, set by {}; remove them with `rlctl limit rm`",
                     row.author
                 ));
             }
@@ -435,12 +435,12 @@ fn wanted_edit(
             Edit::Limits(target, Some(row))
         }
         Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => {
-            return Err("it is no prefix".to_owned());
+            return Err("not a prefix".to_owned());
         }
     };
     let (most, what) = most(subject);
     if !is_row_of(state, subject, &author) && counts.get(state, subject, author) >= most {
-        return Err(format!("{most} {what} of one node are the most"));
+        return Err(format!("more than {most} {what} from one node"));
     }
     Ok(Some(edit))
 }
@@ -532,7 +532,7 @@ pub(super) fn name(subject: &Subject<ClusterKey>) -> String {
         Subject::Limits(_) => "the limits of the default policy".to_owned(),
         Subject::Ban(ClusterKey::Prefix(prefix)) => format!("the ban of {prefix}"),
         Subject::Node(name) => format!("the revocation of `{name}`"),
-        Subject::Allow(_) | Subject::Ban(_) => "a statement about no prefix".to_owned(),
+        Subject::Allow(_) | Subject::Ban(_) => "an entry without a prefix".to_owned(),
     }
 }
 

@@ -40,7 +40,7 @@ impl Membership {
         let kept = self.kept.read().unwrap_or_else(|error| {
             warn!(
                 error = format!("{error:#}"),
-                "what this node stated is read from the store, and its bans are stated again"
+                "restored this node's entries from the store and published its bans again"
             );
             None
         });

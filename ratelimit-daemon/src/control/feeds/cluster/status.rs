@@ -103,19 +103,16 @@ impl Membership {
             return Err(no_cluster());
         };
         let name = NodeName::new(&name).ok_or_else(|| {
-            Refused::because(format!("`{name}` is no name of a node"))
-                .hint("`rlctl cluster nodes` shows the names")
+            Refused::because(format!("`{name}` is not a node name"))
+                .hint("see `rlctl cluster nodes`")
         })?;
         if name == *node.name() {
             return Err(Refused::because(format!("`{name}` is this node"))
-                .hint("revoke it on another one, or remove [cluster] from its configuration"));
+                .hint("revoke it on another node, or remove [cluster] from its configuration"));
         }
         if !force && !known(node).contains(&name) {
-            return Err(
-                Refused::because(format!("`{name}` is no node that this one knows")).hint(
-                    "`rlctl cluster nodes` shows the names; --force revokes it before it comes",
-                ),
-            );
+            return Err(Refused::because(format!("unknown node `{name}`"))
+                .hint("see `rlctl cluster nodes`; use --force to revoke an unknown node"));
         }
         let subject = Subject::Node(name.clone());
         let is_new = if undo {
@@ -129,7 +126,7 @@ impl Membership {
         // What it stated counts no more, or again.
         let all = self.all(state);
         self.put_in_force(state, now, all);
-        tracing::info!(node = %name, undo, author, "a node was revoked, or is no more");
+        tracing::info!(node = %name, undo, author, "the revocation of a node changed");
         Ok(Revoked {
             node: name.to_string(),
             revoked: !undo,
@@ -166,6 +163,6 @@ fn in_a_year(wall: u64) -> Option<Timestamp> {
 }
 
 pub fn no_cluster() -> Refused {
-    Refused::because("this host is no node of a cluster")
-        .hint("write [cluster] into the configuration, and run `rlctl reload`")
+    Refused::because("this host is not in a cluster")
+        .hint("add [cluster] to the configuration, then `rlctl reload`")
 }

@@ -123,7 +123,7 @@ impl Store {
             Err(error) => {
                 error!(
                     error = format!("{error:#}"),
-                    "nothing of the damaged database can be read"
+                    "cannot read any row of the damaged database"
                 );
                 return Ok(0);
             }
@@ -144,7 +144,7 @@ impl Store {
             Err(error) => {
                 error!(
                     error = format!("{error:#}"),
-                    "what is sound of the damaged database could not be kept"
+                    "cannot recover the readable rows of the damaged database"
                 );
                 Ok(0)
             }

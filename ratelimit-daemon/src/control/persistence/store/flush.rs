@@ -52,7 +52,7 @@ impl Flusher {
         let log = self.log.clone();
         spawn(&self.is_flushing, move || {
             if let Err(error) = File::open(&log).and_then(|file| file.sync_data()) {
-                warn!(%error, path = %log.display(), "changes could not be brought to the disk");
+                warn!(%error, path = %log.display(), "cannot flush changes to disk");
             }
         });
     }
@@ -72,7 +72,7 @@ impl Flusher {
                 connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
             };
             if let Err(error) = Connection::open_with_flags(&database, flags).and_then(checkpoint) {
-                warn!(%error, path = %database.display(), "the log could not be brought over into the database");
+                warn!(%error, path = %database.display(), "cannot checkpoint the log into the database");
             }
         });
     }

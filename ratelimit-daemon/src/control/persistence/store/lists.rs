@@ -199,5 +199,5 @@ fn read_action(text: &str) -> anyhow::Result<Action> {
     let mut found = actions.filter(|action| action.label() == text);
     found
         .next()
-        .with_context(|| format!("`{text}` is no action of a list"))
+        .with_context(|| format!("`{text}` is not an action of a list"))
 }

@@ -47,7 +47,7 @@ impl Store {
     pub fn move_to(&mut self, directory: &Path) -> anyhow::Result<()> {
         let path = directory.join("state.db");
         let beside = directory.join("state.db.new");
-        let moving = || format!("bringing the database to {}", directory.display());
+        let moving = || format!("moving the database to {}", directory.display());
         let _ = fs::remove_file(&beside);
         let copy = || -> anyhow::Result<()> {
             let target = beside.to_str().context("a path that is not UTF-8")?;

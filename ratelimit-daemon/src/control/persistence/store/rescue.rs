@@ -30,7 +30,7 @@ impl Store {
         let kept = Rescue::beside(path);
         let begun = kept.read().unwrap_or_else(|error| {
             let error = format!("{error:#}");
-            error!(error, "it is lost what the database is made of");
+            error!(error, "the schema of the database is lost");
             Some(Rescue::default())
         });
         let rescue = match begun {
@@ -63,7 +63,7 @@ impl Store {
         let is_busy: bool = self
             .connection
             .query_row(checkpoint, [], |row| row.get(0))?;
-        ensure!(!is_busy, "somebody else reads the new database");
+        ensure!(!is_busy, "the new database is in use by another process");
         Ok(())
     }
 }
@@ -108,7 +108,7 @@ impl Rescue {
                 error = damage.error,
                 file = %damage.file.display(),
                 rows,
-                "the database is damaged and was put aside; its sound rows were adopted"
+                "the database is damaged and was moved aside; its readable rows were recovered"
             );
         }
         store.note_time(Reading::now())?;
@@ -118,7 +118,7 @@ impl Rescue {
         damage::rename(&new, path)?;
         let directory = path.parent().unwrap_or(path);
         let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.with_context(|| format!("bringing {} to the disk", directory.display()))
+        synced.with_context(|| format!("flushing {} to disk", directory.display()))
     }
 }
 

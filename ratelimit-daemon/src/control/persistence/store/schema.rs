@@ -142,7 +142,7 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     };
     ensure!(
         application == expected,
-        "it says that it is of version {version}, and that it is not"
+        "it claims to be version {version} but is not"
     );
     if version != 0 && version != VERSION {
         return Err(OtherVersion(version).into());

@@ -41,7 +41,7 @@ impl Witness {
     /// Notes that so many changes were committed.
     pub fn see(&mut self, number: u64) {
         if let Err(error) = self.write(number) {
-            warn!(%error, path = %self.path.display(), "the number of changes could not be written");
+            warn!(%error, path = %self.path.display(), "cannot write the number of changes");
         }
     }
 

@@ -10,7 +10,7 @@ const NAMED: usize = 3;
 /// A line for each.
 pub fn found(attacks: &[AttackRow]) -> String {
     if attacks.is_empty() {
-        return "No attack would have been named.".to_owned();
+        return "No attack would have been detected.".to_owned();
     }
     let mut table = Table::new("ATTACK | SUBJECT | >FROM | >TO | >PACKETS/S | >SOURCES | ANSWER");
     for attack in attacks {
@@ -25,7 +25,7 @@ pub fn found(attacks: &[AttackRow]) -> String {
         ]);
     }
     let head = phrase::count(attacks.len(), "attack", "attacks");
-    format!("{head} would have been named:\n{table}")
+    format!("{head} would have been detected:\n{table}")
 }
 
 fn answer(attack: &AttackRow) -> String {

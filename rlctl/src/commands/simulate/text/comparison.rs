@@ -47,8 +47,12 @@ pub fn changed_sources(comparison: &ComparisonAnswer) -> String {
         ]);
     }
     format!(
-        "{} differently: {} lose packets and did not, {} did and do not. The largest change:\n{table}",
-        phrase::count(comparison.sources_changed, "source fares", "sources fare"),
+        "{}: {} newly dropped, {} no longer dropped. Largest changes:\n{table}",
+        phrase::count(
+            comparison.sources_changed,
+            "source differs",
+            "sources differ"
+        ),
         comparison.sources_newly_dropped,
         comparison.sources_no_longer_dropped,
     )

@@ -12,23 +12,23 @@ pub fn notes(answer: &Answer) -> Vec<String> {
         notes.push("the capture has no packets".to_owned());
     }
     if answer.observe {
-        notes.push("the configuration is a dry run: what is observed would pass".to_owned());
+        notes.push("the configuration is a dry run: observed packets would pass".to_owned());
     }
     if answer.cut > 0 {
         let cut = phrase::count(answer.cut, "packet was", "packets were");
         notes.push(format!(
-            "{cut} cut by the snapshot length of the capture, and count with the length on the wire"
+            "{cut} truncated by the capture; they count with their length on the wire"
         ));
     }
     if answer.cut_headers > 0 {
         let cut = phrase::count(answer.cut_headers, "packet", "packets");
         notes.push(format!(
-            "the headers of {cut} are incomplete, so limits with a `match` may not count them: capture with `tcpdump -s 128` or more"
+            "{cut} have incomplete headers and may be missed by limits with `match`: capture with `tcpdump -s 128` or more"
         ));
     }
     if let Some(challenged) = answer.challenged.filter(|it| it.sources > 0) {
         notes.push(format!(
-            "{} challenged; of these {} something later in the capture, and would have been verified",
+            "{} challenged; of these, {} later and would have been verified",
             phrase::count(challenged.sources, "source is", "sources are"),
             phrase::count(challenged.verified, "acknowledges", "acknowledge")
         ));
@@ -36,38 +36,38 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     if answer.would_be_banned > 0 {
         let sources = phrase::count(answer.would_be_banned, "source", "sources");
         notes.push(format!(
-            "policies would have banned {sources}: of a dry run no ban is kept, here and by the daemon"
+            "policies would have banned {sources}; a dry run does not ban"
         ));
     }
     if answer.verdicts.iter().any(|row| row.reason == "banned") {
         notes.push(
-            "bans stop at no address here: the daemon spares those that its host needs (`rlctl protected`)"
+            "protected addresses are not simulated; the daemon exempts them from bans (`rlctl protected`)"
                 .to_owned(),
         );
     }
     if let Some(tick) = answer.tick {
         notes.push(format!(
-            "the clock is coarse: it goes on every {} ms, as on this machine",
+            "the clock is coarse, with a tick of {} ms as on this machine",
             tick.as_secs_f64() * 1000.0
         ));
     }
     notes.extend(evicted(answer));
     if answer.bans_connected {
         notes.push(
-            "no source of a capture is known to have a connection: a `ban` without unverified = \"ban\" bans nobody here"
+            "captures do not show established connections: a `ban` without unverified = \"ban\" has no effect here"
                 .to_owned(),
         );
     }
     if time.backwards > 0 {
         notes.push(phrase::count(
             time.backwards,
-            "packet is older than the one before, and was judged by its own time",
-            "packets are older than the one before, and were judged by their own times",
+            "packet is out of order and was judged by its own time",
+            "packets are out of order and were judged by their own times",
         ));
     }
     if time.untimed > 0 {
         notes.push(format!(
-            "packets without a time: {}, judged at the time of the one before",
+            "packets without a timestamp: {}, judged at the time of the previous packet",
             time.untimed
         ));
     }
@@ -84,10 +84,10 @@ fn evicted(answer: &Answer) -> Option<String> {
     } = answer;
     let what = match answer.store {
         StateStore::Lru => {
-            "the one that was not seen for longest was forgotten, and starts anew when it comes back"
+            "the least recently seen source was evicted and starts with fresh counters"
         }
         StateStore::Compact => {
-            "a slot and what was used of it went to a newcomer, and the one that had it shares the next when it comes back"
+            "a new source took over a slot with its usage, and the evicted one shares the next slot"
         }
     };
     (*evicted > 0).then(|| {
@@ -115,13 +115,13 @@ mod tests {
         check(
             "[source]\ncapacity = 7\n[policy.default]\nlimits = []",
             3,
-            "the capture has 9 sources, and there is room for 7 of a family (`[source] capacity`): 3 times the one that was \
-             not seen for longest was forgotten",
+            "the capture has 9 sources, and there is room for 7 of a family (`[source] capacity`): 3 times the \
+             least recently seen source was evicted",
         );
         check(
             "[source]\ncapacity = 7\nstore = \"compact\"\n[policy.default]\nlimits = []",
             1,
-            "1 time a slot and what was used of it went to a newcomer",
+            "1 time a new source took over a slot with its usage",
         );
         let mut answer = answer("[policy.default]\nlimits = []");
         answer.sources_seen = 1_000_000;
@@ -139,7 +139,7 @@ mod tests {
         let reported = |config: &str| {
             notes(&answer(config))
                 .join(" ")
-                .contains("have a connection")
+                .contains("show established connections")
         };
         assert!(reported(&ban("")));
         assert!(!reported(&ban(", unverified = \"ban\"")));
