@@ -87,7 +87,7 @@ pub enum Verb {
     /// Exempt addresses and prefixes from bans and limits
     #[command(
         subcommand,
-        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h\n  rlctl allow list"
+        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h\n  rlctl list allows"
     )]
     Allow(AllowVerb),
     /// Add limits at run time, or replace those of the configuration
@@ -97,18 +97,16 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --for 2h\n  rlctl limit rm --prefix 203.0.113.0/24"
     )]
     Limit(LimitVerb),
-    /// List bans, allows or limits
+    /// List bans, allows, limits, lists or protected addresses
     List(ListArguments),
     /// Import a list from a file: plain text, ipset, nft, blocklists, output of `export`
     Import(ImportArguments),
     /// Export bans, allows and lists as lines of text
     Export(ExportArguments),
-    /// Show the lists, download them, or remove one
-    #[command(
-        after_help = "Examples:\n  rlctl lists\n  rlctl lists fetch\n  rlctl lists rm spamhaus\n\nPACKETS and BYTES count what matched an entry of the list; `-` means not counted."
-    )]
+    /// Download lists, or remove one; `rlctl list lists` shows them
+    #[command(after_help = "Examples:\n  rlctl lists fetch\n  rlctl lists rm spamhaus")]
     Lists {
-        /// What to do [default: show the lists]
+        /// What to do
         #[command(subcommand)]
         verb: Option<ListsVerb>,
     },
@@ -189,10 +187,8 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl cluster status\n  rlctl cluster nodes\n  rlctl cluster revoke edge-3"
     )]
     Cluster(ClusterVerb),
-    /// Show the protected addresses, and why they are protected
-    #[command(
-        after_help = "Examples:\n  rlctl protected\n\nDetection, lists, CrowdSec and other nodes never ban these addresses, and `rlctl ban` needs --force. Limits still apply. Add more in `[protected]` of the configuration."
-    )]
+    /// Renamed to `rlctl list protected`
+    #[command(hide = true)]
     Protected,
     /// Suspend all limits and bans
     #[command(
@@ -418,7 +414,7 @@ pub struct BanArguments {
     /// Reason shown with the ban
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Also ban protected addresses (`rlctl protected`) and prefixes wider than /8 (IPv6: /19)
+    /// Also ban protected addresses (`rlctl list protected`) and prefixes wider than /8 (IPv6: /19)
     #[arg(long)]
     pub force: bool,
     /// Ban on behalf of a program, whose bans are separate from manual ones
@@ -429,7 +425,7 @@ pub struct BanArguments {
 /// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nWithout a filter each list is one line; `--within` and `--origin list` show its entries. With --json, lists are in `rlctl lists --json`.\n\nPACKETS and BYTES count what matched the entry; `-` means not counted."
+    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nWithout a filter each list is one line; `--within` and `--origin list` show its entries. With --json, lists are in `rlctl list lists --json`. Detection, lists, CrowdSec and other nodes never ban protected addresses, and `rlctl ban` needs --force for them; add more in `[protected]` of the configuration.\n\nPACKETS and BYTES count what matched the entry; `-` means not counted."
 )]
 pub struct ListArguments {
     /// Which list
@@ -559,8 +555,8 @@ pub enum AllowVerb {
         after_help = "Examples:\n  rlctl allow rm 192.0.2.10\n\nThe exit code is 1 if none of them was on it."
     )]
     Rm(AllowRmArguments),
-    /// Show the allow list
-    #[command(after_help = "Examples:\n  rlctl allow list")]
+    /// Renamed to `rlctl list allows`
+    #[command(hide = true)]
     List,
 }
 
@@ -623,8 +619,8 @@ pub enum LimitVerb {
         #[arg(long)]
         cluster: bool,
     },
-    /// Show all policies and their limits
-    #[command(after_help = "Examples:\n  rlctl limit list")]
+    /// Renamed to `rlctl list limits`
+    #[command(hide = true)]
     List,
 }
 
@@ -675,6 +671,10 @@ pub enum ListKind {
     Allows,
     /// Policies and their limits; runtime limits with lifetime, author and reason
     Limits,
+    /// Lists of any origin, with their entries, files and errors
+    Lists,
+    /// Protected addresses, and why they are protected
+    Protected,
 }
 
 /// What can be done to a configuration.
@@ -735,7 +735,7 @@ mod tests {
             let parsed = Arguments::try_parse_from(line.split_whitespace());
             assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
         }
-        for verb in command.get_subcommands() {
+        for verb in command.get_subcommands().filter(|it| !it.is_hide_set()) {
             check(verb);
         }
     }

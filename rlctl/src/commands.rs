@@ -59,11 +59,11 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
             cluster,
         }) => limit::rm(prefix.as_deref(), destination.as_deref(), cluster, client),
         Verb::List(arguments) => list(&arguments, client, now),
-        Verb::Allow(AllowVerb::List) => list::allows(client, now),
-        Verb::Limit(LimitVerb::List) => list::limits(client, now),
+        Verb::Allow(AllowVerb::List) => Err(renamed("allow list", "list allows")),
+        Verb::Limit(LimitVerb::List) => Err(renamed("limit list", "list limits")),
         Verb::Import(arguments) => import::run(&arguments, client),
         Verb::Export(arguments) => export::run(&arguments, client, output),
-        Verb::Lists { verb: None } => lists::show(client, now),
+        Verb::Lists { verb: None } => Err(renamed("lists", "list lists")),
         Verb::Lists {
             verb: Some(ListsVerb::Rm { name }),
         } => lists::rm(&name, client),
@@ -84,7 +84,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Confirm { save } => confirm::confirm(save, client),
         Verb::Rollback => confirm::roll_back(client),
         Verb::Cluster(verb) => cluster::run(&verb, client, now),
-        Verb::Protected => protected::run(client),
+        Verb::Protected => Err(renamed("protected", "list protected")),
         Verb::PassAll(verb) => pass_all::run(&verb, client, now),
         Verb::Detach => detach::run(client),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments, client)),
@@ -98,11 +98,22 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
 fn list(arguments: &ListArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let filter = arguments.filter.filter()?;
     match arguments.kind {
-        ListKind::Allows | ListKind::Limits if !filter.has_all() => Err(Failure::usage(
-            "--within, --origin, --reason and --ending select bans: use them with `rlctl list bans`",
-        )),
+        ListKind::Allows | ListKind::Limits | ListKind::Lists | ListKind::Protected
+            if !filter.has_all() =>
+        {
+            Err(Failure::usage(
+                "--within, --origin, --reason and --ending select bans: use them with `rlctl list bans`",
+            ))
+        }
         ListKind::Bans => list::bans(&filter, client, now),
         ListKind::Allows => list::allows(client, now),
         ListKind::Limits => list::limits(client, now),
+        ListKind::Lists => lists::show(client, now),
+        ListKind::Protected => protected::run(client),
     }
+}
+
+/// Names the verb that replaced another one. Kept until version 2.
+fn renamed(old: &str, new: &str) -> Failure {
+    Failure::usage(format!("`rlctl {old}` was renamed")).hint(format!("run `rlctl {new}`"))
 }

@@ -113,7 +113,7 @@ pub fn without_effect(allowed: &[Allowed]) -> Vec<String> {
             } else {
                 format!("{by}, which covers {prefix}, is")
             };
-            format!("no effect while {whose} on the allow list: `rlctl allow list`")
+            format!("no effect while {whose} on the allow list: `rlctl list allows`")
         });
     let mut notes: Vec<String> = named.collect();
     if allowed.len() > NAMED_MAX {

@@ -45,13 +45,13 @@ fn refusal(node: &Node, arguments: &[&str]) -> String {
 }
 
 fn allows(node: &Node) -> Vec<Allow> {
-    serde_json::from_str(&run(node, &["--json", "allow", "list"])).unwrap()
+    serde_json::from_str(&run(node, &["--json", "list", "allows"])).unwrap()
 }
 
 /// The runtime limits of a prefix, as they are reported.
 fn limits(node: &Node, prefix: &str) -> Option<PolicyView> {
     let policies: Vec<PolicyView> =
-        serde_json::from_str(&run(node, &["--json", "limit", "list"])).unwrap();
+        serde_json::from_str(&run(node, &["--json", "list", "limits"])).unwrap();
     policies.into_iter().find(|it| it.name == prefix)
 }
 
@@ -84,7 +84,7 @@ fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
     assert_eq!(allow.reason.as_deref(), Some("a partner"));
     for question in [
         &["check", ONE][..],
-        &["allow", "list"],
+        &["list", "allows"],
         &["events", "--since", "1m"],
     ] {
         let said = run(&nodes[2], question);

@@ -233,7 +233,7 @@ fn limits_that_are_set_at_runtime_are_shared_and_survive_a_restart() {
     );
     let sent = [Sent(1, Class::Udp, 1)];
     let is_there = |node: &Node| {
-        let list = node.service().rlctl_ok(&["limit", "list"]).unwrap();
+        let list = node.service().rlctl_ok(&["list", "limits"]).unwrap();
         list.contains("shared by all nodes")
     };
     let wait = || {

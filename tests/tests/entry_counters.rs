@@ -113,7 +113,7 @@ fn of_two_that_cover_a_packet_the_one_that_decides_counts_it() {
         .rlctl_ok(&["ban", "203.0.114.9", "--for", "1h"])
         .unwrap();
     send_all(&lab, &[(LISTED, 8)]);
-    await_count(&service, "lists", "bad", 8);
+    await_count(&service, "list lists", "bad", 8);
     check_ban(&service, LISTED, 0);
     let text = service.rlctl(&["check", "203.0.114.9"]).unwrap().stdout;
     assert!(
@@ -125,7 +125,7 @@ fn of_two_that_cover_a_packet_the_one_that_decides_counts_it() {
         .unwrap();
     send_all(&lab, &[(LISTED, 9)]);
     check_ban(&service, LISTED, 9);
-    await_count(&service, "lists", "bad", 8);
+    await_count(&service, "list lists", "bad", 8);
 
     // A packet that would be dropped matched what would drop it.
     configure(&service, "observe = true");
@@ -209,7 +209,7 @@ fn send_all(lab: &Lab, sent: &[(Ipv4Addr, u64)]) {
 fn check_all(service: &Service, source: Ipv4Addr, packets: u64) {
     match source {
         BANNED => check_ban(service, source, packets),
-        LISTED => await_count(service, "lists", "bad", packets),
+        LISTED => await_count(service, "list lists", "bad", packets),
         ALLOWED => await_count(service, "list allows", "192.0.2.10", packets),
         _ => await_count(service, "list limits", "partner", packets),
     }

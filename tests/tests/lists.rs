@@ -64,7 +64,7 @@ fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() 
     for import in [
         &["import", file, "--ban", "--dry-run"][..],
         &["import", file, "--list", "own"],
-        &["lists"],
+        &["list", "lists"],
     ] {
         let said = service.rlctl(import).unwrap();
         let reported = "127.0.0.1 is inside 127.0.0.0/8, the loopback of this host";
@@ -89,7 +89,7 @@ fn an_import_leaves_the_network_of_this_host_alone_until_it_is_told_what_to_do()
     lab.near
         .ip(&["address", "add", "10.0.4.1/24", "dev", "rl0"])
         .unwrap();
-    let protects = || service.rlctl_ok(&["protected"]).unwrap();
+    let protects = || service.rlctl_ok(&["list", "protected"]).unwrap();
     service.wait_until("a new address", || protects().contains("10.0.4.1"));
     let file = service.path("wide.txt");
     fs::write(&file, "10.0.0.0/8\n192.0.2.1\n").unwrap();

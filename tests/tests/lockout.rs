@@ -52,7 +52,7 @@ fn what_is_protected_follows_addresses_routes_and_sessions() {
     require_root!();
     let (lab, mut service) = Service::in_lab(UNLIMITED).unwrap();
     let is_protected = |service: &Service, address: &str| {
-        let listed = service.rlctl_ok(&["protected"]).unwrap();
+        let listed = service.rlctl_ok(&["list", "protected"]).unwrap();
         listed
             .lines()
             .any(|line| line.split_whitespace().next() == Some(address))

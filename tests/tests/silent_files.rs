@@ -46,7 +46,7 @@ fn a_reload_and_a_trial_that_wait_for_a_list_keep_nobody_from_banning() {
         let (code, said) = end(waiting, words[0]);
         assert!(code == 1 && said.contains(SILENCE), "{words:?}: {said}");
     }
-    let lists = service.rlctl_ok(&["--json", "lists"]).unwrap();
+    let lists = service.rlctl_ok(&["--json", "list", "lists"]).unwrap();
     assert_eq!(lists.trim(), "[]");
 }
 
@@ -136,7 +136,7 @@ fn far_of(lists: &[ListView]) -> &ListView {
 #[track_caller]
 fn wait_for(service: &Service, what: &str, is_so: impl Fn(&[ListView]) -> bool) {
     service.wait_until(what, || {
-        let lists: Vec<ListView> = service.json(&["lists"]).unwrap();
+        let lists: Vec<ListView> = service.json(&["list", "lists"]).unwrap();
         is_so(&lists)
     });
 }

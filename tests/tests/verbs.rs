@@ -100,7 +100,7 @@ fn a_difference_is_shown_and_nothing_changes() {
         said.contains("100 packets per 1s -> 300 packets per 1s"),
         "{said}"
     );
-    let limits = service.rlctl_ok(&["limit", "list"]).unwrap();
+    let limits = service.rlctl_ok(&["list", "limits"]).unwrap();
     assert!(limits.contains("100 packets per 1s"), "{limits}");
     fs::write(&file, "[policy.default]\nlimit = 3\n").unwrap();
     assert_eq!(service.rlctl(&["diff", &file]).unwrap().code, 1);

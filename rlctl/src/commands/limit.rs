@@ -68,7 +68,7 @@ pub fn rm(
     }
     let mut report = Report::new(answer, "");
     let failure = Failure::refused(format!("{whose} has no runtime limits"));
-    report.failure = Some(failure.hint("see `rlctl limit list`"));
+    report.failure = Some(failure.hint("see `rlctl list limits`"));
     Ok(report)
 }
 

@@ -1,4 +1,4 @@
-//! `rlctl protected`: the addresses without which this host would be cut off, and why.
+//! `rlctl list protected`: the addresses without which this host would be cut off, and why.
 
 use ratelimit_core::api::ProtectedView;
 

@@ -118,7 +118,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     ));
     if status.protected != 0 {
         lines.push(format!(
-            "{} protected from bans: `rlctl protected`",
+            "{} protected from bans: `rlctl list protected`",
             phrase::count(status.protected, "prefix is", "prefixes are")
         ));
     }

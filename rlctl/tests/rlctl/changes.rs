@@ -418,7 +418,7 @@ fn limit_rm_says_whether_there_was_a_limit() {
         &Expected {
             request: r#"DELETE /v1/limits {"prefix":null}"#,
             stdout: "",
-            stderr: "error: the default policy has no runtime limits\nhint: see `rlctl limit list`",
+            stderr: "error: the default policy has no runtime limits\nhint: see `rlctl list limits`",
             code: 1,
         },
     );

@@ -28,6 +28,20 @@ fn a_prefix_with_host_bits_is_a_usage_error_that_names_both_readings() {
 }
 
 #[test]
+fn the_old_name_of_a_verb_answers_with_the_new_one() {
+    for (old, new) in [
+        ("lists", "list lists"),
+        ("protected", "list protected"),
+        ("allow list", "list allows"),
+        ("limit list", "list limits"),
+    ] {
+        let words: Vec<&str> = old.split(' ').collect();
+        let answer = format!("error: `rlctl {old}` was renamed\nhint: run `rlctl {new}`");
+        check_usage(&words, &answer);
+    }
+}
+
+#[test]
 fn a_list_with_wrong_prefixes_is_not_sent() {
     check_usage(
         &["unban", "192.0.2.1", "1.2.3.400", "::/129"],
@@ -273,8 +287,8 @@ fn json_prints_the_answer_itself_for_every_verb() {
         "list bans",
         "list allows",
         "list limits",
-        "allow list",
-        "limit list",
+        "list lists",
+        "list protected",
         "top",
         "stats",
     ] {

@@ -83,10 +83,11 @@ fn what_there_was_nothing_to_do_about_is_json_too() {
         );
     }
     for words in [
-        "lists",
+        "list lists",
         "list bans",
-        "allow list",
-        "limit list",
+        "list allows",
+        "list limits",
+        "list protected",
         "top",
         "stats",
     ] {

@@ -57,7 +57,7 @@ fn protected_addresses_stand_with_their_reasons() {
         "a resolver in /etc/resolv.conf",
     ];
     check_view(
-        &["protected"],
+        &["list", "protected"],
         answers(&[
             view("127.0.0.0/8", &["the loopback of this host"], false),
             view("198.51.100.1", &gateway, true),
@@ -348,7 +348,7 @@ fn status_tells_of_all_three() {
             "pass-all is on since {past_reported} (by root, until turned off): nothing is dropped"
         ),
         "not confirmed: /root/new.toml is active for 10d",
-        "3 prefixes are protected from bans: `rlctl protected`",
+        "3 prefixes are protected from bans: `rlctl list protected`",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

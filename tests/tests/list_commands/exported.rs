@@ -47,7 +47,7 @@ fn a_list_that_is_not_there_is_not_exported() {
         &daemon.rlctl(&["export", "--list", "bad"], ""),
         1,
         "",
-        "error: no list `bad`\nhint: see `rlctl lists`",
+        "error: no list `bad`\nhint: see `rlctl list lists`",
     );
 }
 

@@ -37,7 +37,7 @@ fn a_broken_file_keeps_the_list_and_is_told_everywhere() {
         status.contains("cannot load its file, keeping the previous entries (1 time):"),
         "{status}"
     );
-    let said = daemon.rlctl(&["lists"], "");
+    let said = daemon.rlctl(&["list", "lists"], "");
     assert!(
         said.stderr
             .contains("`…` is not an address, prefix or range"),

@@ -1,4 +1,4 @@
-//! `rlctl import`, `rlctl lists`, and what others say about lists.
+//! `rlctl import`, `rlctl list lists`, and what others say about lists.
 
 use super::*;
 
@@ -202,13 +202,18 @@ fn entries_of_json_and_of_rules_are_told_with_what_was_chosen() {
 #[test]
 fn lists_shows_them_and_takes_one_away() {
     let daemon = Daemon::start("", &[]);
-    check(&daemon.rlctl(&["lists"], ""), 0, "", "note: no lists");
+    check(
+        &daemon.rlctl(&["list", "lists"], ""),
+        0,
+        "",
+        "note: no lists",
+    );
     ok_with(
         &daemon,
         &["import", "-", "--list", "offices", "--action", "allow"],
         "192.0.2.1\n",
     );
-    let table = ok(&daemon, &["lists"]);
+    let table = ok(&daemon, &["list", "lists"]);
     let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(row[..3], ["offices", "allow", "1"]);
     assert_eq!(row[row.len() - 1], "imported");

@@ -1,4 +1,4 @@
-//! Lists: those that were imported are taken away by `rlctl lists remove`, and the files of others are read again.
+//! Lists: those that were imported are taken away by `rlctl lists rm`, and the files of others are read again.
 
 use std::sync::Arc;
 
@@ -28,7 +28,9 @@ impl Command for RemoveList {
         let name: Arc<str> = request.name.into();
         require_no_file(&controller.state.intent.config, &name)?;
         let Some(list) = controller.state.intent.lists().get(&name) else {
-            return Err(Refused::because(format!("no list `{name}`")).hint("see `rlctl lists`"));
+            return Err(
+                Refused::because(format!("no list `{name}`")).hint("see `rlctl list lists`")
+            );
         };
         let removed = list.entries().len();
         let (_, edit) = controller.state.intent.list_edit(&name, None);

@@ -36,7 +36,7 @@ pub fn export(intent: &Intent, request: &ExportRequest) -> Result<Export, Refuse
     let what = request.what;
     let name = request.list.as_deref().unwrap_or_default();
     if what == Exported::List && !intent.lists().contains_key(name) {
-        return Err(Refused::because(format!("no list `{name}`")).hint("see `rlctl lists`"));
+        return Err(Refused::because(format!("no list `{name}`")).hint("see `rlctl list lists`"));
     }
     let has_bans = matches!(what, Exported::Kept | Exported::Bans | Exported::All);
     let has_allows = matches!(what, Exported::Kept | Exported::Allows | Exported::All);

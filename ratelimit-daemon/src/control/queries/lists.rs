@@ -1,4 +1,4 @@
-//! The lists, as `rlctl lists` shows them.
+//! The lists, as `rlctl list lists` shows them.
 
 use std::sync::Arc;
 

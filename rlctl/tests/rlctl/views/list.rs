@@ -91,7 +91,7 @@ fn list_allows_and_allow_list_show_the_same() {
         &stdout,
     );
     check_view(
-        &["allow", "list"],
+        &["list", "allows"],
         answers(&allows),
         "GET /v1/allows",
         &stdout,
@@ -140,7 +140,7 @@ partner    203.0.113.0/24  unlimited                   observe        -      -  
         stdout,
     );
     check_view(
-        &["limit", "list"],
+        &["list", "limits"],
         answers(&policies),
         "GET /v1/limits",
         stdout,

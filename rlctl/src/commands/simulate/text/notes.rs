@@ -41,7 +41,7 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     }
     if answer.verdicts.iter().any(|row| row.reason == "banned") {
         notes.push(
-            "protected addresses are not simulated; the daemon exempts them from bans (`rlctl protected`)"
+            "protected addresses are not simulated; the daemon exempts them from bans (`rlctl list protected`)"
                 .to_owned(),
         );
     }
