@@ -1,4 +1,4 @@
-//! No damage of the database keeps the daemon from starting: a damaged file is put aside, and what is sound of it is kept.
+//! No damage of the database keeps the daemon from starting: a damaged file is put aside whole.
 //!
 //! The input damages a good database: each five bytes choose a file, a place in it and what comes there. A file may also be cut.
 

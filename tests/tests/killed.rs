@@ -9,7 +9,7 @@ use std::{
 };
 
 use ratelimit_common::list::lookup_cache::STATE;
-use ratelimit_core::api::Ban;
+use ratelimit_core::api::{Allow, Ban};
 use ratelimit_tests::{require_command, require_root, service::Service};
 
 const TOML: &str = "[policy.default]\nlimits = []\n";
@@ -107,6 +107,11 @@ fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
         .rlctl_ok(&["ban", "192.0.2.1", "--for", "1h"])
         .unwrap();
     service.rlctl_ok(&["ban", "2001:db8::/48"]).unwrap();
+    service.rlctl_ok(&["allow", "add", "198.51.100.7"]).unwrap();
+    let limit = ["limit", "set", "--prefix", "203.0.113.7", "--packets", "7"];
+    service
+        .rlctl_ok(&[&limit[..], &["--per", "1s"]].concat())
+        .unwrap();
     service.stop("-TERM").unwrap();
     std::fs::write(service.path("state/state.db"), [0x5a; 5000]).unwrap();
     service.start().unwrap();
@@ -118,6 +123,11 @@ fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
             .unwrap()
             .contains("recovered from the kernel")
     }));
+    let allows: Vec<Allow> = service.json(&["list", "allows"]).unwrap();
+    let allows = allows.iter().map(|allow| allow.prefix.to_string());
+    assert_eq!(allows.collect::<Vec<_>>(), ["198.51.100.7"]);
+    let limits = service.rlctl_ok(&["list", "limits"]).unwrap();
+    assert!(!limits.contains("203.0.113.7"), "{limits}");
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(
         status.contains("the database was damaged at startup"),

@@ -185,7 +185,7 @@ impl State {
         self.kept
             .unwritten
             .write(&edits, &self.intent, &mut self.kept.store);
-        self.kept.store.end_rescue()
+        self.kept.store.end_adoption()
     }
 
     /// Makes changes: in the datapath and here, or nowhere. The database has them too, or as soon as it can be written.

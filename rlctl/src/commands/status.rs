@@ -290,7 +290,7 @@ fn database(status: &DatabaseStatus) -> Option<String> {
     let aside = phrase::count(status.aside, "damaged database", "damaged databases");
     match &status.damaged {
         Some(damaged) => Some(format!(
-            "{} at startup: {}\nmoved to {}; readable rows and all bans and allows of the kernel were recovered",
+            "{} at startup: {}\nmoved to {}; all bans and allows of the kernel were recovered, limits set at runtime are lost",
             styled(BAD, "the database was damaged"),
             printable(&damaged.error),
             printable(&damaged.file)

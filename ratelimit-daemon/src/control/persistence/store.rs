@@ -10,7 +10,7 @@ mod lists;
 mod moving;
 mod offences;
 mod reader;
-mod rescue;
+mod replace;
 mod restore;
 mod schema;
 pub mod seen;
@@ -108,8 +108,8 @@ impl Moved {
 }
 
 impl Store {
-    /// Opens the database `state.db` in `directory`, or makes it. A damaged one is put aside as `state.db.damaged-TIME`, and a
-    /// new one made of what is sound in it.
+    /// Opens the database `state.db` in `directory`, or makes it. A damaged one is put aside as `state.db.damaged-TIME`, and an empty
+    /// one takes its place.
     ///
     /// # Errors
     ///
@@ -126,8 +126,12 @@ impl Store {
         let mut store = Self::open_file(path, boot, seen)?;
         damage::check_structure(&store.connection)?;
         store.check_rows()?;
-        // What is damaged is put aside as it was found.
-        store.note_time(Reading::now())?;
+        if store.changes == 0 {
+            store.found = Found::Nothing;
+        } else {
+            // What is damaged is put aside as it was found.
+            store.note_time(Reading::now())?;
+        }
         Ok(store)
     }
 

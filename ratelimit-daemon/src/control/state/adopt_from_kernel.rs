@@ -77,21 +77,13 @@ pub(crate) struct Adoption<'a> {
 }
 
 impl Adoption<'_> {
-    /// Brings what is intended to what the kernel holds, where the database cannot be trusted, and answers what changed. Bans and
-    /// allows that the kernel does not hold are older than the damage and were ended since. Bans and allows that nothing intended
-    /// explains are kept.
+    /// Intends what the kernel holds and nothing intended explains, where the database cannot be trusted, and answers what that is.
     ///
-    /// A machine that was booted since holds nothing: then what is left of the database is all that is known.
+    /// A machine that was booted since holds nothing: then the configuration and the copies of lists are all that is known.
     pub(crate) fn adopt(&mut self, copies: Vec<(Arc<str>, List)>) -> Vec<Edit> {
         let held: Vec<(Prefix, ListEntry)> = self.enforcer.entries().collect();
         let mut kept = self.copied_lists(copies, !held.is_empty());
         self.make_intended(&kept);
-        let mut edits = Vec::new();
-        if !held.is_empty() {
-            edits = self.ended_meanwhile();
-            self.make_intended(&edits);
-        }
-        let ended = edits.len();
         let mut again = AllRenewed::default();
         for (prefix, entry) in held {
             let unexplained = self.unexplained(prefix, entry, &mut again);
@@ -102,14 +94,13 @@ impl Adoption<'_> {
             kept.extend(self.keep_renewed(name, action, renewed.entries));
         }
         let entries: usize = kept.iter().map(|edit| edit.prefixes().count()).sum();
-        edits.extend(kept);
-        if !edits.is_empty() {
+        if !kept.is_empty() {
             warn!(
                 kept = entries,
-                ended, "keeping the bans and allows of the kernel: the database is incomplete"
+                "keeping the bans and allows of the kernel: the database is incomplete"
             );
         }
-        edits
+        kept
     }
 
     /// The lists that the database does not know, of which there are copies; of entries, where the kernel holds any, those that it holds.
@@ -143,23 +134,6 @@ impl Adoption<'_> {
             Edit::List(name, Some(list.into()), touched)
         });
         edits.collect()
-    }
-
-    fn ended_meanwhile(&self) -> Vec<Edit> {
-        let bans = self.intent.bans().iter();
-        let ended = bans.filter(|((prefix, origin), row)| {
-            let held = self.enforcer.entry(*prefix);
-            let until = renewed::end_of_ban(origin, row.until);
-            held.and_then(|entry| entry.banned_until()) < Some(until)
-        });
-        let bans = ended.map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None));
-        let allows = self.intent.allows().iter();
-        let ended = allows.filter(|(prefix, row)| {
-            let held = self.enforcer.entry(**prefix);
-            held.and_then(|entry| entry.allowed_until()) < Some(row.until)
-        });
-        bans.chain(ended.map(|(prefix, _)| Edit::Allow(*prefix, None)))
-            .collect()
     }
 
     /// What is to be intended so that the kernel holds of a prefix what it does. The prefixes around it come before it.
@@ -200,11 +174,6 @@ impl Adoption<'_> {
             entries.into_iter().map(|it| (it.prefix, it)).collect();
         let mut reasons = Reasons::default();
         let reason = reasons.add(REASON);
-        if let Some(before) = self.intent.lists().get(&name) {
-            for entry in before.entries() {
-                entries.entry(entry.prefix).or_insert(*entry);
-            }
-        }
         for entry in entries.values_mut() {
             entry.reason = reason;
         }

@@ -115,11 +115,6 @@ impl Timekeeper {
         keeper
     }
 
-    /// The boot that it runs in.
-    pub fn boot(&self) -> &str {
-        &self.boot
-    }
-
     /// Takes in what the clocks show, and answers whether the ends of bans are other points on the kernel's clock than before.
     pub fn advance(&mut self, now: Reading) -> bool {
         let settled = self.settle(now);

@@ -124,7 +124,7 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
             suspended: vec![],
         },
         "the database was damaged at startup: it is empty
-moved to /var/lib/ratelimit/state.db.damaged-20260302T142207Z; readable rows and all bans and allows of the kernel were recovered",
+moved to /var/lib/ratelimit/state.db.damaged-20260302T142207Z; all bans and allows of the kernel were recovered, limits set at runtime are lost",
     );
     check_database(
         DatabaseStatus {

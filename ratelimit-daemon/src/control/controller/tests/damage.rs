@@ -102,8 +102,8 @@ fn a_start_that_fails_after_the_database_was_replaced_takes_no_ban_of_the_kernel
         };
         let mut lab = Lab::over(memory, state, config(), Protected::default());
         assert_eq!(listed(&lab.entries()), listed(&files.held));
-        let status = lab.controller.status();
-        assert_eq!(status.database.damaged.is_some(), !damaged.is_empty());
+        let aside = lab.controller.status().database.aside;
+        assert_eq!(aside, usize::from(!damaged.is_empty()));
         lab.restart();
         assert_eq!(*lab.controller.state.kept.store.found(), Found::Sound);
         assert_eq!(listed(&lab.entries()), listed(&files.held));
@@ -111,7 +111,7 @@ fn a_start_that_fails_after_the_database_was_replaced_takes_no_ban_of_the_kernel
 }
 
 #[test]
-fn what_is_sound_of_a_damaged_database_is_taken_over() {
+fn a_damaged_database_is_put_aside_and_what_the_kernel_holds_is_intended() {
     let files = Files::closed();
     let mut bytes = files.bytes("state.db");
     let reason = b"flipped here";
@@ -120,20 +120,17 @@ fn what_is_sound_of_a_damaged_database_is_taken_over() {
         .position(|it| it == reason)
         .unwrap();
     bytes[at] ^= 1;
-    let lab = files.lab(&[("state.db", bytes)]);
+    let mut lab = files.lab(&[("state.db", bytes)]);
     let status = lab.controller.status();
     let damaged = status.database.damaged.unwrap();
     assert!(damaged.error.contains("checksum"), "{}", damaged.error);
     assert_eq!(status.database.aside, 1);
-    let ban = |text: &str| {
-        let bans = lab.listed_bans();
-        bans.into_iter()
-            .find(|ban| ban.prefix == prefix(text))
-            .unwrap()
-    };
-    assert_eq!(ban("192.0.2.1").reason.as_deref(), Some("test"));
-    assert_eq!(&*ban("192.0.2.2").author, "ratelimitd");
+    let is_adopted = |ban: &Ban| &*ban.author == "ratelimitd";
+    assert!(lab.listed_bans().iter().all(is_adopted));
     assert_eq!(queries::allows(&lab.controller.state).len(), 2);
+    lab.restart();
+    assert_eq!(*lab.controller.state.kept.store.found(), Found::Sound);
+    assert_eq!(listed(&lab.entries()), listed(&files.held));
 }
 
 #[test]
@@ -280,9 +277,7 @@ impl Files {
     /// tried on a daemon.
     fn check_whole(&self, name: &'static str) {
         let intended = self.finding(name, Harm::None, &directory());
-        // Of a log that is damaged its end is gone, and with it that a ban was ended.
-        let before = self.finding("state.db-wal", Harm::Cut(0), &directory());
-        assert!(intended.0 && intended.1.len() >= 8, "{intended:?}");
+        assert!(intended.as_ref().unwrap().len() >= 8, "{intended:?}");
         let harms = Harm::all(self.bytes(name).len());
         let next = AtomicUsize::new(0);
         let found = Mutex::new(HashSet::new());
@@ -291,12 +286,8 @@ impl Files {
             let numbers = iter::repeat_with(|| next.fetch_add(1, Relaxed));
             for harm in numbers.map_while(|number| harms.get(number)) {
                 let finding = self.finding(name, *harm, &state);
-                let is_unknown =
-                    |row: &&String| !intended.1.contains(row) && !before.1.contains(row);
-                let unknown: Vec<&String> = finding.1.iter().filter(is_unknown).collect();
-                assert!(unknown.is_empty(), "{name} {harm:?}: {unknown:?}");
                 assert!(
-                    !finding.0 || finding == intended,
+                    finding.is_none() || finding == intended,
                     "{name} {harm:?}: {finding:?}"
                 );
                 if found.lock().unwrap().insert(finding) {
@@ -308,12 +299,11 @@ impl Files {
         thread::scope(|scope| {
             (0..cpus).for_each(|_| drop(scope.spawn(check_some)));
         });
-        let found = found.into_inner().unwrap().len();
-        assert!((1..200).contains(&found), "{found} findings");
+        assert!(found.into_inner().unwrap().contains(&None));
     }
 
     /// What a daemon finds after a harm, in a directory that is used again.
-    fn finding(&self, name: &str, harm: Harm, state: &TempDir) -> (bool, Vec<String>) {
+    fn finding(&self, name: &str, harm: Harm, state: &TempDir) -> Option<Vec<String>> {
         for entry in fs::read_dir(state.path()).unwrap() {
             fs::remove_file(entry.unwrap().path()).unwrap();
         }

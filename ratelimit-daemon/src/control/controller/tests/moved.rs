@@ -143,7 +143,10 @@ impl Seen {
         seen.send();
         let directory = in_memory();
         // Nothing was set at runtime, and the database knows it.
-        Store::open(directory.path()).unwrap().end_rescue().unwrap();
+        Store::open(directory.path())
+            .unwrap()
+            .end_adoption()
+            .unwrap();
         let memory = seen.state.memory();
         let lab = Lab::over(memory, directory, next.clone(), Protected::default());
         for write in lab.take_writes() {

@@ -144,7 +144,10 @@ fn a_start_with_another_configuration_is_one_step_too() {
 fn check_death(dead: &State, next: &Config, old_or_new: [&Verdicts; 2], context: &str) {
     let directory = in_memory();
     // Nothing was set at runtime, and the database knows it.
-    Store::open(directory.path()).unwrap().end_rescue().unwrap();
+    Store::open(directory.path())
+        .unwrap()
+        .end_adoption()
+        .unwrap();
     let lab = Lab::over(dead.memory(), directory, next.clone(), Protected::default());
     let mut state = dead.clone();
     for write in lab.take_writes() {

@@ -1,4 +1,4 @@
-//! A database that is damaged is put aside, and what can be told to be sound in it goes into a new one.
+//! Whether a database is damaged, and how one is put aside: whole, since nothing in it can be trusted.
 
 use std::{
     fs,
@@ -6,29 +6,21 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use ratelimit_core::intent::Edit;
-use rusqlite::{Connection, ErrorCode, OpenFlags, ffi::SQLITE_IOERR_SHORT_READ};
-use serde::{Deserialize, Serialize};
-use tracing::error;
+use rusqlite::{Connection, ErrorCode, ffi::SQLITE_IOERR_SHORT_READ};
 
+use super::schema::OtherVersion;
+#[cfg(test)]
 use super::{
     Store,
-    history::{HISTORY, read_history},
-    read_clock,
-    reader::Reader,
-    schema::{BAN, OTHERS, OtherVersion, POLICIES},
-    seen::{Measured, Seen},
+    schema::{OTHERS, POLICIES},
 };
-use crate::{
-    clock,
-    control::time::timekeeper::{Reading, Timekeeper},
-};
+use crate::clock;
 
 /// What a database is called that was put aside, before the time.
 const ASIDE: &str = "state.db.damaged-";
 
 /// A damaged database.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Damage {
     /// Where the file is, put aside.
     pub file: PathBuf,
@@ -83,7 +75,7 @@ pub fn is_damage(error: &anyhow::Error) -> bool {
 }
 
 /// Where the database at `path` is to be put aside.
-pub fn name_aside(path: &Path) -> PathBuf {
+fn name_aside(path: &Path) -> PathBuf {
     let time = clock::wall().strftime("%Y%m%dT%H%M%SZ");
     let names = (0..).map(|number: u32| match number {
         0 => format!("{ASIDE}{time}"),
@@ -93,15 +85,16 @@ pub fn name_aside(path: &Path) -> PathBuf {
     files.find(|file| !file.exists()).expect("without end")
 }
 
-/// Puts the database at `path` aside as `aside`, with its log, as far as that was not done before.
-pub fn put_aside(path: &Path, aside: &Path) -> anyhow::Result<()> {
+/// Puts the database at `path` aside with its log, and answers where it is.
+pub fn put_aside(path: &Path) -> anyhow::Result<PathBuf> {
+    let aside = name_aside(path);
     for suffix in ["-wal", ""] {
-        let (from, to) = (with_suffix(path, suffix), with_suffix(aside, suffix));
-        if from.exists() && !to.exists() {
+        let (from, to) = (with_suffix(path, suffix), with_suffix(&aside, suffix));
+        if from.exists() {
             rename(&from, &to)?;
         }
     }
-    Ok(())
+    Ok(aside)
 }
 
 /// How many databases were put aside in `directory`, this time or before.
@@ -114,99 +107,24 @@ pub fn count_aside(directory: &Path) -> usize {
     })
 }
 
-impl Store {
-    /// Takes over what is sound in a file that was put aside, and answers how many rows that are.
-    pub(super) fn salvage(&mut self, file: &Path) -> anyhow::Result<usize> {
-        let boot = self.timekeeper.boot().to_owned();
-        let rows = match sound_rows(file, &boot) {
-            Ok(rows) => rows,
-            Err(error) => {
-                error!(
-                    error = format!("{error:#}"),
-                    "cannot read any row of the damaged database"
-                );
-                return Ok(0);
-            }
-        };
-        let (edits, history) = (rows.edits, rows.history);
-        if let Some(timekeeper) = rows.timekeeper {
-            self.timekeeper = timekeeper;
-        }
-        let written = self.transaction(|writer| {
-            edits.iter().try_for_each(|edit| writer.write(edit))?;
-            let mut history = history.iter();
-            history.try_for_each(|(hour, measured, seen)| writer.put_history(*hour, measured, seen))
-        });
-        match written {
-            Ok(()) => Ok(edits.len() + history.len()),
-            // Of a disk that is full, among others, the next start may find more.
-            Err(error) if !is_damage(&error) => Err(error),
-            Err(error) => {
-                error!(
-                    error = format!("{error:#}"),
-                    "cannot recover the readable rows of the damaged database"
-                );
-                Ok(0)
-            }
-        }
-    }
-}
-
-/// What a daemon that starts over the database at `path` would find: whether it is sound, and what is adopted of it. Nothing is put
-/// aside, and no other database made, which takes far longer.
+/// What a daemon that starts over the database at `path` would find: its rows, or `None` where it is damaged. Nothing is put aside, and
+/// no other database made, which takes far longer.
 #[cfg(test)]
-pub fn finding(path: &Path, boot: &str) -> (bool, Vec<String>) {
-    let is_sound = match Store::open_sound(path, boot) {
-        Ok(_) => true,
+pub fn finding(path: &Path, boot: &str) -> Option<Vec<String>> {
+    let store = match Store::open_sound(path, boot) {
+        Ok(store) => store,
         Err(error) => {
             assert!(is_damage(&error), "{error:#}");
-            false
+            return None;
         }
     };
-    let rows = sound_rows(path, boot).map_or_else(
-        |_| Vec::new(),
-        |rows| {
-            let edits = rows.edits.iter().map(|edit| format!("{edit:?}"));
-            let history = rows.history.iter().map(|row| format!("{row:?}"));
-            edits.chain(history).collect()
-        },
-    );
-    (is_sound, rows)
-}
-
-/// The clock and the rows whose checksum is right.
-struct SoundRows {
-    timekeeper: Option<Timekeeper>,
-    edits: Vec<Edit>,
-    history: Vec<(i64, Measured, Seen)>,
-}
-
-/// What is sound, as far as SQLite gets.
-fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags)?;
-    let note = read_clock(&connection).ok().flatten();
-    let timekeeper = note.map(|note| Timekeeper::resume(Some(&note), boot, Reading::now()));
-    let lost = Timekeeper::resume(None, "", Reading::now());
-    let mut reader = Reader::of(&connection, timekeeper.as_ref().unwrap_or(&lost));
-    let mut edits = BAN.read_sound(&connection, |row| {
-        let (prefix, origin, ban) = reader.ban(row)?;
-        Ok(Edit::Ban(prefix, origin, Some(ban)))
-    });
-    for (table, read) in POLICIES.iter().chain(&OTHERS) {
-        edits.extend(table.read_sound(&connection, |row| read(&mut reader, row)));
+    let bans = store.bans().unwrap().into_iter();
+    let mut rows: Vec<String> = bans.map(|ban| format!("{ban:?}")).collect();
+    for kinds in [&POLICIES[..], &OTHERS] {
+        let edits = store.edits(kinds).unwrap().into_iter();
+        rows.extend(edits.map(|edit| format!("{edit:?}")));
     }
-    // Without the clock ends mean nothing: the kernel may know what has one, and bans.
-    edits.retain(|edit| {
-        let is_endless =
-            matches!(edit, Edit::Allow(..) | Edit::Limits(..)) && edit.ending().is_none();
-        timekeeper.is_some() || is_endless
-    });
-    Ok(SoundRows {
-        timekeeper,
-        edits,
-        history: HISTORY.read_sound(&connection, read_history),
-    })
+    Some(rows)
 }
 
 pub fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {

@@ -38,25 +38,6 @@ impl Table {
         Ok(all)
     }
 
-    /// The rows that are sound, as far as SQLite gets.
-    pub fn read_sound<T>(
-        &self,
-        connection: &Connection,
-        mut read: impl FnMut(&Row<'_>) -> anyhow::Result<T>,
-    ) -> Vec<T> {
-        let mut all = Vec::new();
-        let Ok(mut statement) = connection.prepare(self.rows) else {
-            return all;
-        };
-        let Ok(mut rows) = statement.query([]) else {
-            return all;
-        };
-        while let Ok(Some(row)) = rows.next() {
-            all.extend(self.check(row).and_then(|()| read(row)));
-        }
-        all
-    }
-
     /// Fails where the checksum of a row is wrong.
     pub fn check(&self, row: &Row<'_>) -> anyhow::Result<()> {
         let last = row.as_ref().column_count() - 1;

@@ -1,7 +1,7 @@
 //! The database in a directory of its own.
 
 mod history;
-mod rescue;
+mod replaced;
 
 use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
 
@@ -36,7 +36,7 @@ fn a_prefix_with_bans_of_several_origins_is_no_damage() {
     store
         .transaction(|writer| origins.iter().try_for_each(|origin| write(origin, writer)))
         .unwrap();
-    store.end_rescue().unwrap();
+    store.end_adoption().unwrap();
     drop(store);
     let store = Store::open(directory.path()).unwrap();
     assert_eq!(*store.found(), Found::Sound);
@@ -321,8 +321,4 @@ fn entry(until: Instant) -> EntryRow {
 
 fn prefix(text: &str) -> Prefix {
     text.parse().unwrap()
-}
-
-fn now() -> Timestamp {
-    clock::wall()
 }

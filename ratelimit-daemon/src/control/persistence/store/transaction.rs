@@ -4,7 +4,7 @@ use anyhow::Context;
 use ratelimit_core::intent::Edit;
 
 use super::{Store, Writer};
-use crate::clock;
+use crate::{clock, control::time::timekeeper::Reading};
 
 impl Store {
     /// Runs `change` in a transaction: all of it is kept, or nothing.
@@ -35,6 +35,8 @@ impl Store {
         &mut self,
         change: impl FnOnce(&Writer<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        // Without the clock ends mean nothing.
+        let first = (self.changes == 0).then(|| self.timekeeper.note(Reading::now()));
         let writing = "writing to the database";
         let transaction = self.connection.unchecked_transaction().context(writing)?;
         let writer = Writer {
@@ -42,6 +44,9 @@ impl Store {
             timekeeper: &self.timekeeper,
         };
         change(&writer)?;
+        if let Some(note) = &first {
+            writer.write_clock(note)?;
+        }
         writer.write_changes(self.changes + 1)?;
         let begun = clock::monotonic();
         transaction.commit().context(writing)?;
