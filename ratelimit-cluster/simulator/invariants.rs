@@ -30,8 +30,6 @@ pub enum Invariant {
     PeerIsBounded,
     /// Nothing of a revoked node counts.
     RevokedIsGone,
-    /// A source that a peer verified proved itself on an honest node, and is verified for no longer than there.
-    VerifiedWasProved,
     /// No message has an effect twice.
     NoReplay,
     /// An honest node is not accused.

@@ -3,7 +3,6 @@
 use ratelimit_cluster::budget::{Entry, Report};
 use ratelimit_cluster::message::{Body, Header, Stated, seal};
 use ratelimit_cluster::statements::{Digest, Statement, Subject, Verb};
-use ratelimit_cluster::verified::Verified;
 use ratelimit_cluster::{Millis, NodeName, Stamp};
 
 use super::node::{Key, LIMITS, PERIOD, PROTECTED, secret};
@@ -29,8 +28,7 @@ impl Liar {
     pub fn lie(&mut self, now: Millis, view: u64, random: &mut Random) -> Vec<u8> {
         self.sequence += random.below(3);
         let body = match random.below(10) {
-            0..5 => report(now, view, random),
-            5 => Body::Verified((0..random.below(20)).map(|_| verified(random)).collect()),
+            0..6 => report(now, view, random),
             6..9 => Body::Statements(
                 (0..random.below(20))
                     .map(|_| statement(now, random))
@@ -92,13 +90,6 @@ fn report(now: Millis, view: u64, random: &mut Random) -> Body<Key> {
         },
         stated,
     )
-}
-
-fn verified(random: &mut Random) -> Verified<Key> {
-    Verified {
-        key: vec![random.bits().to_le_bytes()[0]],
-        left: [0, random.below(60_000), u64::MAX][random.place(3)],
-    }
 }
 
 fn statement(now: Millis, random: &mut Random) -> Statement<Key> {

@@ -25,8 +25,6 @@ pub const BOUNDS: Bounds = Bounds {
     at_once: 60,
     held: 80,
     longest: 3_600_000,
-    verified_per_second: 5,
-    verified_at_once: 10,
     revokers: 1,
 };
 
@@ -246,8 +244,6 @@ pub struct Node {
     pub cluster: Option<Cluster<Key>>,
     /// What the daemon wrote before it stopped.
     pub memory: Memory<Key>,
-    /// Sources that peers told of, by whom: until when each is verified, by the true time, and when that was taken.
-    pub verified: Vec<(NodeName, Key, Millis, Millis)>,
     /// Its kernel.
     pub kernel: Kernel,
     /// Until when it does not reach the store.

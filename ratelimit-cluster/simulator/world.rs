@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use ratelimit_cluster::budget::members::Views;
 use ratelimit_cluster::message::{Refusal, open};
 use ratelimit_cluster::statements::{StatementSet, Subject};
-use ratelimit_cluster::verified::Verified;
 use ratelimit_cluster::{Arrival, Memory, Millis, NodeName, Outgoing};
 
 use super::faults::{FROM, Fault, Faults, LENGTH, TO};
@@ -27,8 +26,6 @@ const WELL: Network = Network {
     delay: 40,
 };
 const SUBJECTS: u64 = 12;
-/// What a node may be wrong about the time of the store.
-const SLACK: Millis = 1_000;
 
 /// What runs came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,10 +95,6 @@ struct World {
     said: BTreeMap<(usize, Key), Millis>,
     /// When a key's ban was lifted last.
     lifted: BTreeMap<Key, Millis>,
-    /// Where sources prove themselves.
-    proving: Random,
-    /// Until when a source is verified that proved itself on an honest node.
-    proved: BTreeMap<Key, Millis>,
     /// Periods that come twice.
     twice: Vec<Range<u64>>,
     /// What was admitted in the last two windows of keys with long ones.
@@ -145,7 +138,6 @@ impl World {
                 booted,
                 cluster,
                 memory,
-                verified: Vec::new(),
                 kernel,
                 cut_until: 0,
                 hung_until: 0,
@@ -166,8 +158,6 @@ impl World {
             stated: StatementSet::default(),
             said: BTreeMap::new(),
             lifted: BTreeMap::new(),
-            proving: Random(!seed),
-            proved: BTreeMap::new(),
             twice: Vec::new(),
             late: BTreeMap::new(),
             tally: Tally::default(),
@@ -190,13 +180,11 @@ impl World {
             self.offer();
             self.check_windows()?;
             self.state();
-            self.prove();
             self.deliver()?;
             self.run_daemons();
             if self.now.is_multiple_of(1_000) {
                 self.store.replicate();
                 self.check_lists()?;
-                self.check_verified()?;
             }
         }
         self.check_budgets()?;
@@ -351,23 +339,6 @@ impl World {
         }
     }
 
-    /// A source proves itself on a node, which tells the others.
-    fn prove(&mut self) {
-        if !self.proving.percent(20) {
-            return;
-        }
-        let place = self.proving.place(self.nodes.len());
-        let key = vec![self.proving.below(40).to_le_bytes()[0]];
-        let left = 1 + self.proving.below(20_000);
-        let node = &mut self.nodes[place];
-        let now = node.now(self.now);
-        if let Some(cluster) = node.cluster.as_mut() {
-            let until = self.proved.entry(key.clone()).or_default();
-            *until = (self.now + left).max(*until);
-            cluster.tell_verified(now, [Verified { key, left }]);
-        }
-    }
-
     fn say(&mut self, place: usize, subject: &Subject<Key>, until: Millis) {
         let node = &mut self.nodes[place];
         let now = node.now(self.now);
@@ -432,16 +403,7 @@ impl World {
             };
             let (arrival, bytes) = delivery.message();
             match cluster.receive(now, arrival, bytes, &node.kernel) {
-                Ok(received) => {
-                    self.tally.taken += 1;
-                    if let Ok((header, _)) = open(&secret(), bytes) {
-                        let verified = received.verified.into_iter().map(|it| {
-                            let until = self.now.saturating_add(it.left);
-                            (header.node.clone(), it.key, until, self.now)
-                        });
-                        node.verified.extend(verified);
-                    }
-                }
+                Ok(_) => self.tally.taken += 1,
                 Err(Refusal::Replayed { .. } | Refusal::Outlived { .. }) => {
                     self.tally.replayed += 1;
                 }
@@ -569,44 +531,6 @@ impl World {
             if let Some(missing) = missing.filter(|_| !self.faults.has_liar) {
                 let what = format!("{missing:?} is not in force on node-{place}");
                 return self.fail(Invariant::NothingOpens, what);
-            }
-        }
-        Ok(())
-    }
-
-    fn check_verified(&mut self) -> Checked {
-        let liar = self.liar.name.clone();
-        for place in 0..self.nodes.len() {
-            let of_liar = self.nodes[place].verified.iter();
-            let of_liar = of_liar.filter(|(by, ..)| *by == liar);
-            let times: Vec<_> = of_liar.map(|(.., at)| *at).collect();
-            // In any time from one of them on, since a restart forgets what was taken before.
-            let most = u64::from(BOUNDS.verified_at_once) + 1;
-            let per_second = u64::from(BOUNDS.verified_per_second);
-            let restarts = 1 + u64::from(self.nodes[place].started);
-            let allowed = |time: Millis| restarts * most + per_second * (time / 1_000 + 1);
-            let beyond = times.iter().enumerate().find(|(place, at)| {
-                let many = times[..=*place].len() as u64;
-                many > allowed(**at - times[0])
-            });
-            if beyond.is_some() {
-                let what = format!("node-{place} took {} of the liar", times.len());
-                return self.fail(Invariant::PeerIsBounded, what);
-            }
-            let mut of_honest = self.nodes[place]
-                .verified
-                .iter()
-                .filter(|(by, ..)| *by != liar);
-            // What is left of a time is known by the store's clock.
-            let mut events = self.faults.events.iter();
-            let is_set = events.any(|(_, fault)| matches!(fault, Fault::SetStoreClock(_)));
-            let is_proved = |key: &Key, until: Millis| {
-                let proved = self.proved.get(key);
-                proved.is_some_and(|it| is_set || until <= *it + SLACK)
-            };
-            if let Some(wrong) = of_honest.find(|(_, key, until, _)| !is_proved(key, *until)) {
-                let what = format!("node-{place} has {wrong:?}, {:?}", self.proved);
-                return self.fail(Invariant::VerifiedWasProved, what);
             }
         }
         Ok(())

@@ -19,7 +19,6 @@ use crate::message::Secret;
 use crate::name::NodeName;
 use crate::statements::{Bounds, Guard, InForce, Parts, Statement, StatementSet, Subject, Verb};
 use crate::time::{Millis, Now, Stamp};
-use crate::verified::{Verified, Waiting};
 use incarnation::Incarnation;
 use peer::Peer;
 
@@ -64,7 +63,6 @@ pub struct Cluster<K> {
     stamp: Stamp,
     /// Own statements that were not sent yet.
     unsent: Vec<Statement<K>>,
-    verified: Waiting<K>,
     parts: Parts,
     parts_stored: Option<Millis>,
     asked: Option<Millis>,
@@ -95,7 +93,6 @@ impl<K: Key> Cluster<K> {
             statements: StatementSet::default(),
             stamp: Stamp::default(),
             unsent: Vec::new(),
-            verified: Waiting::default(),
             parts: Parts::default(),
             parts_stored: None,
             asked: None,
@@ -191,15 +188,6 @@ impl<K: Key> Cluster<K> {
             self.unsent.push(lift.clone());
         }
         lift.is_some()
-    }
-
-    /// Tells the others of sources that proved themselves here; how many of them is answered, as so many may wait.
-    pub fn tell_verified(
-        &mut self,
-        now: Now,
-        sources: impl IntoIterator<Item = Verified<K>>,
-    ) -> usize {
-        self.verified.add(now.monotonic, sources)
     }
 
     /// Whether nothing of what a node states is missing here: it reported so, or none of it counts.

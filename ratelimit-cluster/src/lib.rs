@@ -5,7 +5,6 @@
 //!
 //! - [`statements`]: bans, allows and revocations as a set that every host merges to the same result.
 //! - [`budget`]: how hosts divide a limit without a coordinator, and never above it.
-//! - [`verified`]: sources that proved themselves on one host, and need not on the others.
 //! - [`message`]: how both are written, signed and refused.
 // A new variant is met at each place that decides by it.
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -19,7 +18,6 @@ pub mod message;
 pub mod name;
 pub mod statements;
 pub mod time;
-pub mod verified;
 
 pub use cluster::{Arrival, Cluster, Config, Denied, Host, Memory, Outgoing, Received};
 pub use key::Key;

@@ -19,7 +19,6 @@ use crate::key::Key;
 use crate::name::NodeName;
 use crate::statements::{Digest, PART_BITS_MAX, Statement};
 use crate::time::{Millis, Stamp};
-use crate::verified::{VERIFIED_MAX, Verified};
 
 /// The most statements of a message.
 pub const STATEMENTS_MAX: usize = 1024;
@@ -41,8 +40,6 @@ pub enum Body<K> {
     Part(Part<K>),
     /// The sender misses statements of a node.
     Ask(Ask),
-    /// Sources that proved themselves on the sender.
-    Verified(Vec<Verified<K>>),
     /// The sender refuses messages of a node, since it knows a later incarnation of it.
     Outdone {
         /// Whose messages.
@@ -117,10 +114,6 @@ impl<K: Key> Body<K> {
                 writer.fixed(ask.after);
                 writer.list(&ask.digests, |digest, writer| writer.fixed(*digest));
             }
-            Self::Verified(sources) => {
-                writer.0.push(5);
-                writer.list(sources, Verified::write);
-            }
             Self::Outdone { node, incarnation } => {
                 writer.0.push(6);
                 writer.name(node);
@@ -183,7 +176,6 @@ impl<K: Key> Body<K> {
                     digests,
                 })
             }
-            5 => Self::Verified(reader.list(VERIFIED_MAX, "the sources", Verified::read)?),
             6 => Self::Outdone {
                 node: reader.name()?,
                 incarnation: reader.fixed("an incarnation")?,

@@ -1,12 +1,11 @@
-//! Bans and verified sources between nodes that have a store in common: how soon they are everywhere, and what comes back.
+//! Bans between nodes that have a store in common: how soon they are everywhere, and what comes back.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ratelimit_cluster::budget::{Count, Held, Limit};
-use ratelimit_cluster::message::{Body, Header, Refusal, Secret, seal};
+use ratelimit_cluster::message::{Refusal, Secret};
 use ratelimit_cluster::statements::{Bounds, Guard, Subject};
-use ratelimit_cluster::verified::Verified;
 use ratelimit_cluster::{Arrival, Cluster, Config, Host, Memory, NodeName, Now, Outgoing};
 
 type Key = Vec<u8>;
@@ -48,9 +47,6 @@ struct Nodes {
     clusters: Vec<(Cluster<Key>, usize)>,
     stream: Vec<(u64, Vec<u8>)>,
     parts: BTreeMap<(String, u16), Vec<u8>>,
-    /// Sources that nodes were told of, each with the node that was, and when.
-    verified: Vec<(usize, u64, Verified<Key>)>,
-    verified_beyond: usize,
     /// How far the wall clocks of nodes are ahead.
     ahead: BTreeMap<usize, u64>,
     /// What nodes refused, where they may.
@@ -66,8 +62,6 @@ impl Nodes {
             clusters: Vec::new(),
             stream: Vec::new(),
             parts: BTreeMap::new(),
-            verified: Vec::new(),
-            verified_beyond: 0,
             ahead: BTreeMap::new(),
             refused: None,
         };
@@ -125,21 +119,12 @@ impl Nodes {
         let (cluster, read) = &mut self.clusters[node];
         for (stored, message) in &self.stream[*read..] {
             let arrival = Arrival::Stream { stored: *stored };
-            let received = match (
-                cluster.receive(now, arrival, message, &Protects7),
-                &mut self.refused,
-            ) {
-                (Ok(received), _) => received,
-                (Err(refusal), Some(refused)) => {
-                    refused.push(refusal);
-                    continue;
-                }
+            let received = cluster.receive(now, arrival, message, &Protects7);
+            match (received, &mut self.refused) {
+                (Ok(_), _) => {}
+                (Err(refusal), Some(refused)) => refused.push(refusal),
                 (Err(refusal), None) => panic!("{refusal}"),
-            };
-            let verified = received.verified.into_iter();
-            self.verified
-                .extend(verified.map(|source| (node, self.time, source)));
-            self.verified_beyond += received.verified_beyond;
+            }
         }
         *read = self.stream.len();
         for outgoing in cluster.due(now, &mut Protects7) {
@@ -463,123 +448,5 @@ fn what_was_taken_back_or_lifted_stays_so_on_a_node_that_restarts_and_is_told_ol
             [None, None],
             "{pause}"
         );
-    }
-}
-
-fn source(number: u32) -> Verified<Key> {
-    Verified {
-        key: number.to_be_bytes().to_vec(),
-        left: 60_000,
-    }
-}
-
-#[test]
-fn a_source_that_proved_itself_on_one_node_is_known_on_the_others_for_what_is_left_of_its_time() {
-    let mut nodes = Nodes::new(3);
-    let now = nodes.now();
-    let told = nodes.clusters[0].0.tell_verified(now, [source(7)]);
-    assert_eq!(told, 1);
-    // A while without the daemon being asked what is to be sent.
-    nodes.time += 10_000;
-    nodes.pass(500);
-    let known: Vec<_> = nodes.verified.iter().map(|(node, ..)| *node).collect();
-    assert_eq!(known, [1, 2], "once on each other node");
-    for (_, at, source) in &nodes.verified {
-        assert_eq!(source.key, 7_u32.to_be_bytes());
-        let end = (*at + source.left).abs_diff(now.wall + 60_000);
-        assert!(end <= 200, "{end} ms apart, {source:?}");
-    }
-    // Its time is over before it is read.
-    let now = nodes.now();
-    nodes.clusters[0].0.tell_verified(
-        now,
-        [Verified {
-            left: 99,
-            ..source(8)
-        }],
-    );
-    nodes.step(0);
-    nodes.time += 5_000;
-    nodes.pass(500);
-    assert_eq!(nodes.verified.len(), 2, "{:?}", nodes.verified);
-}
-
-#[test]
-fn a_node_tells_of_so_many_sources_a_second_and_the_rest_waits() {
-    let mut nodes = Nodes::new(2);
-    let now = nodes.now();
-    let told = nodes.clusters[0]
-        .0
-        .tell_verified(now, (0..20_000).map(source));
-    assert_eq!(told, 16_384, "no more may wait");
-    let mut last = 0;
-    for second in 0..3 {
-        nodes.pass(1_000);
-        let known = nodes.verified.len();
-        let most = 4_000 + 1_000 * (second + 1);
-        assert!(
-            (last + 900..=most).contains(&known),
-            "{known} after {second} s, {last} before"
-        );
-        last = known;
-    }
-    assert_eq!(
-        nodes.verified_beyond, 0,
-        "an honest node is within the bounds"
-    );
-}
-
-#[test]
-fn a_peer_that_lies_verifies_no_more_than_the_bounds_say_and_nothing_when_it_is_revoked() {
-    let mut nodes = Nodes::new(2);
-    let mut sequence = 0;
-    let mut lie = |nodes: &mut Nodes| {
-        for _ in 0..10 {
-            sequence += 1;
-            let header = Header {
-                node: NodeName::new("liar").unwrap(),
-                incarnation: 1,
-                sequence,
-                sent: nodes.time,
-            };
-            let sources =
-                (0..1_000).map(|it| source(it + 1_000 * u32::try_from(sequence).unwrap()));
-            let body = Body::Verified(sources.collect());
-            let message = seal(&Secret::new(b"s"), &header, &body.write());
-            nodes.stream.push((nodes.time, message));
-        }
-    };
-    lie(&mut nodes);
-    nodes.pass(100);
-    let of_node = |nodes: &Nodes, node: usize| {
-        let verified = nodes.verified.iter();
-        verified.filter(|(it, ..)| *it == node).count()
-    };
-    assert_eq!([0, 1].map(|node| of_node(&nodes, node)), [4_000, 4_000]);
-    assert_eq!(nodes.verified_beyond, 12_000);
-    nodes.pass(900);
-    lie(&mut nodes);
-    nodes.pass(100);
-    let after = of_node(&nodes, 1);
-    assert!((4_900..=5_100).contains(&after), "{after} after a second");
-    // An honest one has bounds of its own.
-    let now = nodes.now();
-    nodes.clusters[0].0.tell_verified(now, [source(7)]);
-    nodes.pass(100);
-    assert_eq!(of_node(&nodes, 1), after + 1);
-    let liar = Subject::Node(NodeName::new("liar").unwrap());
-    nodes.clusters[0]
-        .0
-        .say(now, liar, nodes.time + 60_000, "it lies");
-    nodes.pass(1_000);
-    lie(&mut nodes);
-    let messages: Vec<_> = nodes.stream.iter().rev().take(10).cloned().collect();
-    for (stored, message) in messages {
-        let now = nodes.now();
-        let arrival = Arrival::Stream { stored };
-        let answer = nodes.clusters[1]
-            .0
-            .receive(now, arrival, &message, &Protects7);
-        assert!(matches!(answer, Err(Refusal::Revoked { .. })), "{answer:?}");
     }
 }

@@ -10,7 +10,6 @@ use ratelimit_common::{
 use crate::{
     class::{Catalogue, Class, Match, Selected},
     ip_family::IpAddress as _,
-    limit::Scope,
     prefix::Prefix,
     quantity,
 };
@@ -46,8 +45,6 @@ pub struct Challenge {
     pub way: Way,
     /// Whether a listener that answers by a cookie scales its window. Then its buffer has to be the default one (`SO_RCVBUF`).
     pub window_scaling: bool,
-    /// Who counts as verified: who proved itself on any node of the cluster, or here alone.
-    pub scope: Scope,
     /// For how long nobody is challenged where nobody ever proved itself; `None` where that changes nothing.
     pub back_off: Option<Duration>,
 }
@@ -193,9 +190,6 @@ impl fmt::Display for Challenge {
             self.way.name(),
             self.answers
         )?;
-        if self.scope == Scope::Node {
-            formatter.write_str(", known to this node alone")?;
-        }
         if self.queries == When::Never {
             return Ok(());
         }

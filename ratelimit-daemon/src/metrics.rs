@@ -236,14 +236,8 @@ fn challenge(to: &mut Exposition, snapshot: &Snapshot) {
             .value(u8::from(dns.is_on));
     }
     to.gauge("ratelimit_challenge_verified_sources")
-        .help("Verified sources, by the node that verified them.")
-        .each(
-            "by",
-            [
-                ("here", challenge.verified_here),
-                ("cluster", challenge.verified_by_peers),
-            ],
-        );
+        .help("Verified sources.")
+        .value(challenge.verified);
     let help = "SYNs and queries left unanswered because an answer budget was exhausted.";
     to.counter("ratelimit_challenge_over_budget")
         .help(help)
@@ -334,15 +328,6 @@ fn cluster(to: &mut Exposition, status: &ClusterStatus) {
     to.counter("ratelimit_cluster_denied")
         .help("Changes by other nodes that are ignored here.")
         .value(status.denied);
-    let help = "Verified sources exchanged with other nodes: announced (told), accepted (taken) or rejected (denied).";
-    to.counter("ratelimit_cluster_verified").help(help).each(
-        "what",
-        [
-            ("told", status.verified_told),
-            ("taken", status.verified_taken),
-            ("denied", status.verified_denied),
-        ],
-    );
     if let Some(sharing) = &status.sharing {
         shares(to, sharing);
     }

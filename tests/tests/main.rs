@@ -23,7 +23,6 @@ mod cluster_changes;
 mod cluster_failures;
 mod cluster_scopes;
 mod cluster_store;
-mod cluster_verified;
 mod compact;
 mod crowdsec;
 mod customers;

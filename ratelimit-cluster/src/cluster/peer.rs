@@ -13,8 +13,6 @@ pub struct Peer {
     pub replay: Option<Replay>,
     /// How much it may state now.
     pub bucket: Bucket,
-    /// How many sources it may verify now.
-    pub verifying: Bucket,
     /// What of its statements is missing.
     pub catch_up: CatchUp,
     /// When any node told it last that a later incarnation of it is known.

@@ -14,7 +14,6 @@ use crate::message::{
 use crate::name::NodeName;
 use crate::statements::{Statement, Step, Subject, part_of};
 use crate::time::{Millis, Now};
-use crate::verified::{self, Verified};
 
 /// The most that the clock of a node may be from that of the store.
 const APART_MAX: Millis = 60_000;
@@ -44,10 +43,6 @@ pub struct Received<K> {
     pub changed: Vec<Subject<K>>,
     /// What was not taken, or has no effect here.
     pub denied: Vec<Denied<K>>,
-    /// Sources that proved themselves on the sender.
-    pub verified: Vec<Verified<K>>,
-    /// How many more it told than are taken.
-    pub verified_beyond: usize,
 }
 
 /// A statement of a peer without effect.
@@ -218,39 +213,11 @@ impl<K: Key> Cluster<K> {
                 self.be_asked(now, &ask);
                 Ok(Received::default())
             }
-            Body::Verified(sources) => Ok(self.take_verified(now, node, stored, sources)),
             Body::Outdone { node, incarnation } => {
                 self.take_outdone(now, &node, incarnation);
                 Ok(Received::default())
             }
             Body::Part(_) => Ok(Received::default()),
-        }
-    }
-
-    /// Takes in sources that a peer told at a time of the store's clock. While that clock is not known here, nobody knows what is left of
-    /// their time.
-    fn take_verified(
-        &mut self,
-        now: Now,
-        node: &NodeName,
-        stored: Millis,
-        sources: Vec<Verified<K>>,
-    ) -> Received<K> {
-        let Some(time) = self.clock.at(now.monotonic) else {
-            return Received {
-                verified_beyond: sources.len(),
-                ..Received::default()
-            };
-        };
-        let bucket = &mut self.peers.entry(node.clone()).or_default().verifying;
-        let age = time.saturating_sub(stored);
-        let bounds = &self.config.bounds;
-        let (verified, verified_beyond) =
-            verified::taken(sources, age, bounds, bucket, now.monotonic);
-        Received {
-            verified,
-            verified_beyond,
-            ..Received::default()
         }
     }
 

@@ -8,7 +8,6 @@ use crate::message::{Body, Header, Part, STATEMENTS_MAX, Stated, seal};
 use crate::name::NodeName;
 use crate::statements::{Statement, part_of};
 use crate::time::{Millis, Now};
-use crate::verified::VERIFIED_MAX;
 
 /// Changed parts are stored at most this often, unless a node asks for them.
 const STORE_EVERY: Millis = 2_000;
@@ -44,7 +43,6 @@ impl<K: Key> Cluster<K> {
     pub fn due(&mut self, now: Now, host: &mut impl Host<K>) -> Vec<Outgoing> {
         self.outdo(now);
         self.send_statements(now);
-        self.send_verified(now);
         self.end_period(now, host);
         if self
             .parts_stored
@@ -59,13 +57,6 @@ impl<K: Key> Cluster<K> {
         let unsent = core::mem::take(&mut self.unsent);
         for statements in unsent.chunks(STATEMENTS_MAX) {
             self.publish(now, &Body::Statements(statements.to_vec()));
-        }
-    }
-
-    fn send_verified(&mut self, now: Now) {
-        let sources = self.verified.take(&self.config.bounds, now.monotonic);
-        for sources in sources.chunks(VERIFIED_MAX) {
-            self.publish(now, &Body::Verified(sources.to_vec()));
         }
     }
 

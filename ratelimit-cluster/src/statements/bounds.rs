@@ -23,12 +23,6 @@ pub struct Bounds {
     /// How long a statement counts after it was made.
     #[default(LONGEST)]
     pub longest: Millis,
-    /// Sources a second that are verified on the word of it, and told of this node.
-    #[default = 1_000]
-    pub verified_per_second: u32,
-    /// The same at once.
-    #[default = 4_000]
-    pub verified_at_once: u32,
     /// How many peers have to revoke a node before it is revoked here. The word of this node is always enough.
     #[default = 1]
     pub revokers: usize,
@@ -53,19 +47,9 @@ impl Bucket {
     /// Takes room for a statement, where there is some.
     pub fn take(&mut self, bounds: &Bounds, monotonic: Millis) -> bool {
         let each_us = 60_000_000 / u64::from(bounds.per_minute.max(1));
-        self.take_of(each_us, bounds.at_once, monotonic)
-    }
-
-    /// The same for a source that proved itself.
-    pub fn take_verified(&mut self, bounds: &Bounds, monotonic: Millis) -> bool {
-        let each_us = 1_000_000 / u64::from(bounds.verified_per_second.max(1));
-        self.take_of(each_us, bounds.verified_at_once, monotonic)
-    }
-
-    fn take_of(&mut self, each_us: u64, at_once: u32, monotonic: Millis) -> bool {
         let now = monotonic.saturating_mul(1000);
         let full_at = self.full_at_us.max(now) + each_us;
-        let has_room = full_at - now <= each_us * u64::from(at_once.max(1));
+        let has_room = full_at - now <= each_us * u64::from(bounds.at_once.max(1));
         if has_room {
             self.full_at_us = full_at;
         }

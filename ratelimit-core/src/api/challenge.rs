@@ -34,12 +34,9 @@ pub struct ChallengeStatus {
     /// Whether verified sources have precedence in the node limits while the challenge is active.
     #[serde(default)]
     pub prefers_verified: bool,
-    /// Sources verified by this node, counted in the last ten seconds.
+    /// Verified sources, counted in the last ten seconds.
     #[serde(default)]
-    pub verified_here: u64,
-    /// Sources verified by other cluster nodes, counted in the last ten seconds.
-    #[serde(default)]
-    pub verified_by_peers: u64,
+    pub verified: u64,
     /// SYNs and queries left unanswered because an answer budget, total or per source, was
     /// exhausted; counted since the maps were created.
     #[serde(default)]
@@ -67,18 +64,11 @@ pub struct DnsChallengeStatus {
 }
 
 /// The challenge as it applies to a source.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, which the API names"
-)]
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SourceChallenge {
     /// When the verification of the source expires; unset if it is not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_until: Option<Timestamp>,
-    /// Whether another cluster node verified the source.
-    #[serde(default)]
-    pub verified_by_peer: bool,
     /// Whether the source proved its address with an ACK. A RST alone is weaker: a live host also
     /// resets connections it did not open.
     #[serde(default)]

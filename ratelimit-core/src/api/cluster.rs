@@ -43,16 +43,6 @@ pub struct ClusterStatus {
     /// How shared limits are divided; unset if no limit is shared.
     #[serde(default)]
     pub sharing: Option<SharingStatus>,
-    /// Sources verified here and announced to the other nodes since the daemon started.
-    #[serde(default)]
-    pub verified_told: u64,
-    /// Sources verified by other nodes and accepted here.
-    #[serde(default)]
-    pub verified_taken: u64,
-    /// Sources verified by other nodes and not accepted here because there are too many, they are
-    /// banned, or no challenge is active.
-    #[serde(default)]
-    pub verified_denied: u64,
 }
 
 /// A change made with `--cluster` on another node that cannot be applied here.

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     challenge::{self, Challenge, DESTINATIONS_MAX, Way},
-    limit::Scope,
     prefix::Prefix,
 };
 
@@ -44,7 +43,6 @@ const DEFAULT: Challenge = Challenge {
     answers: NonZeroU32::new(ANSWERS).expect("it is not 0"),
     way: Way::Rst,
     window_scaling: false,
-    scope: Scope::Cluster,
     back_off: Some(BACK_OFF),
 };
 
@@ -107,7 +105,6 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
             ),
             (false, _) => Some(false),
         });
-    let scope = section.choice("scope");
     let back_off = section.take("back_off");
     let back_off = back_off.map(|value| match value.text("back_off = \"1m\"")? {
         "never" => Some(None),
@@ -124,7 +121,6 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
         answers: NonZeroU32::new(answers)?,
         way: way.unwrap_or(Way::Rst),
         window_scaling: window_scaling?,
-        scope: scope.unwrap_or(DEFAULT.scope),
         back_off: back_off.unwrap_or(Some(DEFAULT.back_off))?,
         ..DEFAULT
     })

@@ -98,8 +98,7 @@ impl Feeds {
         let _ = propose(&mut self.detections, state);
         let _ = propose(&mut self.expiry, state);
         let _ = propose(&mut self.adopted, state);
-        let proved = self.verified.look(state);
-        self.cluster.tell_verified(state, &proved);
+        self.verified.look(state);
         self.challenge.tick(state, &self.verified);
         self.trials.last_good.catch_up();
     }

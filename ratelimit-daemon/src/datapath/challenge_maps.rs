@@ -7,7 +7,7 @@ use ratelimit_common::{
     Instant,
     challenge::{self, Verified},
     generation::ByGeneration,
-    layout::{VERIFIED_MAX, suspended},
+    layout::suspended,
     of_cpu::OfCpu,
 };
 
@@ -71,20 +71,5 @@ impl ChallengeTables for Kernel {
     fn for_each_verified(&self, visit: &mut dyn FnMut(IpAddr, Verified)) -> Result<()> {
         let visit = |source, word| visit(source, Verified::from_bits(word));
         self.challenge.verified.for_each(visit)
-    }
-
-    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<()> {
-        for (source, verified) in sources {
-            let before = self.verified(*source)?;
-            if before.is_some_and(|before| before.until() >= verified.until()) {
-                continue;
-            }
-            let (maps, word) = (&mut self.challenge.verified, verified.to_bits());
-            match *source {
-                IpAddr::V4(source) => maps.v4.set(source.into(), word, VERIFIED_MAX)?,
-                IpAddr::V6(source) => maps.v6.set(source.into(), word, VERIFIED_MAX)?,
-            }
-        }
-        Ok(())
     }
 }

@@ -145,11 +145,6 @@ impl<K: Pod, V: Pod> Keyed<K, V> {
         present(self.map.get(&key, 0)).map_err(failed("reading", self.name, 0))
     }
 
-    pub fn set(&mut self, key: K, value: V, capacity: u32) -> Result<()> {
-        let answer = self.map.insert(key, value, 0);
-        answer.map_err(failed("writing", self.name, capacity))
-    }
-
     pub fn for_each(&self, visit: impl FnMut(K, V)) -> Result<()> {
         batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
     }

@@ -530,11 +530,6 @@ impl ChallengeTables for Shared {
         }
         Ok(())
     }
-
-    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<()> {
-        self.memory().verified.extend(sources.iter().copied());
-        Ok(())
-    }
 }
 
 impl EntryCounterTables for Shared {

@@ -195,9 +195,6 @@ pub trait ChallengeTables {
 
     /// Shows all that are, or were.
     fn for_each_verified(&self, visit: &mut dyn FnMut(IpAddr, Verified)) -> Result<()>;
-
-    /// Notes that sources are verified, where they are not for longer.
-    fn verify(&mut self, sources: &[(IpAddr, Verified)]) -> Result<()>;
 }
 
 /// Bans that policies make in the kernel, and how many they may make.

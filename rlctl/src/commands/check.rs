@@ -159,11 +159,7 @@ fn challenge(challenge: &SourceChallenge, now: &Zoned) -> String {
             Some(_) => ", nor are its DNS queries",
             None => "",
         };
-        let by = phrase::when(
-            challenge.verified_by_peer,
-            " by another node of the cluster",
-        );
-        return format!("verified{by}: SYNs are not challenged until {until}{queries}{kept}");
+        return format!("verified: SYNs are not challenged until {until}{queries}{kept}");
     }
     let queries = match &challenge.dns {
         Some(dns) if dns.is_on => "; DNS queries, and SYNs to the same ports, are challenged",

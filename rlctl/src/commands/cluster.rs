@@ -67,16 +67,6 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
         });
         lines.push(format!("{denied} of other nodes ignored{last}"));
     }
-    if status.verified_told > 0 || status.verified_taken > 0 || status.verified_denied > 0 {
-        let denied = match status.verified_denied {
-            0 => String::new(),
-            denied => format!(", {denied} rejected"),
-        };
-        lines.push(format!(
-            "verified sources: {} announced, {} received{denied}",
-            status.verified_told, status.verified_taken
-        ));
-    }
     lines.extend(status.not_in_force.iter().map(|it| {
         format!(
             "{}: {}, set on {}: {}",
@@ -245,9 +235,6 @@ mod tests {
                 why: "no class `dns`".to_owned(),
             }],
             sharing: None,
-            verified_told: 3,
-            verified_taken: 4,
-            verified_denied: 5,
         };
         let now = Timestamp::UNIX_EPOCH.to_zoned(jiff::tz::TimeZone::UTC);
         let plain = |line: String| strip_str(&line).to_string();
@@ -259,7 +246,6 @@ mod tests {
                 "2 messages refused: 2 replayed",
                 "last refused message at 00:00:00: message 3 of `edge-2` came before",
                 "1 statement of other nodes ignored, the last the ban of 192.0.2.1 by `edge-2`: protected here",
-                "verified sources: 3 announced, 4 received, 5 rejected",
                 "not in force here: the limits of 203.0.113.0/24, set on edge-2: no class `dns`",
             ]
         );

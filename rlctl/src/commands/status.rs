@@ -196,14 +196,9 @@ fn detection(detection: &DetectionStatus) -> String {
 /// The challenge of connections, whether it is suspended, and that of DNS.
 fn challenges(reported: &ChallengeStatus, now: &Zoned) -> Vec<String> {
     let mut lines = vec![challenge(reported, now)];
-    let (here, by_peers) = (reported.verified_here, reported.verified_by_peers);
-    if here + by_peers > 0 {
-        let sources = phrase::count(here + by_peers, "source", "sources");
-        let of_peers = match by_peers {
-            0 => String::new(),
-            by_peers => format!(", {by_peers} of them by other cluster nodes"),
-        };
-        lines.push(format!("{sources} verified{of_peers}"));
+    if reported.verified > 0 {
+        let sources = phrase::count(reported.verified, "source", "sources");
+        lines.push(format!("{sources} verified"));
     }
     if reported.unanswered_packets > 0 {
         lines.push(format!(

@@ -18,10 +18,6 @@ fn sources_are_challenged_where_it_is_written() {
         reported("when = \"always\"\nfor = \"30s\"\nanswers = 7\nway = \"syncookie\""),
         "always, by syncookie, for 30s, at most 7 answers a second"
     );
-    assert_eq!(
-        reported("when = \"always\"\nscope = \"node\""),
-        "always, by rst, for 10m, at most 1000000 answers a second, known to this node alone"
-    );
     assert_eq!(challenge("when = \"never\""), None);
     assert_eq!(load_text(MINIMAL).challenge, None);
     let over = challenge("when = \"over 16777215 syn/s\"\nfor = \"24h\"").unwrap();
@@ -47,7 +43,7 @@ config.toml:11:11: `answers` is out of range
    |           ^ write a number from 1 to 16777215
 config.toml:12:1: unknown key `per` in [challenge.tcp]
 12 | per = 1
-   | ^^^ remove it; known here: when, for, answers, destinations, ports, classes, way, window_scaling, scope, back_off
+   | ^^^ remove it; known here: when, for, answers, destinations, ports, classes, way, window_scaling, back_off
 config.toml:13:7: unknown way `cookie`
 13 | way = "cookie"
    |       ^^^^^^^^ did you mean "syncookie"?"#,

@@ -92,11 +92,6 @@ impl Command for StepCluster {
         let Controller { feeds, state, .. } = controller;
         let own_bans = state.noted.unshared.take();
         feeds.cluster.step(state, &own_bans, self.0);
-        let told = feeds.cluster.take_verified();
-        if !told.is_empty() {
-            let denied = feeds.verified.take_over(state, &told);
-            feeds.cluster.note_verified(told.len() - denied, denied);
-        }
         let outgoing = feeds.cluster.outgoing(state);
         feeds.cluster.lease(state);
         feeds.cluster.report_excess(state);

@@ -12,7 +12,6 @@ mod recent;
 mod shared_limit;
 mod status;
 mod used;
-mod verified;
 mod wall;
 
 use std::{
@@ -32,7 +31,7 @@ use ratelimit_core::{config::cluster::Cluster, intent::FOREVER, origin::Origin, 
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use self::{budgets::Budgets, memory::Remembered, verified::VerifiedOfPeers, wall::Wall};
+use self::{budgets::Budgets, memory::Remembered, wall::Wall};
 pub use self::{
     changes::{allow_of, is_of_cluster, limits_of},
     shared_limit::log_key,
@@ -84,7 +83,6 @@ pub struct Membership {
     written: std::time::Instant,
     is_unwritten: bool,
     budgets: Budgets,
-    verified: VerifiedOfPeers,
 }
 
 impl Membership {
@@ -106,7 +104,6 @@ impl Membership {
             written: clock::monotonic(),
             is_unwritten: false,
             budgets: Budgets::default(),
-            verified: VerifiedOfPeers::default(),
         }
     }
 
@@ -418,10 +415,7 @@ impl Membership {
                 return Vec::new();
             };
             match node.receive(now, arrival, &message, &Here(state, &self.budgets)) {
-                Ok(received) => {
-                    self.verified.hear(&received);
-                    changed.extend(self.receive(received));
-                }
+                Ok(received) => changed.extend(self.receive(received)),
                 Err(refusal) => self.refuse(&refusal),
             }
         }

@@ -563,9 +563,8 @@ drops by its limits: none"
             &stdout,
         );
     };
-    let of = |verified_by_peer, verified_until, is_on: bool, prefers_verified| SourceChallenge {
+    let of = |verified_until, is_on: bool, prefers_verified| SourceChallenge {
         verified_until,
-        verified_by_peer,
         is_acknowledged: verified_until.is_some(),
         is_on,
         to: None,
@@ -575,7 +574,7 @@ drops by its limits: none"
         dns: None,
     };
     let told = |until, is_on, prefers, expected: &str| {
-        told_of(of(false, until, is_on, prefers), expected);
+        told_of(of(until, is_on, prefers), expected);
     };
     let challenged = format!("not verified: SYNs are challenged since {reported}");
     told(None, true, false, &challenged);
@@ -585,11 +584,9 @@ drops by its limits: none"
     told(None, false, true, off);
     let until = format!("verified: SYNs are not challenged until {reported}");
     told(Some(past), true, true, &until);
-    let until = until.replace("verified", "verified by another node of the cluster");
-    told_of(of(true, Some(past), true, true), &until);
     let by_reset = SourceChallenge {
         is_acknowledged: false,
-        ..of(true, Some(past), true, true)
+        ..of(Some(past), true, true)
     };
     told_of(
         by_reset,
@@ -598,7 +595,7 @@ drops by its limits: none"
     let narrow = |is_on| SourceChallenge {
         to: Some("198.51.100.7".to_owned()),
         classes: Some("classes web, mail".to_owned()),
-        ..of(false, None, is_on, false)
+        ..of(None, is_on, false)
     };
     let narrowed = "of classes web, mail to 198.51.100.7";
     let challenged = challenged.replace("SYNs", &format!("SYNs {narrowed}"));

@@ -9,7 +9,6 @@ use ratelimit_core::{
     atomic_ring::AtomicRing,
     challenge::{Challenge, Way},
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
-    limit::Scope,
 };
 
 use super::*;
@@ -91,7 +90,6 @@ fn a_challenged_source_that_never_answers_is_not_banned_or_limited() {
                 answers: NonZeroU32::new(1000).unwrap(),
                 way: Way::Rst,
                 window_scaling: false,
-                scope: Scope::Cluster,
                 back_off: None,
             };
             let mut lab = Lab::new(Config {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use ratelimit_common::{
     Instant,
-    challenge::{Asked, Verified, When},
+    challenge::{Asked, When},
 };
 use ratelimit_core::api::{ChallengeStatus, DnsChallengeStatus, PacketRequest, SourceChallenge};
 
@@ -18,7 +18,6 @@ use crate::{
 pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<ChallengeStatus> {
     let challenge = state.intent.config.challenge.as_ref()?;
     let (is_on, since) = on(Asked::Connections, state)?;
-    let (verified_here, verified_by_peers) = verified.count();
     Some(ChallengeStatus {
         when: challenge.when(Asked::Connections),
         to: challenge.to(),
@@ -29,8 +28,7 @@ pub(crate) fn challenge(state: &State, verified: &VerifiedSources) -> Option<Cha
         is_on,
         since,
         prefers_verified: state.intent.config.node.prefers_verified,
-        verified_here,
-        verified_by_peers,
+        verified: verified.count(),
         unanswered_packets: state
             .enforcer
             .datapath()
@@ -60,7 +58,6 @@ pub(crate) fn of_source(
     let verified = verified.filter(|it| clock::now() < it.until());
     Some(SourceChallenge {
         verified_until: verified.map(|it| clock::to_wall(it.until())),
-        verified_by_peer: verified.is_some_and(Verified::is_by_peer),
         is_acknowledged: verified.is_some_and(|it| !it.is_by_reset()),
         is_on: is_on && is_of,
         to: challenge.to(),

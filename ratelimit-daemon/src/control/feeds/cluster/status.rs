@@ -47,9 +47,6 @@ impl Membership {
             denial: self.denial.clone(),
             not_in_force: self.not_in_force(),
             sharing: self.sharing(),
-            verified_told: self.verified.told,
-            verified_taken: self.verified.taken,
-            verified_denied: self.verified.denied,
         })
     }
 
