@@ -1,8 +1,9 @@
-//! Builds the BPF object of `ratelimit-ebpf`, which `datapath::OBJECT` embeds.
+//! Builds the BPF objects of `ratelimit-ebpf`, which `loader::object` embeds.
 //!
 //! `aya-build` would do it with a nightly compiler, its own flags and the `release` profile. The program is built by stable,
 //! with the flags of `.cargo/config.toml` and the profile `bpf`, so that `cargo build -p ratelimit-ebpf
-//! --features program` by hand gives the same object.
+//! --features program` by hand gives the same object. It is built twice: with the code of all features, and lean, with the
+//! code of those that most configurations use.
 //!
 //! It installs nothing: where something is missing it says what, and `cargo xtask setup` installs it.
 
@@ -19,6 +20,8 @@ use object::{build::elf, elf::SHT_STRTAB};
 const TARGET: &str = "bpfel-unknown-none";
 const PROFILE: &str = "bpf";
 const OBJECT: &str = "ratelimit";
+/// The lean one: the feature that builds it, and the name under which it is embedded.
+const LEAN: &str = "lean";
 /// The object of the program that others call.
 const ENTRY: &str = "entry";
 
@@ -72,11 +75,19 @@ fn run() -> Result<(), String> {
     let rustc = rustc_with_sources()?;
     require_linker()?;
     let out_dir = PathBuf::from(variable("OUT_DIR")?);
-    let object = build(root, &rustc, &target_dir(&out_dir))?;
-    for name in [OBJECT, ENTRY] {
-        let built = object.with_file_name(name);
-        embed(&built, &out_dir.join(name))
-            .map_err(|error| format!("cannot embed {}: {error}", built.display()))?;
+    let target_dir = target_dir(&out_dir);
+    // Both have the same name where they are built.
+    for (features, objects) in [
+        ("program", &[(OBJECT, OBJECT), (ENTRY, ENTRY)][..]),
+        ("program,lean", &[(OBJECT, LEAN)]),
+    ] {
+        let binaries: Vec<&str> = objects.iter().map(|(binary, _)| *binary).collect();
+        let directory = build(root, &rustc, &target_dir, features, &binaries)?;
+        for (binary, name) in objects {
+            let built = directory.join(binary);
+            embed(&built, &out_dir.join(name))
+                .map_err(|error| format!("cannot embed {}: {error}", built.display()))?;
+        }
     }
     Ok(())
 }
@@ -162,12 +173,20 @@ fn target_dir(out_dir: &Path) -> PathBuf {
     build_scripts.join("bpf-object")
 }
 
-fn build(root: &Path, rustc: &Path, target_dir: &Path) -> Result<PathBuf, String> {
+/// Builds these binaries with these features, and returns the directory that they are in.
+fn build(
+    root: &Path,
+    rustc: &Path,
+    target_dir: &Path,
+    features: &str,
+    binaries: &[&str],
+) -> Result<PathBuf, String> {
     let mut cargo = Command::new(variable("CARGO")?);
     cargo
         .current_dir(root)
         .args(["build", "--package", "ratelimit-ebpf"])
-        .args(["--features", "program"])
+        .args(["--features", features])
+        .args(binaries.iter().flat_map(|binary| ["--bin", *binary]))
         .args(["--profile", PROFILE, "--target", TARGET])
         .args(["-Z", "build-std=core"])
         // The BPF target comes without a built `core`; building one is not stable yet.
@@ -192,7 +211,7 @@ fn build(root: &Path, rustc: &Path, target_dir: &Path) -> Result<PathBuf, String
             rustc.display()
         ));
     }
-    Ok(target_dir.join(TARGET).join(PROFILE).join(OBJECT))
+    Ok(target_dir.join(TARGET).join(PROFILE))
 }
 
 fn variable(name: &str) -> Result<String, String> {

@@ -68,6 +68,10 @@ pub enum Feature {
     Frags = 51,
     /// Tests choose the time.
     ManualClock = 52,
+    /// Packets inside of tunnels are judged.
+    Tunnels = 53,
+    /// Frames have no Ethernet header.
+    NoEthernet = 54,
 }
 
 impl Feature {
@@ -105,6 +109,30 @@ const OF_POLICIES: u64 = bits(&[
     Feature::SeveralLimits,
 ]);
 
+/// The features of the program that is built lean: those of most configurations. LLVM lays out
+/// registers and stack for all the code that it sees, before the program is specialised, so less
+/// code is also faster code.
+const LEAN: u64 = OF_POLICIES
+    | bits(&[
+        Feature::NewSources,
+        Feature::OverBudgetDrop,
+        Feature::OverBudgetAggregate,
+        Feature::CoarseClock,
+        Feature::Samples,
+        Feature::Compact,
+        Feature::Interruptible,
+        Feature::Next,
+        Feature::Frags,
+        Feature::ManualClock,
+    ]);
+
+/// The features that this build has the code of.
+const BUILT: u64 = if cfg!(feature = "lean") {
+    LEAN
+} else {
+    u64::MAX
+};
+
 const fn bits(features: &[Feature]) -> u64 {
     match features {
         [first, others @ ..] => first.bit() | bits(others),
@@ -122,6 +150,9 @@ impl Features {
 
     /// All that a configuration can use while the maps stay as they are.
     pub const ALL: Self = Self(OF_SETTINGS | OF_POLICIES);
+
+    /// All that the lean program can have.
+    pub const LEAN: Self = Self(LEAN);
 
     /// Returns the features that these settings turn on. Interfaces with rules imply limits of the
     /// node, which a rule may replace.
@@ -214,6 +245,9 @@ pub fn is_enabled<const FEATURE: u8>() -> bool {
 /// constant there costs an instruction.
 #[inline(always)]
 pub fn is_enabled_beside<const FEATURE: u8>(number: u64) -> bool {
+    if BUILT.wrapping_shr(FEATURE.into()) & 1 == 0 {
+        return false;
+    }
     #[cfg(target_arch = "bpf")]
     {
         // SAFETY: a branch, which reads a register.

@@ -113,11 +113,19 @@ impl Limit {
     /// The window of a fixed window, which is the default, and so the way to make short.
     #[inline(always)]
     pub fn as_fixed_window(&self) -> Option<FixedWindow> {
-        if algorithm::is_fixed_window(self.algorithm) {
-            Some(zerocopy::transmute!(self.parameters))
-        } else {
-            None
-        }
+        self.is_fixed_window().then(|| self.fixed_window())
+    }
+
+    /// Whether it is a fixed window.
+    #[inline(always)]
+    pub fn is_fixed_window(&self) -> bool {
+        algorithm::is_fixed_window(self.algorithm)
+    }
+
+    /// The window of a limit that is known to be a fixed window.
+    #[inline(always)]
+    pub fn fixed_window(&self) -> FixedWindow {
+        zerocopy::transmute!(self.parameters)
     }
 
     /// The window of a sliding window.

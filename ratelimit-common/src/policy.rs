@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
     Arrival, DropReason, Instant, Limit,
-    algorithm::{Algorithm, FixedWindow},
+    algorithm::Algorithm,
     charge::outcome::Outcome,
     class::ClassSet,
     compact::region::Region,
@@ -357,9 +357,8 @@ impl Policy {
 
     /// The limit of a policy that has just one, which is a fixed window.
     #[inline(always)]
-    pub fn only_fixed_window(&self) -> Option<(FixedWindow, &Limit)> {
-        let limit = self.only_limit()?;
-        limit.as_fixed_window().map(|window| (window, limit))
+    pub fn only_fixed_window(&self) -> Option<&Limit> {
+        self.only_limit().filter(|limit| limit.is_fixed_window())
     }
 
     /// What keeps the state of this policy apart from that of others. Two policies whose words of state mean the same
@@ -401,7 +400,7 @@ mod tests {
     use super::*;
     use crate::{
         Unit,
-        algorithm::{SlidingLog, SlidingWindow, TokenBucket},
+        algorithm::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
     };
 
     #[test]

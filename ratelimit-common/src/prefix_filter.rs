@@ -179,6 +179,9 @@ pub fn longest_match<A: Address, T>(
         wide,
     } = A::LEVELS;
     let wide_word = word(wide.wide_word(address));
+    if wide_word == 0 {
+        return None;
+    }
     if wide_word >> BITS != 0 {
         let widths = Widths::from_word(word(WIDTHS));
         if let Some(level) = narrowest

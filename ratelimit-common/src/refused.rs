@@ -202,6 +202,26 @@ pub const fn may_refuse(now: Instant) -> bool {
     now.as_nanos() & 0x7000 != 0
 }
 
+/// Words are asked for within this time after one was kept, 1.07 s: where nothing is refused, they cost a packet a comparison.
+const ASKED_NS: u64 = 1 << 30;
+
+/// Whether words are asked for at `now`, where one was last kept at `kept_ns`.
+#[inline(always)]
+pub const fn is_asked(kept_ns: u64, now: Instant) -> bool {
+    now.as_nanos().wrapping_sub(kept_ns) < ASKED_NS && may_refuse(now)
+}
+
+/// What to note where a word is kept at `now`; `None` where what was noted, `kept_ns`, is recent: each packet reads it, so it is
+/// written seldom.
+#[inline(always)]
+pub const fn noted(kept_ns: u64, now: Instant) -> Option<u64> {
+    if now.as_nanos().wrapping_sub(kept_ns) < ASKED_NS / 4 {
+        None
+    } else {
+        Some(now.as_nanos())
+    }
+}
+
 /// How often a source was refused, and when last.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Refusals {
@@ -237,6 +257,18 @@ mod tests {
         let refusals = |packets, last_ns| Refusals { packets, last_ns };
         let expected = [(ipv4(1), refusals(3, 9)), (ipv4(2), refusals(1, 6))];
         assert_eq!(reported(&set), expected);
+    }
+
+    #[test]
+    fn words_are_asked_for_within_a_second_after_one_was_kept() {
+        // At these times words may refuse.
+        let [kept, soon, late] = [5 << 32, (5 << 32) + ASKED_NS - 1, (5 << 32) + 2 * ASKED_NS]
+            .map(|ns| Instant::from_nanos(ns | 0x1000));
+        assert_eq!(noted(0, kept), Some(kept.as_nanos()));
+        assert!(is_asked(kept.as_nanos(), kept) && !is_asked(kept.as_nanos(), late));
+        assert_eq!(noted(kept.as_nanos(), kept), None);
+        assert_eq!(noted(kept.as_nanos(), soon), Some(soon.as_nanos()));
+        assert!(!is_asked(kept.as_nanos(), Instant::from_nanos(5 << 32)));
     }
 
     #[test]

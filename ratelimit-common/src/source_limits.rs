@@ -4,11 +4,9 @@
 
 use crate::{
     Address, Arrival, DropReason, Limit, Policy,
-    algorithm::FixedWindow,
     charge::{self, outcome::Outcome, words::Words},
     new_sources::Newcomer,
     placement::FamilyPlacement,
-    refused::may_refuse,
     settings::OverBudget,
     store::{InsertError, SourceWords, Store},
 };
@@ -26,8 +24,8 @@ pub fn charge_source<A: Address, S: Store<A>>(
     let Some(counting) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
-    let known = if let Some((window, limit)) = counting.only_fixed_window() {
-        charge_known_window(source, (window, limit), counting, arrival, store)
+    let known = if let Some(limit) = counting.only_fixed_window() {
+        charge_known_window(source, limit, counting, arrival, store)
     } else if counting.has_log() {
         None
     } else {
@@ -64,25 +62,26 @@ fn over_budget(outcome: Outcome, arrival: &Arrival) -> Option<Outcome> {
 #[inline(always)]
 fn charge_known_window<A: Address, S: Store<A>>(
     source: &A,
-    (window, limit): (FixedWindow, &Limit),
+    limit: &Limit,
     policy: &Policy,
     arrival: &Arrival,
     store: &S,
 ) -> Option<Outcome> {
-    let cost = limit.cost_of_counted(arrival);
-    if let Some(denial) = denial(source, policy, arrival, store)
-        && window.step(denial.load(0), arrival.at, cost).is_err()
-    {
-        return Some(Outcome::LIMITED);
+    if let Some(denial) = store.denial(source, policy.scope(), arrival.at) {
+        let cost = limit.cost_of_counted(arrival);
+        let step = limit.fixed_window().step(denial.load(0), arrival.at, cost);
+        if step.is_err() {
+            return Some(Outcome::LIMITED);
+        }
     }
     let key = store.key(source, policy.scope());
     let words = store.words(&key)?;
     if arrival.settings.has_new_sources() && !words.has_own(0, limit) {
         return None;
     }
-    let outcome = words.charge_fixed_window(window, limit, arrival.at, cost);
+    let outcome = words.charge_fixed_window(limit, arrival);
     if outcome.is_limited() {
-        store.keep_denial(&key, &words);
+        store.keep_denial(&key, &words, arrival.at);
     }
     Some(outcome)
 }
@@ -96,7 +95,7 @@ fn charge_known_words<A: Address, S: Store<A>>(
     store: &S,
 ) -> Option<Outcome> {
     if let Some(limit) = policy.only_limit()
-        && let Some(denial) = denial(source, policy, arrival, store)
+        && let Some(denial) = store.denial(source, policy.scope(), arrival.at)
         && denial.load(0) != 0
     {
         let cost = limit.cost_of_counted(arrival);
@@ -111,24 +110,9 @@ fn charge_known_words<A: Address, S: Store<A>>(
     }
     let outcome = words.charge_words(policy, arrival);
     if outcome.is_limited() && policy.only_limit().is_some() {
-        store.keep_denial(&key, &words);
+        store.keep_denial(&key, &words, arrival.at);
     }
     Some(outcome)
-}
-
-/// The word by which the only limit of a policy refused a source before, where it may be asked.
-#[inline(always)]
-fn denial<'a, A: Address, S: Store<A>>(
-    source: &A,
-    policy: &Policy,
-    arrival: &Arrival,
-    store: &'a S,
-) -> Option<S::Denial<'a>> {
-    if may_refuse(arrival.at) {
-        store.denial(source, policy.scope(), arrival.at)
-    } else {
-        None
-    }
 }
 
 /// Charges a packet of `source` to its policy, if it has one. Where the source needs state and there is no budget for it, what is

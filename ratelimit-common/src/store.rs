@@ -4,7 +4,6 @@
 
 use crate::{
     Address, Arrival, Instant, Limit, Policy,
-    algorithm::FixedWindow,
     charge::{self, outcome::Outcome, words::Words},
     limit::LIMITS_MAX,
     new_sources::Newcomer,
@@ -58,11 +57,12 @@ pub trait Store<A: Address> {
         false
     }
 
-    /// The word by which the only limit of the policy of this scope refused a source; `None` where none is cached.
+    /// The word by which the only limit of the policy of this scope refused a source; `None` where none is cached, and where a
+    /// word [is not asked](crate::refused::is_asked).
     fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<Self::Denial<'_>>;
 
-    /// Caches the word by which the only limit of a policy has refused a source.
-    fn keep_denial(&self, key: &Self::Key<'_>, words: &Self::Words<'_>);
+    /// Caches the word by which the only limit of a policy has refused a source at this time.
+    fn keep_denial(&self, key: &Self::Key<'_>, words: &Self::Words<'_>, at: Instant);
 }
 
 /// The state of one source.
@@ -81,14 +81,8 @@ pub trait SourceWords: Words + Sized {
 
     /// Charges the only limit of a policy, a fixed window.
     #[inline(always)]
-    fn charge_fixed_window(
-        &self,
-        _: FixedWindow,
-        limit: &Limit,
-        at: Instant,
-        cost: u64,
-    ) -> Outcome {
-        self.charge(limit, 0, at, cost)
+    fn charge_fixed_window(&self, limit: &Limit, arrival: &Arrival) -> Outcome {
+        self.charge(limit, 0, arrival.at, limit.cost_of_counted(arrival))
     }
 
     /// [`charge`](charge::charge) for a policy without logs.

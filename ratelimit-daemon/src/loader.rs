@@ -34,7 +34,7 @@ pub use compact::TABLES;
 pub use load::{pass_verifier, samples};
 pub use local::Local;
 pub use map_names::{REFUSED_MAPS, SOURCE_MAPS};
-pub use object::{ENTRY, OBJECT, specialised};
+pub use object::{ENTRY, LEAN_OBJECT, OBJECT, specialised};
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};
 use ratelimit_common::features::Features;

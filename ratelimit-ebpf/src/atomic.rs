@@ -4,7 +4,10 @@
 //! intrinsics beneath them do, as `BPF_CMPXCHG` and `BPF_XADD` (kernel 5.12, commit 5ffa25502b5a). Aligned words are read and
 //! written whole, so volatile access serves for the rest.
 
-use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_or, atomic_xadd};
+use core::{
+    arch::asm,
+    intrinsics::{AtomicOrdering, atomic_or, atomic_xadd},
+};
 
 /// Reads a word that other CPUs change.
 ///
@@ -24,12 +27,17 @@ pub unsafe fn load(word: *const u64) -> u64 {
 /// `word` points into a live map value and is aligned.
 #[inline(always)]
 pub unsafe fn compare_exchange(word: *mut u64, current: u64, new: u64) -> Result<(), u64> {
-    // SAFETY: the caller's.
-    let (actual, _) = unsafe {
-        atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(
-            word, current, new,
-        )
-    };
+    let actual: u64;
+    // SAFETY: the caller's. For the intrinsic LLVM works out a truth value before it branches by it, which takes four instructions.
+    unsafe {
+        asm!(
+            "r0 = cmpxchg_64({0} + 0, r0, {1})",
+            in(reg) word,
+            in(reg) new,
+            inout("r0") current => actual,
+            options(nostack, preserves_flags),
+        );
+    }
     if actual == current {
         Ok(())
     } else {

@@ -4,7 +4,6 @@ use core::marker::PhantomData;
 
 use ratelimit_common::{
     Arrival, DropReason, Instant, Limit, Policy, SourceKey,
-    algorithm::FixedWindow,
     charge::{self, Outcome, Places, Words},
     compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
     features::{self, Feature},
@@ -275,18 +274,13 @@ impl<A: FamilyCode> SourceWords for CompactWords<'_, A> {
 
     /// A source that has its slot costs no call.
     #[inline(always)]
-    fn charge_fixed_window(
-        &self,
-        window: FixedWindow,
-        limit: &Limit,
-        at: Instant,
-        cost: u64,
-    ) -> Outcome {
+    fn charge_fixed_window(&self, limit: &Limit, arrival: &Arrival) -> Outcome {
+        let (at, cost) = (arrival.at, limit.cost_of_counted(arrival));
         let Some(set) = self.set(limit) else {
             return NO_STATE;
         };
         match self.place(set, limit, at, cost) {
-            Ok(word) => charge_fixed_window(window, limit, word, at, cost),
+            Ok(word) => charge_fixed_window(limit, word, arrival),
             Err(refused) => refused,
         }
     }
@@ -343,5 +337,5 @@ impl<A: FamilyCode> Store<A> for SlotStore {
     }
 
     #[inline(always)]
-    fn keep_denial(&self, _: &SlotKey<'_, A>, _: &CompactWords<'_, A>) {}
+    fn keep_denial(&self, _: &SlotKey<'_, A>, _: &CompactWords<'_, A>, _: Instant) {}
 }

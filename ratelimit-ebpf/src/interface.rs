@@ -1,6 +1,11 @@
 //! The interface that this instance of the program is attached to.
 
-use ratelimit_common::{Settings, layout::link_layer, parse::LinkLayer};
+use ratelimit_common::{
+    Settings,
+    features::{self, Feature},
+    layout::link_layer,
+    parse::LinkLayer,
+};
 
 use crate::{constant::Constant, maps::INTERFACES, subprograms::unknown};
 
@@ -41,5 +46,9 @@ static LINK_LAYER: Constant<u32> = Constant::new(link_layer::ETHERNET);
 /// What stands in front of the network header.
 #[inline(always)]
 pub fn link_layer() -> LinkLayer {
-    LinkLayer::from_number(LINK_LAYER.get())
+    if features::is_enabled::<{ Feature::NoEthernet as u8 }>() {
+        LinkLayer::from_number(LINK_LAYER.get())
+    } else {
+        LinkLayer::Ethernet
+    }
 }

@@ -62,7 +62,7 @@ impl<A: FamilyCode> Store<A> for Records {
     }
 
     #[inline(always)]
-    fn keep_denial(&self, key: &SourceKey<A>, words: &MapWords<A>) {
-        refused::keep_word(key, words.load_first());
+    fn keep_denial(&self, key: &SourceKey<A>, words: &MapWords<A>, at: Instant) {
+        refused::keep_word(key, words.load_first(), at);
     }
 }

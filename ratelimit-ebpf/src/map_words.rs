@@ -3,8 +3,8 @@
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     Arrival, Family, Instant, Limit, Policy, Record, SourceKey,
-    algorithm::{FixedWindow, sliding_log::Ring},
-    charge::{self, Outcome, Place, Places, Words},
+    algorithm::sliding_log::Ring,
+    charge::{Outcome, Place, Places, Words},
     layout::LOG_TIMES,
     limit::LIMITS_MAX,
     node::{Node, Share, share_place},
@@ -141,14 +141,8 @@ impl<A: FamilyCode> SourceWords for MapWords<A> {
     }
 
     #[inline(always)]
-    fn charge_fixed_window(
-        &self,
-        window: FixedWindow,
-        limit: &Limit,
-        at: Instant,
-        cost: u64,
-    ) -> Outcome {
-        charge_fixed_window(window, limit, self.first(), at, cost)
+    fn charge_fixed_window(&self, limit: &Limit, arrival: &Arrival) -> Outcome {
+        charge_fixed_window(limit, self.first(), arrival)
     }
 
     #[inline(always)]
@@ -244,18 +238,18 @@ impl Place for MapWord {
 
 /// Charges a limit that is known to be a fixed window. Only where another CPU was faster it takes a call.
 #[inline(always)]
-pub fn charge_fixed_window(
-    window: FixedWindow,
-    limit: &Limit,
-    word: *mut u64,
-    at: Instant,
-    cost: u64,
-) -> Outcome {
-    let step = |word| window.step(word, at, cost);
-    match charge::try_word(&MapWord(word), 0, step) {
-        Some(outcome) => outcome,
-        None => subprograms::charge_window(limit, word, at, cost),
+pub fn charge_fixed_window(limit: &Limit, word: *mut u64, arrival: &Arrival) -> Outcome {
+    let (at, cost) = (arrival.at, limit.cost_of_counted(arrival));
+    let step = |word| limit.fixed_window().step(word, at, cost);
+    let place = MapWord(word);
+    let found = place.word();
+    let Ok(next) = step(found) else {
+        return Outcome::LIMITED;
+    };
+    if place.exchange(found, next).is_ok() {
+        return Outcome::PASSED;
     }
+    subprograms::charge_window(limit, word, at, cost)
 }
 
 /// The log of one limit, whatever its index.

@@ -7,12 +7,20 @@ use ratelimit_common::{
 };
 
 use crate::{
-    constant::Constant, first::First as _, interruption, map_words::MapWord, maps::FamilyMaps,
+    constant::{Constant, Variable},
+    first::First as _,
+    interruption,
+    map_words::MapWord,
+    maps::FamilyMaps,
 };
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
 #[unsafe(no_mangle)]
 static REFUSED_SETS: Constant<u32> = Constant::new(SETS);
+
+/// When this program last kept a word by which a limit refused a source, in nanoseconds since boot.
+#[unsafe(no_mangle)]
+static WORD_KEPT_NS: Variable = Variable::new();
 
 /// Counts a refusal of `source`.
 #[inline(always)]
@@ -25,7 +33,7 @@ pub fn count<A: FamilyMaps>(source: &A, now: Instant) {
 /// The word by which the only limit of the policy of this scope refused a source before.
 #[inline(always)]
 pub fn word<A: FamilyMaps>(source: &A, scope: u32, at: Instant) -> Option<MapWord> {
-    if interruption::is_possible() {
+    if !refused::is_asked(WORD_KEPT_NS.get(), at) || interruption::is_possible() {
         return None;
     }
     let set = || set_of_this_cpu(source);
@@ -35,7 +43,10 @@ pub fn word<A: FamilyMaps>(source: &A, scope: u32, at: Instant) -> Option<MapWor
 
 /// Keeps the word by which the only limit of the policy of this scope has refused a source.
 #[inline(always)]
-pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64) {
+pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64, at: Instant) {
+    if let Some(kept_ns) = refused::noted(WORD_KEPT_NS.get(), at) {
+        WORD_KEPT_NS.set(kept_ns);
+    }
     if !interruption::is_possible()
         && let Some(filter) = filter_of_this_cpu::<A>()
         && let Some(set) = set_of_this_cpu(key.as_address())

@@ -103,6 +103,8 @@ impl Constants {
             .with_if(self.interruptible, Feature::Interruptible)
             .with_if(self.frags, Feature::Frags)
             .with_if(self.has_next, Feature::Next)
+            .with_if(self.tunnels != Tunnels::NONE, Feature::Tunnels)
+            .with_if(self.link_layer != LinkLayer::Ethernet, Feature::NoEthernet)
     }
 
     /// The name of the entry point.

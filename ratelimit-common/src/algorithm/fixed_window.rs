@@ -137,18 +137,27 @@ impl FixedWindow {
     /// ```
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
-        let (opened, used) = self.window_at(word, now);
+        let counted = self.count_mask();
+        let (opened, used) = if self.is_open(word, now) {
+            (word & !counted, word & counted)
+        } else {
+            (self.on_words(now.as_nanos()) & !counted, 0)
+        };
         let count = used.saturating_add(cost);
         if count > self.amount {
             return Err(Denied);
         }
-        Ok(opened.wrapping_shl(self.count_bits) | count)
+        Ok(opened | count)
     }
 
     /// What was used of the window that is open at `now`.
     #[inline(always)]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
-        self.window_at(word, now).1
+        if self.is_open(word, now) {
+            word & self.count_mask()
+        } else {
+            0
+        }
     }
 
     /// The word behind the last that could be of a window at `now`.
@@ -182,8 +191,8 @@ impl FixedWindow {
     /// How long the window that is open at `now` stays so: to the nanosecond.
     #[inline(always)]
     pub(crate) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {
-        let (opened, used) = self.parts(word);
-        if used != 0 && self.is_open(opened, now) {
+        let (opened, _) = self.parts(word);
+        if self.is_open(word, now) {
             // Before it opened, the time that is over of it wraps.
             self.window_ns.saturating_sub(self.elapsed_ns(opened, now))
         } else {
@@ -207,31 +216,34 @@ impl FixedWindow {
         ]
     }
 
-    /// The tick at which the window of a packet at `now` opened, and what was used of it before.
+    /// A time on the scale of words: its ticks stand where a word has those of its window, and it wraps with them.
     #[inline(always)]
-    fn window_at(&self, word: u64, now: Instant) -> (u64, u64) {
-        let (opened, used) = self.parts(word);
-        if used != 0 && self.is_open(opened, now) {
-            (opened, used)
-        } else {
-            (self.tick(now), 0)
-        }
+    const fn on_words(&self, ns: u64) -> u64 {
+        ns.wrapping_shl(self.count_bits.wrapping_sub(self.tick_shift))
     }
 
-    /// Whether a packet at `now` belongs to the window that opened at this tick. One from before does: CPUs read their clocks
-    /// some time before they reach the word, and a virtual CPU may be held up in between.
+    /// The bits of a word that are its count.
     #[inline(always)]
-    fn is_open(&self, opened: u64, now: Instant) -> bool {
+    const fn count_mask(&self) -> u64 {
+        !u64::MAX.wrapping_shl(self.count_bits)
+    }
+
+    /// Whether a packet at `now` belongs to the window of a word. One from before it opened does: CPUs read their clocks some
+    /// time before they reach the word, and a virtual CPU may be held up in between.
+    #[inline(always)]
+    fn is_open(&self, word: u64, now: Instant) -> bool {
+        let counted = self.count_mask();
         let early_ns = self.early_ns();
-        let elapsed_ns = self.elapsed_ns(opened, now).wrapping_add(early_ns);
-        elapsed_ns & self.horizon_mask() < self.window_ns.wrapping_add(early_ns)
+        let since_early = self
+            .on_words(now.as_nanos().wrapping_add(early_ns))
+            .wrapping_sub(word & !counted);
+        word & counted != 0 && since_early < self.on_words(self.window_ns.wrapping_add(early_ns))
     }
 
     /// The tick at which a window opened, and what was used of it.
     #[inline(always)]
     const fn parts(&self, word: u64) -> (u64, u64) {
-        let used = word & !u64::MAX.wrapping_shl(self.count_bits);
-        (word.wrapping_shr(self.count_bits), used)
+        (word.wrapping_shr(self.count_bits), word & self.count_mask())
     }
 
     /// How far back time may go: [`EARLY_NS`], or a window.

@@ -7,6 +7,9 @@ use super::{ALLOWED, BANNED, DESTINATION_SHIFT, END_SHIFT, FOUND, HAS_POLICY, PO
 pub struct Listed(u64);
 
 impl Listed {
+    /// There is no entry.
+    pub const NONE: Self = Self(0);
+
     /// That of [`Self::to_bits`].
     #[inline(always)]
     pub const fn from_bits(bits: u64) -> Self {

@@ -42,6 +42,12 @@ struct Vlan {
 #[inline(always)]
 pub fn ethertype(cursor: &mut Cursor<'_>) -> Result<u16, DropReason> {
     let header: &Ethernet = cursor.take().ok_or(DropReason::Truncated)?;
+    // Most frames. They are compared before the bytes are swapped, or LLVM would compare with each kind of tag first.
+    for usual in [ETHERTYPE_IPV4, ETHERTYPE_IPV6] {
+        if header.ethertype == usual.to_be_bytes() {
+            return Ok(usual);
+        }
+    }
     let mut ethertype = u16::from_be_bytes(header.ethertype);
     for _ in 0..VLAN_TAGS_MAX {
         if !is_vlan(ethertype) {

@@ -819,7 +819,7 @@ impl Store<Ipv4> for Fake {
         None
     }
 
-    fn keep_denial(&self, _: &SourceKey<Ipv4>, _: &&Fake) {}
+    fn keep_denial(&self, _: &SourceKey<Ipv4>, _: &&Fake, _: Instant) {}
 }
 
 /// No packet of these tests is one of IPv6.
@@ -848,7 +848,7 @@ impl Store<Ipv6> for Fake {
         unreachable!()
     }
 
-    fn keep_denial(&self, _: &SourceKey<Ipv6>, _: &&Fake) {
+    fn keep_denial(&self, _: &SourceKey<Ipv6>, _: &&Fake, _: Instant) {
         unreachable!()
     }
 }

@@ -15,6 +15,7 @@ use ratelimit_common::{
     Ipv4, Ipv6,
     features::{Feature, Features},
     layout::{PROGRAM, PROGRAM_FRAGS},
+    parse::{LinkLayer, Tunnels},
     refused::sets_of_cpu,
 };
 use ratelimit_core::ip_family::IpAddress;
@@ -41,7 +42,7 @@ const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
 pub struct Variant {
     slot: u32,
     entry_point: &'static str,
-    link_layer: ratelimit_common::parse::LinkLayer,
+    link_layer: LinkLayer,
     has_next: bool,
     /// The features of the configuration.
     features: Features,
@@ -72,7 +73,7 @@ impl Variant {
         Self {
             slot: plan.slot,
             entry_point: entry_point(plan, &on, None),
-            link_layer: ratelimit_common::parse::LinkLayer::default(),
+            link_layer: LinkLayer::default(),
             has_next: plan.next.is_some(),
             features: plan.features(),
         }
@@ -264,6 +265,11 @@ fn all_features(plan: &MapPlan, variant: Variant) -> Features {
     features
         .with_if(is_realtime, Feature::Interruptible)
         .with_if(plan.sizes.sets.is_some(), Feature::Compact)
+        .with_if(plan.tunnels != Tunnels::NONE.number(), Feature::Tunnels)
+        .with_if(
+            variant.link_layer != LinkLayer::Ethernet,
+            Feature::NoEthernet,
+        )
         .with_if(variant.frags(), Feature::Frags)
         .with_if(variant.has_next, Feature::Next)
 }

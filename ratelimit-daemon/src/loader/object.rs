@@ -4,20 +4,29 @@ use anyhow::Context;
 use object::{Object, ObjectSection, SectionKind};
 use ratelimit_common::features::{self, Features};
 
-/// The object of `ratelimit-ebpf`, as `build.rs` built it: an ELF file, aligned as a parser of ELF wants it.
+/// The object of `ratelimit-ebpf` with the code of all features, as `build.rs` built it: an ELF file, aligned as a parser of
+/// ELF wants it.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit"));
+
+/// The same maps, and a program with the code of `Features::LEAN`.
+pub static LEAN_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/lean"));
 
 /// The object that others load, or call where it is pinned: `entry.rs` of `ratelimit-ebpf`.
 pub static ENTRY: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/entry"));
 
-/// [`OBJECT`] with its programs specialised for these features.
+/// The object whose programs have the least code with these features, specialised for them.
 ///
 /// # Errors
 ///
 /// When the object cannot be read, which a test rules out.
 pub fn specialised(features: Features) -> anyhow::Result<Vec<u8>> {
-    let mut object = OBJECT.to_vec();
-    let file = object::File::parse(OBJECT).context("reading the BPF object")?;
+    let built = if Features::LEAN.covers(features) {
+        LEAN_OBJECT
+    } else {
+        OBJECT
+    };
+    let mut object = built.to_vec();
+    let file = object::File::parse(built).context("reading the BPF object")?;
     for section in file.sections().filter(|it| it.kind() == SectionKind::Text) {
         if let Some((start, bytes)) = section.file_range() {
             let end = start.saturating_add(bytes);
@@ -27,4 +36,30 @@ pub fn specialised(features: Features) -> anyhow::Result<Vec<u8>> {
         }
     }
     Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::features::Feature;
+
+    use super::*;
+
+    #[test]
+    fn the_lean_program_is_taken_where_it_has_all_features() {
+        for (features, built) in [
+            (Features::NONE, LEAN_OBJECT),
+            (Features::LEAN, LEAN_OBJECT),
+            (Features::LEAN.with(Feature::Node), OBJECT),
+            (Features::ALL, OBJECT),
+        ] {
+            // Branches are patched, and nothing else.
+            let object = specialised(features).unwrap();
+            let differing = object.iter().zip(built).filter(|(a, b)| a != b).count();
+            assert_eq!(object.len(), built.len(), "{features:?}");
+            assert!(
+                differing > 0 && differing < object.len() / 50,
+                "{features:?}"
+            );
+        }
+    }
 }

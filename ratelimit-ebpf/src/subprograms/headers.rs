@@ -3,6 +3,7 @@
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Cursor,
+    features::{self, Feature},
     parse::{
         Inner, Tunnels,
         ipv6::{self, Walk},
@@ -18,10 +19,16 @@ use crate::{constant::Constant, frame, interface};
 #[unsafe(no_mangle)]
 static TUNNELS: Constant<u64> = Constant::new(Tunnels::NONE.number());
 
+/// Whether any tunnel is looked into.
+#[inline(always)]
+fn looks_inside() -> bool {
+    features::is_enabled::<{ Feature::Tunnels as u8 }>() && TUNNELS.get() != 0
+}
+
 /// [`Tunnels::inner`] of the packet of `context`.
 #[inline(always)]
 pub fn inner(context: *mut xdp_md) -> Inner {
-    if TUNNELS.get() == 0 {
+    if !looks_inside() {
         return Inner::NONE;
     }
     Inner::from_number(unknown(find_inner(context)) as u32)
@@ -30,7 +37,7 @@ pub fn inner(context: *mut xdp_md) -> Inner {
 /// The inside of a packet that was found before, by its number.
 #[inline(always)]
 pub(super) fn found_inner(number: u64) -> Inner {
-    if TUNNELS.get() == 0 {
+    if !looks_inside() {
         return Inner::NONE;
     }
     Inner::from_number(number as u32)

@@ -377,7 +377,7 @@ impl<A: IpAddress> Store<A> for Preview<'_> {
         None
     }
 
-    fn keep_denial(&self, _: &SourceKey<A>, _: &ReadOnly<'_>) {}
+    fn keep_denial(&self, _: &SourceKey<A>, _: &ReadOnly<'_>, _: Instant) {}
 }
 
 impl SourceWords for ReadOnly<'_> {
