@@ -60,17 +60,24 @@ const SPARES_ACKNOWLEDGEMENTS: u32 = 1 << 24;
 const SPARES_ALL_BUT_TCP: u32 = 1 << 25;
 const SPARES_ALL_BUT_TCP_AND_DNS: u32 = 1 << 26;
 const CHALLENGE_TARGETS: u32 = 1 << 27;
+const FILLED: u32 = 1 << 28;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
     /// is the precise one, and there are no classes, no wider prefixes, no policies that ban and no limits of the node.
     pub const fn new(default_policy: u32, observe: bool) -> Self {
-        let settings = Self(index(default_policy) << DEFAULT_POLICY_SHIFT);
+        let settings = Self(index(default_policy) << DEFAULT_POLICY_SHIFT).with(FILLED);
         if observe {
             settings.with(OBSERVE)
         } else {
             settings
         }
+    }
+
+    /// Whether they were written. The settings come after everything else, so the other tables are
+    /// complete then.
+    pub const fn are_written(self) -> bool {
+        self.has(FILLED)
     }
 
     /// The same with the clock that ticks only every few milliseconds, and costs next to nothing.

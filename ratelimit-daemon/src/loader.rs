@@ -106,6 +106,8 @@ pub struct Held {
     pub links: Vec<HeldLink>,
     /// What the sliding logs can hold.
     pub logs: Option<LogSize>,
+    /// The words of a record of the store `lru`.
+    pub record_words: Option<u32>,
     /// The table of the store `compact`.
     pub table: Option<HeldTable>,
     /// Whether a link is of another layout, so that its tables are not taken over.

@@ -1,5 +1,6 @@
 //! Random sequences of reloads, trials, ends and starts between kinds of rules, under traffic of a
-//! source that each of them refuses: nothing of it passes in between.
+//! source that each of them refuses: nothing of it passes in between. Beside its rule, a
+//! configuration uses other features or none, so most steps replace the programs.
 
 use std::{
     fmt::Write as _,
@@ -10,7 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use fastrand::Rng;
 
 use crate::{
@@ -32,40 +34,125 @@ const START: Duration = Duration::from_millis(1_500);
 /// and of the one that comes back.
 const ANEW: u64 = 2;
 
-/// The rules by their names, as [`rules`] has them.
-const RULES: [&str; 17] = [
-    "default",
-    "three",
-    "address",
-    "network",
-    "bucket",
-    "window",
-    "log",
-    "class",
-    "aggregate",
-    "destination",
-    "to-destination",
-    "node",
-    "interface",
-    "one",
-    "other",
-    "many",
-    "limited",
-];
 const NOTHING: &str = "[policy.default]\nlimits = []\n";
 const ONE: &str = "limits = [{ packets = 1, per = \"1h\" }]\n";
+
+/// What a configuration may use beside its rule, none of which changes what becomes of [`SOURCE`]:
+/// a name, the table, and the tables of rules that it does not go with.
+const EXTRAS: [(&str, &str, &[&str]); 9] = [
+    (
+        "bans",
+        "[policy.strikes]\nsources = [\"203.0.112.0/24\"]\nlimits = [{ packets = 5, per = \"1s\" }]\nban = { after = 9, within = \"10s\", for = \"1m\" }\n",
+        &[],
+    ),
+    (
+        "classes",
+        "[class.far]\nprotocol = \"udp\"\nttl = [\"200-255\"]\n[class.there]\nprotocol = \"udp\"\ndestination = [\"192.0.2.53\"]\naction = \"drop\"\n[policy.classed]\nsources = [\"192.0.2.0/25\"]\nlimits = [{ packets = 50, per = \"1s\", match = \"far\" }]\n",
+        &[],
+    ),
+    (
+        "algorithms",
+        "[policy.algorithms]\nsources = [\"192.0.2.128/25\"]\nlimits = [{ packets = 100, per = \"1s\", algorithm = \"token-bucket\" }, { packets = 100, per = \"1m\", algorithm = \"sliding-window\" }, { packets = 100, per = \"50ms\", algorithm = \"sliding-log\" }]\n",
+        &[],
+    ),
+    (
+        "total",
+        "[node]\nlimits = [{ packets = 1_000_000, per = \"1s\" }]\n",
+        &["[node]"],
+    ),
+    (
+        "prefixes",
+        "[aggregate]\nipv4 = [{ prefix = 16, packets = 1_000_000, per = \"1s\" }]\n",
+        &["[aggregate]"],
+    ),
+    (
+        "destinations",
+        "[destination.\"192.0.2.0/24\"]\nlimits = [{ packets = 100_000, per = \"1s\" }]\nsource_limits = [{ packets = 1_000, per = \"1s\" }]\n",
+        &[],
+    ),
+    (
+        "challenge",
+        "[challenge.tcp]\nwhen = \"over 50_000 syn/s\"\n[challenge.dns]\nwhen = \"over 50_000 packets/s\"\n",
+        &[],
+    ),
+    ("attacks", "[detection.icmp_flood]\nabove = 5_000\n", &[]),
+    (
+        "jumbo",
+        "[[interface]]\nname = \"rl0\"\njumbo = true\nnode = { limits = [{ packets = 1_000_000, per = \"1s\" }] }\n",
+        &["[node]", "[[interface]]"],
+    ),
+];
+/// The same, each a line of `[source]`.
+const OF_SOURCE: [(&str, &str); 3] = [
+    (
+        "budget",
+        "new_sources = { count = 100_000, per = \"1s\", over_budget = \"drop\" }\n",
+    ),
+    ("tunnels", "inner = [\"gre\", \"ipip\"]\n"),
+    ("compact", "store = \"compact\"\n"),
+];
 
 /// A rule that refuses [`SOURCE`].
 #[derive(Clone, Debug)]
 struct Rule {
-    name: &'static str,
+    name: String,
     toml: String,
     /// Whether it is a ban: a limit may admit a packet when it begins anew.
     is_ban: bool,
 }
 
+impl Rule {
+    /// The rule, with what is named behind each `+`: `one+budget+attacks`.
+    fn named(rules: &[Self], name: &str) -> Result<Self> {
+        let mut words = name.split('+');
+        let own = words.next().unwrap_or_default();
+        let rule = rules.iter().find(|rule| rule.name == own);
+        let rule = rule.with_context(|| format!("no rule {own}"))?;
+        let mut toml = rule.toml.clone();
+        let mut source = String::new();
+        for word in words {
+            let line = OF_SOURCE.iter().find(|(name, _)| *name == word);
+            let table = EXTRAS.iter().find(|(name, ..)| *name == word);
+            match (line, table) {
+                (Some((_, line)), _) => source.push_str(line),
+                (None, Some((_, table, _))) => toml.push_str(table),
+                (None, None) => bail!("nothing is called {word}"),
+            }
+        }
+        if !source.is_empty() {
+            toml.push_str("[source]\n");
+            toml.push_str(&source);
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            toml,
+            is_ban: rule.is_ban,
+        })
+    }
+
+    /// The name of a rule beside which nothing, everything or something is in use.
+    fn any(rules: &[Self], random: &mut Rng) -> Result<String> {
+        let rule = random.choice(rules).context("there are rules")?;
+        let odds = *random.choice(&[0.0, 0.3, 1.0]).context("there are odds")?;
+        let mut name = rule.name.clone();
+        let mut toml = rule.toml.clone();
+        for (extra, table, others) in EXTRAS {
+            if random.f64() < odds && !others.iter().any(|other| toml.contains(other)) {
+                write!(name, "+{extra}")?;
+                toml.push_str(table);
+            }
+        }
+        for (extra, _) in OF_SOURCE {
+            if random.f64() < odds {
+                write!(name, "+{extra}")?;
+            }
+        }
+        Ok(name)
+    }
+}
+
 /// What happens between two rules.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Step {
     /// `rlctl reload`.
     Reload,
@@ -107,32 +194,46 @@ pub struct Sequence {
     pub passed: u64,
 }
 
-/// Plays the sequence of a seed.
-pub fn play(seed: u64) -> Result<Sequence> {
+/// Plays the sequence of a seed, which is of one kind of steps where `only` says so.
+pub fn play(seed: u64, only: Option<Step>) -> Result<Sequence> {
     let mut random = Rng::with_seed(seed);
-    let first = RULES[random.usize(..RULES.len())];
+    let lab = Lab::new()?;
+    let service = Service::new(&lab, NOTHING)?;
+    let rules = rules(&service)?;
+    let first = Rule::any(&rules, &mut random)?;
     let steps = (0..STEPS).map(|_| {
-        let step = ALL[random.usize(..ALL.len())];
-        (step, RULES[random.usize(..RULES.len())])
+        let step = *random.choice(&ALL).context("there are steps")?;
+        Ok((only.unwrap_or(step), Rule::any(&rules, &mut random)?))
     });
-    let steps: Vec<_> = steps.collect();
-    play_steps(first, &steps, &mut random)
+    let steps: Vec<_> = steps.collect::<Result<_>>()?;
+    play_in(&lab, service, &rules, &first, &steps, &mut random)
 }
 
 /// Plays these steps, each to the rule of a name.
 pub fn play_steps(first: &str, steps: &[(Step, &str)], random: &mut Rng) -> Result<Sequence> {
     let lab = Lab::new()?;
-    let mut service = Service::new(&lab, NOTHING)?;
+    let service = Service::new(&lab, NOTHING)?;
     let rules = rules(&service)?;
-    let find = |name| rules.iter().find(|rule| rule.name == name);
-    let find = |name| find(name).with_context(|| format!("no rule {name}"));
-    let mut now = find(first)?;
+    let steps = steps.iter().map(|(step, name)| (*step, (*name).to_owned()));
+    let steps: Vec<_> = steps.collect();
+    play_in(&lab, service, &rules, first, &steps, random)
+}
+
+fn play_in(
+    lab: &Lab,
+    mut service: Service,
+    rules: &[Rule],
+    first: &str,
+    steps: &[(Step, String)],
+    random: &mut Rng,
+) -> Result<Sequence> {
+    let mut now = Rule::named(rules, first)?;
     service.configure(&now.toml)?;
     service.start()?;
     // The first packets use up what a limit admits.
     lab.send(&datagram(SOURCE), 20)?;
     let mut traffic = Receiver::new(&lab.near)?;
-    let mut text = now.name.to_owned();
+    let mut text = now.name.clone();
     let (mut passed, stop, sent) = (0, AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -145,19 +246,21 @@ pub fn play_steps(first: &str, steps: &[(Step, &str)], random: &mut Rng) -> Resu
             anyhow::Ok(())
         });
         let played = steps.iter().try_for_each(|(step, next)| {
-            let (step, next) = (*step, find(next)?);
+            let (step, next) = (*step, Rule::named(rules, next)?);
             let begun = Instant::now();
-            let left = take(&mut service, random, step, [now, next])
+            let is_next = take(&mut service, random, step, [&now, &next])
                 .with_context(|| format!("{text} -{step:?}-> {}: {}", next.name, service.log()))?;
-            let admitted = [now, next].iter().filter(|rule| !rule.is_ban).count() as u64 * ANEW;
+            let admitted = [&now, &next].iter().filter(|rule| !rule.is_ban).count() as u64 * ANEW;
             let came = arrived(&mut traffic)?;
             let took = begun.elapsed().as_millis();
-            write!(text, " -{step:?} ({took} ms)-> {}", left.name)?;
+            write!(text, " -{step:?} ({took} ms)-> {}", next.name)?;
             if came > admitted {
                 write!(text, " [{came} passed]")?;
                 passed += came - admitted;
             }
-            now = left;
+            if is_next {
+                now = next;
+            }
             anyhow::Ok(())
         });
         stop.store(true, Relaxed);
@@ -169,13 +272,13 @@ pub fn play_steps(first: &str, steps: &[(Step, &str)], random: &mut Rng) -> Resu
     Ok(Sequence { text, sent, passed })
 }
 
-/// Does a step, and answers the rule that is in force after it.
-fn take<'a>(
+/// Does a step, and answers whether the next rule is in force after it.
+fn take(
     service: &mut Service,
     random: &mut Rng,
     step: Step,
-    [now, next]: [&'a Rule; 2],
-) -> Result<&'a Rule> {
+    [now, next]: [&Rule; 2],
+) -> Result<bool> {
     match step {
         Step::Reload => {
             service.configure(&next.toml)?;
@@ -189,14 +292,14 @@ fn take<'a>(
         Step::RolledBack => {
             attempt(service, [now, next])?;
             service.rlctl_ok(&["rollback"])?;
-            return Ok(now);
+            return Ok(false);
         }
         Step::KilledOnTrial => {
             attempt(service, [now, next])?;
             service.stop("-KILL")?;
             service.start()?;
             service.rlctl_ok(&["rollback"])?;
-            return Ok(now);
+            return Ok(false);
         }
         Step::Term | Step::Kill => {
             let signal = if step == Step::Term { "-TERM" } else { "-KILL" };
@@ -220,7 +323,7 @@ fn take<'a>(
             service.start()?;
         }
     }
-    Ok(next)
+    Ok(true)
 }
 
 /// Puts the next rule on trial, from a file of its own.
@@ -245,8 +348,8 @@ fn arrived(traffic: &mut Receiver) -> Result<u64> {
 
 /// The kinds of rules.
 fn rules(service: &Service) -> Result<Vec<Rule>> {
-    let limit = |name, toml: String| Rule {
-        name,
+    let limit = |name: &str, toml: String| Rule {
+        name: name.to_owned(),
         toml,
         is_ban: false,
     };
@@ -261,7 +364,7 @@ fn rules(service: &Service) -> Result<Vec<Rule>> {
         let file = file.display();
         let toml = format!("{NOTHING}[list.{name}]\nfile = \"{file}\"\naction = \"ban\"\n{more}");
         Ok(Rule {
-            name,
+            name: name.to_owned(),
             toml,
             is_ban: true,
         })

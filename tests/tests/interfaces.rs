@@ -226,6 +226,13 @@ fn interfaces_that_are_renamed_while_no_daemon_runs_are_followed() {
     rename(INTERFACE, "swap");
     rename("renamed", INTERFACE);
     rename("swap", OTHER);
+    // The programs are replaced for it, before anything is attached.
+    service
+        .configure(&format!(
+            "{}[node]\nlimits = [{{ packets = 1_000_000, per = \"1s\" }}]\n",
+            both()
+        ))
+        .unwrap();
     service.start().unwrap();
     service
         .wait_for_log("renamed while no daemon was running")
@@ -645,15 +652,22 @@ fn packets_that_meet_the_program_twice_are_told() {
 
 /// The number of the link on the interface of the lab; `None` while there is none.
 fn link_of(service: &Service) -> Option<String> {
-    let text = bpftool(service, &["-j", "link", "show", "pinned", &pin(service)])?;
+    link_at(service, &pin(service, 0, INTERFACE))
+}
+
+fn link_at(service: &Service, pin: &str) -> Option<String> {
+    let text = bpftool(service, &["-j", "link", "show", "pinned", pin])?;
     let link: serde_json::Value = serde_json::from_str(&text).unwrap();
     Some(link["id"].to_string())
 }
 
-fn pin(service: &Service) -> String {
+fn pin(service: &Service, slot: u32, interface: &str) -> String {
     let layout = format!("v{}", ratelimit_common::layout::VERSION);
     let links = service.pins().join(layout).join("links");
-    links.join(format!("0-{INTERFACE}")).display().to_string()
+    links
+        .join(format!("{slot}-{interface}"))
+        .display()
+        .to_string()
 }
 
 fn bpftool(service: &Service, arguments: &[&str]) -> Option<String> {
@@ -687,6 +701,7 @@ fn send_until(lab: &Lab, stop: &AtomicBool) {
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Delete,
+    Detach,
     Recreate,
     Rename,
     Down,
@@ -695,18 +710,20 @@ enum Change {
 }
 
 /// Random changes of one interface under traffic of a banned source on both. None of its packets ever arrives on the other, and none
-/// on this one later than a second after it is back. What is reported is what packets do.
+/// on this one later than a second after it is back. What is reported is what packets do. In half of the sequences the daemon is
+/// killed before, and started again with other features after.
 /// `RATELIMIT_SEQUENCES=200` runs more of them, `RATELIMIT_SEED` others.
 #[test]
 fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_after_it_is_back() {
     require_root!();
+    require_command!("bpftool");
     let number = |name: &str, default: u64| {
         env::var(name).map_or(default, |text| text.parse().expect("a number"))
     };
     let mut random = fastrand::Rng::with_seed(number("RATELIMIT_SEED", 16));
     let lab = Lab::new().unwrap();
     add(&lab);
-    let service = Service::started(&lab, &both()).unwrap();
+    let mut service = Service::started(&lab, &both()).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     let mut quiet = Receiver::on(&lab.near, INTERFACE).unwrap();
     let mut slowest = Duration::ZERO;
@@ -717,13 +734,24 @@ fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_af
         for sequence in 0..number("RATELIMIT_SEQUENCES", 6) {
             let changes: Vec<Change> = (0..random.usize(1..4))
                 .map(|_| {
-                    use Change::{Delete, Down, Move, Mtu, Recreate, Rename};
-                    let all = [Delete, Recreate, Rename, Down, Mtu, Move];
+                    use Change::{Delete, Detach, Down, Move, Mtu, Recreate, Rename};
+                    let all = [Delete, Detach, Recreate, Rename, Down, Mtu, Move];
                     *random.choice(&all).expect("there are some")
                 })
                 .collect();
+            let is_killed = random.bool();
+            eprintln!("{sequence}: {changes:?}, killed: {is_killed}");
+            if is_killed {
+                service.stop("-KILL").unwrap();
+            }
             for change in &changes {
-                make(&lab, &service, *change, &mut random);
+                make(&lab, &service, *change, is_killed, &mut random);
+            }
+            if is_killed {
+                if random.bool() {
+                    start_under_each_others_names(&lab, &mut service, &mut random);
+                }
+                start_with_other_features(&mut service, &mut random);
             }
             let took = service.wait_until(&format!("{sequence}: {changes:?}"), || {
                 is_attached(&service, OTHER)
@@ -751,21 +779,61 @@ fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_af
     }
 }
 
-/// Makes a change, compares what is reported with what packets do, and undoes it where the interface would not be there.
-fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng) {
+/// What is in use beside the bans.
+const FEATURES: [&str; 3] = [
+    "[node]\nlimits = [{ packets = 1_000_000, per = \"1s\" }]\n",
+    "[aggregate]\nipv4 = [{ prefix = 24, packets = 1_000_000, per = \"1s\" }]\n",
+    "[class.there]\ndestination = [\"192.0.2.53\"]\naction = \"drop\"\n",
+];
+
+fn start_with_other_features(service: &mut Service, random: &mut fastrand::Rng) {
+    let features = FEATURES.into_iter().filter(|_| random.bool());
+    let features: String = features.collect();
+    service.configure(&(both() + &features)).unwrap();
+    service.start().unwrap();
+}
+
+/// Both interfaces have each other's name for the life of a daemon.
+fn start_under_each_others_names(lab: &Lab, service: &mut Service, random: &mut fastrand::Rng) {
+    let swap = || {
+        for (from, to) in [(INTERFACE, "swap"), (OTHER, INTERFACE), ("swap", OTHER)] {
+            lab.near.ip(&["link", "set", from, "name", to]).unwrap();
+        }
+    };
+    swap();
+    start_with_other_features(service, random);
+    assert!(is_attached(service, INTERFACE) && is_attached(service, OTHER));
+    assert!(!passes(lab, OTHER, INTERFACE, BANNED));
+    service.stop("-KILL").unwrap();
+    swap();
+}
+
+/// Makes a change, and undoes it where the interface would not be there. Where a daemon runs, what it reports is compared with what
+/// packets do.
+fn make(lab: &Lab, service: &Service, change: Change, is_killed: bool, random: &mut fastrand::Rng) {
     let near = |arguments: &[&str]| lab.near.ip(arguments).unwrap();
     match change {
         Change::Delete => {
-            near(&["link", "delete", OTHER]);
-            reported_missing(service);
+            // Its peer goes, and so does it.
+            lab.far.ip(&["link", "delete", OTHER]).unwrap();
+            if !is_killed {
+                reported_missing(service);
+            }
             add(lab);
+        }
+        Change::Detach => {
+            let link = link_at(service, &pin(service, 1, OTHER));
+            // One that is back has none for a moment.
+            if let Some(link) = link {
+                bpftool(service, &["link", "detach", "id", &link]);
+            }
         }
         Change::Recreate => {
             near(&["link", "delete", OTHER]);
             add(lab);
         }
         Change::Rename => {
-            let is_reported = random.bool();
+            let is_reported = !is_killed && random.bool();
             if is_reported {
                 // One that came a moment ago may have no program yet, which would go on nowhere.
                 service.wait_until("attached", || is_attached(service, OTHER));
@@ -780,7 +848,9 @@ fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng
         }
         Change::Down => {
             near(&["link", "set", OTHER, "down"]);
-            assert!(is_attached(service, OTHER));
+            if !is_killed {
+                service.wait_until("attached", || is_attached(service, OTHER));
+            }
             near(&["link", "set", OTHER, "up"]);
         }
         Change::Mtu => {
@@ -796,7 +866,9 @@ fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng
             let away = lab.far.name();
             near(&["link", "set", OTHER, "name", "moved"]);
             near(&["link", "set", "moved", "netns", away]);
-            reported_missing(service);
+            if !is_killed {
+                reported_missing(service);
+            }
             lab.far
                 .ip(&["link", "set", "moved", "netns", lab.near.name()])
                 .unwrap();

@@ -244,7 +244,17 @@ fn a_daemon_with_another_layout_takes_over_in_each_mode() {
         service.stop("-KILL").unwrap();
         fs::rename(&own, &older).unwrap();
         service.configure(&config(mode)).unwrap();
-        service.start().unwrap();
+        let mut receiver = Receiver::new(&lab.near).unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| send_until(&lab, &stop));
+            service.start().unwrap();
+            stop.store(true, Relaxed);
+        });
+        while let Some(frame) = receiver.next(LATE).unwrap() {
+            // The link is taken off for another mode.
+            assert!(source(&frame) != BANNED || mode == "generic");
+        }
         assert!(!passes(&lab, BANNED), "{mode}");
         assert!(passes(&lab, LIMITED), "{mode}");
         let reported = service.rlctl_ok(&["status"]).unwrap();

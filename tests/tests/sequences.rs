@@ -32,6 +32,34 @@ fn limits_with_longer_records_come_in_one_step() {
     require_none(&play("one", &[(Kill, "three")]));
 }
 
+/// The programs that come have new features, and would have no words for the limit of before.
+#[test]
+fn limits_with_longer_records_go_in_one_step() {
+    require_root!();
+    for next in ["class", "limited", "one+compact", "one+algorithms"] {
+        require_none(&play("three", &[(Term, next)]));
+    }
+    for next in ["address", "limited"] {
+        require_none(&play("log", &[(Kill, next)]));
+    }
+}
+
+/// Another size of the table of `compact`, and another store, come with other tables for everything.
+#[test]
+fn a_start_with_other_tables_is_one_step() {
+    require_root!();
+    let first = "default+classes";
+    require_none(&play(
+        first,
+        &[
+            (Term, "one+algorithms+compact"),
+            (Kill, "bucket+total+compact"),
+            (KilledAtStart, "other+compact"),
+            (Kill, "node+classes"),
+        ],
+    ));
+}
+
 #[test]
 fn a_daemon_that_is_killed_while_it_starts_opens_nothing() {
     require_root!();
@@ -42,7 +70,7 @@ fn a_daemon_that_is_killed_while_it_starts_opens_nothing() {
 fn nothing_passes_that_the_rules_before_and_after_refuse() {
     require_root!();
     for seed in SEEDS {
-        require_none(&sequences::play(seed).unwrap());
+        require_none(&sequences::play(seed, None).unwrap());
     }
 }
 

@@ -27,11 +27,14 @@ pub struct Arguments {
     busy: bool,
     /// Play sequences of reloads, trials, ends and starts of one daemon instead
     ///
-    /// Each is of four steps between seventeen kinds of rules, under traffic of a source that all
-    /// of them refuse. The exit code is success only when none of its packets passes that no limit
-    /// admits.
+    /// Each is of four steps between seventeen kinds of rules, with any of twelve other features in
+    /// use beside them, under traffic of a source that all rules refuse. The exit code is success
+    /// only when none of its packets passes that no limit admits.
     #[arg(long, conflicts_with = "busy")]
     sequences: bool,
+    /// Play sequences of this step alone, like killed-at-start
+    #[arg(long, value_name = "STEP", requires = "sequences")]
+    only: Option<String>,
 }
 
 /// Plays them. The exit code is that of the program that does.
@@ -56,6 +59,9 @@ fn play(arguments: &Arguments) -> Result<Command> {
         ("--sequences", arguments.sequences),
     ] {
         command.args(is_wanted.then_some(name));
+    }
+    if let Some(step) = &arguments.only {
+        command.args(["--only", step]);
     }
     Ok(command)
 }

@@ -25,7 +25,7 @@ use crate::{
     control::{
         configuration::warnings,
         feeds::{Feeds, list_files::read_all, propose},
-        interfaces::Interfaces,
+        interfaces::{self, Interfaces},
         persistence::store::Store,
         reports::{
             progress::Progress,
@@ -118,6 +118,7 @@ impl Controller {
         let until = feeds.pass_all.until();
         let mut state = State::new(config, store, datapath, protected, &progress, until)?;
         feeds.trials.report_end(&mut state.reports.journal);
+        interfaces::follow_renames(&mut state);
         let is_running = state.enforcer.attachments().runs();
         let interfaces = state.intent.config.interfaces.clone();
         if let Err(error) = state.lengthen(&interfaces) {
@@ -154,6 +155,7 @@ impl Controller {
             controller.take_lists();
             // Where a step was refused and not taken back, it is an error here.
             controller.state.fill()?;
+            controller.shorten();
         }
         let _ = propose(&mut controller.feeds.detections, &mut controller.state);
         Ok(controller)
@@ -243,6 +245,19 @@ impl Controller {
         self.interfaces.attach(&mut self.state);
         self.settle();
         self.take_lists();
+    }
+
+    /// Gives records and logs the size that the policies need, after those of before are gone, and
+    /// removes features that nothing uses. The programs are replaced for it once.
+    fn shorten(&mut self) {
+        if let Err(error) = self.state.shorten_records() {
+            warn!(
+                error = format!("{error:#}"),
+                "records and logs stay longer than the policies need"
+            );
+        }
+        self.scans.followed = self.state.noted.renewals;
+        self.state.narrow();
     }
 
     /// Has those who scan, and the programs, look at other tables than before, where there are others.

@@ -34,21 +34,6 @@ impl Interfaces {
     pub fn attach(&mut self, state: &mut State) {
         let interfaces = state.intent.config.interfaces.clone();
         self.links.configure(&interfaces);
-        match state.enforcer.attachments().follow(&interfaces) {
-            Ok(names) => {
-                for (before, interface) in names {
-                    info!(
-                        before,
-                        interface,
-                        "renamed while no daemon was running; its program stays attached"
-                    );
-                }
-            }
-            Err(error) => warn!(
-                error = format!("{error:#}"),
-                "interfaces were renamed while no daemon was running; reattaching their programs"
-            ),
-        }
         self.attach_wanted(state, true);
     }
 
@@ -306,6 +291,26 @@ impl Interfaces {
             What::InterfaceLost { interface, why }
         };
         state.reports.journal.record(at, what);
+    }
+}
+
+/// Keeps the programs of interfaces that were renamed while no daemon was running. Call it before replacing any program.
+pub fn follow_renames(state: &mut State) {
+    let interfaces = state.intent.config.interfaces.clone();
+    match state.enforcer.attachments().follow(&interfaces) {
+        Ok(names) => {
+            for (before, interface) in names {
+                info!(
+                    before,
+                    interface,
+                    "renamed while no daemon was running; its program stays attached"
+                );
+            }
+        }
+        Err(error) => warn!(
+            error = format!("{error:#}"),
+            "interfaces were renamed while no daemon was running; reattaching their programs"
+        ),
     }
 }
 

@@ -54,6 +54,7 @@ use crate::{
         time::timekeeper::Reading,
     },
     datapath::{self, Datapath, DatapathError},
+    loader::Sizes,
     protected::Protected,
 };
 
@@ -406,17 +407,43 @@ impl State {
 
     /// Makes tables for the configuration, which are filled while the programs that run keep the old ones.
     fn renew_tables(&mut self) -> anyhow::Result<()> {
-        let mut policies = self.enforcer.held().policies.clone();
-        policies.extend(&self.enforcer.held().retired);
-        let sets = self.enforcer.datapath().table_sets();
-        let logs = self.enforcer.datapath().log_size();
-        let held = sets.map(|sets| HeldTable { sets, policies });
-        let config = &self.intent.config;
-        let mut sizes = map_plan::sizes(config, &self.kept.store, held.as_ref(), Some(logs))?;
+        let mut sizes = self.wanted_sizes()?;
         // They become shorter at a start alone. The database does not know yet what is changed.
         let held = self.enforcer.datapath().record_words();
         sizes.words = held.max(sizes.words).max(self.intent.record_words());
-        let plan = map_plan::plan(config, sizes)?;
+        self.renew_as(sizes)
+    }
+
+    /// Makes records and logs as short as the policies need them. The programs that run keep the
+    /// longer ones until they are replaced.
+    pub(super) fn shorten_records(&mut self) -> anyhow::Result<()> {
+        let datapath = self.enforcer.datapath();
+        let (words, logs) = (datapath.record_words(), datapath.log_size());
+        let sets = datapath.table_sets();
+        // A table of another size would begin empty.
+        let sizes = Sizes {
+            sets,
+            ..self.wanted_sizes()?
+        };
+        if (sizes.words, sizes.logs) == (words, logs) {
+            return Ok(());
+        }
+        self.renew_as(sizes)
+    }
+
+    fn wanted_sizes(&self) -> anyhow::Result<Sizes> {
+        let held = self.enforcer.held();
+        let mut policies = held.policies.clone();
+        policies.extend(&held.retired);
+        let datapath = self.enforcer.datapath();
+        let sets = datapath.table_sets();
+        let held = sets.map(|sets| HeldTable { sets, policies });
+        let logs = Some(datapath.log_size());
+        map_plan::sizes(&self.intent.config, &self.kept.store, held.as_ref(), logs)
+    }
+
+    fn renew_as(&mut self, sizes: Sizes) -> anyhow::Result<()> {
+        let plan = map_plan::plan(&self.intent.config, sizes)?;
         self.noted.renewals += 1;
         self.enforcer.datapath_mut().renew(&plan)?;
         Ok(self.enforcer.reread()?)

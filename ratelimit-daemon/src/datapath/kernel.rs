@@ -111,6 +111,7 @@ impl Kernel {
         wanted: &[Interface],
     ) -> anyhow::Result<Self> {
         let maps = Maps::new(loader.open_maps(plan)?);
+        let has_other_tables = held.has_other_layout || !Self::are_filled(&maps)?;
         let port = |link: &HeldLink| {
             let on = interface::running(link.program)?;
             let program = on.map(|on| OwnProgram {
@@ -119,6 +120,7 @@ impl Kernel {
                 takes_long_frames: link.takes_long_frames,
                 next: None,
                 entry: None,
+                has_other_tables,
             });
             let is_configured = |it: &&Interface| it.name == link.interface;
             let interface = wanted.iter().find(is_configured).cloned();
@@ -144,6 +146,13 @@ impl Kernel {
         kernel.features = policies.fold(settings, Features::bitor);
         kernel.begin_to_carry();
         Ok(kernel)
+    }
+
+    /// Whether the tables were filled before. New ones are made where those of before do not fit,
+    /// which the programs that run keep.
+    fn are_filled(maps: &Maps) -> anyhow::Result<bool> {
+        let settings: Elements<Settings> = maps.elements("SETTINGS")?;
+        Ok(settings.get(0)?.are_written())
     }
 
     /// Returns why what sources have used starts anew; `None` if it was taken over.
@@ -478,7 +487,7 @@ impl Datapath for Kernel {
         }
         for interface in interfaces {
             let port = self.ports.get(&interface.name);
-            if port.is_some_and(|port| port.program.is_some()) {
+            if port.is_some_and(Port::reads_these_tables) {
                 self.attach(interface)?;
             }
         }

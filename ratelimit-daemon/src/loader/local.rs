@@ -82,6 +82,7 @@ impl Loader for Local {
         Ok(Held {
             links: links.chain(programs).collect::<anyhow::Result<_>>()?,
             logs: logs::held(pins),
+            record_words: resized_maps::held_words(pins),
             table: compact::held_table(pins)?,
             has_other_layout,
         })

@@ -155,7 +155,7 @@ impl Remote {
 
 impl Loader for Remote {
     fn open(&mut self, pins: &Path) -> anyhow::Result<Held> {
-        let ((links, logs, sets, has_other_layout), mut descriptors) =
+        let ((links, logs, record_words, sets, has_other_layout), mut descriptors) =
             self.ask(&Request::Open(pins.to_owned()))?;
         let table = |sets: u32| {
             let policies = descriptors.pop().context("the loader gave no policies")?;
@@ -165,6 +165,7 @@ impl Loader for Remote {
         Ok(Held {
             links,
             logs,
+            record_words,
             table,
             has_other_layout,
         })

@@ -39,6 +39,13 @@ fn asides(pins: &Pins, name: &str) -> [PathBuf; REPLACED_MAX] {
     std::array::from_fn(|number| pins.map(&format!("{name}_REPLACED_{number}")))
 }
 
+/// The words of the records that are pinned; `None` when there are none.
+pub fn held_words(pins: &Pins) -> Option<u32> {
+    let [map, _] = SOURCE_MAPS;
+    let found = MapInfo::from_pin(pins.map(map)).ok()?;
+    Some(found.value_size() / WORD_BYTES)
+}
+
 /// Gives the maps of the object records of so many words.
 pub fn resize(object: &mut Object, words: u32) -> anyhow::Result<()> {
     for name in SOURCE_MAPS {

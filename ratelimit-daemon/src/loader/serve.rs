@@ -77,7 +77,13 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Value
             let held = loader.open(&pins)?;
             let sets = held.table.as_ref().map(|table| table.sets);
             descriptors.extend(held.table.map(|table| table.policies));
-            json!((held.links, held.logs, sets, held.has_other_layout))
+            json!((
+                held.links,
+                held.logs,
+                held.record_words,
+                sets,
+                held.has_other_layout
+            ))
         }
         Request::OpenMaps(plan) => {
             let maps = loader.open_maps(&plan)?;

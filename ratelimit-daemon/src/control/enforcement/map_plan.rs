@@ -15,7 +15,7 @@ use crate::{
     },
     cpus,
     datapath::{Kernel, read_held},
-    loader::{Loader, MapPlan, Sizes},
+    loader::{Held, Loader, MapPlan, Sizes},
 };
 
 /// Has the loader open the maps, with room for everything. Nothing is attached yet.
@@ -31,8 +31,30 @@ pub fn open_kernel(
     let held = loader.open(&config.paths.pins)?;
     let table = held.table.as_ref().map(read_held).transpose()?;
     let sizes = sizes(config, store, table.as_ref(), held.logs)?;
-    let plan = plan(config, sizes)?;
+    let plan = plan(config, beside_programs(sizes, config, &held))?;
     Kernel::open(loader, &held, &plan, &config.interfaces)
+}
+
+/// The same with records and logs that are no shorter than those of programs that run. These are
+/// replaced by programs with more features before the tables change, and until then the policies of
+/// before need every word.
+fn beside_programs(wanted: Sizes, config: &Config, held: &Held) -> Sizes {
+    if held.links.is_empty() {
+        return wanted;
+    }
+    let times = held.logs.map_or(0, |logs| logs.times);
+    Sizes {
+        words: wanted.words.max(held.record_words.unwrap_or(0)),
+        logs: if times > wanted.logs.times {
+            LogSize {
+                times,
+                logs: config.source.logs,
+            }
+        } else {
+            wanted.logs
+        },
+        ..wanted
+    }
 }
 
 /// What the loader is to make for a configuration, with tables of these sizes.

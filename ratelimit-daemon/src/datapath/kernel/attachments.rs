@@ -24,6 +24,13 @@ pub(super) struct Port {
     pub(super) program: Option<OwnProgram>,
 }
 
+impl Port {
+    pub(super) fn reads_these_tables(&self) -> bool {
+        let program = self.program.as_ref();
+        program.is_some_and(|program| !program.has_other_tables)
+    }
+}
+
 /// A program that was put on an interface.
 pub(super) struct OwnProgram {
     pub(super) number: u32,
@@ -34,6 +41,8 @@ pub(super) struct OwnProgram {
     pub(super) next: Option<PathBuf>,
     /// Where it is pinned for others to call, in place of a link.
     pub(super) entry: Option<PathBuf>,
+    /// Whether it runs on other tables than these, which are to be filled before it is replaced.
+    pub(super) has_other_tables: bool,
 }
 
 impl Attachments for Kernel {
@@ -104,9 +113,12 @@ impl Attachments for Kernel {
         let ports = std::mem::take(&mut self.ports).into_iter();
         let (renamed, others): (Vec<_>, Vec<_>) =
             ports.partition(|(name, _)| names.contains_key(name));
-        let renamed = renamed
-            .into_iter()
-            .map(|(name, port)| (names[&name].clone(), port));
+        let renamed = renamed.into_iter().map(|(name, mut port)| {
+            let name = names[&name].clone();
+            let interface = wanted.iter().find(|it| it.name == name).cloned();
+            port.interface = interface.unwrap_or(port.interface);
+            (name, port)
+        });
         self.ports = others.into_iter().chain(renamed).collect();
         self.set_interface_rules(self.rules.clone())?;
         Ok(names)
@@ -146,6 +158,7 @@ impl Attachments for Kernel {
                 takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
                 next: plan.next,
                 entry: attachment.entry.clone(),
+                has_other_tables: false,
             }),
         };
         self.ports.insert(name.clone(), port);
@@ -166,7 +179,7 @@ impl Attachments for Kernel {
         let before = std::mem::replace(&mut self.features, features);
         let ports = self.ports.iter();
         let interfaces: Vec<(String, Interface)> = ports
-            .filter(|(_, port)| port.program.is_some())
+            .filter(|(_, port)| port.reads_these_tables())
             .map(|(name, port)| (name.clone(), port.interface.clone()))
             .collect();
         for (name, interface) in interfaces {
