@@ -2,11 +2,9 @@
 
 use crate::Instant;
 
-const BY_PEER: u64 = 1 << 0;
 const BY_RESET: u64 = 1 << 1;
 
-/// Until when a source is verified, and by what. The lowest bit is set where another host told of it, and the next one where the proof was
-/// a RST.
+/// Until when a source is verified, and by what: a bit is set where the proof was a RST.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Verified(u64);
 
@@ -14,12 +12,7 @@ impl Verified {
     /// By an acknowledgement that came to this host.
     #[inline(always)]
     pub const fn here(until: Instant) -> Self {
-        Self(until.as_nanos() & !(BY_PEER | BY_RESET))
-    }
-
-    /// On the word of another host.
-    pub const fn by_peer(until: Instant) -> Self {
-        Self(Self::here(until).0 | BY_PEER)
+        Self(until.as_nanos() & !BY_RESET)
     }
 
     /// The same, where all that is known is that something at its address answers what it did not ask for: a RST. A live host sends that to
@@ -45,12 +38,7 @@ impl Verified {
     /// Until when.
     #[inline(always)]
     pub const fn until(self) -> Instant {
-        Instant::from_nanos(self.0 & !(BY_PEER | BY_RESET))
-    }
-
-    /// Whether another host told of it.
-    pub const fn is_by_peer(self) -> bool {
-        self.0 & BY_PEER != 0
+        Instant::from_nanos(self.0 & !BY_RESET)
     }
 
     /// Whether the proof was a RST alone.
