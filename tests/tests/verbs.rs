@@ -92,7 +92,7 @@ fn a_difference_is_shown_and_nothing_changes() {
     let file = service.path("new.toml");
     let new = fs::read_to_string(service.config())
         .unwrap()
-        .replace("200", "300");
+        .replace("packets = 200", "packets = 300");
     fs::write(&file, new).unwrap();
     let file = file.display().to_string();
     let said = service.rlctl_ok(&["diff", &file]).unwrap();

@@ -302,8 +302,7 @@ pub fn follow_renames(state: &mut State) {
             for (before, interface) in names {
                 info!(
                     before,
-                    interface,
-                    "renamed while no daemon was running; its program stays attached"
+                    interface, "renamed while no daemon was running; its program stays attached"
                 );
             }
         }
