@@ -197,6 +197,8 @@ mod tests {
         let mut before = 0;
         for _ in 0..2 {
             let (mut store, fallback) = open(&state, &runtime).unwrap();
+            // As a start does, once it has looked at what the kernel holds.
+            store.end_adoption().unwrap();
             assert!(fallback.is_some() && changes(&store) > before);
             store.transaction(|_| Ok(())).unwrap();
             before = changes(&store);
