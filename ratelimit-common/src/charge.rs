@@ -10,8 +10,7 @@ pub use self::{
     steps::{Step, Steps, charge_words},
     two::{Place, Places, charge_two},
     words::{
-        Words, charge_limit, charge_log, charge_word, check_limit, check_log, check_word,
-        step_word, try_word,
+        Words, charge_limit, charge_log, charge_word, check_limit, check_log, check_word, step_word,
     },
 };
 

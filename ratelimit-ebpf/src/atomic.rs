@@ -1,7 +1,7 @@
 //! Atomic access to map memory.
 //!
-//! On the BPF target `AtomicU64::compare_exchange` and `fetch_add` do not exist and atomic loads do not compile; the
-//! intrinsics beneath them do, as `BPF_CMPXCHG` and `BPF_XADD` (kernel 5.12, commit 5ffa25502b5a). Aligned words are read and
+//! On the BPF target `AtomicU64::compare_exchange` and `fetch_add` do not exist and atomic loads do not compile. The
+//! instructions `BPF_CMPXCHG` and `BPF_XADD` do (kernel 5.12, commit 5ffa25502b5a): by assembly, and by the intrinsic of `fetch_add`. Aligned words are read and
 //! written whole, so volatile access serves for the rest.
 
 use core::{

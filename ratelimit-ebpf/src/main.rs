@@ -39,6 +39,7 @@ mod strikes;
 mod subprograms;
 mod suspended;
 mod tables;
+mod variable;
 
 use core::ptr;
 

@@ -7,11 +7,8 @@ use ratelimit_common::{
 };
 
 use crate::{
-    constant::{Constant, Variable},
-    first::First as _,
-    interruption,
-    map_words::MapWord,
-    maps::FamilyMaps,
+    constant::Constant, first::First as _, interruption, map_words::MapWord, maps::FamilyMaps,
+    variable::Variable,
 };
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
@@ -44,14 +41,14 @@ pub fn word<A: FamilyMaps>(source: &A, scope: u32, at: Instant) -> Option<MapWor
 /// Keeps the word by which the only limit of the policy of this scope has refused a source.
 #[inline(always)]
 pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64, at: Instant) {
-    if let Some(kept_ns) = refused::noted(WORD_KEPT_NS.get(), at) {
-        WORD_KEPT_NS.set(kept_ns);
-    }
     if !interruption::is_possible()
         && let Some(filter) = filter_of_this_cpu::<A>()
         && let Some(set) = set_of_this_cpu(key.as_address())
     {
         refused::keep_word(filter, set, key.as_address(), key.scope(), word);
+        if let Some(kept_ns) = refused::noted(WORD_KEPT_NS.get(), at) {
+            WORD_KEPT_NS.set(kept_ns);
+        }
     }
 }
 

@@ -33,20 +33,6 @@ fn a_packet_refused_by_one_limit_is_charged_to_none() {
 }
 
 #[test]
-fn a_single_try_charges_refuses_or_finds_another_cpu_faster() {
-    let window = FixedWindow::new(1, Duration::from_secs(1)).unwrap();
-    let at = Instant::from_nanos(1 << 40);
-    let step = |word| window.step(word, at, 1);
-    let words = Shared::default();
-    assert_eq!(try_word(&&words, 0, step), Some(Outcome::PASSED));
-    let limited = Outcome::refused(DropReason::Limited, 0);
-    assert_eq!(try_word(&&words, 0, step), Some(limited));
-    let words = Restless(Cell::new(0));
-    assert_eq!(try_word(&&words, 0, |word| Ok(word + 1)), None);
-    assert_eq!(words.0.get(), 1);
-}
-
-#[test]
 fn two_threads_at_once_admit_exactly_the_limit() {
     let policy = policy(&[(50_000, Unit::Packets)]);
     let words = Shared::default();

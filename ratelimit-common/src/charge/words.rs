@@ -152,21 +152,6 @@ pub fn charge_word(
     step_word(words.load(index), exchange, step)
 }
 
-/// The same with a single try; `None` where another CPU was faster, and nothing is charged.
-#[inline(always)]
-pub fn try_word(
-    words: &impl Words,
-    index: usize,
-    step: impl Fn(u64) -> Result<u64, Denied>,
-) -> Option<Outcome> {
-    let word = words.load(index);
-    let Ok(next) = step(word) else {
-        return Some(Outcome::refused(DropReason::Limited, 0));
-    };
-    let exchanged = words.compare_exchange(index, word, next);
-    exchanged.is_ok().then_some(Outcome::PASSED)
-}
-
 /// Puts what `step` makes of a word in its place. `word` is what was read there.
 #[inline(always)]
 pub fn step_word(
