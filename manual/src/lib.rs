@@ -16,7 +16,7 @@ const WRITE: &str = "RATELIMIT_WRITE";
 /// The name and the title of the manual, and the date of the release.
 const MANUAL: &str = "ratelimit";
 const SOURCE: &str = concat!("ratelimit ", env!("CARGO_PKG_VERSION"));
-const DATE: &str = "2026-11-22";
+const DATE: &str = "2026-11-28";
 
 /// A page, by the name of its file: `rlctl-ban.1`.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -23,6 +23,7 @@ mod kernels;
 mod lines;
 mod package;
 mod process;
+mod release;
 mod setup;
 mod test;
 mod workspace;
@@ -47,6 +48,7 @@ enum Command {
     Campaign(campaign::Arguments),
     Fuzz(fuzz::Arguments),
     Package(package::Arguments),
+    Release(release::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -73,5 +75,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Campaign(arguments) => campaign::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Package(arguments) => package::run(arguments).map(|()| ExitCode::SUCCESS),
+        Command::Release(arguments) => release::run(arguments),
     }
 }

@@ -268,7 +268,7 @@ fn json_prints_the_answer_itself_for_every_verb() {
         "ban": null, "policy": "default", "limits": [], "refused_packets": 0, "refused_last": null
     });
     let status = json!({
-        "version": "0.1.0", "pid": 1, "started": "2026-03-02T14:32:07Z", "config_files": [],
+        "version": "1.0.0", "pid": 1, "started": "2026-03-02T14:32:07Z", "config_files": [],
         "config_applied": "2026-03-02T14:32:07Z", "config_error": null, "observe": false,
         "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true, "decides": null}, "interfaces": [],
         "maps": [], "bans": 0, "allows": 0, "policies": 1

@@ -125,7 +125,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
     vec![
         (
             "status",
-            json!({"version": "0.1.0", "pid": 812, "started": SINCE, "config_files": ["/etc/ratelimit/config.toml"], "config_applied": SINCE,
+            json!({"version": "1.0.0", "pid": 812, "started": SINCE, "config_files": ["/etc/ratelimit/config.toml"], "config_applied": SINCE,
                 "config_error": null, "observe": true, "bans": 3, "allows": 1, "policies": 2, "protected": 4,
                 "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true, "decides": null},
                 "interfaces": [{"name": "eth0", "attached": true, "mode_wanted": "auto", "mode": "native"}],

@@ -42,7 +42,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
     };
     Status {
         limited: 0,
-        version: "0.1.0".to_owned(),
+        version: "1.0.0".to_owned(),
         pid: 812,
         started: past,
         config_files: vec!["/etc/ratelimit/config.toml".to_owned()],

@@ -21,7 +21,7 @@ use crate::{
 fn status_shows_interfaces_configuration_and_maps() {
     let (past, reported) = moment(-1);
     let stdout = format!(
-        "ratelimitd 0.1.0, PID 812, up 10d 12h
+        "ratelimitd 1.0.0, PID 812, up 10d 12h
 configuration: /etc/ratelimit/config.toml, applied {reported}
 clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)
 1 ban, 3 allows, 2 policies
@@ -64,7 +64,7 @@ fn status_shows_a_dry_run_and_a_refused_reload() {
         ..status(past)
     };
     let stdout = format!(
-        "ratelimitd 0.1.0, PID 812, up 10d 12h
+        "ratelimitd 1.0.0, PID 812, up 10d 12h
 configuration: from the command line, applied {reported}
 the last reload failed; the previous configuration is still active:
 config.toml:3:1: unknown key `limit`
@@ -96,7 +96,7 @@ fn status_shows_a_damaged_database() {
             ..status(past)
         };
         let stdout = format!(
-            "ratelimitd 0.1.0, PID 812, up 10d 12h
+            "ratelimitd 1.0.0, PID 812, up 10d 12h
 configuration: /etc/ratelimit/config.toml, applied {reported}
 {lines}
 clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)
@@ -167,7 +167,7 @@ fn status_shows_classes_and_what_has_limits_besides_sources() {
         ..status(past)
     };
     let stdout = format!(
-        "ratelimitd 0.1.0, PID 812, up 10d 12h
+        "ratelimitd 1.0.0, PID 812, up 10d 12h
 configuration: from the command line, applied {reported}
 clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)
 1 ban, 3 allows, 2 policies
@@ -330,7 +330,7 @@ fn rlctl_alone_is_status_and_tells_only_maps_that_are_nearly_full() {
         ..status(applied)
     };
     let stdout = format!(
-        "ratelimitd 0.1.0, PID 812, up 10d 12h
+        "ratelimitd 1.0.0, PID 812, up 10d 12h
 configuration: from the command line, applied {applied_reported}
 clock: coarse (4ms tick; error <= 0.4%, largest for 1000 packets per 1s in policy default)
 1 ban, 3 allows, 2 policies
