@@ -694,7 +694,7 @@ impl Compiled {
         let settings = settings(&self.policies, &self.intent, &challenge);
         let settings = settings.on(rule.copied().unwrap_or_default());
         let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
-        let tables = tables.with_tunnels(source.inner);
+        let tables = tables.with_tunnels(source.tunnels);
         let mut tables = match self.sets {
             Some(sets) => tables.compact(sets, SEEDS),
             None => tables.lru(source.capacity),

@@ -21,7 +21,6 @@ mod error;
 mod exposed;
 mod file;
 mod history;
-pub mod inner;
 pub(crate) mod interface;
 mod limit;
 mod list;
@@ -31,12 +30,14 @@ mod new_sources;
 mod origin;
 mod policy;
 mod prefixes;
+mod renamed;
 mod report;
 mod suggestion;
 mod syntax;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod tunnels;
 mod validate;
 mod warning;
 
@@ -54,6 +55,7 @@ pub use self::{
         NodeConfig, OnStop, Paths, PolicyConfig, Source, StateStore,
     },
     origin::{settings, toml, value_of},
+    renamed::upgrade,
     warning::throughput::lines as throughput_warnings,
 };
 use self::{document::Document, report::Report};
@@ -120,7 +122,8 @@ pub fn read_with(main: File, path: &Path) -> Result<Vec<File>, ConfigError> {
 /// ```
 pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
     let report = Report::new(files);
-    let document = read_documents(files, &report);
+    let warnings = Report::new(files);
+    let document = read_documents(files, &report, &warnings);
     // What a broken file says is not known: nothing can be said of the whole.
     let Some(document) = document else {
         return Err(ConfigError::new(report.into_diagnostics()));
@@ -129,13 +132,16 @@ pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
     if !report.is_empty() {
         return Err(ConfigError::new(report.into_diagnostics()));
     }
-    let warnings = Report::new(files);
     warning::find(&document, &config, &warnings);
     Ok((config, warnings.into_diagnostics()))
 }
 
 /// What all files say; `None` when one of them is no TOML.
-fn read_documents<'f>(files: &'f [File], report: &'f Report<'f>) -> Option<Document> {
+fn read_documents<'f>(
+    files: &'f [File],
+    report: &'f Report<'f>,
+    warnings: &Report<'_>,
+) -> Option<Document> {
     let tables: Vec<_> = files
         .iter()
         .enumerate()
@@ -143,7 +149,11 @@ fn read_documents<'f>(files: &'f [File], report: &'f Report<'f>) -> Option<Docum
         .collect();
     let tables: Option<Vec<_>> = tables.into_iter().collect();
     let mut whole = Document::default();
-    for (index, table) in tables?.into_iter().enumerate() {
+    for (index, mut table) in tables?.into_iter().enumerate() {
+        for name in renamed::rename(index, &mut table) {
+            let place = if name.is_ambiguous { report } else { warnings };
+            place.add(&name.spot, name.problem());
+        }
         whole.read(index, table, report);
     }
     Some(whole)

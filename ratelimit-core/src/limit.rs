@@ -515,7 +515,7 @@ struct LimitText {
     #[serde(default, skip_serializing_if = "is_default")]
     scope: Scope,
     #[serde(default, skip_serializing_if = "is_default")]
-    share: Division,
+    division: Division,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -541,7 +541,7 @@ impl TryFrom<LimitText> for LimitSpec {
         let limit = Self::new(amount, unit, window, algorithm)?;
         Ok(Self {
             class: text.class,
-            shared: (text.scope == Scope::Cluster).then_some(text.share),
+            shared: (text.scope == Scope::Cluster).then_some(text.division),
             ..limit
         })
     }
@@ -566,7 +566,7 @@ impl From<LimitSpec> for LimitText {
             },
             class: limit.class,
             scope: limit.shared.map_or(Scope::Node, |_| Scope::Cluster),
-            share: limit.shared.unwrap_or_default(),
+            division: limit.shared.unwrap_or_default(),
         }
     }
 }
@@ -589,7 +589,7 @@ mod tests {
                 "9 packets per 1s of tcp-syn",
             ),
             (
-                r#"{"packets":9,"per":"1s","algorithm":"fixed-window","scope":"cluster","share":"proportional"}"#.to_owned(),
+                r#"{"packets":9,"per":"1s","algorithm":"fixed-window","scope":"cluster","division":"proportional"}"#.to_owned(),
                 "9 packets per 1s, shared by all nodes",
             ),
             (

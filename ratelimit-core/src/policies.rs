@@ -151,8 +151,8 @@ impl Role {
 /// The name of the policy for prefixes of a length. No policy of a configuration can have it.
 pub fn aggregate_name(family: IpFamily, length: u8) -> String {
     match family {
-        IpFamily::V4 => format!("[aggregate] ipv4/{length}"),
-        IpFamily::V6 => format!("[aggregate] ipv6/{length}"),
+        IpFamily::V4 => format!("[subnet] ipv4/{length}"),
+        IpFamily::V6 => format!("[subnet] ipv6/{length}"),
     }
 }
 

@@ -78,7 +78,7 @@ pub trait Loader: Send {
     /// Makes pins again that somebody removed, of maps and of links, and answers whether there were any.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
-    /// The interfaces whose program calls another one than the one that is pinned where their `next` says, or where none is pinned there.
+    /// The interfaces whose program calls another one than the one that is pinned where their `chain` says, or where none is pinned there.
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
 
     /// Lets go of the maps whose records were carried over to larger or smaller ones.

@@ -502,7 +502,7 @@ pub struct StatsArguments {
 /// `history [--since TIME] [--step TIME] [--source SOURCE]`
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] keep). Periods without a daemon are shown as `-`. With --source it shows the smallest remaining quota of each limit, sampled once per second from when the source was added to [history] watch. For a policy, and for a prefix without its own limits, it shows the source with the smallest remaining quota."
+    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] retention). Periods without a daemon are shown as `-`. With --source it shows the smallest remaining quota of each limit, sampled once per second from when the source was added to [history] watch. For a policy, and for a prefix without its own limits, it shows the source with the smallest remaining quota."
 )]
 pub struct HistoryArguments {
     /// How far to look back
@@ -684,10 +684,17 @@ pub enum ConfigVerb {
     ///
     /// It only reads files, so the result is the same on every host. Problems that depend on the host
     /// are shown by `rlctl doctor --config FILE`, `rlctl reload --dry-run` and the log: destinations that
-    /// are not routed here, VLANs on interfaces without Ethernet, and tunnel interfaces that `inner`
+    /// are not routed here, VLANs on interfaces without Ethernet, and tunnel interfaces that `tunnels`
     /// also looks into.
-    #[command(after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml")]
+    #[command(
+        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml\n  rlctl config check --upgrade /etc/ratelimit/config.toml"
+    )]
     Check {
+        /// Rename keys that have a new name, in the file and in conf.d beside it
+        ///
+        /// Comments and layout stay. Files with errors are not changed.
+        #[arg(long)]
+        upgrade: bool,
         /// The file
         file: PathBuf,
     },

@@ -90,7 +90,14 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments, client)),
         Verb::Support(arguments) => support::run(&arguments, client, now),
         Verb::Simulate(arguments) => simulate::run(&arguments),
-        Verb::Config(ConfigVerb::Check { file }) => Ok(config::check(&file)),
+        Verb::Config(ConfigVerb::Check {
+            upgrade: false,
+            file,
+        }) => Ok(config::check(&file)),
+        Verb::Config(ConfigVerb::Check {
+            upgrade: true,
+            file,
+        }) => config::upgrade(&file),
         Verb::Config(ConfigVerb::Show { origin }) => config::show(origin, client),
     }
 }

@@ -15,7 +15,7 @@ use strum::VariantArray;
 pub struct LimitArguments {
     /// A limit such as packets=1000,per=1s, with the flags below as keys; can be repeated
     #[arg(long, value_name = "LIMIT")]
-    #[arg(conflicts_with_all = ["packets", "bytes", "per", "algorithm", "burst", "match", "scope", "share"])]
+    #[arg(conflicts_with_all = ["packets", "bytes", "per", "algorithm", "burst", "match", "scope", "division"])]
     limit: Vec<OneLimit>,
     #[command(flatten)]
     flags: OneLimit,
@@ -47,9 +47,9 @@ struct OneLimit {
     /// Scope: node (each node separately) or cluster (shared by all nodes, needs --cluster) [default: node]
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     scope: Option<Scope>,
-    /// How nodes share the limit: equal or proportional [default: equal]
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    share: Option<Division>,
+    /// How the nodes divide the limit: equal or proportional [default: equal]
+    #[arg(long, alias = "share", value_name = "DIVISION", value_parser = division)]
+    division: Option<Division>,
 }
 
 /// How a limit is written where nothing of it is.
@@ -58,7 +58,7 @@ const NO_WINDOW: &str =
     "the limit has no window: write for example `--per 1s`, or `per=1s` in --limit";
 const NO_AMOUNT: &str =
     "the limit has no amount: write `--packets` or `--bytes`, or `packets=` or `bytes=` in --limit";
-const SHARE_OF_NODE: &str = "only a limit of all nodes together has a share: write `--scope cluster`, or `scope=cluster` in --limit";
+const DIVISION_OF_NODE: &str = "only a limit of all nodes together is divided: write `--scope cluster`, or `scope=cluster` in --limit";
 
 impl LimitArguments {
     /// The limits that the options stand for; at least one.
@@ -101,10 +101,10 @@ impl OneLimit {
             Some(class) => limit.of_class(class.clone()),
             None => limit,
         };
-        match (self.scope.unwrap_or_default(), self.share) {
-            (Scope::Cluster, share) => Ok(limit.shared(share.unwrap_or_default())),
+        match (self.scope.unwrap_or_default(), self.division) {
+            (Scope::Cluster, division) => Ok(limit.shared(division.unwrap_or_default())),
             (Scope::Node, None) => Ok(limit),
-            (Scope::Node, Some(_)) => Err(SHARE_OF_NODE.to_owned()),
+            (Scope::Node, Some(_)) => Err(DIVISION_OF_NODE.to_owned()),
         }
     }
 }
@@ -134,10 +134,10 @@ impl FromStr for OneLimit {
                 "burst" => limit.burst.replace(value.to_owned()).is_none(),
                 "match" => limit.class.replace(class(value)?).is_none(),
                 "scope" => limit.scope.replace(scope(value)?).is_none(),
-                "share" => limit.share.replace(share(value)?).is_none(),
+                "division" | "share" => limit.division.replace(division(value)?).is_none(),
                 _ => {
                     return Err(format!(
-                        "`{key}` is no key of a limit: write packets, bytes, per, algorithm, burst, match, scope or share"
+                        "`{key}` is no key of a limit: write packets, bytes, per, algorithm, burst, match, scope or division"
                     ));
                 }
             };
@@ -183,9 +183,9 @@ fn scope(text: &str) -> Result<Scope, String> {
     named("scope", text)
 }
 
-/// How nodes share a limit.
-fn share(text: &str) -> Result<Division, String> {
-    named("way to share a limit", text)
+/// How nodes divide a limit.
+fn division(text: &str) -> Result<Division, String> {
+    named("division of a limit", text)
 }
 
 fn named<T: Copy + Into<&'static str> + VariantArray>(what: &str, text: &str) -> Result<T, String> {
@@ -278,7 +278,7 @@ mod tests {
             Ok("5 packets per 1m (sliding-log)"),
         );
         check(
-            "--packets 5 --per 1m --scope cluster --share proportional",
+            "--packets 5 --per 1m --scope cluster --division proportional",
             Ok("5 packets per 1m, shared by all nodes"),
         );
     }
@@ -308,11 +308,11 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_of_a_limit_of_all_nodes() {
-        let share = "only a limit of all nodes together has a share: write `--scope cluster`, or `scope=cluster` in --limit";
-        check("--packets 5 --per 1s --share equal", Err(share));
-        let line = "--limit packets=5,per=1s,scope=node,share=equal";
-        check(line, Err(share));
+    fn only_a_limit_of_all_nodes_is_divided() {
+        let refused = "only a limit of all nodes together is divided: write `--scope cluster`, or `scope=cluster` in --limit";
+        check("--packets 5 --per 1s --division equal", Err(refused));
+        let line = "--limit packets=5,per=1s,scope=node,division=equal";
+        check(line, Err(refused));
         check(
             "--limit packets=5,per=1s,scope=cluster,share=equal",
             Ok("5 packets per 1s, shared by all nodes"),

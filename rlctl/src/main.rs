@@ -24,6 +24,7 @@ mod list_arguments;
 mod output;
 mod phrase;
 mod prefixes;
+mod replace_file;
 mod report;
 mod simulate_arguments;
 mod stream;

@@ -62,8 +62,8 @@ const EXTRAS: [(&str, &str, &[&str]); 9] = [
     ),
     (
         "prefixes",
-        "[aggregate]\nipv4 = [{ prefix = 16, packets = 1_000_000, per = \"1s\" }]\n",
-        &["[aggregate]"],
+        "[subnet]\nipv4 = [{ prefix = 16, packets = 1_000_000, per = \"1s\" }]\n",
+        &["[subnet]"],
     ),
     (
         "destinations",
@@ -75,7 +75,11 @@ const EXTRAS: [(&str, &str, &[&str]); 9] = [
         "[challenge.tcp]\nwhen = \"over 50_000 syn/s\"\n[challenge.dns]\nwhen = \"over 50_000 packets/s\"\n",
         &[],
     ),
-    ("attacks", "[detection.icmp_flood]\nabove = 5_000\n", &[]),
+    (
+        "attacks",
+        "[detection.icmp_flood]\nthreshold = 5_000\n",
+        &[],
+    ),
     (
         "jumbo",
         "[[interface]]\nname = \"rl0\"\njumbo = true\nnode = { limits = [{ packets = 1_000_000, per = \"1s\" }] }\n",
@@ -88,7 +92,7 @@ const OF_SOURCE: [(&str, &str); 3] = [
         "budget",
         "new_sources = { count = 100_000, per = \"1s\", over_budget = \"drop\" }\n",
     ),
-    ("tunnels", "inner = [\"gre\", \"ipip\"]\n"),
+    ("tunnels", "tunnels = [\"gre\", \"ipip\"]\n"),
     ("compact", "store = \"compact\"\n"),
 ];
 
@@ -405,7 +409,7 @@ fn rules(service: &Service) -> Result<Vec<Rule>> {
         ),
         limit(
             "aggregate",
-            format!("{NOTHING}[aggregate]\nipv4 = [{{ prefix = 24, packets = 1, per = \"1h\" }}]\n"),
+            format!("{NOTHING}[subnet]\nipv4 = [{{ prefix = 24, packets = 1, per = \"1h\" }}]\n"),
         ),
         limit(
             "destination",

@@ -136,7 +136,8 @@ fn nobody_is_challenged_before_too_many_datagrams_come_and_it_says_since_when() 
 fn beyond_the_answers_of_a_second_and_in_a_dry_run_queries_are_judged_as_without_a_challenge() {
     require_root!();
     let lab = lab();
-    let toml = format!("{GENERIC}[challenge.tcp]\nwhen = \"never\"\nanswers = 100\n{ALWAYS}");
+    let toml =
+        format!("{GENERIC}[challenge.tcp]\nwhen = \"never\"\nanswers_per_second = 100\n{ALWAYS}");
     let service = Service::started(&lab, &toml).unwrap();
     let server = Server::new(&lab, NEAR[0]);
     let start = Instant::now();

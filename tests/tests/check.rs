@@ -192,7 +192,7 @@ fn what_is_said_of_a_packet_is_what_happens_to_it() {
 const SHARED: &str = r#"
 [policy.default]
 limits = []
-[aggregate]
+[subnet]
 observe = false
 ipv4 = [{ prefix = 24, packets = 3, per = "1h" }]
 ipv6 = [{ prefix = 48, packets = 2, per = "1h" }]

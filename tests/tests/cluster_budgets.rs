@@ -195,7 +195,7 @@ fn a_limit_in_bytes_for_a_prefix_of_ipv6_holds_while_a_node_is_killed_and_comes_
     require_package!("redis-server");
     let redis = Redis::started().unwrap();
     let limit = "[policy.default]\nlimits = []\n[policy.guests]\nsources = [\"2001:db8::/32\"]\n\
-                 limits = [{ bytes = 100_000, per = \"1s\", scope = \"cluster\", share = \"proportional\" }]\n";
+                 limits = [{ bytes = 100_000, per = \"1s\", scope = \"cluster\", division = \"proportional\" }]\n";
     let nodes = started(&redis, &NAMES, limit).unwrap();
     let frame = Frame::ethernet().ipv6("2001:db8::9".parse().unwrap());
     let frame = frame.udp(53).pad_to(200).build();

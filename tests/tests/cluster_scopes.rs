@@ -153,10 +153,10 @@ fn a_prefix_and_its_sources_are_limited_together() {
     require_root!();
     require_package!("redis-server");
     let limits = r#"
-        [aggregate]
+        [subnet]
         ipv4 = [{ prefix = 24, packets = 600, per = "1s", scope = "cluster" }]
         [policy.default]
-        limits = [{ packets = 300, per = "1s", scope = "cluster", share = "proportional" }]
+        limits = [{ packets = 300, per = "1s", scope = "cluster", division = "proportional" }]
     "#;
     let sent: Vec<Sent> = (1..=6).map(|last| Sent(last, Class::Udp, 1)).collect();
     // Another prefix has a limit of its own, and of it one source.

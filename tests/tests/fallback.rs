@@ -6,7 +6,7 @@ use ratelimit_tests::{Lab, packet::datagram, require_root, service::Service};
 
 const RIGHT: &str = "[policy.default]\nlimits = [{ packets = 2, per = \"1h\" }]\n";
 /// More than a hundred gigabytes of sliding logs.
-const TOO_LARGE: &str = "[source]\nlogs = 16_777_216\n\
+const TOO_LARGE: &str = "[source]\nsliding_logs = 16_777_216\n\
      [policy.more]\nsources = [\"198.51.100.0/24\"]\n\
      limits = [{ packets = 1000, per = \"1h\", algorithm = \"sliding-log\" }]\n";
 const METRIC: &str = "\nratelimit_config_fallback ";

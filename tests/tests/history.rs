@@ -91,7 +91,7 @@ fn it_is_read_over_the_network_where_the_dashboard_is_and_can_be_switched_off() 
     let refused = get("/v1/history?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z");
     assert_eq!(refused["detail"], "`from` is not before `to`", "{refused}");
     let said = service
-        .reload(&format!("{TOML}[history]\nkeep = false\n"))
+        .reload(&format!("{TOML}[history]\nretention = false\n"))
         .unwrap();
     assert!(said.contains("history: 30d -> off"), "{said}");
     service.wait_until("what was counted", || {

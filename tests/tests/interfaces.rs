@@ -264,7 +264,7 @@ fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_
     let trial = service.path("trial.toml");
     fs::write(
         &trial,
-        fs::read_to_string(service.config()).unwrap() + "[history]\nkeep = false\n",
+        fs::read_to_string(service.config()).unwrap() + "[history]\nretention = false\n",
     )
     .unwrap();
     let apply = ["apply", trial.to_str().unwrap(), "--confirm", "2s"];
@@ -535,7 +535,7 @@ fn somebody_elses_program_is_left_alone_and_the_hint_says_what_takes_it_off() {
     ] {
         assert!(why.contains(&part), "{why}");
     }
-    assert!(why.contains("write `next = "), "{why}");
+    assert!(why.contains("write `chain = "), "{why}");
     let program = why.split_once("shows for the program ").unwrap().1;
     let program: u64 = program.split(';').next().unwrap().parse().unwrap();
     let links = bpftool(&first, &["-j", "link", "list"]).unwrap();
@@ -782,7 +782,7 @@ fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_af
 /// What is in use beside the bans.
 const FEATURES: [&str; 3] = [
     "[node]\nlimits = [{ packets = 1_000_000, per = \"1s\" }]\n",
-    "[aggregate]\nipv4 = [{ prefix = 24, packets = 1_000_000, per = \"1s\" }]\n",
+    "[subnet]\nipv4 = [{ prefix = 24, packets = 1_000_000, per = \"1s\" }]\n",
     "[class.there]\ndestination = [\"192.0.2.53\"]\naction = \"drop\"\n",
 ];
 

@@ -1,4 +1,4 @@
-//! `next`: what passes goes on to the XDP program of somebody else, and what is dropped does not.
+//! `chain`: what passes goes on to the XDP program of somebody else, and what is dropped does not.
 
 use std::{
     net::Ipv4Addr,
@@ -296,7 +296,7 @@ fn lab() -> Lab {
 
 fn with_next(next: &Pin, more: &str) -> String {
     format!(
-        "{POLICY}[[interface]]\nname = \"{INTERFACE}\"\nnext = \"{}\"\n{more}",
+        "{POLICY}[[interface]]\nname = \"{INTERFACE}\"\nchain = \"{}\"\n{more}",
         next.text()
     )
 }

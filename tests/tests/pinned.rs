@@ -113,14 +113,14 @@ fn the_program_array_of_somebody_else_calls_ours() {
     expect(&lab, "it is called", [false, true]);
     // A next program changes the constants of ours, which is loaded anew.
     let next = Pin::answering(ratelimit_tests::foreign::Answer::Pass, false).unwrap();
-    let with_next = format!("{}next = \"{}\"\n", pinned(), next.text());
+    let with_next = format!("{}chain = \"{}\"\n", pinned(), next.text());
     service.reload(&with_next).unwrap();
     service.rlctl_ok(&["ban", &FREE.to_string()]).unwrap();
     service.rlctl_ok(&["unban", &BANNED.to_string()]).unwrap();
     expect(&lab, "the next program of ours", [true, false]);
     // It would call itself.
     let own = entry.join("program");
-    let with_own = format!("{}next = \"{}\"\n", pinned(), own.display());
+    let with_own = format!("{}chain = \"{}\"\n", pinned(), own.display());
     service.configure(&with_own).unwrap();
     let said = service.rlctl(&["reload"]).unwrap();
     let said = format!("{}{}", said.stdout, said.stderr);

@@ -215,7 +215,7 @@ fn a_trial_that_needs_longer_records_goes_back_with_what_was_used() {
     }
     let (lab, service) = Service::in_lab(ONE).unwrap();
     assert_eq!(passed(&lab, LIMITED), 20);
-    let aggregate = "[aggregate]\nipv4 = [{ prefix = 24, packets = 500, per = \"1h\" }, { prefix = 24, packets = 900, per = \"2h\" }]\n";
+    let aggregate = "[subnet]\nipv4 = [{ prefix = 24, packets = 500, per = \"1h\" }, { prefix = 24, packets = 900, per = \"2h\" }]\n";
     let before = std::fs::read_to_string(service.config()).unwrap();
     let tried = service.path("tried.toml");
     std::fs::write(&tried, format!("{before}{aggregate}")).unwrap();

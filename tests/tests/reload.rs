@@ -116,7 +116,7 @@ fn a_reload_says_whose_state_another_store_starts_anew() {
     // Of other state the number of sliding logs is none.
     let lru = "store = \"lru\"\ncapacity = 5000";
     let said = service
-        .reload(&source(&format!("{lru}\nlogs = 64")))
+        .reload(&source(&format!("{lru}\nsliding_logs = 64")))
         .unwrap();
     assert!(
         said.contains(" -> 64; sliding logs reset\n") && !said.contains("sources"),
@@ -170,7 +170,7 @@ fn a_store_that_begins_empty_has_the_whole_budget_for_new_sources() {
         assert_eq!(passed(), ([true; 2], false), "{text}");
     }
     let said = service.reload(&source(
-        "store = \"lru\"\ncapacity = 6000\ninner = [\"gre\"]",
+        "store = \"lru\"\ncapacity = 6000\ntunnels = [\"gre\"]",
     ));
     assert!(!said.unwrap().contains("new again"));
     assert_eq!(passed(), ([true; 2], false));

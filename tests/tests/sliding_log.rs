@@ -292,7 +292,7 @@ fn a_runtime_log_finds_its_room_after_a_restart() {
     );
     service.stop("-TERM").unwrap();
     service
-        .configure("[policy.default]\nlimits = []\n[source]\nlogs = 64\n")
+        .configure("[policy.default]\nlimits = []\n[source]\nsliding_logs = 64\n")
         .unwrap();
     service.start().unwrap();
     let map = attached::map(&service, "LOGS").unwrap();
@@ -312,7 +312,7 @@ fn logs_for_which_there_is_no_memory_are_refused_with_what_would_fit() {
     let said = service.refusal().unwrap();
     for part in [
         "16777216 sliding logs of 1024 packets take 131200 MiB",
-        "write [source] logs =",
+        "write [source] sliding_logs =",
     ] {
         assert!(said.contains(part), "{said}");
     }
@@ -327,7 +327,7 @@ struct Packet {
 
 fn policy(limits: &[&str], logs: usize) -> String {
     format!(
-        "[policy.default]\nlimits = [{}]\n[source]\nlogs = {logs}\n",
+        "[policy.default]\nlimits = [{}]\n[source]\nsliding_logs = {logs}\n",
         limits.join(", ")
     )
 }

@@ -31,7 +31,7 @@ const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What `inner` says, and what `ip link add` does with the addresses of both ends.
+/// What `tunnels` says, and what `ip link add` does with the addresses of both ends.
 const KINDS: [(&str, &str); 8] = [
     ("ipip", "ipip local 10.99.0.NEAR remote 10.99.0.FAR"),
     ("ipip", "ip6tnl local fd99::NEAR remote fd99::FAR mode any"),
@@ -71,7 +71,7 @@ fn an_interface_of_a_tunnel_that_is_looked_into_is_told_of() {
     lab.near.ip(&["link", "set", "tunnel0", "up"]).unwrap();
     let toml = |inner: &str, more: &str| format!("{}{more}", toml(inner));
     let tunnel = "[[interface]]\nname = \"tunnel0\"\nmode = \"generic\"\n";
-    let told = "remove [[interface]] tunnel0, or \"vxlan:4789\" from `inner`";
+    let told = "remove [[interface]] tunnel0, or \"vxlan:4789\" from `tunnels`";
     let service = Service::started(&lab, &toml("[\"vxlan\"]", tunnel)).unwrap();
     service.wait_for_log(told).unwrap();
     for (inner, more, is_told) in [
@@ -113,17 +113,17 @@ fn check(word: &str, device: &str) {
     thread::scope(|scope| {
         scope.spawn(|| send_until(&lab, &stop));
         let _stop = Stop(&stop);
-        assert!(arrives(&lab), "{device}: without `inner`");
+        assert!(arrives(&lab), "{device}: without `tunnels`");
         let (with, on) = (
             toml(&format!("[\"{word}\"]")),
-            format!("inner: none -> {word}"),
+            format!("tunnels: none -> {word}"),
         );
         reload(&service, &with, &on);
-        assert!(!arrives(&lab), "{device}: with `inner`");
-        reload(&service, &toml("[]"), &format!("inner: {word} -> none"));
-        assert!(arrives(&lab), "{device}: without `inner` again");
+        assert!(!arrives(&lab), "{device}: with `tunnels`");
+        reload(&service, &toml("[]"), &format!("tunnels: {word} -> none"));
+        assert!(arrives(&lab), "{device}: without `tunnels` again");
         reload(&service, &with, &on);
-        assert!(!arrives(&lab), "{device}: with `inner` again");
+        assert!(!arrives(&lab), "{device}: with `tunnels` again");
     });
     while let Some(frame) = receiver.next(PATIENCE).unwrap() {
         let source = &frame[ETHERNET_BYTES + 12..][..4];
@@ -140,7 +140,7 @@ fn check(word: &str, device: &str) {
 
 fn toml(inner: &str) -> String {
     format!(
-        "[policy.default]\nlimits = []\n[source]\ninner = {inner}\n\
+        "[policy.default]\nlimits = []\n[source]\ntunnels = {inner}\n\
          [[interface]]\nname = \"{INTERFACE}\"\n"
     )
 }

@@ -61,7 +61,7 @@ fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
         r#"
         [policy.default]
         limits = [{ packets = 9, per = "1h" }]
-        [aggregate]
+        [subnet]
         ipv4 = [{ prefix = 24, packets = 50, per = "1h" }]
         ipv6 = [
           { prefix = 56, packets = 20, per = "1h" },
@@ -145,7 +145,7 @@ fn a_reload_under_traffic_keeps_what_stays() {
         [policy.partner]
         sources = ["198.51.100.0/24"]
         limits = [{ packets = 5, per = "1h", match = "icmp" }]
-        [aggregate]
+        [subnet]
         ipv4 = [{ prefix = 24, packets = 90_000_000, per = "1h" }]
         [node]
         limits = [{ packets = 90_000_000, per = "1h", match = "udp" }]

@@ -16,7 +16,7 @@ const DNS: &str = "[challenge.dns]\nwhen = \"over 16_000_000 packets/s\"\n";
 const TCP_ALWAYS: &str = "[challenge.tcp]\nwhen = \"always\"\n";
 const DNS_ALWAYS: &str = "[challenge.dns]\nwhen = \"always\"\n";
 
-const SYNCOOKIE: &str = "way = \"syncookie\"\n";
+const SYNCOOKIE: &str = "method = \"syncookie\"\n";
 const OF_CLASS: &str = "classes = [\"long\"]\n\
                         [class.long]\nprotocol = \"tcp\"\nlength = \"1000-1400\"\n";
 

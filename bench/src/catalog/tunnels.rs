@@ -11,7 +11,7 @@ use crate::{
 
 /// Every tunnel that there is.
 const INNER: &str =
-    "inner = [\"gre\", \"ipip\", \"vxlan:4789\", \"geneve:6081\", \"mpls\", \"pppoe\"]";
+    "tunnels = [\"gre\", \"ipip\", \"vxlan:4789\", \"geneve:6081\", \"mpls\", \"pppoe\"]";
 
 /// One source, whose packets are in no tunnel, or in one. The first lines of a configuration belong to `[source]`.
 pub fn looked_into(store: Store) -> Scenario {

@@ -1,4 +1,4 @@
-//! The limits of wider prefixes, of the node and of an interface in its place: `[aggregate]`, `[node]` and `[interface.node]`.
+//! The limits of wider prefixes, of the node and of an interface in its place: `[subnet]`, `[node]` and `[interface.node]`.
 
 use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{challenge::Way, diagnostic::Problem, ip_family::IpFamily, limit::LimitSpec};
 
-/// `[aggregate]`, with the places of what it says.
+/// `[subnet]`, with the places of what it says.
 pub struct Aggregate {
     pub observe: bool,
     /// Of both families; each limit has a prefix.
@@ -29,7 +29,7 @@ pub struct Node {
 /// Who draws first from the limits of the node.
 const PREFERRED: [(&str, ()); 1] = [("verified", ())];
 
-/// Reads `[aggregate]`.
+/// Reads `[subnet]`.
 pub fn read_aggregate(mut section: Section<'_>) -> At<Aggregate> {
     let mut aggregate = Aggregate {
         observe: section.flag("observe"),
@@ -38,7 +38,7 @@ pub fn read_aggregate(mut section: Section<'_>) -> At<Aggregate> {
     let (ipv4, ipv6) = (section.take("ipv4"), section.take("ipv6"));
     if ipv4.is_none() && ipv6.is_none() {
         let hint = "write ipv4 = [{ prefix = 24, packets = 10_000, per = \"1s\" }], or the same for `ipv6`";
-        section.complain("[aggregate] has neither `ipv4` nor `ipv6`", hint);
+        section.complain("[subnet] has neither `ipv4` nor `ipv6`", hint);
     }
     for (family, value) in [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)] {
         if let Some(value) = value {
@@ -98,11 +98,11 @@ impl Aggregate {
     fn read_family(&mut self, family: IpFamily, value: Value<'_>) {
         let example = example(family);
         if value.len() == Some(0) {
-            let message = format!("the `{}` of [aggregate] is empty", key(family));
+            let message = format!("the `{}` of [subnet] is empty", key(family));
             value.complain(message, format!("write {example}, or remove it"));
         }
         for item in value.list(example).unwrap_or_default() {
-            let Some(mut section) = item.table("a limit of [aggregate]", example) else {
+            let Some(mut section) = item.table("a limit of [subnet]", example) else {
                 continue;
             };
             let prefix = read_prefix(family, &mut section);
@@ -122,7 +122,7 @@ impl Aggregate {
                 group.limits.push(limit);
                 continue;
             }
-            let title = format!("`{}` /{} of [aggregate]", key(*family), prefix.value);
+            let title = format!("`{}` /{} of [subnet]", key(*family), prefix.value);
             let limits = vec![limit];
             groups.push((place, Group { title, limits }));
         }
@@ -148,7 +148,7 @@ impl Aggregate {
                 if levels.len() == LEVELS_MAX + 1 {
                     let key = key(*family);
                     let message =
-                        format!("`{key}` of [aggregate] has more than {LEVELS_MAX} prefixes");
+                        format!("`{key}` of [subnet] has more than {LEVELS_MAX} prefixes");
                     let hint =
                         format!("keep {LEVELS_MAX} lengths; several limits may have the same");
                     report.add(&prefix.spot, Problem::new(message, hint));
@@ -158,7 +158,7 @@ impl Aggregate {
             limits.push(limit.value.clone());
             if limits.len() == LIMITS_MAX + 1 {
                 let message =
-                    format!("the /{prefix} of [aggregate] has more than {LIMITS_MAX} limits");
+                    format!("the /{prefix} of [subnet] has more than {LIMITS_MAX} limits");
                 let hint = format!("keep {LIMITS_MAX}, the most that a prefix can have");
                 report.add(&limit.spot, Problem::new(message, hint));
             }

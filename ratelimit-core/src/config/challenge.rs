@@ -78,7 +78,7 @@ pub(super) fn read(mut section: Section<'_>) -> At<Located> {
 fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<Challenge> {
     let when = read_when(Asked::Connections, &mut section);
     let lasts = section.duration("for", &LASTS_RANGE, LASTS);
-    let answers = section.integer("answers", 1..=COUNT_MAX, ANSWERS);
+    let answers = section.integer("answers_per_second", 1..=COUNT_MAX, ANSWERS);
     let destinations = section.take("destinations");
     let destinations = destinations.map(|value| {
         let read = |it: &Value<'_>| it.parsed::<Prefix>(DESTINATIONS_EXAMPLE);
@@ -94,13 +94,13 @@ fn read_tcp(mut section: Section<'_>, classes: &mut Vec<At<String>>) -> Option<C
     let ports = ports.map(|value| read_ports(value, "ports = [443]"));
     let named = section.take("classes");
     let named = named.map(read_classes);
-    let way = section.choice("way");
+    let way = section.choice("method");
     let window_scaling = section.take("window_scaling");
     let window_scaling =
         window_scaling.map_or(Some(false), |value| match (value.boolean()?, way) {
             (true, Some(Way::Syncookie)) => Some(true),
             (true, _) => value.refuse(
-                "`window_scaling` is of way = \"syncookie\"",
+                "`window_scaling` is of method = \"syncookie\"",
                 "write that too, or remove it: by rst, listeners scale windows as ever",
             ),
             (false, _) => Some(false),

@@ -1,5 +1,5 @@
 //! What is found by itself: `[detection]`, and a table in it for each kind of attack that has an answer, or a threshold, of its own:
-//! `[detection.syn_flood] above = 500, answer = "limit", for = "10m", limit = { packets = 10, per = "1s" }`.
+//! `[detection.syn_flood] threshold = 500, answer = "limit", for = "10m", limit = { packets = 10, per = "1s" }`.
 
 use std::num::NonZeroU32;
 
@@ -71,7 +71,7 @@ pub fn read(mut section: Section<'_>) -> At<Detection> {
 /// What is wrong is reported; the default stands in its place.
 fn read_rule(kind: Kind, mut section: Section<'_>) -> (Rule, Option<At<LimitSpec>>) {
     let default = Rule::of(kind);
-    let above = section.integer("above", 1..=ABOVE_MAX, default.above.get());
+    let above = section.integer("threshold", 1..=ABOVE_MAX, default.above.get());
     let answer = section.choice("answer");
     let length = section.duration("for", &(LENGTH_MIN..=LENGTH_MAX), default.length);
     let limit = section.take("limit");

@@ -13,7 +13,7 @@ use super::{
     crowdsec::{self, Crowdsec},
     destination::{self, Destination},
     detection::{self, Detection},
-    history, inner, interface,
+    history, interface,
     limit::Group,
     list::{self, NamedList},
     model::{ClockWish, OnStop, Paths, Source, StateStore, default_metrics},
@@ -22,6 +22,7 @@ use super::{
     prefixes,
     report::{At, Report, Spot},
     table::{Section, Value},
+    tunnels,
 };
 use crate::{class::Match, diagnostic::Problem, new_sources::NewSources, prefix::Prefix};
 
@@ -86,7 +87,7 @@ impl Document {
         set_table(
             &mut self.aggregate,
             root,
-            "aggregate",
+            "subnet",
             aggregate::read_aggregate,
         );
         self.destinations.extend(
@@ -202,9 +203,9 @@ fn read_source(mut section: Section<'_>) -> (At<Source>, Option<At<Option<NewSou
     let ipv4_prefix = section.integer("ipv4_prefix", 1..=32, default.ipv4_prefix.into());
     let ipv6_prefix = section.integer("ipv6_prefix", 1..=128, default.ipv6_prefix.into());
     let capacity = section.integer("capacity", 1..=SOURCES_MAX, default.capacity);
-    let logs = section.integer("logs", 1..=LOGS_MAX, default.logs);
-    let inner = section.take("inner");
-    let inner = inner.map_or(default.inner, inner::read);
+    let logs = section.integer("sliding_logs", 1..=LOGS_MAX, default.logs);
+    let tunnels = section.take("tunnels");
+    let tunnels = tunnels.map_or(default.tunnels, tunnels::read);
     let store = section.take("store");
     let chosen = store.as_ref().and_then(Value::choice);
     if let Some(store) = store
@@ -224,7 +225,7 @@ fn read_source(mut section: Section<'_>) -> (At<Source>, Option<At<Option<NewSou
         store: chosen.unwrap_or(default.store),
         capacity,
         logs,
-        inner,
+        tunnels,
     };
     let new_sources = section.take("new_sources");
     let new_sources = new_sources.and_then(|at| new_sources::read(at, &value));

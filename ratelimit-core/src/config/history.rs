@@ -15,7 +15,7 @@ use crate::watched::Watched;
 /// How long it is kept unless the configuration says otherwise.
 pub const DEFAULT: Duration = Duration::from_hours(30 * 24);
 const RANGE: RangeInclusive<Duration> = Duration::from_hours(1)..=Duration::from_hours(366 * 24);
-const HINT: &str = "write keep = \"30d\", or false to keep nothing";
+const HINT: &str = "write retention = \"30d\", or false to keep nothing";
 /// The most that is watched: the levels of each are read every second, and kept as long as the history.
 const WATCHED_MAX: usize = 8;
 const EXAMPLE: &str = "watch = [\"203.0.113.7\", \"policy:default\", \"node\"]";
@@ -32,7 +32,7 @@ pub struct History {
 
 /// Reads `[history]`.
 pub(super) fn read(mut section: Section<'_>) -> At<History> {
-    let keep = section.take("keep");
+    let keep = section.take("retention");
     let keep = keep.and_then(|value| {
         value.unless_false("it needs a duration", HINT, |value| {
             value.duration_in(&RANGE, "30d")

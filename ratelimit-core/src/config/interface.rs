@@ -60,7 +60,7 @@ fn read(value: Value<'_>) -> Option<Located> {
         name.and_then(|value| value.located(|it| it.text("name = \"eth0\"").map(str::to_owned)));
     let mode = section.choice("mode");
     let jumbo = section.flag("jumbo");
-    let next = section.take("next").and_then(|value| read_next(&value));
+    let next = section.take("chain").and_then(|value| read_next(&value));
     let policy = section.take("policy");
     let policy =
         policy.and_then(|value| value.located(|it| it.text("policy = \"lan\"").map(str::to_owned)));
@@ -104,7 +104,7 @@ impl Located {
 
 /// Where a program is pinned.
 fn read_next(value: &Value<'_>) -> Option<PathBuf> {
-    const EXAMPLE: &str = "next = \"/sys/fs/bpf/other\"";
+    const EXAMPLE: &str = "chain = \"/sys/fs/bpf/other\"";
     let text = value.text(EXAMPLE)?;
     let path = PathBuf::from(text);
     let mut parts = path.components();

@@ -114,15 +114,15 @@ pub fn read_section(mut section: Section<'_>) -> Option<At<LimitSpec>> {
 
 /// Reads how nodes share the limit; `None` where they do not.
 fn read_shared(section: &mut Section<'_>) -> Option<Division> {
-    let (scope, share) = (section.take("scope"), section.take("share"));
+    let (scope, stated) = (section.take("scope"), section.take("division"));
     let said = scope.as_ref().and_then(Value::choice);
-    let division = share.as_ref().and_then(Value::choice);
+    let division = stated.as_ref().and_then(Value::choice);
     if said == Some(Scope::Cluster) {
         return Some(division.unwrap_or_default());
     }
-    if let Some(share) = share.filter(|_| said.is_some() || scope.is_none()) {
-        let message = "`share` is for limits with scope = \"cluster\" alone";
-        share.complain(message, "write scope = \"cluster\" beside it, or remove it");
+    if let Some(stated) = stated.filter(|_| said.is_some() || scope.is_none()) {
+        let message = "`division` is for limits with scope = \"cluster\" alone";
+        stated.complain(message, "write scope = \"cluster\" beside it, or remove it");
     }
     None
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 use strum::{IntoStaticStr, VariantArray};
 
-use super::{cluster::Cluster, crowdsec::Crowdsec, inner, list::ListConfig};
+use super::{cluster::Cluster, crowdsec::Crowdsec, list::ListConfig, tunnels};
 use crate::{
     ban::BanSpec,
     challenge::Challenge,
@@ -179,15 +179,15 @@ impl Config {
 
     /// That packets of an interface of this kind are judged twice, and what to write: inside of the tunnel at another interface, and behind it.
     pub fn judged_twice(&self, name: &str, kind: Option<&str>) -> Option<String> {
-        let tunnel = kind.and_then(inner::of_device)?;
+        let tunnel = kind.and_then(tunnels::of_device)?;
         let has = |is_it: bool| self.interfaces.iter().any(|it| (it.name == name) == is_it);
-        if !has(true) || !has(false) || !self.source.inner.has(tunnel) {
+        if !has(true) || !has(false) || !self.source.tunnels.has(tunnel) {
             return None;
         }
-        let words = inner::words(self.source.inner);
+        let words = tunnels::words(self.source.tunnels);
         let word = words.iter().find(|word| word.starts_with(tunnel.label()))?;
         Some(format!(
-            "`inner` of [source] has {word}, so packets of {name} are judged and charged inside of the tunnel, and again at {name}: remove [[interface]] {name}, or \"{word}\" from `inner`"
+            "`tunnels` of [source] has {word}, so packets of {name} are judged and charged inside of the tunnel, and again at {name}: remove [[interface]] {name}, or \"{word}\" from `tunnels`"
         ))
     }
 
@@ -292,7 +292,7 @@ pub struct Source {
     pub logs: u32,
     /// The tunnels of which it is the source of the packet inside.
     #[default(Tunnels::NONE)]
-    pub inner: Tunnels,
+    pub tunnels: Tunnels,
 }
 
 impl Source {

@@ -7,7 +7,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{cluster::Store, file::File, list::public_url};
+use super::{cluster::Store, file::File, list::public_url, renamed};
 use crate::{
     api::{Setting, SettingOrigin},
     limit::LimitSpec,
@@ -27,7 +27,7 @@ const OPTIONAL: [(&str, &str, &str); 16] = [
     ("interface.*", "observe", "false"),
     ("interface.*.node", "observe", "false"),
     ("policy.*", "observe", "false"),
-    ("aggregate", "observe", "false"),
+    ("subnet", "observe", "false"),
     ("destination.*", "observe", "false"),
     ("node", "observe", "false"),
     ("list.*", "action", "\"ban\""),
@@ -159,6 +159,10 @@ fn key_part(key: &str) -> String {
 }
 
 fn of_file(file: &File) -> Vec<Setting> {
+    let file = &File {
+        path: file.path.clone(),
+        text: renamed::upgrade(&file.text).0,
+    };
     let (table, _) = DeTable::parse_recoverable(&file.text);
     let mut settings = Vec::new();
     let mut walk = Walk {
@@ -431,7 +435,7 @@ mod tests {
     #[test]
     fn the_defaults_say_what_holds_without_them() {
         let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\ndestination.\"10.0.0.1\".limits = [{ packets = 9, per = \"1s\" }]\nnode.limits = [{ packets = 9, per = \"1s\" }]\n\
-                    aggregate.ipv4 = [{ prefix = 24, packets = 9, per = \"1s\" }]\n\
+                    subnet.ipv4 = [{ prefix = 24, packets = 9, per = \"1s\" }]\n\
                     crowdsec.url = \"/run/c\"\ncrowdsec.key_file = \"/k\"\n\
                     cluster.url = \"/run/r\"\ncluster.node = \"a\"\ncluster.secret_file = \"/s\"\n";
         let minimal = format!("{rest}[[interface]]\nname = \"eth0\"\n");

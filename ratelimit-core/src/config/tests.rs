@@ -11,15 +11,16 @@ mod crowdsec;
 mod destinations;
 mod detection;
 mod files;
-mod inner;
 mod interfaces;
 mod limits;
 mod lists;
 mod new_sources;
 mod places;
 mod refused;
+mod renamed;
 mod replaced;
 mod sources;
+mod tunnels;
 mod warned;
 mod wide;
 

@@ -418,7 +418,7 @@ impl Window {
         count(&self.tallies, host, tally)
     }
 
-    /// The sources that have much of an attack of `kind` which begins at `above`, those with most of it first.
+    /// The sources that have much of an attack of `kind` which begins at `threshold`, those with most of it first.
     pub fn to_blame(&self, seen: &Seen, above: u32) -> Vec<Prefix> {
         if let Subject::Source(prefix) = seen.subject {
             return vec![prefix];

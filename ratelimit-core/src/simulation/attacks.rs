@@ -50,7 +50,7 @@ impl Attacks {
     pub fn take(&mut self, frame: Cursor<'_>, moment: Moment, compiled: &Compiled) {
         self.last = self.last.max(moment.instant);
         self.first.get_or_insert(moment.instant);
-        let inner = compiled.config().source.inner;
+        let inner = compiled.config().source.tunnels;
         let judged = inner.judged(frame, LinkLayer::Ethernet);
         let sample =
             judged.and_then(|(frame, link_layer)| Sample::read(self.last, 1, frame, link_layer));

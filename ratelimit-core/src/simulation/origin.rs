@@ -30,7 +30,7 @@ pub struct Masks {
 impl Origin {
     /// `None` for packets whose source address cannot be read, or that have none.
     pub fn of(frame: Cursor<'_>, masks: &Masks) -> Option<Self> {
-        let (frame, link_layer) = masks.source.inner.judged(frame, LinkLayer::Ethernet)?;
+        let (frame, link_layer) = masks.source.tunnels.judged(frame, LinkLayer::Ethernet)?;
         let mut cursor = frame;
         match parse::payload(&mut cursor, link_layer).ok()? {
             Payload::Ipv4 => {

@@ -143,7 +143,7 @@ fn packets_that_the_capture_cut_are_counted_and_those_without_headers_apart() {
 
 #[test]
 fn an_attack_does_not_outlast_the_capture() {
-    let rule = "[policy.default]\nlimits = []\n[detection.udp_flood]\nabove = 10\n";
+    let rule = "[policy.default]\nlimits = []\n[detection.udp_flood]\nthreshold = 10\n";
     let mut simulation = simulation(rule, None);
     for packet in 0..300_u64 {
         let number = u8::try_from(packet % 250).unwrap();
@@ -469,7 +469,7 @@ fn a_budget_for_new_sources_counts_each_once_whatever_limits_it_meets() {
 fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
     let config = "\
         [policy.default]\nlimits = [{ packets = 9, per = \"1s\" }]\n\
-        [aggregate]\n\
+        [subnet]\n\
         ipv4 = [{ prefix = 24, packets = 30, per = \"1s\" }, { prefix = 16, packets = 50, per = \"1s\" }]\n\
         ipv6 = [{ prefix = 56, packets = 10, per = \"1s\" }]";
     let mut simulation = simulation(config, None);
@@ -491,7 +491,7 @@ fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
         .iter()
         .map(|row| row.first.clone().unwrap().policy.unwrap())
         .collect();
-    let expected = ["[aggregate] ipv4/16", "[aggregate] ipv6/56"];
+    let expected = ["[subnet] ipv4/16", "[subnet] ipv6/56"];
     assert_eq!(firsts, expected.map(str::to_owned).into());
 }
 
@@ -499,7 +499,7 @@ fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
 fn the_narrow_prefix_is_named_where_it_refuses() {
     let config = "\
         [policy.default]\nlimits = []\n\
-        [aggregate]\nobserve = true\n\
+        [subnet]\nobserve = true\n\
         ipv4 = [{ prefix = 24, packets = 1, per = \"1s\" }, { prefix = 16, packets = 2, per = \"1s\" }]";
     let mut simulation = simulation(config, None);
     for last in 1..=2 {
@@ -514,7 +514,7 @@ fn the_narrow_prefix_is_named_where_it_refuses() {
     check_first(
         &answer,
         "aggregate-limited",
-        "[aggregate] ipv4/24",
+        "[subnet] ipv4/24",
         "1 packet per 1s",
     );
 }

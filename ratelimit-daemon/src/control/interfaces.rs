@@ -104,7 +104,7 @@ impl Interfaces {
         }
     }
 
-    /// Takes the programs that were pinned anew at the paths of `next`. Where one cannot be called, or is gone, the program of before is
+    /// Takes the programs that were pinned anew at the paths of `chain`. Where one cannot be called, or is gone, the program of before is
     /// called on, and that is told of the interface. It answers both, a line each.
     pub fn follow_next(&mut self, state: &mut State) -> Vec<String> {
         let Some(stale) = stale_next(state).filter(|stale| !stale.is_empty()) else {
@@ -338,7 +338,7 @@ fn stale_next(state: &mut State) -> Option<Vec<String>> {
     let stale = state.enforcer.attachments().stale_next();
     let told = |error| {
         let error = format!("{error:#}");
-        warn!(error, "cannot check whether `next` was pinned again");
+        warn!(error, "cannot check whether `chain` was pinned again");
     };
     stale.map_err(told).ok()
 }

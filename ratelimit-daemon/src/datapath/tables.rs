@@ -306,7 +306,7 @@ pub trait Attachments {
     /// Makes pins again that somebody removed, and answers whether there were any.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
-    /// The interfaces whose program calls another one than the one that is pinned where their `next` says, or where none is pinned there.
+    /// The interfaces whose program calls another one than the one that is pinned where their `chain` says, or where none is pinned there.
     fn stale_next(&mut self) -> anyhow::Result<Vec<String>>;
 
     /// Takes the programs off their interfaces, which it answers, and lets the tables go.

@@ -128,7 +128,7 @@ fn attach_anew(
     if let Some((mode, id)) = state.program {
         bail!(
             "{name} already runs the {} XDP program with id {id}, which is left alone: {}; to run both, pin it before \
-             (`bpftool prog pin id {id} /sys/fs/bpf/NAME`), and write `next = \"/sys/fs/bpf/NAME\"` for this interface",
+             (`bpftool prog pin id {id} /sys/fs/bpf/NAME`), and write `chain = \"/sys/fs/bpf/NAME\"` for this interface",
             mode.label(),
             foreign::how_to_take_off(name, mode, id),
         );

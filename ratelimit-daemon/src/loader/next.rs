@@ -92,16 +92,16 @@ fn kind(error: &MapError) -> Option<io::ErrorKind> {
 fn refused(path: &Path, frags: bool, error: MapError) -> anyhow::Error {
     let path = path.display();
     if kind(&error) != Some(io::ErrorKind::InvalidInput) {
-        return anyhow!(error).context(format!("calling `next`, {path}"));
+        return anyhow!(error).context(format!("calling `chain`, {path}"));
     }
     if frags {
         anyhow!(
-            "`next`, {path}, takes no frames of several buffers, and this interface has them: load it from the section `xdp.frags`, \
+            "`chain`, {path}, takes no frames of several buffers, and this interface has them: load it from the section `xdp.frags`, \
              or set an MTU of at most 1500 and `jumbo = false`"
         )
     } else {
         anyhow!(
-            "`next`, {path}, takes frames of several buffers (`xdp.frags`), and ours does not here: write `jumbo = true` for this \
+            "`chain`, {path}, takes frames of several buffers (`xdp.frags`), and ours does not here: write `jumbo = true` for this \
              interface, or load it from the section `xdp`"
         )
     }
@@ -111,16 +111,16 @@ fn program(path: &Path) -> anyhow::Result<Xdp> {
     let shown = path.display();
     let info = ProgramInfo::from_pin(path).with_context(|| {
         format!(
-            "there is no program at {shown}, `next` of this interface: pin it there, as `bpftool prog load` and \
-             `bpftool prog pin` do, or remove `next`"
+            "there is no program at {shown}, `chain` of this interface: pin it there, as `bpftool prog load` and \
+             `bpftool prog pin` do, or remove `chain`"
         )
     })?;
     if info.program_type() != bpf_prog_type::BPF_PROG_TYPE_XDP {
-        bail!("`next`, {shown}, is not an XDP program");
+        bail!("`chain`, {shown}, is not an XDP program");
     }
     if info.name_as_str().is_some_and(|name| OURS.contains(&name)) {
         bail!(
-            "`next`, {shown}, is ratelimit itself: remove `next`, or use the path of another program"
+            "`chain`, {shown}, is ratelimit itself: remove `chain`, or use the path of another program"
         );
     }
     Ok(Xdp::from_pin(path, XdpAttachType::Interface)?)

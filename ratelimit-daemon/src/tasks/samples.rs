@@ -12,7 +12,7 @@ use ratelimit_common::{
     sample::{Front, Socket},
 };
 use ratelimit_core::{
-    config::inner,
+    config::tunnels,
     detection::{Detector, Host, Kind, Rules, Sample, Step},
 };
 use ratelimit_interface as interface;
@@ -150,7 +150,7 @@ fn unreceived() -> anyhow::Result<Vec<u8>> {
     let kinds = interface::kinds()?;
     let ended: Vec<Tunnel> = kinds
         .iter()
-        .filter_map(|kind| inner::of_device(kind))
+        .filter_map(|kind| tunnels::of_device(kind))
         .collect();
     let mut sockets = String::new();
     for path in RAW_SOCKETS {

@@ -226,7 +226,7 @@ impl Keeper {
     fn answer(&mut self, request: HistoryRequest) -> Result<History, Refused> {
         let Some(keep) = self.keep else {
             let refused = Refused::because("packet history is disabled");
-            return Err(refused.hint("set keep = \"30d\" in [history]"));
+            return Err(refused.hint("set retention = \"30d\" in [history]"));
         };
         let plan = Plan::of(request, clock::wall().as_second(), keep)?;
         let found = self.find(&plan);

@@ -1,6 +1,6 @@
 //! `rlctl config check`: whether a file is a configuration. It needs no daemon. `rlctl config show`: what is in force.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use ratelimit_core::{
     api::Setting,
@@ -13,6 +13,7 @@ use crate::{
     failure::Failure,
     output::{printable, printable_lines},
     phrase,
+    replace_file::replace,
     report::Report,
     table::Table,
 };
@@ -40,6 +41,35 @@ pub fn check(file: &Path) -> Report {
     });
     let notes = warnings.iter().map(ToString::to_string);
     Report::from_json(json, sentence(file, &config)).notes(notes)
+}
+
+/// Gives the keys of `file`, and of `conf.d` beside it, their present names. A configuration with errors is left as it is.
+pub fn upgrade(file: &Path) -> Result<Report, Failure> {
+    let files = config::read(file).and_then(|files| config::parse(&files).map(|_| files));
+    // The report of a check has every error.
+    let Ok(files) = files else {
+        return Ok(check(file));
+    };
+    let mut renames = Vec::new();
+    for file in files {
+        let (text, renamed) = config::upgrade(&file.text);
+        if renamed.is_empty() {
+            continue;
+        }
+        let path = file.path.display();
+        let written = fs::canonicalize(&file.path).and_then(|to| replace(&to, &text));
+        let before = written.map_err(|error| Failure::refused(format!("{path}: {error}")))?;
+        for (old, new) in renamed {
+            let rename = json!({ "file": file.path, "before": before, "old": old, "new": new });
+            renames.push((rename, format!("{path}: renamed `{old}` to `{new}`")));
+        }
+    }
+    let mut report = check(file);
+    let (json, lines): (Vec<_>, Vec<_>) = renames.into_iter().unzip();
+    if let Some(report) = &mut report.json {
+        report["renamed"] = json.into();
+    }
+    Ok(report.notes(lines))
 }
 
 /// Shows every setting in force, and what set it where `origin` is asked for.

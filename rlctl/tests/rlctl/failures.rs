@@ -354,6 +354,46 @@ fn config_check_needs_no_daemon() {
 }
 
 #[test]
+fn an_upgrade_renames_keys_and_keeps_the_file_before() {
+    let daemon = ScriptedDaemon::start(Daemon::Absent);
+    let path = |name: &str| daemon.directory().join(name);
+    let upgrade = |name: &str| {
+        let file = path(name).display().to_string();
+        run(
+            &daemon,
+            &["--json", "config", "check", "--upgrade", &file],
+            "",
+            &[],
+        )
+    };
+    let old = "[[interface]]\nname = \"eth0\" # up\n\n[policy.default]\nlimits = []\n";
+    fs::create_dir(path("conf.d")).unwrap();
+    fs::write(path("config.toml"), old).unwrap();
+    fs::write(path("conf.d/a.toml"), "[history]\nkeep = \"7d\" # a week\n").unwrap();
+    let output = upgrade("config.toml");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["renamed"][0]["new"], "retention", "{answer}");
+    assert_eq!(answer["warnings"], json!([]));
+    let text = |name: &str| fs::read_to_string(path(name)).unwrap();
+    assert_eq!(text("config.toml"), old);
+    assert_eq!(
+        text("conf.d/a.toml"),
+        "[history]\nretention = \"7d\" # a week\n"
+    );
+    assert_eq!(
+        text("conf.d/a.toml.before"),
+        "[history]\nkeep = \"7d\" # a week\n"
+    );
+
+    // With an error nothing is written, also not in the file without one.
+    fs::write(path("conf.d/a.toml"), "[history]\nkeep = \"7d\"\n").unwrap();
+    fs::write(path("config.toml"), format!("bogus = 1\n{old}")).unwrap();
+    assert_eq!(upgrade("config.toml").status.code(), Some(1));
+    assert_eq!(text("conf.d/a.toml"), "[history]\nkeep = \"7d\"\n");
+}
+
+#[test]
 fn colour_is_for_terminals_and_only_without_no_color() {
     let daemon = ScriptedDaemon::start(refuses(409, "no", None));
     let stderr = |environment| {

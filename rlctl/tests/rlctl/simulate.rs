@@ -401,7 +401,7 @@ fn attacks_are_named_with_their_times_and_with_whom_the_answer_would_meet() {
         }
     }
     let files = files(&packets.concat());
-    let rule = "[detection.heavy_hitter]\nabove = 50\nanswer = \"ban\"\n";
+    let rule = "[detection.heavy_hitter]\nthreshold = 50\nanswer = \"ban\"\n";
     let path = files.path().join("attack.toml");
     fs::write(&path, format!("{OLD}{rule}")).unwrap();
     let arguments = ["capture", "--config", "attack.toml"];

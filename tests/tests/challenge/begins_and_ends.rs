@@ -133,7 +133,7 @@ fn where_no_proof_comes_back_it_is_told_until_one_does() {
 fn beyond_the_answers_of_a_second_requests_are_judged_as_without_a_challenge() {
     require_root!();
     let lab = lab();
-    let toml = generic(&format!("{ALWAYS}answers = 100\n"));
+    let toml = generic(&format!("{ALWAYS}answers_per_second = 100\n"));
     let service = Service::started(&lab, &toml).unwrap();
     let answered = |packets, work: &dyn Fn()| {
         let before = service.packets("drop", "challenged").unwrap();

@@ -56,7 +56,7 @@ fn thousands_of_clients_connect_during_a_forged_flood_of_which_nothing_reaches_t
             sysctl(&lab.near, "net/ipv4/tcp_timestamps", timestamps);
         }
         let mode = if case.is_native() { "" } else { GENERIC };
-        let toml = format!("{ALWAYS}way = \"{}\"\n{mode}", case.way);
+        let toml = format!("{ALWAYS}method = \"{}\"\n{mode}", case.way);
         let service = Service::started(&lab, &toml).unwrap();
         let server = Server::new(&lab, near);
         let before = Listening::of(&lab.near);

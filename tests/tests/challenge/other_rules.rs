@@ -53,7 +53,7 @@ fn a_verified_source_is_served_when_a_flood_of_others_has_spent_its_part_of_the_
     let toml = |prefer: &str| {
         let source = "limits = [{ packets = 300, per = \"1h\" }]";
         generic(&format!(
-            "[policy.default]\n{source}\n[challenge.tcp]\nwhen = \"always\"\nway = \"syncookie\"\n\
+            "[policy.default]\n{source}\n[challenge.tcp]\nwhen = \"always\"\nmethod = \"syncookie\"\n\
              [node]\n{prefer}\nlimits = [{{ packets = {LIMIT}, per = \"1h\" }}]\n"
         ))
     };

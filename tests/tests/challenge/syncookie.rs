@@ -1,4 +1,4 @@
-//! `way = "syncookie"`: the answer is a cookie of the listener, with the options that the listener keeps.
+//! `method = "syncookie"`: the answer is a cookie of the listener, with the options that the listener keeps.
 
 use std::{io::ErrorKind, process::Command, time::Duration};
 
@@ -82,7 +82,7 @@ fn connections_by_syncookie_have_the_options_of_those_that_the_listener_opens_by
 
         let toml = |scaling| {
             generic(&format!(
-                "{ALWAYS}way = \"syncookie\"\nwindow_scaling = {scaling}\n"
+                "{ALWAYS}method = \"syncookie\"\nwindow_scaling = {scaling}\n"
             ))
         };
         let service = Service::started(&lab, &toml(true)).unwrap();
@@ -125,7 +125,7 @@ fn where_no_listener_gives_a_cookie_sources_prove_themselves_by_a_reset() {
     require_root!();
     let lab = lab();
     let service =
-        Service::started(&lab, &generic(&format!("{ALWAYS}way = \"syncookie\"\n"))).unwrap();
+        Service::started(&lab, &generic(&format!("{ALWAYS}method = \"syncookie\"\n"))).unwrap();
     service
         .wait_for_log("net.ipv4.tcp_syncookies is not 2")
         .unwrap();
@@ -148,12 +148,12 @@ fn a_challenge_by_cookies_is_refused_where_the_kernel_gives_none() {
     require_root!();
     let lab = lab();
     sysctl(&lab.near, "net/ipv4/tcp_syncookies", "0");
-    let toml = generic(&format!("{ALWAYS}way = \"syncookie\"\n"));
+    let toml = generic(&format!("{ALWAYS}method = \"syncookie\"\n"));
     let refusal = Service::new(&lab, &toml).unwrap().refusal().unwrap();
     for part in [
         "net.ipv4.tcp_syncookies is 0",
         "net.ipv4.tcp_syncookies = 2",
-        "way = \"rst\"",
+        "method = \"rst\"",
     ] {
         assert!(refusal.contains(part), "{refusal}");
     }
@@ -173,7 +173,7 @@ fn a_listener_whose_queue_is_full_gives_cookies_where_the_kernel_has_them_on_dem
     sysctl(&lab.near, "net/ipv4/tcp_syncookies", "1");
     // These are never challenged, and fill the queue.
     let toml =
-        format!("{ALWAYS}way = \"syncookie\"\n{GENERIC}[allow]\nsources = [\"96.0.0.0/4\"]\n");
+        format!("{ALWAYS}method = \"syncookie\"\n{GENERIC}[allow]\nsources = [\"96.0.0.0/4\"]\n");
     let service = Service::started(&lab, &toml).unwrap();
     let _server = Server::new(&lab, NEAR[0]);
     burst(&lab, 1_000);
@@ -198,7 +198,7 @@ fn options_that_cannot_be_put_in_force_are_a_trouble_and_one_line_of_the_log() {
     sysctl(&lab.near, "net/ipv4/tcp_syncookies", "2");
     sysctl(&lab.near, "net/ipv4/tcp_timestamps", "1");
     let service =
-        Service::started(&lab, &generic(&format!("{ALWAYS}way = \"syncookie\"\n"))).unwrap();
+        Service::started(&lab, &generic(&format!("{ALWAYS}method = \"syncookie\"\n"))).unwrap();
     let status = || service.rlctl_ok(&["status"]).unwrap();
     let (trouble, told) = (
         "failure of options of SYN cookies",

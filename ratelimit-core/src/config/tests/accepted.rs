@@ -21,7 +21,7 @@ fn a_minimal_file_gives_the_defaults() {
         ipv6_prefix: 64,
         capacity: 1 << 18,
         logs: 1 << 14,
-        inner: Tunnels::NONE,
+        tunnels: Tunnels::NONE,
     };
     assert_eq!(config.source, source);
     let paths = Paths {
@@ -51,10 +51,10 @@ fn every_key_is_understood() {
         [source]
         ipv4_prefix = 24
         ipv6_prefix = 56
-        inner = ["gre", "vxlan:8472", "geneve"]
+        tunnels = ["gre", "vxlan:8472", "geneve"]
         capacity = 1_000_000
         store = "compact"
-        logs = 1000
+        sliding_logs = 1000
         [policy.default]
         limits = [
           { packets = 1000, per = "1s" },
@@ -96,7 +96,7 @@ fn every_key_is_understood() {
         ipv6_prefix: 56,
         capacity: 1_000_000,
         logs: 1000,
-        inner: Tunnels::NONE
+        tunnels: Tunnels::NONE
             .with(Tunnel::Gre, 0)
             .with(Tunnel::Vxlan, 8472)
             .with(Tunnel::Geneve, 6081),
@@ -162,8 +162,8 @@ fn the_history_is_kept_for_a_time_or_not_at_all() {
     let days = |days: u64| Duration::from_hours(24 * days);
     let kept = |text: &str| load_text(&format!("{MINIMAL}{text}")).history;
     assert_eq!(kept(""), Some(days(30)));
-    assert_eq!(kept("[history]\nkeep = \"7d\"\n"), Some(days(7)));
-    assert_eq!(kept("[history]\nkeep = false\n"), None);
+    assert_eq!(kept("[history]\nretention = \"7d\"\n"), Some(days(7)));
+    assert_eq!(kept("[history]\nretention = false\n"), None);
     let text =
         format!("{MINIMAL}[history]\nwatch = [\"node\", \"203.0.113.7\", \"policy:default\"]\n");
     let config = load_text(&text);

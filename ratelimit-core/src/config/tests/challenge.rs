@@ -15,7 +15,9 @@ fn sources_are_challenged_where_it_is_written() {
         "over 5000 syn/s, by rst, for 10m, at most 1000000 answers a second"
     );
     assert_eq!(
-        reported("when = \"always\"\nfor = \"30s\"\nanswers = 7\nway = \"syncookie\""),
+        reported(
+            "when = \"always\"\nfor = \"30s\"\nanswers_per_second = 7\nmethod = \"syncookie\""
+        ),
         "always, by syncookie, for 30s, at most 7 answers a second"
     );
     assert_eq!(challenge("when = \"never\""), None);
@@ -31,22 +33,22 @@ fn sources_are_challenged_where_it_is_written() {
 #[test]
 fn what_is_wrong_of_a_challenge_is_told_with_what_to_write() {
     check_behind_minimal(
-        "[challenge.tcp]\nwhen = \"over 0 syn/s\"\nfor = \"25h\"\nanswers = 0\nper = 1\nway = \"cookie\"\n",
+        "[challenge.tcp]\nwhen = \"over 0 syn/s\"\nfor = \"25h\"\nanswers_per_second = 0\nper = 1\nmethod = \"cookie\"\n",
         r#"config.toml:9:8: `when` is `over 0 syn/s`: 0 is out of range
 9 | when = "over 0 syn/s"
   |        ^^^^^^^^^^^^^^ write a number from 1 to 16777215, or "always"
 config.toml:10:7: `for` is out of range
 10 | for = "25h"
    |       ^^^^^ write a time from 1s to 1d
-config.toml:11:11: `answers` is out of range
-11 | answers = 0
-   |           ^ write a number from 1 to 16777215
+config.toml:11:22: `answers_per_second` is out of range
+11 | answers_per_second = 0
+   |                      ^ write a number from 1 to 16777215
 config.toml:12:1: unknown key `per` in [challenge.tcp]
 12 | per = 1
-   | ^^^ remove it; known here: when, for, answers, destinations, ports, classes, way, window_scaling, back_off
-config.toml:13:7: unknown way `cookie`
-13 | way = "cookie"
-   |       ^^^^^^^^ did you mean "syncookie"?"#,
+   | ^^^ remove it; known here: when, for, answers_per_second, destinations, ports, classes, method, window_scaling, back_off
+config.toml:13:10: unknown method `cookie`
+13 | method = "cookie"
+   |          ^^^^^^^^ did you mean "syncookie"?"#,
     );
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"sometimes\"\n[challenge.udp]\n",
@@ -238,7 +240,7 @@ fn sources_are_challenged_for_queries_where_it_is_written() {
     );
     assert_eq!(
         reported(
-            "[challenge.tcp]\nwhen = \"never\"\nfor = \"30s\"\nanswers = 7\n\
+            "[challenge.tcp]\nwhen = \"never\"\nfor = \"30s\"\nanswers_per_second = 7\n\
              [challenge.dns]\nwhen = \"always\"\nports = [53, 5353]"
         ),
         "never, by rst, for 30s, at most 7 answers a second; of DNS always, to ports 53, 5353"
@@ -272,7 +274,7 @@ config.toml:11:1: unknown key `for` in [challenge.dns]
     );
     check_behind_minimal(
         "[challenge.tcp]\nwhen = \"always\"\nwindow_scaling = true\n",
-        r#"config.toml:10:18: `window_scaling` is of way = "syncookie"
+        r#"config.toml:10:18: `window_scaling` is of method = "syncookie"
 10 | window_scaling = true
    |                  ^^^^ write that too, or remove it: by rst, listeners scale windows as ever"#,
     );

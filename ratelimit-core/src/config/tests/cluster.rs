@@ -141,7 +141,8 @@ const CLUSTER: &str = "[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret_file = 
 
 #[test]
 fn a_limit_of_the_cluster_is_divided_by_its_nodes() {
-    let limit = "{ packets = 1000, per = \"1s\", scope = \"cluster\", share = \"proportional\" }";
+    let limit =
+        "{ packets = 1000, per = \"1s\", scope = \"cluster\", division = \"proportional\" }";
     let policy = format!("[policy.x]\nsources = [\"192.0.2.0/24\"]\nlimits = [{limit}]\n");
     let config = load_text(&format!("{MINIMAL}{policy}{CLUSTER}nodes = 3\n"));
     let limit = &config.policies["x"].limits[0];
@@ -194,9 +195,9 @@ fn a_limit_that_nodes_cannot_share_is_refused() {
    |                                              ^^^^^^^^ did you mean "cluster"?"#,
     );
     check_behind_minimal(
-        &policy("packets = 9, per = \"1s\", share = \"equal\""),
-        r#"config.toml:10:46: `share` is for limits with scope = "cluster" alone
-10 | limits = [{ packets = 9, per = "1s", share = "equal" }]
-   |                                              ^^^^^^^ write scope = "cluster" beside it, or remove it"#,
+        &policy("packets = 9, per = \"1s\", division = \"equal\""),
+        r#"config.toml:10:49: `division` is for limits with scope = "cluster" alone
+10 | limits = [{ packets = 9, per = "1s", division = "equal" }]
+   |                                                 ^^^^^^^ write scope = "cluster" beside it, or remove it"#,
     );
 }

@@ -6,14 +6,14 @@ use super::*;
 fn answers_to_floods_that_are_challenged_by_rst_are_warned_of() {
     let toml = |way| {
         format!(
-            "[challenge.tcp]\nwhen = \"always\"\nway = \"{way}\"\n[detection]\nsyn_flood = {{ answer = \"ban\" }}\nudp_flood = {{ answer = \"ban\" }}\n"
+            "[challenge.tcp]\nwhen = \"always\"\nmethod = \"{way}\"\n[detection]\nsyn_flood = {{ answer = \"ban\" }}\nudp_flood = {{ answer = \"ban\" }}\n"
         )
     };
     check_warnings_behind_minimal(
         &toml("rst"),
-        r#"config.toml:11:1: [detection.syn_flood] does not ban or limit sources while the challenge is active: with way = "rst" any source may be forged
+        r#"config.toml:11:1: [detection.syn_flood] does not ban or limit sources while the challenge is active: with method = "rst" any source may be forged
 11 | [detection]
-   | ^^^^^^^^^^^ write way = "syncookie" in [challenge.tcp]"#,
+   | ^^^^^^^^^^^ write method = "syncookie" in [challenge.tcp]"#,
     );
     check_warnings_behind_minimal(&toml("syncookie"), "");
 }
@@ -22,7 +22,7 @@ use crate::detection::{Answer, Kind};
 #[test]
 fn an_attack_has_a_table() {
     let text = "[detection]\nbans_per_minute = 5\n[detection.syn_flood]\n\
-                [detection.heavy_hitter]\nabove = 9\nanswer = \"ban\"\nfor = \"1h\"\n";
+                [detection.heavy_hitter]\nthreshold = 9\nanswer = \"ban\"\nfor = \"1h\"\n";
     let config = load_text(&format!("{MINIMAL}{text}"));
     assert_eq!(config.bans_per_minute.get(), 5);
     let rules = config.attacks;
@@ -40,7 +40,7 @@ fn attacks_without_a_table_are_reported_unless_the_configuration_says_otherwise(
     let rules = load_text(MINIMAL).attack_rules();
     assert_eq!(rules.len(), Kind::ALL.len());
     assert!(rules.values().all(|rule| rule.answer == Answer::Observe));
-    let one = "[detection.syn_flood]\nabove = 9\nanswer = \"limit\"\n";
+    let one = "[detection.syn_flood]\nthreshold = 9\nanswer = \"limit\"\n";
     let rules = load_text(&format!("{MINIMAL}{one}")).attack_rules();
     assert_eq!(
         (rules.len(), rules[&Kind::SynFlood].above.get()),
@@ -55,13 +55,13 @@ fn attacks_without_a_table_are_reported_unless_the_configuration_says_otherwise(
 #[test]
 fn what_is_no_attack_or_no_answer_is_refused() {
     check_behind_minimal(
-        "[detection.syn_floods]\n[detection.spread]\nabove = 0\nanswer = \"drop\"\nfor = \"1ms\"\n",
+        "[detection.syn_floods]\n[detection.spread]\nthreshold = 0\nanswer = \"drop\"\nfor = \"1ms\"\n",
         r#"config.toml:8:12: unknown key `syn_floods` in [detection]
 8 | [detection.syn_floods]
   |            ^^^^^^^^^^ did you mean `syn_flood`?
-config.toml:10:9: `above` is out of range
-10 | above = 0
-   |         ^ write a number from 1 to 1000000000
+config.toml:10:13: `threshold` is out of range
+10 | threshold = 0
+   |             ^ write a number from 1 to 1000000000
 config.toml:11:10: unknown answer `drop`
 11 | answer = "drop"
    |          ^^^^^^ write "observe" or "limit" or "ban"

@@ -280,7 +280,7 @@ fn an_unknown_key_of_a_limit_is_refused() {
   { packet = 1, per = "1s" },"#,
         r#"config.toml:11:30: unknown key `weight` in a limit
 11 |   { packets = 1, per = "1s", weight = 2 },
-   |                              ^^^^^^ remove it; known here: packets, bytes, per, algorithm, burst, match, scope, share
+   |                              ^^^^^^ remove it; known here: packets, bytes, per, algorithm, burst, match, scope, division
 config.toml:12:3: a limit has neither `packets` nor `bytes`
 12 |   { packet = 1, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^ write { packets = 1000, per = "1s" }

@@ -65,7 +65,7 @@ config.toml:12:15: `packets` is a fraction, not an integer
    |               ^^^ write packets = 1000000"#,
     );
     check_behind_minimal(
-        "[aggregate]\nipv4 = [{ prefix = \"/16\", packets = 10, per = \"1s\" }]\n",
+        "[subnet]\nipv4 = [{ prefix = \"/16\", packets = 10, per = \"1s\" }]\n",
         r#"config.toml:9:20: `prefix` is a string, not an integer
 9 | ipv4 = [{ prefix = "/16", packets = 10, per = "1s" }]
   |                    ^^^^^ write prefix = 16"#,
@@ -174,19 +174,19 @@ fn a_key_that_is_misspelt_is_not_missing_too() {
 fn a_history_without_a_sensible_length_is_refused() {
     check_behind_minimal(
         "[history]
-keep = \"5m\"
+retention = \"5m\"
 ",
-        "config.toml:9:8: `keep` is out of range
-9 | keep = \"5m\"
-  |        ^^^^ write a time from 1h to 366d",
+        "config.toml:9:13: `retention` is out of range
+9 | retention = \"5m\"
+  |             ^^^^ write a time from 1h to 366d",
     );
     check_behind_minimal(
         "[history]
-keep = true
+retention = true
 ",
-        "config.toml:9:8: `keep` is true: it needs a duration
-9 | keep = true
-  |        ^^^^ write keep = \"30d\", or false to keep nothing",
+        "config.toml:9:13: `retention` is true: it needs a duration
+9 | retention = true
+  |             ^^^^ write retention = \"30d\", or false to keep nothing",
     );
 }
 

@@ -9,7 +9,7 @@ fn wider_prefixes_and_the_node_have_limits() {
         name = "eth0"
         [policy.default]
         limits = [{ packets = 1000, per = "1s" }]
-        [aggregate]
+        [subnet]
         observe = true
         ipv4 = [{ prefix = 24, packets = 10_000, per = "1s" }]
         ipv6 = [
@@ -57,17 +57,17 @@ fn wider_prefixes_and_the_node_have_limits() {
 #[test]
 fn an_aggregate_that_says_nothing_is_refused() {
     check_behind_minimal(
-        "[aggregate]\n",
-        r#"config.toml:8:1: [aggregate] has neither `ipv4` nor `ipv6`
-8 | [aggregate]
-  | ^^^^^^^^^^^ write ipv4 = [{ prefix = 24, packets = 10_000, per = "1s" }], or the same for `ipv6`"#,
+        "[subnet]\n",
+        r#"config.toml:8:1: [subnet] has neither `ipv4` nor `ipv6`
+8 | [subnet]
+  | ^^^^^^^^ write ipv4 = [{ prefix = 24, packets = 10_000, per = "1s" }], or the same for `ipv6`"#,
     );
     check_behind_minimal(
-        "[aggregate]\nipv4 = 24\nipv6 = []\n",
+        "[subnet]\nipv4 = 24\nipv6 = []\n",
         r#"config.toml:9:8: `ipv4` is an integer, not a list
 9 | ipv4 = 24
   |        ^^ write ipv4 = [{ prefix = 24, packets = 10_000, per = "1s" }]
-config.toml:10:8: the `ipv6` of [aggregate] is empty
+config.toml:10:8: the `ipv6` of [subnet] is empty
 10 | ipv6 = []
    |        ^^ write ipv6 = [{ prefix = 56, packets = 10_000, per = "1s" }], or remove it"#,
     );
@@ -90,11 +90,11 @@ fn a_prefix_that_is_missing_or_not_wider_than_a_source_is_refused() {
     check_behind_minimal(
         r#"[source]
 ipv6_prefix = 56
-[aggregate]
+[subnet]
 ipv4 = [{ packets = 1, per = "1s" }, { prefix = 32, packets = 1, per = "1s" }, { prefix = 0, packets = 1, per = "1s" }]
 ipv6 = [{ prefix = 56, packets = 1, per = "1s" }, { prefix = 129, packets = 1, per = "1s" }]
 "#,
-        r#"config.toml:11:9: a limit of [aggregate] has no `prefix`
+        r#"config.toml:11:9: a limit of [subnet] has no `prefix`
 11 | ipv4 = [{ packets = 1, per = "1s" }, { prefix = 32, packets = 1, per = "1s" }, { prefix = 0, packets = 1, per …
    |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^ write for example prefix = 24
 config.toml:11:49: a /32 is not wider than a source, which is a /32
@@ -115,7 +115,7 @@ config.toml:12:62: `prefix` is out of range
 #[test]
 fn a_third_prefix_and_a_ninth_limit_are_refused() {
     check_behind_minimal(
-        r#"[aggregate]
+        r#"[subnet]
 ipv6 = [
   { prefix = 56, packets = 1, per = "1s" },
   { prefix = 48, packets = 1, per = "1s" },
@@ -146,10 +146,10 @@ limits = [
   { packets = 1, per = "9s" },
 ]
 "#,
-        r#"config.toml:13:14: `ipv6` of [aggregate] has more than 2 prefixes
+        r#"config.toml:13:14: `ipv6` of [subnet] has more than 2 prefixes
 13 |   { prefix = 32, packets = 1, per = "1s" },
    |              ^^ keep 2 lengths; several limits may have the same
-config.toml:24:3: the /24 of [aggregate] has more than 8 limits
+config.toml:24:3: the /24 of [subnet] has more than 8 limits
 24 |   { prefix = 24, packets = 1, per = "9s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ keep 8, the most that a prefix can have
 config.toml:36:3: [node] has 9 limits
@@ -161,7 +161,7 @@ config.toml:36:3: [node] has 9 limits
 #[test]
 fn an_unknown_key_and_an_unknown_class_are_refused_here_too() {
     check_behind_minimal(
-        r#"[aggregate]
+        r#"[subnet]
 ipv4 = [{ prefix = 24, packets = 1, per = "1s", match = "tpc" }]
 ipv5 = []
 [node]
@@ -171,7 +171,7 @@ limits = [{ prefix = 24, packets = 1, per = "1s", match = "x" }]
         r#"config.toml:9:57: there is no class `tpc`
 9 | ipv4 = [{ prefix = 24, packets = 1, per = "1s", match = "tpc" }]
   |                                                         ^^^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "reflection-dns" or "reflection-ntp" or "reflection-memcached" or "reflection-ssdp" or "reflection-cldap" or "reflection-chargen" or "reflection-snmp" or "reflection-portmap" or "reflection-ws-discovery" or "reflection-ard" or "land" or "bogons" or "source-port-0" or "tcp-christmas" or "other"
-config.toml:10:1: unknown key `ipv5` in [aggregate]
+config.toml:10:1: unknown key `ipv5` in [subnet]
 10 | ipv5 = []
    | ^^^^ did you mean `ipv6`?
 config.toml:12:1: unknown key `limit` in [node]
@@ -179,7 +179,7 @@ config.toml:12:1: unknown key `limit` in [node]
    | ^^^^^ did you mean `limits`?
 config.toml:13:13: unknown key `prefix` in a limit
 13 | limits = [{ prefix = 24, packets = 1, per = "1s", match = "x" }]
-   |             ^^^^^^ remove it; known here: packets, bytes, per, algorithm, burst, match, scope, share
+   |             ^^^^^^ remove it; known here: packets, bytes, per, algorithm, burst, match, scope, division
 config.toml:13:59: there is no class `x`
 13 | limits = [{ prefix = 24, packets = 1, per = "1s", match = "x" }]
    |                                                           ^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-syn-ack" or "tcp-rst" or "tcp-invalid" or "fragments" or "later-fragments" or "reflection" or "reflection-dns" or "reflection-ntp" or "reflection-memcached" or "reflection-ssdp" or "reflection-cldap" or "reflection-chargen" or "reflection-snmp" or "reflection-portmap" or "reflection-ws-discovery" or "reflection-ard" or "land" or "bogons" or "source-port-0" or "tcp-christmas" or "other""#,
@@ -189,7 +189,7 @@ config.toml:13:59: there is no class `x`
 #[test]
 fn the_node_has_no_sliding_log() {
     check_behind_minimal(
-        r#"[aggregate]
+        r#"[subnet]
 ipv4 = [{ prefix = 24, packets = 9, per = "1s", algorithm = "sliding-log" }]
 [node]
 limits = [{ packets = 9, per = "1s", algorithm = "sliding-log" }]
@@ -204,7 +204,7 @@ limits = [{ packets = 9, per = "1s", algorithm = "sliding-log" }]
 fn the_node_prefers_verified_sources_where_sources_can_be_verified() {
     let preferring = "[node]\nlimits = [{ packets = 9, per = \"1s\" }]\nprefer = \"verified\"\n";
     for when in ["always", "over 5 syn/s", "never"] {
-        let challenge = format!("[challenge.tcp]\nwhen = \"{when}\"\nway = \"syncookie\"\n");
+        let challenge = format!("[challenge.tcp]\nwhen = \"{when}\"\nmethod = \"syncookie\"\n");
         let toml = format!("{MINIMAL}{preferring}{challenge}");
         assert!(load_text(&toml).node.prefers_verified);
         let without = toml.replace("prefer = \"verified\"", "");
@@ -219,9 +219,9 @@ fn the_node_prefers_verified_sources_where_sources_can_be_verified() {
     );
     check_warnings_behind_minimal(
         &by_reset,
-        r#"config.toml:10:10: `prefer` has no effect with way = "rst" because a forged SYN of a live host verifies that host
+        r#"config.toml:10:10: `prefer` has no effect with method = "rst" because a forged SYN of a live host verifies that host
 10 | prefer = "verified"
-   |          ^^^^^^^^^^ write way = "syncookie" in [challenge.tcp], or remove `prefer`"#,
+   |          ^^^^^^^^^^ write method = "syncookie" in [challenge.tcp], or remove `prefer`"#,
     );
     check_behind_minimal(
         preferring,
@@ -250,16 +250,16 @@ fn aggregate_and_node_are_set_once() {
             ("config.toml", MINIMAL),
             (
                 "conf.d/a.toml",
-                "[aggregate]\nipv4 = [{ prefix = 24, packets = 1, per = \"1s\" }]\n[node]\nlimits = [{ packets = 1, per = \"1s\" }]\n",
+                "[subnet]\nipv4 = [{ prefix = 24, packets = 1, per = \"1s\" }]\n[node]\nlimits = [{ packets = 1, per = \"1s\" }]\n",
             ),
             (
                 "conf.d/b.toml",
-                "[aggregate]\nipv4 = [{ prefix = 16, packets = 1, per = \"1s\" }]\n[node]\nlimits = [{ packets = 1, per = \"1s\" }]\n",
+                "[subnet]\nipv4 = [{ prefix = 16, packets = 1, per = \"1s\" }]\n[node]\nlimits = [{ packets = 1, per = \"1s\" }]\n",
             ),
         ],
-        r"conf.d/b.toml:1:1: [aggregate] is set twice, first at conf.d/a.toml:1:1
-1 | [aggregate]
-  | ^^^^^^^^^^^ keep one of them
+        r"conf.d/b.toml:1:1: [subnet] is set twice, first at conf.d/a.toml:1:1
+1 | [subnet]
+  | ^^^^^^^^ keep one of them
 conf.d/b.toml:3:1: [node] is set twice, first at conf.d/a.toml:3:1
 3 | [node]
   | ^^^^^^ keep one of them",
@@ -276,7 +276,7 @@ limits = [
   { packets = 1000, per = "1s" },
   { packets = 20, per = "1s", match = "tcp-syn" },
 ]
-[aggregate]
+[subnet]
 ipv4 = [
   { prefix = 24, packets = 1000, per = "1s" },
   { prefix = 16, packets = 1001, per = "1s" },
@@ -288,7 +288,7 @@ limits = [
   { packets = 20, per = "1s", match = "tcp" },
 ]
 "#,
-        r#"config.toml:10:3: 1000 packets per 1s for all of `ipv4` /24 of [aggregate] are no more than one source may send by [policy.default]: its 1000 packets per 1s are never reached
+        r#"config.toml:10:3: 1000 packets per 1s for all of `ipv4` /24 of [subnet] are no more than one source may send by [policy.default]: its 1000 packets per 1s are never reached
 10 |   { prefix = 24, packets = 1000, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write what many sources may send together
 config.toml:17:3: 20 packets per 1s of tcp for all of [node] are no more than one source may send by [policy.default]: its 20 packets per 1s of tcp-syn are never reached

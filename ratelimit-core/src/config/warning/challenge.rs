@@ -9,7 +9,7 @@ use crate::{
     diagnostic::Problem,
 };
 
-const HINT: &str = "write way = \"syncookie\" in [challenge.tcp]";
+const HINT: &str = "write method = \"syncookie\" in [challenge.tcp]";
 
 /// Reports what relies on sources that prove themselves, where a forged SYN of a live host proves as much.
 pub fn find(document: &Document, config: &Config, warnings: &Report) {
@@ -22,7 +22,7 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
         .as_ref()
         .and_then(|at| at.value.prefer.as_ref());
     if let Some(prefer) = prefer {
-        let message = "`prefer` has no effect with way = \"rst\" because a forged SYN of a live host verifies that host";
+        let message = "`prefer` has no effect with method = \"rst\" because a forged SYN of a live host verifies that host";
         let hint = format!("{HINT}, or remove `prefer`");
         warnings.add(&prefer.spot, Problem::new(message, hint));
     }
@@ -45,7 +45,7 @@ pub fn find(document: &Document, config: &Config, warnings: &Report) {
         };
         if is_asked && rule.answer != Answer::Observe {
             let message = format!(
-                "[detection.{}] does not ban or limit sources while the challenge is active: with way = \"rst\" any source may be forged",
+                "[detection.{}] does not ban or limit sources while the challenge is active: with method = \"rst\" any source may be forged",
                 kind.key()
             );
             warnings.add(&detection.spot, Problem::new(message, HINT));

@@ -39,7 +39,7 @@ fn limits(config: &Config) -> Vec<(String, &[LimitSpec])> {
     let policies = config.policies.iter();
     let policies = policies.map(|(name, policy)| (format!("[policy.{name}]"), &*policy.limits));
     let levels = config.aggregate.ipv4.iter().chain(&config.aggregate.ipv6);
-    let levels = levels.map(|it| (format!("[aggregate] /{}", it.prefix), &*it.limits));
+    let levels = levels.map(|it| (format!("[subnet] /{}", it.prefix), &*it.limits));
     let destinations = config
         .destinations
         .iter()

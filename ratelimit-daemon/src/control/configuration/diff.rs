@@ -13,7 +13,7 @@ use ratelimit_core::{
     challenge::Challenge,
     class::{Action, Catalogue, Class},
     compile::keeps_state,
-    config::{Config, Interface, PolicyConfig, Source, StateStore, inner},
+    config::{Config, Interface, PolicyConfig, Source, StateStore, tunnels},
     ip_family::IpFamily,
     limit::LimitSpec,
     prefix::Prefix,
@@ -117,11 +117,21 @@ fn text_or<T: Display>(value: Option<T>, none: &str) -> String {
 fn base_changes(before: &Config, after: &Config) -> Vec<String> {
     let mut lines = interface_changes(&before.interfaces, &after.interfaces);
     let both = [before, after];
-    lines.extend(change("inner:", both, |it| it.source.inner, inner::text));
-    let logs = change("source: logs", both, |it| it.source.logs, |logs| logs);
+    lines.extend(change(
+        "tunnels:",
+        both,
+        |it| it.source.tunnels,
+        tunnels::text,
+    ));
+    let logs = change(
+        "source: sliding_logs",
+        both,
+        |it| it.source.logs,
+        |logs| logs,
+    );
     lines.extend(logs.map(|change| format!("{change}; sliding logs reset")));
     let of_sources = |config: &Config| Source {
-        inner: Tunnels::NONE,
+        tunnels: Tunnels::NONE,
         logs: 0,
         ..config.source.clone()
     };
@@ -172,7 +182,7 @@ fn start_anew([before, after]: [&Config; 2]) -> &'static str {
 /// A table of `compact` that is larger than it has to be is kept, but not one that is much larger.
 fn unless_kept(both: [&Config; 2]) -> &'static str {
     let [before, after] = both.map(|config| Source {
-        inner: Tunnels::NONE,
+        tunnels: Tunnels::NONE,
         capacity: 0,
         ..config.source.clone()
     });
@@ -376,14 +386,14 @@ fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
                 let levels = levels.filter(|level| level.prefix == prefix);
                 levels.flat_map(|level| level.limits.clone()).collect()
             });
-            let what = format!("aggregate {name}/{prefix}");
+            let what = format!("subnet {name}/{prefix}");
             compare(&what, &old, &new, "each prefix");
         }
     }
     let destinations: BTreeSet<_> = both.iter().flat_map(|it| it.destinations.keys()).collect();
     let observe = |observe| observe;
     observed.extend(change(
-        "aggregate: observe",
+        "subnet: observe",
         both,
         |it| it.aggregate.observe,
         observe,

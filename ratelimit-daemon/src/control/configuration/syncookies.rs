@@ -78,7 +78,7 @@ fn judge(setting: Option<&str>) -> Result<(), Refused> {
     match setting {
         Some("2") => Ok(()),
         Some("0") => Err(refused("net.ipv4.tcp_syncookies is 0")
-            .hint("set net.ipv4.tcp_syncookies = 2 in /etc/sysctl.d, or way = \"rst\"")),
+            .hint("set net.ipv4.tcp_syncookies = 2 in /etc/sysctl.d, or method = \"rst\"")),
         Some(_) => {
             warn!(
                 "net.ipv4.tcp_syncookies is not 2, so listeners send cookies only while their queue is full; using rst until then"
@@ -87,7 +87,7 @@ fn judge(setting: Option<&str>) -> Result<(), Refused> {
         }
         None => Err(
             refused("this kernel has no SYN cookies (CONFIG_SYN_COOKIES)")
-                .hint("set way = \"rst\""),
+                .hint("set method = \"rst\""),
         ),
     }
 }
@@ -105,6 +105,6 @@ mod tests {
             "{refused:?}"
         );
         let hint = judge(None).unwrap_err().hint.unwrap();
-        assert_eq!(hint, "set way = \"rst\"");
+        assert_eq!(hint, "set method = \"rst\"");
     }
 }

@@ -50,7 +50,7 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
     }
     let is_known = |it: &&Interface| it.next.is_none() || before.interfaces.contains(it);
     if let Some(other) = after.interfaces.iter().find(|it| !is_known(it)) {
-        return Some(format!("another `next` of interface {}", other.name));
+        return Some(format!("another `chain` of interface {}", other.name));
     }
     let directories: Vec<Option<&Path>> =
         before.lists.values().map(|it| it.file.parent()).collect();
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn who_is_not_root_opens_no_port_and_names_no_file() {
         let before = "[metrics]\ndashboard = true\ntoken_file = \"/etc/ratelimit/token\"\n\
-                      [[interface]]\nname = \"eth0\"\nnext = \"/sys/fs/bpf/own\"\n";
+                      [[interface]]\nname = \"eth0\"\nchain = \"/sys/fs/bpf/own\"\n";
         let foreign = |after: &str| foreign(&config(before), &config(after));
         assert_eq!(foreign(before), None);
         assert_eq!(foreign(&format!("observe = true\n{before}")), None);
@@ -97,7 +97,7 @@ mod tests {
                 "",
                 "dashboard",
             ),
-            ("bpf/own", "bpf/other", "`next` of interface eth0"),
+            ("bpf/own", "bpf/other", "`chain` of interface eth0"),
         ] {
             let said = foreign(&before.replace(from, to)).unwrap_or_default();
             assert!(said.contains(what), "{to}: {said}");

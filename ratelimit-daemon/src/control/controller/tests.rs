@@ -533,7 +533,7 @@ fn config() -> Config {
             ipv6_prefix: 64,
             capacity: 1024,
             logs: 64,
-            inner: Tunnels::NONE,
+            tunnels: Tunnels::NONE,
         },
         new_sources: None,
         challenge: None,

@@ -383,7 +383,7 @@ fn configuration(random: &mut Random) -> String {
         }
     }
     if random.one_in(2) {
-        text += "[aggregate]\n";
+        text += "[subnet]\n";
         text += observe(random);
         let prefix = random.choose(&["24", "16"]);
         let amount = 1 + random.below(8);

@@ -151,9 +151,9 @@ fn prefixes_have_policies_of_their_own_from_the_narrowest_to_the_widest() {
     let expected = [
         ("default", AppliesTo::Source),
         ("partner", AppliesTo::Source),
-        ("[aggregate] ipv4/24", AppliesTo::Prefix),
-        ("[aggregate] ipv6/56", AppliesTo::Prefix),
-        ("[aggregate] ipv6/48", AppliesTo::Prefix),
+        ("[subnet] ipv4/24", AppliesTo::Prefix),
+        ("[subnet] ipv6/56", AppliesTo::Prefix),
+        ("[subnet] ipv6/48", AppliesTo::Prefix),
         ("[node]", AppliesTo::Node),
     ];
     assert_eq!(shared, expected.map(|(name, to)| (name.to_owned(), to)));
@@ -324,7 +324,7 @@ fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
         .collect();
     let expected = [
         ("203.0.113.0".to_owned(), "default", 3),
-        ("203.0.113.0/24".to_owned(), "[aggregate] ipv4/24", 0),
+        ("203.0.113.0/24".to_owned(), "[subnet] ipv4/24", 0),
     ];
     assert_eq!(rows, expected.into());
 }
@@ -400,9 +400,9 @@ policy partner: 6 packets per 1s of games -> 6 packets per 1s of play; usage of 
     let expected = "class games: udp to port 27015 -> udp to port 27016
 policy default: usage of its sources is reset
 policy partner: usage of its sources is reset
-aggregate ipv4/24: 500 packets per 1s -> 501 packets per 1s; usage of each prefix is kept
-aggregate ipv6/48: removed
-aggregate ipv6/40: added, 700 packets per 1s
+subnet ipv4/24: 500 packets per 1s -> 501 packets per 1s; usage of each prefix is kept
+subnet ipv6/48: removed
+subnet ipv6/40: added, 700 packets per 1s
 node: 900000 packets per 1s -> 900000 packets per 1s (sliding-window); usage is reset";
     assert_eq!(reported(EVERYTHING, &changed), expected);
     let observed = EVERYTHING.replace("[node]", "[node]\nobserve = true");
@@ -428,7 +428,7 @@ limits = [{ packets = 10, per = "1s" }, { packets = 6, per = "1s", match = "game
 [policy.partner]
 sources = ["192.0.2.0/24"]
 limits = [{ packets = 6, per = "1s", match = "games" }]
-[aggregate]
+[subnet]
 ipv4 = [{ prefix = 24, packets = 500, per = "1s" }]
 ipv6 = [{ prefix = 48, packets = 700, per = "1s" }, { prefix = 56, packets = 600, per = "1s" }]
 [node]

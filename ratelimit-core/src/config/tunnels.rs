@@ -1,11 +1,11 @@
-//! `inner` of `[source]`: the tunnels of which the source is that of the packet inside.
+//! `tunnels` of `[source]`: the tunnels of which the source is that of the packet inside.
 
 use ratelimit_common::parse::{Tunnels, tunnel::Tunnel};
 
 use super::{report::Spot, suggestion, table::Value};
 use crate::diagnostic::Problem;
 
-const EXAMPLE: &str = "inner = [\"gre\", \"vxlan:4789\"]";
+const EXAMPLE: &str = "tunnels = [\"gre\", \"vxlan:4789\"]";
 
 /// Reads the list.
 pub(super) fn read(value: Value<'_>) -> Tunnels {
