@@ -2,12 +2,14 @@
 //!
 //! `draw` draws a source, writes it into the packet and calls the program under test, which for the baseline is `pass`.
 //! `send` draws one too, and puts the packet on an interface, as `send_syn` does: the traffic of the live cases, which `drop` ends where nothing
-//! else does. `bare` is what the store `lru` is measured beside.
+//! else does. `bare` and the two of `minimal` are what the stores are measured beside.
 #![no_std]
 #![no_main]
+#![feature(asm_experimental_arch)]
 
 mod bare;
 mod draw;
+mod minimal;
 mod source;
 
 use aya_ebpf::{
@@ -69,6 +71,18 @@ pub fn bare(context: XdpContext) -> u32 {
         Some(()) => XDP_PASS,
         None => XDP_ABORTED,
     }
+}
+
+/// Limits each source with the kernel's hash map.
+#[xdp]
+pub fn minimal(context: XdpContext) -> u32 {
+    minimal::with_lru(&context).unwrap_or(XDP_ABORTED)
+}
+
+/// Limits each source with sets of eight.
+#[xdp]
+pub fn minimal_sets(context: XdpContext) -> u32 {
+    minimal::with_sets(&context).unwrap_or(XDP_ABORTED)
 }
 
 /// Draws a source for the IPv4 packet, and sends it.

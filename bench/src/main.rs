@@ -6,13 +6,14 @@
 mod draw;
 
 mod arguments;
-mod bare;
+
 mod catalog;
 mod compare;
 mod control;
 mod document;
 mod goal;
 mod goodput;
+mod hand_written;
 mod harness;
 mod installation;
 mod lists;
@@ -130,7 +131,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         bench.measure(scenario, is_wanted, &mut report)?;
     }
     let is_wanted = |name: &str| arguments.wants(false, name);
-    bare::measure(&bench, is_wanted, &mut report)?;
+    hand_written::measure(&bench, is_wanted, &mut report)?;
     live::measure(
         &object,
         arguments.live_effort(),

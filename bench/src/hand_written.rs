@@ -1,0 +1,63 @@
+//! Programs beside the product's, written by hand: one that counts the packets of each source in a hash map of the kernel, and two that
+//! limit them, with a hash map and with sets of eight.
+//!
+//! They tell which part of a figure is the kernel's own, and what the product costs beyond a program that can do nothing else.
+
+use anyhow::{Context, Result};
+use aya::EbpfLoader;
+use ratelimit_common::layout::SOURCES_DEFAULT;
+use ratelimit_core::ip_family::IpFamily;
+
+use crate::{
+    catalog::ROOMY,
+    harness::xdp,
+    measure::Bench,
+    report::Report,
+    traffic::{Sources, Traffic},
+};
+
+/// The name of each program, and the map that has an entry for so many sources.
+const PROGRAMS: [(&str, &str, u32); 3] = [
+    ("bare", "BARE", 1),
+    ("minimal", "MINIMAL", 1),
+    ("minimal_sets", "MINIMAL_SETS", 8),
+];
+
+/// The sources of each case, and how many the map holds.
+const CASES: [(Sources, u32); 5] = [
+    (Sources::Hot, SOURCES_DEFAULT),
+    (Sources::Thousand, SOURCES_DEFAULT),
+    (Sources::Many, SOURCES_DEFAULT),
+    (Sources::Flood, SOURCES_DEFAULT),
+    (Sources::Million, ROOMY),
+];
+
+/// Measures the cases that `is_wanted` names: `bare/ipv4/hot`.
+pub fn measure(
+    bench: &Bench<'_>,
+    is_wanted: impl Fn(&str) -> bool,
+    report: &mut Report,
+) -> Result<()> {
+    for (program, map, sources_per_entry) in PROGRAMS {
+        for (sources, capacity) in CASES {
+            let traffic = Traffic::new(IpFamily::V4, sources);
+            let name = format!("{}/{}", program.replace('_', "-"), traffic.label());
+            if !is_wanted(&name) {
+                continue;
+            }
+            let entries = (capacity / sources_per_entry).next_power_of_two();
+            let mut ebpf = EbpfLoader::new()
+                .map_max_entries(map, if sources_per_entry == 1 { capacity } else { entries })
+                .override_global("SET_MASK", &(entries - 1), true)
+                .load(bench.object)
+                .context("reading the harness")?;
+            let xdp = xdp(&mut ebpf, program)?;
+            xdp.load().with_context(|| format!("loading `{program}`"))?;
+            let xdp = xdp.fd()?.try_clone()?;
+            bench
+                .measure_program(&xdp, name.clone(), traffic, report)
+                .with_context(|| format!("measuring {name}"))?;
+        }
+    }
+    Ok(())
+}
