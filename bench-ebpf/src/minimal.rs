@@ -10,7 +10,7 @@ use aya_ebpf::{
         BPF_NOEXIST,
         xdp_action::{XDP_DROP, XDP_PASS},
     },
-    btf_maps::{Array, LpmTrie, LruHashMap, PerCpuArray, lpm_trie::Key},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray},
     helpers::generated::bpf_ktime_get_coarse_ns,
     macros::btf_map,
     programs::XdpContext,
@@ -45,9 +45,9 @@ static SET_MASK: u32 = 0;
 #[btf_map]
 static FILTER: Array<u64, 131_072> = Array::new();
 
-/// The prefixes that are banned.
+/// The sources that are banned.
 #[btf_map]
-static BANNED: LpmTrie<[u8; 8], u64, 1024> = LpmTrie::new();
+static BANNED: HashMap<u64, u64, 1024> = HashMap::new();
 
 /// Index 0 → the word of the budget for new sources.
 #[btf_map]
@@ -194,7 +194,7 @@ fn read<const BYTES: usize>(context: &XdpContext, offset: usize) -> Option<[u8; 
 fn is_banned(source: u64, index: u32) -> bool {
     match FILTER.get(index) {
         None | Some(0) => false,
-        Some(_) => BANNED.get(&Key::new(64, source.to_be_bytes())).is_some(),
+        Some(_) => BANNED.get_ptr(source).is_some(),
     }
 }
 
