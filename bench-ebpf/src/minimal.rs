@@ -18,8 +18,6 @@ use aya_ebpf::{
 
 /// Packets that a source has in a window. No case reaches it.
 const PACKETS: u32 = 1 << 31;
-/// New sources in a window. What is beyond passes without a record.
-const NEW_SOURCES: u32 = 16_384;
 /// The clock in steps of 2^20 ns, about a millisecond.
 const CLOCK_SHIFT: u32 = 20;
 /// The length of a window in these steps, about a second.
@@ -40,6 +38,10 @@ static MINIMAL_SETS: Array<[Slot; SLOTS], 1> = Array::new();
 /// The number of sets, a power of two, less one.
 #[unsafe(no_mangle)]
 static SET_MASK: u32 = 0;
+
+/// New sources in a window. What is beyond passes without a record. User space sets it.
+#[unsafe(no_mangle)]
+static NEW_SOURCES: u32 = 0;
 
 /// The upper 16 bits of an IPv4 address, or 65,536 and bits 16 to 32 of an IPv6 address → whether a ban lies there.
 #[btf_map]
@@ -78,8 +80,9 @@ pub fn with_lru(context: &XdpContext) -> Option<u32> {
     judge(context, |source, now| {
         let Some(word) = MINIMAL.get_ptr_mut(source) else {
             let word = u64::from(now) << 32 | 1;
-            let is_within = charge(BUDGET.get_ptr_mut(0)?, now, NEW_SOURCES);
-            if is_within {
+            // SAFETY: user space writes it before the program is loaded.
+            let new_sources = unsafe { (&raw const NEW_SOURCES).read_volatile() };
+            if charge(BUDGET.get_ptr_mut(0)?, now, new_sources) {
                 let _ = MINIMAL.insert(source, word, BPF_NOEXIST.into());
             }
             return Some(true);

@@ -49,6 +49,7 @@ pub fn measure(
             let mut ebpf = EbpfLoader::new()
                 .map_max_entries(map, if sources_per_entry == 1 { capacity } else { entries })
                 .override_global("SET_MASK", &(entries - 1), true)
+                .override_global("NEW_SOURCES", &new_sources(sources), true)
                 .load(bench.object)
                 .context("reading the harness")?;
             let xdp = xdp(&mut ebpf, program)?;
@@ -60,4 +61,12 @@ pub fn measure(
         }
     }
     Ok(())
+}
+
+/// The budget for new sources: the default of the product in a flood, and none elsewhere, as in its cases.
+const fn new_sources(sources: Sources) -> u32 {
+    match sources {
+        Sources::Flood => 16_384,
+        _ => u32::MAX,
+    }
 }
