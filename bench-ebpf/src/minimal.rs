@@ -138,10 +138,7 @@ unsafe fn word_of(slots: *mut Slot, slot: usize) -> *mut u64 {
 
 /// Judges and counts a packet. `charge` charges a source at a time, and answers whether it is within its limit.
 #[inline(always)]
-fn judge(
-    context: &XdpContext,
-    charge: impl FnOnce(u64, u32) -> Option<bool>,
-) -> Option<u32> {
+fn judge(context: &XdpContext, charge: impl FnOnce(u64, u32) -> Option<bool>) -> Option<u32> {
     let verdict = match source(context) {
         None => Verdict::NotIp,
         Some((source, index)) if is_banned(source, index) => Verdict::Banned,

@@ -32,22 +32,29 @@ const CASES: [(Sources, u32); 5] = [
     (Sources::Million, ROOMY),
 ];
 
-/// Measures the cases that `is_wanted` names: `bare/ipv4/hot`.
+/// Measures the cases that `is_wanted`, told whether they are core cases, and their names: `bare/ipv4/hot`.
 pub fn measure(
     bench: &Bench<'_>,
-    is_wanted: impl Fn(&str) -> bool,
+    is_wanted: impl Fn(bool, &str) -> bool,
     report: &mut Report,
 ) -> Result<()> {
     for (program, map, sources_per_entry) in PROGRAMS {
         for (sources, capacity) in CASES {
             let traffic = Traffic::new(IpFamily::V4, sources);
             let name = format!("{}/{}", program.replace('_', "-"), traffic.label());
-            if !is_wanted(&name) {
+            if !is_wanted(sources == Sources::Hot, &name) {
                 continue;
             }
             let entries = (capacity / sources_per_entry).next_power_of_two();
             let mut ebpf = EbpfLoader::new()
-                .map_max_entries(map, if sources_per_entry == 1 { capacity } else { entries })
+                .map_max_entries(
+                    map,
+                    if sources_per_entry == 1 {
+                        capacity
+                    } else {
+                        entries
+                    },
+                )
                 .override_global("SET_MASK", &(entries - 1), true)
                 .override_global("NEW_SOURCES", &new_sources(sources), true)
                 .load(bench.object)

@@ -130,8 +130,12 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         let is_wanted = |case: &Case, name: &str| arguments.wants(case.is_core, name);
         bench.measure(scenario, is_wanted, &mut report)?;
     }
+    hand_written::measure(
+        &bench,
+        |is_core, name| arguments.wants(is_core, name),
+        &mut report,
+    )?;
     let is_wanted = |name: &str| arguments.wants(false, name);
-    hand_written::measure(&bench, is_wanted, &mut report)?;
     live::measure(
         &object,
         arguments.live_effort(),

@@ -165,6 +165,12 @@ impl<T, F: Fn(Level, u64) -> Option<T>> InLevel<T> for F {
     }
 }
 
+/// Whether the first word that [`longest_match`] reads says that there is no prefix around `address`.
+#[inline(always)]
+pub fn is_free<A: Address>(address: A, word: impl Fn(u32) -> u64) -> bool {
+    word(A::LEVELS.wide.wide_word(address)) == 0
+}
+
 /// What is known about the longest prefix around `address`. `word` reads the prefix-length filter; `in_level` is asked only
 /// where the level has something.
 #[inline(always)]

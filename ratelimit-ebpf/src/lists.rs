@@ -6,7 +6,7 @@ use ratelimit_common::{
     layers::NO_DESTINATION,
     list::{
         Answer, Listed, PrefixKey,
-        lookup_cache::{self, CachedAnswer, CachedDestination, Question, STATE},
+        lookup_cache::{self, CachedAddress, CachedAnswer, CachedDestination, Question, STATE},
     },
     prefix_filter::{self, InLevel, Level},
 };
@@ -24,56 +24,49 @@ use crate::{
 pub fn listed<A: Subprograms>(address: A, now: Instant, settings: Settings) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let word = |index| A::filter_word(index).map_or(0, |word| unsafe { atomic::load(word) });
-    prefix_filter::longest_match(
+    if prefix_filter::is_free(address, word) {
+        return Listed::NONE;
+    }
+    // Before the words that tell what is looked up: who reads an old word keeps what it finds under an old number.
+    let state = state::<A>(now);
+    let generation = settings.generation();
+    if lookup_cache::is_settled(state)
+        && let Some(slot) = address_slot(address)
+        && let Some(answer) = slot.answer(address, state, generation, now)
+    {
+        return answer;
+    }
+    let lists = Lists {
         address,
-        word,
-        &Lists {
-            address,
-            now,
-            settings,
-        },
-    )
-    .unwrap_or_default()
+        now,
+        about: state << 1 | generation as u64,
+    };
+    prefix_filter::longest_match(address, word, &lists).unwrap_or_default()
 }
 
 /// The lists as they are asked about one address.
 struct Lists<A> {
     address: A,
     now: Instant,
-    settings: Settings,
+    /// The generation, and above it the number of the lists' state.
+    about: u64,
 }
 
 impl<A: Subprograms> InLevel<Listed> for Lists<A> {
+    /// In a subprogram of its own: the verifier follows its loop once.
     #[inline(always)]
     fn longest_match(&self, level: Level, word: u64) -> Option<Listed> {
-        let at_ns = self.now.as_nanos();
         // A copy: what a subprogram reads by reference is put on the stack where it is made.
         let address = self.address;
-        let generation = self.settings.generation();
-        let bits = listed_at_level(&address, word, level.lengths_to_bits(), at_ns, generation);
+        let bits = unknown((A::LONGEST_MATCH)(
+            &address,
+            word,
+            level.lengths_to_bits(),
+            self.now.as_nanos(),
+            self.about,
+        ));
         Some(Listed::from_bits(bits)).filter(|listed| listed.is_found())
     }
-}
-
-/// [`Level::longest_match`], in a subprogram of its own: the verifier follows its loop once.
-#[inline(always)]
-fn listed_at_level<A: Subprograms>(
-    address: &A,
-    word: u64,
-    level: u64,
-    at_ns: u64,
-    generation: Generation,
-) -> u64 {
-    if let Some(answer) = cached(*address, word, level, at_ns, generation) {
-        return answer.to_bits();
-    }
-    unknown((A::LONGEST_MATCH)(
-        address,
-        word,
-        level,
-        at_ns,
-        generation as u64,
-    ))
 }
 
 #[inline(always)]
@@ -92,27 +85,6 @@ fn longest_match<A: FamilyMaps>(
     })
 }
 
-/// The answer that this CPU caches, as [`listed_at_level`] gives it.
-#[inline(always)]
-fn cached<A: FamilyMaps>(
-    address: A,
-    word: u64,
-    level: u64,
-    at_ns: u64,
-    generation: Generation,
-) -> Option<Listed> {
-    if interruption::is_possible() {
-        return None;
-    }
-    // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
-    let state = unsafe { atomic::load(A::filter_word(STATE)?) };
-    if !lookup_cache::is_settled(state) {
-        return None;
-    }
-    let question = Question::new(state, generation, level, word, address);
-    slot(&question)?.answer(&question, Instant::from_nanos(at_ns))
-}
-
 /// The index of the policy of packets to `address` in a generation, as this CPU caches it.
 #[inline(always)]
 pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> Option<u32> {
@@ -128,10 +100,11 @@ pub fn cached_destination<A: FamilyMaps>(address: A, generation: Generation) -> 
 /// [`in_place::destination`](ratelimit_common::in_place::destination), which is cached.
 #[inline(always)]
 pub fn destination<A: Subprograms>(address: A, now: Instant, settings: Settings) -> u32 {
-    let state = state_to_cache::<A>(now);
+    let state = state::<A>(now);
     let policy = listed(address, now, settings).destination();
     let policy = policy.unwrap_or(NO_DESTINATION);
-    if lookup_cache::is_settled(state)
+    if lookup_cache::is_kept(now)
+        && lookup_cache::is_settled(state)
         && let Some(slot) = destination_slot(address)
     {
         *slot = CachedDestination::new(address, state, settings.generation(), policy);
@@ -139,14 +112,19 @@ pub fn destination<A: Subprograms>(address: A, now: Instant, settings: Settings)
     policy
 }
 
-/// The number of the lists' state, before the lists are asked: what is found is then as new, or newer. [`lookup_cache::CHANGING`] where the answer is not kept.
+/// The number of the lists' state, before the lists are asked: what is found is then as new, or newer. [`lookup_cache::CHANGING`] where nothing
+/// is cached.
 #[inline(always)]
-fn state_to_cache<A: FamilyMaps>(now: Instant) -> u64 {
-    if lookup_cache::is_kept(now) && !interruption::is_possible() {
-        state_first::<A>()
-    } else {
-        lookup_cache::CHANGING
+fn state<A: FamilyMaps>(now: Instant) -> u64 {
+    if interruption::is_possible() {
+        return lookup_cache::CHANGING;
     }
+    if lookup_cache::is_kept(now) {
+        return state_first::<A>();
+    }
+    // Nothing is kept, so the order does not matter.
+    // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
+    A::filter_word(STATE).map_or(lookup_cache::CHANGING, |word| unsafe { atomic::load(word) })
 }
 
 #[inline(always)]
@@ -169,6 +147,16 @@ fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnsw
 }
 
 #[inline(always)]
+fn address_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedAddress> {
+    let cached = A::LOOKUP_CACHE.first_ptr()?;
+    // SAFETY: as above.
+    unsafe {
+        let slots = (&raw mut (*cached).addresses).cast::<CachedAddress>();
+        Some(&mut *slots.add(CachedAddress::slot(address)))
+    }
+}
+
+#[inline(always)]
 fn destination_slot<A: FamilyMaps>(address: A) -> Option<&'static mut CachedDestination> {
     let cached = A::LOOKUP_CACHE.first_ptr()?;
     // SAFETY: as above.
@@ -187,29 +175,52 @@ macro_rules! of_family {
             word: u64,
             level: u64,
             at_ns: u64,
-            generation: u64,
+            about: u64,
         ) -> u64 {
             // SAFETY: the verifier holds callers to memory of this type, or null.
-            let Some(address) = (unsafe { address.as_ref() }) else {
+            let Some(&address) = (unsafe { address.as_ref() }) else {
                 return 0;
             };
             let now = Instant::from_nanos(at_ns);
-            let generation = match generation {
+            let generation = match about & 1 {
                 0 => Generation::First,
                 _ => Generation::Second,
             };
-            let state = state_to_cache::<$address>(now);
-            let entry = longest_match(*address, word, level);
-            let answer = entry.map_or(Answer::NONE, |entry| Answer::of(*entry.of(generation)));
-            if lookup_cache::is_settled(state) {
-                let question = Question::new(state, generation, level, word, *address);
-                if let Some(slot) = slot(&question) {
-                    *slot = CachedAnswer::new(&question, answer);
-                }
+            let state = about >> 1;
+            let question = Question::new(state, generation, level, word, address);
+            let slot = slot(&question).filter(|_| lookup_cache::is_settled(state));
+            if let Some(answer) = slot.as_ref().and_then(|slot| slot.answer(&question)) {
+                keep(address, state, generation, answer, now);
+                return answer.at(now).to_bits();
             }
+            let entry = longest_match(address, word, level);
+            let answer = entry.map_or(Answer::NONE, |entry| Answer::of(*entry.of(generation)));
+            if lookup_cache::is_kept(now)
+                && let Some(slot) = slot
+            {
+                *slot = CachedAnswer::new(&question, answer);
+            }
+            keep(address, state, generation, answer, now);
             answer.at(now).to_bits()
         }
     };
+}
+
+/// Keeps the answer about an address. A later level that is asked replaces it: the last one that is asked has the answer.
+#[inline(always)]
+fn keep<A: FamilyMaps>(
+    address: A,
+    state: u64,
+    generation: Generation,
+    answer: Answer,
+    now: Instant,
+) {
+    if lookup_cache::is_kept(now)
+        && lookup_cache::is_settled(state)
+        && let Some(slot) = address_slot(address)
+    {
+        *slot = CachedAddress::new(address, state, generation, answer);
+    }
 }
 
 of_family!(Ipv4, longest_match_v4);

@@ -109,7 +109,7 @@ where
     }
 
     /// Sets the bits of the prefix-length filter that let the kernel look for a prefix.
-    pub fn set_prefix_filter(&mut self, address: A, length: u8) {
+    fn set_prefix_filter(&mut self, address: A, length: u8) {
         let widths = A::LEVELS.all_of_width(FILTER_WIDTH);
         self.prefix_filter.store(WIDTHS, widths.to_word());
         A::LEVELS.marks(address, length, widths, |index, mark| {

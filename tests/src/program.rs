@@ -677,14 +677,6 @@ impl Program {
         }
     }
 
-    /// Sets the bits of the prefix-length filter that let the kernel look for a prefix.
-    pub fn set_prefix_filter(&mut self, prefix: Prefix) {
-        match prefix.address() {
-            IpAddr::V4(address) => self.ipv4.set_prefix_filter(address.into(), prefix.len()),
-            IpAddr::V6(address) => self.ipv6.set_prefix_filter(address.into(), prefix.len()),
-        }
-    }
-
     /// The counters of every family and verdict, summed over the CPUs.
     pub fn counters(&self) -> Result<Vec<((Family, Verdict), Counter)>> {
         labels()

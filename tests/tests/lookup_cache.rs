@@ -205,25 +205,6 @@ fn an_answer_is_for_all_that_share_the_longest_prefix_near_them() {
     }
 }
 
-/// As a packet that read the prefix-length filter before a ban came, and asks the lists when all of the change is over.
-#[test]
-fn an_answer_that_was_found_with_an_older_word_of_the_filter_hides_no_ban() {
-    require_root!();
-    let mut program = program();
-    for (source, [other, banned]) in SOURCES.into_iter().zip([[24, 20], [64, 60]]) {
-        program.set_prefix_filter(around(source, other));
-        let banned = around(source, banned);
-        program.set_list_entry_unnoticed(banned, ban()).unwrap();
-        assert_eq!(
-            judge(&mut program, source, 0),
-            CONFORMING,
-            "and that is remembered"
-        );
-        program.set_prefix_filter(banned);
-        assert_eq!(judge(&mut program, source, 0), BANNED);
-    }
-}
-
 #[test]
 fn what_is_cached_is_the_longest_match_however_prefixes_lie_in_each_other() {
     require_root!();

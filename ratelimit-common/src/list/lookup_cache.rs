@@ -1,8 +1,8 @@
 //! The per-CPU lookup cache: answers of the lists.
 //!
 //! To ask the lists about an address takes a call, and a lookup in a hash map for each length of prefixes that is worth one. A
-//! source that sends many packets gets the same answer each time. So a CPU keeps the last answers in a small table, each with
-//! the number of the lists' state that it was found in. User space makes the number odd before it changes a list, and even again
+//! source that sends many packets gets the same answer each time. So a CPU keeps the last answers in two small tables: one by address, which
+//! answers first, and one by prefix, where many addresses share an answer. Each answer has the number of the lists' state that it was found in. User space makes the number odd before it changes a list, and even again
 //! when it has. While it is odd nothing is cached, and what was cached under another one counts no more. Where user
 //! space dies between the two, packets are judged by the lists themselves. An answer is for packets of one
 //! [generation](crate::generation) alone.
@@ -18,8 +18,8 @@ use crate::{
     refused,
 };
 
-/// The slots of a CPU and address family.
-pub const SLOTS: usize = 256;
+/// The slots of a CPU and address family, in each of both tables.
+pub const SLOTS: usize = 128;
 
 /// The place of the number of the state among the words of the prefix-length filter, of which those up to the first of a level are free.
 pub const STATE: u32 = WIDTHS + 1;
@@ -52,6 +52,19 @@ pub struct CachedAnswer {
     answer: Answer,
 }
 
+/// A slot: an address, and what the lists say about it.
+///
+/// Its state was read before the first word of the prefix-length filter, so no packet keeps what it found with an older word.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct CachedAddress {
+    address: [u64; 2],
+    about: u64,
+    answer: Answer,
+}
+
 /// The slots of a CPU and address family for the policies of destinations.
 pub const DESTINATIONS: usize = 512;
 
@@ -72,8 +85,10 @@ pub struct CachedDestination {
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Cached {
-    /// Answers of the lists.
+    /// Answers of the lists about prefixes.
     pub answers: [CachedAnswer; SLOTS],
+    /// Answers of the lists about addresses.
+    pub addresses: [CachedAddress; SLOTS],
     /// Policies of destinations.
     pub destinations: [CachedDestination; DESTINATIONS],
     /// The sources that limits refused.
@@ -131,6 +146,37 @@ const fn about(state: u64, generation: Generation) -> u64 {
     state.wrapping_shl(STATE_SHIFT) | generation | IS_USED
 }
 
+impl CachedAddress {
+    /// What was found for an address.
+    #[inline(always)]
+    pub fn new<A: Address>(address: A, state: u64, generation: Generation, answer: Answer) -> Self {
+        Self {
+            address: words(address),
+            about: about(state, generation),
+            answer,
+        }
+    }
+
+    /// What the lists say about `address` at `now`; `None` where it is not cached.
+    #[inline(always)]
+    pub fn answer<A: Address>(
+        &self,
+        address: A,
+        state: u64,
+        generation: Generation,
+        now: Instant,
+    ) -> Option<Listed> {
+        let is_of = self.address == words(address) && self.about == about(state, generation);
+        is_of.then(|| self.answer.at(now))
+    }
+
+    /// The slot that an address has among [`SLOTS`].
+    #[inline(always)]
+    pub fn slot<A: Address>(address: A) -> usize {
+        address.filter_bit() as usize & (SLOTS - 1)
+    }
+}
+
 impl CachedDestination {
     /// The policy that was found for an address.
     #[inline(always)]
@@ -174,16 +220,16 @@ impl CachedAnswer {
         }
     }
 
-    /// What the lists say at `now`; `None` where it is not cached.
+    /// What the lists say; `None` where it is not cached.
     #[inline(always)]
-    pub fn answer<A: Address>(&self, question: &Question<A>, now: Instant) -> Option<Listed> {
+    pub fn answer<A: Address>(&self, question: &Question<A>) -> Option<Answer> {
         if self.about != question.about
             || self.word != question.word
             || self.front != question.front.octets()
         {
             return None;
         }
-        Some(self.answer.at(now))
+        Some(self.answer)
     }
 }
 
@@ -210,7 +256,7 @@ mod tests {
     fn an_answer_is_for_one_question() {
         let own = of_narrow(4, TO_32, OWN);
         let slot = CachedAnswer::new(&own, Answer::of(policy()));
-        assert_eq!(slot.answer(&own, NOW), Some(policy().at(NOW)));
+        assert_eq!(slot.answer(&own), Some(Answer::of(policy())));
         let wide = Question::new(4, FIRST, Ipv4::LEVELS.wide.lengths_to_bits(), TO_32, OWN);
         let narrow = Ipv4::LEVELS.narrow.lengths_to_bits();
         for other in [
@@ -220,7 +266,7 @@ mod tests {
             of_narrow(4, TO_24, OWN),
             wide,
         ] {
-            assert_eq!(slot.answer(&other, NOW), None, "{other:?}");
+            assert_eq!(slot.answer(&other), None, "{other:?}");
         }
     }
 
@@ -228,15 +274,15 @@ mod tests {
     fn addresses_share_an_answer_up_to_the_longest_prefixes_near_them() {
         let slot = CachedAnswer::new(&of_narrow(4, TO_24, OWN), Answer::of(policy()));
         let [beside, beyond] = [2, 3].map(|net| of_narrow(4, TO_24, Ipv4::new([192, 0, net, 99])));
-        assert_eq!(slot.answer(&beside, NOW), Some(policy().at(NOW)));
-        assert_eq!(slot.answer(&beyond, NOW), None);
+        assert_eq!(slot.answer(&beside), Some(Answer::of(policy())));
+        assert_eq!(slot.answer(&beyond), None);
     }
 
     #[test]
     fn the_same_front_of_another_length_is_another_question() {
         let front = Ipv4::new([192, 0, 2, 0]);
         let slot = CachedAnswer::new(&of_narrow(4, TO_24, front), Answer::of(policy()));
-        assert_eq!(slot.answer(&of_narrow(4, TO_32, front), NOW), None);
+        assert_eq!(slot.answer(&of_narrow(4, TO_32, front)), None);
     }
 
     #[test]
@@ -245,7 +291,7 @@ mod tests {
         let shorter = TO_24 | TO_24 << 4;
         let filtered = TO_24 | 1 << 61;
         for newer in [shorter, filtered] {
-            assert_eq!(slot.answer(&of_narrow(4, newer, OWN), NOW), None);
+            assert_eq!(slot.answer(&of_narrow(4, newer, OWN)), None);
         }
     }
 
@@ -254,7 +300,7 @@ mod tests {
         let narrowest = Ipv6::LEVELS.narrowest.unwrap().lengths_to_bits();
         let question = Question::new(0, FIRST, narrowest, 1, Ipv6::new([7; 16]));
         let slot = CachedAnswer::new(&question, Answer::NONE);
-        assert_eq!(slot.answer(&question, NOW), Some(Listed::default()));
+        assert_eq!(slot.answer(&question), Some(Answer::NONE));
     }
 
     #[test]
@@ -264,7 +310,7 @@ mod tests {
         let slot = CachedAnswer::new(&question, Answer::of(entry));
         for at_ns in [999, 1000] {
             let now = Instant::from_nanos(at_ns);
-            let answer = slot.answer(&question, now).unwrap();
+            let answer = slot.answer(&question).unwrap().at(now);
             assert_eq!(answer.is_banned(), at_ns < 1000, "at {at_ns} ns");
         }
     }
@@ -272,7 +318,7 @@ mod tests {
     #[test]
     fn a_free_slot_answers_nothing() {
         let nobody = Question::new(0, FIRST, 0, 0, Ipv6::new([0; 16]));
-        assert_eq!(CachedAnswer::default().answer(&nobody, NOW), None);
+        assert_eq!(CachedAnswer::default().answer(&nobody), None);
     }
 
     #[test]
@@ -288,6 +334,18 @@ mod tests {
         }
         let free = CachedDestination::default();
         assert_eq!(free.policy(Ipv6::new([0; 16]), 0, FIRST), None);
+    }
+
+    #[test]
+    fn an_answer_about_an_address_is_for_one_state_and_generation() {
+        let slot = CachedAddress::new(OWN, 4, FIRST, Answer::of(policy()));
+        let answer = |address, state, generation| slot.answer(address, state, generation, NOW);
+        assert_eq!(answer(OWN, 4, FIRST), Some(policy().at(NOW)));
+        assert_eq!(answer(Ipv4::new([192, 0, 2, 2]), 4, FIRST), None);
+        assert_eq!(answer(OWN, 6, FIRST), None);
+        assert_eq!(answer(OWN, 4, Generation::Second), None);
+        let free = CachedAddress::default();
+        assert_eq!(free.answer(Ipv6::new([0; 16]), 0, FIRST, NOW), None);
     }
 
     #[test]
