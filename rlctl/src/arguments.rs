@@ -36,6 +36,15 @@ pub struct Arguments {
     /// Print the answer as one JSON document, and errors as JSON on stderr
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
+    /// Color the output: auto colors on a terminal unless `NO_COLOR` is set
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_name = "WHEN",
+        default_value = "auto"
+    )]
+    pub color: Color,
     /// The socket of the daemon
     #[arg(
         long,
@@ -49,6 +58,24 @@ pub struct Arguments {
     /// What to do [default: status].
     #[command(subcommand)]
     pub verb: Option<Verb>,
+}
+
+/// When output has colors.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Color> for anstream::ColorChoice {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::Always,
+            Color::Never => Self::Never,
+        }
+    }
 }
 
 /// Where the configuration is.
@@ -422,10 +449,10 @@ pub struct BanArguments {
     pub program: Option<String>,
 }
 
-/// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
+/// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason-contains TEXT] [--ending TIME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nWithout a filter each list is one line; `--within` and `--origin list` show its entries. With --json, lists are in `rlctl list lists --json`. Detection, lists, CrowdSec and other nodes never ban protected addresses, and `rlctl ban` needs --force for them; add more in `[protected]` of the configuration.\n\nPACKETS and BYTES count what matched the entry; `-` means not counted."
+    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason-contains flood --ending 10m\n  rlctl list limits --json | jq '.[].name'\n  rlctl list bans --json | jq 'sort_by(-.packets)[:10]'\n\nWithout a filter each list is one line; `--within` and `--origin list` show its entries. With --json, lists are in `rlctl list lists --json`. Detection, lists, CrowdSec and other nodes never ban protected addresses, and `rlctl ban` needs --force for them; add more in `[protected]` of the configuration.\n\nPACKETS and BYTES count what matched the entry; `-` means not counted."
 )]
 pub struct ListArguments {
     /// Which list
@@ -458,10 +485,10 @@ pub struct UnbanArguments {
     pub filter: BanFilterArguments,
 }
 
-/// `top [--count N] [--batch] [-n TIMES] [--delay TIME]`
+/// `top [--rows N] [--batch] [--times N] [--interval TIME]`
 #[derive(Args, Clone, Copy, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl top\n  rlctl top --count 50 --delay 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows select a source, b bans it after a prompt, q quits. Banned sources stay in the view. Otherwise one table is printed, or one per second with --batch.\n\nADMITTED/S is the rate admitted by the fullest limit: over the current or previous window, for a token bucket since the last refresh. Drops by limits are counted per source, not per prefix. Drops by bans are not counted per source."
+    after_help = "Examples:\n  rlctl top\n  rlctl top --rows 50 --interval 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows select a source, b bans it after a prompt, q quits. Banned sources stay in the view. Otherwise one table is printed, or one per second with --batch.\n\nADMITTED/S is the rate admitted by the fullest limit: over the current or previous window, for a token bucket since the last refresh. Drops by limits are counted per source, not per prefix. Drops by bans are not counted per source."
 )]
 pub struct TopArguments {
     /// List destinations instead of sources, those closest to their limits first. There is no live
@@ -469,71 +496,71 @@ pub struct TopArguments {
     #[arg(long)]
     pub destinations: bool,
     /// Number of sources or destinations
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-    pub count: u32,
+    #[arg(long, alias = "count", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows: u32,
     /// Print plain tables; with --json one line each
     #[arg(long)]
     pub batch: bool,
     /// Number of tables [default: until Ctrl-C]
-    #[arg(short = 'n', value_name = "TIMES", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
     pub times: Option<u32>,
     /// Refresh interval
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
-    pub delay: Duration,
+    #[arg(long, alias = "delay", value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
 }
 
-/// `stats [--all] [--watch [TIME]] [--count N]`
+/// `stats [--with-zeros] [--interval [TIME]] [--times N]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl stats\n  rlctl stats --all\n  rlctl stats --watch\n  rlctl stats --watch 10s --count 6 --json\n\nWith --watch each line of JSON is a table of the packets in that interval. Ctrl-C exits with code 0."
+    after_help = "Examples:\n  rlctl stats\n  rlctl stats --with-zeros\n  rlctl stats --interval\n  rlctl stats --interval 10s --times 6 --json\n\nWith --interval each line of JSON is a table of the packets in that interval. Ctrl-C exits with code 0."
 )]
 pub struct StatsArguments {
     /// Also show rows without packets
-    #[arg(long)]
-    pub all: bool,
+    #[arg(long, alias = "all")]
+    pub with_zeros: bool,
     /// Show the packets of each second, or of each TIME, until Ctrl-C
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = interval)]
-    pub watch: Option<Duration>,
-    /// Number of repetitions [default: until Ctrl-C]
-    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u32).range(1..))]
-    pub count: Option<u32>,
+    #[arg(long, alias = "watch", value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = interval)]
+    pub interval: Option<Duration>,
+    /// Number of tables [default: until Ctrl-C]
+    #[arg(long, short = 'n', alias = "count", value_name = "N", requires = "interval", value_parser = clap::value_parser!(u32).range(1..))]
+    pub times: Option<u32>,
 }
 
-/// `history [--since TIME] [--step TIME] [--source SOURCE]`
+/// `history [--since TIME] [--interval TIME] [--quota SOURCE]`
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --source 203.0.113.7\n\nThe daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] retention). Periods without a daemon are shown as `-`. With --source it shows the smallest remaining quota of each limit, sampled once per second from when the source was added to [history] watch. For a policy, and for a prefix without its own limits, it shows the source with the smallest remaining quota."
+    after_help = "Examples:\n  rlctl history\n  rlctl history --since 7d\n  rlctl history --since 30d --json | jq .attacks\n  rlctl history --since 7d --quota 203.0.113.7\n\nThe daemon keeps seconds for an hour, minutes for a week and hours for 30 days ([history] retention). Periods without a daemon are shown as `-`. With --quota it shows the smallest remaining quota of each limit, sampled once per second from when the source was added to [history] watch. For a policy, and for a prefix without its own limits, it shows the source with the smallest remaining quota."
 )]
 pub struct HistoryArguments {
     /// How far to look back
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = quantity::parse_duration)]
     pub since: Duration,
     /// Length of a row [default: chosen for 24 rows]
-    #[arg(long, value_name = "TIME", value_parser = step)]
-    pub step: Option<Duration>,
+    #[arg(long, alias = "step", value_name = "TIME", value_parser = step)]
+    pub interval: Option<Duration>,
     /// Remaining quota of an address, a prefix, `policy:NAME` or `node` in `[history] watch`
-    #[arg(long, value_name = "SOURCE", add = completions::watched())]
-    pub source: Option<Watched>,
+    #[arg(long, alias = "source", value_name = "SOURCE", add = completions::watched())]
+    pub quota: Option<Watched>,
 }
 
-/// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM] [--cursor-file FILE]`
+/// `events [--follow] [--last N] [--only KIND] [--within PREFIX] [--since TIME] [--run PROGRAM] [--cursor-file FILE]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes by operators, the last 1000 caused by traffic, and, until a restart, the last 1000 sampled drops. At most 100 drops per second and CPU are sampled; `rlctl stats` counts all of them. Consecutive similar drops are shown as one line with their count; with --follow, --cursor-file and --json every event is a line.\n\nIf a --run program fails, the failure is reported on stderr and the next event follows. With --cursor-file a call continues where the last one ended; the first call starts with new events. --follow exits with 0 on Ctrl-C and with 4 when the daemon stops."
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only attacks --run /usr/local/bin/notify\n  rlctl events --follow --within 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes by operators, the last 1000 caused by traffic, and, until a restart, the last 1000 sampled drops. At most 100 drops per second and CPU are sampled; `rlctl stats` counts all of them. Consecutive similar drops are shown as one line with their count; with --follow, --cursor-file and --json every event is a line.\n\nIf a --run program fails, the failure is reported on stderr and the next event follows. With --cursor-file a call continues where the last one ended; the first call starts with new events. --follow exits with 0 on Ctrl-C and with 4 when the daemon stops."
 )]
 pub struct EventsArguments {
     /// Continue with new events
     #[arg(long, short)]
     pub follow: bool,
     /// Number of recent events [default: all, 10 with --follow]
-    #[arg(long, value_name = "N")]
-    pub count: Option<u32>,
+    #[arg(long, alias = "count", value_name = "N")]
+    pub last: Option<u32>,
     /// Only events of one kind
     #[arg(long, value_name = "KIND")]
     pub only: Option<EventKind>,
     /// Only events about an address or a prefix
-    #[arg(long, value_name = "PREFIX")]
-    pub source: Option<String>,
+    #[arg(long, alias = "source", value_name = "PREFIX")]
+    pub within: Option<String>,
     /// Only events of the last 10m, 1h30m, ...
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub since: Option<Duration>,
@@ -541,7 +568,7 @@ pub struct EventsArguments {
     #[arg(long, value_name = "PROGRAM")]
     pub run: Option<PathBuf>,
     /// Continue after the cursor in this file, and save the last cursor there
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "since"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["last", "since"])]
     pub cursor_file: Option<PathBuf>,
 }
 
@@ -700,12 +727,12 @@ pub enum ConfigVerb {
     },
     /// Show all settings in force
     #[command(
-        after_help = "Examples:\n  rlctl config show\n  rlctl config show --origin\n  rlctl config show --json | jq '.[] | select(.origin == \"file\")'\n\nWithout --origin the output is a configuration that `rlctl config check` accepts. Runtime limits replace those of files, or are comments if no file has any. Secrets are not shown."
+        after_help = "Examples:\n  rlctl config show\n  rlctl config show --with-origin\n  rlctl config show --json | jq '.[] | select(.origin == \"file\")'\n\nWithout --with-origin the output is a configuration that `rlctl config check` accepts. Runtime limits replace those of files, or are comments if no file has any. Secrets are not shown."
     )]
     Show {
         /// Show the file and line of each setting, or that it is a default
-        #[arg(long)]
-        origin: bool,
+        #[arg(long, alias = "origin")]
+        with_origin: bool,
     },
 }
 
@@ -718,6 +745,69 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_are_understood_by_their_old_names_which_no_help_shows() {
+        for (old, new) in [
+            ("top --count 5 --delay 2s", "top --rows 5 --interval 2s"),
+            ("stats --all", "stats --with-zeros"),
+            (
+                "stats --watch 2s --count 3",
+                "stats --interval 2s --times 3",
+            ),
+            (
+                "history --step 1m --source node",
+                "history --interval 1m --quota node",
+            ),
+            (
+                "events --count 3 --source 192.0.2.1",
+                "events --last 3 --within 192.0.2.1",
+            ),
+            (
+                "list bans --reason scan",
+                "list bans --reason-contains scan",
+            ),
+            (
+                "capture -w x --reason limited --source 192.0.2.1",
+                "capture -w x --drop-reason limited --within 192.0.2.1",
+            ),
+            (
+                "simulate x --config y --top 3",
+                "simulate x --config y --rows 3",
+            ),
+            ("config show --origin", "config show --with-origin"),
+            (
+                "limit set --packets 9 --per 1s --scope cluster --share equal --cluster",
+                "limit set --packets 9 --per 1s --scope cluster --division equal --cluster",
+            ),
+        ] {
+            let parsed = [old, new].map(|line| {
+                let words = format!("rlctl {line}");
+                let parsed = Arguments::try_parse_from(words.split_whitespace());
+                format!(
+                    "{:?}",
+                    parsed.unwrap_or_else(|error| panic!("{line}: {error}"))
+                )
+            });
+            assert_eq!(parsed[0], parsed[1]);
+            let mut command = Arguments::command();
+            let verbs = old.split(' ').take_while(|word| !word.starts_with('-'));
+            let command = verbs.take(2).fold(&mut command, |command, verb| {
+                if command.find_subcommand(verb).is_some() {
+                    command.find_subcommand_mut(verb).unwrap()
+                } else {
+                    command
+                }
+            });
+            let help = command.render_long_help().to_string();
+            for flag in old
+                .split(' ')
+                .filter(|word| word.starts_with("--") && !new.contains(word))
+            {
+                assert!(!help.contains(&format!("{flag} ")), "{flag}: {help}");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ratelimit_core::{api::BanFilter, quantity};
 
 use crate::{completions, failure::Failure, prefixes};
 
-/// `[--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
+/// `[--within PREFIX] [--origin ORIGIN] [--reason-contains TEXT] [--ending TIME]`
 #[derive(Args, Clone, Debug, Default)]
 pub struct BanFilterArguments {
     /// Bans within this prefix
@@ -17,7 +17,12 @@ pub struct BanFilterArguments {
     #[arg(long, value_name = "ORIGIN", add = completions::origins())]
     pub origin: Option<String>,
     /// Bans whose reason contains this text
-    #[arg(long = "reason", value_name = "TEXT", id = "reason_part")]
+    #[arg(
+        long = "reason-contains",
+        alias = "reason",
+        value_name = "TEXT",
+        id = "reason_part"
+    )]
     pub reason: Option<String>,
     /// Bans that expire within this time
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]

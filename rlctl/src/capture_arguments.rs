@@ -1,4 +1,4 @@
-//! `capture -w FILE [--sample 1/N] [--count N] [--for TIME] [--reason R] [--source PREFIX] [--snap BYTES]`
+//! `capture -w FILE [--sample 1/N] [--count N] [--for TIME] [--drop-reason R] [--within PREFIX] [--snap BYTES]`
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use ratelimit_core::quantity;
 /// What is captured, and where it goes.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --reason limited --source 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its drop reason as a comment, which also marks packets that passed in a dry run. At most 10000 packets per second, CPU and interface are captured; the rest is reported as a count. Only one capture runs at a time. Packets that pass are not captured. An existing file is replaced, and only its owner can read it."
+    after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --drop-reason limited --within 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its drop reason as a comment, which also marks packets that passed in a dry run. At most 10000 packets per second, CPU and interface are captured; the rest is reported as a count. Only one capture runs at a time. Packets that pass are not captured. An existing file is replaced, and only its owner can read it."
 )]
 pub struct CaptureArguments {
     /// The pcapng file to write. `-` is standard output
@@ -25,11 +25,16 @@ pub struct CaptureArguments {
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub time: Option<Duration>,
     /// Only packets dropped for this reason of `rlctl stats`; can be repeated
-    #[arg(long = "reason", value_name = "REASON", value_delimiter = ',')]
+    #[arg(
+        long = "drop-reason",
+        alias = "reason",
+        value_name = "REASON",
+        value_delimiter = ','
+    )]
     pub reasons: Vec<String>,
     /// Only packets from an address or a prefix
-    #[arg(long, value_name = "PREFIX")]
-    pub source: Option<String>,
+    #[arg(long, alias = "source", value_name = "PREFIX")]
+    pub within: Option<String>,
     /// Bytes to keep of each packet
     #[arg(long, short = 's', value_name = "BYTES", default_value_t = SNAP_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(SNAP_MAX)))]
     pub snap: u32,

@@ -98,7 +98,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
             upgrade: true,
             file,
         }) => config::upgrade(&file),
-        Verb::Config(ConfigVerb::Show { origin }) => config::show(origin, client),
+        Verb::Config(ConfigVerb::Show { with_origin }) => config::show(with_origin, client),
     }
 }
 
@@ -109,7 +109,7 @@ fn list(arguments: &ListArguments, client: &Client, now: &Zoned) -> Result<Repor
             if !filter.has_all() =>
         {
             Err(Failure::usage(
-                "--within, --origin, --reason and --ending select bans: use them with `rlctl list bans`",
+                "--within, --origin, --reason-contains and --ending select bans: use them with `rlctl list bans`",
             ))
         }
         ListKind::Bans => list::bans(&filter, client, now),

@@ -55,6 +55,7 @@ fn run(words: &[OsString]) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return misunderstood(&error, words),
     };
+    anstream::ColorChoice::from(arguments.color).write_global();
     let output = Output::new(arguments.json);
     let client = Client::new(arguments.socket);
     let now = clock::local();

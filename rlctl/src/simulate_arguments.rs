@@ -28,8 +28,8 @@ pub struct SimulateArguments {
     #[arg(long, value_name = "OLD")]
     pub compare: Option<PathBuf>,
     /// Number of sources to show
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub top: usize,
+    #[arg(long, alias = "top", value_name = "N", default_value_t = 10)]
+    pub rows: usize,
     /// Length of the intervals in the timeline [default: depends on the capture]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
@@ -60,7 +60,7 @@ With --json:
              number of sources that lost a packet, or would have without a dry run
   sources_capacity, sources_evicted
              capacity per address family; number of evictions
-  sources    source, passed, dropped, observed, first: reason, policy, limit; --top of them
+  sources    source, passed, dropped, observed, first: reason, policy, limit; --rows of them
   timeline   interval_seconds, intervals: start_seconds, passed, dropped, observed
   attacks    null without detection, or kind, subject, start_seconds, end_seconds,
              packets_per_second, sources_seen, answer, sources: those it would apply to,
@@ -69,7 +69,7 @@ With --json:
   compare    null, or file, verdicts_old and timeline_old (as above), verdicts: old and new
              (action, reason), packets, bytes; sources_changed, sources_newly_dropped,
              sources_no_longer_dropped, sources: source, old and new (passed, dropped,
-             observed), first; --top of them";
+             observed), first; --rows of them";
 
 fn interval(text: &str) -> Result<Duration, String> {
     match quantity::parse_duration(text) {

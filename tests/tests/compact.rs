@@ -23,7 +23,7 @@ fn what_sources_have_used_is_told_by_check_top_and_status() {
         serde_json::from_str(&reported(&service, &["check", "198.51.100.2"])).unwrap();
     assert_eq!((check.action.as_str(), check.limits[0].used), ("drop", 10));
     let top: Vec<TopSource> =
-        serde_json::from_str(&reported(&service, &["top", "--count", "2"])).unwrap();
+        serde_json::from_str(&reported(&service, &["top", "--rows", "2"])).unwrap();
     let found: Vec<(String, u64, u64)> = top
         .iter()
         .map(|it| {

@@ -29,7 +29,7 @@ fn the_history_equals_the_counters_over_a_restart() {
     service.start().unwrap();
     send(&lab, 5);
     wait_for_packets(&service, 42);
-    let history = history(&service, &["--step", "1s"]);
+    let history = history(&service, &["--interval", "1s"]);
     assert_eq!(sum(&history, "verdicts", "limited"), 42);
     assert_eq!(sum(&history, "verdicts", "conforming"), 10);
     assert_eq!(sum(&history, "policies", "partner"), 52);
@@ -109,7 +109,7 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
     let service = Service::started(&lab, &format!("{TOML}{node}")).unwrap();
     wait_for_points(&service);
     send(&lab, 4);
-    let refused = service.rlctl(&["history", "--source", "198.51.100.9"]);
+    let refused = service.rlctl(&["history", "--quota", "198.51.100.9"]);
     let refused = refused.unwrap();
     assert!(refused.stderr.contains("watch = ["), "{refused:?}");
     let watch = "[history]\nwatch = [\"198.51.100.9\", \"node\", \"203.0.113.0/24\"]\n";
@@ -121,7 +121,7 @@ fn what_was_left_of_a_watched_source_is_kept_from_when_it_is_named() {
     service.wait_until("what was counted", || {
         least(&service, "198.51.100.9") == Some(0) && least(&service, "node") == Some(40)
     });
-    let told = service.rlctl_ok(&["history", "--source", "198.51.100.9"]);
+    let told = service.rlctl_ok(&["history", "--quota", "198.51.100.9"]);
     let told = told.unwrap();
     assert!(
         told.contains("198.51.100.9, of 10 packets per 1h:"),
@@ -158,7 +158,7 @@ fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least()
         service.wait_until("what was counted", || {
             ["policy:partner", "198.51.100.8/29", "policy:default"].map(left) == expected
         });
-        let told = service.rlctl_ok(&["history", "--source", "policy:partner"]);
+        let told = service.rlctl_ok(&["history", "--quota", "policy:partner"]);
         let told = told.unwrap();
         assert!(
             told.contains("policy:partner, of 100 packets per 1h"),
@@ -169,7 +169,7 @@ fn what_was_left_of_a_policy_and_a_prefix_is_that_of_the_source_with_the_least()
 
 /// The least that was left of the limit of what is watched.
 fn least(service: &Service, watched: &str) -> Option<u64> {
-    let history = history(service, &["--step", "1s"]);
+    let history = history(service, &["--interval", "1s"]);
     let levels = history["levels"].as_array()?;
     let own = levels.iter().find(|it| it["watched"] == watched)?;
     let left = own["left"].as_array()?.iter();

@@ -71,7 +71,7 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ("top", "get", "/v1/top"),
     ("top --destinations", "get", "/v1/top/destinations"),
     (
-        "top --destinations --batch -n 2 --delay 100ms",
+        "top --destinations --batch -n 2 --interval 100ms",
         "get",
         "/v1/top/destinations",
     ),
@@ -88,7 +88,7 @@ const ANSWERS: &[(&str, &str, &str)] = &[
     ("apply $DIR/other.toml --confirm 10m", "post", "/v1/apply"),
     ("confirm", "post", "/v1/confirm"),
     // Its limits have been looked at for more than a second by then.
-    ("history --source 203.0.113.9", "get", "/v1/history"),
+    ("history --quota 203.0.113.9", "get", "/v1/history"),
     ("pass-all on --for 5m", "post", "/v1/pass-all"),
     ("pass-all off", "post", "/v1/pass-all"),
     ("detach", "post", "/v1/detach"),
@@ -134,8 +134,8 @@ const OWN: &[(&str, &str)] = &[
         "support",
     ),
     ("capture -w $DIR/new.pcapng --count 1 --for 1s", "capture"),
-    ("top --batch -n 2 --delay 100ms", "top --batch"),
-    ("stats --watch 100ms --count 2", "stats --watch"),
+    ("top --batch -n 2 --interval 100ms", "top --batch"),
+    ("stats --interval 100ms --times 2", "stats --interval"),
     (
         "simulate $DIR/some.pcap --config $DIR/detection.toml --compare $DIR/config.toml",
         "simulate",

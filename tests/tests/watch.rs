@@ -138,7 +138,7 @@ fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
         .filter_map(|line| line.split(' ').nth(1))
         .collect();
     assert_eq!(kinds, ["banned", "unbanned", "banned", "ban"], "{kept}");
-    let last = ["events", "--source", "203.0.113.0/24", "--count", "1"];
+    let last = ["events", "--within", "203.0.113.0/24", "--last", "1"];
     let last = service.rlctl_ok(&last).unwrap();
     assert!(
         last.ends_with(
@@ -231,9 +231,9 @@ fn a_capture_has_only_what_was_asked_for_and_ends_at_ctrl_c() {
     let file = service.path("drops.pcapng");
     service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
     let wanted = [
-        "--reason",
+        "--drop-reason",
         "limited",
-        "--source",
+        "--within",
         "203.0.113.0/24",
         "--sample",
         "1/10",
@@ -304,7 +304,7 @@ impl Follower {
     fn new(service: &Service) -> Self {
         service.rlctl_ok(&["allow", "add", "192.0.2.1"]).unwrap();
         let mut child = rlctl(service)
-            .args(["events", "--follow", "--json", "--count", "1"])
+            .args(["events", "--follow", "--json", "--last", "1"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -78,7 +78,7 @@ pub fn run(
 }
 
 fn request(arguments: &CaptureArguments) -> Result<CaptureRequest, Failure> {
-    let source = arguments.source.as_deref().map(prefixes::read_one);
+    let source = arguments.within.as_deref().map(prefixes::read_one);
     Ok(CaptureRequest {
         every: arguments.sample,
         snap: arguments.snap,

@@ -68,10 +68,10 @@ fn path(
     now: &Zoned,
 ) -> Result<String, Failure> {
     let first = (arguments.follow && after.is_none()).then_some(BEFORE_FOLLOWING);
-    let source = arguments.source.as_deref().map(prefixes::read_one);
+    let source = arguments.within.as_deref().map(prefixes::read_one);
     let request = EventRequest {
         follow: arguments.follow,
-        count: arguments.count.or(first).map(|count| count as usize),
+        count: arguments.last.or(first).map(|count| count as usize),
         only: arguments.only,
         source: source.transpose()?,
         since: arguments.since.and_then(|ago| {

@@ -25,7 +25,7 @@ const REASONS: usize = 2;
 pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let since = SignedDuration::try_from(arguments.since).ok();
     let from = since.and_then(|since| now.timestamp().checked_sub(since).ok());
-    let step = match arguments.step {
+    let step = match arguments.interval {
         Some(step) => step.as_secs().max(1),
         None => arguments.since.as_secs().div_ceil(ROWS).max(1),
     };
@@ -35,7 +35,7 @@ pub fn run(arguments: &HistoryArguments, client: &Client, now: &Zoned) -> Result
         step: u32::try_from(step).ok(),
     };
     let answer: Answer<History> = client.get(&client::with_query("/v1/history", &request))?;
-    if let Some(source) = &arguments.source {
+    if let Some(source) = &arguments.quota {
         let text = levels(&answer.value, source, now)?;
         return Ok(Report::new(answer, text));
     }

@@ -37,7 +37,7 @@ pub fn run(arguments: &SimulateArguments) -> Result<Report, Failure> {
     let format = capture.format();
     let ended = capture.read(|packet| Ok(simulation.packet(packet)?));
     simulation.finish();
-    let answer = simulation.answer(arguments.top);
+    let answer = simulation.answer(arguments.rows);
     let broken = match ended {
         Ok(()) => None,
         Err(Stopped::Intervals(error)) => return Err(Failure::usage(error.to_string())),

@@ -22,7 +22,7 @@ pub fn run(
     client: &Client,
     output: &Output,
 ) -> Result<Report, Failure> {
-    if let Some(every) = arguments.watch {
+    if let Some(every) = arguments.interval {
         return watch(arguments, every, client, output);
     }
     let answer: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
@@ -43,7 +43,7 @@ fn watch(
 ) -> Result<Report, Failure> {
     let mut before: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
     let mut times = 0;
-    while arguments.count.is_none_or(|count| times < count) {
+    while arguments.times.is_none_or(|count| times < count) {
         thread::sleep(every);
         let after: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
         let came = since(&before.value, &after.value);
@@ -63,7 +63,7 @@ fn watch(
 }
 
 fn shown<'a>(rows: &'a [StatsRow], arguments: &StatsArguments) -> Vec<&'a StatsRow> {
-    let is_shown = |row: &&StatsRow| arguments.all || row.packets > 0;
+    let is_shown = |row: &&StatsRow| arguments.with_zeros || row.packets > 0;
     rows.iter().filter(is_shown).collect()
 }
 

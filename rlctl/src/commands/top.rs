@@ -34,7 +34,11 @@ use crate::{
 
 /// Shows the busiest sources: live on a terminal, else the tables that are asked for, or one.
 pub fn run(arguments: &TopArguments, client: &Client, output: &Output) -> Result<Report, Failure> {
-    let TopArguments { count, delay, .. } = *arguments;
+    let TopArguments {
+        rows: count,
+        interval: delay,
+        ..
+    } = *arguments;
     match (arguments.destinations, arguments.batch) {
         (true, true) => return batch_of_destinations(arguments, client, output),
         (true, false) => return destinations(count, client),
@@ -97,7 +101,7 @@ fn batch_of_destinations(
 ) -> Result<Report, Failure> {
     let mut times = 0;
     loop {
-        let answer = fullest_destinations(arguments.count, client)?;
+        let answer = fullest_destinations(arguments.rows, client)?;
         let text = || {
             let at = clock::local().strftime("%H:%M:%S").to_string();
             format!("{at}\n{}\n", destination_table(&answer.value))
@@ -107,7 +111,7 @@ fn batch_of_destinations(
         if !output.line(&answer.json, text)? || is_last {
             return Ok(Report::printed());
         }
-        thread::sleep(arguments.delay);
+        thread::sleep(arguments.interval);
     }
 }
 
@@ -138,12 +142,12 @@ fn destination_table(fullest: &[WiderLimits]) -> Table {
 
 /// Prints what the live view would show, again and again.
 fn batch(arguments: &TopArguments, client: &Client, output: &Output) -> Result<Report, Failure> {
-    let mut before = sample(arguments.count, &[], client)?;
+    let mut before = sample(arguments.rows, &[], client)?;
     let mut times = 0;
     while arguments.times.is_none_or(|wanted| times < wanted) {
-        thread::sleep(arguments.delay);
+        thread::sleep(arguments.interval);
         let shown: Vec<Prefix> = before.sources.iter().map(|it| it.source).collect();
-        let mut after = sample(arguments.count, &shown, client)?;
+        let mut after = sample(arguments.rows, &shown, client)?;
         after.keep_idle(&before);
         let picture = Picture::between(&before, &after, clock::wall());
         let json = serde_json::to_value(&picture).unwrap_or(Value::Null);

@@ -98,7 +98,7 @@ fn what_selects_bans_selects_no_allows_and_limits() {
     for kind in ["allows", "limits"] {
         check_usage(
             &["list", kind, "--within", "192.0.2.0/24"],
-            "error: --within, --origin, --reason and --ending select bans: use them with `rlctl list bans`",
+            "error: --within, --origin, --reason-contains and --ending select bans: use them with `rlctl list bans`",
         );
     }
 }
@@ -406,6 +406,17 @@ fn colour_is_for_terminals_and_only_without_no_color() {
         "error: no\n"
     );
     assert!(stderr(&[("CLICOLOR_FORCE", "1")]).contains('\x1b'));
+}
+
+#[test]
+fn the_flag_for_colour_beats_terminal_and_environment() {
+    let daemon = ScriptedDaemon::start(refuses(409, "no", None));
+    let stderr = |when, environment| {
+        let output = run(&daemon, &["reload", "--color", when], "", environment);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(stderr("always", &[("NO_COLOR", "1")]).contains('\x1b'));
+    assert_eq!(stderr("never", &[("CLICOLOR_FORCE", "1")]), "error: no\n");
 }
 
 #[test]

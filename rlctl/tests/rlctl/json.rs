@@ -182,7 +182,7 @@ fn rows() -> Vec<(&'static str, Value)> {
         ("cluster status", cluster.clone()),
         ("cluster nodes", cluster),
         ("cluster revoke b", revoked),
-        ("config show --origin", settings),
+        ("config show --with-origin", settings),
         ("doctor lo", Value::Null),
         (
             "support $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",

@@ -74,7 +74,7 @@ fn a_comparison_shows_what_changes_for_packets_and_sources() {
         "old.toml",
         "--interval",
         "1s",
-        "--top",
+        "--rows",
         "1",
     ];
     let (stdout, _, code) = run(&files, &arguments, b"");

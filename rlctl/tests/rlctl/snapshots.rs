@@ -188,7 +188,7 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
             json!({"files": ["/etc/ratelimit/config.toml"], "changes": ["policy default: 500 packets per 1s became 1000 packets per 1s"]}),
         ),
         (
-            "config show --origin",
+            "config show --with-origin",
             json!([{"key": "policy.192.0.2.0/24.limits", "value": "[{ algorithm = \"fixed-window\", packets = 5, per = \"1s\" }]", "origin": "runtime", "author": "root"},
             {"key": "observe", "value": "true", "origin": "file", "file": "/etc/ratelimit/config.toml", "line": 3},
             {"key": "clock", "value": "\"auto\"", "origin": "default"}]),

@@ -162,7 +162,7 @@ fn a_list_says_who_put_it_there() {
         &["import", "-", "--list", "a"],
         "192.0.2.1\n192.0.2.3\n",
     );
-    let events = ok(&daemon, &["events", "--count", "2"]);
+    let events = ok(&daemon, &["events", "--last", "2"]);
     let lines: Vec<&str> = events.lines().collect();
     assert!(
         lines[0].contains("added list a by root: 2 entries"),

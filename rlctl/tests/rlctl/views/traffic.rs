@@ -32,7 +32,7 @@ SOURCE         POLICY   SENDS        PACKETS/S  LIMIT                USED  %  RE
 2001:db8::/64  default                                                              0";
     check_view(&["top"], answers(&sources), "GET /v1/top?count=20", stdout);
     let request = "GET /v1/top?count=2";
-    check_view(&["top", "--count", "2"], answers(&sources), request, stdout);
+    check_view(&["top", "--rows", "2"], answers(&sources), request, stdout);
 }
 
 #[test]
@@ -58,7 +58,7 @@ DESTINATION   LIMIT                USED  ROOM  %
         "--batch",
         "-n",
         "2",
-        "--delay",
+        "--interval",
         "100ms",
     ];
     for (json, expected) in [
@@ -91,7 +91,12 @@ INTERFACE  FAMILY  ACTION  REASON      PACKETS     BYTES
 eth0       ipv4    pass    conforming   123456  12345600
 eth0       ipv4    drop    banned            0         0
 eth0       ipv4    drop    limited           7       700";
-    check_view(&["stats", "--all"], answers(&rows), "GET /v1/stats", long);
+    check_view(
+        &["stats", "--with-zeros"],
+        answers(&rows),
+        "GET /v1/stats",
+        long,
+    );
 }
 
 fn top(source: &str, limit: Option<LimitState>, refused_packets: u64) -> TopSource {
