@@ -425,7 +425,7 @@ pub struct Check {
     pub strikes: Option<StrikesView>,
     /// Tunnels whose packets are counted for the inner source instead of the outer one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inner: Vec<String>,
+    pub tunnels: Vec<String>,
     /// Pinned programs that receive passed packets, by interface.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub next: BTreeMap<String, String>,
@@ -690,7 +690,7 @@ pub struct Status {
     pub aggregates: Vec<String>,
     /// Tunnels whose packets count for the inner source: `gre`, `vxlan:4789`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inner: Vec<String>,
+    pub tunnels: Vec<String>,
     /// Number of destinations with limits.
     #[serde(default)]
     pub destinations: usize,

@@ -25,6 +25,19 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
+    /// The `code` of an error in JSON that the daemon gave none.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Usage => "usage",
+            Self::Blocked => "blocked",
+            Self::NoDaemon => "no-daemon",
+            Self::NoPermission => "no-permission",
+            Self::NotEnforced => "not-enforced",
+        }
+    }
+
     /// The line in `--help`.
     const fn meaning(self) -> &'static str {
         match self {

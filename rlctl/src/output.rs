@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{exit_code::ExitCode, failure::Failure, report::Report};
 
@@ -91,7 +91,7 @@ impl Output {
     /// Prints what everybody has to know, whatever they asked for.
     pub fn warning(&self, warning: &str) {
         if self.json {
-            say(&serde_json::json!({ "warning": warning }).to_string());
+            say(&json!({ "warning": warning }).to_string());
         } else {
             say(&format!(
                 "{} {}",
@@ -105,7 +105,11 @@ impl Output {
     pub fn failure(&self, failure: &Failure) -> ExitCode {
         let refused = &failure.refused;
         if self.json {
-            say(&pretty(refused));
+            let mut error = json!(refused);
+            if refused.code.is_none() {
+                error["code"] = failure.code.name().into();
+            }
+            say(&pretty(&error));
             return failure.code;
         }
         let error = printable_lines(&refused.error);

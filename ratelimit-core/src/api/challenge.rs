@@ -21,11 +21,11 @@ pub struct ChallengeStatus {
     pub classes: Option<String>,
     /// How a SYN is answered: `rst` or `syncookie`.
     #[serde(default)]
-    pub way: String,
+    pub method: String,
     /// Seconds for which a source stays verified.
     pub lasts_seconds: f64,
     /// Maximum number of answers per second, for all sources together.
-    pub answers: u32,
+    pub answers_per_second: u32,
     /// Whether the challenge is active now.
     pub is_on: bool,
     /// When the challenge became active; unset if it is always active.
@@ -125,13 +125,13 @@ impl fmt::Display for ChallengeStatus {
         let challenged = challenged(&self.when);
         write!(formatter, "TCP clients: {challenged}")?;
         if !self.is_never() {
-            write!(formatter, "{narrowed} by {}", self.way)?;
+            write!(formatter, "{narrowed} by {}", self.method)?;
         }
         write!(
             formatter,
             "; verified for {}; up to {} answers/s",
             quantity::duration(lasts),
-            self.answers
+            self.answers_per_second
         )?;
         if self.prefers_verified {
             formatter.write_str("; verified sources have precedence in node limits")?;

@@ -115,8 +115,8 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     if check.action != "drop" {
         sentences.extend(check.next.iter().map(next));
     }
-    if !check.inner.is_empty() {
-        let tunnels: Vec<String> = check.inner.iter().map(|it| printable(it)).collect();
+    if !check.tunnels.is_empty() {
+        let tunnels: Vec<String> = check.tunnels.iter().map(|it| printable(it)).collect();
         let tunnels = phrase::and(&tunnels);
         sentences.push(format!(
             "tunnels: packets in {tunnels} count for the inner source"

@@ -143,8 +143,8 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             .collect();
         lines.push(format!("classes: {}", classes.join(", ")));
     }
-    if !status.inner.is_empty() {
-        let tunnels: Vec<String> = status.inner.iter().map(|it| printable(it)).collect();
+    if !status.tunnels.is_empty() {
+        let tunnels: Vec<String> = status.tunnels.iter().map(|it| printable(it)).collect();
         lines.push(format!(
             "tunnels: packets in {} count for the inner source",
             phrase::and(&tunnels)

@@ -314,7 +314,7 @@ fn json_errors_are_json_on_stderr() {
         &daemon,
         &["ban", "x", "--json"],
         2,
-        &json!({"error": error}),
+        &json!({"error": error, "code": "usage"}),
     );
     let error = "unrecognized subcommand 'bna'";
     let hint = "Usage: rlctl [OPTIONS] [COMMAND]\n\nFor more information, try '--help'.";
@@ -322,7 +322,7 @@ fn json_errors_are_json_on_stderr() {
         &daemon,
         &["bna", "--json"],
         2,
-        &json!({"error": error, "hint": hint}),
+        &json!({"error": error, "hint": hint, "code": "usage"}),
     );
 }
 

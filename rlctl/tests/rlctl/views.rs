@@ -66,7 +66,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         policies: 2,
         classes: Vec::new(),
         aggregates: Vec::new(),
-        inner: Vec::new(),
+        tunnels: Vec::new(),
         destinations: 0,
         node: false,
         crowdsec: None,

@@ -159,7 +159,7 @@ pub fn check(controller: &Controller, question: Packet) -> Result<Check, Refused
         covering,
         last_drops: last_drops.into_iter().take(DROPS_TOLD).collect(),
         strikes: strikes_view,
-        inner: tunnels::words(state.intent.config.source.tunnels),
+        tunnels: tunnels::words(state.intent.config.source.tunnels),
         next,
         new_sources: new_sources::new_sources(state).filter(|_| needs_state),
         refused_packets: refusals.map_or(0, |refusals| refusals.packets),

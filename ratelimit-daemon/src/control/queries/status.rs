@@ -107,7 +107,7 @@ pub(crate) fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> St
         policies: controller.state.compiled.policies.of_sources(),
         classes: class_views(&controller.state),
         aggregates: aggregate_lengths(&controller.state),
-        inner: tunnels::words(controller.state.intent.config.source.tunnels),
+        tunnels: tunnels::words(controller.state.intent.config.source.tunnels),
         destinations: controller.state.compiled.policies.of_destinations().count(),
         node: controller.state.compiled.policies.get(NODE).is_some(),
         new_sources: new_sources::new_sources(&controller.state),

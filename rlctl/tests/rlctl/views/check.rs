@@ -66,7 +66,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     let answer = Check {
         covering,
         last_drops: vec![seen(drop, since, 1)],
-        inner: vec!["ipip".to_owned()],
+        tunnels: vec!["ipip".to_owned()],
         action: "drop".to_owned(),
         reason: "banned".to_owned(),
         rule: Some(ban.prefix),
@@ -625,7 +625,7 @@ fn passing(address: &str) -> Check {
         wider: Vec::new(),
         covering: Vec::new(),
         last_drops: Vec::new(),
-        inner: Vec::new(),
+        tunnels: Vec::new(),
         next: BTreeMap::new(),
         observe: false,
         dry_run: false,
